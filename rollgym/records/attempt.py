@@ -1,0 +1,78 @@
+"""The record of one attempt at a rollout: a line of the journal.
+
+A rollout ends with the attempt whose record says `final`; the records before it, numbered from 1,
+are its history. A line that was read is carried on as bytes and never encoded again, so fields of
+a later minor version survive programs that do not know them. A line of a later schema version is
+refused.
+"""
+
+import msgspec
+
+from rollgym.records.outcome import Outcome
+from rollgym.records.task import Natural, RolloutKey
+
+SCHEMA_VERSION = 1
+
+
+class SchemaVersionError(ValueError):
+    """The record was written by a later version of the schema."""
+
+
+class RecordError(ValueError):
+    """The attempt holds something that is no valid record."""
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt. `started` is wall-clock time since the epoch, `seconds` how long it took.
+
+    `repeats` is the size of the rollout's group, so that a journal can be counted by itself.
+    """
+
+    v: int = SCHEMA_VERSION
+    task: Natural
+    repeat: Natural
+    repeats: Natural
+    attempt: Natural
+    final: bool
+    seed: int
+    started: float
+    seconds: float
+    outcome: Outcome
+
+    @property
+    def key(self) -> RolloutKey:
+        return RolloutKey(self.task, self.repeat)
+
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(Attempt)
+
+
+def encode_attempt(attempt: Attempt) -> bytes:
+    """One line, with its newline.
+
+    Structs are not checked when they are made, and a `result` is whatever bytes the worker gave.
+    So the line is read back before anybody may write it: what is in a journal can be read. Raises
+    RecordError otherwise. Line breaks between the tokens of a `result` become spaces.
+    """
+    try:
+        encoded = _ENCODER.encode(attempt)
+        if b"\n" in encoded:
+            # Inside JSON strings a line break is always escaped, so these stand between tokens.
+            encoded = encoded.replace(b"\n", b" ")
+        encoded.decode("utf-8")
+        _DECODER.decode(encoded)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise RecordError(f"the record cannot be written as JSON: {error}") from error
+    return encoded + b"\n"
+
+
+def decode_attempt(line: bytes) -> Attempt:
+    """Raises msgspec.DecodeError for what is no record, SchemaVersionError for a later one's."""
+    attempt = _DECODER.decode(line)
+    if attempt.v > SCHEMA_VERSION:
+        raise SchemaVersionError(
+            f"the record has schema version {attempt.v}, this program reads up to "
+            f"{SCHEMA_VERSION}: upgrade rollgym to read it"
+        )
+    return attempt

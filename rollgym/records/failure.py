@@ -1,0 +1,236 @@
+"""Why a rollout has no reward: the whole error model.
+
+*Vocabulary.* `FailureKind` is flat: each kind names the boundary that broke. `TRAITS` says of each
+whether trying again can help and whether it is a sign of overload.
+
+*Raising.* Code that knows what broke raises a `RolloutError` subclass. Code that does not know,
+such as a plug-in, raises whatever Python raises; `boundary(ToolError)` around the call attributes
+it. What crosses no boundary is `internal`: a bug, recorded with its traceback.
+
+*Recording.* `Failure.of(exception)` is the one place where an exception becomes data. Texts are
+bounded, and tracebacks are rendered without reading source files, so that a storm of failures
+costs little.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from traceback import walk_tb
+from typing import ClassVar, NamedTuple
+
+import msgspec
+
+DETAIL_LIMIT = 4_000
+TRACEBACK_FRAMES = 25
+CAUSE_LIMIT = 8
+
+
+class FailureKind(StrEnum):
+    """The boundary that broke."""
+
+    MODEL_RATE_LIMIT = "model_rate_limit"
+    MODEL_UNAVAILABLE = "model_unavailable"
+    MODEL_MALFORMED = "model_malformed"
+    MODEL_REQUEST = "model_request"
+    MODEL_CONTEXT = "model_context"
+    MODEL_AUTH = "model_auth"
+    TOOL = "tool"
+    ENVIRONMENT = "environment"
+    VERIFIER = "verifier"
+    BROWSER = "browser"
+    BROWSER_UNAVAILABLE = "browser_unavailable"
+    AGENT = "agent"
+    TASK = "task"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    INTERNAL = "internal"
+
+
+class Traits(NamedTuple):
+    """What is true of every failure of a kind unless the failure itself says otherwise."""
+
+    meaning: str
+    retryable: bool
+    overload: bool = False
+
+
+TRAITS: dict[FailureKind, Traits] = {
+    FailureKind.MODEL_RATE_LIMIT: Traits("the model endpoint asked us to slow down", True, True),
+    FailureKind.MODEL_UNAVAILABLE: Traits("the model endpoint cannot be reached", True, True),
+    FailureKind.MODEL_MALFORMED: Traits("the model endpoint's answer cannot be read", True),
+    FailureKind.MODEL_REQUEST: Traits("the model endpoint rejected the request", False),
+    FailureKind.MODEL_CONTEXT: Traits("the conversation exceeds the model's context", False),
+    FailureKind.MODEL_AUTH: Traits("the model endpoint rejected the credentials", False),
+    FailureKind.TOOL: Traits("a tool's server broke", True),
+    FailureKind.ENVIRONMENT: Traits("the environment's session could not be kept", True),
+    FailureKind.VERIFIER: Traits("the verifier gave no usable reward", True),
+    FailureKind.BROWSER: Traits("the browser session was lost", True),
+    FailureKind.BROWSER_UNAVAILABLE: Traits("no browser session could be had", True, True),
+    FailureKind.AGENT: Traits("the agent loop broke", False),
+    FailureKind.TASK: Traits("the task itself cannot be run", False),
+    FailureKind.TIMEOUT: Traits("the deadline passed", True, True),
+    FailureKind.CANCELLED: Traits("the work was cancelled from outside", True),
+    FailureKind.INTERNAL: Traits("a bug in the worker", False),
+}
+
+
+class RolloutError(Exception):
+    """Base of the typed errors a worker may raise; the rollout then fails with `kind`.
+
+    `retryable` overrides the kind's trait. `retry_after` is how many seconds the other side asked
+    us to wait.
+    """
+
+    kind: ClassVar[FailureKind] = FailureKind.INTERNAL
+
+    def __init__(
+        self, detail: str, *, retryable: bool | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.retryable = TRAITS[self.kind].retryable if retryable is None else retryable
+        self.retry_after = retry_after
+
+
+class ModelRateLimitError(RolloutError):
+    kind = FailureKind.MODEL_RATE_LIMIT
+
+
+class ModelUnavailableError(RolloutError):
+    kind = FailureKind.MODEL_UNAVAILABLE
+
+
+class ModelMalformedError(RolloutError):
+    kind = FailureKind.MODEL_MALFORMED
+
+
+class ModelRequestError(RolloutError):
+    kind = FailureKind.MODEL_REQUEST
+
+
+class ModelContextError(RolloutError):
+    kind = FailureKind.MODEL_CONTEXT
+
+
+class ModelAuthError(RolloutError):
+    kind = FailureKind.MODEL_AUTH
+
+
+class ToolError(RolloutError):
+    kind = FailureKind.TOOL
+
+
+class EnvironmentSessionError(RolloutError):
+    kind = FailureKind.ENVIRONMENT
+
+
+class VerifierError(RolloutError):
+    kind = FailureKind.VERIFIER
+
+
+class BrowserError(RolloutError):
+    kind = FailureKind.BROWSER
+
+
+class BrowserUnavailableError(RolloutError):
+    kind = FailureKind.BROWSER_UNAVAILABLE
+
+
+class AgentError(RolloutError):
+    kind = FailureKind.AGENT
+
+
+class TaskError(RolloutError):
+    kind = FailureKind.TASK
+
+
+class DeadlineError(RolloutError):
+    kind = FailureKind.TIMEOUT
+
+
+@contextmanager
+def boundary(error: type[RolloutError]) -> Iterator[None]:
+    """Attribute every untyped exception that crosses this block to the boundary of `error`."""
+    try:
+        yield
+    except RolloutError:
+        raise
+    except Exception as cause:
+        raise error(f"{type(cause).__name__}: {cause}") from cause
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """One exception of the chain that led to a failure."""
+
+    type: str
+    message: str
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What broke, whether trying again can help, and how it came about."""
+
+    kind: FailureKind
+    detail: str
+    retryable: bool = False
+    retry_after: float | None = None
+    causes: tuple[Cause, ...] = ()
+    traceback: str | None = None
+
+    @classmethod
+    def make(
+        cls, kind: FailureKind, detail: str, *, retry_after: float | None = None
+    ) -> "Failure":
+        """A failure with its kind's own trait, where there is no exception to take it from."""
+        return cls(kind, shorten(detail), TRAITS[kind].retryable, retry_after)
+
+    @classmethod
+    def of(cls, exception: BaseException) -> "Failure":
+        """Turn what a worker raised into data."""
+        causes = tuple(_causes(exception))
+        message = _message(exception)
+        match exception:
+            case RolloutError():
+                return cls(
+                    exception.kind, message, exception.retryable, exception.retry_after, causes
+                )
+            case TimeoutError():
+                kind = FailureKind.TIMEOUT
+            case _:
+                kind = FailureKind.INTERNAL
+        named = f"{type(exception).__name__}: {message}"
+        return cls(kind, named, TRAITS[kind].retryable, None, causes, _render(exception))
+
+
+def shorten(text: str, limit: int = DETAIL_LIMIT) -> str:
+    """Cut a text to a bound, saying how much was cut."""
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}… ({len(text) - limit} more characters)"
+
+
+def _message(exception: BaseException) -> str:
+    """Its text, bounded and encodable, even where its own `__str__` raises."""
+    try:
+        text = str(exception)
+    except Exception as error:  # noqa: BLE001 - a plug-in's __str__ may do anything
+        text = f"(its message cannot be shown: {type(error).__name__})"
+    return shorten(text).encode("utf-8", "replace").decode("utf-8")
+
+
+def _causes(exception: BaseException) -> Iterator[Cause]:
+    cause = exception.__cause__ or exception.__context__
+    for _ in range(CAUSE_LIMIT):
+        if cause is None:
+            return
+        yield Cause(type(cause).__qualname__, _message(cause))
+        cause = cause.__cause__ or cause.__context__
+
+
+def _render(exception: BaseException) -> str:
+    frames = [
+        f'File "{frame.f_code.co_filename}", line {line}, in {frame.f_code.co_qualname}'
+        for frame, line in walk_tb(exception.__traceback__)
+    ]
+    if len(frames) > TRACEBACK_FRAMES:
+        half = TRACEBACK_FRAMES // 2
+        frames[half:-half] = [f"({len(frames) - 2 * half} more frames)"]
+    return "\n".join(frames)

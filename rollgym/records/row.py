@@ -1,0 +1,95 @@
+"""A row of somebody's JSONL file, kept byte for byte.
+
+Rows come from files we did not write and go to files other programs read. A row therefore stays
+the bytes it was: fields are decoded when asked for, new fields are spliced in, and everything
+nobody touched (unknown fields, 1.0 against 1, the order of keys) leaves as it came.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Self, TypeVar, overload
+
+import msgspec
+
+T = TypeVar("T")
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class RowError(ValueError):
+    """The bytes are not one JSON object in UTF-8."""
+
+
+class Row:
+    """One JSON object, immutable, with the exact bytes it was read from in `raw`."""
+
+    __slots__ = ("_fields", "raw")
+
+    raw: bytes
+
+    def __init__(self, raw: bytes) -> None:
+        """Wrap bytes already known to be one JSON object; `parse` checks bytes that are not."""
+        self.raw = raw
+        self._fields: dict[str, msgspec.Raw] | None = None
+
+    @classmethod
+    def parse(cls, line: bytes) -> Self:
+        """Check and wrap a line. Raises RowError with the reason and the byte."""
+        row = cls(line.strip(b" \t\r\n"))
+        try:
+            row.raw.decode("utf-8")
+            row._fields = _FIELDS.decode(row.raw)
+        except UnicodeDecodeError as error:
+            raise RowError(f"not UTF-8 text at byte {error.start}") from error
+        except msgspec.ValidationError as error:
+            raise RowError("not a JSON object") from error
+        except msgspec.DecodeError as error:
+            raise RowError(str(error)) from error
+        return row
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Self:
+        """Build a row from values."""
+        return cls(msgspec.json.encode(fields))
+
+    @property
+    def fields(self) -> Mapping[str, msgspec.Raw]:
+        """Every field with its value undecoded, in order."""
+        if self._fields is None:
+            self._fields = _FIELDS.decode(self.raw)
+        return self._fields
+
+    @overload
+    def get(self, name: str, as_type: type[T]) -> T | None: ...
+    @overload
+    def get(self, name: str, as_type: type[T], default: T) -> T: ...
+    def get(self, name: str, as_type: type[T], default: T | None = None) -> T | None:
+        """Decode one field; `default` where the row has none.
+
+        Raises RowError when the value is of another type.
+        """
+        raw = self.fields.get(name)
+        if raw is None:
+            return default
+        try:
+            return msgspec.json.decode(raw, type=as_type)
+        except msgspec.ValidationError as error:
+            raise RowError(f"field {name!r}: {error}") from error
+
+    def with_fields(self, changes: Mapping[str, Any]) -> "Row":
+        """The same row with fields set; the bytes of all others are unchanged."""
+        if not changes:
+            return self
+        if self.fields.keys().isdisjoint(changes):
+            separator = b"," if self.fields else b""
+            added = msgspec.json.encode(changes)
+            return Row(self.raw[:-1].rstrip() + separator + added[1:])
+        return Row(msgspec.json.encode({**self.fields, **changes}))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Row) and self.raw == other.raw
+
+    def __hash__(self) -> int:
+        return hash(self.raw)
+
+    def __repr__(self) -> str:
+        shown = self.raw if len(self.raw) <= 80 else self.raw[:77] + b"..."
+        return f"Row({shown.decode('utf-8', 'replace')})"

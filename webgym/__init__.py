@@ -1,0 +1,1 @@
+"""Visual web agents in real browsers, built on `rollgym`."""
