@@ -30,9 +30,10 @@ from rollgym.records.failure import (
     VerifierError,
     boundary,
 )
-from rollgym.records.outcome import NOTHING, Completed, Failed, Omitted, OmitReason, Outcome
+from rollgym.records.outcome import NOTHING, Completed, Failed, OmitReason, Omitted, Outcome
 from rollgym.records.row import Row, RowError
 from rollgym.records.seeds import derive_seed
+from rollgym.records.standing import Standing
 from rollgym.records.task import RolloutKey, Task
 from rollgym.records.usage import NO_USAGE, Usage
 
@@ -67,6 +68,7 @@ __all__ = [
     "Row",
     "RowError",
     "SchemaVersionError",
+    "Standing",
     "Task",
     "TaskError",
     "ToolError",

@@ -176,9 +176,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     traceback: str | None = None
 
     @classmethod
-    def make(
-        cls, kind: FailureKind, detail: str, *, retry_after: float | None = None
-    ) -> "Failure":
+    def make(cls, kind: FailureKind, detail: str, *, retry_after: float | None = None) -> "Failure":
         """A failure with its kind's own trait, where there is no exception to take it from."""
         return cls(kind, shorten(detail), TRAITS[kind].retryable, retry_after)
 

@@ -1,0 +1,68 @@
+"""How a rollout lasts: the journal, the run's identity, blobs, readers and merging."""
+
+from rollgym.store.blobs import BlobRef, BlobStore
+from rollgym.store.commit import EVERY_RECORD, SyncPolicy
+from rollgym.store.disk import Disk
+from rollgym.store.errors import (
+    CorruptJournalError,
+    DiskFullError,
+    IdentityError,
+    InputsError,
+    ManifestError,
+    RefusedError,
+    RunBusyError,
+    StorageDeniedError,
+    StorageError,
+    StorageVanishedError,
+    StoreError,
+)
+from rollgym.store.identity import Identity, InputsIdentity, differences, result_relevant
+from rollgym.store.inputs import WHOLE, Inputs, Shard, read_tasks
+from rollgym.store.journal import TornTail
+from rollgym.store.manifest import Manifest, read_manifest
+from rollgym.store.merge import MergeReport, merge_runs
+from rollgym.store.progress import Prior, Progress, Status, status_of
+from rollgym.store.reader import Entry, read_journal, read_standing
+from rollgym.store.run import RunStore, journal_paths, open_run
+
+__all__ = [
+    "EVERY_RECORD",
+    "WHOLE",
+    "BlobRef",
+    "BlobStore",
+    "CorruptJournalError",
+    "Disk",
+    "DiskFullError",
+    "Entry",
+    "Identity",
+    "IdentityError",
+    "Inputs",
+    "InputsError",
+    "InputsIdentity",
+    "Manifest",
+    "ManifestError",
+    "MergeReport",
+    "Prior",
+    "Progress",
+    "RefusedError",
+    "RunBusyError",
+    "RunStore",
+    "Shard",
+    "Status",
+    "StorageDeniedError",
+    "StorageError",
+    "StorageVanishedError",
+    "StoreError",
+    "SyncPolicy",
+    "TornTail",
+    "differences",
+    "journal_paths",
+    "merge_runs",
+    "open_run",
+    "read_journal",
+    "read_manifest",
+    "read_standing",
+    "read_tasks",
+    "result_relevant",
+    "status_of",
+]

@@ -1,0 +1,78 @@
+"""What can go wrong with a store: one tree, two branches.
+
+`RefusedError`: the run was not opened, and nothing was changed; a person decides what to do.
+`StorageError`: the disk let us down while the run was open; what was acknowledged is intact.
+"""
+
+import errno
+from pathlib import Path
+
+
+class StoreError(Exception):
+    """Base of every error of the store."""
+
+
+class RefusedError(StoreError):
+    """The run was not opened."""
+
+
+class RunBusyError(RefusedError):
+    """Another process is writing this run."""
+
+
+class IdentityError(RefusedError):
+    """The run in this directory is another run than the one asked for."""
+
+
+class ManifestError(RefusedError):
+    """The manifest cannot be read."""
+
+
+class InputsError(RefusedError):
+    """The inputs cannot be used."""
+
+
+class CorruptJournalError(RefusedError):
+    """A complete line of a journal is no record."""
+
+    def __init__(self, path: Path, line: int, reason: str) -> None:
+        super().__init__(
+            f"{path}:{line}: this line is no record ({reason}). Nothing was changed. Restore the "
+            "file from a copy, or delete the line to have its rollout run again."
+        )
+        self.path = path
+        self.line = line
+
+
+class StorageError(StoreError):
+    """The disk failed us."""
+
+
+class DiskFullError(StorageError):
+    """No space left, or over quota."""
+
+
+class StorageDeniedError(StorageError):
+    """Not permitted, or read-only."""
+
+
+class StorageVanishedError(StorageError):
+    """The file or its directory is no longer there."""
+
+
+_KINDS: dict[int, tuple[type[StorageError], str]] = {
+    errno.ENOSPC: (DiskFullError, "free some space and run the same command again"),
+    errno.EDQUOT: (DiskFullError, "free some of your quota and run the same command again"),
+    errno.EACCES: (StorageDeniedError, "check the owner and mode of the file and its directory"),
+    errno.EPERM: (StorageDeniedError, "check the owner and mode of the file and its directory"),
+    errno.EROFS: (StorageDeniedError, "the file system is read-only: choose another directory"),
+    errno.ENOENT: (StorageVanishedError, "was the directory moved or deleted during the run?"),
+    errno.ENOTDIR: (StorageVanishedError, "a part of the path is a file, not a directory"),
+    errno.ESTALE: (StorageVanishedError, "the network file system lost the file"),
+}
+
+
+def storage_error(error: OSError, path: Path, doing: str) -> StorageError:
+    """The typed error for what the operating system said of `path` while `doing` something."""
+    kind, advice = _KINDS.get(error.errno or 0, (StorageError, "see the cause"))
+    return kind(f"{path}: {error.strerror or error} while {doing}: {advice}")

@@ -1,0 +1,170 @@
+"""Merging the journals of shards and copies of one run into one.
+
+The result depends on what the journals hold, not on how many there are or in which order they come:
+records are sorted by task, repeat and attempt, identical ones are kept once, and of several
+completed records of one rollout one is kept by content (see `reader`); the others go to
+`superseded.jsonl` beside the merged journal, so that nothing is lost. Lines are copied as bytes.
+
+Sorting happens in a temporary SQLite file, which holds where each line is, not the line.
+"""
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from hashlib import sha256
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from rollgym.records import Completed, RolloutKey
+from rollgym.store.disk import Disk, sync_directory
+from rollgym.store.errors import IdentityError, ManifestError, RefusedError, storage_error
+from rollgym.store.inputs import INPUTS
+from rollgym.store.manifest import MANIFEST, Manifest, read_manifest, require_same
+from rollgym.store.reader import read_journal
+from rollgym.store.run import BLOBS, journal_paths
+
+SUPERSEDED = "superseded.jsonl"
+_LATE = 1 << 62
+
+
+class MergeReport(msgspec.Struct, frozen=True):
+    """What merging found."""
+
+    journals: int
+    records: int
+    duplicates: int
+    conflicts: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.records} records from {self.journals} journals; {self.duplicates} identical "
+            f"copies left out, {self.conflicts} second completions put into {SUPERSEDED}"
+        )
+
+
+def merge_runs(sources: Sequence[Path], target: Path) -> MergeReport:
+    """Merge run directories (with all the shards in each) into a new one.
+
+    Raises RefusedError when they are not one run, hold no run, or `target` exists already;
+    StorageError. The target appears whole or not at all.
+    """
+    if target.exists():
+        raise RefusedError(f"{target} exists already: give a new directory to merge into")
+    _require_one_run(sources)
+    journals = [path for source in sources for path in journal_paths(source)]
+    parent = target.parent
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=parent) as scratch:
+            unfinished = Path(scratch) / "run"
+            unfinished.mkdir()
+            for name in (MANIFEST, INPUTS):
+                shutil.copyfile(sources[0] / name, unfinished / name)
+            for source in sources:
+                if (source / BLOBS).is_dir():
+                    shutil.copytree(source / BLOBS, unfinished / BLOBS, dirs_exist_ok=True)
+            with closing(sqlite3.connect(Path(scratch) / "index.sqlite")) as index:
+                report = _merge_journals(journals, unfinished, index)
+            unfinished.replace(target)
+        sync_directory(Disk(), parent)
+    except OSError as error:
+        raise storage_error(error, target, "merging") from error
+    return report
+
+
+def _require_one_run(sources: Sequence[Path]) -> Manifest:
+    first: Manifest | None = None
+    for source in sources:
+        manifest = read_manifest(source)
+        if manifest is None:
+            raise ManifestError(f"{source} holds no run: there is no {MANIFEST} in it")
+        if first is None:
+            first = manifest
+            continue
+        try:
+            require_same(source, manifest, first.identity)
+        except IdentityError as error:
+            error.add_note(f"({sources[0]} is the run it was compared with)")
+            raise
+    if first is None:
+        raise RefusedError("there is nothing to merge")
+    return first
+
+
+def _merge_journals(journals: list[Path], target: Path, index: sqlite3.Connection) -> MergeReport:
+    total = _fill(index, journals)
+    records = conflicts = distinct = 0
+    with ExitStack() as stack:
+        files = [stack.enter_context(path.open("rb")) for path in journals]
+        merged = stack.enter_context((target / "journal.jsonl").open("wb"))
+        others: BinaryIO | None = None
+        completed: RolloutKey | None = None
+        for key, is_completed, place in _sorted(index):
+            distinct += 1
+            file, offset, size = place
+            files[file].seek(offset)
+            line = files[file].read(size)
+            if is_completed and completed == key:
+                others = others or stack.enter_context((target / SUPERSEDED).open("wb"))
+                others.write(line)
+                conflicts += 1
+                continue
+            merged.write(line)
+            records += 1
+            if is_completed:
+                completed = key
+        for written in (merged, others):
+            if written is not None:
+                written.flush()
+                Disk().sync(written.fileno())
+    return MergeReport(len(journals), records, total - distinct, conflicts)
+
+
+def _fill(index: sqlite3.Connection, journals: Iterable[Path]) -> int:
+    """Index every line; identical lines fall together. Returns how many lines there were."""
+    index.execute("PRAGMA journal_mode = OFF")
+    index.execute("PRAGMA synchronous = OFF")
+    index.execute(
+        "CREATE TABLE line (digest BLOB PRIMARY KEY, task INTEGER, repeat INTEGER, "
+        "place INTEGER, completed INTEGER, file INTEGER, start INTEGER, size INTEGER) "
+        "WITHOUT ROWID"
+    )
+    total = 0
+
+    def rows() -> Iterator[tuple[bytes, int, int, int, bool, int, int, int]]:
+        nonlocal total
+        for number, path in enumerate(journals):
+            for entry in read_journal(path):
+                total += 1
+                attempt = entry.attempt
+                completed = attempt.final and isinstance(attempt.outcome, Completed)
+                yield (
+                    sha256(entry.line).digest(),
+                    attempt.task,
+                    attempt.repeat,
+                    # The completed records of a rollout come last, the one that stands first.
+                    _LATE - attempt.attempt if completed else attempt.attempt,
+                    completed,
+                    number,
+                    entry.offset,
+                    len(entry.line),
+                )
+
+    index.executemany("INSERT OR IGNORE INTO line VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows())
+    return total
+
+
+def _sorted(
+    index: sqlite3.Connection,
+) -> Iterator[tuple[RolloutKey, bool, tuple[int, int, int]]]:
+    ordered = index.execute(
+        "SELECT task, repeat, completed, file, start, size FROM line "
+        "ORDER BY task, repeat, place, digest"
+    )
+    for task, repeat, completed, *place in ordered:
+        file, start, size = place
+        yield RolloutKey(task, repeat), bool(completed), (file, start, size)

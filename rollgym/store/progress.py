@@ -1,0 +1,86 @@
+"""What a run has already: the state a resumed collection starts from.
+
+One bit per rollout and outcome, and a few words for each rollout that has history but must still
+run. That is all the memory resuming takes.
+"""
+
+from collections.abc import Collection
+from enum import StrEnum
+
+import msgspec
+
+from rollgym.records import Attempt, Completed, Failed, Omitted, Outcome
+from rollgym.records.outcome import NOTHING
+from rollgym.store.keyset import KeySet
+
+
+class Status(StrEnum):
+    """An outcome by name."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    OMITTED = "omitted"
+
+
+def status_of(outcome: Outcome) -> Status:
+    match outcome:
+        case Completed():
+            return Status.COMPLETED
+        case Failed():
+            return Status.FAILED
+        case Omitted():
+            return Status.OMITTED
+
+
+class Prior(msgspec.Struct):
+    """The history of a rollout that runs again.
+
+    `attempts` numbers its last attempt. `reopened` is the outcome it has until it gets another.
+    """
+
+    attempts: int = 0
+    reopened: Failed | Omitted | None = None
+
+
+class Progress:
+    """Outcomes by rollout, and the history of those without one."""
+
+    def __init__(self, reopen: Collection[Status] = ()) -> None:
+        """`reopen` names the outcomes that are to be replaced by running the rollout again."""
+        if Status.COMPLETED in reopen:
+            raise ValueError("a completed rollout is never run again")
+        self._reopen = frozenset(reopen)
+        self._sets = {status: KeySet() for status in Status}
+        self._priors: dict[tuple[int, int], Prior] = {}
+
+    def note(self, attempt: Attempt, *, stands: bool) -> bool:
+        """Take in a record. Whether its rollout is thereby reopened."""
+        key = (attempt.task, attempt.repeat)
+        if attempt.final and stands:
+            outcome, status = attempt.outcome, status_of(attempt.outcome)
+            self._sets[status].add(*key)
+            if isinstance(outcome, Completed) or status not in self._reopen:
+                self._priors.pop(key, None)
+                return False
+            prior = self._history(key, attempt.attempt)
+            prior.reopened = msgspec.structs.replace(outcome, result=NOTHING)
+            return True
+        if key in self._priors or self.status(*key) is None:
+            self._history(key, attempt.attempt)
+        return False
+
+    def status(self, task: int, repeat: int) -> Status | None:
+        """The outcome a rollout has, also one that is reopened."""
+        for status, keys in self._sets.items():
+            if keys.has(task, repeat):
+                return status
+        return None
+
+    def take_prior(self, task: int, repeat: int) -> Prior | None:
+        """The history of a rollout, which is the caller's from now on."""
+        return self._priors.pop((task, repeat), None)
+
+    def _history(self, key: tuple[int, int], attempt: int) -> Prior:
+        prior = self._priors.setdefault(key, Prior())
+        prior.attempts = max(prior.attempts, attempt)
+        return prior
