@@ -1,9 +1,9 @@
 """Group commit: many records share one sync, and none waits longer than a bound.
 
-`append` writes at once and returns; `run`, a background service, syncs what has gathered every
-`max_delay` seconds and then acknowledges it. Where `max_unsynced` records have gathered before
-that, `append` itself syncs and waits, so the records at risk are bounded. With `EVERY_RECORD` each
-append waits for the sync of its own record.
+`append` writes at once; `run`, a background service, syncs what has gathered every `max_delay`
+seconds and then acknowledges it. Where `max_unsynced` records have gathered before that,
+`keep_pace` syncs them and waits, so the records at risk are bounded. With `EVERY_RECORD` it does so
+after each.
 """
 
 import asyncio
@@ -43,13 +43,16 @@ class GroupCommit:
         """Call back after each sync with how many more records will now last."""
         self._acknowledge = acknowledge
 
-    async def append(self, line: bytes) -> int:
-        """Write a line; returns its offset. Waits only while too much is unsynced."""
+    def append(self, line: bytes) -> int:
+        """Write a line; returns its offset. Raises StorageError."""
         offset = self._journal.append(line)
         self._dirty.set()
+        return offset
+
+    async def keep_pace(self) -> None:
+        """To be awaited after every append: waits for a sync where too much is unsynced."""
         if self._journal.appended - self._durable >= self._policy.max_unsynced:
             await self.flush()
-        return offset
 
     async def run(self) -> None:
         """Sync for as long as this is not cancelled. Raises StorageError."""

@@ -63,6 +63,7 @@ class StorageVanishedError(StorageError):
 _KINDS: dict[int, tuple[type[StorageError], str]] = {
     errno.ENOSPC: (DiskFullError, "free some space and run the same command again"),
     errno.EDQUOT: (DiskFullError, "free some of your quota and run the same command again"),
+    errno.EFBIG: (DiskFullError, "raise the limit on file sizes and run the same command again"),
     errno.EACCES: (StorageDeniedError, "check the owner and mode of the file and its directory"),
     errno.EPERM: (StorageDeniedError, "check the owner and mode of the file and its directory"),
     errno.EROFS: (StorageDeniedError, "the file system is read-only: choose another directory"),

@@ -91,9 +91,13 @@ class RunStore:
     def journal_path(self) -> Path:
         return self._journal.path
 
-    async def append(self, attempt: Attempt) -> int:
+    def append(self, attempt: Attempt) -> int:
         """Write a record; returns its offset. Raises RecordError, StorageError."""
-        return await self._commit.append(encode_attempt(attempt))
+        return self._commit.append(encode_attempt(attempt))
+
+    async def keep_pace(self) -> None:
+        """To be awaited after every append, so that the unsynced records stay bounded."""
+        await self._commit.keep_pace()
 
     def on_durable(self, acknowledge: Callable[[int], None]) -> None:
         """Call back with how many further records, in the order of `append`, now last."""

@@ -1,0 +1,57 @@
+"""How rollouts happen: admission, concurrency, retries, deadlines, stragglers, stopping."""
+
+from rollgym.engine.collect import collect
+from rollgym.engine.coverage import Coverage, ExitStatus
+from rollgym.engine.errors import EngineError, SourceError, StuckWorkersError
+from rollgym.engine.events import (
+    AttemptRecorded,
+    AttemptStarted,
+    CollectionEnded,
+    CollectionStarted,
+    Event,
+    RolloutsResumed,
+    StopRequested,
+)
+from rollgym.engine.observers import Observer
+from rollgym.engine.policy import (
+    NO_RETRIES,
+    Adaptive,
+    Backoff,
+    Fixed,
+    Policy,
+    RetryPolicy,
+    RetryRule,
+)
+from rollgym.engine.runner import run
+from rollgym.engine.stop import Stop, StopLevel
+from rollgym.engine.work import Source, Worker, WorkItem
+
+__all__ = [
+    "NO_RETRIES",
+    "Adaptive",
+    "AttemptRecorded",
+    "AttemptStarted",
+    "Backoff",
+    "CollectionEnded",
+    "CollectionStarted",
+    "Coverage",
+    "EngineError",
+    "Event",
+    "ExitStatus",
+    "Fixed",
+    "Observer",
+    "Policy",
+    "RetryPolicy",
+    "RetryRule",
+    "RolloutsResumed",
+    "Source",
+    "SourceError",
+    "Stop",
+    "StopLevel",
+    "StopRequested",
+    "StuckWorkersError",
+    "WorkItem",
+    "Worker",
+    "collect",
+    "run",
+]

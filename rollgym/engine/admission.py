@@ -1,0 +1,110 @@
+"""What to run next.
+
+Rollouts come in the order of the source, all repeats of a task together, and a rollout that is due
+for another attempt goes before new ones: so groups finish close together. A rollout waiting for its
+retry frees its place in flight, but the rollouts open at once are bounded, so an outage does not
+draw the whole dataset into memory.
+"""
+
+import heapq
+from collections.abc import Iterator
+from itertools import count
+
+from rollgym.engine.errors import SourceError
+from rollgym.engine.ledger import Ledger
+from rollgym.engine.rollout import OpenRollout
+from rollgym.engine.work import Source, WorkItem
+from rollgym.records import Task, derive_seed
+from rollgym.store import Progress
+
+SKIPS_PER_TURN = 1000
+
+
+class Admission:
+    """The source with what is resumed taken out, and the rollouts waiting for a retry."""
+
+    def __init__(self, source: Source, progress: Progress, ledger: Ledger, seed: int) -> None:
+        self.exhausted = False
+        self._progress = progress
+        self._ledger = ledger
+        self._seed = seed
+        self._groups = source.groups
+        self._fresh = self._rollouts(source)
+        self._waiting: list[tuple[float, int, OpenRollout]] = []
+        self._order = count()
+
+    @property
+    def waiting(self) -> int:
+        """Rollouts between two attempts."""
+        return len(self._waiting)
+
+    @property
+    def next_due(self) -> float | None:
+        """When the earliest retry is due."""
+        return self._waiting[0][0] if self._waiting else None
+
+    def retry_at(self, due: float, rollout: OpenRollout) -> None:
+        heapq.heappush(self._waiting, (due, next(self._order), rollout))
+
+    def due(self, now: float) -> OpenRollout | None:
+        """A rollout whose wait is over."""
+        if self._waiting and self._waiting[0][0] <= now:
+            return heapq.heappop(self._waiting)[2]
+        return None
+
+    def fresh(self) -> OpenRollout | None:
+        """The next rollout never attempted here.
+
+        None when the source is `exhausted`, or for now, after many that were resumed: the caller
+        lets others run and asks again. Raises SourceError.
+        """
+        try:
+            return next(self._fresh)
+        except StopIteration:
+            self.exhausted = True
+            return None
+
+    def drain(self) -> Iterator[OpenRollout]:
+        """Every rollout waiting for a retry; they wait no more."""
+        while self._waiting:
+            yield heapq.heappop(self._waiting)[2]
+
+    def _rollouts(self, source: Source) -> Iterator[OpenRollout | None]:
+        given = skipped = tasks = 0
+        for task in _guarded(source):
+            tasks += 1
+            given += task.repeats
+            opened = self._enter(task)
+            skipped += task.repeats - len(opened)
+            yield from opened
+            if skipped >= SKIPS_PER_TURN:
+                skipped = 0
+                yield None
+        if given != self._ledger.expected or tasks != self._groups:
+            raise SourceError(
+                f"the source promised {self._ledger.expected} rollouts of {self._groups} tasks "
+                f"and gave {given} of {tasks}"
+            )
+
+    def _enter(self, task: Task) -> list[OpenRollout]:
+        statuses = [self._progress.status(task.index, repeat) for repeat in range(task.repeats)]
+        opened = []
+        for repeat, status in enumerate(statuses):
+            prior = self._progress.take_prior(task.index, repeat)
+            reopened = prior.reopened if prior else None
+            if status is not None and reopened is None:
+                continue
+            attempts = prior.attempts if prior else 0
+            # An outcome that was reopened gets a new budget; an interrupted one goes on with its.
+            spent = 0 if reopened else attempts
+            item = WorkItem(task, repeat, derive_seed(self._seed, "rollout", task.index, repeat))
+            opened.append(OpenRollout(item, attempts, spent, reopened))
+        self._ledger.enter_task(task, statuses, len(opened))
+        return opened
+
+
+def _guarded(source: Source) -> Iterator[Task]:
+    try:
+        yield from source
+    except Exception as error:
+        raise SourceError(f"the source of tasks failed: {error}") from error

@@ -1,0 +1,392 @@
+"""One collection, from its first task to its coverage.
+
+A single loop decides everything. Whatever happens elsewhere (an attempt ends, a timer fires, a sync
+is done, a person presses Ctrl-C) only leaves a message or a mark and wakes it. Each turn it takes
+in what happened, admits what may run, and sleeps.
+
+A rollout is counted when its record is on disk and synced, not before. The sync runs beside the
+loop in the same task group; when it fails, the group takes the loop down with it.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+import msgspec
+
+from rollgym.engine.admission import Admission
+from rollgym.engine.concurrency import limit_for
+from rollgym.engine.coverage import Coverage
+from rollgym.engine.errors import EngineError, SourceError
+from rollgym.engine.events import (
+    AttemptRecorded,
+    AttemptStarted,
+    CollectionEnded,
+    CollectionStarted,
+    RolloutsResumed,
+    StopRequested,
+)
+from rollgym.engine.ledger import Ledger
+from rollgym.engine.observers import Observer, Observers
+from rollgym.engine.policy import Policy
+from rollgym.engine.rollout import Halt, OpenRollout
+from rollgym.engine.stop import Stop, StopLevel, stopping_on_signals
+from rollgym.engine.supervisor import Signal, Supervisor
+from rollgym.engine.work import Source, Worker
+from rollgym.records import (
+    NOTHING,
+    TRAITS,
+    Attempt,
+    Completed,
+    Failed,
+    Failure,
+    OmitReason,
+    Omitted,
+    Outcome,
+    RecordError,
+    derive_seed,
+)
+from rollgym.store import RunStore, StoreError
+
+OPEN_PER_PLACE = 2
+WallClock = Callable[[], float]
+
+
+async def collect(
+    source: Source,
+    worker: Worker,
+    store: RunStore,
+    policy: Policy | None = None,
+    observers: Sequence[Observer] = (),
+    *,
+    stop: Stop | None = None,
+    wall_clock: WallClock = time.time,
+) -> Coverage:
+    """Run `worker` for every rollout of `source` that `store` has no outcome for.
+
+    Returns when every rollout has an outcome, or after a request to stop. Without a `stop` of the
+    caller's, SIGINT and SIGTERM are that request.
+
+    Raises StoreError when records can no longer be kept, SourceError when the source fails (what
+    is in flight is finished first), StuckWorkersError when workers will not end, and whatever a bug
+    in the engine raises. Everything acknowledged until then is on disk.
+    """
+    with ExitStack() as stack:
+        if stop is None:
+            stop = Stop()
+            stack.enter_context(stopping_on_signals(stop))
+        watching = Observers(observers)
+        collection = _Collection(
+            source=source,
+            worker=worker,
+            store=store,
+            policy=policy or Policy(),
+            observers=watching,
+            stop=stop,
+            wall_clock=wall_clock,
+        )
+        try:
+            await _with_syncing(collection, store)
+        except BaseExceptionGroup as group:
+            error = _main_error(group)
+            raise error from error.__cause__
+        finally:
+            await collection.close()
+        return collection.coverage()
+
+
+async def _with_syncing(collection: "_Collection", store: RunStore) -> None:
+    async with asyncio.TaskGroup() as services:
+        syncing = services.create_task(store.keep_synced())
+        await collection.run()
+        syncing.cancel()
+
+
+def _main_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error to show: a known one, or the only one, or them all."""
+    known = group.subgroup((StoreError, EngineError))
+    chosen = known or group
+    return chosen.exceptions[0] if known or len(chosen.exceptions) == 1 else group
+
+
+class _Unacknowledged(msgspec.Struct):
+    """A record that is written and not yet synced."""
+
+    attempt: Attempt
+    offset: int
+    replaced: Failed | Omitted | None
+
+
+class _Collection:
+    """The loop and its state."""
+
+    def __init__(
+        self,
+        *,
+        source: Source,
+        worker: Worker,
+        store: RunStore,
+        policy: Policy,
+        observers: Observers,
+        stop: Stop,
+        wall_clock: WallClock,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._store = store
+        self._policy = policy
+        self._observers = observers
+        self._stop = stop
+        self._wall_clock = wall_clock
+        self._ledger = Ledger(source.expected, source.groups)
+        self._admission = Admission(source, store.progress, self._ledger, store.seed)
+        self._supervisor = Supervisor(worker, policy, self._post)
+        self._limit = limit_for(policy.concurrency)
+        self._inbox: deque[tuple[Signal, OpenRollout]] = deque()
+        self._wake = asyncio.Event()
+        self._unacknowledged: deque[_Unacknowledged] = deque()
+        self._retries = 0
+        self._retry_timer: asyncio.TimerHandle | None = None
+        self._drain_timer: asyncio.TimerHandle | None = None
+        self._drain_over = False
+        self._grace_timer: asyncio.TimerHandle | None = None
+        self._grace_over = False
+        self._source_error: SourceError | None = None
+        store.on_durable(self._acknowledge)
+        stop.listen(self._wake.set)
+
+    async def run(self) -> None:
+        """Everything, up to the last sync."""
+        self._observers.put(CollectionStarted(self._ledger.expected, self._ledger.groups))
+        while True:
+            await self._take_in()
+            if self._stop.level or self._source_error:
+                self._wind_down()
+            elif self._grace_over:
+                await self._omit_stragglers()
+            else:
+                self._admit()
+            if self._finished():
+                break
+            await self._wake.wait()
+            self._wake.clear()
+        await self._store.flush()
+        if self._source_error:
+            raise self._source_error
+
+    def coverage(self) -> Coverage:
+        return self._ledger.coverage(self._supervisor.abandoned, self._observers.dropped())
+
+    async def close(self) -> None:
+        """Leave nothing running: workers, timers, observers."""
+        self._stop.listen(lambda: None)
+        for timer in (self._retry_timer, self._drain_timer, self._grace_timer):
+            if timer is not None:
+                timer.cancel()
+        await self._supervisor.close()
+        if self._observers:
+            self._observers.put(CollectionEnded(self.coverage()))
+            await asyncio.to_thread(self._observers.close)
+
+    # What happened.
+
+    def _post(self, signal: Signal, rollout: OpenRollout) -> None:
+        self._inbox.append((signal, rollout))
+        self._wake.set()
+
+    async def _take_in(self) -> None:
+        while self._inbox:
+            signal, rollout = self._inbox.popleft()
+            if rollout not in self._supervisor.in_flight:
+                continue
+            match signal:
+                case Signal.DEADLINE:
+                    self._supervisor.halt(rollout, Halt.DEADLINE)
+                case Signal.ENDED:
+                    await self._conclude(rollout, self._supervisor.reap(rollout))
+                case Signal.WILL_NOT_END:
+                    await self._conclude(rollout, self._supervisor.abandon(rollout))
+
+    async def _conclude(self, rollout: OpenRollout, outcome: Outcome | None) -> None:
+        """Record an attempt that is over, and wait for its retry if there is one."""
+        if outcome is None:
+            return
+        now = self._loop.time()
+        self._learn(rollout, outcome, now)
+        delay = self._retry_delay(rollout, outcome, now)
+        seconds = now - rollout.started
+        final = await self._record(rollout, outcome, seconds, final=delay is None)
+        if delay is not None and not final:
+            self._retries += 1
+            self._admission.retry_at(now + delay, rollout)
+
+    def _learn(self, rollout: OpenRollout, outcome: Outcome, now: float) -> None:
+        """What completed, and what was overloaded, says how much may be in flight."""
+        overload = isinstance(outcome, Failed) and TRAITS[outcome.failure.kind].overload
+        if overload or isinstance(outcome, Completed):
+            in_flight = len(self._supervisor.in_flight) + 1
+            self._limit.observe(
+                started=rollout.started, ended=now, overload=overload, in_flight=in_flight
+            )
+
+    def _retry_delay(self, rollout: OpenRollout, outcome: Outcome, now: float) -> float | None:
+        if not isinstance(outcome, Failed):
+            return None
+        retry = self._policy.retry
+        if retry.max_retries is not None and self._retries >= retry.max_retries:
+            return None
+        key = rollout.item.key
+        seed = derive_seed(self._store.seed, "retry", key.task, key.repeat, rollout.attempt)
+        delay = retry.delay(outcome.failure, rollout.spent, seed)
+        expires = rollout.expires
+        if delay is None or (expires is not None and now + delay >= expires):
+            return None
+        return delay
+
+    async def _record(
+        self, rollout: OpenRollout, outcome: Outcome, seconds: float, *, final: bool
+    ) -> bool:
+        """Write the attempt. Whether it is final: one that cannot be written as it is always is."""
+        item = rollout.item
+        attempt = Attempt(
+            task=item.task.index,
+            repeat=item.repeat,
+            repeats=item.task.repeats,
+            attempt=rollout.attempt,
+            final=final,
+            seed=item.seed,
+            started=rollout.started_wall,
+            seconds=seconds,
+            outcome=outcome,
+        )
+        try:
+            offset = self._store.append(attempt)
+        except RecordError as error:
+            unusable = Failed(Failure.of(error))
+            attempt = msgspec.structs.replace(attempt, outcome=unusable, final=True)
+            offset = self._store.append(attempt)
+        if attempt.outcome.result is not NOTHING:
+            slim = msgspec.structs.replace(attempt.outcome, result=NOTHING)
+            attempt = msgspec.structs.replace(attempt, outcome=slim)
+        self._unacknowledged.append(_Unacknowledged(attempt, offset, rollout.replaces))
+        await self._store.keep_pace()
+        return attempt.final
+
+    def _acknowledge(self, count: int) -> None:
+        """The next `count` written records are synced: now they count."""
+        for _ in range(count):
+            record = self._unacknowledged.popleft()
+            attempt = record.attempt
+            replaced = record.replaced if attempt.final else None
+            self._ledger.acknowledge_attempt()
+            if attempt.final:
+                self._ledger.acknowledge_outcome(attempt.task, attempt.outcome, replaced)
+            if self._observers:
+                self._observers.put(
+                    AttemptRecorded(attempt, self._store.journal_path, record.offset, replaced)
+                )
+        self._watch_threshold()
+
+    # What to do next.
+
+    def _admit(self) -> None:
+        now = self._loop.time()
+        in_flight = self._supervisor.in_flight
+        limit = self._limit.current
+        while len(in_flight) < limit:
+            rollout = self._admission.due(now)
+            if rollout is None and self._admission.waiting < (OPEN_PER_PLACE - 1) * limit:
+                rollout = self._fresh()
+            if rollout is None:
+                break
+            self._supervisor.start(rollout, self._wall_clock())
+            if self._observers:
+                self._observers.put(
+                    AttemptStarted(rollout.item.key, rollout.attempt, len(in_flight), limit)
+                )
+        self._set_retry_timer()
+
+    def _fresh(self) -> OpenRollout | None:
+        if self._admission.exhausted:
+            return None
+        resumed = self._ledger.resumed
+        try:
+            rollout = self._admission.fresh()
+        except SourceError as error:
+            self._source_error = error
+            self._wake.set()
+            return None
+        if self._ledger.resumed > resumed:
+            self._observers.put(RolloutsResumed(self._ledger.resumed - resumed))
+            self._watch_threshold()
+        if rollout is None and not self._admission.exhausted:
+            self._wake.set()
+        return rollout
+
+    def _set_retry_timer(self) -> None:
+        if self._retry_timer is not None:
+            self._retry_timer.cancel()
+            self._retry_timer = None
+        due = self._admission.next_due
+        if due is not None and len(self._supervisor.in_flight) < self._limit.current:
+            self._retry_timer = self._loop.call_at(due, self._wake.set)
+
+    def _finished(self) -> bool:
+        if self._supervisor.in_flight or self._inbox:
+            return False
+        if self._stop.level or self._source_error:
+            return True
+        return self._admission.exhausted and not self._admission.waiting
+
+    # How it ends early.
+
+    def _watch_threshold(self) -> None:
+        threshold = self._policy.completion_threshold
+        if threshold >= 1 or self._grace_timer is not None:
+            return
+        if self._ledger.settled / max(1, self._ledger.expected) >= threshold:
+            self._grace_timer = self._loop.call_later(
+                self._policy.completion_grace_period, self._end_grace
+            )
+
+    def _end_grace(self) -> None:
+        self._grace_over = True
+        self._observers.put(StopRequested("enough rollouts are done, the rest are stragglers"))
+        self._wake.set()
+
+    async def _omit_stragglers(self) -> None:
+        """Cancel what runs; what waits, and what never began, is omitted right away."""
+        for rollout in list(self._supervisor.in_flight):
+            self._supervisor.halt(rollout, Halt.STRAGGLER)
+        for rollout in self._admission.drain():
+            await self._omit(rollout)
+        while not self._admission.exhausted and not self._stop.level:
+            fresh = self._fresh()
+            if fresh is not None:
+                await self._omit(fresh)
+            elif self._source_error:
+                return
+            else:
+                await asyncio.sleep(0)
+
+    async def _omit(self, rollout: OpenRollout) -> None:
+        rollout.attempt += 1
+        rollout.started_wall = self._wall_clock()
+        outcome = Omitted(OmitReason.STRAGGLER, "not begun when enough of the others had finished")
+        await self._record(rollout, outcome, 0.0, final=True)
+
+    def _wind_down(self) -> None:
+        """Admit nothing more; let what is in flight end, within the bound."""
+        if self._drain_timer is None:
+            self._observers.put(StopRequested(str(self._source_error or "asked to stop")))
+            self._drain_timer = self._loop.call_later(
+                self._policy.drain_timeout, self._end_draining
+            )
+        if self._drain_over or self._stop.level is StopLevel.NOW:
+            for rollout in list(self._supervisor.in_flight):
+                self._supervisor.halt(rollout, Halt.STOP)
+
+    def _end_draining(self) -> None:
+        self._drain_over = True
+        self._wake.set()

@@ -1,0 +1,65 @@
+"""What observers are told."""
+
+from pathlib import Path
+
+import msgspec
+
+from rollgym.engine.coverage import Coverage
+from rollgym.records import Attempt, Failed, Omitted, RolloutKey
+
+
+class CollectionStarted(msgspec.Struct, frozen=True):
+    """The first event."""
+
+    expected: int
+    groups: int
+
+
+class RolloutsResumed(msgspec.Struct, frozen=True):
+    """So many more rollouts of the source have an outcome already."""
+
+    count: int
+
+
+class AttemptStarted(msgspec.Struct, frozen=True):
+    """A worker begins. `limit` is the present bound on attempts in flight."""
+
+    key: RolloutKey
+    attempt: int
+    in_flight: int
+    limit: int
+
+
+class AttemptRecorded(msgspec.Struct, frozen=True):
+    """An attempt is on disk, synced.
+
+    `attempt` comes without its `result`, which can be read from the journal at `offset`. Where the
+    rollout had an outcome before, which this one replaces, that is `replaced`.
+    """
+
+    attempt: Attempt
+    journal: Path
+    offset: int
+    replaced: Failed | Omitted | None
+
+
+class StopRequested(msgspec.Struct, frozen=True):
+    """The collection winds down, because of a signal or because the rest are stragglers."""
+
+    reason: str
+
+
+class CollectionEnded(msgspec.Struct, frozen=True):
+    """The last event."""
+
+    coverage: Coverage
+
+
+Event = (
+    CollectionStarted
+    | RolloutsResumed
+    | AttemptStarted
+    | AttemptRecorded
+    | StopRequested
+    | CollectionEnded
+)

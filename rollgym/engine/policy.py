@@ -1,0 +1,131 @@
+"""The rules of a collection: how much at once, how long, how often, and when to stop."""
+
+import math
+from random import Random
+
+import msgspec
+
+from rollgym.records import Failure, FailureKind
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise ValueError(f"the policy needs {what}")
+
+
+class Backoff(msgspec.Struct, frozen=True):
+    """Waiting times that grow by `factor` up to `maximum`.
+
+    `jitter` is the part of the time that is random: 0.5 waits between half and all of it.
+    """
+
+    initial: float = 1.0
+    factor: float = 2.0
+    maximum: float = 60.0
+    jitter: float = 0.5
+
+    def __post_init__(self) -> None:
+        _require(self.initial >= 0 and self.maximum >= self.initial, "0 <= initial <= maximum")
+        _require(self.factor >= 1, "a factor of at least 1")
+        _require(0 <= self.jitter <= 1, "a jitter from 0 to 1")
+
+    def delay(self, attempt: int, seed: int) -> float:
+        """How long to wait after the `attempt`-th attempt; the same for the same seed."""
+        growth = self.factor ** min(attempt - 1, 64)
+        return min(self.maximum, self.initial * growth) * (1 - self.jitter * Random(seed).random())  # noqa: S311
+
+
+class RetryRule(msgspec.Struct, frozen=True):
+    """How often a rollout may be attempted when it fails in this way, and the waits between."""
+
+    max_attempts: int = 3
+    backoff: Backoff = Backoff()
+
+    def __post_init__(self) -> None:
+        _require(self.max_attempts >= 1, "at least 1 attempt")
+
+
+def _usual_rules() -> dict[FailureKind, RetryRule]:
+    return {
+        FailureKind.MODEL_RATE_LIMIT: RetryRule(8),
+        FailureKind.MODEL_UNAVAILABLE: RetryRule(6),
+        FailureKind.BROWSER_UNAVAILABLE: RetryRule(8),
+        FailureKind.TIMEOUT: RetryRule(2),
+    }
+
+
+class RetryPolicy(msgspec.Struct, frozen=True):
+    """Which failures are tried again.
+
+    Only retryable failures are. The kind of the latest failure chooses the rule, and all attempts
+    of the rollout count against it. A `Retry-After` longer than `max_retry_after` ends the rollout
+    instead of being ignored. `max_retries` bounds the retries of the whole run.
+    """
+
+    default: RetryRule = RetryRule()
+    by_kind: dict[FailureKind, RetryRule] = msgspec.field(default_factory=_usual_rules)
+    max_retry_after: float = 300.0
+    max_retries: int | None = None
+
+    def delay(self, failure: Failure, attempts: int, seed: int) -> float | None:
+        """Seconds until the next attempt after `attempts` of them; None when there is none."""
+        rule = self.by_kind.get(failure.kind, self.default)
+        asked = failure.retry_after or 0.0
+        if not failure.retryable or attempts >= rule.max_attempts or asked > self.max_retry_after:
+            return None
+        return max(asked, rule.backoff.delay(attempts, seed))
+
+
+NO_RETRIES = RetryPolicy(default=RetryRule(1), by_kind={})
+
+
+class Fixed(msgspec.Struct, frozen=True, tag="fixed"):
+    """Always up to `limit` attempts in flight."""
+
+    limit: int
+
+    def __post_init__(self) -> None:
+        _require(self.limit >= 1, "a limit of at least 1")
+
+
+class Adaptive(msgspec.Struct, frozen=True, tag="adaptive"):
+    """Find the number in flight that gives the most throughput, between 1 and `maximum`."""
+
+    initial: int = 8
+    maximum: int = 512
+
+    def __post_init__(self) -> None:
+        _require(1 <= self.initial <= self.maximum, "1 <= initial <= maximum")
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules of one collection. Times are in seconds, and every one is finite.
+
+    - `attempt_timeout`, `rollout_timeout`: deadlines of one attempt, and of a rollout with all its
+      attempts and the waits between them.
+    - `completion_threshold`, `completion_grace_period`: once this part of the expected rollouts has
+      an outcome, the rest gets this long, and is then omitted as stragglers. 1.0 turns it off.
+    - `drain_timeout`: after the first request to stop, how long work in flight may go on.
+    - `cancel_grace`: how long a cancelled worker may take to end before it is abandoned.
+    - `max_abandoned`: how many abandoned workers may be alive before the run stops.
+    """
+
+    concurrency: Fixed | Adaptive = Adaptive()
+    retry: RetryPolicy = RetryPolicy()
+    attempt_timeout: float = 1800.0
+    rollout_timeout: float = 7200.0
+    completion_threshold: float = 1.0
+    completion_grace_period: float = 120.0
+    drain_timeout: float = 60.0
+    cancel_grace: float = 10.0
+    max_abandoned: int = 1000
+
+    def __post_init__(self) -> None:
+        for name in ("attempt_timeout", "rollout_timeout"):
+            seconds = getattr(self, name)
+            _require(math.isfinite(seconds) and seconds > 0, f"{name} finite and above 0")
+        for name in ("completion_grace_period", "drain_timeout", "cancel_grace"):
+            seconds = getattr(self, name)
+            _require(math.isfinite(seconds) and seconds >= 0, f"{name} finite and at least 0")
+        _require(0 < self.completion_threshold <= 1, "completion_threshold above 0, at most 1")
+        _require(self.max_abandoned >= 0, "max_abandoned at least 0")

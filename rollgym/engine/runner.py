@@ -1,0 +1,42 @@
+"""Running a coroutine to its end on the fastest loop there is, and always getting back.
+
+`asyncio.run` waits without bound for tasks that ignore their cancellation. This waits a while.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+CLOSING_PATIENCE = 5.0
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run `main`; on return no task of its is waited for longer than a few seconds."""
+    loop = _new_loop()
+    try:
+        asyncio.set_event_loop(loop)
+        return loop.run_until_complete(main)
+    finally:
+        try:
+            loop.run_until_complete(_wind_down())
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop  # noqa: PLC0415 - not on every platform
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+async def _wind_down() -> None:
+    leftover = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in leftover:
+        task.cancel()
+    if leftover:
+        await asyncio.wait(leftover, timeout=CLOSING_PATIENCE)
+    await asyncio.get_running_loop().shutdown_asyncgens()

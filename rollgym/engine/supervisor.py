@@ -1,0 +1,221 @@
+"""Workers in flight: started, bounded in time, cancelled, and abandoned if they will not end.
+
+A task group waits for its children for ever. A worker may be anybody's code and may swallow its
+cancellation, so attempts are not children of a task group: each is a task with a deadline, and one
+that has not ended `cancel_grace` after its cancellation is abandoned. It runs on, ignored, and the
+number of such tasks alive is bounded.
+
+Callbacks of the event loop only post a message; the collection's one loop acts on it. An error in
+the engine's own logic therefore always surfaces there and never vanishes in a callback.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+
+from rollgym.engine.errors import StuckWorkersError
+from rollgym.engine.policy import Policy
+from rollgym.engine.rollout import Halt, OpenRollout
+from rollgym.engine.work import Worker
+from rollgym.records import (
+    Completed,
+    Failed,
+    Failure,
+    FailureKind,
+    OmitReason,
+    Omitted,
+    Outcome,
+)
+
+
+class Signal(Enum):
+    """What a callback tells of a rollout's present attempt."""
+
+    ENDED = "ended"
+    DEADLINE = "deadline"
+    WILL_NOT_END = "will not end"
+
+
+Post = Callable[[Signal, OpenRollout], None]
+
+
+class Supervisor:
+    """The attempts in flight."""
+
+    def __init__(self, worker: Worker, policy: Policy, post: Post) -> None:
+        self.in_flight: set[OpenRollout] = set()
+        self.abandoned = 0
+        self._zombies = 0
+        self._worker = worker
+        self._policy = policy
+        self._post = post
+        self._loop = asyncio.get_running_loop()
+
+    def start(self, rollout: OpenRollout, wall: float) -> None:
+        """Begin the rollout's next attempt."""
+        now = self._loop.time()
+        if rollout.expires is None:
+            rollout.expires = now + self._policy.rollout_timeout
+        deadline = min(now + self._policy.attempt_timeout, rollout.expires)
+        rollout.attempt += 1
+        rollout.spent += 1
+        rollout.started = now
+        rollout.started_wall = wall
+        rollout.halt = None
+        rollout.task = task = self._loop.create_task(self._work(rollout, deadline))
+        task.add_done_callback(partial(self._done, rollout))
+        rollout.timer = self._loop.call_at(deadline, self._post, Signal.DEADLINE, rollout)
+        self.in_flight.add(rollout)
+
+    def halt(self, rollout: OpenRollout, why: Halt) -> None:
+        """Cancel the present attempt, and abandon it unless it ends soon.
+
+        A stop overrules a straggler's halt, and both a deadline's; the grace runs from the first.
+        """
+        if rollout.task is None:
+            return
+        first, rollout.halt = rollout.halt is None, why
+        if first:
+            self._stop_timer(rollout)
+            rollout.timer = self._loop.call_later(
+                self._policy.cancel_grace, self._post, Signal.WILL_NOT_END, rollout
+            )
+            rollout.task.cancel()
+
+    def reap(self, rollout: OpenRollout) -> Outcome | None:
+        """Take an ended attempt out of flight.
+
+        Returns what it came to, or None when it was stopped before it came to anything.
+        """
+        task = self._take(rollout)
+        if task is None:
+            return None
+        outcome = _outcome(task)
+        if isinstance(outcome, Completed):
+            return outcome
+        match rollout.halt:
+            case None:
+                return outcome or Failed(
+                    Failure.make(FailureKind.CANCELLED, "the worker was cancelled from outside")
+                )
+            case Halt.DEADLINE:
+                return _timed_out(rollout, outcome, self._loop.time())
+            case Halt.STRAGGLER:
+                return _straggler(outcome)
+            case Halt.STOP:
+                return None
+
+    def abandon(self, rollout: OpenRollout) -> Outcome | None:
+        """Give up waiting for a cancelled attempt. Raises StuckWorkersError when there are many."""
+        self._take(rollout)
+        self.abandoned += 1
+        self._zombies += 1
+        if self._zombies > self._policy.max_abandoned:
+            raise StuckWorkersError(
+                f"{self._zombies} workers ignored their cancellation and are still running: "
+                "do not swallow asyncio.CancelledError in a worker"
+            )
+        ignored = f"; it ignored its cancellation for {self._policy.cancel_grace:g} s"
+        match rollout.halt:
+            case Halt.STRAGGLER:
+                return Omitted(OmitReason.STRAGGLER, "abandoned" + ignored)
+            case Halt.STOP:
+                return None
+            case _:
+                seconds = self._loop.time() - rollout.started
+                return Failed(
+                    Failure.make(FailureKind.TIMEOUT, f"no end after {seconds:.1f} s{ignored}")
+                )
+
+    async def close(self) -> None:
+        """Cancel whatever is in flight and wait for it, within the grace. Nothing is recorded."""
+        tasks = [rollout.task for rollout in self.in_flight if rollout.task is not None]
+        for rollout in self.in_flight:
+            self._stop_timer(rollout)
+            rollout.task = None
+        self.in_flight.clear()
+        self._zombies += len(tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._policy.cancel_grace)
+
+    async def _work(self, rollout: OpenRollout, deadline: float) -> Outcome:
+        try:
+            outcome: object = await self._worker(rollout.item, rollout.attempt, deadline)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a worker may raise anything
+            return Failed(Failure.of(error))
+        if isinstance(outcome, Completed):
+            return _with_usable_reward(outcome)
+        if isinstance(outcome, Failed | Omitted):
+            return outcome
+        return Failed(
+            Failure.make(
+                FailureKind.INTERNAL,
+                f"the worker returned {type(outcome).__name__}, which is no outcome",
+            )
+        )
+
+    def _done(self, rollout: OpenRollout, task: asyncio.Task[Outcome]) -> None:
+        if rollout.task is task:
+            self._post(Signal.ENDED, rollout)
+        else:
+            self._zombies -= 1
+            if not task.cancelled():
+                task.exception()
+
+    def _take(self, rollout: OpenRollout) -> asyncio.Task[Outcome] | None:
+        self._stop_timer(rollout)
+        self.in_flight.discard(rollout)
+        task, rollout.task = rollout.task, None
+        return task
+
+    def _stop_timer(self, rollout: OpenRollout) -> None:
+        if rollout.timer is not None:
+            rollout.timer.cancel()
+            rollout.timer = None
+
+
+def _outcome(task: asyncio.Task[Outcome]) -> Outcome | None:
+    """What the worker came to; None when it ended by its cancellation."""
+    return None if task.cancelled() else task.result()
+
+
+def _with_usable_reward(outcome: Completed) -> Completed | Failed:
+    reward = outcome.reward
+    if isinstance(reward, int | float) and math.isfinite(reward):
+        return outcome
+    return Failed(
+        Failure.make(FailureKind.VERIFIER, f"the reward {reward!r} is no finite number"),
+        usage=outcome.usage,
+        phases=outcome.phases,
+        result=outcome.result,
+    )
+
+
+def _timed_out(rollout: OpenRollout, outcome: Outcome | None, now: float) -> Outcome:
+    """A worker that ends by its own words keeps them; otherwise the deadline is the reason."""
+    if isinstance(outcome, Omitted):
+        return outcome
+    if isinstance(outcome, Failed) and outcome.failure.kind is not FailureKind.INTERNAL:
+        return outcome
+    failure = Failure.make(FailureKind.TIMEOUT, f"no end after {now - rollout.started:.1f} s")
+    if outcome is None:
+        return Failed(failure)
+    return Failed(failure, usage=outcome.usage, phases=outcome.phases, result=outcome.result)
+
+
+def _straggler(outcome: Outcome | None) -> Outcome:
+    """What a cancelled straggler had so far is kept with it."""
+    detail = "cancelled when enough of the others had finished"
+    if outcome is None:
+        return Omitted(OmitReason.STRAGGLER, detail)
+    return Omitted(
+        OmitReason.STRAGGLER,
+        detail,
+        usage=outcome.usage,
+        phases=outcome.phases,
+        result=outcome.result,
+    )

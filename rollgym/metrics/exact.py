@@ -1,0 +1,101 @@
+"""Sums of floats without rounding, so that the order of adding cannot show.
+
+Every finite float is an integer over a power of two. A sum therefore keeps one integer numerator
+over the largest power of two seen so far, and adding is integer arithmetic: exact, commutative and
+associative. Rounding happens once, when somebody asks for a float. The integers stay short for
+ordinary values and never pass a few thousand bits, whatever is added.
+"""
+
+from fractions import Fraction
+from math import isqrt
+from typing import Self
+
+_ROOT_BITS = 64
+"""Bits of an integer square root: a float's 53, and more than enough to round them by."""
+
+
+class ExactSum:
+    """The exact sum of the floats given so far."""
+
+    __slots__ = ("_denominator", "_numerator")
+
+    def __init__(self) -> None:
+        self._numerator = 0
+        self._denominator = 1
+
+    @property
+    def value(self) -> Fraction:
+        return Fraction(self._numerator, self._denominator)
+
+    def add(self, value: float) -> None:
+        """Add a finite float."""
+        self.add_ratio(*value.as_integer_ratio())
+
+    def add_ratio(self, numerator: int, denominator: int) -> None:
+        """Add a ratio whose denominator is a power of two."""
+        common = self._denominator
+        if denominator == common:
+            self._numerator += numerator
+        elif denominator < common:
+            self._numerator += numerator * (common // denominator)
+        else:
+            self._numerator = self._numerator * (denominator // common) + numerator
+            self._denominator = denominator
+
+    def merge(self, other: Self) -> None:
+        self.add_ratio(other._numerator, other._denominator)
+
+
+class Moments:
+    """Count, exact sum and exact sum of squares: what mean and standard deviation are made of."""
+
+    __slots__ = ("_squares", "_total", "count")
+
+    count: int
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._total = ExactSum()
+        self._squares = ExactSum()
+
+    def add(self, value: float) -> None:
+        """Add a finite float."""
+        numerator, denominator = value.as_integer_ratio()
+        self.count += 1
+        self._total.add_ratio(numerator, denominator)
+        self._squares.add_ratio(numerator * numerator, denominator * denominator)
+
+    def merge(self, other: Self) -> None:
+        self.count += other.count
+        self._total.merge(other._total)
+        self._squares.merge(other._squares)
+
+    @property
+    def mean(self) -> float | None:
+        """The exact mean, rounded once; None of nothing."""
+        return float(self._total.value / self.count) if self.count else None
+
+    @property
+    def std(self) -> float | None:
+        """The population standard deviation (ddof=0) of exactly these values, rounded once."""
+        if not self.count:
+            return None
+        mean = self._total.value / self.count
+        return square_root(self._squares.value / self.count - mean * mean)
+
+
+def square_root(value: Fraction) -> float:
+    """The float nearest to the square root of a ratio that is not negative.
+
+    The ratio is scaled by a power of four until its integer root has bits to spare. Where the root
+    is not exact its last bit is set, which lies far below a float's precision and tells the one
+    final rounding on which side of a tie the true root is.
+    """
+    numerator, denominator = value.numerator, value.denominator
+    missing_bits = 2 * _ROOT_BITS - (numerator.bit_length() - denominator.bit_length())
+    shift = max(0, missing_bits // 2 + 1)
+    scaled = numerator << (2 * shift)
+    root = isqrt(scaled // denominator)
+    if root * root * denominator != scaled:
+        root |= 1
+    return root / (1 << shift)

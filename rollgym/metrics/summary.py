@@ -1,0 +1,78 @@
+"""What a run amounts to, as plain data that encodes to readable JSON.
+
+Equal runs have equal summaries, byte for byte when encoded: mappings are in the order of their
+keys, and counts of zero are left out of them.
+"""
+
+import msgspec
+
+from rollgym.records import FailureKind, OmitReason, Usage
+
+
+class DistributionSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A number's distribution; all but the count are None where there were no values.
+
+    `std` is that of the population (ddof=0). The percentiles are within one percent of the exact
+    ones; everything else is exact.
+    """
+
+    count: int
+    mean: float | None
+    std: float | None
+    min: float | None
+    max: float | None
+    p10: float | None
+    p50: float | None
+    p90: float | None
+    p99: float | None
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """Rollouts by how they ended, how many of the completed succeeded, and all attempts."""
+
+    attempts: int
+    completed: int
+    failed: int
+    omitted: int
+    successes: int
+
+
+class GroupCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Groups with at least one end, and those with every repeat completed."""
+
+    seen: int
+    complete: int
+
+
+class Throughput(msgspec.Struct, frozen=True, kw_only=True):
+    """Outcomes per active second; see `rollgym.metrics.activity` for what is active."""
+
+    active_seconds: int
+    outcomes_per_second: float | None
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """The numbers of a run.
+
+    `success_rate` and `avg_reward`, like all distributions, are over completed rollouts only: a
+    failure is no reward. `failures_by_kind` counts rollouts that ended failed,
+    `failed_attempts_by_kind` every failed attempt, also those that were retried. `usage` is that of
+    all attempts. `measures_truncated` says that there were more names of measures than are kept.
+    """
+
+    counts: Counts
+    success_rate: float | None
+    avg_reward: float | None
+    rewards: DistributionSummary
+    groups: GroupCounts
+    pass_at_k: dict[int, float]
+    mean_at_k: dict[int, float]
+    failures_by_kind: dict[FailureKind, int]
+    failed_attempts_by_kind: dict[FailureKind, int]
+    omitted_by_reason: dict[OmitReason, int]
+    seconds: DistributionSummary
+    output_tokens: DistributionSummary
+    measures: dict[str, DistributionSummary]
+    measures_truncated: bool
+    usage: Usage
+    throughput: Throughput

@@ -1,0 +1,59 @@
+from math import floor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollgym.metrics.activity import LONGEST, Activity
+
+spans = st.lists(st.tuples(st.floats(0, 20_000), st.floats(0, 8_000)), max_size=5)
+
+
+def activity_of(marks: list[tuple[float, float]]) -> Activity:
+    activity = Activity()
+    for started, seconds in marks:
+        activity.mark(started, seconds)
+    return activity
+
+
+@given(spans)
+def test_each_second_that_any_attempt_touches_is_active_once(
+    marks: list[tuple[float, float]],
+) -> None:
+    touched = {
+        second
+        for started, seconds in marks
+        for second in range(floor(started), floor(started + seconds) + 1)
+    }
+    assert activity_of(marks).seconds == len(touched)
+
+
+@given(spans, spans)
+def test_merging_unites_the_active_seconds(
+    ours: list[tuple[float, float]], theirs: list[tuple[float, float]]
+) -> None:
+    merged = activity_of(ours)
+    merged.merge(activity_of(theirs))
+    assert merged.seconds == activity_of(ours + theirs).seconds
+
+
+def test_the_gap_between_a_kill_and_a_resume_is_not_active() -> None:
+    assert activity_of([(1_000.0, 9.5), (900_000.0, 4.5)]).seconds == 10 + 5
+
+
+def test_an_instant_makes_its_second_active() -> None:
+    assert activity_of([(1_000.25, 0.0)]).seconds == 1
+
+
+def test_an_attempt_over_midnight_fills_every_hour_between() -> None:
+    assert activity_of([(86_400.0 - 5_000, 10_000.0)]).seconds == 10_001
+
+
+@pytest.mark.parametrize("started", [0.0, 1.7e9, 1e308])
+def test_an_absurd_duration_marks_a_week_at_most(started: float) -> None:
+    assert activity_of([(started, 1e308)]).seconds <= LONGEST + 1
+
+
+@pytest.mark.parametrize("seconds", [-1e-9, -5.0, -1e308])
+def test_a_negative_duration_marks_the_second_it_started_in(seconds: float) -> None:
+    assert activity_of([(1_000.0, seconds)]).seconds == 1

@@ -1,0 +1,45 @@
+import random
+
+from rollgym.metrics.measures import NAME_LIMIT, Measures
+
+NAMES = [f"score of task {number:04}" for number in range(NAME_LIMIT + 50)]
+
+
+def measures_of(names: list[str]) -> Measures:
+    measures = Measures()
+    for name in names:
+        measures.add({name: 1.0})
+    return measures
+
+
+def test_each_name_has_its_own_distribution() -> None:
+    measures = Measures()
+    measures.add({"steps": 2.0, "chars": 10.0})
+    measures.add({"steps": 4.0})
+    summary = measures.summary()
+    assert list(summary) == ["chars", "steps"]
+    assert (summary["steps"].count, summary["steps"].mean) == (2, 3.0)
+    assert not measures.truncated
+
+
+def test_of_too_many_names_the_first_are_kept_in_full_whatever_their_order() -> None:
+    records = NAMES * 3
+    random.Random(7).shuffle(records)
+    measures = measures_of(records)
+    summary = measures.summary()
+    assert measures.truncated
+    assert list(summary) == NAMES[:NAME_LIMIT]
+    assert {distribution.count for distribution in summary.values()} == {3}
+
+
+def test_shards_with_too_many_names_together_keep_the_same_ones() -> None:
+    merged, other = measures_of(NAMES[100:]), measures_of(NAMES[:200])
+    merged.merge(other)
+    assert merged.truncated
+    assert merged.summary() == measures_of(NAMES[100:] + NAMES[:200]).summary()
+
+
+def test_exactly_as_many_names_as_are_kept_are_not_too_many() -> None:
+    merged = measures_of(NAMES[: NAME_LIMIT // 2])
+    merged.merge(measures_of(NAMES[:NAME_LIMIT]))
+    assert not merged.truncated

@@ -1,0 +1,209 @@
+from collections.abc import Iterable
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollgym.metrics import GroupCounts, Metrics, Summary, Throughput
+from rollgym.records import (
+    Attempt,
+    Completed,
+    Failed,
+    FailureKind,
+    OmitReason,
+    Omitted,
+    Standing,
+    Usage,
+    decode_attempt,
+    encode_attempt,
+)
+from tests.unit.metrics.strategies import (
+    REWARDED,
+    UNREWARDED,
+    attempt,
+    failed,
+    group,
+    rerun_histories,
+    runs,
+)
+
+
+def metrics_of(attempts: Iterable[Attempt]) -> Metrics:
+    metrics = Metrics()
+    for record in attempts:
+        metrics.add(record)
+    return metrics
+
+
+def encoded(metrics: Metrics) -> bytes:
+    return msgspec.json.encode(metrics.summary())
+
+
+@given(runs(), st.data())
+def test_the_order_of_the_records_does_not_show(
+    attempts: list[Attempt], data: st.DataObject
+) -> None:
+    shuffled = data.draw(st.permutations(attempts))
+    assert encoded(metrics_of(shuffled)) == encoded(metrics_of(attempts))
+
+
+@given(runs(), st.data())
+def test_shards_merge_to_the_whole_in_any_order_and_any_nesting(
+    attempts: list[Attempt], data: st.DataObject
+) -> None:
+    shards = [Metrics() for _ in range(4)]
+    for record in attempts:
+        shards[data.draw(st.integers(0, 3))].add(record)
+    while len(shards) > 1:
+        into, merged = data.draw(st.permutations(shards))[:2]
+        into.merge(merged)
+        shards.remove(merged)
+    assert encoded(shards[0]) == encoded(metrics_of(attempts))
+
+
+@given(runs(), runs())
+def test_merging_leaves_the_other_side_as_it_was(
+    ours: list[Attempt], theirs: list[Attempt]
+) -> None:
+    merged, other = metrics_of(ours), metrics_of(theirs)
+    merged.merge(other)
+    for record in ours:
+        merged.add(msgspec.structs.replace(record, task=record.task + 100))
+    assert encoded(other) == encoded(metrics_of(theirs))
+
+
+@given(runs())
+def test_a_recount_from_disk_is_the_live_count(attempts: list[Attempt]) -> None:
+    read_back = [decode_attempt(encode_attempt(record)) for record in attempts]
+    assert encoded(metrics_of(read_back)) == encoded(metrics_of(attempts))
+
+
+def test_integers_of_a_live_run_count_as_what_the_journal_says_of_them() -> None:
+    live = attempt(Completed(1, measures={"steps": 2**60 + 1}))
+    read_back = decode_attempt(encode_attempt(live))
+    assert encoded(metrics_of([read_back])) == encoded(metrics_of([live]))
+
+
+@given(runs())
+def test_a_summary_can_be_read_back_from_its_json(attempts: list[Attempt]) -> None:
+    metrics = metrics_of(attempts)
+    assert msgspec.json.decode(encoded(metrics), type=Summary) == metrics.summary()
+
+
+@given(rerun_histories(), st.data())
+def test_rerunning_live_and_recounting_agree_after_every_record(
+    histories: list[list[Attempt]], data: st.DataObject
+) -> None:
+    live = Metrics()
+    done = [0] * len(histories)
+    turns = [rollout for rollout, history in enumerate(histories) for _ in history]
+    for rollout in data.draw(st.permutations(turns)):
+        history, place = histories[rollout], done[rollout]
+        if place:
+            superseded = history[place - 1].outcome
+            assert isinstance(superseded, Failed | Omitted)
+            live.retract(superseded)
+        last = place == len(history) - 1
+        live.add(history[place], Standing.CURRENT if last else Standing.REOPENED)
+        done[rollout] += 1
+        assert encoded(live) == encoded(recount(histories, done))
+
+
+def recount(histories: list[list[Attempt]], done: list[int]) -> Metrics:
+    """What a journal with the first `done` ends of each rollout amounts to, read backwards."""
+    metrics = Metrics()
+    for history, written in zip(histories, done, strict=True):
+        for place in reversed(range(written)):
+            current = place == written - 1
+            metrics.add(history[place], Standing.CURRENT if current else Standing.SUPERSEDED)
+    return metrics
+
+
+def test_a_reopened_end_counts_until_its_successor_comes() -> None:
+    old = failed(FailureKind.TIMEOUT)
+    metrics = Metrics()
+    metrics.add(attempt(old), Standing.REOPENED)
+    before = metrics.summary()
+    assert (before.counts.failed, before.failures_by_kind) == (1, {FailureKind.TIMEOUT: 1})
+
+    metrics.retract(old)
+    metrics.add(attempt(REWARDED, number=2))
+    after = metrics.summary()
+    assert (after.counts.attempts, after.counts.failed, after.counts.completed) == (2, 0, 1)
+    assert after.failures_by_kind == {}
+    assert after.failed_attempts_by_kind == {FailureKind.TIMEOUT: 1}
+
+
+def test_every_rollout_is_counted_by_how_it_ended_and_every_attempt_by_how_it_failed() -> None:
+    summary = metrics_of(
+        [
+            attempt(failed(FailureKind.TOOL), number=1, final=False),
+            attempt(REWARDED, number=2),
+            attempt(failed(FailureKind.TOOL), task=1),
+            attempt(failed(FailureKind.TIMEOUT), task=2),
+            attempt(Omitted(OmitReason.STRAGGLER), task=3),
+            attempt(UNREWARDED, task=4),
+        ]
+    ).summary()
+    assert summary.counts.attempts == 6
+    assert (summary.counts.completed, summary.counts.failed, summary.counts.omitted) == (2, 2, 1)
+    assert summary.failures_by_kind == {FailureKind.TIMEOUT: 1, FailureKind.TOOL: 1}
+    assert summary.failed_attempts_by_kind == {FailureKind.TIMEOUT: 1, FailureKind.TOOL: 2}
+    assert summary.omitted_by_reason == {OmitReason.STRAGGLER: 1}
+
+
+def test_rates_are_over_completed_rollouts_only() -> None:
+    summary = metrics_of(group(REWARDED, UNREWARDED, failed(), failed())).summary()
+    assert (summary.success_rate, summary.avg_reward, summary.counts.successes) == (0.5, 0.5, 1)
+    assert (summary.rewards.count, summary.seconds.count, summary.output_tokens.count) == (2, 2, 2)
+    assert summary.groups == GroupCounts(seen=1, complete=0)
+    assert summary.pass_at_k == {1: 0.5, 2: 1.0}
+    assert summary.mean_at_k == {1: 0.5, 2: 0.5}
+
+
+def test_the_verifiers_word_on_success_stands_above_the_reward() -> None:
+    outcomes = [Completed(0.2, success=True), Completed(1.0, success=False), Completed(1.5)]
+    assert metrics_of(group(*outcomes)).summary().counts.successes == 2
+
+
+def test_usage_is_that_of_all_attempts_and_output_tokens_that_of_completed_ones() -> None:
+    spent = Usage(100, 10, 5, 1)
+    broken = Failed(failed().failure, usage=spent)
+    summary = metrics_of(
+        [attempt(broken, final=False), attempt(Completed(1.0, usage=spent), number=2)]
+    ).summary()
+    assert summary.usage == spent + spent
+    assert (summary.output_tokens.count, summary.output_tokens.max) == (1, 10.0)
+
+
+def test_a_token_count_beyond_every_float_does_not_stop_the_counting() -> None:
+    absurd = Completed(1.0, usage=Usage(0, 10**400))
+    summary = metrics_of([attempt(absurd)]).summary()
+    assert summary.usage.output_tokens == 10**400
+    assert summary.output_tokens.max == 2.0**53
+
+
+def test_throughput_is_outcomes_per_active_second() -> None:
+    attempts = [
+        attempt(REWARDED, started=1_000.0, seconds=9.5),
+        attempt(failed(), task=1, started=1_002.0, seconds=3.0),
+        attempt(failed(), task=2, started=90_000.0, seconds=9.5, final=False),
+    ]
+    assert metrics_of(attempts).summary().throughput == Throughput(
+        active_seconds=20, outcomes_per_second=0.1
+    )
+
+
+def test_a_run_without_records_has_no_rates() -> None:
+    summary = Metrics().summary()
+    assert (summary.success_rate, summary.avg_reward) == (None, None)
+    assert summary.throughput == Throughput(active_seconds=0, outcomes_per_second=None)
+    assert (summary.pass_at_k, summary.mean_at_k, summary.measures) == ({}, {}, {})
+
+
+def test_measures_are_distributed_by_name() -> None:
+    summary = metrics_of(
+        group(Completed(1.0, measures={"steps": 3.0}), Completed(0.0, measures={"steps": 5.0}))
+    ).summary()
+    assert (summary.measures["steps"].count, summary.measures["steps"].mean) == (2, 4.0)
+    assert not summary.measures_truncated

@@ -1,0 +1,69 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollgym.metrics.sketch import CEILING, FLOOR, QuantileSketch
+from tests.unit.metrics.strategies import numbers
+
+magnitudes = st.floats(FLOOR, CEILING)
+in_range = magnitudes | magnitudes.map(lambda magnitude: -magnitude) | st.just(0.0)
+
+
+def sketch_of(values: list[float]) -> QuantileSketch:
+    sketch = QuantileSketch()
+    for value in values:
+        sketch.add(value)
+    return sketch
+
+
+@given(st.lists(in_range, min_size=1), st.floats(0, 1))
+def test_a_quantile_is_within_one_percent_of_the_exact_one(values: list[float], q: float) -> None:
+    exact = sorted(values)[int(q * (len(values) - 1))]
+    assert sketch_of(values).quantile(q) == pytest.approx(exact, rel=0.01, abs=0.0)
+
+
+@given(st.lists(numbers, min_size=2, max_size=2))
+def test_buckets_are_in_the_order_of_their_values(values: list[float]) -> None:
+    low, high = (sketch_of([value]).quantile(0.5) for value in sorted(values))
+    assert low is not None
+    assert high is not None
+    assert low <= high
+
+
+@pytest.mark.parametrize("value", [*range(129), 0.5, 0.25, 0.75, -3.0, 1000.0])
+def test_small_integers_and_simple_shares_are_their_own_bucket(value: float) -> None:
+    assert sketch_of([float(value)]).quantile(0.5) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "bucket"),
+    [(5e-324, 0.0), (-1e-20, 0.0), (-0.0, 0.0), (1e308, CEILING), (-1e308, -CEILING)],
+)
+def test_magnitudes_out_of_range_fall_into_the_outermost_buckets(
+    value: float, bucket: float
+) -> None:
+    assert sketch_of([value]).quantile(0.5) == bucket
+
+
+def test_the_number_of_buckets_is_bounded_by_the_range() -> None:
+    octave = sketch_of([1.0 + step / 10_000 for step in range(10_000)])
+    assert len(octave._buckets) == 65
+
+
+@given(st.lists(numbers), st.lists(numbers), st.floats(0, 1))
+def test_a_merged_sketch_has_the_quantiles_of_both(
+    ours: list[float], theirs: list[float], q: float
+) -> None:
+    merged = sketch_of(ours)
+    merged.merge(sketch_of(theirs))
+    assert merged.quantile(q) == sketch_of(theirs + ours).quantile(q)
+
+
+def test_nothing_has_no_quantile() -> None:
+    assert QuantileSketch().quantile(0.5) is None
+
+
+@pytest.mark.parametrize("q", [-0.1, 1.1, float("nan")])
+def test_a_quantile_outside_the_unit_interval_is_refused(q: float) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        sketch_of([1.0]).quantile(q)
