@@ -15,7 +15,7 @@ from rollgym.engine.ledger import Ledger
 from rollgym.engine.rollout import OpenRollout
 from rollgym.engine.work import Source, WorkItem
 from rollgym.records import Task, derive_seed
-from rollgym.store import Progress
+from rollgym.store import Progress, Status
 
 SKIPS_PER_TURN = 1000
 
@@ -99,7 +99,9 @@ class Admission:
             spent = 0 if reopened else attempts
             item = WorkItem(task, repeat, derive_seed(self._seed, "rollout", task.index, repeat))
             opened.append(OpenRollout(item, attempts, spent, reopened))
-        self._ledger.enter_task(task, statuses, len(opened))
+        if opened:
+            completed = statuses.count(Status.COMPLETED)
+            self._ledger.open_group(task.index, len(opened), completed, task.repeats)
         return opened
 
 

@@ -25,7 +25,6 @@ from rollgym.engine.events import (
     AttemptStarted,
     CollectionEnded,
     CollectionStarted,
-    RolloutsResumed,
     StopRequested,
 )
 from rollgym.engine.ledger import Ledger
@@ -65,6 +64,8 @@ async def collect(
     wall_clock: WallClock = time.time,
 ) -> Coverage:
     """Run `worker` for every rollout of `source` that `store` has no outcome for.
+
+    `source` gives the tasks of the run, as `store.inputs` does.
 
     Returns when every rollout has an outcome, or after a request to stop. Without a `stop` of the
     caller's, SIGINT and SIGTERM are that request.
@@ -139,7 +140,7 @@ class _Collection:
         self._observers = observers
         self._stop = stop
         self._wall_clock = wall_clock
-        self._ledger = Ledger(source.expected, source.groups)
+        self._ledger = Ledger(source.expected, source.groups, store.progress)
         self._admission = Admission(source, store.progress, self._ledger, store.seed)
         self._supervisor = Supervisor(worker, policy, self._post)
         self._limit = limit_for(policy.concurrency)
@@ -158,7 +159,10 @@ class _Collection:
 
     async def run(self) -> None:
         """Everything, up to the last sync."""
-        self._observers.put(CollectionStarted(self._ledger.expected, self._ledger.groups))
+        self._observers.put(
+            CollectionStarted(self._ledger.expected, self._ledger.groups, self._ledger.resumed)
+        )
+        self._watch_threshold()
         while True:
             await self._take_in()
             if self._stop.level or self._source_error:
@@ -169,11 +173,18 @@ class _Collection:
                 self._admit()
             if self._finished():
                 break
-            await self._wake.wait()
-            self._wake.clear()
+            await self._sleep()
         await self._store.flush()
         if self._source_error:
             raise self._source_error
+
+    async def _sleep(self) -> None:
+        """Until something happens; others get a turn even where something has already."""
+        if self._wake.is_set():
+            await asyncio.sleep(0)
+        else:
+            await self._wake.wait()
+        self._wake.clear()
 
     def coverage(self) -> Coverage:
         return self._ledger.coverage(self._supervisor.abandoned, self._observers.dropped())
@@ -310,16 +321,12 @@ class _Collection:
     def _fresh(self) -> OpenRollout | None:
         if self._admission.exhausted:
             return None
-        resumed = self._ledger.resumed
         try:
             rollout = self._admission.fresh()
         except SourceError as error:
             self._source_error = error
             self._wake.set()
             return None
-        if self._ledger.resumed > resumed:
-            self._observers.put(RolloutsResumed(self._ledger.resumed - resumed))
-            self._watch_threshold()
         if rollout is None and not self._admission.exhausted:
             self._wake.set()
         return rollout

@@ -1,11 +1,12 @@
 """How many attempts may be in flight: pure state machines that own no tasks and no clock.
 
-`AdaptiveLimit` climbs. It measures throughput over an epoch of ended attempts, tries a larger
-limit, and keeps it only if throughput grew by a fair part of the step; otherwise it returns and
-waits before the next try. Up to the first refusal it doubles, after that it takes small steps. A
-sign of overload (rate limit, unavailable, timeout) cuts the limit at once, and once only for all
-the attempts that were in flight together. Latency that doubled without a gain in throughput cuts it
-a little.
+`AdaptiveLimit` climbs. It measures throughput over an epoch of ended attempts and tries another
+limit. A larger one is kept if throughput grew by a fair part of the step, a smaller one if it did
+not fall by that much: so it rises while that pays, and sinks again where it no longer does. It
+doubles up to the first refusal, and takes small steps with pauses between them after that. A sign
+of overload (rate limit, unavailable, timeout) cuts the limit at once, and once only for all the
+attempts that were in flight together. Latency that doubled without a gain in throughput cuts it a
+little.
 """
 
 from typing import Protocol
@@ -66,6 +67,7 @@ class AdaptiveLimit:
         self._epoch: _Epoch | None = None
         self._cut_at = float("-inf")
         self._doubling = True
+        self._upwards = True
         self._before_trial: tuple[int, float] | None = None
         self._patience = FIRST_PATIENCE
         self._waited = 0
@@ -89,45 +91,56 @@ class AdaptiveLimit:
     def _close(self, epoch: _Epoch, now: float) -> None:
         throughput = epoch.ended / (now - epoch.began)
         latency = epoch.latency / epoch.ended
-        gained = self._judge_trial(throughput)
+        paid = self._judge_trial(throughput)
         self._calm_latency = min(latency, self._calm_latency * 1.01)
         slow = latency > SLOW_LATENCY * self._calm_latency
-        if slow and not gained and throughput < self._throughput:
+        if slow and not paid and throughput < self._throughput:
             self._cut(CUT_ON_LATENCY, now)
-        elif self._may_try(epoch, gained=gained):
-            self._before_trial = (self.current, throughput)
-            step = self.current if self._doubling else max(1, round(STEP * self.current))
-            self.current = min(self._maximum, self.current + step)
+        else:
+            self._waited += 1
+            if epoch.peak >= self.current and (paid or self._doubling or self._is_time()):
+                self._try_another(throughput)
         self._throughput = throughput
         self._epoch = _Epoch(now)
 
+    def _is_time(self) -> bool:
+        return self._waited >= self._patience
+
+    def _try_another(self, throughput: float) -> None:
+        step = self.current if self._doubling else max(1, round(STEP * self.current))
+        wanted = self.current + (step if self._upwards else -step)
+        wanted = max(1, min(self._maximum, wanted))
+        if wanted == self.current:
+            self._doubling = False
+            self._upwards = not self._upwards
+        else:
+            self._before_trial = (self.current, throughput)
+            self.current = wanted
+
     def _judge_trial(self, throughput: float) -> bool:
-        """Whether a larger limit was tried and paid."""
+        """Whether another limit was tried and is kept."""
         if self._before_trial is None:
             return False
         limit, before = self._before_trial
         self._before_trial = None
-        wanted = 1 + FAIR_GAIN * (self.current / limit - 1)
-        if throughput >= wanted * before:
+        fair = 1 + FAIR_GAIN * (self.current / limit - 1)
+        if throughput >= fair * before:
             self._patience = FIRST_PATIENCE
             return True
         self.current = limit
         self._doubling = False
+        self._upwards = not self._upwards
         self._patience = min(LONGEST_PATIENCE, 2 * self._patience)
         self._waited = 0
         return False
-
-    def _may_try(self, epoch: _Epoch, *, gained: bool) -> bool:
-        if epoch.peak < self.current or self.current >= self._maximum:
-            return False
-        self._waited += 1
-        return gained or self._doubling or self._waited >= self._patience
 
     def _cut(self, factor: float, now: float) -> None:
         self.current = max(1, int(self.current * factor))
         self._cut_at = now
         self._doubling = False
+        self._upwards = True
         self._before_trial = None
+        self._patience = FIRST_PATIENCE
         self._waited = 0
         self._epoch = _Epoch(now)
 

@@ -9,10 +9,11 @@ from rollgym.records import Attempt, Failed, Omitted, RolloutKey
 
 
 class CollectionStarted(msgspec.Struct, frozen=True):
-    """The first event."""
+    """The first event. `resumed` rollouts have an outcome from before."""
 
     expected: int
     groups: int
+    resumed: int
 
 
 class RolloutsResumed(msgspec.Struct, frozen=True):

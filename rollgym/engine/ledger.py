@@ -1,10 +1,8 @@
 """The count of a collection: every rollout of the source, by what is on disk of it."""
 
-from collections.abc import Sequence
-
 from rollgym.engine.coverage import Coverage
-from rollgym.records import Failed, Omitted, Outcome, Task
-from rollgym.store import Status, status_of
+from rollgym.records import Failed, Omitted, Outcome
+from rollgym.store import Progress, Status, status_of
 
 
 class _OpenGroup:
@@ -20,29 +18,19 @@ class _OpenGroup:
 class Ledger:
     """Counts what was there before and what is acknowledged now. Holds only open groups."""
 
-    def __init__(self, expected: int, groups: int) -> None:
+    def __init__(self, expected: int, groups: int, before: Progress) -> None:
         self.expected = expected
         self.groups = groups
-        self.resumed = 0
-        self._counts = dict.fromkeys(Status, 0)
-        self._reopened = 0
-        self._groups_complete = 0
+        self._counts = {status: before.count(status) for status in Status}
+        self._reopened = before.reopened
+        self._groups_complete = before.groups_complete
         self._open: dict[int, _OpenGroup] = {}
         self._attempts = 0
+        self.resumed = sum(self._counts.values())
 
-    def enter_task(self, task: Task, statuses: Sequence[Status | None], to_run: int) -> None:
-        """Take in what the repeats of a task have already, and how many of them will run."""
-        completed = 0
-        for status in statuses:
-            if status is not None:
-                self._counts[status] += 1
-                self.resumed += 1
-                completed += status is Status.COMPLETED
-        self._reopened += to_run - statuses.count(None)
-        if completed == len(statuses):
-            self._groups_complete += 1
-        elif to_run:
-            self._open[task.index] = _OpenGroup(to_run, len(statuses) - completed)
+    def open_group(self, task: int, to_run: int, completed: int, repeats: int) -> None:
+        """Some repeats of a task will run; so many are completed already."""
+        self._open[task] = _OpenGroup(to_run, repeats - completed)
 
     def acknowledge_attempt(self) -> None:
         self._attempts += 1

@@ -18,8 +18,12 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         asyncio.set_event_loop(loop)
         return loop.run_until_complete(main)
     finally:
+        # Cancelled from outside the loop, so that none runs another step of its own first.
+        leftover = asyncio.all_tasks(loop)
+        for task in leftover:
+            task.cancel()
         try:
-            loop.run_until_complete(_wind_down())
+            loop.run_until_complete(_wind_down(leftover))
         finally:
             asyncio.set_event_loop(None)
             loop.close()
@@ -33,10 +37,7 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-async def _wind_down() -> None:
-    leftover = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in leftover:
-        task.cancel()
+async def _wind_down(leftover: set[asyncio.Task[Any]]) -> None:
     if leftover:
         await asyncio.wait(leftover, timeout=CLOSING_PATIENCE)
     await asyncio.get_running_loop().shutdown_asyncgens()

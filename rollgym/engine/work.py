@@ -28,7 +28,7 @@ class Worker(Protocol):
     the rollout with its kind, anything else as internal.
     """
 
-    def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Awaitable[Outcome]: ...
+    def __call__(self, item: WorkItem, attempt: int, deadline: float, /) -> Awaitable[Outcome]: ...
 
 
 class Source(Protocol):

@@ -59,10 +59,10 @@ _DECODER = msgspec.json.Decoder(_Line)
 
 
 class Materialised(msgspec.Struct, frozen=True):
-    """What writing the inputs found out: their identity, and how much of them is the shard's."""
+    """What writing the inputs found out: their identity, and which of them are the shard's."""
 
     identity: InputsIdentity
-    groups: int
+    tasks: KeySet
     rollouts: int
 
 
@@ -71,9 +71,10 @@ class Inputs:
 
     def __init__(self, path: Path, shard: Shard, materialised: Materialised) -> None:
         self.path = path
-        self.groups = materialised.groups
+        self.groups = len(materialised.tasks)
         self.expected = materialised.rollouts
         self._shard = shard
+        self._tasks = materialised.tasks
 
     def __iter__(self) -> Iterator[Task]:
         """Raises InputsError with file and line."""
@@ -81,11 +82,15 @@ class Inputs:
             if self._shard.takes(position):
                 yield task
 
+    def holds(self, task: int) -> bool:
+        """Whether the task of this index is among them."""
+        return self._tasks.has(task, 0)
+
 
 def materialise(tasks: Iterable[Task], path: Path, shard: Shard, disk: Disk) -> Materialised:
     """Write the inputs and make them last. Raises InputsError, StorageError."""
-    digest, seen = sha256(), KeySet()
-    rollouts = shard_groups = shard_rollouts = 0
+    digest, seen, own = sha256(), KeySet(), KeySet()
+    rollouts = own_rollouts = 0
     try:
         with path.open("wb") as file:
             for position, task in enumerate(tasks):
@@ -103,14 +108,14 @@ def materialise(tasks: Iterable[Task], path: Path, shard: Shard, disk: Disk) -> 
                 file.write(line)
                 rollouts += task.repeats
                 if shard.takes(position):
-                    shard_groups += 1
-                    shard_rollouts += task.repeats
+                    own.add(task.index, 0)
+                    own_rollouts += task.repeats
             file.flush()
             disk.sync(file.fileno())
     except OSError as error:
         raise storage_error(error, path, "writing the inputs") from error
     identity = InputsIdentity(len(seen), rollouts, digest.hexdigest())
-    return Materialised(identity, shard_groups, shard_rollouts)
+    return Materialised(identity, own, own_rollouts)
 
 
 def read_tasks(path: Path) -> Iterator[Task]:

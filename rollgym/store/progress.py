@@ -49,6 +49,8 @@ class Progress:
         """`reopen` names the outcomes that are to be replaced by running the rollout again."""
         if Status.COMPLETED in reopen:
             raise ValueError("a completed rollout is never run again")
+        self.reopened = 0
+        self.groups_complete = 0
         self._reopen = frozenset(reopen)
         self._sets = {status: KeySet() for status in Status}
         self._priors: dict[tuple[int, int], Prior] = {}
@@ -59,15 +61,22 @@ class Progress:
         if attempt.final and stands:
             outcome, status = attempt.outcome, status_of(attempt.outcome)
             self._sets[status].add(*key)
-            if isinstance(outcome, Completed) or status not in self._reopen:
-                self._priors.pop(key, None)
-                return False
-            prior = self._history(key, attempt.attempt)
-            prior.reopened = msgspec.structs.replace(outcome, result=NOTHING)
-            return True
+            if isinstance(outcome, Completed):
+                self.groups_complete += self._has_completed_all(attempt)
+            elif status in self._reopen:
+                prior = self._history(key, attempt.attempt)
+                prior.reopened = msgspec.structs.replace(outcome, result=NOTHING)
+                self.reopened += 1
+                return True
+            self._priors.pop(key, None)
+            return False
         if key in self._priors or self.status(*key) is None:
             self._history(key, attempt.attempt)
         return False
+
+    def count(self, status: Status) -> int:
+        """How many rollouts have this outcome, also those that are reopened."""
+        return len(self._sets[status])
 
     def status(self, task: int, repeat: int) -> Status | None:
         """The outcome a rollout has, also one that is reopened."""
@@ -79,6 +88,10 @@ class Progress:
     def take_prior(self, task: int, repeat: int) -> Prior | None:
         """The history of a rollout, which is the caller's from now on."""
         return self._priors.pop((task, repeat), None)
+
+    def _has_completed_all(self, attempt: Attempt) -> bool:
+        completed = self._sets[Status.COMPLETED]
+        return all(completed.has(attempt.task, repeat) for repeat in range(attempt.repeats))
 
     def _history(self, key: tuple[int, int], attempt: int) -> Prior:
         prior = self._priors.setdefault(key, Prior())

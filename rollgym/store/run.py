@@ -158,6 +158,8 @@ def open_run(
         stack.callback(journal.close)
         progress = Progress(reopen)
         for entry, stands in read_standing(journal_paths(directory)):
+            if not inputs.holds(entry.attempt.task):
+                continue
             reopened = progress.note(entry.attempt, stands=stands)
             if replay and entry.path == journal.path:
                 replay(entry.attempt, Standing.of(stands=stands, reopened=reopened))

@@ -1,0 +1,110 @@
+"""The end of a run, in words: the numbers, what went wrong, what adds up to what, what to do next.
+
+The last lines are always the coverage and what it means, so that they are what one sees.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import TypeVar
+
+from rollgym.engine import Coverage, ExitStatus
+from rollgym.metrics import Summary
+from rollgym.monitor import FailureExample, LiveMetrics
+from rollgym.records import TRAITS, FailureKind
+
+DIGITS = 4
+_MEASURES = ("tool_calls", "response_length")
+_Name = TypeVar("_Name", bound=StrEnum)
+
+
+def summary_lines(metrics: LiveMetrics) -> Iterator[str]:
+    """The block of JSON, then whatever there is to say about failures, omissions and speed."""
+    summary = metrics.summary()
+    yield json.dumps(headline(summary), indent=4)
+    yield from _failure_lines(summary, metrics.examples)
+    if summary.failed_attempts_by_kind:
+        kinds = _counted(summary.failed_attempts_by_kind)
+        yield f"failed attempts: {kinds}; {metrics.retried} retried"
+    if summary.omitted_by_reason:
+        yield f"omitted: {_counted(summary.omitted_by_reason)}"
+    rate = summary.throughput.outcomes_per_second
+    if rate is not None:
+        active = _many(summary.throughput.active_seconds, "active second")
+        yield f"throughput: {rate:.1f} outcomes/s over {active}"
+
+
+def headline(summary: Summary) -> dict[str, float | None]:
+    """The few numbers people look at first, by the names they know."""
+    numbers: dict[str, float | None] = {
+        "avg_reward": _rounded(summary.avg_reward),
+        "success_rate": _rounded(summary.success_rate),
+    }
+    for name in _MEASURES:
+        if name in summary.measures:
+            numbers[f"avg_{name}"] = _rounded(summary.measures[name].mean)
+    most = max(summary.pass_at_k, default=1)
+    if most > 1:
+        for k, estimate in summary.pass_at_k.items():
+            numbers[f"pass@{k}"] = _rounded(estimate)
+        numbers[f"mean@{most}"] = _rounded(summary.mean_at_k[most])
+    return numbers
+
+
+def verdict_lines(coverage: Coverage) -> tuple[str, str]:
+    """What the coverage means, and what to do next."""
+    failed, omitted, unresolved = coverage.failed, coverage.omitted, coverage.unresolved
+    match coverage.exit_status:
+        case ExitStatus.COMPLETE:
+            return (
+                "every rollout is completed",
+                "the same command again has nothing to do; --force-new-run would start anew",
+            )
+        case ExitStatus.FAILED:
+            return (
+                f"{_many(failed, 'rollout')} failed and {_have(failed)} no reward",
+                "add --retry-failed to the same command to run failed ones again",
+            )
+        case ExitStatus.OMITTED:
+            return (
+                f"{_many(omitted, 'rollout')} {_were(omitted)} omitted on purpose",
+                "add --retry-omitted to the same command to run omitted ones after all",
+            )
+        case _:
+            return (
+                f"{_many(unresolved, 'rollout')} {_have(unresolved)} no outcome yet",
+                "run the same command again to continue; nothing finished runs twice",
+            )
+
+
+def _failure_lines(
+    summary: Summary, examples: Mapping[FailureKind, FailureExample]
+) -> Iterator[str]:
+    failures = sorted(summary.failures_by_kind.items(), key=lambda item: -item[1])
+    if failures:
+        yield "failed rollouts by kind:"
+    for kind, count in failures:
+        yield f"  {count} x {kind}: {TRAITS[kind].meaning}"
+        if kind in examples:
+            example = examples[kind]
+            yield f"    e.g. {example.key}: {example.detail}"
+
+
+def _counted(counts: Mapping[_Name, int]) -> str:
+    return ", ".join(f"{count} x {name}" for name, count in counts.items())
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, DIGITS)
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _have(count: int) -> str:
+    return "has" if count == 1 else "have"
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"

@@ -1,0 +1,132 @@
+"""One moment of a collection, and how it reads as lines of text.
+
+Everything here is a pure function of the moment and the width, so that what a terminal shows can be
+tested without one.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+TITLE = "Collecting rollouts"
+WIDEST = 120
+NARROWEST_BAR = 6
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a display knows.
+
+    `rate` is per second. `in_flight` is None when all is over. `trouble` and `stopping` are
+    printable lines about what goes wrong, and why it will end early.
+    """
+
+    expected: int
+    settled: int
+    elapsed: float
+    rate: float | None = None
+    avg_reward: float | None = None
+    success_rate: float | None = None
+    in_flight: int | None = 0
+    limit: int = 0
+    retried: int = 0
+    failed: int = 0
+    omitted: int = 0
+    trouble: str | None = None
+    stopping: str | None = None
+
+    @property
+    def share(self) -> float:
+        return min(1.0, self.settled / self.expected) if self.expected > 0 else 1.0
+
+    @property
+    def remaining_seconds(self) -> float | None:
+        left = max(0, self.expected - self.settled)
+        if left == 0:
+            return 0.0
+        return left / self.rate if self.rate else None
+
+
+def bar_line(view: ProgressView, width: int, *, ascii_only: bool = False) -> str:
+    """Title, percentage, bar, counts and times, in `width` columns; the bar gives way first."""
+    head = f"{TITLE}: {_percent(view.share)}%"
+    tail = f"{view.settled}/{view.expected} {times(view)}"
+    room = min(width, WIDEST) - len(head) - len(tail) - 3
+    if room < NARROWEST_BAR:
+        return f"{head} {tail}"
+    return f"{head}|{_bar(view.share, room, ascii_only=ascii_only)}| {tail}"
+
+
+def times(view: ProgressView) -> str:
+    """In the form `[elapsed<remaining, rate]`."""
+    remaining = view.remaining_seconds
+    left = "?" if remaining is None else clock_time(remaining)
+    return f"[{clock_time(view.elapsed)}<{left}, {pace(view.rate)}]"
+
+
+def detail_items(view: ProgressView) -> list[str]:
+    """The numbers, each short enough to stay in one piece when lines are broken."""
+    items = [
+        f"avg_reward {_number(view.avg_reward)}",
+        f"success_rate {_number(view.success_rate)}",
+        f"retried {view.retried}",
+        f"failed {view.failed}",
+    ]
+    if view.in_flight is not None:
+        items.insert(2, f"in flight {view.in_flight}/{view.limit}")
+    if view.omitted:
+        items.append(f"omitted {view.omitted}")
+    return items
+
+
+def flow(items: list[str], width: int, separator: str = " | ") -> Iterator[str]:
+    """Items side by side, on as many lines as they need."""
+    line = ""
+    for item in items:
+        longer = f"{line}{separator}{item}" if line else item
+        if line and len(longer) > width:
+            yield line
+            line = item
+        else:
+            line = longer
+    if line:
+        yield line
+
+
+def plain_line(view: ProgressView) -> str:
+    """Everything on one line, for logs."""
+    counts = f"{_percent(view.share).lstrip()}% {view.settled}/{view.expected} {times(view)}"
+    notes = [note for note in (view.trouble, view.stopping) if note]
+    return f"{TITLE}: {counts} " + ", ".join([*detail_items(view), *notes])
+
+
+def clock_time(seconds: float) -> str:
+    """As 00:12, or 1:02:03 from an hour on."""
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute:02}:{second:02}"
+
+
+def pace(rate: float | None) -> str:
+    """A rate in the unit that gives it digits: per second, minute or hour."""
+    if rate is None:
+        return "?/s"
+    if rate >= 1:
+        return f"{rate:.1f}/s"
+    return f"{rate * 60:.1f}/min" if rate * 60 >= 1 else f"{rate * 3600:.1f}/h"
+
+
+def _bar(share: float, width: int, *, ascii_only: bool) -> str:
+    if ascii_only:
+        return ("#" * int(share * width)).ljust(width)
+    full, eighths = divmod(int(share * width * 8), 8)
+    return ("█" * full + _EIGHTHS[eighths].strip()).ljust(width)
+
+
+def _percent(share: float) -> str:
+    """Rounded down, so that 100 means all."""
+    return f"{int(share * 100):3d}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -1,0 +1,118 @@
+"""Where the progress is drawn: a terminal is redrawn in place, anything else gets a line at times.
+
+Both screens ask for the present view themselves, from a thread of their own, so that the clock on
+them goes on while nothing happens.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Protocol, TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from rollgym.monitor.progress_view import (
+    TITLE,
+    ProgressView,
+    bar_line,
+    detail_items,
+    flow,
+    plain_line,
+)
+
+REDRAWS_PER_SECOND = 5.0
+LINE_INTERVAL = 10.0
+
+CurrentView = Callable[[], ProgressView]
+
+
+class Screen(Protocol):
+    """Something that shows a view that changes."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None:
+        """Draw the last view and let go of the terminal. May be called again, and unstarted."""
+
+
+class LiveScreen:
+    """A few lines of a terminal, drawn again and again at the same place."""
+
+    def __init__(self, console: Console, view: CurrentView) -> None:
+        self._console = console
+        self._view = view
+        self._live = Live(
+            console=console,
+            get_renderable=self.render,
+            refresh_per_second=REDRAWS_PER_SECOND,
+        )
+
+    def start(self) -> None:
+        self._live.start()
+
+    def stop(self) -> None:
+        self._live.stop()
+
+    def render(self) -> Group:
+        """The lines for the terminal's present width. Foreign text is never read as markup."""
+        view, width = self._view(), self._console.width
+        ascii_only = self._console.options.ascii_only
+        lines = [Text(bar_line(view, width, ascii_only=ascii_only))]
+        lines += [Text(line) for line in flow(detail_items(view), width)]
+        if view.failed:
+            lines[-1].highlight_words([f"failed {view.failed}"], "red")
+        if view.trouble:
+            lines.append(Text(view.trouble, style="red" if view.failed else "yellow"))
+        if view.stopping:
+            lines.append(Text(view.stopping, style="bold yellow"))
+        for line in lines:
+            line.no_wrap, line.overflow = True, "ellipsis"
+        return Group(*lines)
+
+
+class LineScreen:
+    """A line at the start, one each `interval` seconds, one at the end; no control characters.
+
+    A reader that goes away (`| head`) ends the lines, not the run.
+    """
+
+    def __init__(self, stream: TextIO, view: CurrentView, interval: float = LINE_INTERVAL) -> None:
+        self._stream = stream
+        self._view = view
+        self._interval = interval
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._write(f"{TITLE}: {self._view().expected} expected")
+        self._thread = threading.Thread(target=self._tick, name="rollgym-progress", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        if self._thread is None:
+            return
+        self._stopping.set()
+        self._thread.join()
+        self._thread = None
+        self._write(plain_line(self._view()))
+
+    def _tick(self) -> None:
+        while not self._stopping.wait(self._interval):
+            self._write(plain_line(self._view()))
+
+    def _write(self, line: str) -> None:
+        encoding = getattr(self._stream, "encoding", None) or "utf-8"
+        encodable = line.encode(encoding, "replace").decode(encoding)
+        with contextlib.suppress(OSError, ValueError):  # ValueError: the stream is closed
+            self._stream.write(encodable + "\n")
+            self._stream.flush()
+
+
+def choose_screen(stream: TextIO, view: CurrentView, interval: float = LINE_INTERVAL) -> Screen:
+    """What fits the stream. FORCE_COLOR and the like do not make a terminal out of a pipe."""
+    console = Console(file=stream, highlight=False)
+    if stream.isatty() and console.is_terminal and not console.is_dumb_terminal:
+        return LiveScreen(console, view)
+    return LineScreen(stream, view, interval)

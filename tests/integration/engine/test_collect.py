@@ -1,0 +1,714 @@
+"""Whole collections on real files and the real event loop."""
+
+import asyncio
+import contextlib
+import errno
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollgym.engine import (
+    NO_RETRIES,
+    Adaptive,
+    Backoff,
+    ExitStatus,
+    Fixed,
+    RetryPolicy,
+    RetryRule,
+    SourceError,
+    Stop,
+    StuckWorkersError,
+    WorkItem,
+    collect,
+    run,
+)
+from rollgym.engine.ledger import Ledger
+from rollgym.records import (
+    Completed,
+    Failed,
+    FailureKind,
+    ModelRateLimitError,
+    OmitReason,
+    Omitted,
+    Outcome,
+    TaskError,
+    ToolError,
+)
+from rollgym.store import (
+    EVERY_RECORD,
+    Disk,
+    DiskFullError,
+    Status,
+    StorageVanishedError,
+    open_run,
+)
+from tests.builders import failed, make_run, tasks
+from tests.collecting import QUICK_SYNC, Collector, Listed, complete, hang, policy
+
+
+@pytest.fixture
+def collector(tmp_path: Path) -> Collector:
+    return Collector(tmp_path / "run")
+
+
+def test_every_rollout_completes_and_the_arithmetic_adds_up(tmp_path: Path) -> None:
+    collector = Collector(tmp_path / "run", count=25, repeats=4)
+    coverage = collector(complete)
+    assert str(coverage) == (
+        "100 expected = 100 completed + 0 failed + 0 omitted + 0 unresolved; "
+        "25 of 25 groups complete"
+    )
+    assert coverage.exit_status is ExitStatus.COMPLETE
+    assert len(collector.finals) == 100
+
+
+def test_the_same_command_again_runs_nothing(collector: Collector) -> None:
+    collector(complete)
+    before = collector.lines
+    coverage = collector(hang)
+    assert (coverage.completed, coverage.resumed, coverage.attempts) == (4, 4, 0)
+    assert collector.lines == before
+
+
+def test_an_empty_source_is_complete(tmp_path: Path) -> None:
+    coverage = Collector(tmp_path / "run", count=0)(complete)
+    assert coverage.exit_status is ExitStatus.COMPLETE
+
+
+@pytest.mark.parametrize("limit", [1, 3, 50])
+def test_no_more_than_the_limit_are_in_flight_and_the_source_is_read_lazily(
+    tmp_path: Path, limit: int
+) -> None:
+    source = Listed(list(tasks(100, 2)))
+    in_flight = peak = ahead = started = 0
+
+    async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        nonlocal in_flight, peak, ahead, started
+        in_flight += 1
+        started += 1
+        peak = max(peak, in_flight)
+        ahead = max(ahead, 2 * source.pulled - started)
+        await asyncio.sleep(0.001)
+        in_flight -= 1
+        return Completed(1.0)
+
+    async def main() -> None:
+        with make_run(tmp_path, 100, 2) as store:
+            await collect(source, worker, store, policy(concurrency=Fixed(limit)))
+
+    run(main())
+    assert peak == limit
+    assert ahead <= limit + 2
+
+
+def test_repeats_of_a_task_go_together_in_the_order_of_the_source(tmp_path: Path) -> None:
+    order: list[tuple[int, int]] = []
+
+    async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        order.append((item.task.index, item.repeat))
+        return Completed(1.0)
+
+    Collector(tmp_path, count=5, repeats=3)(worker, concurrency=Fixed(1))
+    assert order == [(task, repeat) for task in range(5) for repeat in range(3)]
+
+
+def test_a_retry_that_is_due_goes_before_new_tasks(tmp_path: Path) -> None:
+    order: list[tuple[int, int]] = []
+
+    async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        order.append((item.task.index, attempt))
+        await asyncio.sleep(0.01)
+        if item.task.index == 0 and attempt == 1:
+            raise ToolError("once")
+        return Completed(1.0)
+
+    retry = RetryPolicy(default=RetryRule(3, Backoff(0.001, maximum=0.001)), by_kind={})
+    Collector(tmp_path, count=5)(worker, concurrency=Fixed(1), retry=retry)
+    assert order.index((0, 2)) <= 2
+
+
+class TestBadWorkers:
+    """A bad rollout is data, not a crash."""
+
+    def test_an_untyped_exception_is_internal_and_siblings_go_on(
+        self, collector: Collector
+    ) -> None:
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            if item.task.index == 2:
+                raise KeyError("lost")
+            return Completed(1.0)
+
+        coverage = collector(worker)
+        assert (coverage.completed, coverage.failed) == (3, 1)
+        assert coverage.exit_status is ExitStatus.FAILED
+        failure = collector.finals[2, 0]["failure"]
+        assert failure["kind"] == "internal"
+        assert failure["detail"] == "KeyError: 'lost'"
+        assert "in TestBadWorkers" in failure["traceback"]
+
+    @pytest.mark.parametrize(
+        ("returned", "kind", "detail"),
+        [
+            (None, "internal", "the worker returned NoneType, which is no outcome"),
+            (0.0, "internal", "the worker returned float, which is no outcome"),
+            (Completed(float("nan")), "verifier", "the reward nan is no finite number"),
+            (Completed("1"), "verifier", "the reward '1' is no finite number"),  # type: ignore[arg-type]
+            (Completed(1.0, result=msgspec.Raw(b"{")), "internal", "cannot be written as JSON"),
+            (Completed(1.0, measures={"x": "y"}), "internal", "Expected `float`, got `str`"),  # type: ignore[dict-item]
+        ],
+    )
+    def test_what_is_no_outcome_becomes_a_failure_without_a_reward(
+        self, collector: Collector, returned: Any, kind: str, detail: str
+    ) -> None:
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            outcome: Outcome = returned
+            return outcome
+
+        coverage = collector(worker, retry=NO_RETRIES)
+        assert coverage.failed == 4
+        for outcome in collector.finals.values():
+            assert outcome["status"] == "failed"
+            assert outcome["failure"]["kind"] == kind
+            assert detail in outcome["failure"]["detail"]
+            assert "reward" not in outcome
+
+    def test_a_worker_that_exits_the_interpreter_fails_alone(self, collector: Collector) -> None:
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            if item.task.index == 0:
+                sys.exit(3)
+            return Completed(1.0)
+
+        coverage = collector(worker)
+        assert (coverage.completed, coverage.failed) == (3, 1)
+        assert collector.finals[0, 0]["failure"]["detail"] == "SystemExit: 3"
+
+    def test_a_worker_that_is_no_coroutine_function_fails(self, collector: Collector) -> None:
+        def worker(item: WorkItem, attempt: int, deadline: float) -> Any:
+            return Completed(1.0)
+
+        assert collector(worker).failed == 4
+
+    def test_a_worker_that_cancels_itself_is_a_typed_failure(self, collector: Collector) -> None:
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            raise asyncio.CancelledError
+
+        assert collector(worker, retry=NO_RETRIES).failed == 4
+        assert collector.finals[0, 0]["failure"]["kind"] == "cancelled"
+
+    def test_a_typed_failure_keeps_what_there_was(self, collector: Collector) -> None:
+        partial = Failed(
+            failed().failure, phases={"model": 1.5}, result=msgspec.Raw(b'{"steps":9}')
+        )
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            return partial
+
+        collector(worker, retry=NO_RETRIES)
+        assert collector.finals[0, 0]["result"] == {"steps": 9}
+        assert collector.finals[0, 0]["phases"] == {"model": 1.5}
+
+
+class TestDeadlines:
+    def test_an_attempt_past_its_deadline_is_a_timeout(self, collector: Collector) -> None:
+        coverage = collector(hang, attempt_timeout=0.05, retry=NO_RETRIES)
+        assert (coverage.failed, coverage.abandoned) == (4, 0)
+        assert collector.finals[0, 0]["failure"]["kind"] == "timeout"
+        assert "no end after 0." in collector.finals[0, 0]["failure"]["detail"]
+
+    def test_the_worker_knows_its_deadline(self, collector: Collector) -> None:
+        left: list[float] = []
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            left.append(deadline - asyncio.get_running_loop().time())
+            return Completed(1.0)
+
+        collector(worker, attempt_timeout=30.0, rollout_timeout=20.0)
+        assert all(19 < seconds <= 20 for seconds in left)
+
+    def test_a_rollout_is_not_retried_past_its_own_deadline(self, collector: Collector) -> None:
+        started = time.monotonic()
+        retry = RetryPolicy(default=RetryRule(1000, Backoff(0.02, factor=1.0)), by_kind={})
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            raise ToolError("again")
+
+        coverage = collector(worker, rollout_timeout=0.3, retry=retry)
+        assert time.monotonic() - started < 5
+        assert coverage.failed == 4
+        assert 4 * 3 < coverage.attempts < 4 * 40
+
+    def test_a_worker_that_ignores_its_cancellation_is_abandoned(
+        self, collector: Collector
+    ) -> None:
+        stubborn = Stubborn(lambda item: item.task.index == 1)
+        coverage = collector(stubborn, attempt_timeout=0.05, retry=NO_RETRIES)
+        assert (coverage.completed, coverage.failed, coverage.abandoned) == (3, 1, 1)
+        detail = collector.finals[1, 0]["failure"]["detail"]
+        assert detail.endswith("; it ignored its cancellation for 0.05 s")
+
+    def test_too_many_abandoned_workers_stop_the_run_loudly(self, tmp_path: Path) -> None:
+        collector = Collector(tmp_path / "run", count=50)
+        stubborn = Stubborn(lambda item: item.task.index >= 5)
+        with pytest.raises(StuckWorkersError, match="do not swallow asyncio.CancelledError"):
+            collector(stubborn, attempt_timeout=0.01, retry=NO_RETRIES, max_abandoned=6)
+        assert sum(line["outcome"]["status"] == "completed" for line in collector.lines) == 5
+        assert len(collector.lines) <= 5 + 7
+
+    def test_what_completes_while_it_is_cancelled_is_kept(self, collector: Collector) -> None:
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                return Completed(0.5)
+            return Completed(0.0)
+
+        coverage = collector(worker, attempt_timeout=0.02, cancel_grace=1.0)
+        assert coverage.completed == 4
+        assert collector.finals[0, 0]["reward"] == 0.5
+
+
+class Stubborn:
+    """A worker that swallows its cancellation for the items it is told to, for a second."""
+
+    def __init__(self, swallows: Callable[[WorkItem], bool]) -> None:
+        self._swallows = swallows
+
+    async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        if not self._swallows(item):
+            return Completed(1.0)
+        end = time.monotonic() + 1.0
+        while time.monotonic() < end:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.1)
+        return Completed(1.0)
+
+
+class TestRetries:
+    def test_failed_attempts_are_journaled_before_the_next_begins(
+        self, collector: Collector
+    ) -> None:
+        seen: list[int] = []
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            mine = [line for line in collector.lines if line["task"] == item.task.index]
+            seen.append(len(mine))
+            assert len(mine) == attempt - 1
+            if attempt < 3:
+                raise ToolError(f"attempt {attempt}")
+            return Completed(1.0)
+
+        coverage = collector(worker)
+        assert (coverage.completed, coverage.attempts) == (4, 12)
+        history = [line for line in collector.lines if line["task"] == 0]
+        assert [(line["attempt"], line["final"]) for line in history] == [
+            (1, False),
+            (2, False),
+            (3, True),
+        ]
+        assert history[0]["outcome"]["failure"]["detail"] == "attempt 1"
+
+    def test_terminal_failures_are_not_tried_again(self, collector: Collector) -> None:
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            raise TaskError("no such page")
+
+        assert collector(worker).attempts == 4
+
+    def test_the_number_of_attempts_is_bounded_by_kind(self, collector: Collector) -> None:
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            raise ModelRateLimitError("slow down") if item.task.index else ToolError("broke")
+
+        quick = Backoff(0.001, maximum=0.001)
+        rules = {FailureKind.MODEL_RATE_LIMIT: RetryRule(5, quick)}
+        coverage = collector(worker, retry=RetryPolicy(default=RetryRule(2, quick), by_kind=rules))
+        assert coverage.attempts == 2 + 3 * 5
+
+    def test_retry_after_is_honoured(self, collector: Collector) -> None:
+        times: dict[int, list[float]] = {}
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            times.setdefault(item.task.index, []).append(time.monotonic())
+            if attempt == 1:
+                raise ModelRateLimitError("slow down", retry_after=0.3)
+            return Completed(1.0)
+
+        collector(worker)
+        assert all(second - first >= 0.29 for first, second in times.values())
+
+    def test_a_retry_after_beyond_the_bound_ends_the_rollout(self, collector: Collector) -> None:
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            raise ModelRateLimitError("come back tomorrow", retry_after=86400.0)
+
+        coverage = collector(worker)
+        assert (coverage.failed, coverage.attempts) == (4, 4)
+
+    def test_the_retries_of_the_whole_run_are_bounded(self, tmp_path: Path) -> None:
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            raise ToolError("down")
+
+        retry = RetryPolicy(
+            default=RetryRule(10, Backoff(0.001, maximum=0.001)), by_kind={}, max_retries=7
+        )
+        coverage = Collector(tmp_path, count=20)(worker, retry=retry)
+        assert (coverage.failed, coverage.attempts) == (20, 27)
+
+    def test_during_an_outage_the_open_rollouts_stay_bounded(self, tmp_path: Path) -> None:
+        source = Listed(list(tasks(1000)))
+        stop = Stop()
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            raise ModelRateLimitError("down", retry_after=60.0)
+
+        async def main() -> None:
+            asyncio.get_running_loop().call_later(0.3, stop.request)
+            with make_run(tmp_path, 1000) as store:
+                coverage = await collect(source, worker, store, policy(), stop=stop)
+            assert coverage.unresolved == 1000
+
+        run(main())
+        assert source.pulled <= 4 * 2 + 1
+
+
+class TestStragglers:
+    def test_the_rest_is_omitted_after_the_grace_period(self, tmp_path: Path) -> None:
+        collector = Collector(tmp_path, count=20)
+        started = time.monotonic()
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            return await (hang if item.task.index in {3, 11} else complete)(item, attempt, deadline)
+
+        coverage = collector(worker, completion_threshold=0.9, completion_grace_period=0.2)
+        assert time.monotonic() - started >= 0.2
+        assert (coverage.completed, coverage.omitted, coverage.unresolved) == (18, 2, 0)
+        assert coverage.exit_status is ExitStatus.OMITTED
+        assert collector.finals[3, 0]["reason"] == "straggler"
+        assert collector(hang).attempts == 0
+
+    def test_what_was_never_begun_is_omitted_too(self, tmp_path: Path) -> None:
+        collector = Collector(tmp_path, count=20)
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            return await (complete if item.task.index < 10 else hang)(item, attempt, deadline)
+
+        coverage = collector(worker, completion_threshold=0.5, completion_grace_period=0.05)
+        assert (coverage.completed, coverage.omitted, coverage.unresolved) == (10, 10, 0)
+
+    def test_the_grace_period_lets_the_slow_ones_finish(self, tmp_path: Path) -> None:
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            await asyncio.sleep(0.2 if item.task.index == 3 else 0)
+            return Completed(1.0)
+
+        coverage = Collector(tmp_path)(
+            worker, completion_threshold=0.75, completion_grace_period=10.0
+        )
+        assert coverage.exit_status is ExitStatus.COMPLETE
+
+    def test_partial_work_of_a_straggler_is_kept(self, collector: Collector) -> None:
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            if item.task.index:
+                return Completed(1.0)
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                return Failed(failed().failure, result=msgspec.Raw(b'{"steps":5}'))
+            return Completed(1.0)
+
+        collector(worker, completion_threshold=0.75, completion_grace_period=0.0, cancel_grace=1.0)
+        assert collector.finals[0, 0]["status"] == "omitted"
+        assert collector.finals[0, 0]["result"] == {"steps": 5}
+
+    def test_a_straggler_that_ignores_its_cancellation_holds_nobody_up(
+        self, collector: Collector
+    ) -> None:
+        stubborn = Stubborn(lambda item: item.task.index == 1)
+        coverage = collector(stubborn, completion_threshold=0.75, completion_grace_period=0.0)
+        assert (coverage.omitted, coverage.abandoned) == (1, 1)
+
+    def test_an_omission_by_the_worker_is_an_outcome(self, collector: Collector) -> None:
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            return Omitted(OmitReason.SKIPPED, "blocked domain")
+
+        assert collector(worker).omitted == 4
+
+
+class TestStopping:
+    def test_once_finishes_what_is_in_flight_and_begins_nothing(self, tmp_path: Path) -> None:
+        collector = Collector(tmp_path, count=100)
+        stop = Stop()
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            if item.task.index == 10:
+                stop.request()
+            await asyncio.sleep(0.05)
+            return Completed(1.0)
+
+        coverage = collector(worker, stop=stop)
+        assert 10 <= coverage.completed <= 14
+        assert coverage.completed + coverage.unresolved == 100
+        assert coverage.exit_status is ExitStatus.INTERRUPTED
+        resumed = collector(complete)
+        assert (resumed.completed, resumed.attempts) == (100, 100 - coverage.completed)
+        assert len(collector.finals) == 100
+
+    def test_twice_stops_now_and_keeps_what_finished(self, collector: Collector) -> None:
+        stop = Stop()
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            if item.task.index == 0:
+                return Completed(1.0)
+            if item.task.index == 3:
+                stop.request()
+                stop.request()
+            await asyncio.sleep(3600)
+            return Completed(1.0)
+
+        started = time.monotonic()
+        coverage = collector(worker, stop=stop)
+        assert time.monotonic() - started < 5
+        assert (coverage.completed, coverage.unresolved) == (1, 3)
+        assert len(collector.lines) == 1
+
+    def test_draining_is_bounded(self, collector: Collector) -> None:
+        stop = Stop()
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            if item.task.index == 0:
+                stop.request()
+            await asyncio.sleep(3600)
+            return Completed(1.0)
+
+        coverage = collector(worker, stop=stop, drain_timeout=0.1)
+        assert coverage.unresolved == 4
+
+    def test_stopping_is_bounded_when_workers_ignore_it(self, collector: Collector) -> None:
+        stop = Stop()
+        stop.request()
+        stop.request()
+        coverage = collector(Stubborn(lambda _: True), stop=stop)
+        assert coverage.unresolved == 4
+
+    def test_rollouts_waiting_for_a_retry_go_on_where_they_were(self, collector: Collector) -> None:
+        stop = Stop()
+
+        async def fail(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            if item.task.index == 3:
+                stop.request()
+            raise ToolError("broke")
+
+        slow = RetryPolicy(default=RetryRule(2, Backoff(600.0, maximum=600.0)), by_kind={})
+        assert collector(fail, stop=stop, retry=slow).unresolved == 4
+        attempts: list[int] = []
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            attempts.append(attempt)
+            raise ToolError("broke again")
+
+        coverage = collector(worker, retry=slow)
+        assert attempts == [2, 2, 2, 2]
+        assert coverage.failed == 4
+
+
+class TestReopening:
+    def test_failed_rollouts_run_again_when_asked(self, collector: Collector) -> None:
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            if item.task.index < 2:
+                raise TaskError("broke")
+            return Completed(1.0)
+
+        assert collector(worker).failed == 2
+        assert collector(hang).attempts == 0
+        coverage = collector(complete, reopen=[Status.FAILED])
+        assert (coverage.completed, coverage.failed, coverage.groups_complete) == (4, 0, 4)
+        assert (coverage.resumed, coverage.attempts) == (4, 2)
+        assert [line["attempt"] for line in collector.lines if line["task"] == 0] == [1, 2]
+
+    def test_an_interrupted_rerun_leaves_the_old_outcome_standing(
+        self, collector: Collector
+    ) -> None:
+        async def broken(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            raise TaskError("broke")
+
+        collector(broken)
+        stop = Stop()
+        stop.request()
+        coverage = collector(hang, reopen=[Status.FAILED], stop=stop)
+        assert (coverage.failed, coverage.unresolved) == (4, 0)
+        assert collector(hang).failed == 4
+
+
+class FillingDisk(Disk):
+    """Has room for some records."""
+
+    def __init__(self, records: int) -> None:
+        super().__init__()
+        self.room = records
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        if b'"outcome"' in data:
+            self.room -= 1
+            if self.room < 0:
+                super().write(descriptor, data[:20])
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(descriptor, data)
+
+
+class TestBrokenStorage:
+    @pytest.mark.parametrize("sync", [EVERY_RECORD, QUICK_SYNC])
+    def test_a_full_disk_stops_the_run_and_loses_nothing(self, tmp_path: Path, sync: Any) -> None:
+        collector = Collector(tmp_path, count=50)
+        with pytest.raises(DiskFullError, match="free some space and run the same command again"):
+            collector(complete, disk=FillingDisk(20), sync=sync)
+        assert len(collector.finals) == 20
+        coverage = collector(complete)
+        assert (coverage.completed, coverage.attempts) == (50, 30)
+        assert len(collector.finals) == 50
+
+    def test_a_vanished_directory_stops_the_run(self, tmp_path: Path) -> None:
+        collector = Collector(tmp_path / "run", count=1000)
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            if item.task.index == 20:
+                shutil.rmtree(tmp_path / "run")
+            await asyncio.sleep(0.005)
+            return Completed(1.0)
+
+        with pytest.raises(StorageVanishedError, match="moved or deleted during the run"):
+            collector(worker)
+
+    def test_workers_are_cancelled_when_the_store_fails(self, collector: Collector) -> None:
+        cancelled: list[int] = []
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            if item.task.index == 0:
+                await asyncio.sleep(0.01)
+                return Completed(1.0)
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                cancelled.append(item.task.index)
+                raise
+            return Completed(1.0)
+
+        with pytest.raises(DiskFullError):
+            collector(worker, disk=FillingDisk(0))
+        assert sorted(cancelled) == [1, 2, 3]
+
+
+class TestSources:
+    def test_a_failing_source_lets_what_is_in_flight_finish(self, tmp_path: Path) -> None:
+        class Failing(Listed):
+            def __iter__(self) -> Any:
+                yield from list(super().__iter__())[:3]
+                raise ValueError("tasks.jsonl:4: bad row")
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            await asyncio.sleep(0.05)
+            return Completed(1.0)
+
+        async def main() -> None:
+            with make_run(tmp_path, 10) as store:
+                await collect(Failing(list(tasks(10))), worker, store, policy())
+
+        with pytest.raises(SourceError, match="tasks.jsonl:4: bad row"):
+            run(main())
+        assert len(Collector(tmp_path).finals) == 3
+
+    def test_a_source_that_gives_less_than_it_promised_is_an_error(self, tmp_path: Path) -> None:
+        source = Listed(list(tasks(10)))
+        source.expected = 12
+
+        async def main() -> None:
+            with make_run(tmp_path, 10) as store:
+                await collect(source, complete, store, policy())
+
+        with pytest.raises(SourceError, match="promised 12 rollouts of 10 tasks and gave 10 of 10"):
+            run(main())
+        assert len(Collector(tmp_path).finals) == 10
+
+
+def test_a_bug_in_the_engine_stops_the_run_loudly(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Ledger, "acknowledge_outcome", broken)
+    with pytest.raises(ZeroDivisionError):
+        collector(complete)
+
+
+def test_cancelling_the_collection_cancels_its_workers(collector: Collector) -> None:
+    ended: list[int] = []
+
+    async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.append(item.task.index)
+        return Completed(1.0)
+
+    async def main() -> None:
+        collecting = asyncio.create_task(collector.collect(worker))
+        await asyncio.sleep(0.05)
+        collecting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await collecting
+
+    run(main())
+    assert sorted(ended) == [0, 1, 2, 3]
+
+
+def test_ten_thousand_in_flight_at_once(tmp_path: Path) -> None:
+    together = asyncio.Event()
+    in_flight = 0
+
+    async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        nonlocal in_flight
+        in_flight += 1
+        if in_flight == 10_000:
+            together.set()
+        await together.wait()
+        return Completed(1.0)
+
+    coverage = Collector(tmp_path, count=10_000)(
+        worker, concurrency=Fixed(10_000), attempt_timeout=60.0
+    )
+    assert coverage.completed == 10_000
+
+
+def test_adaptive_concurrency_collects_everything(tmp_path: Path) -> None:
+    async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        await asyncio.sleep(0.002)
+        return Completed(1.0)
+
+    coverage = Collector(tmp_path, count=500)(worker, concurrency=Adaptive(initial=2, maximum=64))
+    assert coverage.completed == 500
+
+
+def test_many_resumed_rollouts_do_not_hold_up_the_loop(tmp_path: Path) -> None:
+    """Skipping what is done gives way to other work between chunks."""
+    count = 20_000
+    Collector(tmp_path, count=count)(complete, concurrency=Fixed(256))
+    turns = 0
+
+    async def tick() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def main() -> None:
+        with open_run(tmp_path, tasks(count)) as store:
+            ticking = asyncio.create_task(tick())
+            coverage = await collect(store.inputs, complete, store, policy())
+            ticking.cancel()
+        assert (coverage.completed, coverage.attempts) == (count, 0)
+
+    run(main())
+    assert turns >= count // 1000

@@ -1,0 +1,123 @@
+"""Observers see everything, and can neither slow nor break a collection."""
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rollgym.engine import (
+    AttemptRecorded,
+    AttemptStarted,
+    CollectionEnded,
+    CollectionStarted,
+    Event,
+    Fixed,
+    WorkItem,
+    observers,
+)
+from rollgym.records import NOTHING, Completed, Outcome, TaskError, decode_attempt
+from rollgym.store import Status
+from tests.collecting import Collector, complete
+
+
+class Recording:
+    """Keeps every event."""
+
+    name = "recording"
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def observe(self, events: Sequence[Event]) -> None:
+        self.events.extend(events)
+
+    def of(self, kind: type[Event]) -> list[Event]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+class Raising:
+    name = "raising"
+
+    def observe(self, events: Sequence[Event]) -> None:
+        raise RuntimeError("a broken display")
+
+
+class Hanging:
+    """Blocks its own thread until released."""
+
+    name = "hanging"
+
+    def __init__(self) -> None:
+        self.release = threading.Event()
+
+    def observe(self, events: Sequence[Event]) -> None:
+        self.release.wait(60)
+
+
+def test_an_observer_is_told_of_every_attempt_in_order(tmp_path: Path) -> None:
+    recording = Recording()
+    coverage = Collector(tmp_path, count=50, repeats=2)(complete, observers=[recording])
+    assert recording.events[0] == CollectionStarted(100, 50, 0)
+    assert isinstance(recording.events[-1], CollectionEnded)
+    assert recording.events[-1].coverage == coverage
+    assert len(recording.of(AttemptStarted)) == len(recording.of(AttemptRecorded)) == 100
+    assert coverage.dropped_events == {}
+
+
+def test_a_recorded_attempt_can_be_read_where_the_event_says(tmp_path: Path) -> None:
+    recording = Recording()
+
+    async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        return Completed(0.5, result=msgspec.Raw(b'{"text":"long"}'))
+
+    Collector(tmp_path)(worker, observers=[recording])
+    for event in recording.events:
+        if isinstance(event, AttemptRecorded):
+            assert event.attempt.outcome.result is NOTHING
+            with event.journal.open("rb") as file:
+                file.seek(event.offset)
+                stored = decode_attempt(file.readline())
+            assert stored.key == event.attempt.key
+            assert bytes(stored.outcome.result) == b'{"text":"long"}'
+
+
+def test_a_replaced_outcome_is_named(tmp_path: Path) -> None:
+    async def broken(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        raise TaskError("broke")
+
+    collector, recording = Collector(tmp_path, count=1), Recording()
+    collector(broken)
+    collector(complete, reopen=[Status.FAILED], observers=[recording])
+    assert recording.events[0] == CollectionStarted(1, 1, 1)
+    (recorded,) = recording.of(AttemptRecorded)
+    assert isinstance(recorded, AttemptRecorded)
+    assert recorded.replaced is not None
+    assert recorded.replaced.failure.detail == "broke"  # type: ignore[union-attr]
+
+
+def test_a_raising_observer_is_cut_off_and_its_loss_counted(tmp_path: Path) -> None:
+    recording = Recording()
+    coverage = Collector(tmp_path, count=20)(complete, observers=[Raising(), recording])
+    assert coverage.completed == 20
+    assert coverage.dropped_events["raising"] == len(recording.events)
+    assert "recording" not in coverage.dropped_events
+
+
+@pytest.mark.usefixtures("_short_patience")
+def test_a_hanging_observer_holds_nobody_up(tmp_path: Path) -> None:
+    hanging = Hanging()
+    started = time.monotonic()
+    coverage = Collector(tmp_path, count=5000)(complete, observers=[hanging], concurrency=Fixed(64))
+    assert time.monotonic() - started < 20
+    assert coverage.completed == 5000
+    assert coverage.dropped_events["hanging"] > 9000
+    hanging.release.set()
+
+
+@pytest.fixture
+def _short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observers, "CLOSING_PATIENCE", 0.2)
+    monkeypatch.setattr(observers, "QUEUE_SIZE", 100)

@@ -1,0 +1,41 @@
+"""Content-addressed blobs."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from rollgym.store import BlobRef, BlobStore, StorageError, StorageVanishedError
+
+
+def test_equal_payloads_are_stored_once_and_read_back(tmp_path: Path) -> None:
+    blobs = BlobStore(tmp_path)
+    ref = asyncio.run(blobs.put(b"pixels", ".png"))
+    assert blobs.put_now(b"pixels", ".png") == ref
+    assert blobs.get(ref) == b"pixels"
+    assert ref.size == 6
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [blobs.path(ref)]
+
+
+def test_a_damaged_blob_is_noticed_when_read_and_mended_when_stored_again(tmp_path: Path) -> None:
+    blobs = BlobStore(tmp_path)
+    ref = blobs.put_now(b"pixels")
+    blobs.path(ref).write_bytes(b"pix")
+    with pytest.raises(StorageError, match="not what was stored"):
+        blobs.get(ref)
+    blobs.put_now(b"pixels")
+    assert blobs.get(ref) == b"pixels"
+
+
+def test_a_missing_blob_is_a_clear_error(tmp_path: Path) -> None:
+    blobs = BlobStore(tmp_path)
+    ref = blobs.put_now(b"pixels")
+    blobs.path(ref).unlink()
+    with pytest.raises(StorageVanishedError, match="while reading a blob"):
+        blobs.get(ref)
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a" * 63, "A" * 64, "a" * 64 + "/../x", ""])
+def test_a_reference_cannot_lead_out_of_the_store(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="not the name of a blob"):
+        BlobStore(tmp_path).get(BlobRef(name, 1))

@@ -1,0 +1,120 @@
+"""Group commit: acknowledged means synced."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from rollgym.records import encode_attempt
+from rollgym.store import EVERY_RECORD, Disk, SyncPolicy
+from rollgym.store.commit import GroupCommit
+from rollgym.store.journal import Journal
+from tests.builders import record
+
+LINE = encode_attempt(record())
+
+
+class WatchedDisk(Disk):
+    """Syncs when allowed, and notes how large the file was at each sync."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.allowed = asyncio.Event()
+        self.allowed.set()
+        self.synced_sizes: list[int] = []
+
+    async def sync_in_background(self, descriptor: int) -> None:
+        size = os.fstat(descriptor).st_size
+        await self.allowed.wait()
+        await super().sync_in_background(descriptor)
+        self.synced_sizes.append(size)
+
+
+class Commit:
+    """A group commit over a watched disk, with the records it acknowledged."""
+
+    def __init__(self, directory: Path, policy: SyncPolicy) -> None:
+        self.disk = WatchedDisk()
+        self.journal = Journal(directory / "journal.jsonl", self.disk)
+        self.group = GroupCommit(self.journal, policy)
+        self.acknowledged = 0
+        self.group.on_durable(self._acknowledge)
+
+    def _acknowledge(self, count: int) -> None:
+        self.acknowledged += count
+        assert self.disk.synced_sizes[-1] >= self.acknowledged * len(LINE)
+
+
+async def settled() -> None:
+    await asyncio.sleep(0.05)
+
+
+def test_nothing_is_acknowledged_before_its_sync_has_ended(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        commit = Commit(tmp_path, SyncPolicy(max_delay=0.0))
+        commit.disk.allowed.clear()
+        service = asyncio.create_task(commit.group.run())
+        commit.group.append(LINE)
+        await settled()
+        commit.group.append(LINE)
+        assert commit.acknowledged == 0
+        commit.disk.allowed.set()
+        await settled()
+        assert commit.acknowledged == 2
+        assert commit.disk.synced_sizes == [len(LINE), 2 * len(LINE)]
+        service.cancel()
+        commit.journal.close()
+
+    asyncio.run(scenario())
+
+
+def test_records_that_come_together_share_a_sync(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        commit = Commit(tmp_path, SyncPolicy(max_delay=0.02))
+        service = asyncio.create_task(commit.group.run())
+        for _ in range(100):
+            commit.group.append(LINE)
+            await commit.group.keep_pace()
+        await asyncio.sleep(0.2)
+        assert commit.acknowledged == 100
+        assert len(commit.disk.synced_sizes) == 1
+        service.cancel()
+        commit.journal.close()
+
+    asyncio.run(scenario())
+
+
+def test_every_record_means_a_sync_for_each(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        commit = Commit(tmp_path, EVERY_RECORD)
+        for count in range(1, 6):
+            commit.group.append(LINE)
+            await commit.group.keep_pace()
+            assert commit.acknowledged == count
+        assert commit.disk.synced_sizes == [len(LINE) * count for count in range(1, 6)]
+        commit.journal.close()
+
+    asyncio.run(scenario())
+
+
+def test_unsynced_records_are_bounded_by_waiting(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        commit = Commit(tmp_path, SyncPolicy(max_delay=60.0, max_unsynced=10))
+        for _ in range(95):
+            commit.group.append(LINE)
+            await commit.group.keep_pace()
+            assert commit.journal.appended - commit.acknowledged < 10
+        assert commit.acknowledged == 90
+        await commit.group.flush()
+        assert commit.acknowledged == 95
+        commit.journal.close()
+
+    asyncio.run(scenario())
+
+
+def test_impossible_policies_are_refused() -> None:
+    with pytest.raises(ValueError, match="max_delay"):
+        SyncPolicy(max_delay=-1)
+    with pytest.raises(ValueError, match="max_unsynced"):
+        SyncPolicy(max_unsynced=0)

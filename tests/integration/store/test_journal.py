@@ -1,0 +1,216 @@
+"""The journal on a real file system, and on one that fails."""
+
+import asyncio
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rollgym.records import encode_attempt
+from rollgym.store import (
+    CorruptJournalError,
+    Disk,
+    DiskFullError,
+    StorageError,
+    StorageVanishedError,
+    read_journal,
+)
+from rollgym.store.journal import Journal
+from tests.builders import make_run, read_json_lines, record
+
+LINES = [encode_attempt(record(task)) for task in range(5)]
+
+
+class CountingDisk(Disk):
+    """The real disk, with a list of what was asked of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        self.calls.append("write")
+        return super().write(descriptor, data)
+
+    async def sync_in_background(self, descriptor: int) -> None:
+        self.calls.append("sync")
+        await super().sync_in_background(descriptor)
+
+
+class FullDisk(Disk):
+    """Takes so many bytes and then says what a full disk says."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self.room = room
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        if not self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        taken = super().write(descriptor, data[: self.room])
+        self.room -= taken
+        return taken
+
+
+class UnsyncableDisk(Disk):
+    """A device that fails when it must really write."""
+
+    async def sync_in_background(self, descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_each_record_is_one_write_call(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    journal = Journal(tmp_path / "journal.jsonl", disk)
+    for line in LINES:
+        journal.append(line)
+    assert disk.calls == ["write"] * len(LINES)
+    journal.close()
+    assert (tmp_path / "journal.jsonl").read_bytes() == b"".join(LINES)
+
+
+def test_an_append_is_readable_at_once_at_the_offset_it_returned(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    journal = Journal(path, Disk())
+    for line in LINES:
+        offset = journal.append(line)
+        assert path.read_bytes()[offset:] == line
+    journal.close()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cut=st.integers(0, sum(map(len, LINES))), garbage=st.sampled_from([b"", b"\0" * 100]))
+def test_a_journal_cut_at_any_byte_keeps_every_whole_record(
+    tmp_path: Path, cut: int, garbage: bytes
+) -> None:
+    path = tmp_path / "journal.jsonl"
+    content = b"".join(LINES)[:cut] + garbage
+    path.write_bytes(content)
+    whole = content[: content.rfind(b"\n") + 1]
+
+    journal = Journal(path, Disk())
+    torn = journal.torn
+    journal.append(LINES[0])
+    journal.close()
+
+    assert path.read_bytes() == whole + LINES[0]
+    if len(whole) == len(content):
+        assert torn is None
+    else:
+        assert torn is not None
+        assert (torn.offset, torn.size) == (len(whole), len(content) - len(whole))
+        assert str(path) in str(torn)
+        assert f"{torn.size} bytes" in str(torn)
+
+
+@pytest.mark.parametrize("bad", [b'{"v":1,"task"\n', b"\n", b'{"v":1}\n', b"\0\0\0\n", b"[]\n"])
+def test_a_corrupt_line_in_the_middle_is_an_error_with_file_and_line(
+    tmp_path: Path, bad: bytes
+) -> None:
+    make_run(tmp_path).close()
+    path = tmp_path / "journal.jsonl"
+    content = LINES[0] + LINES[1] + bad + LINES[2]
+    path.write_bytes(content)
+    with pytest.raises(CorruptJournalError, match=r"journal\.jsonl:3: this line is no record"):
+        make_run(tmp_path)
+    assert path.read_bytes() == content
+
+
+def test_a_corrupt_journal_leaves_the_run_unlocked(tmp_path: Path) -> None:
+    make_run(tmp_path).close()
+    (tmp_path / "journal.jsonl").write_bytes(b"nonsense\n" + LINES[0])
+    with pytest.raises(CorruptJournalError):
+        make_run(tmp_path)
+    (tmp_path / "journal.jsonl").write_bytes(LINES[0])
+    make_run(tmp_path).close()
+
+
+def test_a_reader_of_a_growing_journal_stops_before_the_unfinished_line(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(LINES[0] + LINES[1] + LINES[2][:-5])
+    assert [entry.attempt.task for entry in read_journal(path)] == [0, 1]
+
+
+@pytest.mark.parametrize("room", [0, 1, len(LINES[0]) - 1, len(LINES[0]), len(LINES[0]) + 3])
+def test_a_full_disk_leaves_whole_records_and_takes_no_more(tmp_path: Path, room: int) -> None:
+    path = tmp_path / "journal.jsonl"
+    journal = Journal(path, FullDisk(room))
+    whole = room // len(LINES[0])
+    for line in LINES[:whole]:
+        journal.append(line)
+    with pytest.raises(DiskFullError, match="No space left on device while writing a record: free"):
+        journal.append(LINES[whole])
+    assert path.read_bytes() == b"".join(LINES[:whole])
+    with pytest.raises(DiskFullError):
+        journal.append(LINES[0])
+    journal.close()
+
+
+def test_after_a_failed_sync_nothing_is_acknowledged_any_more(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl", UnsyncableDisk())
+    journal.append(LINES[0])
+    for _ in range(2):
+        with pytest.raises(StorageError, match="Input/output error while syncing"):
+            asyncio.run(journal.sync())
+    with pytest.raises(StorageError):
+        journal.append(LINES[1])
+    journal.close()
+
+
+def test_a_vanished_directory_is_noticed_before_anything_is_acknowledged(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    directory.mkdir()
+    journal = Journal(directory / "journal.jsonl", Disk())
+    shutil.rmtree(directory)
+    journal.append(LINES[0])
+    with pytest.raises(StorageVanishedError, match="moved or deleted"):
+        asyncio.run(journal.sync())
+    journal.close()
+
+
+def test_a_replaced_file_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    journal = Journal(path, Disk())
+    path.rename(tmp_path / "elsewhere")
+    path.touch()
+    journal.append(LINES[0])
+    with pytest.raises(StorageVanishedError, match="another file has taken its place"):
+        asyncio.run(journal.sync())
+    journal.close()
+
+
+FILE_SIZE_LIMIT = """
+import resource, sys
+from pathlib import Path
+from rollgym.store import Disk, DiskFullError
+from rollgym.store.journal import Journal
+from tests.builders import encode_attempt, record
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+journal = Journal(Path(sys.argv[1]), Disk())
+try:
+    for task in range(1000):
+        journal.append(encode_attempt(record(task)))
+except DiskFullError as error:
+    print(journal.appended, error)
+"""
+
+
+def test_when_the_kernel_itself_takes_no_more_bytes_whole_records_remain(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    done = subprocess.run(
+        [sys.executable, "-c", FILE_SIZE_LIMIT, path],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    appended, message = done.stdout.split(" ", 1)
+    assert "File too large while writing a record" in message
+    assert len(read_json_lines(path)) == int(appended) > 10

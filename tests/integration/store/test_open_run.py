@@ -1,0 +1,290 @@
+"""Opening runs: identity, locks, shards, resuming."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollgym.records import Attempt, Completed, OmitReason, Omitted, Row, Standing, Task
+from rollgym.store import (
+    IdentityError,
+    InputsError,
+    ManifestError,
+    RunBusyError,
+    Shard,
+    Status,
+    StorageDeniedError,
+    StorageVanishedError,
+    open_run,
+    read_manifest,
+)
+from tests.builders import failed, make_run, record, tasks, write_journal
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
+
+
+def test_a_new_run_has_manifest_inputs_and_journal_and_nothing_left_over(tmp_path: Path) -> None:
+    with make_run(tmp_path / "a" / "run", 3, 2, config={"temperature": 0.7}, seed=5) as run:
+        assert (run.inputs.expected, run.inputs.groups, run.seed) == (6, 3, 5)
+        assert [task.row.raw for task in run.inputs] == [b'{"question":%d}' % i for i in range(3)]
+    visible = {p.name for p in (tmp_path / "a" / "run").iterdir() if not p.name.startswith(".")}
+    assert visible == {"manifest.json", "inputs.jsonl", "journal.jsonl"}
+    assert not list((tmp_path / "a" / "run").glob(".inputs-*"))
+
+
+def test_rows_reach_the_worker_byte_for_byte(tmp_path: Path) -> None:
+    raw = b'{"z": 1.0,  "unknown": {"deep": [1e400, 1.50]}, "text": "\\u00e9\xc3\xa9"}'
+    with open_run(tmp_path, [Task(3, Row.parse(raw))]) as run:
+        (task,) = run.inputs
+    assert (task.index, task.row.raw) == (3, raw)
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ({"config": {"temperature": 1.0}}, "temperature: 0.7 in the run, 1.0 now"),
+        ({"config": {"temperature": 0.7, "top_p": 1}}, "top_p: absent in the run, 1 now"),
+        ({"config": {}}, "temperature: 0.7 in the run, absent now"),
+        ({"seed": 6}, "seed: 5 in the run, 6 now"),
+        ({"count": 5}, "inputs: 4 tasks, 4 rollouts"),
+        ({"count": 5}, "the first difference is at task 5 of"),
+        ({"repeats": 2}, "the first difference is at task 1 of"),
+    ],
+)
+def test_another_identity_is_refused_with_the_difference_named(
+    tmp_path: Path, change: dict[str, Any], difference: str
+) -> None:
+    asked: dict[str, Any] = {"config": {"temperature": 0.7}, "seed": 5}
+    make_run(tmp_path, **asked).close()
+    before = files_of(tmp_path)
+    with pytest.raises(IdentityError) as refused:
+        make_run(tmp_path, **(asked | change))
+    assert difference in str(refused.value)
+    assert "Nothing was changed" in str(refused.value)
+    after = files_of(tmp_path)
+    assert {k: v for k, v in after.items() if not k.endswith(".lock")} == {
+        k: v for k, v in before.items() if not k.endswith(".lock")
+    }
+
+
+def test_credentials_addresses_and_concurrency_may_change(tmp_path: Path) -> None:
+    first = {"model": {"name": "m", "api_key": "secret-1", "base_url": "http://a/v1"}, "workers": 4}
+    second = {"model": {"name": "m", "api_key": "secret-2", "base_url": "http://b/v1"}}
+    make_run(tmp_path, config=first).close()
+    make_run(tmp_path, config=second).close()
+    assert b"secret" not in (tmp_path / "manifest.json").read_bytes()
+
+
+def test_a_forced_new_run_keeps_the_old_one_beside_it(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    for seed in range(3):
+        with make_run(directory, seed=seed, force_new_run=True) as run:
+            run.append(record(seed))
+    for name, seed in (("run.previous-1", 0), ("run.previous-2", 1), ("run", 2)):
+        manifest = read_manifest(tmp_path / name)
+        assert manifest is not None
+        assert manifest.identity.seed == seed
+        assert b'"task":%d' % seed in (tmp_path / name / "journal.jsonl").read_bytes()
+
+
+def test_a_forced_new_run_does_not_displace_a_running_one(tmp_path: Path) -> None:
+    with make_run(tmp_path / "run"), pytest.raises(RunBusyError):
+        make_run(tmp_path / "run", seed=9, force_new_run=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_journals_without_a_manifest_are_not_taken_over(tmp_path: Path) -> None:
+    write_journal(tmp_path / "journal.jsonl", [record()])
+    with pytest.raises(ManifestError, match="journals without a manifest"):
+        make_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"{", "no manifest of a run"), (None, "schema version 99.*upgrade")],
+)
+def test_a_manifest_that_cannot_be_read_is_refused(
+    tmp_path: Path, content: bytes | None, message: str
+) -> None:
+    make_run(tmp_path).close()
+    path = tmp_path / "manifest.json"
+    later = path.read_bytes().replace(b'"schema_version": 1', b'"schema_version": 99')
+    path.write_bytes(later if content is None else content)
+    with pytest.raises(ManifestError, match=message):
+        make_run(tmp_path)
+
+
+def test_two_tasks_with_one_index_are_refused(tmp_path: Path) -> None:
+    twice = [*tasks(3), Task(1, Row.of({}))]
+    with pytest.raises(InputsError, match="task index 1 stands a second time at task 4"):
+        open_run(tmp_path, twice)
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from rollgym.store import Shard
+from tests.builders import make_run
+shard = Shard.parse(sys.argv[2])
+run = make_run(Path(sys.argv[1]), shard=shard)
+print("open", flush=True)
+time.sleep(60)
+"""
+
+
+class Holder:
+    """Another process that has the run open."""
+
+    def __init__(self, directory: Path, shard: str = "0/1") -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, directory, shard], stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "open\n"
+
+    def __enter__(self) -> "Holder":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def test_a_second_process_on_a_run_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
+    with Holder(tmp_path) as holder, pytest.raises(RunBusyError) as refused:
+        make_run(tmp_path)
+    assert f"process {holder.process.pid} on" in str(refused.value)
+
+
+def test_a_killed_process_leaves_no_lock(tmp_path: Path) -> None:
+    with Holder(tmp_path):
+        pass
+    make_run(tmp_path).close()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "allowed"),
+    [
+        ("0/2", "1/2", True),
+        ("0/2", "0/2", False),
+        ("0/2", "0/3", False),
+        ("0/2", "0/1", False),
+        ("0/1", "0/2", False),
+    ],
+)
+def test_only_disjoint_shards_share_a_run(
+    tmp_path: Path, theirs: str, ours: str, allowed: bool
+) -> None:
+    with Holder(tmp_path, theirs):
+        if allowed:
+            make_run(tmp_path, shard=Shard.parse(ours)).close()
+        else:
+            with pytest.raises(RunBusyError):
+                make_run(tmp_path, shard=Shard.parse(ours))
+
+
+def test_an_opened_run_knows_what_every_journal_holds(tmp_path: Path) -> None:
+    make_run(tmp_path, 6).close()
+    write_journal(tmp_path / "journal.jsonl", [record(0), record(1, outcome=failed())])
+    write_journal(
+        tmp_path / "journal-0-of-2.jsonl",
+        [
+            record(2, outcome=Omitted(OmitReason.STRAGGLER)),
+            record(3, final=False, outcome=failed()),
+        ],
+    )
+    with make_run(tmp_path, 6) as run:
+        statuses = [run.progress.status(task, 0) for task in range(6)]
+        prior = run.progress.take_prior(3, 0)
+    assert statuses == [Status.COMPLETED, Status.FAILED, Status.OMITTED, None, None, None]
+    assert prior is not None
+    assert (prior.attempts, prior.reopened) == (1, None)
+
+
+def test_reopened_outcomes_stay_until_they_are_replaced(tmp_path: Path) -> None:
+    make_run(tmp_path).close()
+    write_journal(
+        tmp_path / "journal.jsonl",
+        [
+            record(0, attempt=2, outcome=failed()),
+            record(0, attempt=3, final=False, outcome=failed()),
+            record(1),
+        ],
+    )
+    seen: list[tuple[int, int, Standing]] = []
+
+    def replay(attempt: Attempt, standing: Standing) -> None:
+        seen.append((attempt.task, attempt.attempt, standing))
+
+    with make_run(tmp_path, reopen=[Status.FAILED], replay=replay) as run:
+        assert run.progress.status(0, 0) is Status.FAILED
+        prior = run.progress.take_prior(0, 0)
+        assert prior is not None
+        assert prior.attempts == 3
+        assert prior.reopened == failed()
+        assert run.progress.take_prior(1, 0) is None
+    assert seen == [
+        (0, 2, Standing.REOPENED),
+        (0, 3, Standing.CURRENT),
+        (1, 1, Standing.CURRENT),
+    ]
+
+
+def test_a_superseded_outcome_is_replayed_as_such(tmp_path: Path) -> None:
+    make_run(tmp_path).close()
+    write_journal(
+        tmp_path / "journal.jsonl",
+        [record(0, attempt=1, outcome=failed()), record(0, attempt=2, outcome=Completed(0.5))],
+    )
+    seen: list[Standing] = []
+    with make_run(tmp_path, replay=lambda _, standing: seen.append(standing)) as run:
+        assert run.progress.status(0, 0) is Status.COMPLETED
+    assert seen == [Standing.SUPERSEDED, Standing.CURRENT]
+
+
+def test_completed_rollouts_cannot_be_reopened(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="never run again"):
+        make_run(tmp_path, reopen=[Status.COMPLETED])
+
+
+def test_the_torn_end_is_reported_by_the_run(tmp_path: Path) -> None:
+    make_run(tmp_path).close()
+    write_journal(tmp_path / "journal.jsonl", [record(0)])
+    with (tmp_path / "journal.jsonl").open("ab") as file:
+        file.write(b'{"v":1,"ta')
+    with make_run(tmp_path) as run:
+        assert run.torn is not None
+        assert run.torn.size == 10
+    with make_run(tmp_path) as run:
+        assert run.torn is None
+
+
+def test_a_path_through_a_file_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageVanishedError, match="a part of the path is a file"):
+        make_run(tmp_path / "file" / "run")
+
+
+def test_a_directory_we_may_not_write_is_a_clear_error(tmp_path: Path) -> None:
+    """In a child that is not root, whom no permission stops."""
+    make_run(tmp_path / "run").close()
+    (tmp_path / "run").chmod(0o555)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.chdir(tmp_path / "run")
+            if os.getuid() == 0:
+                os.setuid(65534)
+            make_run(Path())
+        except StorageDeniedError as error:
+            status = 0 if "check the owner and mode" in str(error) else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    (tmp_path / "run").chmod(0o755)

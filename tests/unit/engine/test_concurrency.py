@@ -1,0 +1,127 @@
+"""The adaptive limit against simulated servers."""
+
+import heapq
+import random
+from collections.abc import Callable
+
+import pytest
+
+from rollgym.engine import Adaptive, Fixed
+from rollgym.engine.concurrency import AdaptiveLimit, limit_for
+
+Server = Callable[[int, float], tuple[float, bool]]
+"""Given the attempts in flight and the time: the latency of a new one, and whether overloaded."""
+
+
+class Load:
+    """Keeps a limit's worth of attempts in flight at a server, in simulated time."""
+
+    def __init__(self, limit: AdaptiveLimit, server: Server, seed: int = 0) -> None:
+        self.limit = limit
+        self.now = 0.0
+        self.limits: list[int] = []
+        self._server = server
+        self._random = random.Random(seed)
+        self._flying: list[tuple[float, float, bool]] = []
+
+    def run(self, ended: int, supply: int | None = None) -> None:
+        for _ in range(ended):
+            wanted = self.limit.current if supply is None else min(supply, self.limit.current)
+            while len(self._flying) < wanted:
+                latency, overload = self._server(len(self._flying) + 1, self.now)
+                noisy = latency * self._random.uniform(0.8, 1.2)
+                heapq.heappush(self._flying, (self.now + noisy, self.now, overload))
+            in_flight = len(self._flying)
+            self.now, started, overload = heapq.heappop(self._flying)
+            self.limit.observe(
+                started=started, ended=self.now, overload=overload, in_flight=in_flight
+            )
+            assert self.limit.current >= 1
+            self.limits.append(self.limit.current)
+
+    def usual(self) -> float:
+        """The middle of the limits of late."""
+        late = sorted(self.limits[-len(self.limits) // 4 :])
+        return late[len(late) // 2]
+
+
+def queueing(capacity: int) -> Server:
+    """Serves so many at once; more wait their turn, so throughput stays and latency grows."""
+    return lambda in_flight, _now: (max(1.0, in_flight / capacity), False)
+
+
+def refusing(capacity: int) -> Server:
+    """Answers 429 at once to what is over its capacity."""
+    return lambda in_flight, _now: (0.05, True) if in_flight > capacity else (1.0, False)
+
+
+@pytest.mark.parametrize("capacity", [4, 30, 200])
+@pytest.mark.parametrize("seed", range(5))
+def test_it_settles_near_the_capacity_of_a_server_that_queues(capacity: int, seed: int) -> None:
+    load = Load(AdaptiveLimit(Adaptive(initial=8, maximum=1000)), queueing(capacity), seed)
+    load.run(40 * 200)
+    assert 0.6 * capacity <= load.usual() <= 2.5 * capacity
+
+
+@pytest.mark.parametrize("capacity", [1, 4, 30, 200])
+def test_it_backs_off_from_a_server_that_refuses(capacity: int) -> None:
+    load = Load(AdaptiveLimit(Adaptive(initial=8, maximum=1000)), refusing(capacity))
+    load.run(40 * 200)
+    assert 0.5 * capacity <= load.usual() <= 1.5 * capacity + 1
+
+
+def test_it_grows_to_the_maximum_where_nothing_holds_it_back() -> None:
+    load = Load(AdaptiveLimit(Adaptive(initial=1, maximum=64)), lambda _n, _t: (1.0, False))
+    load.run(3000)
+    assert load.usual() == 64
+    assert min(load.limits[-2000:]) > 50
+
+
+def test_one_wave_of_refusals_cuts_once() -> None:
+    limit = AdaptiveLimit(Adaptive(initial=100, maximum=1000))
+    for _ in range(100):
+        limit.observe(started=0.0, ended=1.0, overload=True, in_flight=100)
+    assert limit.current == 70
+
+
+def test_lasting_refusals_bring_it_to_one_and_no_lower() -> None:
+    load = Load(AdaptiveLimit(Adaptive(initial=64, maximum=64)), lambda _n, _t: (0.1, True))
+    load.run(2000)
+    assert load.limit.current == 1
+
+
+def test_it_recovers_after_an_outage() -> None:
+    def server(_in_flight: int, now: float) -> tuple[float, bool]:
+        return (0.1, True) if 50 < now < 100 else (1.0, False)
+
+    load = Load(AdaptiveLimit(Adaptive(initial=16, maximum=64)), server)
+    while load.now < 100:
+        load.run(1)
+    assert load.limit.current <= 4
+    load.run(5000)
+    assert load.usual() > 30
+
+
+def test_it_does_not_grow_while_there_is_too_little_to_do() -> None:
+    load = Load(AdaptiveLimit(Adaptive(initial=8, maximum=64)), lambda _n, _t: (1.0, False))
+    load.run(2000, supply=3)
+    assert load.limit.current == 8
+
+
+def test_it_shrinks_when_latency_grows_without_a_gain() -> None:
+    def server(in_flight: int, now: float) -> tuple[float, bool]:
+        capacity = 64 if now < 100 else 8
+        return max(1.0, in_flight / capacity) ** (1 if now < 100 else 1.5), False
+
+    load = Load(AdaptiveLimit(Adaptive(initial=32, maximum=64)), server)
+    while load.now < 100:
+        load.run(1)
+    before = load.usual()
+    load.run(8000)
+    assert load.usual() < 0.7 * before
+
+
+def test_a_fixed_limit_learns_nothing() -> None:
+    limit = limit_for(Fixed(5))
+    limit.observe(started=0.0, ended=1.0, overload=True, in_flight=5)
+    assert limit.current == 5

@@ -1,0 +1,108 @@
+"""Exceptions become typed, bounded data."""
+
+import pytest
+
+from rollgym.records import (
+    TRAITS,
+    Failure,
+    FailureKind,
+    ModelRateLimitError,
+    RolloutError,
+    ToolError,
+    VerifierError,
+    boundary,
+)
+from rollgym.records.failure import CAUSE_LIMIT, DETAIL_LIMIT
+
+
+def failure_of(error: BaseException) -> Failure:
+    try:
+        raise error
+    except BaseException as raised:  # noqa: BLE001
+        return Failure.of(raised)
+
+
+def all_errors(base: type[RolloutError] = RolloutError) -> list[type[RolloutError]]:
+    return [base, *(error for sub in base.__subclasses__() for error in all_errors(sub))]
+
+
+def test_every_kind_says_whether_it_is_retryable() -> None:
+    assert set(TRAITS) == set(FailureKind)
+
+
+@pytest.mark.parametrize("error", all_errors())
+def test_a_typed_error_keeps_its_kind_and_trait(error: type[RolloutError]) -> None:
+    failure = failure_of(error("it broke"))
+    assert (failure.kind, failure.detail) == (error.kind, "it broke")
+    assert failure.retryable == TRAITS[error.kind].retryable
+
+
+def test_an_error_can_overrule_its_kind_and_ask_for_a_wait() -> None:
+    failure = failure_of(ModelRateLimitError("slow down", retryable=False, retry_after=7.5))
+    assert (failure.retryable, failure.retry_after) == (False, 7.5)
+
+
+def test_an_untyped_error_is_internal_with_its_traceback() -> None:
+    failure = failure_of(KeyError("lost"))
+    assert failure.kind is FailureKind.INTERNAL
+    assert failure.detail == "KeyError: 'lost'"
+    assert not failure.retryable
+    assert failure.traceback is not None
+    assert "test_failure.py" in failure.traceback
+    assert "in failure_of" in failure.traceback
+
+
+def test_a_timeout_is_a_timeout() -> None:
+    assert failure_of(TimeoutError()).kind is FailureKind.TIMEOUT
+
+
+def test_a_boundary_attributes_untyped_errors_and_keeps_the_cause() -> None:
+    with pytest.raises(ToolError) as raised, boundary(ToolError):
+        raise ValueError("bad weather")
+    failure = Failure.of(raised.value)
+    assert failure.kind is FailureKind.TOOL
+    assert failure.detail == "ValueError: bad weather"
+    assert [(cause.type, cause.message) for cause in failure.causes] == [
+        ("ValueError", "bad weather")
+    ]
+
+
+def test_a_boundary_lets_typed_errors_through() -> None:
+    with pytest.raises(VerifierError), boundary(ToolError):
+        raise VerifierError("no reward")
+
+
+def test_long_messages_are_cut_and_say_so() -> None:
+    failure = failure_of(ToolError("x" * 1_000_000))
+    assert len(failure.detail) < DETAIL_LIMIT + 100
+    assert failure.detail.endswith("… (996000 more characters)")
+
+
+def test_deep_recursion_leaves_a_short_traceback() -> None:
+    def descend(depth: int) -> None:
+        descend(depth + 1)
+
+    with pytest.raises(RecursionError) as raised:
+        descend(0)
+    traceback = Failure.of(raised.value).traceback
+    assert traceback is not None
+    assert len(traceback.splitlines()) < 30
+    assert "more frames)" in traceback
+
+
+def test_a_long_chain_of_causes_is_cut() -> None:
+    error = ValueError("0")
+    for number in range(1, 50):
+        following = ValueError(str(number))
+        following.__cause__ = error
+        error = following
+    assert len(Failure.of(error).causes) == CAUSE_LIMIT
+
+
+def test_an_error_that_cannot_be_shown_is_still_recorded() -> None:
+    class RudeError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert "cannot be shown" in failure_of(RudeError()).detail
+    assert failure_of(ValueError("\ud800")).detail == "ValueError: ?"
