@@ -154,8 +154,8 @@ def _reopened(arguments: Namespace) -> frozenset[Status]:
 
 def _hints(store: RunStore) -> Iterator[str]:
     journal = shlex.quote(str(store.journal_path))
-    yield f"files: {store.directory} (manifest.json, inputs.jsonl, {store.journal_path.name})"
-    yield "look into them:"
+    names = f"manifest.json, inputs.jsonl, {store.journal_path.name}"
+    yield f"files in {store.directory}: {names}; to look into them:"
     yield f"  rollgym profile {shlex.quote(str(store.directory))}"
     yield f"  jq 'select(.final) | .outcome.reward' {journal}"
     yield f"  jq 'select(.outcome.status == \"failed\")' {journal}"

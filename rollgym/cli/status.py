@@ -11,6 +11,7 @@ import msgspec
 
 from rollgym.cli.run_directory import RunOnDisk, read_run
 from rollgym.cli.summary import summary_lines, verdict_lines
+from rollgym.engine import ExitStatus
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -39,7 +40,8 @@ def print_status(directory: Path, found: RunOnDisk) -> None:
     meaning, advice = verdict_lines(found.coverage)
     print(found.coverage)
     print(meaning)
-    print(f"next: {advice}")
+    if found.coverage.exit_status is not ExitStatus.COMPLETE:
+        print(f"next: {advice}")
 
 
 def _as_json(found: RunOnDisk) -> str:

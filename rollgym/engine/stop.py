@@ -36,10 +36,10 @@ class Stop:
 
 @contextmanager
 def stopping_on_signals(stop: Stop) -> Iterator[None]:
-    """SIGINT and SIGTERM become requests to stop; the third raises KeyboardInterrupt.
+    """SIGINT and SIGTERM become requests to stop; from the third on they raise KeyboardInterrupt.
 
     The handlers run between bytecodes of the main thread, also while a worker blocks the event
-    loop, so the third signal breaks out even then. Off the main thread, where Python delivers no
+    loop, so further signals break out even then. Off the main thread, where Python delivers no
     signals, this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():

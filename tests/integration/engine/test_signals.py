@@ -94,13 +94,13 @@ def test_draining_after_a_signal_is_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-def test_the_third_signal_breaks_out_of_a_worker_that_blocks_the_loop(
+def test_further_signals_break_out_of_workers_that_block_the_loop(
     tmp_path: Path, loop: str
 ) -> None:
     program = Program(tmp_path, loop, nap="block")
-    for _ in range(3):
+    for _ in range(3 + 4):
         program.signal(signal.SIGINT)
     status, output = program.end()
     assert status != 0
     assert "KeyboardInterrupt" in output
-    assert len(read_json_lines(tmp_path / "journal.jsonl")) == 10
+    assert len(read_json_lines(tmp_path / "journal.jsonl")) >= 8
