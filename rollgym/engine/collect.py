@@ -14,14 +14,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
-import msgspec
-
 from rollgym.engine.admission import Admission
 from rollgym.engine.concurrency import limit_for
 from rollgym.engine.coverage import Coverage
 from rollgym.engine.errors import EngineError, SourceError
 from rollgym.engine.events import (
-    AttemptRecorded,
     AttemptStarted,
     CollectionEnded,
     CollectionStarted,
@@ -30,21 +27,18 @@ from rollgym.engine.events import (
 from rollgym.engine.ledger import Ledger
 from rollgym.engine.observers import Observer, Observers
 from rollgym.engine.policy import Policy
+from rollgym.engine.recorder import Recorder
 from rollgym.engine.rollout import Halt, OpenRollout
 from rollgym.engine.stop import Stop, StopLevel, stopping_on_signals
 from rollgym.engine.supervisor import Signal, Supervisor
 from rollgym.engine.work import Source, Worker
 from rollgym.records import (
-    NOTHING,
     TRAITS,
-    Attempt,
     Completed,
     Failed,
-    Failure,
     OmitReason,
     Omitted,
     Outcome,
-    RecordError,
     derive_seed,
 )
 from rollgym.store import RunStore, StoreError
@@ -112,14 +106,6 @@ def _main_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return chosen.exceptions[0] if known or len(chosen.exceptions) == 1 else group
 
 
-class _Unacknowledged(msgspec.Struct):
-    """A record that is written and not yet synced."""
-
-    attempt: Attempt
-    offset: int
-    replaced: Failed | Omitted | None
-
-
 class _Collection:
     """The loop and its state."""
 
@@ -146,7 +132,6 @@ class _Collection:
         self._limit = limit_for(policy.concurrency)
         self._inbox: deque[tuple[Signal, OpenRollout]] = deque()
         self._wake = asyncio.Event()
-        self._unacknowledged: deque[_Unacknowledged] = deque()
         self._retries = 0
         self._retry_timer: asyncio.TimerHandle | None = None
         self._drain_timer: asyncio.TimerHandle | None = None
@@ -154,7 +139,7 @@ class _Collection:
         self._grace_timer: asyncio.TimerHandle | None = None
         self._grace_over = False
         self._source_error: SourceError | None = None
-        store.on_durable(self._acknowledge)
+        self._recorder = Recorder(store, self._ledger, observers, self._watch_threshold)
         stop.listen(self._wake.set)
 
     async def run(self) -> None:
@@ -227,7 +212,7 @@ class _Collection:
         self._learn(rollout, outcome, now)
         delay = self._retry_delay(rollout, outcome, now)
         seconds = now - rollout.started
-        final = await self._record(rollout, outcome, seconds, final=delay is None)
+        final = await self._recorder.record(rollout, outcome, seconds, final=delay is None)
         if delay is not None and not final:
             self._retries += 1
             self._admission.retry_at(now + delay, rollout)
@@ -254,50 +239,6 @@ class _Collection:
         if delay is None or (expires is not None and now + delay >= expires):
             return None
         return delay
-
-    async def _record(
-        self, rollout: OpenRollout, outcome: Outcome, seconds: float, *, final: bool
-    ) -> bool:
-        """Write the attempt. Whether it is final: one that cannot be written as it is always is."""
-        item = rollout.item
-        attempt = Attempt(
-            task=item.task.index,
-            repeat=item.repeat,
-            repeats=item.task.repeats,
-            attempt=rollout.attempt,
-            final=final,
-            seed=item.seed,
-            started=rollout.started_wall,
-            seconds=seconds,
-            outcome=outcome,
-        )
-        try:
-            offset = self._store.append(attempt)
-        except RecordError as error:
-            unusable = Failed(Failure.of(error))
-            attempt = msgspec.structs.replace(attempt, outcome=unusable, final=True)
-            offset = self._store.append(attempt)
-        if attempt.outcome.result is not NOTHING:
-            slim = msgspec.structs.replace(attempt.outcome, result=NOTHING)
-            attempt = msgspec.structs.replace(attempt, outcome=slim)
-        self._unacknowledged.append(_Unacknowledged(attempt, offset, rollout.replaces))
-        await self._store.keep_pace()
-        return attempt.final
-
-    def _acknowledge(self, count: int) -> None:
-        """The next `count` written records are synced: now they count."""
-        for _ in range(count):
-            record = self._unacknowledged.popleft()
-            attempt = record.attempt
-            replaced = record.replaced if attempt.final else None
-            self._ledger.acknowledge_attempt()
-            if attempt.final:
-                self._ledger.acknowledge_outcome(attempt.task, attempt.outcome, replaced)
-            if self._observers:
-                self._observers.put(
-                    AttemptRecorded(attempt, self._store.journal_path, record.offset, replaced)
-                )
-        self._watch_threshold()
 
     # What to do next.
 
@@ -381,7 +322,7 @@ class _Collection:
         rollout.attempt += 1
         rollout.started_wall = self._wall_clock()
         outcome = Omitted(OmitReason.STRAGGLER, "not begun when enough of the others had finished")
-        await self._record(rollout, outcome, 0.0, final=True)
+        await self._recorder.record(rollout, outcome, 0.0, final=True)
 
     def _wind_down(self) -> None:
         """Admit nothing more; let what is in flight end, within the bound."""

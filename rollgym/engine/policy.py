@@ -70,7 +70,7 @@ class RetryPolicy(msgspec.Struct, frozen=True):
     def delay(self, failure: Failure, attempts: int, seed: int) -> float | None:
         """Seconds until the next attempt after `attempts` of them; None when there is none."""
         rule = self.by_kind.get(failure.kind, self.default)
-        asked = failure.retry_after or 0.0
+        asked = max(0.0, failure.retry_after or 0.0)
         if not failure.retryable or attempts >= rule.max_attempts or asked > self.max_retry_after:
             return None
         return max(asked, rule.backoff.delay(attempts, seed))

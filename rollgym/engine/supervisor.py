@@ -144,19 +144,11 @@ class Supervisor:
 
     async def _work(self, rollout: OpenRollout, deadline: float) -> Outcome:
         try:
-            outcome: object = await self._worker(rollout.item, rollout.attempt, deadline)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a worker may raise anything
+            return _sound(await self._worker(rollout.item, rollout.attempt, deadline))
+        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001 - a worker may raise anything
             return Failed(Failure.of(error))
-        if isinstance(outcome, Completed):
-            return _with_usable_reward(outcome)
-        if isinstance(outcome, Failed | Omitted):
-            return outcome
-        return Failed(
-            Failure.make(
-                FailureKind.INTERNAL,
-                f"the worker returned {type(outcome).__name__}, which is no outcome",
-            )
-        )
 
     def _done(self, rollout: OpenRollout, task: asyncio.Task[Outcome]) -> None:
         if rollout.task is task:
@@ -183,16 +175,27 @@ def _outcome(task: asyncio.Task[Outcome]) -> Outcome | None:
     return None if task.cancelled() else task.result()
 
 
-def _with_usable_reward(outcome: Completed) -> Completed | Failed:
-    reward = outcome.reward
-    if isinstance(reward, int | float) and math.isfinite(reward):
-        return outcome
-    return Failed(
-        Failure.make(FailureKind.VERIFIER, f"the reward {reward!r} is no finite number"),
-        usage=outcome.usage,
-        phases=outcome.phases,
-        result=outcome.result,
-    )
+def _sound(outcome: object) -> Outcome:
+    """The outcome, if it is one, as far as the engine acts on it; the store checks the rest."""
+    match outcome:
+        case Completed(reward=int() | float() as reward) if math.isfinite(reward):
+            return outcome
+        case Completed():
+            failure = Failure.make(
+                FailureKind.VERIFIER, f"the reward {outcome.reward!r} is no finite number"
+            )
+            return Failed(
+                failure, usage=outcome.usage, phases=outcome.phases, result=outcome.result
+            )
+        case Failed(failure=Failure(kind=FailureKind(), retry_after=int() | float() | None)):
+            return outcome
+        case Omitted(reason=OmitReason()):
+            return outcome
+        case Failed() | Omitted():
+            what = f"{type(outcome).__name__} without a reason"
+        case _:
+            what = f"{type(outcome).__name__}, which is no outcome"
+    return Failed(Failure.make(FailureKind.INTERNAL, f"the worker returned {what}"))
 
 
 def _timed_out(rollout: OpenRollout, outcome: Outcome | None, now: float) -> Outcome:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import math
 import os
 import shutil
 import sys
@@ -160,6 +161,9 @@ class TestBadWorkers:
             (0.0, "internal", "the worker returned float, which is no outcome"),
             (Completed(float("nan")), "verifier", "the reward nan is no finite number"),
             (Completed("1"), "verifier", "the reward '1' is no finite number"),  # type: ignore[arg-type]
+            (Completed(10**400), "internal", "OverflowError"),
+            (Failed("broke"), "internal", "Failed without a reason"),  # type: ignore[arg-type]
+            (Omitted("late"), "internal", "Omitted without a reason"),  # type: ignore[arg-type]
             (Completed(1.0, result=msgspec.Raw(b"{")), "internal", "cannot be written as JSON"),
             (Completed(1.0, measures={"x": "y"}), "internal", "Expected `float`, got `str`"),  # type: ignore[dict-item]
         ],
@@ -188,6 +192,19 @@ class TestBadWorkers:
         coverage = collector(worker)
         assert (coverage.completed, coverage.failed) == (3, 1)
         assert collector.finals[0, 0]["failure"]["detail"] == "SystemExit: 3"
+
+    def test_not_even_a_base_exception_takes_siblings_down(self, collector: Collector) -> None:
+        class Rude(BaseException):
+            pass
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            if item.task.index == 0:
+                raise Rude("out of the way")
+            return Completed(1.0)
+
+        coverage = collector(worker)
+        assert (coverage.completed, coverage.failed) == (3, 1)
+        assert collector.finals[0, 0]["failure"]["detail"] == "Rude: out of the way"
 
     def test_a_worker_that_is_no_coroutine_function_fails(self, collector: Collector) -> None:
         def worker(item: WorkItem, attempt: int, deadline: float) -> Any:
@@ -347,6 +364,16 @@ class TestRetries:
 
         coverage = collector(worker)
         assert (coverage.failed, coverage.attempts) == (4, 4)
+
+    @pytest.mark.parametrize("asked", [math.nan, -5.0, math.inf])
+    def test_a_nonsensical_retry_after_cannot_hold_up_the_run(
+        self, collector: Collector, asked: float
+    ) -> None:
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            raise ModelRateLimitError("slow down", retry_after=asked)
+
+        coverage = collector(worker)
+        assert (coverage.failed, coverage.attempts) == (4, 4 if asked == math.inf else 12)
 
     def test_the_retries_of_the_whole_run_are_bounded(self, tmp_path: Path) -> None:
         async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:

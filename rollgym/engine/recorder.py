@@ -1,0 +1,86 @@
+"""From an attempt that is over to a record that counts.
+
+A record is written at once and acknowledged by a later sync, in the order of writing. Only then is
+it counted and shown to observers.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from rollgym.engine.events import AttemptRecorded
+from rollgym.engine.ledger import Ledger
+from rollgym.engine.observers import Observers
+from rollgym.engine.rollout import OpenRollout
+from rollgym.records import NOTHING, Attempt, Failed, Failure, Omitted, Outcome, RecordError
+from rollgym.store import RunStore
+
+
+class _Written(msgspec.Struct):
+    """A record that is written and not yet synced, without its result."""
+
+    attempt: Attempt
+    offset: int
+    replaced: Failed | Omitted | None
+
+
+class Recorder:
+    """Writes attempts to the store and counts them in the ledger."""
+
+    def __init__(
+        self, store: RunStore, ledger: Ledger, observers: Observers, counted: Callable[[], None]
+    ) -> None:
+        """`counted` is called whenever further records have been counted."""
+        self._store = store
+        self._ledger = ledger
+        self._observers = observers
+        self._counted = counted
+        self._written: deque[_Written] = deque()
+        store.on_durable(self._acknowledge)
+
+    async def record(
+        self, rollout: OpenRollout, outcome: Outcome, seconds: float, *, final: bool
+    ) -> bool:
+        """Write the rollout's latest attempt. Raises StorageError.
+
+        Returns whether it is final: one that cannot be written as the worker gave it always is.
+        """
+        item = rollout.item
+        attempt = Attempt(
+            task=item.task.index,
+            repeat=item.repeat,
+            repeats=item.task.repeats,
+            attempt=rollout.attempt,
+            final=final,
+            seed=item.seed,
+            started=rollout.started_wall,
+            seconds=seconds,
+            outcome=outcome,
+        )
+        try:
+            offset = self._store.append(attempt)
+        except RecordError as error:
+            unusable = Failed(Failure.of(error))
+            attempt = msgspec.structs.replace(attempt, outcome=unusable, final=True)
+            offset = self._store.append(attempt)
+        if attempt.outcome.result is not NOTHING:
+            slim = msgspec.structs.replace(attempt.outcome, result=NOTHING)
+            attempt = msgspec.structs.replace(attempt, outcome=slim)
+        self._written.append(_Written(attempt, offset, rollout.replaces if attempt.final else None))
+        await self._store.keep_pace()
+        return attempt.final
+
+    def _acknowledge(self, count: int) -> None:
+        for _ in range(count):
+            written = self._written.popleft()
+            attempt = written.attempt
+            self._ledger.acknowledge_attempt()
+            if attempt.final:
+                self._ledger.acknowledge_outcome(attempt.task, attempt.outcome, written.replaced)
+            if self._observers:
+                path = self._store.journal_path
+                self._observers.put(
+                    AttemptRecorded(attempt, path, written.offset, written.replaced)
+                )
+        self._counted()
