@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from benchmarks.figure import Figures
-from rollgym.engine import Fixed, Policy, WorkItem, collect, run
+from rollgym.engine import Fixed, Policy, Worker, WorkItem, collect, run
 from rollgym.records import Completed, Outcome, Row, Task
 from rollgym.store import open_run
 
@@ -53,20 +53,33 @@ class Gathering:
         return Completed(1.0)
 
 
-async def case(rollouts: int, concurrency: int, *, together: bool) -> dict[str, float]:
-    """Collect once; what it cost."""
+async def collect_once(directory: Path, rollouts: int, policy: Policy, worker: Worker) -> float:
+    """The CPU seconds of one collection, from opening the run to its last sync."""
     row = Row.of({"question": "What is the answer?"})
-    worker = Gathering(concurrency if together else 0)
-    with tempfile.TemporaryDirectory(prefix="rollgym-bench-") as directory:
-        cpu, wall = time.process_time(), time.perf_counter()
-        tasks = (Task(index, row) for index in range(rollouts))
-        with open_run(Path(directory), tasks) as store:
-            policy = Policy(concurrency=Fixed(concurrency))
-            coverage = await collect(store.inputs, worker, store, policy)
-        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    cpu = time.process_time()
+    with open_run(directory, (Task(index, row) for index in range(rollouts))) as store:
+        coverage = await collect(store.inputs, worker, store, policy)
     if coverage.completed != rollouts:
         raise RuntimeError(f"the benchmark did not complete: {coverage}")
-    return {"cpu": cpu / rollouts, "wall": wall, "memory": peak_memory()}
+    return time.process_time() - cpu
+
+
+async def case(rollouts: int, concurrency: int, *, together: bool) -> dict[str, float]:
+    """Collect, and then resume what is already complete; what both cost."""
+    worker = Gathering(concurrency if together else 0)
+    policy = Policy(concurrency=Fixed(concurrency))
+    with tempfile.TemporaryDirectory(prefix="rollgym-bench-") as directory:
+        wall = time.perf_counter()
+        cpu = await collect_once(Path(directory), rollouts, policy, worker)
+        wall, memory = time.perf_counter() - wall, peak_memory()
+        resume = await collect_once(Path(directory), rollouts, policy, worker)
+    return {
+        "cpu": cpu / rollouts,
+        "wall": wall,
+        "memory": memory,
+        "resume_cpu": resume / rollouts,
+        "resume_memory": peak_memory(),
+    }
 
 
 def measure(rollouts: int, concurrency: int, *, together: bool = False) -> dict[str, float]:
@@ -98,6 +111,10 @@ def main() -> None:
     figures.report("engine.peak_memory_1m", large["memory"], "MiB")
     growth = large["memory"] - small["memory"]
     figures.report("engine.memory_growth_10k_to_1m", growth, "MiB", goal=30.0)
+
+    figures.report("engine.resume_cpu_per_rollout_1m", large["resume_cpu"] * 1e6, "us", goal=60.0)
+    growth = large["resume_memory"] - small["memory"]
+    figures.report("engine.memory_growth_resuming_1m", growth, "MiB", goal=30.0)
 
     crowd = measure(2 * IN_FLIGHT, IN_FLIGHT, together=True)
     per_rollout = (crowd["memory"] - small["memory"]) * 1024 / IN_FLIGHT
