@@ -90,10 +90,17 @@ def _print_end(metrics: LiveMetrics, coverage: Coverage, hints: Iterable[str]) -
     for hint in hints:
         print(hint)
     if coverage.abandoned:
-        print(f"{coverage.abandoned} workers ignored their cancellation and were left behind")
+        print(_abandoned(coverage.abandoned))
     if coverage.resumed == coverage.expected and not coverage.attempts:
         print("everything was there already: nothing had to run")
     meaning, advice = verdict_lines(coverage)
+    print(coverage.groups_in_words())
     print(coverage)
     print(f"exit status {coverage.exit_status:d}: {meaning}")
     print(f"next: {advice}", flush=True)
+
+
+def _abandoned(count: int) -> str:
+    if count == 1:
+        return "1 worker ignored its cancellation and was left behind"
+    return f"{count} workers ignored their cancellation and were left behind"

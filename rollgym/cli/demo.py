@@ -155,7 +155,7 @@ def _reopened(arguments: Namespace) -> frozenset[Status]:
 def _hints(store: RunStore) -> Iterator[str]:
     journal = shlex.quote(str(store.journal_path))
     names = f"manifest.json, inputs.jsonl, {store.journal_path.name}"
-    yield f"files in {store.directory}: {names}; to look into them:"
+    yield f"files in {store.directory}: {names}; try:"
     yield f"  rollgym profile {shlex.quote(str(store.directory))}"
     yield f"  jq 'select(.final) | .outcome.reward' {journal}"
     yield f"  jq 'select(.outcome.status == \"failed\")' {journal}"

@@ -27,10 +27,10 @@ seconds, and leaves a run in results/demo that the other commands can look at:
 
 _EXIT_STATUSES = """\
 exit status:
-  0  every rollout is completed        4  some were omitted on purpose
-  1  something broke                   5  interrupted: run the same command again
-  2  the command was used wrongly      6  refused, and nothing was changed
-  3  some rollouts failed              7  the disk failed; what was recorded is kept
+  0  every rollout is completed      4  some were omitted on purpose
+  1  something broke                 5  interrupted: run the same command again
+  2  the command was used wrongly    6  refused, and nothing was changed
+  3  some rollouts failed            7  the disk failed; what it has is kept
 """
 
 

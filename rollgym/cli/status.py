@@ -38,6 +38,7 @@ def print_status(directory: Path, found: RunOnDisk) -> None:
         print(line)
     print(f"run {found.manifest.run_id} of {found.manifest.created} in {directory}")
     meaning, advice = verdict_lines(found.coverage)
+    print(found.coverage.groups_in_words())
     print(found.coverage)
     print(meaning)
     if found.coverage.exit_status is not ExitStatus.COMPLETE:

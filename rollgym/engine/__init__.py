@@ -9,7 +9,6 @@ from rollgym.engine.events import (
     CollectionEnded,
     CollectionStarted,
     Event,
-    RolloutsResumed,
     StopRequested,
 )
 from rollgym.engine.observers import Observer
@@ -43,7 +42,6 @@ __all__ = [
     "Policy",
     "RetryPolicy",
     "RetryRule",
-    "RolloutsResumed",
     "Source",
     "SourceError",
     "Stop",

@@ -86,6 +86,7 @@ async def collect(
             await _with_syncing(collection, store)
         except BaseExceptionGroup as group:
             error = _main_error(group)
+            error.add_note(f"When it stopped: {collection.coverage()}")
             raise error from error.__cause__
         finally:
             await collection.close()
@@ -327,7 +328,8 @@ class _Collection:
     def _wind_down(self) -> None:
         """Admit nothing more; let what is in flight end, within the bound."""
         if self._drain_timer is None:
-            self._observers.put(StopRequested(str(self._source_error or "asked to stop")))
+            asked = "waiting for what is in flight; asked once more, it stops at once"
+            self._observers.put(StopRequested(str(self._source_error or asked)))
             self._drain_timer = self._loop.call_later(
                 self._policy.drain_timeout, self._end_draining
             )

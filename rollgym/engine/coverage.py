@@ -53,6 +53,8 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         return (
             f"{self.expected} expected = {self.completed} completed + {self.failed} failed + "
-            f"{self.omitted} omitted + {self.unresolved} unresolved; "
-            f"{self.groups_complete} of {self.groups} groups complete"
+            f"{self.omitted} omitted + {self.unresolved} unresolved"
         )
+
+    def groups_in_words(self) -> str:
+        return f"{self.groups_complete} of {self.groups} groups complete"

@@ -16,12 +16,6 @@ class CollectionStarted(msgspec.Struct, frozen=True):
     resumed: int
 
 
-class RolloutsResumed(msgspec.Struct, frozen=True):
-    """So many more rollouts of the source have an outcome already."""
-
-    count: int
-
-
 class AttemptStarted(msgspec.Struct, frozen=True):
     """A worker begins. `limit` is the present bound on attempts in flight."""
 
@@ -56,11 +50,4 @@ class CollectionEnded(msgspec.Struct, frozen=True):
     coverage: Coverage
 
 
-Event = (
-    CollectionStarted
-    | RolloutsResumed
-    | AttemptStarted
-    | AttemptRecorded
-    | StopRequested
-    | CollectionEnded
-)
+Event = CollectionStarted | AttemptStarted | AttemptRecorded | StopRequested | CollectionEnded

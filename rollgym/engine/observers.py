@@ -40,6 +40,7 @@ class Feed:
         self.dropped = 0
         self._queue: deque[Event] = deque()
         self._broken = False
+        self._in_hand = 0
         self._closing = threading.Event()
         self._thread = threading.Thread(
             target=self._pump, name=f"rollgym-observer-{observer.name}", daemon=True
@@ -57,6 +58,8 @@ class Feed:
         self._closing.set()
         self._thread.join(max(0.0, deadline - time.monotonic()))
         if self._thread.is_alive():
+            self._broken = True
+            self.dropped += self._in_hand + len(self._queue)
             log.warning("observer %s did not finish and was left behind", self.observer.name)
 
     def _pump(self) -> None:
@@ -64,10 +67,12 @@ class Feed:
         while not last:
             last = self._closing.wait(WAKE_INTERVAL)
             batch = [self._queue.popleft() for _ in range(len(self._queue))]
-            if not batch:
+            if not batch or self._broken:
                 continue
+            self._in_hand = len(batch)
             try:
                 self.observer.observe(batch)
+                self._in_hand = 0
             except Exception:
                 self._broken = True
                 self.dropped += len(batch) + len(self._queue)

@@ -32,8 +32,8 @@ class Entry(NamedTuple):
     offset: int
 
 
-def read_journal(path: Path) -> Iterator[Entry]:
-    """Every whole line of a journal, which may be growing meanwhile.
+def read_journal(path: Path, end: int | None = None) -> Iterator[Entry]:
+    """Every whole line of a journal, which may be growing meanwhile, up to byte `end`.
 
     Raises CorruptJournalError with file and line, StorageError when the file cannot be read.
     """
@@ -41,7 +41,7 @@ def read_journal(path: Path) -> Iterator[Entry]:
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
-                if not line.endswith(b"\n"):
+                if not line.endswith(b"\n") or (end is not None and offset >= end):
                     return
                 try:
                     attempt = decode_attempt(line)
@@ -63,6 +63,25 @@ def rank(entry: Entry) -> tuple[bool, int, bytes]:
     )
 
 
+class _Snapshot:
+    """Several journals as they are now, to be read more than once though they may be growing."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self._ends: dict[Path, int] = {}
+        for path in paths:
+            try:
+                self._ends[path] = path.stat().st_size
+            except OSError as error:
+                raise storage_error(error, path, "reading the journal") from error
+
+    def __iter__(self) -> Iterator[Entry]:
+        for path, end in self._ends.items():
+            yield from read_journal(path, end)
+
+    def finals(self) -> Iterator[Entry]:
+        return (entry for entry in self if entry.attempt.final)
+
+
 def read_standing(paths: Iterable[Path]) -> Iterator[tuple[Entry, bool]]:
     """Every record of several journals of one run, each with whether it stands.
 
@@ -70,21 +89,20 @@ def read_standing(paths: Iterable[Path]) -> Iterator[tuple[Entry, bool]]:
     does. An attempt that was not final always stands, as history. Reads the files more than once,
     in memory for a bit per rollout and for the contested ones.
     """
-    paths = list(paths)
-    winners = _winners(paths)
-    for path in paths:
-        for entry in read_journal(path):
-            winner = winners.get(entry.attempt.key) if entry.attempt.final else None
-            yield entry, winner is None or winner == (entry.path, entry.offset)
+    snapshot = _Snapshot(paths)
+    winners = _winners(snapshot)
+    for entry in snapshot:
+        winner = winners.get(entry.attempt.key) if entry.attempt.final else None
+        yield entry, winner is None or winner == (entry.path, entry.offset)
 
 
-def _winners(paths: list[Path]) -> dict[RolloutKey, tuple[Path, int]]:
+def _winners(snapshot: _Snapshot) -> dict[RolloutKey, tuple[Path, int]]:
     """Where the standing record is of each rollout that has several final ones."""
-    contested = _contested(paths)
+    contested = _contested(snapshot)
     if not contested:
         return {}
     best: dict[RolloutKey, tuple[tuple[bool, int, bytes], tuple[Path, int]]] = {}
-    for entry in _finals(paths):
+    for entry in snapshot.finals():
         key = entry.attempt.key
         if key in contested:
             candidate = (rank(entry), (entry.path, entry.offset))
@@ -92,16 +110,9 @@ def _winners(paths: list[Path]) -> dict[RolloutKey, tuple[Path, int]]:
     return {key: place for key, (_, place) in best.items()}
 
 
-def _finals(paths: Iterable[Path]) -> Iterator[Entry]:
-    for path in paths:
-        for entry in read_journal(path):
-            if entry.attempt.final:
-                yield entry
-
-
-def _contested(paths: Iterable[Path]) -> set[RolloutKey]:
+def _contested(snapshot: _Snapshot) -> set[RolloutKey]:
     seen, contested = KeySet(), set()
-    for entry in _finals(paths):
+    for entry in snapshot.finals():
         if not seen.add(entry.attempt.task, entry.attempt.repeat):
             contested.add(entry.attempt.key)
     return contested

@@ -146,7 +146,7 @@ def open_run(
     `tasks` is iterated once, here; the run keeps its own copy. `config` (less what `irrelevant`
     names, see `identity`) and `seed` complete the identity. `reopen` names outcomes to run again.
     `force_new_run` puts an existing run aside as `<directory>.previous-<n>` and starts anew.
-    `replay` is called with each record this process's journal holds already.
+    `replay` is called with each record of its tasks that the run holds already.
 
     Raises RefusedError (another identity, another writer, a corrupt journal, unusable inputs) and
     StorageError.
@@ -161,7 +161,7 @@ def open_run(
             if not inputs.holds(entry.attempt.task):
                 continue
             reopened = progress.note(entry.attempt, stands=stands)
-            if replay and entry.path == journal.path:
+            if replay:
                 replay(entry.attempt, Standing.of(stands=stands, reopened=reopened))
         commit = GroupCommit(journal, sync or SyncPolicy())
         return RunStore(

@@ -62,10 +62,8 @@ def collector(tmp_path: Path) -> Collector:
 def test_every_rollout_completes_and_the_arithmetic_adds_up(tmp_path: Path) -> None:
     collector = Collector(tmp_path / "run", count=25, repeats=4)
     coverage = collector(complete)
-    assert str(coverage) == (
-        "100 expected = 100 completed + 0 failed + 0 omitted + 0 unresolved; "
-        "25 of 25 groups complete"
-    )
+    assert str(coverage) == "100 expected = 100 completed + 0 failed + 0 omitted + 0 unresolved"
+    assert coverage.groups_in_words() == "25 of 25 groups complete"
     assert coverage.exit_status is ExitStatus.COMPLETE
     assert len(collector.finals) == 100
 
@@ -589,8 +587,10 @@ class TestBrokenStorage:
     @pytest.mark.parametrize("sync", [EVERY_RECORD, QUICK_SYNC])
     def test_a_full_disk_stops_the_run_and_loses_nothing(self, tmp_path: Path, sync: Any) -> None:
         collector = Collector(tmp_path, count=50)
-        with pytest.raises(DiskFullError, match="free some space and run the same command again"):
+        again = "free some space and run the same command again"
+        with pytest.raises(DiskFullError, match=again) as stopped:
             collector(complete, disk=FillingDisk(20), sync=sync)
+        assert "When it stopped: 50 expected = " in stopped.value.__notes__[-1]
         assert len(collector.finals) == 20
         coverage = collector(complete)
         assert (coverage.completed, coverage.attempts) == (50, 30)

@@ -1,0 +1,117 @@
+import json
+from pathlib import Path
+
+from rollgym.cli.summary import headline, summary_lines, verdict_lines
+from rollgym.engine import AttemptRecorded, Coverage
+from rollgym.monitor import LiveMetrics
+from rollgym.records import (
+    Attempt,
+    Completed,
+    Failed,
+    Failure,
+    FailureKind,
+    OmitReason,
+    Omitted,
+    Outcome,
+)
+
+
+def metrics_of(*outcomes: Outcome, repeats: int = 1) -> LiveMetrics:
+    metrics = LiveMetrics()
+    metrics.observe(
+        [
+            AttemptRecorded(
+                Attempt(
+                    task=number // repeats,
+                    repeat=number % repeats,
+                    repeats=repeats,
+                    attempt=1,
+                    final=True,
+                    seed=0,
+                    started=1000.0,
+                    seconds=0.5,
+                    outcome=outcome,
+                ),
+                Path("journal.jsonl"),
+                0,
+                None,
+            )
+            for number, outcome in enumerate(outcomes)
+        ]
+    )
+    return metrics
+
+
+def coverage(
+    completed: int = 0, failed: int = 0, omitted: int = 0, unresolved: int = 0
+) -> Coverage:
+    expected = completed + failed + omitted + unresolved
+    return Coverage(
+        expected=expected,
+        completed=completed,
+        failed=failed,
+        omitted=omitted,
+        groups=expected,
+        groups_complete=completed,
+        resumed=0,
+        attempts=expected,
+        abandoned=0,
+        dropped_events={},
+    )
+
+
+def test_the_headline_has_the_names_people_know() -> None:
+    measures = {"tool_calls": 2.0, "response_length": 847.0}
+    metrics = metrics_of(Completed(1.0, measures=measures), Completed(1 / 3, measures=measures))
+    assert headline(metrics.summary()) == {
+        "avg_reward": 0.6667,
+        "success_rate": 0.5,
+        "avg_tool_calls": 2.0,
+        "avg_response_length": 847.0,
+    }
+
+
+def test_what_was_not_measured_is_not_shown() -> None:
+    assert list(headline(metrics_of(Completed(1.0)).summary())) == ["avg_reward", "success_rate"]
+
+
+def test_without_a_reward_there_is_no_number() -> None:
+    first = next(summary_lines(LiveMetrics()))
+    assert json.loads(first) == {"avg_reward": None, "success_rate": None}
+
+
+def test_groups_of_repeats_have_estimates() -> None:
+    metrics = metrics_of(*[Completed(1.0), Completed(0.0)] * 3, repeats=2)
+    numbers = headline(metrics.summary())
+    assert (numbers["pass@1"], numbers["pass@2"], numbers["mean@2"]) == (0.5, 1.0, 0.5)
+
+
+def test_failures_are_grouped_with_an_example_and_the_frequent_kind_first() -> None:
+    timeout = Failed(Failure.make(FailureKind.TIMEOUT, "no end after 5.0 s"))
+    tool = Failed(Failure.make(FailureKind.TOOL, "line one\nline two"))
+    lines = list(summary_lines(metrics_of(timeout, tool, tool)))
+    start = lines.index("failed rollouts by kind:")
+    assert lines[start + 1 : start + 5] == [
+        "  2 x tool: a tool's server broke",
+        "    e.g. task 1 repeat 0: line one line two",
+        "  1 x timeout: the deadline passed",
+        "    e.g. task 0 repeat 0: no end after 5.0 s",
+    ]
+
+
+def test_omissions_are_named() -> None:
+    lines = list(summary_lines(metrics_of(Completed(1.0), Omitted(OmitReason.STRAGGLER))))
+    assert "omitted: 1 x straggler" in lines
+
+
+def test_each_verdict_says_what_to_do_next() -> None:
+    assert verdict_lines(coverage(completed=3))[0] == "every rollout is completed"
+    meaning, advice = verdict_lines(coverage(completed=2, failed=1))
+    assert meaning == "1 rollout failed and has no reward"
+    assert "--retry-failed" in advice
+    meaning, advice = verdict_lines(coverage(completed=2, omitted=2))
+    assert meaning == "2 rollouts were omitted on purpose"
+    assert "--retry-omitted" in advice
+    meaning, advice = verdict_lines(coverage(failed=2, unresolved=7))
+    assert meaning == "7 rollouts have no outcome yet"
+    assert "run the same command again" in advice

@@ -1,0 +1,118 @@
+import io
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from rollgym.engine import CollectionStarted, Event, Observer, StopRequested
+from rollgym.monitor import ProgressObserver
+from rollgym.records import Standing
+from tests.unit.monitor.events import (
+    BROKEN_TOOL,
+    RATE_LIMITED,
+    RIGHT,
+    WRONG,
+    attempt,
+    ended,
+    recorded,
+    started,
+)
+
+
+class Clock:
+    """Time that passes only when told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def progress(clock: Clock) -> Iterator[ProgressObserver]:
+    with ProgressObserver(io.StringIO(), clock=clock) as observer:
+        yield observer
+
+
+def test_it_is_an_observer(progress: ProgressObserver) -> None:
+    observer: Observer = progress
+    assert observer.name == "progress"
+
+
+def test_it_counts_what_has_ended(progress: ProgressObserver, clock: Clock) -> None:
+    progress.observe([CollectionStarted(10, 10, 4), started(4), started(5), started(6)])
+    clock.now += 2.0
+    progress.observe([recorded(RIGHT, 4), recorded(WRONG, 5), recorded(BROKEN_TOOL, 6)])
+    view = progress.view()
+    assert (view.expected, view.settled, view.failed) == (10, 7, 1)
+    assert (view.avg_reward, view.success_rate) == (0.5, 0.5)
+    assert view.in_flight == 0
+    assert view.rate == pytest.approx(1.5)
+    assert view.elapsed == pytest.approx(2.0)
+
+
+def test_an_attempt_that_is_tried_again_has_not_ended(progress: ProgressObserver) -> None:
+    progress.observe([CollectionStarted(2, 2, 0), started(), recorded(RATE_LIMITED, final=False)])
+    view = progress.view()
+    assert (view.settled, view.retried, view.failed) == (0, 1, 0)
+    assert view.trouble == (
+        "retrying: 1 x model_rate_limit (the model endpoint asked us to slow down)"
+    )
+
+
+def test_failed_rollouts_are_worse_news_than_retries(progress: ProgressObserver) -> None:
+    progress.observe([CollectionStarted(9, 9, 0)])
+    progress.observe([recorded(RATE_LIMITED, task, final=False) for task in range(5)])
+    progress.observe([recorded(BROKEN_TOOL, 6)])
+    assert progress.view().trouble == "failing: 1 x tool (a tool's server broke)"
+
+
+def test_a_reopened_rollout_is_not_settled_before_its_new_end(progress: ProgressObserver) -> None:
+    progress.metrics.replay(attempt(BROKEN_TOOL, 0), Standing.REOPENED)
+    progress.metrics.replay(attempt(RIGHT, 1), Standing.CURRENT)
+    progress.observe([CollectionStarted(2, 2, 2)])
+    assert progress.view().settled == 1
+    progress.observe([recorded(RIGHT, 0, number=2, replaced=BROKEN_TOOL)])
+    assert progress.view().settled == 2
+
+
+def test_it_says_why_it_is_stopping(progress: ProgressObserver) -> None:
+    progress.observe([CollectionStarted(2, 2, 0), StopRequested("asked\x1b[2J to stop")])
+    assert progress.view().stopping == "stopping: asked\ufffd[2J to stop"
+
+
+def test_the_numbers_in_flight_stay_between_nothing_and_the_limit(
+    progress: ProgressObserver,
+) -> None:
+    progress.observe([CollectionStarted(9, 9, 0), started(limit=2), started(1, limit=2)])
+    progress.observe([started(2, limit=2)])  # its predecessor's record is not synced yet
+    assert progress.view().in_flight == 2
+    progress.observe([recorded(RIGHT, task) for task in range(5)])
+    assert progress.view().in_flight == 0
+
+
+def test_odd_events_change_nothing(progress: ProgressObserver) -> None:
+    progress.observe([])
+    progress.observe([recorded(RIGHT)])
+    progress.observe(cast("list[Event]", [object(), None]))
+    progress.observe([CollectionStarted(0, 0, 0), ended(0)])
+    progress.observe([CollectionStarted(0, 0, 0), ended(0)])
+    assert progress.view().share == 1.0
+
+
+def test_a_pipe_sees_the_start_and_the_end() -> None:
+    stream = io.StringIO()
+    progress = ProgressObserver(stream)
+    progress.observe([CollectionStarted(1, 1, 0), started()])
+    progress.observe([recorded(RIGHT), ended(1, 1)])
+    progress.close()
+    first, last = stream.getvalue().splitlines()
+    assert first == "Collecting rollouts: 1 expected"
+    assert "100% 1/1" in last
+    assert "avg_reward 1.000" in last

@@ -1,0 +1,108 @@
+import pytest
+
+from rollgym.monitor.progress_view import (
+    ProgressView,
+    bar_line,
+    clock_time,
+    detail_items,
+    flow,
+    pace,
+    plain_line,
+)
+
+HALF_WAY = ProgressView(
+    expected=200,
+    settled=124,
+    elapsed=12.0,
+    rate=10.3,
+    avg_reward=0.7316,
+    success_rate=0.68,
+    in_flight=16,
+    limit=16,
+    retried=7,
+)
+HUGE = ProgressView(
+    expected=12_000_000,
+    settled=8_123_456,
+    elapsed=200_000.0,
+    rate=1234.5,
+    avg_reward=-1234.5678,
+    success_rate=0.5,
+    in_flight=1024,
+    limit=1024,
+    retried=123_456,
+    failed=99_999,
+    omitted=1_000,
+)
+
+
+def test_the_bar_reads_like_the_one_people_know() -> None:
+    line = bar_line(HALF_WAY, 70, ascii_only=True)
+    assert line == "Collecting rollouts:  62%|########     | 124/200 [00:12<00:07, 10.3/s]"
+
+
+@pytest.mark.parametrize("view", [HALF_WAY, HUGE])
+@pytest.mark.parametrize("width", [80, 200])
+def test_no_line_is_wider_than_the_terminal(view: ProgressView, width: int) -> None:
+    lines = [bar_line(view, width), *flow(detail_items(view), width)]
+    assert max(map(len, lines)) <= width
+    assert "|" in lines[0]
+
+
+def test_a_wide_terminal_does_not_stretch_the_bar_without_end() -> None:
+    assert len(bar_line(HALF_WAY, 200)) == 120
+
+
+def test_the_bar_gives_way_where_there_is_no_room() -> None:
+    assert bar_line(HALF_WAY, 30) == "Collecting rollouts:  62% 124/200 [00:12<00:07, 10.3/s]"
+
+
+def test_the_numbers_fit_one_line_of_80_columns() -> None:
+    assert list(flow(detail_items(HALF_WAY), 80)) == [
+        "avg_reward 0.732 | success_rate 0.680 | in flight 16/16 | retried 7 | failed 0"
+    ]
+
+
+def test_numbers_are_never_broken_in_two() -> None:
+    lines = list(flow(detail_items(HUGE), 40))
+    assert " | ".join(lines) == " | ".join(detail_items(HUGE))
+
+
+def test_a_hundred_percent_means_all() -> None:
+    view = ProgressView(expected=100_000, settled=99_999, elapsed=1.0)
+    assert " 99%|" in bar_line(view, 80)
+
+
+def test_nothing_to_do_is_all_done() -> None:
+    view = ProgressView(expected=0, settled=0, elapsed=0.0)
+    assert "100%" in bar_line(view, 80)
+    assert "[00:00<00:00, ?/s]" in bar_line(view, 80)
+
+
+def test_a_plain_line_says_everything_without_control_characters() -> None:
+    view = ProgressView(
+        expected=10, settled=3, elapsed=1.0, trouble="failing: 2 x tool", stopping="stopping: asked"
+    )
+    line = plain_line(view)
+    assert line.isprintable()
+    assert line.startswith("Collecting rollouts: 30% 3/10 [00:01<?, ?/s] avg_reward -, ")
+    assert line.endswith("failed 0, failing: 2 x tool, stopping: asked")
+
+
+def test_what_is_over_has_nothing_in_flight() -> None:
+    view = ProgressView(expected=1, settled=1, elapsed=1.0, in_flight=None)
+    assert "in flight" not in plain_line(view)
+
+
+def test_times_grow_hours_when_they_need_them() -> None:
+    assert clock_time(59.9) == "00:59"
+    assert clock_time(3599) == "59:59"
+    assert clock_time(3600) == "1:00:00"
+    assert clock_time(200_000) == "55:33:20"
+
+
+def test_a_slow_pace_is_told_per_minute_or_hour() -> None:
+    assert pace(None) == "?/s"
+    assert pace(2.04) == "2.0/s"
+    assert pace(0.5) == "30.0/min"
+    assert pace(0.01) == "36.0/h"
