@@ -45,9 +45,11 @@ class Supervisor:
     """The attempts in flight."""
 
     def __init__(self, worker: Worker, policy: Policy, post: Post) -> None:
-        self.in_flight: set[OpenRollout] = set()
+        # A dict for its order: what is done to them all is done in the order they began.
+        self.in_flight: dict[OpenRollout, None] = {}
         self.abandoned = 0
-        self._zombies = 0
+        # Held here, because the event loop itself would let a waiting task be collected.
+        self._left_behind: set[asyncio.Task[Outcome]] = set()
         self._worker = worker
         self._policy = policy
         self._post = post
@@ -67,7 +69,7 @@ class Supervisor:
         rollout.task = task = self._loop.create_task(self._work(rollout, deadline))
         task.add_done_callback(partial(self._done, rollout))
         rollout.timer = self._loop.call_at(deadline, self._post, Signal.DEADLINE, rollout)
-        self.in_flight.add(rollout)
+        self.in_flight[rollout] = None
 
     def halt(self, rollout: OpenRollout, why: Halt) -> None:
         """Cancel the present attempt, and abandon it unless it ends soon.
@@ -109,12 +111,13 @@ class Supervisor:
 
     def abandon(self, rollout: OpenRollout) -> Outcome | None:
         """Give up waiting for a cancelled attempt. Raises StuckWorkersError when there are many."""
-        self._take(rollout)
-        self.abandoned += 1
-        self._zombies += 1
-        if self._zombies > self._policy.max_abandoned:
+        task = self._take(rollout)
+        if task is not None:
+            self.abandoned += 1
+            self._left_behind.add(task)
+        if len(self._left_behind) > self._policy.max_abandoned:
             raise StuckWorkersError(
-                f"{self._zombies} workers ignored their cancellation and are still running: "
+                f"{len(self._left_behind)} workers ignored their cancellation and still run: "
                 "do not swallow asyncio.CancelledError in a worker"
             )
         ignored = f"; it ignored its cancellation for {self._policy.cancel_grace:g} s"
@@ -131,12 +134,8 @@ class Supervisor:
 
     async def close(self) -> None:
         """Cancel whatever is in flight and wait for it, within the grace. Nothing is recorded."""
-        tasks = [rollout.task for rollout in self.in_flight if rollout.task is not None]
-        for rollout in self.in_flight:
-            self._stop_timer(rollout)
-            rollout.task = None
-        self.in_flight.clear()
-        self._zombies += len(tasks)
+        tasks = [task for rollout in list(self.in_flight) if (task := self._take(rollout))]
+        self._left_behind.update(tasks)
         for task in tasks:
             task.cancel()
         if tasks:
@@ -154,13 +153,13 @@ class Supervisor:
         if rollout.task is task:
             self._post(Signal.ENDED, rollout)
         else:
-            self._zombies -= 1
+            self._left_behind.discard(task)
             if not task.cancelled():
                 task.exception()
 
     def _take(self, rollout: OpenRollout) -> asyncio.Task[Outcome] | None:
         self._stop_timer(rollout)
-        self.in_flight.discard(rollout)
+        self.in_flight.pop(rollout, None)
         task, rollout.task = rollout.task, None
         return task
 

@@ -82,12 +82,15 @@ class RolloutError(Exception):
     """
 
     kind: ClassVar[FailureKind] = FailureKind.INTERNAL
+    # Defaults of the class, for subclasses that do not call our __init__.
+    retryable: bool | None = None
+    retry_after: float | None = None
 
     def __init__(
         self, detail: str, *, retryable: bool | None = None, retry_after: float | None = None
     ) -> None:
         super().__init__(detail)
-        self.retryable = TRAITS[self.kind].retryable if retryable is None else retryable
+        self.retryable = retryable
         self.retry_after = retry_after
 
 
@@ -186,10 +189,10 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
         causes = tuple(_causes(exception))
         message = _message(exception)
         match exception:
-            case RolloutError():
-                return cls(
-                    exception.kind, message, exception.retryable, exception.retry_after, causes
-                )
+            case RolloutError(kind=kind, retryable=retryable, retry_after=retry_after):
+                if retryable is None:
+                    retryable = TRAITS[kind].retryable
+                return cls(kind, message, retryable, retry_after, causes)
             case TimeoutError():
                 kind = FailureKind.TIMEOUT
             case _:

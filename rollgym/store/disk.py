@@ -40,9 +40,9 @@ class Disk:
             self._executor = None
 
 
-def sync_directory(disk: Disk, directory: Path) -> None:
-    """Make the names in a directory last."""
-    descriptor = os.open(directory, os.O_RDONLY)
+def sync_path(disk: Disk, path: Path) -> None:
+    """Make a file's content, or the names in a directory, last."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         disk.sync(descriptor)
     finally:
@@ -63,7 +63,7 @@ def write_atomically(disk: Disk, path: Path, data: bytes) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
-    sync_directory(disk, path.parent)
+    sync_path(disk, path.parent)
 
 
 def write_all(disk: Disk, descriptor: int, data: bytes) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from rollgym.store.disk import Disk, sync_directory, write_all
+from rollgym.store.disk import Disk, sync_path, write_all
 from rollgym.store.errors import StorageError, StorageVanishedError, storage_error
 
 SYNC_PATIENCE = 60.0
@@ -61,7 +61,7 @@ class Journal:
             if self.torn:
                 disk.truncate(self._descriptor, self.end)
                 disk.sync(self._descriptor)
-            sync_directory(disk, path.parent)
+            sync_path(disk, path.parent)
         except BaseException as error:
             os.close(self._descriptor)
             if isinstance(error, OSError):

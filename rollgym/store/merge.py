@@ -20,7 +20,7 @@ from typing import BinaryIO
 import msgspec
 
 from rollgym.records import Completed, RolloutKey
-from rollgym.store.disk import Disk, sync_directory
+from rollgym.store.disk import Disk, sync_path
 from rollgym.store.errors import IdentityError, ManifestError, RefusedError, storage_error
 from rollgym.store.inputs import INPUTS
 from rollgym.store.manifest import MANIFEST, Manifest, read_manifest, require_same
@@ -70,7 +70,7 @@ def merge_runs(sources: Sequence[Path], target: Path) -> MergeReport:
             with closing(sqlite3.connect(Path(scratch) / "index.sqlite")) as index:
                 report = _merge_journals(journals, unfinished, index)
             unfinished.replace(target)
-        sync_directory(Disk(), parent)
+        sync_path(Disk(), parent)
     except OSError as error:
         raise storage_error(error, target, "merging") from error
     return report

@@ -25,7 +25,7 @@ from typing import Any, Self
 from rollgym.records import Attempt, Standing, Task, encode_attempt
 from rollgym.store.blobs import BlobStore
 from rollgym.store.commit import GroupCommit, SyncPolicy
-from rollgym.store.disk import Disk, sync_directory
+from rollgym.store.disk import Disk, sync_path
 from rollgym.store.errors import ManifestError, RunBusyError, storage_error
 from rollgym.store.identity import Identity, result_relevant
 from rollgym.store.inputs import (
@@ -163,6 +163,7 @@ def open_run(
             reopened = progress.note(entry.attempt, stands=stands)
             if replay:
                 replay(entry.attempt, Standing.of(stands=stands, reopened=reopened))
+        _sync_journals(directory, opener.disk)
         commit = GroupCommit(journal, sync or SyncPolicy())
         return RunStore(
             directory=directory,
@@ -174,6 +175,15 @@ def open_run(
             locks=stack.pop_all(),
             disk=opener.disk,
         )
+
+
+def _sync_journals(directory: Path, disk: Disk) -> None:
+    """Make last what was read: a killed process may have left records it had not synced."""
+    for path in journal_paths(directory):
+        try:
+            sync_path(disk, path)
+        except OSError as error:
+            raise storage_error(error, path, "syncing the journal") from error
 
 
 def _suffix(shard: Shard) -> str:
@@ -237,7 +247,7 @@ class _Opener:
                 )
             try:
                 self.disk.replace(temporary, inputs)
-                sync_directory(self.disk, self.directory)
+                sync_path(self.disk, self.directory)
             except OSError as error:
                 raise storage_error(error, inputs, "keeping the inputs") from error
             manifest = Manifest.new(identity)
