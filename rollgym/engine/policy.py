@@ -59,7 +59,7 @@ class RetryPolicy(msgspec.Struct, frozen=True):
 
     Only retryable failures are. The kind of the latest failure chooses the rule, and all attempts
     of the rollout count against it. A `Retry-After` longer than `max_retry_after` ends the rollout
-    instead of being ignored. `max_retries` bounds the retries of the whole run.
+    instead of being ignored. `max_retries` bounds the retries of one collection as a whole.
     """
 
     default: RetryRule = RetryRule()

@@ -98,14 +98,16 @@ class Journal:
             here, there = os.fstat(self._descriptor), self.path.stat()
             if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
                 raise StorageVanishedError(f"{self.path}: another file has taken its place")
-        except TimeoutError as error:
-            self._hung = True
-            self._broken = StorageError(
-                f"{self.path}: the disk did not answer a sync within {SYNC_PATIENCE:.0f} s"
-            )
-            raise self._broken from error
         except OSError as error:
-            self._broken = storage_error(error, self.path, "syncing the journal")
+            # Our own deadline raises a TimeoutError without an errno; a network file system that
+            # gave up by itself has one, and its sync is over.
+            self._hung = isinstance(error, TimeoutError) and error.errno is None
+            if self._hung:
+                self._broken = StorageError(
+                    f"{self.path}: the disk did not answer a sync within {SYNC_PATIENCE:.0f} s"
+                )
+            else:
+                self._broken = storage_error(error, self.path, "syncing the journal")
             raise self._broken from error
         except StorageError as error:
             self._broken = error

@@ -258,6 +258,12 @@ class _Opener:
             line = first_difference(inputs, temporary)
             hint = f"inputs: the first difference is at task {line} of {inputs}"
         require_same(self.directory, manifest, identity, hint)
+        # Whoever made the run may have died before its names lasted, and a journal must not
+        # outlive the manifest it belongs to.
+        try:
+            sync_path(self.disk, self.directory)
+        except OSError as error:
+            raise storage_error(error, self.directory, "keeping the manifest") from error
         return manifest
 
     def _take_run_locks(self, stack: ExitStack) -> None:

@@ -21,6 +21,7 @@ from rollgym.store import (
     StorageVanishedError,
     read_journal,
 )
+from rollgym.store import journal as journal_module
 from rollgym.store.journal import Journal
 from tests.builders import make_run, read_json_lines, record
 
@@ -61,8 +62,19 @@ class FullDisk(Disk):
 class UnsyncableDisk(Disk):
     """A device that fails when it must really write."""
 
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._number = number
+
     async def sync_in_background(self, descriptor: int) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
+        raise OSError(self._number, os.strerror(self._number))
+
+
+class HangingDisk(Disk):
+    """A device that never answers."""
+
+    async def sync_in_background(self, descriptor: int) -> None:
+        await asyncio.sleep(3600)
 
 
 def test_each_record_is_one_write_call(tmp_path: Path) -> None:
@@ -152,12 +164,26 @@ def test_a_full_disk_leaves_whole_records_and_takes_no_more(tmp_path: Path, room
     journal.close()
 
 
-def test_after_a_failed_sync_nothing_is_acknowledged_any_more(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "journal.jsonl", UnsyncableDisk())
+@pytest.mark.parametrize("number", [errno.EIO, errno.ETIMEDOUT])
+def test_after_a_failed_sync_nothing_is_acknowledged_any_more(tmp_path: Path, number: int) -> None:
+    journal = Journal(tmp_path / "journal.jsonl", UnsyncableDisk(number))
     journal.append(LINES[0])
     for _ in range(2):
-        with pytest.raises(StorageError, match="Input/output error while syncing"):
+        with pytest.raises(StorageError, match=f"{os.strerror(number)} while syncing"):
             asyncio.run(journal.sync())
+    with pytest.raises(StorageError):
+        journal.append(LINES[1])
+    journal.close()
+
+
+def test_a_disk_that_never_answers_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "SYNC_PATIENCE", 0.05)
+    journal = Journal(tmp_path / "journal.jsonl", HangingDisk())
+    journal.append(LINES[0])
+    with pytest.raises(StorageError, match="did not answer a sync within"):
+        asyncio.run(journal.sync())
     with pytest.raises(StorageError):
         journal.append(LINES[1])
     journal.close()
@@ -189,6 +215,7 @@ FILE_SIZE_LIMIT = """
 import resource, sys
 from pathlib import Path
 from rollgym.store import Disk, DiskFullError
+from rollgym.store import journal as journal_module
 from rollgym.store.journal import Journal
 from tests.builders import encode_attempt, record
 

@@ -1,0 +1,168 @@
+"""The campaign can fail: each of these bugs, planted, is found within a few hundred seeds."""
+
+import asyncio
+import re
+from itertools import count
+
+import msgspec
+import pytest
+
+from rollgym.engine import RetryPolicy, admission, collect
+from rollgym.engine.concurrency import FixedLimit
+from rollgym.engine.rollout import Halt, OpenRollout
+from rollgym.engine.supervisor import Supervisor
+from rollgym.metrics import Metrics
+from rollgym.records import Attempt, Completed, Failed, Failure, Outcome
+from rollgym.store import Progress, RunStore, journal, run
+from rollgym.store.commit import GroupCommit
+from tests.simulation.disk import SimulatedDisk
+from tests.simulation.invariants import Violation
+from tests.simulation.simulate import plan_of, simulate
+
+MOST_SEEDS = 400
+_Collection = collect.__globals__["_Collection"]
+
+
+def assert_found(promise: int, seen: str, make_disk: type[SimulatedDisk] = SimulatedDisk) -> None:
+    """Some seed shows a violation of this promise in these words."""
+    others = []
+    for seed in range(MOST_SEEDS):
+        try:
+            simulate(plan_of(seed), make_disk)
+        except Violation as violation:
+            if violation.promise == promise and re.search(seen, str(violation)):
+                return
+            others.append(str(violation))
+    pytest.fail(f"{MOST_SEEDS} seeds did not show the planted bug, but {others[:5]}")
+
+
+def test_a_disk_that_lies_about_its_syncs_is_found() -> None:
+    class LyingDisk(SimulatedDisk):
+        async def sync_in_background(self, descriptor: int) -> None:
+            await asyncio.sleep(0)
+
+    assert_found(1, "bytes of the journal were synced", LyingDisk)
+
+
+def test_counting_before_the_sync_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def flush(self: GroupCommit) -> None:
+        async with self._one_at_a_time:
+            appended, before = self._journal.appended, self._durable
+            self._dirty.clear()
+            if appended > before:
+                self._durable = appended
+                self._acknowledge(appended - before)
+                await self._journal.sync()
+
+    monkeypatch.setattr(GroupCommit, "flush", flush)
+    assert_found(1, "bytes of the journal were synced")
+
+
+def test_a_resume_that_forgets_what_there_is_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def note(_self: Progress, _attempt: Attempt, *, stands: bool) -> bool:
+        return not stands
+
+    monkeypatch.setattr(Progress, "note", note)
+    assert_found(1, "which had its outcome")
+
+
+def test_a_torn_record_left_in_the_journal_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "whole_lines", lambda _descriptor, size: size)
+    assert_found(3, "CorruptJournalError")
+
+
+def test_a_failure_turned_into_a_reward_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    reap = Supervisor.reap
+
+    def generous(self: Supervisor, rollout: OpenRollout) -> Outcome | None:
+        outcome = reap(self, rollout)
+        return Completed(0.0) if isinstance(outcome, Failed) else outcome
+
+    monkeypatch.setattr(Supervisor, "reap", generous)
+    assert_found(2, "recorded .* completed 0.0 .* but the worker returned None")
+
+
+def test_failed_attempts_left_out_of_the_journal_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    append = RunStore.append
+
+    def forgetful(self: RunStore, attempt: Attempt) -> int:
+        if isinstance(attempt.outcome, Failed) and not attempt.final:
+            return 0
+        return append(self, attempt)
+
+    monkeypatch.setattr(RunStore, "append", forgetful)
+    assert_found(4, r"recorded .* after attempt")
+
+
+def test_waiting_for_ever_for_a_cancelled_worker_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def halt(self: Supervisor, rollout: OpenRollout, why: Halt) -> None:
+        if rollout.task is not None and rollout.halt is None:
+            rollout.halt = why
+            self._stop_timer(rollout)
+            rollout.task.cancel()
+
+    monkeypatch.setattr(Supervisor, "halt", halt)
+    assert_found(3, "DeadlockError")
+
+
+def test_retries_without_a_budget_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def delay(_self: RetryPolicy, failure: Failure, _attempts: int, _seed: int) -> float | None:
+        return 0.1 if failure.retryable else None
+
+    monkeypatch.setattr(RetryPolicy, "delay", delay)
+    assert_found(3, "goes on after .* attempts")
+
+
+def test_a_limit_that_is_off_by_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(self: FixedLimit, limit: int) -> None:
+        self.current = limit + 1
+
+    monkeypatch.setattr(FixedLimit, "__init__", make)
+    assert_found(3, "in flight at")
+
+
+def test_seeds_that_depend_on_when_they_are_drawn_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = count()
+    monkeypatch.setattr(admission, "derive_seed", lambda *_about: next(clock))
+    assert_found(5, "gave .* the seed")
+
+
+def test_a_drain_without_an_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Collection, "_end_draining", lambda _self: None)
+    assert_found(3, "to end after stop 1")
+
+
+def test_a_grace_period_cut_short_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy_of = _Collection.__init__
+
+    def hasty(self: object, **arguments: object) -> None:
+        policy = arguments["policy"]
+        assert isinstance(policy, msgspec.Struct)
+        hasty_policy = msgspec.structs.replace(policy, completion_grace_period=0.0)
+        policy_of(self, **{**arguments, "policy": hasty_policy})
+
+    monkeypatch.setattr(_Collection, "__init__", hasty)
+    assert_found(3, "omitted a straggler at")
+
+
+def test_a_source_read_at_once_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "_guarded", list)
+    assert_found(3, "rollouts still to begin")
+
+
+def test_a_resume_under_another_identity_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "require_same", lambda *_arguments: None)
+    assert_found(4, "was not refused")
+
+
+def test_metrics_that_count_a_replaced_outcome_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Metrics, "retract", lambda _self, _outcome: None)
+    assert_found(2, "and on disk there is .*Summary")

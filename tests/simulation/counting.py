@@ -1,0 +1,38 @@
+"""The metrics of a run in the ways there are to come by them; all must agree."""
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from rollgym.metrics import Metrics
+from rollgym.records import Completed, Standing, decode_attempt
+from rollgym.store import journal_paths, read_standing
+from tests.simulation.records import Key, Record
+
+
+def recount(directory: Path, tasks: Collection[int]) -> Metrics:
+    """From all journals of a run, what they hold of these tasks."""
+    metrics = Metrics()
+    for entry, stands in read_standing(journal_paths(directory)):
+        if entry.attempt.task in tasks:
+            metrics.add(entry.attempt, Standing.of(stands=stands, reopened=False))
+    return metrics
+
+
+def recount_in_parts(directory: Path, parts: Iterable[Collection[int]]) -> Metrics:
+    """Each part of the tasks by itself, then merged."""
+    total = Metrics()
+    for tasks in parts:
+        total.merge(recount(directory, tasks))
+    return total
+
+
+def add_live(metrics: Metrics, acknowledged: Iterable[Record], reopened: dict[Key, Record]) -> None:
+    """As a front door does while the collection runs, on top of what was replayed to it."""
+    waiting = dict(reopened)
+    for record in acknowledged:
+        replaced = waiting.pop(record.key, None) if record.final else None
+        if replaced is not None:
+            outcome = decode_attempt(replaced.line).outcome
+            assert not isinstance(outcome, Completed)
+            metrics.retract(outcome)
+        metrics.add(decode_attempt(record.line))

@@ -1,0 +1,100 @@
+"""Promise 1: nothing finished is lost, and nothing finished runs again.
+
+What must last from now on: every record that was acknowledged, and, once a life has returned its
+coverage, every record it counted.
+"""
+
+from collections import Counter
+
+from tests.simulation.invariants.violation import require
+from tests.simulation.log import Started, Written
+from tests.simulation.records import Key
+from tests.simulation.story import Chapter, Ending, Story
+
+PROMISE = 1
+
+
+def check_lasting(story: Story) -> None:
+    lasting: dict[bytes, str] = {}
+    for chapter in story.chapters:
+        _acknowledges_only_what_is_synced(chapter)
+        _only_appends(chapter)
+        _starts_only_what_has_no_outcome(chapter)
+        lasting |= {
+            event.written.record.line: f"acknowledged in life {chapter.number}"
+            for event in chapter.acknowledged
+        }
+        _keeps(chapter, lasting)
+        if chapter.coverage is not None:
+            lasting |= {
+                record.line: f"counted in the coverage of life {chapter.number}"
+                for record in chapter.after
+                if record.final
+            }
+    _ends_with_one_outcome_each(story)
+
+
+def _acknowledges_only_what_is_synced(chapter: Chapter) -> None:
+    for event in chapter.acknowledged:
+        require(
+            event.written.end <= event.synced,
+            PROMISE,
+            f"life {chapter.number} counted {event.written.record} when {event.synced} bytes of "
+            f"the journal were synced, and the record ends at {event.written.end}",
+        )
+
+
+def _only_appends(chapter: Chapter) -> None:
+    """Unless the machine died, what was a whole line stays where it was."""
+    if chapter.ending is Ending.DIED and chapter.life.death and chapter.life.death.machine:
+        return
+    for name, before in chapter.before_bytes.items():
+        whole = before[: before.rfind(b"\n") + 1]
+        require(
+            chapter.after_bytes.get(name, b"").startswith(whole),
+            PROMISE,
+            f"life {chapter.number} changed what was in {name}",
+        )
+
+
+def _keeps(chapter: Chapter, lasting: dict[bytes, str]) -> None:
+    there = {record.line for record in chapter.after}
+    for line, why in lasting.items():
+        require(
+            line in there,
+            PROMISE,
+            f"a record {why} is not on disk after life {chapter.number}: {line!r}",
+        )
+
+
+def _starts_only_what_has_no_outcome(chapter: Chapter) -> None:
+    ended: set[Key] = chapter.settled_before(chapter.standing_before)
+    for event in chapter.events:
+        match event:
+            case Written(record=record) if record.final:
+                require(
+                    record.key not in ended,
+                    PROMISE,
+                    f"life {chapter.number} gave a second outcome: {record}",
+                )
+                ended.add(record.key)
+            case Started(key=key, attempt=attempt):
+                require(
+                    key not in ended,
+                    PROMISE,
+                    f"life {chapter.number} ran {key}, attempt {attempt}, which had its outcome",
+                )
+
+
+def _ends_with_one_outcome_each(story: Story) -> None:
+    last = story.last
+    expected = set(story.plan.keys())
+    require(
+        set(last.standing_after) == expected,
+        PROMISE,
+        f"at the end without an outcome: {sorted(expected - set(last.standing_after))}, "
+        f"unheard of: {sorted(set(last.standing_after) - expected)}",
+    )
+    completions = Counter(record.key for record in last.after if record.completed)
+    twice = [key for key, count in completions.items() if count > 1]
+    require(not twice, PROMISE, f"completed more than once: {twice}")

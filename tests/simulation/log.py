@@ -1,0 +1,116 @@
+"""What happened in one life of the process, as seen from outside the engine."""
+
+import os
+from typing import NamedTuple
+
+from tests.simulation.loop import SimulatedLoop
+from tests.simulation.records import Key, Record, parse_record
+from tests.simulation.storage import Storage
+
+
+class Pulled(NamedTuple):
+    """The engine took a task from the source."""
+
+    at: float
+    task: int
+
+
+class Started(NamedTuple):
+    """A worker began."""
+
+    at: float
+    key: Key
+    attempt: int
+    seed: int
+    deadline: float
+
+
+class Cancelled(NamedTuple):
+    """A worker was cancelled for the first time."""
+
+    at: float
+    key: Key
+    attempt: int
+
+
+class Ended(NamedTuple):
+    """A worker is over; `reward` is the usable one it returned."""
+
+    at: float
+    key: Key
+    attempt: int
+    how: str
+    reward: float | None
+
+
+class Written(NamedTuple):
+    """A whole record is in the journal, which now ends at `end`."""
+
+    at: float
+    record: Record
+    end: int
+
+
+class Acknowledged(NamedTuple):
+    """The store declared this record lasting; `synced` is how far the journal really is."""
+
+    at: float
+    written: Written
+    synced: int
+
+
+class Asked(NamedTuple):
+    """The collection was asked to stop, or cancelled."""
+
+    at: float
+    what: str
+
+
+Event = Pulled | Started | Cancelled | Ended | Written | Acknowledged | Asked
+
+
+class Log:
+    """The events of one life, in order, until its loop closes."""
+
+    def __init__(self, loop: SimulatedLoop, storage: Storage) -> None:
+        self.events: list[Event] = []
+        self.written: list[Written] = []
+        self.acknowledged: list[Written] = []
+        self._loop = loop
+        self._storage = storage
+        self._journal: str | None = None
+        self._descriptor = -1
+        self._partial = b""
+
+    @property
+    def now(self) -> float:
+        return self._loop.time()
+
+    def add(self, event: Event) -> None:
+        if not self._loop.closing:
+            self.events.append(event)
+
+    def follow(self, journal: str) -> None:
+        """From now on what is written is this journal's."""
+        self._journal = journal
+
+    def write(self, descriptor: int, data: bytes) -> None:
+        """Bytes went to the disk; whole lines of the journal become records."""
+        if self._journal is None:
+            return
+        self._descriptor = descriptor
+        self._partial += data
+        if self._partial.endswith(b"\n"):
+            record = parse_record(self._journal, self._partial)
+            self._partial = b""
+            written = Written(self.now, record, os.fstat(descriptor).st_size)
+            self.written.append(written)
+            self.add(written)
+
+    def acknowledge(self, count: int) -> None:
+        """The store says that so many more records last."""
+        synced = self._storage.synced(self._descriptor) if count else 0
+        for _ in range(count):
+            written = self.written[len(self.acknowledged)]
+            self.acknowledged.append(written)
+            self.add(Acknowledged(self.now, written, synced))
