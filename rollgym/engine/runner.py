@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from rollgym.engine.watchdog import watched
+
 T = TypeVar("T")
 CLOSING_PATIENCE = 5.0
 
@@ -16,7 +18,8 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     loop = _new_loop()
     try:
         asyncio.set_event_loop(loop)
-        return loop.run_until_complete(main)
+        with watched(loop):
+            return loop.run_until_complete(main)
     finally:
         # Cancelled from outside the loop, so that none runs another step of its own first.
         leftover = asyncio.all_tasks(loop)
