@@ -52,7 +52,7 @@ find_python() {
     found=${found#, }
     say "rollgym needs Python 3.11 or newer. Looked for: $*. Found: ${found:-none}."
     say "Install one (Debian, Ubuntu: apt-get install python3 python3-venv; macOS: brew install"
-    say "python), or name one: PYTHON=/path/to/python3.12 scripts/test.sh"
+    say "python), or name one: PYTHON=/path/to/python3.12 $0"
     return 1
 }
 
@@ -176,7 +176,7 @@ provide_pip() {
             ;;
         *)
             say "$python has neither pip nor ensurepip. Install uv or pip for it, or name another"
-            say "Python: PYTHON=/path/to/python3 scripts/test.sh"
+            say "Python: PYTHON=/path/to/python3 $0"
             ;;
     esac
     return 1

@@ -5,7 +5,9 @@ meets are simulated. Everything else (retries, the journal, resuming, shards, th
 """
 
 import math
+import os
 import shlex
+import shutil
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator
@@ -36,7 +38,7 @@ def configure(parser: ArgumentParser) -> None:
         "directory",
         metavar="DIR",
         nargs="?",
-        type=Path,
+        type=_directory,
         default=DEFAULT_DIRECTORY,
         help=f"where the run is kept, or is already (default: {DEFAULT_DIRECTORY})",
     )
@@ -48,9 +50,10 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     weather = Weather(arguments.faults, arguments.failures)
     rollouts = arguments.tasks * arguments.repeats
+    part = "" if arguments.shard == WHOLE else f", of which shard {arguments.shard},"
     print(
         f"rollgym demo: {arguments.tasks} puzzles x {arguments.repeats} repeats = {rollouts} "
-        f"rollouts into {arguments.directory}\n"
+        f"rollouts{part} into {arguments.directory}\n"
         "No language model: a scripted solver that errs on purpose.",
         file=sys.stderr,
     )
@@ -153,13 +156,20 @@ def _reopened(arguments: Namespace) -> frozenset[Status]:
 
 
 def _hints(store: RunStore) -> Iterator[str]:
+    command = "rollgym" if shutil.which("rollgym") else os.path.relpath(sys.argv[0])
     journal = shlex.quote(str(store.journal_path))
     names = f"manifest.json, inputs.jsonl, {store.journal_path.name}"
     yield f"files in {store.directory}: {names}; try:"
-    yield f"  rollgym profile {shlex.quote(str(store.directory))}"
+    yield f"  {command} profile {shlex.quote(str(store.directory))}"
     yield f"  jq 'select(.final) | .outcome.reward' {journal}"
     yield f"  jq 'select(.outcome.status == \"failed\")' {journal}"
     yield f"  jq -c '.outcome.result.output[]?' {journal}"
+
+
+def _directory(text: str) -> Path:
+    if not text:
+        raise ArgumentTypeError("give the name of a directory")
+    return Path(text)
 
 
 def _at_least_one(text: str) -> int:

@@ -4,11 +4,15 @@ Sub-commands are modules with two functions, `configure(parser)` and `run(argume
 the one asked for is imported, so that `rollgym --help` answers at once.
 """
 
+import os
+import signal
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from io import TextIOWrapper
+from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple, NoReturn, Protocol, cast
 
@@ -25,12 +29,15 @@ seconds, and leaves a run in results/demo that the other commands can look at:
   rollgym profile results/demo     how the rewards of each task are spread
 """
 
+INTERRUPTED = 5
 _EXIT_STATUSES = """\
-exit status:
+exit status of a command that collects:
   0  every rollout is completed      4  some were omitted on purpose
   1  something broke                 5  interrupted: run the same command again
   2  the command was used wrongly    6  refused, and nothing was changed
   3  some rollouts failed            7  the disk failed; what it has is kept
+
+Commands that only look at a run end with 0 when they could.
 """
 
 
@@ -60,8 +67,27 @@ _COMMANDS = (
 
 
 def entry() -> NoReturn:
-    """The console script."""
-    sys.exit(main(sys.argv[1:]))
+    """The console script.
+
+    A Ctrl-C before the command has begun, or after it has said how it ended, changes nothing.
+    """
+    _prepare_streams()
+    try:
+        status = main(sys.argv[1:])
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except KeyboardInterrupt:
+        os._exit(INTERRUPTED)
+    sys.exit(status)
+
+
+def _prepare_streams() -> None:
+    """Text that the terminal's encoding lacks is escaped; a closed stream takes everything."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+        elif stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
 
 
 def main(arguments: Sequence[str]) -> int:

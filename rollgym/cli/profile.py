@@ -22,7 +22,8 @@ _WIDTH = 8
 def configure(parser: ArgumentParser) -> None:
     parser.description = (
         "Show a line for each task with a recorded end: how many of its repeats ended how, and the "
-        "mean, standard deviation (of the population) and extremes of their rewards."
+        "mean, standard deviation (of the population) and extremes of their rewards. Tasks come in "
+        "the order in which they were finished."
     )
     parser.add_argument("directory", metavar="DIR", type=Path, help="the run's directory")
     parser.add_argument("--json", action="store_true", help="a JSON object on each line")

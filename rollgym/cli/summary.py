@@ -63,12 +63,12 @@ def verdict_lines(coverage: Coverage) -> tuple[str, str]:
         case ExitStatus.FAILED:
             return (
                 f"{_many(failed, 'rollout')} failed and {_have(failed)} no reward",
-                "add --retry-failed to the same command to run failed ones again",
+                "to run them again: --retry-failed, or reopen=[Status.FAILED] in Python",
             )
         case ExitStatus.OMITTED:
             return (
                 f"{_many(omitted, 'rollout')} {_were(omitted)} omitted on purpose",
-                "add --retry-omitted to the same command to run omitted ones after all",
+                "to run them after all: --retry-omitted, or reopen=[Status.OMITTED] in Python",
             )
         case _:
             return (

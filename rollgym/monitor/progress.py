@@ -79,6 +79,8 @@ class ProgressObserver:
             self._screen.start()
         if self.metrics.finished:
             self._screen.stop()
+        elif any(isinstance(event, StopRequested) for event in events):
+            self._screen.nudge()
 
     def view(self) -> ProgressView:
         """The present moment."""

@@ -33,6 +33,9 @@ class Screen(Protocol):
 
     def start(self) -> None: ...
 
+    def nudge(self) -> None:
+        """Something happened that should not wait for the next drawing."""
+
     def stop(self) -> None:
         """Draw the last view and let go of the terminal. May be called again, and unstarted."""
 
@@ -51,6 +54,9 @@ class LiveScreen:
 
     def start(self) -> None:
         self._live.start()
+
+    def nudge(self) -> None:
+        self._live.refresh()
 
     def stop(self) -> None:
         self._live.stop()
@@ -89,6 +95,9 @@ class LineScreen:
         self._write(f"{TITLE}: {self._view().expected} expected")
         self._thread = threading.Thread(target=self._tick, name="rollgym-progress", daemon=True)
         self._thread.start()
+
+    def nudge(self) -> None:
+        self._write(plain_line(self._view()))
 
     def stop(self) -> None:
         if self._thread is None:

@@ -9,6 +9,7 @@ from rollgym.store.errors import (
     IdentityError,
     InputsError,
     ManifestError,
+    RecordVersionError,
     RefusedError,
     RunBusyError,
     StorageDeniedError,
@@ -17,13 +18,15 @@ from rollgym.store.errors import (
     StoreError,
 )
 from rollgym.store.identity import Identity, InputsIdentity, differences, result_relevant
-from rollgym.store.inputs import WHOLE, Inputs, Shard, read_tasks
+from rollgym.store.inputs import Inputs, read_rows, read_tasks
 from rollgym.store.journal import TornTail
+from rollgym.store.layout import journal_paths
 from rollgym.store.manifest import Manifest, read_manifest
 from rollgym.store.merge import MergeReport, merge_runs
 from rollgym.store.progress import Prior, Progress, Status, status_of
 from rollgym.store.reader import Entry, read_journal, read_standing
-from rollgym.store.run import RunStore, journal_paths, open_run
+from rollgym.store.run import RunStore, open_run
+from rollgym.store.shard import WHOLE, Shard
 
 __all__ = [
     "EVERY_RECORD",
@@ -44,6 +47,7 @@ __all__ = [
     "MergeReport",
     "Prior",
     "Progress",
+    "RecordVersionError",
     "RefusedError",
     "RunBusyError",
     "RunStore",
@@ -61,6 +65,7 @@ __all__ = [
     "open_run",
     "read_journal",
     "read_manifest",
+    "read_rows",
     "read_standing",
     "read_tasks",
     "result_relevant",

@@ -32,6 +32,10 @@ class InputsError(RefusedError):
     """The inputs cannot be used."""
 
 
+class RecordVersionError(RefusedError):
+    """A journal holds a record of a later schema version."""
+
+
 class CorruptJournalError(RefusedError):
     """A complete line of a journal is no record."""
 
@@ -67,7 +71,8 @@ _KINDS: dict[int, tuple[type[StorageError], str]] = {
     errno.EACCES: (StorageDeniedError, "check the owner and mode of the file and its directory"),
     errno.EPERM: (StorageDeniedError, "check the owner and mode of the file and its directory"),
     errno.EROFS: (StorageDeniedError, "the file system is read-only: choose another directory"),
-    errno.ENOENT: (StorageVanishedError, "was the directory moved or deleted during the run?"),
+    errno.ENOENT: (StorageVanishedError, "check the path; was it moved or deleted during the run?"),
+    errno.EEXIST: (StorageError, "a file of that name is in the way"),
     errno.ENOTDIR: (StorageVanishedError, "a part of the path is a file, not a directory"),
     errno.ESTALE: (StorageVanishedError, "the network file system lost the file"),
 }
@@ -75,5 +80,6 @@ _KINDS: dict[int, tuple[type[StorageError], str]] = {
 
 def storage_error(error: OSError, path: Path, doing: str) -> StorageError:
     """The typed error for what the operating system said of `path` while `doing` something."""
-    kind, advice = _KINDS.get(error.errno or 0, (StorageError, "see the cause"))
-    return kind(f"{path}: {error.strerror or error} while {doing}: {advice}")
+    kind, advice = _KINDS.get(error.errno or 0, (StorageError, ""))
+    message = f"{path}: {error.strerror or error} while {doing}"
+    return kind(f"{message}: {advice}" if advice else message)

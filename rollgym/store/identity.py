@@ -51,18 +51,22 @@ def result_relevant(config: Mapping[str, Any], irrelevant: Collection[str] = ())
     return plain
 
 
-def differences(run: Identity, asked: Identity) -> list[str]:
+def differences(
+    one: Identity, other: Identity, here: str = "in the run", there: str = "now"
+) -> list[str]:
     """What differs, a line each; empty when they are the same run."""
-    lines = []
-    if run.inputs != asked.inputs:
-        lines.append(f"inputs: {_describe(run.inputs)} in the run, {_describe(asked.inputs)} now")
-    if run.seed != asked.seed:
-        lines.append(f"seed: {run.seed} in the run, {asked.seed} now")
-    for name in sorted(run.config.keys() | asked.config.keys()):
-        before, now = run.config.get(name, _ABSENT), asked.config.get(name, _ABSENT)
-        if before != now:
-            lines.append(f"{name}: {_show(before)} in the run, {_show(now)} now")
-    return lines
+    compared: list[tuple[str, Any, Any]] = [
+        ("inputs", one.inputs, other.inputs),
+        ("seed", one.seed, other.seed),
+    ]
+    for name in sorted(one.config.keys() | other.config.keys()):
+        values = (part.config.get(name, _ABSENT) for part in (one, other))
+        compared.append((name, *values))
+    return [
+        f"{name}: {_show(ours)} {here}, {_show(theirs)} {there}"
+        for name, ours, theirs in compared
+        if ours != theirs
+    ]
 
 
 def _flatten(value: Any, path: str, irrelevant: frozenset[str]) -> Iterator[tuple[str, Any]]:
@@ -90,9 +94,11 @@ def _is_irrelevant(name: str, path: str, irrelevant: frozenset[str]) -> bool:
     )
 
 
-def _describe(inputs: InputsIdentity) -> str:
-    return f"{inputs.tasks} tasks, {inputs.rollouts} rollouts (sha256 {inputs.sha256[:12]}…)"
-
-
 def _show(value: Any) -> str:
-    return "absent" if value is _ABSENT else msgspec.json.encode(value).decode()
+    match value:
+        case InputsIdentity(tasks=tasks, rollouts=rollouts, sha256=digest):
+            return f"{tasks} tasks, {rollouts} rollouts (sha256 {digest[:12]}…)"
+        case _ if value is _ABSENT:
+            return "absent"
+        case _:
+            return msgspec.json.encode(value).decode()

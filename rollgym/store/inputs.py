@@ -5,8 +5,8 @@ the shards of one run are disjoint, together they are everything, and a group is
 """
 
 import contextlib
-import re
-import time
+import fcntl
+import filecmp
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -14,39 +14,15 @@ from uuid import uuid4
 
 import msgspec
 
-from rollgym.records import Row, Task
+from rollgym.records import Row, RowError, Task
 from rollgym.records.task import Natural
-from rollgym.store.disk import Disk
+from rollgym.store.disk import Disk, sync_path
 from rollgym.store.errors import InputsError, storage_error
 from rollgym.store.identity import InputsIdentity
 from rollgym.store.keyset import KeySet
+from rollgym.store.shard import Shard
 
-INPUTS = "inputs.jsonl"
-
-
-class Shard(msgspec.Struct, frozen=True):
-    """The `index`-th of `count` parts of a run, from 0."""
-
-    index: int = 0
-    count: int = 1
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.index < self.count:
-            raise ValueError(f"shard {self.index}/{self.count}: counts from 0/n to n-1/n")
-
-    @classmethod
-    def parse(cls, text: str) -> "Shard":
-        """From the form `i/n`. Raises ValueError."""
-        match = re.fullmatch(r"(\d+)/(\d+)", text)
-        if not match:
-            raise ValueError(f"shard {text!r}: give it as i/n, such as 0/4")
-        return cls(int(match[1]), int(match[2]))
-
-    def takes(self, position: int) -> bool:
-        return position % self.count == self.index
-
-
-WHOLE = Shard()
+_DRAFT = ".inputs-"
 
 
 class _Line(msgspec.Struct):
@@ -87,35 +63,77 @@ class Inputs:
         return self._tasks.has(task, 0)
 
 
-def materialise(tasks: Iterable[Task], path: Path, shard: Shard, disk: Disk) -> Materialised:
-    """Write the inputs and make them last. Raises InputsError, StorageError."""
-    digest, seen, own = sha256(), KeySet(), KeySet()
-    rollouts = own_rollouts = 0
-    try:
-        with path.open("wb") as file:
+class InputsDraft:
+    """Inputs written to a file of their own before it is known whether they are this run's.
+
+    The file is locked while its process lives, so that what killed processes left behind can be
+    told, and is removed.
+    """
+
+    def __init__(self, directory: Path, disk: Disk) -> None:
+        """Raises StorageError."""
+        self.path = directory / f"{_DRAFT}{uuid4().hex}.tmp"
+        self._disk = disk
+        try:
+            _remove_stale(directory)
+            self._file = self.path.open("wb")
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+        except OSError as error:
+            raise storage_error(error, self.path, "writing the inputs") from error
+
+    def write(self, tasks: Iterable[Task], shard: Shard) -> Materialised:
+        """Write every task and make it last. Raises InputsError, StorageError."""
+        digest, seen, own = sha256(), KeySet(), KeySet()
+        rollouts = own_rollouts = 0
+        try:
             for position, task in enumerate(tasks):
                 if not seen.add(task.index, 0):
                     raise InputsError(
                         f"task index {task.index} stands a second time at task {position + 1} of "
                         "the inputs: every task needs an index of its own"
                     )
-                line = b'{"task":%d,"repeats":%d,"row":%b}\n' % (
-                    task.index,
-                    task.repeats,
-                    task.row.raw.replace(b"\n", b" "),
-                )
+                line = _encode(task)
                 digest.update(line)
-                file.write(line)
+                self._file.write(line)
                 rollouts += task.repeats
                 if shard.takes(position):
                     own.add(task.index, 0)
                     own_rollouts += task.repeats
-            file.flush()
-            disk.sync(file.fileno())
-    except OSError as error:
-        raise storage_error(error, path, "writing the inputs") from error
-    identity = InputsIdentity(len(seen), rollouts, digest.hexdigest())
-    return Materialised(identity, own, own_rollouts)
+            self._file.flush()
+            self._disk.sync(self._file.fileno())
+        except OSError as error:
+            raise storage_error(error, self.path, "writing the inputs") from error
+        identity = InputsIdentity(len(seen), rollouts, digest.hexdigest())
+        return Materialised(identity, own, own_rollouts)
+
+    def keep(self, path: Path) -> None:
+        """Make it the run's inputs. Raises StorageError."""
+        try:
+            self._disk.replace(self.path, path)
+            sync_path(self._disk, path.parent)
+        except OSError as error:
+            raise storage_error(error, path, "keeping the inputs") from error
+
+    def moved_to(self, directory: Path) -> None:
+        """Somebody renamed the directory it is in."""
+        self.path = directory / self.path.name
+
+    def close(self) -> None:
+        """Remove it, unless it was kept."""
+        self._file.close()
+        self.path.unlink(missing_ok=True)
+
+
+def _encode(task: Task) -> bytes:
+    row = task.row.raw.replace(b"\n", b" ")
+    return b'{"task":%d,"repeats":%d,"row":%b}\n' % (task.index, task.repeats, row)
+
+
+def _remove_stale(directory: Path) -> None:
+    for path in directory.glob(f"{_DRAFT}*.tmp"):
+        with contextlib.suppress(FileNotFoundError, BlockingIOError), path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
 
 
 def read_tasks(path: Path) -> Iterator[Task]:
@@ -132,8 +150,28 @@ def read_tasks(path: Path) -> Iterator[Task]:
         raise storage_error(error, path, "reading the inputs") from error
 
 
+def read_rows(path: Path) -> Iterator[Row]:
+    """Every row of a JSONL file of the user's, lazily; blank lines are passed over.
+
+    Raises InputsError with file and line, StorageError.
+    """
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.isspace():
+                    continue
+                try:
+                    yield Row.parse(line)
+                except RowError as error:
+                    raise InputsError(f"{path}:{number}: this is no row ({error})") from error
+    except OSError as error:
+        raise storage_error(error, path, "reading the rows") from error
+
+
 def first_difference(one: Path, other: Path) -> int | None:
     """The first line, from 1, at which two files differ."""
+    if filecmp.cmp(one, other, shallow=False):
+        return None
     with one.open("rb") as left, other.open("rb") as right:
         number = 0
         while True:
@@ -143,15 +181,3 @@ def first_difference(one: Path, other: Path) -> int | None:
                 return number
             if not ours:
                 return None
-
-
-def temporary_inputs(directory: Path) -> Path:
-    """Where inputs are written before it is known whether they are this run's.
-
-    Files that killed processes left behind are removed after an hour.
-    """
-    for stale in directory.glob(".inputs-*.tmp"):
-        with contextlib.suppress(FileNotFoundError):
-            if stale.stat().st_mtime < time.time() - 3600:
-                stale.unlink()
-    return directory / f".inputs-{uuid4().hex}.tmp"

@@ -46,16 +46,16 @@ class FileLock:
         self._descriptor = descriptor
         return True
 
-    def acquire(self, what: str) -> None:
-        """Raises RunBusyError, naming the holder, where somebody else has it."""
-        if not self.try_acquire():
-            raise RunBusyError(
-                f"{what} is being written by {self.holder()}. Wait for it or stop it; "
-                "to work on one run with several processes, give each its own shard."
-            )
+    def is_held(self) -> bool:
+        """Whether somebody has it now. Leaves no trace."""
+        probe = FileLock(self.path, shared=True)
+        if not self.path.exists() or probe.try_acquire():
+            probe.release()
+            return False
+        return True
 
     def acquire_soon(self, what: str) -> None:
-        """As `acquire`, for a lock that others hold only for moments."""
+        """Wait for a lock that others hold only for moments. Raises RunBusyError."""
         deadline = time.monotonic() + OPENING_PATIENCE
         while not self.try_acquire():
             if time.monotonic() > deadline:

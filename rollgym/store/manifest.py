@@ -10,8 +10,9 @@ from rollgym.records import SCHEMA_VERSION
 from rollgym.store.disk import Disk, write_atomically
 from rollgym.store.errors import IdentityError, ManifestError, storage_error
 from rollgym.store.identity import Identity, differences
+from rollgym.store.layout import MANIFEST
 
-MANIFEST = "manifest.json"
+FORCE_NEW_RUN = "force_new_run, on the command line --force-new-run; the old one is kept beside it"
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +39,10 @@ def read_manifest(directory: Path) -> Manifest | None:
     except OSError as error:
         raise storage_error(error, path, "reading the manifest") from error
     except msgspec.DecodeError as error:
-        raise ManifestError(f"{path}: this is no manifest of a run ({error})") from error
+        raise ManifestError(
+            f"{path}: this is no manifest of a run ({error}). Restore it from a copy, or ask for "
+            f"a new run in its place ({FORCE_NEW_RUN})."
+        ) from error
     if manifest.schema_version > SCHEMA_VERSION:
         raise ManifestError(
             f"{path}: the run has schema version {manifest.schema_version}, this program knows "
@@ -64,6 +68,5 @@ def require_same(directory: Path, manifest: Manifest, asked: Identity, hint: str
         raise IdentityError(
             f"{directory} holds another run than the one asked for:\n  {listed}\n"
             "Nothing was changed. Give the same inputs and settings to continue that run, choose "
-            "another directory, or ask for a new run in its place (force_new_run; the old one is "
-            "kept beside it)."
+            f"another directory, or ask for a new run in its place ({FORCE_NEW_RUN})."
         )

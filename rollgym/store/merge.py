@@ -22,10 +22,10 @@ import msgspec
 from rollgym.records import Completed, RolloutKey
 from rollgym.store.disk import Disk, sync_path
 from rollgym.store.errors import IdentityError, ManifestError, RefusedError, storage_error
-from rollgym.store.inputs import INPUTS
-from rollgym.store.manifest import MANIFEST, Manifest, read_manifest, require_same
+from rollgym.store.identity import differences
+from rollgym.store.layout import BLOBS, INPUTS, MANIFEST, journal_paths
+from rollgym.store.manifest import Manifest, read_manifest
 from rollgym.store.reader import read_journal
-from rollgym.store.run import BLOBS, journal_paths
 
 SUPERSEDED = "superseded.jsonl"
 _LATE = 1 << 62
@@ -41,7 +41,7 @@ class MergeReport(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return (
-            f"{self.records} records from {self.journals} journals; {self.duplicates} identical "
+            f"{self.records} records of {self.journals} journal(s); {self.duplicates} identical "
             f"copies left out, {self.conflicts} second completions put into {SUPERSEDED}"
         )
 
@@ -85,11 +85,9 @@ def _require_one_run(sources: Sequence[Path]) -> Manifest:
         if first is None:
             first = manifest
             continue
-        try:
-            require_same(source, manifest, first.identity)
-        except IdentityError as error:
-            error.add_note(f"({sources[0]} is the run it was compared with)")
-            raise
+        here, there = f"in {sources[0]}", f"in {source}"
+        if lines := differences(first.identity, manifest.identity, here, there):
+            raise IdentityError("\n  ".join(["these are different runs:", *lines]))
     if first is None:
         raise RefusedError("there is nothing to merge")
     return first

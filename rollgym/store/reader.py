@@ -19,7 +19,7 @@ from rollgym.records import (
     SchemaVersionError,
     decode_attempt,
 )
-from rollgym.store.errors import CorruptJournalError, storage_error
+from rollgym.store.errors import CorruptJournalError, RecordVersionError, storage_error
 from rollgym.store.keyset import KeySet
 
 
@@ -35,7 +35,8 @@ class Entry(NamedTuple):
 def read_journal(path: Path, end: int | None = None) -> Iterator[Entry]:
     """Every whole line of a journal, which may be growing meanwhile, up to byte `end`.
 
-    Raises CorruptJournalError with file and line, StorageError when the file cannot be read.
+    Raises CorruptJournalError and RecordVersionError with file and line, and StorageError when
+    the file cannot be read.
     """
     offset = 0
     try:
@@ -45,7 +46,9 @@ def read_journal(path: Path, end: int | None = None) -> Iterator[Entry]:
                     return
                 try:
                     attempt = decode_attempt(line)
-                except (msgspec.DecodeError, SchemaVersionError, UnicodeDecodeError) as error:
+                except SchemaVersionError as error:
+                    raise RecordVersionError(f"{path}:{number}: {error}") from error
+                except (msgspec.DecodeError, UnicodeDecodeError) as error:
                     raise CorruptJournalError(path, number, str(error)) from error
                 yield Entry(attempt, line, path, offset)
                 offset += len(line)

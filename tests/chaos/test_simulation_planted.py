@@ -13,7 +13,7 @@ from rollgym.engine.rollout import Halt, OpenRollout
 from rollgym.engine.supervisor import Supervisor
 from rollgym.metrics import Metrics
 from rollgym.records import Attempt, Completed, Failed, Failure, Outcome
-from rollgym.store import Progress, RunStore, journal, run
+from rollgym.store import Progress, RunStore, journal, opening
 from rollgym.store.commit import GroupCommit
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.invariants import Violation
@@ -157,7 +157,7 @@ def test_a_source_read_at_once_is_found(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_resume_under_another_identity_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "require_same", lambda *_arguments: None)
+    monkeypatch.setattr(opening, "require_same", lambda *_arguments: None)
     assert_found(4, "was not refused")
 
 

@@ -127,7 +127,7 @@ def test_stragglers_are_omitted_when_enough_is_done(tmp_path: Path) -> None:
     assert ended.status == 4
     assert adds_up(ended)
     assert "stopping: enough" not in ended.stdout
-    assert ended.lines[-1].startswith("next: add --retry-omitted")
+    assert ended.lines[-1].startswith("next: to run them after all: --retry-omitted")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

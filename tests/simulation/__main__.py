@@ -32,6 +32,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.replay is not None:
         return replay(options.replay)
+    if options.seeds < 1:
+        parser.error("run at least one seed")
     return run(range(options.start, options.start + options.seeds), options.jobs)
 
 

@@ -17,6 +17,7 @@ from rollgym.store import (
     CorruptJournalError,
     Disk,
     DiskFullError,
+    RecordVersionError,
     StorageError,
     StorageVanishedError,
     read_journal,
@@ -141,6 +142,14 @@ def test_a_corrupt_journal_leaves_the_run_unlocked(tmp_path: Path) -> None:
         make_run(tmp_path)
     (tmp_path / "journal.jsonl").write_bytes(LINES[0])
     make_run(tmp_path).close()
+
+
+def test_a_record_of_a_later_version_asks_for_an_upgrade_and_nothing_else(tmp_path: Path) -> None:
+    make_run(tmp_path).close()
+    (tmp_path / "journal.jsonl").write_bytes(LINES[0] + LINES[1].replace(b'"v":1', b'"v":2'))
+    with pytest.raises(RecordVersionError, match=r"jsonl:2: .* upgrade rollgym") as refused:
+        make_run(tmp_path)
+    assert "delete" not in str(refused.value)
 
 
 def test_a_reader_of_a_growing_journal_stops_before_the_unfinished_line(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_a_second_completion_is_set_aside_and_reported(tmp_path: Path) -> None:
 def test_different_runs_do_not_merge(tmp_path: Path) -> None:
     make_run(tmp_path / "one", seed=1).close()
     make_run(tmp_path / "two", seed=2).close()
-    with pytest.raises(IdentityError, match="seed: 2 in the run, 1 now"):
+    with pytest.raises(IdentityError, match="seed: 1 in .*/one, 2 in .*/two"):
         merge_runs([tmp_path / "one", tmp_path / "two"], tmp_path / "merged")
     assert not (tmp_path / "merged").exists()
 

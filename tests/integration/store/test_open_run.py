@@ -10,6 +10,7 @@ import pytest
 
 from rollgym.records import Attempt, Completed, OmitReason, Omitted, Row, Standing, Task
 from rollgym.store import (
+    Disk,
     IdentityError,
     InputsError,
     ManifestError,
@@ -21,6 +22,7 @@ from rollgym.store import (
     open_run,
     read_manifest,
 )
+from rollgym.store.inputs import InputsDraft
 from tests.builders import failed, make_run, record, tasks, write_journal
 
 
@@ -52,8 +54,8 @@ def test_rows_reach_the_worker_byte_for_byte(tmp_path: Path) -> None:
         ({"config": {}}, "temperature: 0.7 in the run, absent now"),
         ({"seed": 6}, "seed: 5 in the run, 6 now"),
         ({"count": 5}, "inputs: 4 tasks, 4 rollouts"),
-        ({"count": 5}, "the first difference is at task 5 of"),
-        ({"repeats": 2}, "the first difference is at task 1 of"),
+        ({"count": 5}, "the first difference is in line 5 of"),
+        ({"repeats": 2}, "the first difference is in line 1 of"),
     ],
 )
 def test_another_identity_is_refused_with_the_difference_named(
@@ -96,6 +98,38 @@ def test_a_forced_new_run_does_not_displace_a_running_one(tmp_path: Path) -> Non
     with make_run(tmp_path / "run"), pytest.raises(RunBusyError):
         make_run(tmp_path / "run", seed=9, force_new_run=True)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("leftover", [b"", b"{", b'{"schema_version": 1}'])
+def test_a_forced_new_run_gets_past_a_broken_manifest(tmp_path: Path, leftover: bytes) -> None:
+    make_run(tmp_path / "run").close()
+    (tmp_path / "run" / "manifest.json").write_bytes(leftover)
+    with pytest.raises(ManifestError, match="--force-new-run"):
+        make_run(tmp_path / "run")
+    make_run(tmp_path / "run", force_new_run=True).close()
+    assert (tmp_path / "run.previous-1" / "manifest.json").read_bytes() == leftover
+
+
+def test_inputs_changed_after_the_run_was_made_are_refused_by_line(tmp_path: Path) -> None:
+    make_run(tmp_path).close()
+    inputs = tmp_path / "inputs.jsonl"
+    original = inputs.read_bytes()
+    inputs.write_bytes(original.replace(b'"question":2', b'"question":"other"'))
+    with pytest.raises(InputsError, match=r"inputs\.jsonl:3: this line was changed"):
+        make_run(tmp_path)
+    inputs.unlink()
+    make_run(tmp_path).close()
+    assert inputs.read_bytes() == original
+
+
+def test_drafts_of_killed_processes_are_removed_and_those_of_living_ones_kept(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / ".inputs-left-by-a-kill.tmp").write_bytes(b"half")
+    living = InputsDraft(tmp_path, Disk())
+    make_run(tmp_path).close()
+    assert list(tmp_path.glob(".inputs-*")) == [living.path]
+    living.close()
 
 
 def test_journals_without_a_manifest_are_not_taken_over(tmp_path: Path) -> None:
@@ -158,7 +192,7 @@ class Holder:
 def test_a_second_process_on_a_run_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
     with Holder(tmp_path) as holder, pytest.raises(RunBusyError) as refused:
         make_run(tmp_path)
-    assert f"process {holder.process.pid} on" in str(refused.value)
+    assert f"collected as a whole by process {holder.process.pid} on" in str(refused.value)
 
 
 def test_a_killed_process_leaves_no_lock(tmp_path: Path) -> None:
@@ -180,12 +214,13 @@ def test_a_killed_process_leaves_no_lock(tmp_path: Path) -> None:
 def test_only_disjoint_shards_share_a_run(
     tmp_path: Path, theirs: str, ours: str, allowed: bool
 ) -> None:
-    with Holder(tmp_path, theirs):
+    with Holder(tmp_path, theirs) as holder:
         if allowed:
             make_run(tmp_path, shard=Shard.parse(ours)).close()
         else:
-            with pytest.raises(RunBusyError):
+            with pytest.raises(RunBusyError) as refused:
                 make_run(tmp_path, shard=Shard.parse(ours))
+            assert f"process {holder.process.pid} on" in str(refused.value)
 
 
 def test_an_opened_run_knows_what_every_journal_holds(tmp_path: Path) -> None:

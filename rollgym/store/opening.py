@@ -1,0 +1,182 @@
+"""Opening a run: which run it is, and who may write it.
+
+*Which run.* The inputs are written to a draft first. A new run keeps it; an existing one must have
+been made from the same inputs, seed and result-relevant configuration.
+
+*Locks.* A process that collects the whole run holds the run's lock exclusively. A declared shard
+shares it and holds its own shard's lock; shards of different divisions exclude each other, because
+they would overlap. All this is settled under a third lock, held for moments.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from rollgym.records import Task
+from rollgym.store.disk import Disk, sync_path
+from rollgym.store.errors import InputsError, ManifestError, RunBusyError, storage_error
+from rollgym.store.identity import Identity, result_relevant
+from rollgym.store.inputs import Inputs, InputsDraft, first_difference
+from rollgym.store.layout import (
+    INPUTS,
+    MANIFEST,
+    OPENING_LOCK,
+    RUN_LOCK,
+    journal_paths,
+    shard_lock_path,
+    shard_locks,
+)
+from rollgym.store.lock import FileLock
+from rollgym.store.manifest import (
+    FORCE_NEW_RUN,
+    Manifest,
+    read_manifest,
+    require_same,
+    write_manifest,
+)
+from rollgym.store.shard import WHOLE, Shard
+
+
+class Opening:
+    """The steps of opening one run."""
+
+    def __init__(self, directory: Path, shard: Shard, disk: Disk) -> None:
+        self._directory = directory
+        self._shard = shard
+        self._disk = disk
+
+    def open(
+        self,
+        tasks: Iterable[Task],
+        config: Mapping[str, Any],
+        irrelevant: Collection[str],
+        seed: int,
+        *,
+        force_new_run: bool,
+        locks: ExitStack,
+    ) -> tuple[Manifest, Inputs]:
+        """Settle which run this is, and take its locks onto `locks`.
+
+        Raises RefusedError, StorageError.
+        """
+        with ExitStack() as opening:
+            self._make_directory()
+            draft = InputsDraft(self._directory, self._disk)
+            opening.callback(draft.close)
+            found = draft.write(tasks, self._shard)
+            identity = Identity(found.identity, result_relevant(config, irrelevant), seed)
+            self._take_opening_lock(opening)
+            if force_new_run and self._holds_something():
+                draft.moved_to(self._put_aside())
+                self._make_directory()
+                self._take_opening_lock(opening)
+            manifest = self._settle(identity, draft)
+            self._take_run_locks(locks)
+        return manifest, Inputs(self._directory / INPUTS, self._shard, found)
+
+    def _make_directory(self) -> None:
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise storage_error(error, self._directory, "making the directory") from error
+
+    def _take_opening_lock(self, opening: ExitStack) -> None:
+        lock = FileLock(self._directory / OPENING_LOCK)
+        lock.acquire_soon(f"the opening of {self._directory}")
+        opening.callback(lock.release)
+
+    def _holds_something(self) -> bool:
+        return (self._directory / MANIFEST).exists() or bool(journal_paths(self._directory))
+
+    def _settle(self, identity: Identity, draft: InputsDraft) -> Manifest:
+        manifest = read_manifest(self._directory)
+        if manifest is None:
+            return self._make_run(identity, draft)
+        inputs = self._directory / INPUTS
+        line = first_difference(inputs, draft.path) if inputs.exists() else None
+        hint = f"inputs: the first difference is in line {line} of {inputs}" if line else ""
+        same_inputs = manifest.identity.inputs == identity.inputs
+        require_same(self._directory, manifest, identity, "" if same_inputs else hint)
+        if line is not None:
+            raise InputsError(
+                f"{inputs}:{line}: this line was changed after the run was made. Restore the file, "
+                "or delete it to have it written again from the inputs you give."
+            )
+        if not inputs.exists():
+            draft.keep(inputs)
+        # Whoever made the run may have died before its names lasted, and a journal must not
+        # outlive the manifest it belongs to.
+        try:
+            sync_path(self._disk, self._directory)
+        except OSError as error:
+            raise storage_error(error, self._directory, "keeping the manifest") from error
+        return manifest
+
+    def _make_run(self, identity: Identity, draft: InputsDraft) -> Manifest:
+        if journal_paths(self._directory):
+            raise ManifestError(
+                f"{self._directory} holds journals without a manifest, so it cannot be told which "
+                f"run they are of. Restore the manifest, choose another directory, or ask for a "
+                f"new run in its place ({FORCE_NEW_RUN})."
+            )
+        draft.keep(self._directory / INPUTS)
+        manifest = Manifest.new(identity)
+        write_manifest(self._directory, manifest, self._disk)
+        return manifest
+
+    def _take_run_locks(self, locks: ExitStack) -> None:
+        whole = self._shard == WHOLE
+        run_lock = FileLock(self._directory / RUN_LOCK, shared=not whole)
+        if not run_lock.try_acquire():
+            raise self._busy()
+        locks.callback(run_lock.release)
+        if whole:
+            return
+        shard_lock = FileLock(shard_lock_path(self._directory, self._shard))
+        if not shard_lock.try_acquire():
+            raise RunBusyError(
+                f"shard {self._shard} of {self._directory} is being collected by "
+                f"{shard_lock.holder()}: wait for it or stop it"
+            )
+        locks.callback(shard_lock.release)
+        for path, shard in shard_locks(self._directory).items():
+            if shard.count != self._shard.count and FileLock(path).is_held():
+                raise RunBusyError(
+                    f"{self._directory} is being collected in {shard.count} shards, which overlap "
+                    f"with those of {self._shard}: wait for {FileLock(path).holder()}"
+                )
+
+    def _busy(self) -> RunBusyError:
+        """Somebody has the run's lock: shards, or the writer of the whole."""
+        for path, shard in shard_locks(self._directory).items():
+            lock = FileLock(path)
+            if lock.is_held():
+                return RunBusyError(
+                    f"shard {shard} of {self._directory} is being collected by {lock.holder()}: "
+                    "wait for it or stop it, or collect another shard of this division"
+                )
+        holder = FileLock(self._directory / RUN_LOCK).holder()
+        return RunBusyError(
+            f"{self._directory} is being collected as a whole by {holder}: wait for it or stop it. "
+            "Several processes can share a run when each collects a shard."
+        )
+
+    def _put_aside(self) -> Path:
+        """Rename the directory with everything in it. Raises RunBusyError, StorageError."""
+        lock = FileLock(self._directory / RUN_LOCK)
+        if not lock.try_acquire():
+            raise self._busy()
+        number = 1
+        while (aside := self._aside(number)).exists():
+            number += 1
+        try:
+            self._disk.replace(self._directory, aside)
+        except OSError as error:
+            raise storage_error(error, self._directory, "putting the old run aside") from error
+        finally:
+            lock.release()
+        return aside
+
+    def _aside(self, number: int) -> Path:
+        return self._directory.with_name(f"{self._directory.name}.previous-{number}")
