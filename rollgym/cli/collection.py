@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from rollgym.cli.guard import leave
 from rollgym.cli.summary import summary_lines, verdict_lines
 from rollgym.engine import Coverage, Policy, Worker, collect, run
 from rollgym.metrics import Summary
@@ -46,8 +45,6 @@ def run_collection(
         coverage = run(collect(store.inputs, worker, store, policy, [progress]))
         metrics = _final_metrics(progress, coverage, store)
     _print_end(metrics, coverage, hints(store))
-    if coverage.abandoned:
-        leave(coverage.exit_status)
     return coverage.exit_status
 
 

@@ -4,11 +4,9 @@ A traceback is for bugs only. Refusals and broken disks are part of the work, an
 what to do.
 """
 
-import contextlib
 import os
 import sys
 from collections.abc import Callable
-from typing import NoReturn
 
 from rollgym.engine import EngineError, ExitStatus
 from rollgym.monitor import printable_line
@@ -34,19 +32,9 @@ def guarded(command: Callable[[], int]) -> int:
     except EngineError as error:
         return _complain(error, CRASHED)
     except KeyboardInterrupt:
-        # Somebody pressed Ctrl-C until it broke: no thread may now hold the exit up.
         print("\nrollgym: stopped at once; whatever was recorded is kept", file=sys.stderr)
-        leave(ExitStatus.INTERRUPTED)
+        return ExitStatus.INTERRUPTED
     return status
-
-
-def leave(status: int) -> NoReturn:
-    """Exit without waiting for threads that will not end."""
-    with contextlib.suppress(OSError, ValueError):
-        sys.stdout.flush()
-    with contextlib.suppress(OSError, ValueError):
-        sys.stderr.flush()
-    os._exit(status)
 
 
 def _complain(error: Exception, status: int) -> int:

@@ -5,7 +5,6 @@ the one asked for is imported, so that `rollgym --help` answers at once.
 """
 
 import os
-import signal
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from textwrap import fill
 from typing import Any, NamedTuple, NoReturn, Protocol, cast
 
 from rollgym import __version__
+from rollgym.cli.leaving import leave
 
 _DESCRIPTION = """\
 Collect agent rollouts: durable, bounded, and honest about what happened.
@@ -67,17 +67,15 @@ _COMMANDS = (
 
 
 def entry() -> NoReturn:
-    """The console script.
-
-    A Ctrl-C before the command has begun, or after it has said how it ended, changes nothing.
-    """
+    """The console script: a Ctrl-C while a command is being loaded is no traceback."""
     _prepare_streams()
     try:
         status = main(sys.argv[1:])
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
     except KeyboardInterrupt:
-        os._exit(INTERRUPTED)
-    sys.exit(status)
+        status = INTERRUPTED
+    except SystemExit as wrong_use_or_help:
+        status = int(wrong_use_or_help.code or 0)
+    leave(status)
 
 
 def _prepare_streams() -> None:

@@ -64,10 +64,13 @@ async def collect(
     Returns when every rollout has an outcome, or after a request to stop. Without a `stop` of the
     caller's, SIGINT and SIGTERM are that request.
 
+    A store can be collected once; open the run again to continue it.
+
     Raises StoreError when records can no longer be kept, SourceError when the source fails (what
-    is in flight is finished first), StuckWorkersError when workers will not end, and whatever a bug
-    in the engine raises. Everything acknowledged until then is on disk.
+    is in flight may finish first, as after a request to stop), StuckWorkersError when workers will
+    not end, and whatever a bug in the engine raises. Everything acknowledged until then is on disk.
     """
+    store.claim()
     with ExitStack() as stack:
         if stop is None:
             stop = Stop()
@@ -184,7 +187,7 @@ class _Collection:
         await self._supervisor.close()
         if self._observers:
             self._observers.put(CollectionEnded(self.coverage()))
-            await asyncio.to_thread(self._observers.close)
+            await self._observers.close()
 
     # What happened.
 

@@ -29,7 +29,7 @@ class AttemptRecorded(msgspec.Struct, frozen=True):
     """An attempt is on disk, synced.
 
     `attempt` comes without its `result`, which can be read from the journal at `offset`. Where the
-    rollout had an outcome before, which this one replaces, that is `replaced`.
+    rollout had an outcome before, which this one replaces, that is `replaced`, in brief.
     """
 
     attempt: Attempt

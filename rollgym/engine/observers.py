@@ -6,6 +6,7 @@ has gathered. An observer that raises gets nothing more; what it misses counts a
 hangs is left behind at the end.
 """
 
+import asyncio
 import logging
 import threading
 import time
@@ -53,10 +54,12 @@ class Feed:
         else:
             self._queue.append(event)
 
-    def close(self, deadline: float) -> None:
+    async def close(self, deadline: float) -> None:
         """Let the observer catch up until `deadline` (monotonic); leave it behind after that."""
         self._closing.set()
-        self._thread.join(max(0.0, deadline - time.monotonic()))
+        # Asked again and again, because a thread to wait in might itself be hard to get.
+        while self._thread.is_alive() and time.monotonic() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(WAKE_INTERVAL / 10)
         if self._thread.is_alive():
             self._broken = True
             self.dropped += self._in_hand + len(self._queue)
@@ -97,7 +100,7 @@ class Observers:
         """Events that observers missed, by observer, where there are any."""
         return {feed.observer.name: feed.dropped for feed in self._feeds if feed.dropped}
 
-    def close(self) -> None:
+    async def close(self) -> None:
         deadline = time.monotonic() + CLOSING_PATIENCE
         for feed in self._feeds:
-            feed.close(deadline)
+            await feed.close(deadline)

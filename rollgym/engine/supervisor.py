@@ -15,11 +15,14 @@ from collections.abc import Callable
 from enum import Enum
 from functools import partial
 
+import msgspec
+
 from rollgym.engine.errors import StuckWorkersError
 from rollgym.engine.policy import Policy
 from rollgym.engine.rollout import Halt, OpenRollout
 from rollgym.engine.work import Worker
 from rollgym.records import (
+    Cause,
     Completed,
     Failed,
     Failure,
@@ -76,7 +79,7 @@ class Supervisor:
 
         A stop overrules a straggler's halt, and both a deadline's; the grace runs from the first.
         """
-        if rollout.task is None:
+        if rollout.task is None or rollout.task.done():
             return
         first, rollout.halt = rollout.halt is None, why
         if first:
@@ -144,7 +147,7 @@ class Supervisor:
     async def _work(self, rollout: OpenRollout, deadline: float) -> Outcome:
         try:
             return _sound(await self._worker(rollout.item, rollout.attempt, deadline))
-        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+        except (asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001 - a worker may raise anything
             return Failed(Failure.of(error))
@@ -177,15 +180,8 @@ def _outcome(task: asyncio.Task[Outcome]) -> Outcome | None:
 def _sound(outcome: object) -> Outcome:
     """The outcome, if it is one, as far as the engine acts on it; the store checks the rest."""
     match outcome:
-        case Completed(reward=int() | float() as reward) if math.isfinite(reward):
-            return outcome
         case Completed():
-            failure = Failure.make(
-                FailureKind.VERIFIER, f"the reward {outcome.reward!r} is no finite number"
-            )
-            return Failed(
-                failure, usage=outcome.usage, phases=outcome.phases, result=outcome.result
-            )
+            return _with_usable_reward(outcome)
         case Failed(failure=Failure(kind=FailureKind(), retry_after=int() | float() | None)):
             return outcome
         case Omitted(reason=OmitReason()):
@@ -197,6 +193,21 @@ def _sound(outcome: object) -> Outcome:
     return Failed(Failure.make(FailureKind.INTERNAL, f"the worker returned {what}"))
 
 
+def _with_usable_reward(outcome: Completed) -> Completed | Failed:
+    """A reward may come as any kind of number, an array's or a tensor's too; it must be finite."""
+    given: object = outcome.reward
+    if type(given) is float and math.isfinite(given):
+        return outcome
+    try:
+        reward = math.nan if isinstance(given, str | bytes) else float(outcome.reward)
+    except (TypeError, ValueError, OverflowError):
+        reward = math.nan
+    if math.isfinite(reward):
+        return msgspec.structs.replace(outcome, reward=reward)
+    failure = Failure.make(FailureKind.VERIFIER, f"the reward {given!r:.100} is no finite number")
+    return Failed(failure, usage=outcome.usage, phases=outcome.phases, result=outcome.result)
+
+
 def _timed_out(rollout: OpenRollout, outcome: Outcome | None, now: float) -> Outcome:
     """A worker that ends by its own words keeps them; otherwise the deadline is the reason."""
     if isinstance(outcome, Omitted):
@@ -206,6 +217,10 @@ def _timed_out(rollout: OpenRollout, outcome: Outcome | None, now: float) -> Out
     failure = Failure.make(FailureKind.TIMEOUT, f"no end after {now - rollout.started:.1f} s")
     if outcome is None:
         return Failed(failure)
+    if isinstance(outcome, Failed):
+        cleanup = outcome.failure
+        causes = (Cause("while it was cancelled", cleanup.detail), *cleanup.causes)
+        failure = msgspec.structs.replace(failure, causes=causes, traceback=cleanup.traceback)
     return Failed(failure, usage=outcome.usage, phases=outcome.phases, result=outcome.result)
 
 

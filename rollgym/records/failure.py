@@ -23,6 +23,7 @@ import msgspec
 DETAIL_LIMIT = 4_000
 TRACEBACK_FRAMES = 25
 CAUSE_LIMIT = 8
+LONGEST_WAIT = 1e9
 
 
 class FailureKind(StrEnum):
@@ -152,13 +153,19 @@ class DeadlineError(RolloutError):
 
 @contextmanager
 def boundary(error: type[RolloutError]) -> Iterator[None]:
-    """Attribute every untyped exception that crosses this block to the boundary of `error`."""
+    """Attribute every untyped exception that crosses this block to the boundary of `error`.
+
+    A typed one passes, also out of the exception group of a task group.
+    """
     try:
         yield
     except RolloutError:
         raise
     except Exception as cause:
-        raise error(f"{type(cause).__name__}: {cause}") from cause
+        speaker = _speaker(cause)
+        if isinstance(speaker, RolloutError):
+            raise speaker from cause
+        raise error(f"{type(speaker).__name__}: {_message(speaker)}") from cause
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -186,19 +193,40 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     @classmethod
     def of(cls, exception: BaseException) -> "Failure":
         """Turn what a worker raised into data."""
-        causes = tuple(_causes(exception))
-        message = _message(exception)
-        match exception:
-            case RolloutError(kind=kind, retryable=retryable, retry_after=retry_after):
-                if retryable is None:
-                    retryable = TRAITS[kind].retryable
-                return cls(kind, message, retryable, retry_after, causes)
-            case TimeoutError():
-                kind = FailureKind.TIMEOUT
-            case _:
-                kind = FailureKind.INTERNAL
-        named = f"{type(exception).__name__}: {message}"
-        return cls(kind, named, TRAITS[kind].retryable, None, causes, _render(exception))
+        speaker = _speaker(exception)
+        causes, message = tuple(_causes(exception, speaker)), _message(speaker)
+        if isinstance(speaker, RolloutError) and isinstance(speaker.kind, FailureKind):
+            retryable = speaker.retryable
+            if not isinstance(retryable, bool):
+                retryable = TRAITS[speaker.kind].retryable
+            return cls(speaker.kind, message, retryable, _usable_wait(speaker), causes)
+        timed_out = isinstance(speaker, TimeoutError)
+        kind = FailureKind.TIMEOUT if timed_out else FailureKind.INTERNAL
+        named = f"{type(speaker).__name__}: {message}"
+        return cls(kind, named, TRAITS[kind].retryable, None, causes, _render(speaker))
+
+
+def _speaker(exception: BaseException) -> BaseException:
+    """The exception that says what happened: of a group, the one that speaks for all of it.
+
+    A task group wraps even a single error. Errors of one kind speak with one voice; a group of
+    different ones speaks for itself.
+    """
+    leaves = _leaves(exception)
+    kinds = {leaf.kind if isinstance(leaf, RolloutError) else type(leaf) for leaf in leaves}
+    return leaves[0] if len(kinds) == 1 else exception
+
+
+def _leaves(exception: BaseException) -> list[BaseException]:
+    if not isinstance(exception, BaseExceptionGroup):
+        return [exception]
+    return [leaf for part in exception.exceptions for leaf in _leaves(part)]
+
+
+def _usable_wait(error: RolloutError) -> float | None:
+    """What the other side asked for may be anything: a header as text, or nonsense."""
+    wait = error.retry_after
+    return float(wait) if isinstance(wait, int | float) and 0 <= wait <= LONGEST_WAIT else None
 
 
 def shorten(text: str, limit: int = DETAIL_LIMIT) -> str:
@@ -217,13 +245,16 @@ def _message(exception: BaseException) -> str:
     return shorten(text).encode("utf-8", "replace").decode("utf-8")
 
 
-def _causes(exception: BaseException) -> Iterator[Cause]:
-    cause = exception.__cause__ or exception.__context__
-    for _ in range(CAUSE_LIMIT):
-        if cause is None:
-            return
-        yield Cause(type(cause).__qualname__, _message(cause))
+def _causes(exception: BaseException, speaker: BaseException) -> Iterator[Cause]:
+    """What led to it: the other members of a group, then the chain of the one that speaks."""
+    chain: list[BaseException] = [leaf for leaf in _leaves(exception) if leaf is not speaker]
+    cause = speaker.__cause__ or speaker.__context__
+    while cause is not None and len(chain) < CAUSE_LIMIT:
+        if not isinstance(cause, BaseExceptionGroup):
+            chain.append(cause)
         cause = cause.__cause__ or cause.__context__
+    for member in chain[:CAUSE_LIMIT]:
+        yield Cause(type(member).__qualname__, _message(member))
 
 
 def _render(exception: BaseException) -> str:

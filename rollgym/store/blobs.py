@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from rollgym.store.disk import Disk, write_atomically
+from rollgym.store.disk import Disk, make_directory, sync_path, write_atomically
 from rollgym.store.errors import StorageError, storage_error
 
 _NAME = re.compile(r"[0-9a-f]{64}(\.[a-z0-9]{1,8})?")
@@ -42,8 +42,10 @@ class BlobStore:
         path = self.path(ref)
         try:
             if path.is_file() and path.stat().st_size == ref.size:
+                # Whoever stored it may not have come to this yet.
+                sync_path(self._disk, path.parent)
                 return ref
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(self._disk, path.parent)
             write_atomically(self._disk, path, data)
         except OSError as error:
             raise storage_error(error, path, "storing a blob") from error

@@ -4,16 +4,21 @@ The simulation replaces `Disk` to fail, delay or crash at any of these calls.
 """
 
 import asyncio
+import contextlib
+import fcntl
 import os
-from concurrent.futures import ThreadPoolExecutor
+import threading
 from pathlib import Path
+from uuid import uuid4
+
+CLOSING_PATIENCE = 5.0
 
 
 class Disk:
     """The real disk."""
 
     def __init__(self) -> None:
-        self._executor: ThreadPoolExecutor | None = None
+        self._syncing: threading.Thread | None = None
 
     def write(self, descriptor: int, data: bytes) -> int:
         return os.write(descriptor, data)
@@ -22,22 +27,51 @@ class Disk:
         os.ftruncate(descriptor, size)
 
     def sync(self, descriptor: int) -> None:
+        """Wait until the device has it. On macOS `fsync` alone stops at the device's own cache."""
+        if hasattr(fcntl, "F_FULLFSYNC"):
+            with contextlib.suppress(OSError):  # not every file system has it
+                fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+                return
         os.fsync(descriptor)
 
     async def sync_in_background(self, descriptor: int) -> None:
-        """Sync without holding up the event loop."""
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, thread_name_prefix="rollgym-sync")
-        await asyncio.get_running_loop().run_in_executor(self._executor, os.fsync, descriptor)
+        """Sync without holding up the event loop.
+
+        In a daemon thread, because one that waits for a dead disk must not hold up the exit.
+        """
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+
+        def settle(error: OSError | None) -> None:
+            if done.cancelled():
+                return
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(error)
+
+        def work() -> None:
+            failure: OSError | None = None
+            try:
+                self.sync(descriptor)
+            except OSError as error:
+                failure = error
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(settle, failure)
+
+        self._syncing = threading.Thread(target=work, name="rollgym-sync", daemon=True)
+        self._syncing.start()
+        await done
 
     def replace(self, source: Path, target: Path) -> None:
         source.replace(target)
 
-    def close(self) -> None:
-        """Wait for a sync under way and end its thread."""
-        if self._executor is not None:
-            self._executor.shutdown()
-            self._executor = None
+    def close(self) -> bool:
+        """Wait a little for a sync under way. Whether it is over, and its file can be closed."""
+        if self._syncing is not None:
+            self._syncing.join(CLOSING_PATIENCE)
+            return not self._syncing.is_alive()
+        return True
 
 
 def sync_path(disk: Disk, path: Path) -> None:
@@ -49,10 +83,19 @@ def sync_path(disk: Disk, path: Path) -> None:
         os.close(descriptor)
 
 
+def make_directory(disk: Disk, path: Path) -> None:
+    """Make a directory with those above it, and their names last."""
+    if path.is_dir():
+        return
+    make_directory(disk, path.parent)
+    path.mkdir(exist_ok=True)
+    sync_path(disk, path.parent)
+
+
 def write_atomically(disk: Disk, path: Path, data: bytes) -> None:
     """Replace a file so that a crash leaves the old or the new one, whole."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o644)
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
+    descriptor = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o644)
     try:
         try:
             write_all(disk, descriptor, data)

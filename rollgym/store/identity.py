@@ -2,7 +2,7 @@
 
 Inputs, seed, and the part of the configuration that can change results. Credentials, addresses and
 concurrency cannot, and a resumed run may change them. They are told by the name of the setting,
-addresses also by their value; a front door can name more.
+addresses of servers also by their value; a front door can name more.
 """
 
 import re
@@ -12,15 +12,15 @@ from typing import Any
 import msgspec
 
 _CREDENTIAL = re.compile(
-    r"(.*_)?(api_?keys?|passwords?|passwd|secrets?|credentials?|authorization|cookies?)"
-    r"|token|(.*_)?(access|api|auth|bearer|cluster|session|refresh)_token"
+    r"(.*_)?(api_?keys?|passwords?|passwd|secrets?|credentials?|authorization)"
+    r"|cookies?|token|(.*_)?(access|api|auth|bearer|cluster|session|refresh)_token"
 )
 _ADDRESS = re.compile(r"(.*_)?(ur[il]s?|hosts?|hostname|host_ip|ports?|address(es)?|endpoints?)")
 _CONCURRENCY = re.compile(
     r"(max_|model_|browser_|judge_)?concurrency|num_samples_in_parallel|(num_)?workers"
     r"|(num_)?processes|server_size|max_in_flight"
 )
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://\S*", re.IGNORECASE)
+_URL = re.compile(r"(https?|wss?|grpcs?|tcp|unix)://\S*", re.IGNORECASE)
 _ABSENT = object()
 
 

@@ -20,7 +20,7 @@ from rollgym.store.disk import Disk, sync_path
 from rollgym.store.errors import InputsError, storage_error
 from rollgym.store.identity import InputsIdentity
 from rollgym.store.keyset import KeySet
-from rollgym.store.shard import Shard
+from rollgym.store.shard import WHOLE, Shard
 
 _DRAFT = ".inputs-"
 
@@ -83,7 +83,8 @@ class InputsDraft:
 
     def write(self, tasks: Iterable[Task], shard: Shard) -> Materialised:
         """Write every task and make it last. Raises InputsError, StorageError."""
-        digest, seen, own = sha256(), KeySet(), KeySet()
+        digest, seen = sha256(), KeySet()
+        own = seen if shard == WHOLE else KeySet()
         rollouts = own_rollouts = 0
         try:
             for position, task in enumerate(tasks):

@@ -23,6 +23,7 @@ from rollgym.store.disk import Disk, sync_path, write_all
 from rollgym.store.errors import StorageError, StorageVanishedError, storage_error
 
 SYNC_PATIENCE = 60.0
+SECOND_LOOK = 1.0
 _BLOCK = 1 << 16
 
 
@@ -49,7 +50,6 @@ class Journal:
         self.appended = 0
         self._disk = disk
         self._broken: StorageError | None = None
-        self._hung = False
         try:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         except OSError as error:
@@ -93,33 +93,39 @@ class Journal:
             raise self._broken
         count = self.appended
         try:
-            async with asyncio.timeout(SYNC_PATIENCE):
-                await self._disk.sync_in_background(self._descriptor)
-            here, there = os.fstat(self._descriptor), self.path.stat()
-            if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
-                raise StorageVanishedError(f"{self.path}: another file has taken its place")
+            await self._sync_within(SYNC_PATIENCE)
+            self._require_same_file()
         except OSError as error:
-            # Our own deadline raises a TimeoutError without an errno; a network file system that
-            # gave up by itself has one, and its sync is over.
-            self._hung = isinstance(error, TimeoutError) and error.errno is None
-            if self._hung:
-                self._broken = StorageError(
-                    f"{self.path}: the disk did not answer a sync within {SYNC_PATIENCE:.0f} s"
-                )
-            else:
-                self._broken = storage_error(error, self.path, "syncing the journal")
+            self._broken = storage_error(error, self.path, "syncing the journal")
             raise self._broken from error
         except StorageError as error:
             self._broken = error
             raise
         return count
 
+    async def _sync_within(self, seconds: float) -> None:
+        """Raises OSError, or StorageError when the disk does not answer.
+
+        A loop that was itself held up for so long must not blame the disk, so it looks twice.
+        """
+        syncing = asyncio.ensure_future(self._disk.sync_in_background(self._descriptor))
+        try:
+            for patience in (seconds, SECOND_LOOK):
+                await asyncio.wait({syncing}, timeout=patience)
+                if syncing.done():
+                    return syncing.result()
+        finally:
+            syncing.cancel()
+        raise StorageError(f"{self.path}: the disk did not answer a sync within {seconds:.0f} s")
+
+    def _require_same_file(self) -> None:
+        if not os.path.samestat(os.fstat(self._descriptor), self.path.stat()):
+            raise StorageVanishedError(f"{self.path}: another file has taken its place")
+
     def close(self) -> None:
-        """Release the file, except under a sync that never came back and still uses it."""
-        if self._hung:
-            return
-        self._disk.close()
-        os.close(self._descriptor)
+        """Release the file, except under a sync that does not come back and still uses it."""
+        if self._disk.close():
+            os.close(self._descriptor)
 
     def _cut_back(self, size: int, why: StorageError) -> None:
         try:

@@ -6,11 +6,13 @@ import os
 import socket
 import time
 from pathlib import Path
+from weakref import WeakSet
 
 from rollgym.store.errors import RunBusyError, storage_error
 
 OPENING_PATIENCE = 10.0
 _POLL = 0.02
+_held: "WeakSet[FileLock]" = WeakSet()
 
 
 class FileLock:
@@ -41,9 +43,12 @@ class FileLock:
             os.close(descriptor)
             return False
         if not self._shared:
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+            holder = f"process {os.getpid()} on {socket.gethostname()}"
+            with contextlib.suppress(OSError):  # on a full disk we have the lock all the same
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, holder.encode(), 0)
         self._descriptor = descriptor
+        _held.add(self)
         return True
 
     def is_held(self) -> bool:
@@ -73,3 +78,13 @@ class FileLock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+            _held.discard(self)
+
+
+def _release_in_child() -> None:
+    """A forked child shares the lock, and would hold it after the death of its parent."""
+    for lock in list(_held):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_release_in_child)

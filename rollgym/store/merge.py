@@ -3,7 +3,8 @@
 The result depends on what the journals hold, not on how many there are or in which order they come:
 records are sorted by task, repeat and attempt, identical ones are kept once, and of several
 completed records of one rollout one is kept by content (see `reader`); the others go to
-`superseded.jsonl` beside the merged journal, so that nothing is lost. Lines are copied as bytes.
+`superseded.jsonl` beside the merged journal, so that nothing is lost. Lines are copied as bytes. An
+unfinished last line, which a killed writer leaves, is left out and counted.
 
 Sorting happens in a temporary SQLite file, which holds where each line is, not the line.
 """
@@ -20,8 +21,14 @@ from typing import BinaryIO
 import msgspec
 
 from rollgym.records import Completed, RolloutKey
-from rollgym.store.disk import Disk, sync_path
-from rollgym.store.errors import IdentityError, ManifestError, RefusedError, storage_error
+from rollgym.store.disk import Disk, make_directory, sync_path
+from rollgym.store.errors import (
+    IdentityError,
+    ManifestError,
+    RefusedError,
+    StorageError,
+    storage_error,
+)
 from rollgym.store.identity import differences
 from rollgym.store.layout import BLOBS, INPUTS, MANIFEST, journal_paths
 from rollgym.store.manifest import Manifest, read_manifest
@@ -38,11 +45,13 @@ class MergeReport(msgspec.Struct, frozen=True):
     records: int
     duplicates: int
     conflicts: int
+    torn: int
 
     def __str__(self) -> str:
         return (
             f"{self.records} records of {self.journals} journal(s); {self.duplicates} identical "
-            f"copies left out, {self.conflicts} second completions put into {SUPERSEDED}"
+            f"copies left out, {self.conflicts} second completions put into {SUPERSEDED}, "
+            f"{self.torn} unfinished last lines left out"
         )
 
 
@@ -55,25 +64,42 @@ def merge_runs(sources: Sequence[Path], target: Path) -> MergeReport:
     if target.exists():
         raise RefusedError(f"{target} exists already: give a new directory to merge into")
     _require_one_run(sources)
-    journals = [path for source in sources for path in journal_paths(source)]
-    parent = target.parent
+    journals = [path for source in sources for path in _journals_of(source)]
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=parent) as scratch:
+        make_directory(Disk(), target.parent)
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
             unfinished = Path(scratch) / "run"
-            unfinished.mkdir()
-            for name in (MANIFEST, INPUTS):
-                shutil.copyfile(sources[0] / name, unfinished / name)
-            for source in sources:
-                if (source / BLOBS).is_dir():
-                    shutil.copytree(source / BLOBS, unfinished / BLOBS, dirs_exist_ok=True)
+            _copy_files(sources, unfinished)
             with closing(sqlite3.connect(Path(scratch) / "index.sqlite")) as index:
                 report = _merge_journals(journals, unfinished, index)
+            _make_last(unfinished)
             unfinished.replace(target)
-        sync_path(Disk(), parent)
+        sync_path(Disk(), target.parent)
     except OSError as error:
         raise storage_error(error, target, "merging") from error
+    except sqlite3.Error as error:
+        raise StorageError(f"{target}: {error} while merging") from error
     return report
+
+
+def _journals_of(source: Path) -> list[Path]:
+    """What the run's journals hold, and what an earlier merge put aside."""
+    return [*journal_paths(source), *source.glob(SUPERSEDED)]
+
+
+def _copy_files(sources: Sequence[Path], target: Path) -> None:
+    target.mkdir()
+    for name in (MANIFEST, INPUTS):
+        shutil.copyfile(sources[0] / name, target / name)
+    for source in sources:
+        if (source / BLOBS).is_dir():
+            shutil.copytree(source / BLOBS, target / BLOBS, dirs_exist_ok=True)
+
+
+def _make_last(directory: Path) -> None:
+    """Sync everything below a directory: people delete the shards of what was merged."""
+    for path in (*directory.rglob("*"), directory):
+        sync_path(Disk(), path)
 
 
 def _require_one_run(sources: Sequence[Path]) -> Manifest:
@@ -94,7 +120,7 @@ def _require_one_run(sources: Sequence[Path]) -> Manifest:
 
 
 def _merge_journals(journals: list[Path], target: Path, index: sqlite3.Connection) -> MergeReport:
-    total = _fill(index, journals)
+    total, torn = _fill(index, journals)
     records = conflicts = distinct = 0
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("rb")) for path in journals]
@@ -115,15 +141,14 @@ def _merge_journals(journals: list[Path], target: Path, index: sqlite3.Connectio
             records += 1
             if is_completed:
                 completed = key
-        for written in (merged, others):
-            if written is not None:
-                written.flush()
-                Disk().sync(written.fileno())
-    return MergeReport(len(journals), records, total - distinct, conflicts)
+    return MergeReport(len(journals), records, total - distinct, conflicts, torn)
 
 
-def _fill(index: sqlite3.Connection, journals: Iterable[Path]) -> int:
-    """Index every line; identical lines fall together. Returns how many lines there were."""
+def _fill(index: sqlite3.Connection, journals: Iterable[Path]) -> tuple[int, int]:
+    """Index every line; identical lines fall together.
+
+    Returns how many lines there were, and how many journals end in an unfinished one.
+    """
     index.execute("PRAGMA journal_mode = OFF")
     index.execute("PRAGMA synchronous = OFF")
     index.execute(
@@ -131,13 +156,15 @@ def _fill(index: sqlite3.Connection, journals: Iterable[Path]) -> int:
         "place INTEGER, completed INTEGER, file INTEGER, start INTEGER, size INTEGER) "
         "WITHOUT ROWID"
     )
-    total = 0
+    total = torn = 0
 
     def rows() -> Iterator[tuple[bytes, int, int, int, bool, int, int, int]]:
-        nonlocal total
+        nonlocal total, torn
         for number, path in enumerate(journals):
+            size, end = path.stat().st_size, 0
             for entry in read_journal(path):
                 total += 1
+                end = entry.offset + len(entry.line)
                 attempt = entry.attempt
                 completed = attempt.final and isinstance(attempt.outcome, Completed)
                 yield (
@@ -151,9 +178,10 @@ def _fill(index: sqlite3.Connection, journals: Iterable[Path]) -> int:
                     entry.offset,
                     len(entry.line),
                 )
+            torn += end < size
 
     index.executemany("INSERT OR IGNORE INTO line VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows())
-    return total
+    return total, torn
 
 
 def _sorted(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rollgym.records import Task
-from rollgym.store.disk import Disk, sync_path
+from rollgym.store.disk import Disk, make_directory, sync_path
 from rollgym.store.errors import InputsError, ManifestError, RunBusyError, storage_error
 from rollgym.store.identity import Identity, result_relevant
 from rollgym.store.inputs import Inputs, InputsDraft, first_difference
@@ -77,7 +77,7 @@ class Opening:
 
     def _make_directory(self) -> None:
         try:
-            self._directory.mkdir(parents=True, exist_ok=True)
+            make_directory(self._disk, self._directory)
         except OSError as error:
             raise storage_error(error, self._directory, "making the directory") from error
 
@@ -172,6 +172,7 @@ class Opening:
             number += 1
         try:
             self._disk.replace(self._directory, aside)
+            sync_path(self._disk, aside.parent)
         except OSError as error:
             raise storage_error(error, self._directory, "putting the old run aside") from error
         finally:

@@ -6,11 +6,20 @@ run. That is all the memory resuming takes.
 
 from collections.abc import Collection
 from enum import StrEnum
+from functools import cache
 
 import msgspec
 
-from rollgym.records import Attempt, Completed, Failed, Omitted, Outcome
-from rollgym.records.outcome import NOTHING
+from rollgym.records import (
+    Attempt,
+    Completed,
+    Failed,
+    Failure,
+    FailureKind,
+    OmitReason,
+    Omitted,
+    Outcome,
+)
 from rollgym.store.keyset import KeySet
 
 
@@ -35,11 +44,31 @@ def status_of(outcome: Outcome) -> Status:
 class Prior(msgspec.Struct):
     """The history of a rollout that runs again.
 
-    `attempts` numbers its last attempt. `reopened` is the outcome it has until it gets another.
+    `attempts` numbers its last attempt. `reopened` is the outcome it has until it gets another, in
+    brief: the kind of its failure or the reason of its omission.
     """
 
     attempts: int = 0
     reopened: Failed | Omitted | None = None
+
+
+@cache
+def _failed(kind: FailureKind) -> Failed:
+    return Failed(Failure.make(kind, ""))
+
+
+@cache
+def _omitted(reason: OmitReason) -> Omitted:
+    return Omitted(reason)
+
+
+def _in_brief(outcome: Failed | Omitted) -> Failed | Omitted:
+    """The same few objects for any number of outcomes."""
+    match outcome:
+        case Failed():
+            return _failed(outcome.failure.kind)
+        case Omitted():
+            return _omitted(outcome.reason)
 
 
 class Progress:
@@ -65,7 +94,7 @@ class Progress:
                 self.groups_complete += self._has_completed_all(attempt)
             elif status in self._reopen:
                 prior = self._history(key, attempt.attempt)
-                prior.reopened = msgspec.structs.replace(outcome, result=NOTHING)
+                prior.reopened = _in_brief(outcome)
                 self.reopened += 1
                 return True
             self._priors.pop(key, None)
@@ -90,8 +119,10 @@ class Progress:
         return self._priors.pop((task, repeat), None)
 
     def _has_completed_all(self, attempt: Attempt) -> bool:
-        completed = self._sets[Status.COMPLETED]
-        return all(completed.has(attempt.task, repeat) for repeat in range(attempt.repeats))
+        """From the next repeat on, which most often is the one that is missing."""
+        completed, task = self._sets[Status.COMPLETED], attempt.task
+        others = range(attempt.repeat + 1, attempt.repeat + attempt.repeats)
+        return all(completed.has(task, repeat % attempt.repeats) for repeat in others)
 
     def _history(self, key: tuple[int, int], attempt: int) -> Prior:
         prior = self._priors.setdefault(key, Prior())

@@ -42,7 +42,7 @@ def read_journal(path: Path, end: int | None = None) -> Iterator[Entry]:
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
-                if not line.endswith(b"\n") or (end is not None and offset >= end):
+                if not line.endswith(b"\n") or (end is not None and offset + len(line) > end):
                     return
                 try:
                     attempt = decode_attempt(line)

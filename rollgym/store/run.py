@@ -57,6 +57,7 @@ class RunStore:
         self._journal = journal
         self._commit = commit
         self._locks = locks
+        self._claimed = False
 
     @property
     def seed(self) -> int:
@@ -70,6 +71,18 @@ class RunStore:
     @property
     def journal_path(self) -> Path:
         return self._journal.path
+
+    def claim(self) -> None:
+        """Begin collecting. Raises RuntimeError the second time.
+
+        What a collection adds is not in `progress`, so another would run it all again.
+        """
+        if self._claimed:
+            raise RuntimeError(
+                f"{self.directory} has been collected through this store already: open the run "
+                "again to continue it"
+            )
+        self._claimed = True
 
     def append(self, attempt: Attempt) -> int:
         """Write a record; returns its offset. Raises RecordError, StorageError."""
@@ -136,15 +149,16 @@ def open_run(
         manifest, inputs = Opening(directory, shard, disk).open(
             tasks, config or {}, irrelevant, seed, force_new_run=force_new_run, locks=stack
         )
-        journal = Journal(journal_path(directory, shard), disk)
-        stack.callback(journal.close)
         progress = Progress(reopen)
+        # Before the journal is opened for writing: a corrupt one must be left as it is.
         for entry, stands in read_standing(journal_paths(directory)):
             if not inputs.holds(entry.attempt.task):
                 continue
             reopened = progress.note(entry.attempt, stands=stands)
             if replay:
                 replay(entry.attempt, Standing.of(stands=stands, reopened=reopened))
+        journal = Journal(journal_path(directory, shard), disk)
+        stack.callback(journal.close)
         _sync_journals(directory, disk)
         commit = GroupCommit(journal, sync or SyncPolicy())
         return RunStore(

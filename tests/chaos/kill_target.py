@@ -12,7 +12,7 @@ from rollgym.store import open_run
 from tests.builders import tasks
 from tests.collecting import QUICK_RETRIES
 
-TASKS, REPEATS, CONCURRENCY = 6000, 4, 64
+TASKS, REPEATS, CONCURRENCY = 10_000, 4, 64
 
 
 async def main(directory: Path, starts: Path) -> int:

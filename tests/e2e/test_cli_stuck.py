@@ -13,6 +13,7 @@ import asyncio, sys, time
 from pathlib import Path
 from rollgym.cli.collection import RunRequest, run_collection
 from rollgym.cli.guard import guarded
+from rollgym.cli.leaving import leave
 from rollgym.engine import NO_RETRIES, Fixed, Policy
 from rollgym.records import Row, Task
 
@@ -32,7 +33,7 @@ policy = Policy(
 )
 tasks = [Task(0, Row.of({}))]
 request = RunRequest(directory=Path(sys.argv[1]))
-sys.exit(guarded(lambda: run_collection(request, tasks, worker, policy, lambda store: [])))
+leave(guarded(lambda: run_collection(request, tasks, worker, policy, lambda store: [])))
 """
 
 

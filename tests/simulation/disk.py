@@ -124,10 +124,9 @@ class SimulatedDisk(Disk):
         self._on_death(self.crash)
         return self.crash
 
-    def close(self) -> None:
-        """The journal is about to close its file itself."""
-        self._hung = None
-        super().close()
+    def close(self) -> bool:
+        """Whether the journal may close its file: not under a sync that never came back."""
+        return self._hung is None
 
     def bury(self) -> None:
         """Close what the operating system would: the file under a sync that never came back."""

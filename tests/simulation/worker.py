@@ -37,6 +37,12 @@ class _HalfMadeError(ToolError):
         pass
 
 
+class _OddKindError(ToolError):
+    """A plug-in's error with a kind of its own making."""
+
+    kind = cast("FailureKind", "weather")
+
+
 class _Unspeakable:
     """Nothing can be said about it."""
 
@@ -176,7 +182,7 @@ class _Attempt:
             {"measures": {"steps": math.nan}},
             {"phases": {"model": object()}},
             {"usage": None},
-            {"reward": True},
+            {"success": "yes"},
         )
         change = changes[self._behaviour.variant % len(changes)]
         return msgspec.structs.replace(self._completed(), **change)
@@ -190,9 +196,17 @@ class _Attempt:
             Failure(tool, "as planned", True, -5.0),
             Failure(tool, "as planned", True, cast("float", "soon")),
         )
-        variant = self._behaviour.variant % (len(failures) + 1)
-        if variant == len(failures):
-            raise _HalfMadeError
+        errors: tuple[BaseException, ...] = (
+            _HalfMadeError(),
+            _OddKindError("as planned"),
+            ToolError("as planned", retry_after=cast("float", "soon")),
+            ToolError("as planned", retryable=cast("bool", "yes")),
+            BaseExceptionGroup("as planned", [ToolError("one"), ToolError("two")]),
+            GeneratorExit("as planned"),
+        )
+        variant = self._behaviour.variant % (len(failures) + len(errors))
+        if variant >= len(failures):
+            raise errors[variant - len(failures)]
         return Failed(failures[variant])
 
     def cancel_itself(self) -> Outcome:

@@ -54,6 +54,10 @@ from tests.builders import failed, make_run, tasks
 from tests.collecting import QUICK_SYNC, Collector, Listed, complete, hang, policy
 
 
+class np_like(float):  # noqa: N801 - as numpy.float64 is
+    """A float by inheritance."""
+
+
 @pytest.fixture
 def collector(tmp_path: Path) -> Collector:
     return Collector(tmp_path / "run")
@@ -159,7 +163,8 @@ class TestBadWorkers:
             (0.0, "internal", "the worker returned float, which is no outcome"),
             (Completed(float("nan")), "verifier", "the reward nan is no finite number"),
             (Completed("1"), "verifier", "the reward '1' is no finite number"),  # type: ignore[arg-type]
-            (Completed(10**400), "internal", "OverflowError"),
+            (Completed(10**400), "verifier", "is no finite number"),
+            (Completed(None), "verifier", "the reward None is no"),  # type: ignore[arg-type]
             (Failed("broke"), "internal", "Failed without a reason"),  # type: ignore[arg-type]
             (Omitted("late"), "internal", "Omitted without a reason"),  # type: ignore[arg-type]
             (Completed(1.0, result=msgspec.Raw(b"{")), "internal", "cannot be written as JSON"),
@@ -190,6 +195,43 @@ class TestBadWorkers:
         coverage = collector(worker)
         assert (coverage.completed, coverage.failed) == (3, 1)
         assert collector.finals[0, 0]["failure"]["detail"] == "SystemExit: 3"
+
+    @pytest.mark.parametrize("reward", [True, 1, np_like(1.0)])
+    def test_a_reward_may_be_any_kind_of_number(self, collector: Collector, reward: Any) -> None:
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            return Completed(reward)
+
+        assert collector(worker).completed == 4
+        assert collector.finals[0, 0]["reward"] == 1.0
+
+    def test_an_error_in_a_task_group_keeps_its_type(self, collector: Collector) -> None:
+        async def call_tool() -> None:
+            raise ToolError("the tool broke")
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(call_tool())
+                group.create_task(asyncio.sleep(1))
+            return Completed(1.0)
+
+        assert collector(worker).attempts == 12
+        failure = collector.finals[0, 0]["failure"]
+        assert (failure["kind"], failure["detail"]) == ("tool", "the tool broke")
+
+    def test_what_breaks_in_the_cleanup_of_a_timed_out_worker_is_kept(
+        self, collector: Collector
+    ) -> None:
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            try:
+                await asyncio.sleep(3600)
+            finally:
+                raise KeyError("cleanup")
+
+        collector(worker, attempt_timeout=0.02, retry=NO_RETRIES, cancel_grace=1.0)
+        failure = collector.finals[0, 0]["failure"]
+        assert failure["kind"] == "timeout"
+        assert failure["causes"][0]["message"] == "KeyError: 'cleanup'"
+        assert "worker" in failure["traceback"]
 
     def test_not_even_a_base_exception_takes_siblings_down(self, collector: Collector) -> None:
         class Rude(BaseException):
@@ -275,6 +317,26 @@ class TestDeadlines:
             collector(stubborn, attempt_timeout=0.01, retry=NO_RETRIES, max_abandoned=6)
         assert sum(line["outcome"]["status"] == "completed" for line in collector.lines) == 5
         assert len(collector.lines) <= 5 + 7
+
+    def test_abandoned_workers_that_end_later_count_no_more(self, tmp_path: Path) -> None:
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            if item.task.index % 2 == 0:
+                await asyncio.sleep(0.2)  # up to its deadline: the one before ends meanwhile
+            end = time.monotonic() + 0.2
+            while time.monotonic() < end:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0.01)
+            return Completed(1.0)
+
+        coverage = Collector(tmp_path, count=8)(
+            worker,
+            concurrency=Fixed(1),
+            attempt_timeout=0.1,
+            cancel_grace=0.01,
+            retry=NO_RETRIES,
+            max_abandoned=1,
+        )
+        assert (coverage.failed, coverage.abandoned) == (8, 4)
 
     def test_what_completes_while_it_is_cancelled_is_kept(self, collector: Collector) -> None:
         async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
@@ -363,15 +425,15 @@ class TestRetries:
         coverage = collector(worker)
         assert (coverage.failed, coverage.attempts) == (4, 4)
 
-    @pytest.mark.parametrize("asked", [math.nan, -5.0, math.inf])
+    @pytest.mark.parametrize("asked", [math.nan, -5.0, math.inf, "5", 10**400])
     def test_a_nonsensical_retry_after_cannot_hold_up_the_run(
-        self, collector: Collector, asked: float
+        self, collector: Collector, asked: Any
     ) -> None:
         async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
             raise ModelRateLimitError("slow down", retry_after=asked)
 
         coverage = collector(worker)
-        assert (coverage.failed, coverage.attempts) == (4, 4 if asked == math.inf else 12)
+        assert (coverage.failed, coverage.attempts) == (4, 12)
 
     def test_the_retries_of_the_whole_run_are_bounded(self, tmp_path: Path) -> None:
         async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
@@ -537,6 +599,17 @@ class TestStopping:
         coverage = collector(worker, retry=slow)
         assert attempts == [2, 2, 2, 2]
         assert coverage.failed == 4
+
+
+def test_a_store_is_collected_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        with make_run(tmp_path) as store:
+            await collect(store.inputs, complete, store, policy())
+            with pytest.raises(RuntimeError, match="open the run again"):
+                await collect(store.inputs, complete, store, policy())
+
+    run(main())
+    assert len(Collector(tmp_path).finals) == 4
 
 
 class TestReopening:

@@ -18,7 +18,15 @@ from rollgym.engine import (
     WorkItem,
     observers,
 )
-from rollgym.records import NOTHING, Completed, Outcome, TaskError, decode_attempt
+from rollgym.records import (
+    NOTHING,
+    Completed,
+    Failed,
+    FailureKind,
+    Outcome,
+    TaskError,
+    decode_attempt,
+)
 from rollgym.store import Status
 from tests.collecting import Collector, complete
 
@@ -94,8 +102,8 @@ def test_a_replaced_outcome_is_named(tmp_path: Path) -> None:
     assert recording.events[0] == CollectionStarted(1, 1, 1)
     (recorded,) = recording.of(AttemptRecorded)
     assert isinstance(recorded, AttemptRecorded)
-    assert recorded.replaced is not None
-    assert recorded.replaced.failure.detail == "broke"  # type: ignore[union-attr]
+    assert isinstance(recorded.replaced, Failed)
+    assert recorded.replaced.failure.kind is FailureKind.TASK
 
 
 def test_a_raising_observer_is_cut_off_and_its_loss_counted(tmp_path: Path) -> None:

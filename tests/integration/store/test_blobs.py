@@ -1,6 +1,7 @@
 """Content-addressed blobs."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,24 @@ from rollgym.store import BlobRef, BlobStore, StorageError, StorageVanishedError
 def test_equal_payloads_are_stored_once_and_read_back(tmp_path: Path) -> None:
     blobs = BlobStore(tmp_path)
     ref = asyncio.run(blobs.put(b"pixels", ".png"))
+    stored = blobs.path(ref).stat()
     assert blobs.put_now(b"pixels", ".png") == ref
+    assert os.path.samestat(stored, blobs.path(ref).stat())
     assert blobs.get(ref) == b"pixels"
     assert ref.size == 6
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [blobs.path(ref)]
+
+
+def test_one_payload_may_be_stored_by_many_at_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        for number in range(20):
+            blobs, data = BlobStore(tmp_path), b"%d" % number * 1000
+            refs = await asyncio.gather(*(blobs.put(data) for _ in range(8)))
+            assert len(set(refs)) == 1
+            assert blobs.get(refs[0]) == data
+
+    asyncio.run(main())
+    assert not list(tmp_path.rglob("*.tmp"))
 
 
 def test_a_damaged_blob_is_noticed_when_read_and_mended_when_stored_again(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -189,6 +190,7 @@ def test_a_disk_that_never_answers_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal_module, "SYNC_PATIENCE", 0.05)
+    monkeypatch.setattr(journal_module, "SECOND_LOOK", 0.05)
     journal = Journal(tmp_path / "journal.jsonl", HangingDisk())
     journal.append(LINES[0])
     with pytest.raises(StorageError, match="did not answer a sync within"):
@@ -196,6 +198,22 @@ def test_a_disk_that_never_answers_is_given_up(
     with pytest.raises(StorageError):
         journal.append(LINES[1])
     journal.close()
+
+
+def test_a_loop_that_was_held_up_does_not_blame_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "SYNC_PATIENCE", 0.05)
+
+    async def main() -> int:
+        journal = Journal(tmp_path / "journal.jsonl", Disk())
+        journal.append(LINES[0])
+        asyncio.get_running_loop().call_soon(time.sleep, 0.2)
+        count = await journal.sync()
+        journal.close()
+        return count
+
+    assert asyncio.run(main()) == 1
 
 
 def test_a_vanished_directory_is_noticed_before_anything_is_acknowledged(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Merging shards: exact, and the same whatever the order."""
 
 import random
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from rollgym.store import (
     ManifestError,
     RefusedError,
     Shard,
+    StorageError,
     journal_paths,
+    merge,
     merge_runs,
     open_run,
     read_manifest,
@@ -149,6 +152,37 @@ def test_a_second_completion_is_set_aside_and_reported(tmp_path: Path) -> None:
     (standing,) = [e for e, stands in read_standing(journal_paths(tmp_path / "run")) if stands]
     assert isinstance(standing.attempt.outcome, Completed)
     assert standing.attempt.outcome.reward == kept[0]["outcome"]["reward"]
+
+
+def test_what_an_earlier_merge_put_aside_stays_aside(tmp_path: Path) -> None:
+    rewards = [[record(0, outcome=Completed(0.25))], [record(0, outcome=Completed(0.75))]]
+    merge_runs([run_with(tmp_path / "run", rewards)], tmp_path / "once")
+    report = merge_runs([tmp_path / "once"], tmp_path / "twice")
+    assert (report.records, report.conflicts) == (1, 1)
+    for name in ("journal.jsonl", "superseded.jsonl"):
+        once, twice = (tmp_path / merged / name for merged in ("once", "twice"))
+        assert once.read_bytes() == twice.read_bytes()
+
+
+def test_an_unfinished_last_line_is_left_out_and_counted(tmp_path: Path) -> None:
+    run_with(tmp_path / "run", [[record(0)], [record(1)]])
+    with (tmp_path / "run" / "journal-0-of-2.jsonl").open("ab") as file:
+        file.write(b'{"v":1,"ta')
+    report = merge_runs([tmp_path / "run"], tmp_path / "merged")
+    assert (report.records, report.torn) == (2, 1)
+
+
+def test_a_full_disk_is_a_storage_error_and_leaves_no_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    run_with(tmp_path / "run", [[record(0)]])
+    monkeypatch.setattr(merge, "_fill", full)
+    with pytest.raises(StorageError, match="database or disk is full while merging"):
+        merge_runs([tmp_path / "run"], tmp_path / "merged")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_different_runs_do_not_merge(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """Opening runs: identity, locks, shards, resuming."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from rollgym.records import Attempt, Completed, OmitReason, Omitted, Row, Standing, Task
 from rollgym.store import (
+    CorruptJournalError,
     Disk,
     IdentityError,
     InputsError,
@@ -18,7 +21,7 @@ from rollgym.store import (
     Shard,
     Status,
     StorageDeniedError,
-    StorageVanishedError,
+    StorageError,
     open_run,
     read_manifest,
 )
@@ -223,6 +226,30 @@ def test_only_disjoint_shards_share_a_run(
             assert f"process {holder.process.pid} on" in str(refused.value)
 
 
+def test_a_child_forked_by_a_worker_does_not_keep_the_lock(tmp_path: Path) -> None:
+    """As multiprocessing forks, a child of a killed process may live on."""
+    run = make_run(tmp_path)
+    child = os.fork()
+    if child == 0:
+        time.sleep(30)
+        os._exit(0)
+    try:
+        run.close()
+        make_run(tmp_path).close()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_a_corrupt_journal_keeps_its_torn_end(tmp_path: Path) -> None:
+    make_run(tmp_path).close()
+    content = b"nonsense\n" + b'{"v":1,"ta'
+    (tmp_path / "journal.jsonl").write_bytes(content)
+    with pytest.raises(CorruptJournalError):
+        make_run(tmp_path)
+    assert (tmp_path / "journal.jsonl").read_bytes() == content
+
+
 def test_an_opened_run_knows_what_every_journal_holds(tmp_path: Path) -> None:
     make_run(tmp_path, 6).close()
     write_journal(tmp_path / "journal.jsonl", [record(0), record(1, outcome=failed())])
@@ -261,7 +288,7 @@ def test_reopened_outcomes_stay_until_they_are_replaced(tmp_path: Path) -> None:
         prior = run.progress.take_prior(0, 0)
         assert prior is not None
         assert prior.attempts == 3
-        assert prior.reopened == failed()
+        assert prior.reopened == failed(detail="")
         assert run.progress.take_prior(1, 0) is None
     assert seen == [
         (0, 2, Standing.REOPENED),
@@ -301,7 +328,7 @@ def test_the_torn_end_is_reported_by_the_run(tmp_path: Path) -> None:
 
 def test_a_path_through_a_file_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StorageVanishedError, match="a part of the path is a file"):
+    with pytest.raises(StorageError, match="a file of that name is in the way"):
         make_run(tmp_path / "file" / "run")
 
 

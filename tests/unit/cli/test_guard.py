@@ -1,8 +1,7 @@
 import pytest
 
-from rollgym.cli import guard
 from rollgym.cli.guard import guarded
-from rollgym.engine import SourceError
+from rollgym.engine import ExitStatus, SourceError
 from rollgym.store import DiskFullError, IdentityError
 
 
@@ -47,13 +46,6 @@ def test_an_unknown_error_is_a_bug_and_keeps_its_traceback() -> None:
         failing(ZeroDivisionError())
 
 
-def test_breaking_out_exits_without_waiting_for_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    class LeftError(Exception):
-        pass
-
-    def leave(status: int) -> None:
-        raise LeftError(status)
-
-    monkeypatch.setattr(guard, "leave", leave)
-    with pytest.raises(LeftError, match="5"):
-        failing(KeyboardInterrupt())
+def test_breaking_out_is_an_interruption(capsys: pytest.CaptureFixture[str]) -> None:
+    assert failing(KeyboardInterrupt()) == ExitStatus.INTERRUPTED
+    assert "whatever was recorded is kept" in capsys.readouterr().err

@@ -121,6 +121,17 @@ def test_it_shrinks_when_latency_grows_without_a_gain() -> None:
     assert load.usual() < 0.7 * before
 
 
+def test_latency_that_doubles_is_cut_at_once() -> None:
+    limit = AdaptiveLimit(Adaptive(initial=32, maximum=32))
+    for number in range(64):
+        limit.observe(started=0.1, ended=1.0 + number / 64, overload=False, in_flight=32)
+    assert limit.current in {29, 32}  # it may be trying a smaller one
+    before, now = limit.current, 2.0
+    for number in range(64):
+        limit.observe(started=now, ended=now + 5.0 + number / 8, overload=False, in_flight=before)
+    assert limit.current < before
+
+
 def test_a_fixed_limit_learns_nothing() -> None:
     limit = limit_for(Fixed(5))
     limit.observe(started=0.0, ended=1.0, overload=True, in_flight=5)

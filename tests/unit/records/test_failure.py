@@ -71,6 +71,31 @@ def test_a_boundary_attributes_untyped_errors_and_keeps_the_cause() -> None:
     ]
 
 
+def test_a_group_of_one_kind_speaks_with_one_voice() -> None:
+    group = ExceptionGroup("many", [ToolError("one"), ExceptionGroup("more", [ToolError("two")])])
+    failure = failure_of(group)
+    assert (failure.kind, failure.detail) == (FailureKind.TOOL, "one")
+    assert [cause.message for cause in failure.causes] == ["two"]
+
+
+def test_a_group_of_different_errors_is_internal_and_lists_them() -> None:
+    failure = failure_of(ExceptionGroup("many", [ToolError("one"), KeyError("two")]))
+    assert failure.kind is FailureKind.INTERNAL
+    assert [cause.type for cause in failure.causes] == ["ToolError", "KeyError"]
+
+
+def test_a_boundary_lets_a_typed_error_out_of_a_group() -> None:
+    with pytest.raises(VerifierError, match="no reward"), boundary(ToolError):
+        raise ExceptionGroup("many", [VerifierError("no reward")])
+
+
+def test_a_kind_of_ones_own_making_is_internal() -> None:
+    class WeatherError(RolloutError):
+        kind = "weather"  # type: ignore[assignment]
+
+    assert failure_of(WeatherError("rain")).kind is FailureKind.INTERNAL
+
+
 def test_a_boundary_lets_typed_errors_through() -> None:
     with pytest.raises(VerifierError), boundary(ToolError):
         raise VerifierError("no reward")

@@ -51,6 +51,7 @@ def test_settings_that_cannot_change_results_are_left_out(name: str) -> None:
         "curl",
         "model",
         "tokenizer",
+        "accept_cookies",
     ],
 )
 def test_settings_that_can_change_results_are_kept(name: str) -> None:
@@ -58,9 +59,9 @@ def test_settings_that_can_change_results_are_kept(name: str) -> None:
 
 
 def test_addresses_are_also_told_by_their_value() -> None:
-    assert result_relevant({"judge": "https://judge.example/v1", "note": "see https://x y"}) == {
-        "note": "see https://x y"
-    }
+    addresses = {"judge": "https://judge.example/v1", "socket": "unix:///run/model"}
+    others = {"note": "see https://x y", "model": "s3://checkpoints/step-100"}
+    assert result_relevant(addresses | others) == others
 
 
 def test_a_front_door_can_name_more_by_name_or_path() -> None:
