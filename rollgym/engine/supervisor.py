@@ -10,27 +10,16 @@ the engine's own logic therefore always surfaces there and never vanishes in a c
 """
 
 import asyncio
-import math
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
 
-import msgspec
-
+from rollgym.engine.ending import sound, straggler, timed_out
 from rollgym.engine.errors import StuckWorkersError
 from rollgym.engine.policy import Policy
 from rollgym.engine.rollout import Halt, OpenRollout
 from rollgym.engine.work import Worker
-from rollgym.records import (
-    Cause,
-    Completed,
-    Failed,
-    Failure,
-    FailureKind,
-    OmitReason,
-    Omitted,
-    Outcome,
-)
+from rollgym.records import Completed, Failed, Failure, FailureKind, OmitReason, Omitted, Outcome
 
 
 class Signal(Enum):
@@ -106,18 +95,19 @@ class Supervisor:
                     Failure.make(FailureKind.CANCELLED, "the worker was cancelled from outside")
                 )
             case Halt.DEADLINE:
-                return _timed_out(rollout, outcome, self._loop.time())
+                return timed_out(outcome, self._loop.time() - rollout.started)
             case Halt.STRAGGLER:
-                return _straggler(outcome)
+                return straggler(outcome)
             case Halt.STOP:
                 return None
 
     def abandon(self, rollout: OpenRollout) -> Outcome | None:
         """Give up waiting for a cancelled attempt. Raises StuckWorkersError when there are many."""
-        task = self._take(rollout)
-        if task is not None:
-            self.abandoned += 1
-            self._left_behind.add(task)
+        if rollout.task is None or rollout.task.done():
+            return self.reap(rollout)  # it ended after all, just now
+        self.abandoned += 1
+        self._left_behind.add(rollout.task)
+        self._take(rollout)
         if len(self._left_behind) > self._policy.max_abandoned:
             raise StuckWorkersError(
                 f"{len(self._left_behind)} workers ignored their cancellation and still run: "
@@ -146,7 +136,7 @@ class Supervisor:
 
     async def _work(self, rollout: OpenRollout, deadline: float) -> Outcome:
         try:
-            return _sound(await self._worker(rollout.item, rollout.attempt, deadline))
+            return sound(await self._worker(rollout.item, rollout.attempt, deadline))
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001 - a worker may raise anything
@@ -175,64 +165,3 @@ class Supervisor:
 def _outcome(task: asyncio.Task[Outcome]) -> Outcome | None:
     """What the worker came to; None when it ended by its cancellation."""
     return None if task.cancelled() else task.result()
-
-
-def _sound(outcome: object) -> Outcome:
-    """The outcome, if it is one, as far as the engine acts on it; the store checks the rest."""
-    match outcome:
-        case Completed():
-            return _with_usable_reward(outcome)
-        case Failed(failure=Failure(kind=FailureKind(), retry_after=int() | float() | None)):
-            return outcome
-        case Omitted(reason=OmitReason()):
-            return outcome
-        case Failed() | Omitted():
-            what = f"{type(outcome).__name__} without a reason"
-        case _:
-            what = f"{type(outcome).__name__}, which is no outcome"
-    return Failed(Failure.make(FailureKind.INTERNAL, f"the worker returned {what}"))
-
-
-def _with_usable_reward(outcome: Completed) -> Completed | Failed:
-    """A reward may come as any kind of number, an array's or a tensor's too; it must be finite."""
-    given: object = outcome.reward
-    if type(given) is float and math.isfinite(given):
-        return outcome
-    try:
-        reward = math.nan if isinstance(given, str | bytes) else float(outcome.reward)
-    except (TypeError, ValueError, OverflowError):
-        reward = math.nan
-    if math.isfinite(reward):
-        return msgspec.structs.replace(outcome, reward=reward)
-    failure = Failure.make(FailureKind.VERIFIER, f"the reward {given!r:.100} is no finite number")
-    return Failed(failure, usage=outcome.usage, phases=outcome.phases, result=outcome.result)
-
-
-def _timed_out(rollout: OpenRollout, outcome: Outcome | None, now: float) -> Outcome:
-    """A worker that ends by its own words keeps them; otherwise the deadline is the reason."""
-    if isinstance(outcome, Omitted):
-        return outcome
-    if isinstance(outcome, Failed) and outcome.failure.kind is not FailureKind.INTERNAL:
-        return outcome
-    failure = Failure.make(FailureKind.TIMEOUT, f"no end after {now - rollout.started:.1f} s")
-    if outcome is None:
-        return Failed(failure)
-    if isinstance(outcome, Failed):
-        cleanup = outcome.failure
-        causes = (Cause("while it was cancelled", cleanup.detail), *cleanup.causes)
-        failure = msgspec.structs.replace(failure, causes=causes, traceback=cleanup.traceback)
-    return Failed(failure, usage=outcome.usage, phases=outcome.phases, result=outcome.result)
-
-
-def _straggler(outcome: Outcome | None) -> Outcome:
-    """What a cancelled straggler had so far is kept with it."""
-    detail = "cancelled when enough of the others had finished"
-    if outcome is None:
-        return Omitted(OmitReason.STRAGGLER, detail)
-    return Omitted(
-        OmitReason.STRAGGLER,
-        detail,
-        usage=outcome.usage,
-        phases=outcome.phases,
-        result=outcome.result,
-    )

@@ -310,6 +310,19 @@ class TestDeadlines:
         detail = collector.finals[1, 0]["failure"]["detail"]
         assert detail.endswith("; it ignored its cancellation for 0.05 s")
 
+    def test_a_worker_that_ends_just_as_it_is_given_up_is_not_abandoned(
+        self, collector: Collector
+    ) -> None:
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                time.sleep(0.1)  # noqa: ASYNC251 - past the end of its grace, without giving way
+            return Completed(0.5)
+
+        coverage = collector(worker, attempt_timeout=0.02, cancel_grace=0.05)
+        assert (coverage.completed, coverage.abandoned) == (4, 0)
+
     def test_too_many_abandoned_workers_stop_the_run_loudly(self, tmp_path: Path) -> None:
         collector = Collector(tmp_path / "run", count=50)
         stubborn = Stubborn(lambda item: item.task.index >= 5)
