@@ -157,13 +157,20 @@ def _reopened(arguments: Namespace) -> frozenset[Status]:
 
 def _hints(store: RunStore) -> Iterator[str]:
     command = "rollgym" if shutil.which("rollgym") else os.path.relpath(sys.argv[0])
-    journal = shlex.quote(str(store.journal_path))
+    directory = shlex.quote(_shown(store.directory))
+    journal = shlex.quote(_shown(store.journal_path))
     names = f"manifest.json, inputs.jsonl, {store.journal_path.name}"
-    yield f"files in {store.directory}: {names}; try:"
-    yield f"  {command} profile {shlex.quote(str(store.directory))}"
+    yield f"files in {directory}: {names}; try:"
+    yield f"  {command} profile {directory}"
     yield f"  jq 'select(.final) | .outcome.reward' {journal}"
     yield f"  jq 'select(.outcome.status == \"failed\")' {journal}"
     yield f"  jq -c '.outcome.result.output[]?' {journal}"
+
+
+def _shown(path: Path) -> str:
+    """As a person here would write it."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith(os.pardir) else relative
 
 
 def _directory(text: str) -> Path:

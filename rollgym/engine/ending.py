@@ -39,7 +39,7 @@ def _with_usable_reward(outcome: Completed) -> Completed | Failed:
         return outcome
     try:
         reward = math.nan if isinstance(given, str | bytes) else float(outcome.reward)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # noqa: BLE001 - a number of somebody's own making may raise anything
         reward = math.nan
     if math.isfinite(reward):
         return msgspec.structs.replace(outcome, reward=reward)

@@ -76,7 +76,7 @@ class Feed:
             try:
                 self.observer.observe(batch)
                 self._in_hand = 0
-            except Exception:
+            except BaseException:
                 self._broken = True
                 self.dropped += len(batch) + len(self._queue)
                 log.exception("observer %s failed and gets no more events", self.observer.name)

@@ -1,6 +1,7 @@
 """Asking a collection to stop: once to finish what is in flight, twice to stop now."""
 
 import asyncio
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -46,10 +47,14 @@ def stopping_on_signals(stop: Stop) -> Iterator[None]:
         yield
         return
     loop = asyncio.get_running_loop()
-    seen = 0
+    seen, owner = 0, os.getpid()
 
-    def handle(_number: int, _frame: FrameType | None) -> None:
+    def handle(number: int, _frame: FrameType | None) -> None:
         nonlocal seen
+        if os.getpid() != owner:  # a child that a worker forked ends as it would without us
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
         seen += 1
         if seen > StopLevel.NOW:
             raise KeyboardInterrupt

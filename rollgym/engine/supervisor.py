@@ -140,7 +140,7 @@ class Supervisor:
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001 - a worker may raise anything
-            return Failed(Failure.of(error))
+            return Failed(_failure_of(error))
 
     def _done(self, rollout: OpenRollout, task: asyncio.Task[Outcome]) -> None:
         if rollout.task is task:
@@ -165,3 +165,12 @@ class Supervisor:
 def _outcome(task: asyncio.Task[Outcome]) -> Outcome | None:
     """What the worker came to; None when it ended by its cancellation."""
     return None if task.cancelled() else task.result()
+
+
+def _failure_of(error: BaseException) -> Failure:
+    """The failure that an exception is, even where asking it for its parts raises."""
+    try:
+        return Failure.of(error)
+    except Exception as odd:  # noqa: BLE001 - its attributes are a plug-in's code too
+        what = f"{type(error).__name__}, which cannot be read ({type(odd).__name__})"
+        return Failure.make(FailureKind.INTERNAL, f"the worker raised {what}")

@@ -47,7 +47,8 @@ def _watch(loop: asyncio.AbstractEventLoop, blocked: int, done: threading.Event)
         while not done.is_set() and not answered.wait(patience):
             waited += patience
             patience = waited
-            _report(waited, blocked)
+            if not done.is_set():
+                _report(waited, blocked)
 
 
 def _report(seconds: float, blocked: int) -> None:

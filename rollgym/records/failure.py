@@ -213,8 +213,8 @@ def _speaker(exception: BaseException) -> BaseException:
     different ones speaks for itself.
     """
     leaves = _leaves(exception)
-    kinds = {leaf.kind if isinstance(leaf, RolloutError) else type(leaf) for leaf in leaves}
-    return leaves[0] if len(kinds) == 1 else exception
+    kinds = [leaf.kind if isinstance(leaf, RolloutError) else type(leaf) for leaf in leaves]
+    return leaves[0] if all(kind == kinds[0] for kind in kinds) else exception
 
 
 def _leaves(exception: BaseException) -> list[BaseException]:
@@ -247,14 +247,23 @@ def _message(exception: BaseException) -> str:
 
 def _causes(exception: BaseException, speaker: BaseException) -> Iterator[Cause]:
     """What led to it: the other members of a group, then the chain of the one that speaks."""
-    chain: list[BaseException] = [leaf for leaf in _leaves(exception) if leaf is not speaker]
-    cause = speaker.__cause__ or speaker.__context__
-    while cause is not None and len(chain) < CAUSE_LIMIT:
-        if not isinstance(cause, BaseExceptionGroup):
-            chain.append(cause)
-        cause = cause.__cause__ or cause.__context__
-    for member in chain[:CAUSE_LIMIT]:
-        yield Cause(type(member).__qualname__, _message(member))
+    seen: dict[int, BaseException] = {id(speaker): speaker}
+    for leaf in _leaves(exception):
+        seen.setdefault(id(leaf), leaf)
+    cause = _cause(speaker)
+    while cause is not None and id(cause) not in seen and len(seen) <= CAUSE_LIMIT:
+        seen[id(cause)] = cause
+        cause = _cause(cause)
+    for member in list(seen.values())[1 : CAUSE_LIMIT + 1]:
+        if not isinstance(member, BaseExceptionGroup):
+            yield Cause(type(member).__qualname__, _message(member))
+
+
+def _cause(exception: BaseException) -> BaseException | None:
+    """What a traceback would show as having come before."""
+    if exception.__cause__ is not None or exception.__suppress_context__:
+        return exception.__cause__
+    return exception.__context__
 
 
 def _render(exception: BaseException) -> str:

@@ -1,10 +1,11 @@
-"""Every call of the store that changes the disk, in one place.
+"""Writing, cutting, syncing and renaming: what a run's durability hangs on, in one place.
 
 The simulation replaces `Disk` to fail, delay or crash at any of these calls.
 """
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import os
 import threading
@@ -59,8 +60,12 @@ class Disk:
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(settle, failure)
 
-        self._syncing = threading.Thread(target=work, name="rollgym-sync", daemon=True)
-        self._syncing.start()
+        thread = threading.Thread(target=work, name="rollgym-sync", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # no more threads to be had
+            raise OSError(errno.EAGAIN, str(error)) from error
+        self._syncing = thread
         await done
 
     def replace(self, source: Path, target: Path) -> None:
@@ -86,6 +91,9 @@ def sync_path(disk: Disk, path: Path) -> None:
 def make_directory(disk: Disk, path: Path) -> None:
     """Make a directory with those above it, and their names last."""
     if path.is_dir():
+        # Whoever made it may not have come to this; a parent we may not read was not ours.
+        with contextlib.suppress(PermissionError):
+            sync_path(disk, path.parent)
         return
     make_directory(disk, path.parent)
     path.mkdir(exist_ok=True)

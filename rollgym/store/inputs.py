@@ -10,6 +10,7 @@ import filecmp
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import BinaryIO
 from uuid import uuid4
 
 import msgspec
@@ -76,8 +77,7 @@ class InputsDraft:
         self._disk = disk
         try:
             _remove_stale(directory)
-            self._file = self.path.open("wb")
-            fcntl.flock(self._file, fcntl.LOCK_EX)
+            self._file = _open_locked(self.path)
         except OSError as error:
             raise storage_error(error, self.path, "writing the inputs") from error
 
@@ -121,8 +121,19 @@ class InputsDraft:
 
     def close(self) -> None:
         """Remove it, unless it was kept."""
-        self._file.close()
         self.path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what a full disk did not take, it does not take now
+            self._file.close()
+
+
+def _open_locked(path: Path) -> BinaryIO:
+    """Whoever removes what killed processes left may remove it before it is locked."""
+    while True:
+        file = path.open("wb")
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if path.exists():
+            return file
+        file.close()
 
 
 def _encode(task: Task) -> bytes:

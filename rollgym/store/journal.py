@@ -65,7 +65,7 @@ class Journal:
         except BaseException as error:
             os.close(self._descriptor)
             if isinstance(error, OSError):
-                raise storage_error(error, path, "cutting off an unfinished record") from error
+                raise storage_error(error, path, "preparing the journal") from error
             raise
 
     def append(self, line: bytes) -> int:

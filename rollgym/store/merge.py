@@ -69,9 +69,11 @@ def merge_runs(sources: Sequence[Path], target: Path) -> MergeReport:
         make_directory(Disk(), target.parent)
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
             unfinished = Path(scratch) / "run"
-            _copy_files(sources, unfinished)
+            unfinished.mkdir()
             with closing(sqlite3.connect(Path(scratch) / "index.sqlite")) as index:
                 report = _merge_journals(journals, unfinished, index)
+            # After the journals, so that a run that is growing has every blob they name.
+            _copy_files(sources, unfinished)
             _make_last(unfinished)
             unfinished.replace(target)
         sync_path(Disk(), target.parent)
@@ -88,12 +90,17 @@ def _journals_of(source: Path) -> list[Path]:
 
 
 def _copy_files(sources: Sequence[Path], target: Path) -> None:
-    target.mkdir()
     for name in (MANIFEST, INPUTS):
-        shutil.copyfile(sources[0] / name, target / name)
+        try:
+            shutil.copyfile(sources[0] / name, target / name)
+        except OSError as error:
+            raise storage_error(error, sources[0] / name, "merging") from error
+    unfinished_blobs = shutil.ignore_patterns("*.tmp")
     for source in sources:
         if (source / BLOBS).is_dir():
-            shutil.copytree(source / BLOBS, target / BLOBS, dirs_exist_ok=True)
+            shutil.copytree(
+                source / BLOBS, target / BLOBS, ignore=unfinished_blobs, dirs_exist_ok=True
+            )
 
 
 def _make_last(directory: Path) -> None:

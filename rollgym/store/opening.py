@@ -5,7 +5,7 @@ been made from the same inputs, seed and result-relevant configuration.
 
 *Locks.* A process that collects the whole run holds the run's lock exclusively. A declared shard
 shares it and holds its own shard's lock; shards of different divisions exclude each other, because
-they would overlap. All this is settled under a third lock, held for moments.
+they would overlap. All this is settled under a third lock, held briefly.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -67,6 +67,11 @@ class Opening:
             found = draft.write(tasks, self._shard)
             identity = Identity(found.identity, result_relevant(config, irrelevant), seed)
             self._take_opening_lock(opening)
+            if not draft.path.exists():
+                raise RunBusyError(
+                    f"{self._directory} was put aside by another process just now: run the same "
+                    "command again"
+                )
             if force_new_run and self._holds_something():
                 draft.moved_to(self._put_aside())
                 self._make_directory()
@@ -94,7 +99,10 @@ class Opening:
         if manifest is None:
             return self._make_run(identity, draft)
         inputs = self._directory / INPUTS
-        line = first_difference(inputs, draft.path) if inputs.exists() else None
+        try:
+            line = first_difference(inputs, draft.path) if inputs.exists() else None
+        except OSError as error:
+            raise storage_error(error, inputs, "comparing the inputs") from error
         hint = f"inputs: the first difference is in line {line} of {inputs}" if line else ""
         same_inputs = manifest.identity.inputs == identity.inputs
         require_same(self._directory, manifest, identity, "" if same_inputs else hint)
@@ -167,10 +175,10 @@ class Opening:
         lock = FileLock(self._directory / RUN_LOCK)
         if not lock.try_acquire():
             raise self._busy()
-        number = 1
-        while (aside := self._aside(number)).exists():
-            number += 1
         try:
+            number = 1
+            while (aside := self._aside(number)).exists():
+                number += 1
             self._disk.replace(self._directory, aside)
             sync_path(self._disk, aside.parent)
         except OSError as error:

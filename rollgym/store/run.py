@@ -144,7 +144,8 @@ def open_run(
     Raises RefusedError (another identity, another writer, a corrupt journal, unusable inputs) and
     StorageError.
     """
-    disk = disk or Disk()
+    # Resolved once: a link, or the present directory, means the same place after it is put aside.
+    directory, disk = directory.resolve(), disk or Disk()
     with ExitStack() as stack:
         manifest, inputs = Opening(directory, shard, disk).open(
             tasks, config or {}, irrelevant, seed, force_new_run=force_new_run, locks=stack

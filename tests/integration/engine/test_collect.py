@@ -204,6 +204,25 @@ class TestBadWorkers:
         assert collector(worker).completed == 4
         assert collector.finals[0, 0]["reward"] == 1.0
 
+    def test_an_error_that_cannot_even_be_read_fails_alone(self, collector: Collector) -> None:
+        class RudeError(ToolError):
+            @property
+            def retry_after(self) -> float:
+                raise KeyError("nothing here")
+
+            @retry_after.setter
+            def retry_after(self, _seconds: float) -> None:
+                pass
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            if item.task.index == 0:
+                raise RudeError("broke")
+            return Completed(1.0)
+
+        coverage = collector(worker)
+        assert (coverage.completed, coverage.failed) == (3, 1)
+        assert "RudeError, which cannot be read" in collector.finals[0, 0]["failure"]["detail"]
+
     def test_an_error_in_a_task_group_keeps_its_type(self, collector: Collector) -> None:
         async def call_tool() -> None:
             raise ToolError("the tool broke")
@@ -825,3 +844,33 @@ def test_many_resumed_rollouts_do_not_hold_up_the_loop(tmp_path: Path) -> None:
 
     run(main())
     assert turns >= count // 1000
+
+
+class SlowDisk(Disk):
+    async def sync_in_background(self, descriptor: int) -> None:
+        await asyncio.sleep(0.5)
+        await super().sync_in_background(descriptor)
+
+
+def test_a_worker_that_ended_while_the_loop_waited_for_a_sync_is_not_abandoned(
+    tmp_path: Path,
+) -> None:
+    async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            if item.task.index == 0:
+                raise
+            await asyncio.sleep(0.3)
+        return Completed(1.0)
+
+    coverage = Collector(tmp_path / "run", count=2)(
+        worker,
+        disk=SlowDisk(),
+        sync=EVERY_RECORD,
+        attempt_timeout=0.1,
+        cancel_grace=0.2,
+        max_abandoned=0,
+        retry=NO_RETRIES,
+    )
+    assert (coverage.completed, coverage.failed, coverage.abandoned) == (1, 1, 0)

@@ -1,5 +1,6 @@
 """Observers see everything, and can neither slow nor break a collection."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Sequence
@@ -129,3 +130,25 @@ def test_a_hanging_observer_holds_nobody_up(tmp_path: Path) -> None:
 def _short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observers, "CLOSING_PATIENCE", 0.2)
     monkeypatch.setattr(observers, "QUEUE_SIZE", 100)
+
+
+def test_an_observer_left_behind_missed_also_what_it_had_in_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observers, "CLOSING_PATIENCE", 0.3)
+    recording, hanging = Recording(), Hanging()
+    coverage = Collector(tmp_path / "run", count=20)(complete, observers=[recording, hanging])
+    hanging.release.set()
+    assert len(recording.events) >= 41
+    assert coverage.dropped_events == {"hanging": len(recording.events)}
+
+
+def test_an_observer_that_raised_misses_also_what_happens_later(tmp_path: Path) -> None:
+    async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        await asyncio.sleep(4 * observers.WAKE_INTERVAL)
+        return await complete(item, attempt, deadline)
+
+    recording = Recording()
+    collector = Collector(tmp_path / "run", count=3)
+    coverage = collector(worker, observers=[recording, Raising()], concurrency=Fixed(1))
+    assert coverage.dropped_events == {"raising": len(recording.events)}

@@ -1,5 +1,7 @@
 """Real signals to real processes, on uvloop and on asyncio's own loop."""
 
+import asyncio
+import multiprocessing
 import signal
 import subprocess
 import sys
@@ -8,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from rollgym.engine import WorkItem
+from rollgym.records import Completed, Outcome
 from tests.builders import read_json_lines
+from tests.collecting import Collector, complete
 
 PROGRAM = """
 import asyncio, sys, time
@@ -104,3 +109,31 @@ def test_further_signals_break_out_of_workers_that_block_the_loop(
     assert status != 0
     assert "KeyboardInterrupt" in output
     assert len(read_json_lines(tmp_path / "journal.jsonl")) >= 8
+
+
+def test_after_a_collection_the_handlers_are_those_of_before(tmp_path: Path) -> None:
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    Collector(tmp_path / "run")(complete)
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
+def _terminate_a_child() -> bool:
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(30,))
+    child.start()
+    time.sleep(0.2)
+    child.terminate()
+    child.join(3)
+    ended = not child.is_alive()
+    child.kill()
+    child.join()
+    return ended
+
+
+def test_a_child_forked_by_a_worker_can_be_terminated(tmp_path: Path) -> None:
+    async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        return Completed(float(await asyncio.to_thread(_terminate_a_child)))
+
+    collector = Collector(tmp_path / "run", count=1)
+    collector(worker)
+    assert collector.finals[0, 0]["reward"] == 1.0

@@ -1,12 +1,20 @@
 """Content-addressed blobs."""
 
 import asyncio
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
-from rollgym.store import BlobRef, BlobStore, StorageError, StorageVanishedError
+from rollgym.store import (
+    BlobRef,
+    BlobStore,
+    Disk,
+    DiskFullError,
+    StorageError,
+    StorageVanishedError,
+)
 
 
 def test_equal_payloads_are_stored_once_and_read_back(tmp_path: Path) -> None:
@@ -54,3 +62,14 @@ def test_a_missing_blob_is_a_clear_error(tmp_path: Path) -> None:
 def test_a_reference_cannot_lead_out_of_the_store(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="not the name of a blob"):
         BlobStore(tmp_path).get(BlobRef(name, 1))
+
+
+class FullDisk(Disk):
+    def write(self, descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_blob_that_does_not_fit_leaves_nothing_on_the_full_disk(tmp_path: Path) -> None:
+    with pytest.raises(DiskFullError):
+        BlobStore(tmp_path, FullDisk()).put_now(b"picture")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

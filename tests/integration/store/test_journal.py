@@ -22,10 +22,11 @@ from rollgym.store import (
     StorageError,
     StorageVanishedError,
     read_journal,
+    read_standing,
 )
 from rollgym.store import journal as journal_module
 from rollgym.store.journal import Journal
-from tests.builders import make_run, read_json_lines, record
+from tests.builders import make_run, read_json_lines, record, write_journal
 
 LINES = [encode_attempt(record(task)) for task in range(5)]
 
@@ -268,3 +269,39 @@ def test_when_the_kernel_itself_takes_no_more_bytes_whole_records_remain(tmp_pat
     appended, message = done.stdout.split(" ", 1)
     assert "File too large while writing a record" in message
     assert len(read_json_lines(path)) == int(appended) > 10
+
+
+@pytest.mark.parametrize("size", [(1 << 16) - 1, 1 << 16, (1 << 16) + 1, 200_000])
+def test_a_torn_end_of_any_length_costs_no_whole_record(tmp_path: Path, size: int) -> None:
+    """A record with its result may be longer than the blocks in which the end is looked for."""
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(b"".join(LINES) + b"x" * size)
+    journal = Journal(path, Disk())
+    journal.close()
+    assert journal.torn is not None
+    assert journal.torn.size == size
+    assert path.read_bytes() == b"".join(LINES)
+
+
+def test_reading_up_to_a_byte_gives_the_lines_that_end_there(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(b"".join(LINES))
+    end = len(LINES[0]) + len(LINES[1])
+    for bound, count in ((end - 1, 1), (end, 2), (end + 1, 2), (0, 0)):
+        assert [entry.line for entry in read_journal(path, bound)] == LINES[:count]
+
+
+def test_what_is_written_while_standing_records_are_read_is_left_for_the_next_time(
+    tmp_path: Path,
+) -> None:
+    """Otherwise a rollout's second end, not there when ends were compared, would count too."""
+    path = tmp_path / "journal.jsonl"
+    write_journal(path, [record(0), record(1)])
+    reading = read_standing([path])
+    first, stands = next(reading)
+    with path.open("ab") as file:
+        file.write(encode_attempt(record(0, attempt=2)))
+    rest = list(reading)
+    assert stands
+    assert [entry.attempt.task for entry, _ in rest] == [1]
+    assert first.attempt.attempt == 1

@@ -1,12 +1,13 @@
 """Opening runs: identity, locks, shards, resuming."""
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -133,6 +134,27 @@ def test_drafts_of_killed_processes_are_removed_and_those_of_living_ones_kept(
     make_run(tmp_path).close()
     assert list(tmp_path.glob(".inputs-*")) == [living.path]
     living.close()
+
+
+def test_a_forced_new_run_behind_a_link_keeps_the_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real", target_is_directory=True)
+    for seed in range(2):
+        make_run(tmp_path / "link", seed=seed, force_new_run=True).close()
+    assert (tmp_path / "link").is_symlink()
+    assert read_manifest(tmp_path / "real.previous-1") is not None
+
+
+def test_the_present_directory_can_be_put_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run").mkdir()
+    for seed in range(2):
+        monkeypatch.chdir(tmp_path / "run")
+        make_run(Path(), seed=seed, force_new_run=True).close()
+    for name in ("run", "run.previous-1"):
+        assert (tmp_path / name / "manifest.json").exists()
+        assert (tmp_path / name / "journal.jsonl").exists()
 
 
 def test_journals_without_a_manifest_are_not_taken_over(tmp_path: Path) -> None:
@@ -350,3 +372,46 @@ def test_a_directory_we_may_not_write_is_a_clear_error(tmp_path: Path) -> None:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     (tmp_path / "run").chmod(0o755)
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from rollgym.store import DiskFullError
+from tests.builders import make_run
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+try:
+    make_run(Path(sys.argv[1]), 2000)
+except DiskFullError as error:
+    print(error)
+"""
+
+
+def test_inputs_that_do_not_fit_are_a_storage_error_and_leave_no_draft(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, tmp_path / "run"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert "File too large while writing the inputs" in done.stdout
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+def test_a_draft_removed_before_it_was_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody who opens the run at the same moment takes it for one a killed process left."""
+    real = fcntl.flock
+
+    def flock(file: int | IO[bytes], operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", real)
+        InputsDraft(tmp_path, Disk()).close()
+        real(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    draft = InputsDraft(tmp_path, Disk())
+    assert draft.path.exists()
+    draft.close()

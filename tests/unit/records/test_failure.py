@@ -135,3 +135,19 @@ def test_an_error_that_cannot_be_shown_is_still_recorded() -> None:
 
     assert "cannot be shown" in failure_of(RudeError()).detail
     assert failure_of(ValueError("\ud800")).detail == "ValueError: ?"
+
+
+def test_a_cycle_of_causes_ends() -> None:
+    one, other = ExceptionGroup("one", [KeyError(1)]), ExceptionGroup("other", [KeyError(2)])
+    one.__cause__, other.__cause__ = other, one
+    error = ValueError("both")
+    error.__cause__ = one
+    assert Failure.of(error).causes == ()
+
+
+def test_a_hidden_context_stays_hidden() -> None:
+    error = ValueError("shown")
+    error.__context__ = KeyError("hidden")
+    assert [cause.type for cause in Failure.of(error).causes] == ["KeyError"]
+    error.__suppress_context__ = True
+    assert Failure.of(error).causes == ()
