@@ -1,7 +1,7 @@
 """What a run has already: the state a resumed collection starts from.
 
-One bit per rollout and outcome, and a few words for each rollout that has history but must still
-run. That is all the memory resuming takes.
+A few bits per rollout (see `keyset`), and a few words for each that has history but must still run:
+that is all the memory resuming takes.
 """
 
 from collections.abc import Collection
