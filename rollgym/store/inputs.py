@@ -9,6 +9,7 @@ import fcntl
 import filecmp
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
+from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
@@ -185,11 +186,5 @@ def first_difference(one: Path, other: Path) -> int | None:
     if filecmp.cmp(one, other, shallow=False):
         return None
     with one.open("rb") as left, other.open("rb") as right:
-        number = 0
-        while True:
-            number += 1
-            ours, theirs = left.readline(), right.readline()
-            if ours != theirs:
-                return number
-            if not ours:
-                return None
+        pairs = enumerate(zip_longest(left, right), start=1)
+        return next((number for number, (ours, theirs) in pairs if ours != theirs), None)

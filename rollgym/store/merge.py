@@ -30,9 +30,10 @@ from rollgym.store.errors import (
     storage_error,
 )
 from rollgym.store.identity import differences
-from rollgym.store.layout import BLOBS, INPUTS, MANIFEST, journal_paths
+from rollgym.store.layout import BLOBS, INPUTS, MANIFEST, journal_path, journal_paths
 from rollgym.store.manifest import Manifest, read_manifest
 from rollgym.store.reader import read_journal
+from rollgym.store.shard import WHOLE
 
 SUPERSEDED = "superseded.jsonl"
 _LATE = 1 << 62
@@ -109,7 +110,7 @@ def _make_last(directory: Path) -> None:
         sync_path(Disk(), path)
 
 
-def _require_one_run(sources: Sequence[Path]) -> Manifest:
+def _require_one_run(sources: Sequence[Path]) -> None:
     first: Manifest | None = None
     for source in sources:
         manifest = read_manifest(source)
@@ -123,7 +124,6 @@ def _require_one_run(sources: Sequence[Path]) -> Manifest:
             raise IdentityError("\n  ".join(["these are different runs:", *lines]))
     if first is None:
         raise RefusedError("there is nothing to merge")
-    return first
 
 
 def _merge_journals(journals: list[Path], target: Path, index: sqlite3.Connection) -> MergeReport:
@@ -131,7 +131,7 @@ def _merge_journals(journals: list[Path], target: Path, index: sqlite3.Connectio
     records = conflicts = distinct = 0
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("rb")) for path in journals]
-        merged = stack.enter_context((target / "journal.jsonl").open("wb"))
+        merged = stack.enter_context(journal_path(target, WHOLE).open("wb"))
         others: BinaryIO | None = None
         completed: RolloutKey | None = None
         for key, is_completed, place in _sorted(index):
