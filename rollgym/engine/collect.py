@@ -325,7 +325,7 @@ class _Collection:
     async def _omit(self, rollout: OpenRollout) -> None:
         rollout.attempt += 1
         rollout.started_wall = self._wall_clock()
-        outcome = Omitted(OmitReason.STRAGGLER, "not begun when enough of the others had finished")
+        outcome = Omitted(OmitReason.STRAGGLER, "not running when enough others had finished")
         await self._recorder.record(rollout, outcome, 0.0, final=True)
 
     def _wind_down(self) -> None:
