@@ -29,6 +29,7 @@ from rollgym.records.failure import (
     ToolError,
     VerifierError,
     boundary,
+    error_of,
 )
 from rollgym.records.outcome import NOTHING, Completed, Failed, OmitReason, Omitted, Outcome
 from rollgym.records.row import Row, RowError
@@ -78,4 +79,5 @@ __all__ = [
     "decode_attempt",
     "derive_seed",
     "encode_attempt",
+    "error_of",
 ]

@@ -13,9 +13,9 @@ costs little.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from traceback import walk_tb
+from types import TracebackType
 from typing import ClassVar, NamedTuple
 
 import msgspec
@@ -86,6 +86,10 @@ class RolloutError(Exception):
     # Defaults of the class, for subclasses that do not call our __init__.
     retryable: bool | None = None
     retry_after: float | None = None
+    recorded: "Failure | None" = None
+    """The failure as another process told it, with the causes only that process knows."""
+    partial: bytes | None = None
+    """JSON of what there was of the interaction when it failed."""
 
     def __init__(
         self, detail: str, *, retryable: bool | None = None, retry_after: float | None = None
@@ -151,21 +155,36 @@ class DeadlineError(RolloutError):
     kind = FailureKind.TIMEOUT
 
 
-@contextmanager
-def boundary(error: type[RolloutError]) -> Iterator[None]:
+# Those above only: a subclass that a plug-in makes may be built in another way.
+_ERRORS = {error.kind: error for error in RolloutError.__subclasses__()}
+
+
+class boundary:  # noqa: N801 - read as a function: `with boundary(ToolError):`
     """Attribute every untyped exception that crosses this block to the boundary of `error`.
 
     A typed one passes, also out of the exception group of a task group.
     """
-    try:
-        yield
-    except RolloutError:
-        raise
-    except Exception as cause:
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: type[RolloutError]) -> None:
+        self._error = error
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        cause: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not isinstance(cause, Exception) or isinstance(cause, RolloutError):
+            return
         speaker = _speaker(cause)
         if isinstance(speaker, RolloutError):
             raise speaker from cause
-        raise error(f"{type(speaker).__name__}: {_message(speaker)}") from cause
+        raise self._error(f"{type(speaker).__name__}: {_message(speaker)}") from cause
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -194,6 +213,8 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     def of(cls, exception: BaseException) -> "Failure":
         """Turn what a worker raised into data."""
         speaker = _speaker(exception)
+        if isinstance(speaker, RolloutError) and isinstance(speaker.recorded, Failure):
+            return speaker.recorded
         causes, message = tuple(_causes(exception, speaker)), _message(speaker)
         if isinstance(speaker, RolloutError) and isinstance(speaker.kind, FailureKind):
             retryable = speaker.retryable
@@ -204,6 +225,15 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
         kind = FailureKind.TIMEOUT if timed_out else FailureKind.INTERNAL
         named = f"{type(speaker).__name__}: {message}"
         return cls(kind, named, TRAITS[kind].retryable, None, causes, _render(speaker))
+
+
+def error_of(failure: Failure) -> RolloutError:
+    """The typed error to raise for a failure that was recorded elsewhere."""
+    error = _ERRORS.get(failure.kind, RolloutError)(
+        failure.detail, retryable=failure.retryable, retry_after=failure.retry_after
+    )
+    error.recorded = failure
+    return error
 
 
 def _speaker(exception: BaseException) -> BaseException:
