@@ -2,6 +2,7 @@
 
 from rollgym.store.blobs import BlobRef, BlobStore
 from rollgym.store.commit import EVERY_RECORD, SyncPolicy
+from rollgym.store.derived import DerivedFile, write_derived
 from rollgym.store.disk import Disk
 from rollgym.store.errors import (
     CorruptJournalError,
@@ -20,7 +21,9 @@ from rollgym.store.errors import (
 from rollgym.store.identity import Identity, InputsIdentity, differences, result_relevant
 from rollgym.store.inputs import Inputs, read_rows, read_tasks
 from rollgym.store.journal import TornTail
-from rollgym.store.layout import journal_paths
+from rollgym.store.keyset import KeySet
+from rollgym.store.layout import inputs_path, journal_paths
+from rollgym.store.lookup import RecordLookup, TaskLookup
 from rollgym.store.manifest import Manifest, read_manifest
 from rollgym.store.merge import MergeReport, merge_runs
 from rollgym.store.progress import Prior, Progress, Status, status_of
@@ -34,6 +37,7 @@ __all__ = [
     "BlobRef",
     "BlobStore",
     "CorruptJournalError",
+    "DerivedFile",
     "Disk",
     "DiskFullError",
     "Entry",
@@ -42,11 +46,13 @@ __all__ = [
     "Inputs",
     "InputsError",
     "InputsIdentity",
+    "KeySet",
     "Manifest",
     "ManifestError",
     "MergeReport",
     "Prior",
     "Progress",
+    "RecordLookup",
     "RecordVersionError",
     "RefusedError",
     "RunBusyError",
@@ -58,8 +64,10 @@ __all__ = [
     "StorageVanishedError",
     "StoreError",
     "SyncPolicy",
+    "TaskLookup",
     "TornTail",
     "differences",
+    "inputs_path",
     "journal_paths",
     "merge_runs",
     "open_run",
@@ -70,4 +78,5 @@ __all__ = [
     "read_tasks",
     "result_relevant",
     "status_of",
+    "write_derived",
 ]

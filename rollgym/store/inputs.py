@@ -149,14 +149,19 @@ def _remove_stale(directory: Path) -> None:
             path.unlink()
 
 
+def decode_task(line: bytes) -> Task:
+    """A line of a materialised file. Raises ValueError."""
+    read = _DECODER.decode(line)
+    return Task(read.task, Row(bytes(read.row)), read.repeats)
+
+
 def read_tasks(path: Path) -> Iterator[Task]:
     """Every task of a materialised file. Raises InputsError with file and line, StorageError."""
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
                 try:
-                    read = _DECODER.decode(line)
-                    yield Task(read.task, Row(bytes(read.row)), read.repeats)
+                    yield decode_task(line)
                 except ValueError as error:
                     raise InputsError(f"{path}:{number}: this is no task ({error})") from error
     except OSError as error:

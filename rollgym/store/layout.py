@@ -13,6 +13,10 @@ RUN_LOCK = ".run.lock"
 _SHARD_LOCK = re.compile(r"\.journal-(\d+)-of-(\d+)\.lock")
 
 
+def inputs_path(directory: Path) -> Path:
+    return directory / INPUTS
+
+
 def journal_path(directory: Path, shard: Shard) -> Path:
     return directory / f"journal{_suffix(shard)}.jsonl"
 

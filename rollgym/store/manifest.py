@@ -12,7 +12,7 @@ from rollgym.store.errors import IdentityError, ManifestError, storage_error
 from rollgym.store.identity import Identity, differences
 from rollgym.store.layout import MANIFEST
 
-FORCE_NEW_RUN = "force_new_run, on the command line --force-new-run; the old one is kept beside it"
+FORCE_NEW_RUN = "+resume=false or --force-new-run; the old one is kept beside it"
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
