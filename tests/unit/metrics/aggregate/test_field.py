@@ -1,0 +1,148 @@
+import math
+import statistics
+import sys
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollgym.metrics.aggregate import median
+from rollgym.metrics.aggregate.field import FieldStatistics
+from rollgym.metrics.aggregate.fields import FIELD_LIMIT, Fields
+from tests.unit.metrics.strategies import numbers
+
+anything = numbers | st.sampled_from([math.nan, math.inf, -math.inf])
+
+
+def metrics_of(values: list[float]) -> dict[str, float]:
+    return dict(FieldStatistics.of(values).metrics("x"))
+
+
+def merged(*parts: list[float]) -> dict[str, float]:
+    whole = FieldStatistics()
+    for part in parts:
+        whole.merge(FieldStatistics.of(part))
+    return dict(whole.metrics("x"))
+
+
+def test_a_field_has_mean_extremes_median_and_sample_standard_deviation() -> None:
+    assert metrics_of([2.0, 4.0, 4.0, 10.0]) == {
+        "mean/x": 5.0,
+        "max/x": 10.0,
+        "min/x": 2.0,
+        "median/x": 4.0,
+        "std/x": math.sqrt(12.0),
+    }
+
+
+def test_a_single_value_has_a_standard_deviation_of_zero() -> None:
+    assert metrics_of([0.3])["std/x"] == 0.0
+
+
+def test_no_values_have_no_numbers() -> None:
+    assert metrics_of([]) == {}
+
+
+def test_values_that_are_not_finite_are_counted_and_poison_nothing() -> None:
+    assert metrics_of([1.0, math.nan, 3.0, -math.inf]) == {
+        **metrics_of([1.0, 3.0]),
+        "num_non_finite/x": 2,
+    }
+    assert metrics_of([math.nan]) == {"num_non_finite/x": 1}
+
+
+@given(st.lists(numbers, min_size=2))
+def test_the_numbers_are_exact_and_rounded_once(values: list[float]) -> None:
+    metrics = metrics_of(values)
+    exact = [Fraction(value) for value in values]
+    assert metrics["mean/x"] == float(sum(exact) / len(exact))
+    assert metrics["median/x"] == float(statistics.median(exact))
+    assert (metrics["min/x"], metrics["max/x"]) == (min(values), max(values))
+    variance = statistics.variance(exact)
+    assert metrics["std/x"] == pytest.approx(_root(variance), rel=1e-15)
+
+
+def _root(variance: Fraction) -> float:
+    """In float arithmetic, scaled clear of its limits."""
+    if not variance:
+        return 0.0
+    exponent = (variance.numerator.bit_length() - variance.denominator.bit_length()) // 2
+    mantissa = math.sqrt(float(variance / Fraction(4) ** exponent))
+    return min(math.ldexp(mantissa / 2, exponent) * 2, sys.float_info.max)
+
+
+def test_a_standard_deviation_beyond_every_float_is_the_largest() -> None:
+    largest = sys.float_info.max
+    assert metrics_of([largest, -largest])["std/x"] == largest
+    assert metrics_of([largest, -largest])["median/x"] == 0.0
+
+
+@given(st.lists(anything), st.randoms(use_true_random=False), st.integers(0, 5))
+def test_order_and_split_do_not_show(values: list[float], random: object, cut: int) -> None:
+    shuffled = list(values)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert merged(shuffled[:cut], [], shuffled[cut:]) == metrics_of(values)
+
+
+@given(st.lists(anything), st.lists(anything))
+def test_merging_leaves_the_other_alone(ours: list[float], theirs: list[float]) -> None:
+    whole, other = FieldStatistics.of(ours), FieldStatistics.of(theirs)
+    whole.merge(other)
+    whole.add(1.0)
+    assert dict(other.metrics("x")) == metrics_of(theirs)
+
+
+@given(st.lists(numbers, max_size=30), st.integers(0, 30), st.integers(0, 30))
+def test_order_and_split_do_not_show_where_the_values_are_too_many_to_keep(
+    values: list[float], first: int, second: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(median, "EXACT_VALUES", 10)
+        expected = metrics_of(values)
+        low, high = sorted([first, second])
+        assert merged(values[low:high], values[high:], values[:low]) == expected
+        assert metrics_of(values[::-1]) == expected
+
+
+@given(st.lists(st.floats(-1e6, 1e6) | st.integers(0, 3).map(float), min_size=11, max_size=40))
+def test_the_median_of_many_is_within_one_percent_of_the_middle_values(
+    values: list[float],
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(median, "EXACT_VALUES", 10)
+        found = metrics_of(values)["median/x"]
+    ordered = sorted(values)
+    middle = ordered[(len(values) - 1) // 2], ordered[len(values) // 2]
+    allowed = 0.01 * sum(map(abs, middle)) / 2 + 1e-9
+    assert abs(found - sum(middle) / 2) <= allowed
+
+
+def test_ten_thousand_values_have_an_exact_median_and_hold_no_more() -> None:
+    values = [index * 1.001 for index in range(median.EXACT_VALUES)]
+    statistics_of_all = FieldStatistics.of(values)
+    assert dict(statistics_of_all.metrics("x"))["median/x"] == statistics.median(values)
+    statistics_of_all.add(0.0)
+    assert not statistics_of_all._median._values
+    assert dict(statistics_of_all.metrics("x"))["median/x"] == pytest.approx(5_004, rel=0.01)
+
+
+def test_only_the_first_names_in_the_alphabet_are_kept_in_whatever_order() -> None:
+    names = [f"f{index:04}" for index in range(FIELD_LIMIT + 50)]
+    for order in (names, names[::-1]):
+        fields = Fields()
+        for name in order:
+            fields.add({name: 1.0})
+        metrics = fields.metrics()
+        assert metrics.pop("fields_truncated") is True
+        assert {key.partition("/")[2] for key in metrics} == set(names[:FIELD_LIMIT])
+
+
+def test_merging_fields_keeps_to_the_limit() -> None:
+    whole, late, early = Fields(), Fields(), Fields()
+    late.add({f"z{index:04}": 1.0 for index in range(FIELD_LIMIT)})
+    early.add({f"a{index:04}": 1.0 for index in range(FIELD_LIMIT)})
+    whole.merge(late)
+    assert "fields_truncated" not in whole.metrics()
+    whole.merge(early)
+    assert whole.metrics() == {**early.metrics(), "fields_truncated": True}
