@@ -97,6 +97,8 @@ class ProgressObserver:
                 rate=self._pace.rate(now, self._ended),
                 avg_reward=summary.avg_reward,
                 success_rate=summary.success_rate,
+                avg_tool_calls=_mean(summary, "tool_calls"),
+                avg_response_length=_mean(summary, "response_length"),
                 in_flight=None if finished else min(max(self._under_way, 0), self._limit),
                 limit=self._limit,
                 retried=self.metrics.retried,
@@ -124,6 +126,10 @@ class ProgressObserver:
                 self._stopping = printable_line(f"stopping: {event.reason}")
             case _:
                 pass
+
+
+def _mean(summary: Summary, measure: str) -> float | None:
+    return summary.measures[measure].mean if measure in summary.measures else None
 
 
 def _trouble(summary: Summary) -> str | None:

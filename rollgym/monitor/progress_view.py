@@ -27,6 +27,8 @@ class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
     rate: float | None = None
     avg_reward: float | None = None
     success_rate: float | None = None
+    avg_tool_calls: float | None = None
+    avg_response_length: float | None = None
     in_flight: int | None = 0
     limit: int = 0
     retried: int = 0
@@ -69,11 +71,14 @@ def detail_items(view: ProgressView) -> list[str]:
     items = [
         f"avg_reward {_number(view.avg_reward)}",
         f"success_rate {_number(view.success_rate)}",
-        f"retried {view.retried}",
-        f"failed {view.failed}",
     ]
+    if view.avg_tool_calls is not None:
+        items.append(f"avg_tool_calls {view.avg_tool_calls:.2f}")
+    if view.avg_response_length is not None:
+        items.append(f"avg_response_length {view.avg_response_length:.1f}")
     if view.in_flight is not None:
-        items.insert(2, f"in flight {view.in_flight}/{view.limit}")
+        items.append(f"in flight {view.in_flight}/{view.limit}")
+    items += [f"retried {view.retried}", f"failed {view.failed}"]
     if view.omitted:
         items.append(f"omitted {view.omitted}")
     return items
@@ -110,10 +115,10 @@ def clock_time(seconds: float) -> str:
 def pace(rate: float | None) -> str:
     """A rate in the unit that gives it digits: per second, minute or hour."""
     if rate is None:
-        return "?/s"
+        return "?it/s"
     if rate >= 1:
-        return f"{rate:.1f}/s"
-    return f"{rate * 60:.1f}/min" if rate * 60 >= 1 else f"{rate * 3600:.1f}/h"
+        return f"{rate:.2f}it/s"
+    return f"{rate * 60:.2f}it/min" if rate * 60 >= 1 else f"{rate * 3600:.2f}it/h"
 
 
 def _bar(share: float, width: int, *, ascii_only: bool) -> str:

@@ -38,7 +38,7 @@ HUGE = ProgressView(
 
 def test_the_bar_reads_like_the_one_people_know() -> None:
     line = bar_line(HALF_WAY, 70, ascii_only=True)
-    assert line == "Collecting rollouts:  62%|########     | 124/200 [00:12<00:07, 10.3/s]"
+    assert line == "Collecting rollouts:  62%|######    | 124/200 [00:12<00:07, 10.30it/s]"
 
 
 @pytest.mark.parametrize("view", [HALF_WAY, HUGE])
@@ -54,7 +54,7 @@ def test_a_wide_terminal_does_not_stretch_the_bar_without_end() -> None:
 
 
 def test_the_bar_gives_way_where_there_is_no_room() -> None:
-    assert bar_line(HALF_WAY, 30) == "Collecting rollouts:  62% 124/200 [00:12<00:07, 10.3/s]"
+    assert bar_line(HALF_WAY, 30) == "Collecting rollouts:  62% 124/200 [00:12<00:07, 10.30it/s]"
 
 
 def test_the_numbers_fit_one_line_of_80_columns() -> None:
@@ -76,7 +76,7 @@ def test_a_hundred_percent_means_all() -> None:
 def test_nothing_to_do_is_all_done() -> None:
     view = ProgressView(expected=0, settled=0, elapsed=0.0)
     assert "100%" in bar_line(view, 80)
-    assert "[00:00<00:00, ?/s]" in bar_line(view, 80)
+    assert "[00:00<00:00, ?it/s]" in bar_line(view, 80)
 
 
 def test_a_plain_line_says_everything_without_control_characters() -> None:
@@ -85,7 +85,7 @@ def test_a_plain_line_says_everything_without_control_characters() -> None:
     )
     line = plain_line(view)
     assert line.isprintable()
-    assert line.startswith("Collecting rollouts: 30% 3/10 [00:01<?, ?/s] avg_reward -, ")
+    assert line.startswith("Collecting rollouts: 30% 3/10 [00:01<?, ?it/s] avg_reward -, ")
     assert line.endswith("failed 0, failing: 2 x tool, stopping: asked")
 
 
@@ -102,7 +102,7 @@ def test_times_grow_hours_when_they_need_them() -> None:
 
 
 def test_a_slow_pace_is_told_per_minute_or_hour() -> None:
-    assert pace(None) == "?/s"
-    assert pace(2.04) == "2.0/s"
-    assert pace(0.5) == "30.0/min"
-    assert pace(0.01) == "36.0/h"
+    assert pace(None) == "?it/s"
+    assert pace(2.04) == "2.04it/s"
+    assert pace(0.5) == "30.00it/min"
+    assert pace(0.01) == "36.00it/h"

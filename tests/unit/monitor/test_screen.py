@@ -38,7 +38,7 @@ def drawn(width: int) -> list[str]:
 
 def test_at_80_columns_every_line_is_whole() -> None:
     assert drawn(80) == [
-        "Collecting rollouts:  62%|██████████████▎        | 124/200 [00:12<00:07, 10.3/s]",
+        "Collecting rollouts:  62%|████████████▍       | 124/200 [00:12<00:07, 10.30it/s]",
         "avg_reward 0.730 | success_rate 0.680 | in flight 16/16 | retried 12 | failed 3",
         "failing: 3 x tool (a tool's server broke) [bold]not markup[/bold]",
         "stopping: asked to stop",
