@@ -1,0 +1,53 @@
+"""Model, agent and resources servers: contracts, base classes and transports."""
+
+from rollgym.servers.agent import AgentConfig, AgentServer
+from rollgym.servers.client import (
+    Http,
+    InProcess,
+    NoAnswerError,
+    ServerClient,
+    connect,
+    http_session,
+)
+from rollgym.servers.cookies import CookieJar
+from rollgym.servers.episode import Episode
+from rollgym.servers.exchange import Answer, RefusedRequestError, Request
+from rollgym.servers.http_server import listening
+from rollgym.servers.model import ModelServer
+from rollgym.servers.resources import ResourcesConfig, ResourcesServer, TaskRow, Verdict
+from rollgym.servers.responses import FunctionCall, Response
+from rollgym.servers.server import Server, ServerConfig, ServerDirectory, ServerKind, ServerRef
+from rollgym.servers.tools import ToolDefinitionError, ToolRejection, tool, tool_schemas
+
+__all__ = [
+    "AgentConfig",
+    "AgentServer",
+    "Answer",
+    "CookieJar",
+    "Episode",
+    "FunctionCall",
+    "Http",
+    "InProcess",
+    "ModelServer",
+    "NoAnswerError",
+    "RefusedRequestError",
+    "Request",
+    "ResourcesConfig",
+    "ResourcesServer",
+    "Response",
+    "Server",
+    "ServerClient",
+    "ServerConfig",
+    "ServerDirectory",
+    "ServerKind",
+    "ServerRef",
+    "TaskRow",
+    "ToolDefinitionError",
+    "ToolRejection",
+    "Verdict",
+    "connect",
+    "http_session",
+    "listening",
+    "tool",
+    "tool_schemas",
+]

@@ -1,0 +1,184 @@
+"""Agent servers: the loop between a model and an environment.
+
+A subclass writes `responses`: the loop itself, from parameters to the whole trajectory as one
+Responses object. `run` is the same for all agents: seed the session, run the loop, verify.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from pydantic import Field
+
+from rollgym.records import (
+    AgentError,
+    EnvironmentSessionError,
+    RolloutError,
+    Row,
+    RowError,
+    TaskError,
+    VerifierError,
+    boundary,
+)
+from rollgym.servers.client import ServerClient
+from rollgym.servers.context import after_the_deadline
+from rollgym.servers.episode import Episode
+from rollgym.servers.exchange import Answer, Request
+from rollgym.servers.resources import CLOSABLE_HEADER
+from rollgym.servers.server import (
+    Server,
+    ServerConfig,
+    ServerDirectory,
+    ServerKind,
+    ServerRef,
+    decode_object,
+)
+
+PHASES_HEADER = "x-rollgym-phases"
+CLOSING_TIMEOUT = 5.0
+AGGREGATE_TIMEOUT = 600.0
+
+
+class AgentConfig(ServerConfig):
+    """What every agent can be told: its servers, and how long it waits for them."""
+
+    resources_server: ServerRef
+    model_server: ServerRef
+    model_timeout: float = Field(default=1800.0, gt=0)
+    tool_timeout: float = Field(default=300.0, gt=0)
+    seed_timeout: float = Field(default=300.0, gt=0)
+    verify_timeout: float = Field(default=600.0, gt=0)
+
+
+class AgentServer(Server):
+    """Base of agents."""
+
+    kind = ServerKind.AGENT
+    config: AgentConfig
+
+    def __init__(
+        self, name: str, config: ServerConfig, directory: ServerDirectory | None = None
+    ) -> None:
+        super().__init__(name, config, directory)
+        self.route("POST", "/v1/responses", self._answer_responses)
+        self.route("POST", "/run", self._answer_run)
+        self.route("POST", "/aggregate_metrics", self._answer_aggregate_metrics)
+
+    async def responses(self, params: dict[str, Any], episode: Episode) -> dict[str, Any]:
+        """Work on the task of `params` to the end; the whole trajectory as a Responses object."""
+        raise NotImplementedError(f"{type(self).__name__} has no responses")
+
+    def episode(self, cookies: Mapping[str, str] | None = None) -> Episode:
+        return Episode(
+            self._client(self.config.model_server),
+            self._client(self.config.resources_server),
+            tool_timeout=self.config.tool_timeout,
+            model_timeout=self.config.model_timeout,
+            cookies=cookies,
+        )
+
+    async def run(self, row: Row, episode: Episode) -> bytes:
+        """One rollout: the verified row."""
+        try:
+            params = row.get("responses_create_params", dict[str, Any])
+        except RowError as error:
+            raise TaskError(str(error)) from error
+        if params is None:
+            raise TaskError("the row has no `responses_create_params`")
+        await self._seed(row, episode)
+        try:
+            with boundary(AgentError):
+                response = await self.responses(params, episode)
+                return await self._verify(row, response, episode)
+        except BaseException as error:
+            if isinstance(error, RolloutError) and error.partial is None:
+                error.partial = _partial(episode)
+            await self._abandon(episode)
+            raise
+
+    async def _seed(self, row: Row, episode: Episode) -> None:
+        began = time.perf_counter()
+        answer = await episode.resources.call(
+            "/seed_session",
+            row.raw,
+            error=EnvironmentSessionError,
+            jar=episode.resources_jar,
+            within=self.config.seed_timeout,
+        )
+        episode.closable = CLOSABLE_HEADER in answer.headers
+        episode.spent("seed", began)
+
+    async def _verify(self, row: Row, response: dict[str, Any], episode: Episode) -> bytes:
+        began = time.perf_counter()
+        answer = await episode.resources.call(
+            "/verify",
+            row.with_fields({"response": response}).raw,
+            error=VerifierError,
+            jar=episode.resources_jar,
+            within=self.config.verify_timeout,
+        )
+        episode.spent("verify", began)
+        return answer.body
+
+    async def _abandon(self, episode: Episode) -> None:
+        """Give the session back; a server that cannot will let it expire."""
+        if episode.closable:
+            with after_the_deadline(), contextlib.suppress(RolloutError):
+                await asyncio.shield(
+                    episode.resources.exchange(
+                        "/close_session",
+                        b"{}",
+                        error=EnvironmentSessionError,
+                        jar=episode.resources_jar,
+                        within=CLOSING_TIMEOUT,
+                    )
+                )
+
+    def _client(self, reference: ServerRef) -> ServerClient:
+        try:
+            return self.directory.client(reference.name).one()
+        except KeyError as error:
+            raise AgentError(f"{self.name} knows no server called {reference.name}") from error
+
+    # What callers ask.
+
+    async def _answer_run(self, request: Request) -> Answer:
+        try:
+            row = Row.parse(request.body)
+        except RowError as error:
+            raise TaskError(f"the row is no JSON object: {error}") from error
+        episode = self.episode()
+        body = await self.run(row, episode)
+        phases = msgspec.json.encode(episode.phases).decode()
+        return Answer(200, body, headers={PHASES_HEADER: phases})
+
+    async def _answer_responses(self, request: Request) -> Answer:
+        """The loop alone, for callers that seed and verify themselves: their cookies go through."""
+        params, episode = decode_object(request.body), self.episode(request.cookies)
+        with boundary(AgentError):
+            body = msgspec.json.encode(await self.responses(params, episode))
+        cookies = episode.resources_jar.cookies.items()
+        given = {name: value for name, value in cookies if request.cookies.get(name) != value}
+        return Answer(200, body, cookies=given)
+
+    async def _answer_aggregate_metrics(self, request: Request) -> Answer:
+        """The environment knows what its numbers mean."""
+        answer = await self._client(self.config.resources_server).call(
+            "/aggregate_metrics", request.body, error=AgentError, within=AGGREGATE_TIMEOUT
+        )
+        return Answer(200, answer.body)
+
+
+def _partial(episode: Episode) -> bytes | None:
+    """What there is of the trajectory when the episode fails half-way."""
+    if not episode.output:
+        return None
+    usage = episode.usage_object()
+    response = {"status": "incomplete", "output": episode.output, "usage": usage}
+    try:
+        return msgspec.json.encode({"response": response})
+    except (TypeError, ValueError):  # what cannot be kept must not hide what went wrong
+        return None

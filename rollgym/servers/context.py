@@ -1,0 +1,91 @@
+"""For whom the present work is done, and until when.
+
+A rollout's identifier and deadline follow the work through every server it reaches: in one process
+through a context variable, between processes through two headers.
+"""
+
+import asyncio
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+ROLLOUT_HEADER = "x-rollgym-rollout"
+TIMEOUT_HEADER = "x-rollgym-timeout"
+LONGEST_ROLLOUT_NAME = 200
+
+
+class CallContext(NamedTuple):
+    """`rollout` names it in logs. `deadline` is in the event loop's time."""
+
+    rollout: str = ""
+    deadline: float | None = None
+
+
+_NOBODY = CallContext()
+_CURRENT: ContextVar[CallContext] = ContextVar("rollgym_call", default=_NOBODY)
+
+
+def current_rollout() -> str:
+    return _CURRENT.get().rollout
+
+
+def current_deadline() -> float | None:
+    """In the event loop's time; None where nobody set one."""
+    return _CURRENT.get().deadline
+
+
+def seconds_left(at_most: float) -> float:
+    """How long the present work may still take, at most this long; never below 0."""
+    deadline = current_deadline()
+    if deadline is None:
+        return at_most
+    return max(0.0, min(at_most, deadline - asyncio.get_running_loop().time()))
+
+
+@contextmanager
+def working_for(rollout: str, deadline: float | None = None) -> Iterator[None]:
+    """Everything called inside works for this rollout. A deadline can only come closer."""
+    outer = _CURRENT.get()
+    known = [each for each in (outer.deadline, deadline) if each is not None]
+    name = rollout[:LONGEST_ROLLOUT_NAME] or outer.rollout
+    token = _CURRENT.set(CallContext(name, min(known, default=None)))
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+@contextmanager
+def after_the_deadline() -> Iterator[None]:
+    """For what is to be done even when the rollout's time is up, such as giving a session back."""
+    token = _CURRENT.set(CallContext(current_rollout()))
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def outgoing_headers() -> dict[str, str]:
+    """The context as another process will read it."""
+    rollout, deadline = _CURRENT.get()
+    headers = {ROLLOUT_HEADER: quote(rollout, errors="replace")} if rollout else {}
+    if deadline is not None:
+        left = max(0.0, deadline - asyncio.get_running_loop().time())
+        headers[TIMEOUT_HEADER] = f"{left:.3f}"
+    return headers
+
+
+def incoming_context(headers: Mapping[str, str]) -> CallContext:
+    """What another process says; nonsense counts as nothing said."""
+    rollout = unquote(headers.get(ROLLOUT_HEADER, ""))
+    deadline = None
+    try:
+        left = float(headers.get(TIMEOUT_HEADER, "nan"))
+    except ValueError:
+        left = math.nan
+    if math.isfinite(left):
+        deadline = asyncio.get_running_loop().time() + max(0.0, left)
+    return CallContext(rollout, deadline)

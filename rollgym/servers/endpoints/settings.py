@@ -1,0 +1,126 @@
+"""What a user may say about model endpoints, and about how to treat them."""
+
+from collections.abc import Sequence
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+from yarl import URL
+
+MEBIBYTE = 1 << 20
+
+
+def _usable_url(text: str) -> str:
+    try:
+        url = URL(text)
+    except ValueError as error:
+        raise ValueError(f"not a URL: {error}") from error
+    if url.user is not None or url.password is not None:
+        raise ValueError("the URL holds credentials; give them as the API key")
+    if url.scheme not in {"http", "https"} or not url.host:
+        raise ValueError(f"{text!r} is not an http:// or https:// URL with a host")
+    return text
+
+
+def _sendable_key(key: SecretStr | None) -> SecretStr | None:
+    text = key.get_secret_value() if key else ""
+    if any(not "!" <= character <= "~" for character in text):
+        raise ValueError(
+            "the API key holds a space, a line break or another character that no HTTP header can "
+            "carry; was it copied whole, and nothing else?"
+        )
+    return key if text else None
+
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+ApiKey = Annotated[SecretStr | None, AfterValidator(_sendable_key)]
+"""A key that an HTTP header can carry; an empty one is none."""
+
+
+class EndpointSettings(BaseModel):
+    """One OpenAI-compatible server.
+
+    `base_url` is what the paths of the API are added to, usually ending in `/v1`. `weight` is its
+    share of the load beside others. `max_concurrency` bounds its requests in flight.
+    """
+
+    # A key that is refused must not be shown by the message that refuses it.
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    base_url: Annotated[str, AfterValidator(_usable_url)]
+    api_key: ApiKey = None
+    max_concurrency: int | None = Field(default=None, ge=1)
+    weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+
+
+class PoolSettings(BaseModel):
+    """How calls are bounded, and how failing endpoints are treated. Times are in seconds.
+
+    - `connect_timeout`, `request_timeout`: bounds of one try. `call_timeout`: of a call with its
+      waits and retries, where the caller set no deadline.
+    - `max_retries`: further tries of one call; the waits between them grow from `backoff_initial`
+      to `backoff_maximum`, with full jitter.
+    - `max_retry_after`: the longest wait for an endpoint that asks for one, or for any endpoint
+      while all rest. Longer ones are the caller's to decide.
+    - `failures_before_rest`: after so many failures in a row an endpoint rests, from `rest_initial`
+      growing to `rest_maximum`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    connect_timeout: Seconds = 10.0
+    request_timeout: Seconds = 600.0
+    call_timeout: Seconds = 1800.0
+    max_retries: int = Field(default=4, ge=0)
+    backoff_initial: Seconds = 0.5
+    backoff_maximum: Seconds = 8.0
+    max_retry_after: Seconds = 60.0
+    failures_before_rest: int = Field(default=3, ge=1)
+    rest_initial: Seconds = 1.0
+    rest_maximum: Seconds = 30.0
+    max_answer_bytes: int = Field(default=64 * MEBIBYTE, gt=0)
+
+    @model_validator(mode="after")
+    def _grows(self) -> Self:
+        if self.backoff_initial > self.backoff_maximum:
+            raise ValueError("backoff_initial is larger than backoff_maximum")
+        if self.rest_initial > self.rest_maximum:
+            raise ValueError("rest_initial is larger than rest_maximum")
+        return self
+
+
+def _usable_urls(
+    base_url: str | list[str | EndpointSettings],
+) -> str | list[str | EndpointSettings]:
+    named = [base_url] if isinstance(base_url, str) else base_url
+    for each in named:
+        if isinstance(each, str):
+            _usable_url(each)
+    if not named:
+        raise ValueError("the list names no endpoint")
+    return base_url
+
+
+BaseUrl = Annotated[str | list[str | EndpointSettings], AfterValidator(_usable_urls)]
+"""One URL, or a list of URLs and mappings with the fields of `EndpointSettings`."""
+
+
+def endpoint_settings(
+    base_url: str | Sequence[str | EndpointSettings],
+    api_key: SecretStr | None = None,
+    max_concurrency: int | None = None,
+) -> list[EndpointSettings]:
+    """The endpoints that a `BaseUrl` names.
+
+    Key and concurrency hold for every endpoint that does not have its own. Raises pydantic's
+    ValidationError.
+    """
+    common = {"api_key": api_key, "max_concurrency": max_concurrency}
+    named = [base_url] if isinstance(base_url, str) else base_url
+    return [
+        EndpointSettings.model_validate(
+            {**common, "base_url": each}
+            if isinstance(each, str)
+            else {**common, **each.model_dump(exclude_none=True)}
+        )
+        for each in named
+    ]

@@ -1,0 +1,109 @@
+"""One episode of an agent: its model, its tools, and what they cost.
+
+An agent's loop asks the model and calls tools through this. It keeps the cookies of each server,
+sums up tokens, and counts the seconds spent by phase.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from rollgym.records import (
+    NO_USAGE,
+    ModelMalformedError,
+    ModelUnavailableError,
+    ToolError,
+    Usage,
+)
+from rollgym.servers.client import ServerClient
+from rollgym.servers.cookies import CookieJar
+from rollgym.servers.responses import Response
+from rollgym.servers.tools import result_text
+
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
+
+
+class Episode:
+    """What an agent works with.
+
+    `tool_timeout` and `model_timeout` bound each call. `cookies` are those of a session that
+    somebody else began.
+    """
+
+    def __init__(
+        self,
+        model: ServerClient,
+        resources: ServerClient,
+        *,
+        tool_timeout: float,
+        model_timeout: float,
+        cookies: Mapping[str, str] | None = None,
+    ) -> None:
+        self._model = model
+        self._tool_timeout = tool_timeout
+        self._model_timeout = model_timeout
+        self.resources = resources
+        self.resources_jar = CookieJar(cookies)
+        self.model_jar = CookieJar()
+        self.closable = False
+        """Whether the environment holds a session that can be given back unverified."""
+        self.output: list[dict[str, Any]] = []
+        """The trajectory so far, as items of the Responses API; the agent adds to it."""
+        self.usage: Usage = NO_USAGE
+        self.phases: dict[str, float] = {}
+
+    async def ask_model(self, params: Mapping[str, Any]) -> Response:
+        """One turn of the model. Raises the model errors of `rollgym.records`."""
+        began = time.perf_counter()
+        answer = await self._model.call(
+            "/v1/responses",
+            msgspec.json.encode(params),
+            error=ModelUnavailableError,
+            jar=self.model_jar,
+            within=self._model_timeout,
+        )
+        self.spent("model", began)
+        try:
+            response = Response.of(_OBJECT.decode(answer.body))
+        except ValueError as error:
+            raise ModelMalformedError(
+                f"{self._model.name} answered no JSON object: {error}"
+            ) from error
+        if not isinstance(response.raw.get("output"), list):
+            raise ModelMalformedError(f"{self._model.name} answered without an `output`")
+        self.usage += response.usage
+        return response
+
+    async def call_tool(self, name: str, arguments: bytes) -> str:
+        """What the model gets to read, also where the tool answered with an error.
+
+        Raises ToolError when the tool's server gave no answer, and its own error when it reports
+        that the rollout cannot go on.
+        """
+        began = time.perf_counter()
+        answer = await self.resources.exchange(
+            f"/{name}",
+            arguments,
+            error=ToolError,
+            jar=self.resources_jar,
+            within=self._tool_timeout,
+        )
+        self.spent("tools", began)
+        return result_text(answer.body)
+
+    def usage_object(self) -> dict[str, Any]:
+        """The tokens of all turns, as the Responses API writes them."""
+        usage = self.usage
+        return {
+            "input_tokens": usage.input_tokens,
+            "input_tokens_details": {"cached_tokens": usage.cached_tokens},
+            "output_tokens": usage.output_tokens,
+            "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+            "total_tokens": usage.input_tokens + usage.output_tokens,
+        }
+
+    def spent(self, phase: str, began: float) -> None:
+        """Count the seconds since the performance counter was `began`, of parallel calls each."""
+        self.phases[phase] = self.phases.get(phase, 0.0) + time.perf_counter() - began

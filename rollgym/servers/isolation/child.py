@@ -1,0 +1,183 @@
+"""The program of an isolated worker process: imports one function and answers calls of it.
+
+*Run as a file.* The parent runs this file by its path rather than as a module, so that a worker
+imports this file and the function's own module and no server framework: it starts in a fraction
+of the time and memory. Hence it imports nothing of the package. The parent imports it as a module,
+for the messages.
+
+*Messages.* The length in four bytes, then msgpack. The worker first answers whether it could
+import the function, then each call, until its input ends.
+
+*Standard streams.* The messages came in through 0 and 1; they are moved out of reach at once. What
+the function prints, also from C, goes to the error stream, and it reads an empty input.
+
+*Ending.* Without its parent a worker ends: idle, at the end of its input; busy, on Linux by the
+signal at its parent's death, elsewhere by its timers. The timers belong to the kernel: they end a
+worker in the middle of a C function that never returns to Python.
+"""
+
+import ctypes
+import faulthandler
+import importlib
+import inspect
+import os
+import resource
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+import msgspec
+
+HEADER_SIZE = 4
+MESSAGE_LIMIT = 1 << 26
+TEXT_LIMIT = 2_000
+TRACEBACK_FRAMES = 8
+# The parent kills at the deadline; this long after it the worker ends by itself.
+TIMER_GRACE = 2.0
+_PR_SET_PDEATHSIG = 1
+
+Function = Callable[..., object]
+
+
+class Setup(msgspec.Struct, frozen=True):
+    """What a worker must know to start; it is given as the only command line argument."""
+
+    function: str
+    search_path: list[str]
+    parent: int
+    memory_bytes: int | None
+
+
+class Call(msgspec.Struct, frozen=True, array_like=True):
+    """The arguments of one call, and how long it may take."""
+
+    arguments: tuple[Any, ...]
+    timeout: float
+    cpu_timeout: float | None
+
+
+class Returned(msgspec.Struct, frozen=True, array_like=True, tag="returned"):
+    """What the function returned."""
+
+    value: Any
+
+
+class Raised(msgspec.Struct, frozen=True, array_like=True, tag="raised"):
+    """What the function raised."""
+
+    error_type: str
+    error_message: str
+    traceback: str
+
+
+Answer = Returned | Raised
+
+
+def framed(message: msgspec.Struct) -> bytes:
+    """The bytes of a message.
+
+    Raises whatever the encoder raises for a value that has no representation, and ValueError where
+    the message is too large.
+    """
+    body = msgspec.msgpack.encode(message)
+    if len(body) > MESSAGE_LIMIT:
+        raise ValueError(f"{len(body)} bytes are more than the {MESSAGE_LIMIT} that can be sent")
+    return len(body).to_bytes(HEADER_SIZE, "big") + body
+
+
+def main() -> None:
+    setup = msgspec.json.decode(sys.argv.pop(), type=Setup)
+    calls, answers = _take_standard_streams()
+    _end_with_parent(setup.parent)
+    _limit(setup.memory_bytes)
+    faulthandler.enable()
+    sys.path[:] = setup.search_path
+    try:
+        function = _import(setup.function)
+    except BaseException as error:  # noqa: BLE001 - a module may raise anything, also SystemExit
+        _send(answers, framed(_raised(error)))
+        return
+    _send(answers, framed(Returned(None)))
+    decoder = msgspec.msgpack.Decoder(Call)
+    while header := calls.read(HEADER_SIZE):
+        body = calls.read(int.from_bytes(header, "big"))
+        _send(answers, _answer(function, decoder.decode(body)))
+
+
+def _take_standard_streams() -> tuple[BinaryIO, BinaryIO]:
+    """Copies of 0 and 1 that no grandchild inherits, with harmless ones in their place."""
+    calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    sys.stdout = os.fdopen(1, "w", buffering=1, errors="backslashreplace", closefd=False)
+    return calls, answers
+
+
+def _end_with_parent(parent: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before this process could ask for the signal
+        os._exit(0)
+
+
+def _limit(memory_bytes: int | None) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if memory_bytes is not None and sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    # A parent may have blocked or ignored these, and both would be inherited.
+    for number in (signal.SIGALRM, signal.SIGPROF):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _import(name: str) -> Function:
+    module, _, qualified_name = name.partition(":")
+    found: object = importlib.import_module(module)
+    for part in qualified_name.split("."):
+        found = getattr(found, part)
+    if not callable(found) or inspect.iscoroutinefunction(found):
+        raise TypeError(f"{name} is not a plain function")
+    return found
+
+
+def _answer(function: Function, call: Call) -> bytes:
+    signal.setitimer(signal.ITIMER_REAL, call.timeout + TIMER_GRACE)
+    signal.setitimer(signal.ITIMER_PROF, call.cpu_timeout or 0)
+    try:
+        return framed(Returned(function(*call.arguments)))
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it is the caller's to handle
+        return framed(_raised(error))
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _raised(error: BaseException) -> Raised:
+    try:
+        message = str(error)
+    except Exception as unprintable:  # noqa: BLE001 - its __str__ may do anything
+        message = f"(its message cannot be shown: {type(unprintable).__name__})"
+    # The first frame is this file's.
+    frames = traceback.extract_tb(error.__traceback__)[1:][-TRACEBACK_FRAMES:]
+    rendered = "".join(traceback.format_list(frames))
+    return Raised(
+        type(error).__name__, _encodable(message[:TEXT_LIMIT]), _encodable(rendered[-TEXT_LIMIT:])
+    )
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _send(answers: BinaryIO, frame: bytes) -> None:
+    answers.write(frame)
+    answers.flush()
+
+
+if __name__ == "__main__":
+    main()
+    os._exit(0)  # rather than wait for threads that the function left behind

@@ -1,0 +1,81 @@
+"""Logs as lines of JSON: one object an event, with the server and the rollout it concerns.
+
+The process of a server writes the same lines to its standard error. The launcher logs them again as
+they are, and what else such a process writes as a warning.
+"""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rollgym.servers.config import redacted_text
+
+_RELAYED = "rollgym_line"
+_OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+_LOGGER = logging.getLogger(__name__)
+
+
+class JsonLines(logging.Formatter):
+    """One line for each record; what was given as `extra` becomes a field."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        relayed = getattr(record, _RELAYED, None)
+        if isinstance(relayed, str):
+            return relayed
+        fields: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": redacted_text(record.getMessage()),
+        }
+        fields |= {
+            name: value
+            for name, value in record.__dict__.items()
+            if name not in _OWN and value not in (None, "")
+        }
+        if record.exc_info:
+            fields["exception"] = redacted_text(self.formatException(record.exc_info))
+        return json.dumps(fields, ensure_ascii=False, default=str)
+
+
+def log_to(level: str, file: Path | None = None) -> None:
+    """Send the logs of this process to a file, or else to its standard error.
+
+    Raises OSError where the file cannot be written.
+    """
+    handler: logging.Handler
+    if file is None:
+        handler = logging.StreamHandler(sys.stderr)
+    else:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handler = logging.FileHandler(file, encoding="utf-8", errors="backslashreplace")
+    handler.setFormatter(JsonLines())
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    # A reader of the logs who goes away ends the logs, and nothing else.
+    logging.raiseExceptions = False
+
+
+def current_level() -> str:
+    """What the process of a server has to log for this one to pass it on."""
+    return logging.getLevelName(logging.getLogger().getEffectiveLevel()).lower()
+
+
+def relay(server: str, pid: int, line: str) -> str:
+    """Log a line that the process of a server wrote; its message, for those who read along."""
+    try:
+        fields = json.loads(line)
+        message, exception = str(fields["message"]), str(fields.get("exception", ""))
+        level = logging.getLevelNamesMapping()[str(fields["level"]).upper()]
+    except (ValueError, KeyError, TypeError):
+        text = redacted_text(line)
+        _LOGGER.warning("%s", text, extra={"server": server, "pid": pid})
+        return text
+    if _LOGGER.isEnabledFor(level):
+        record = _LOGGER.makeRecord(_LOGGER.name, level, __file__, 0, message, (), None)
+        setattr(record, _RELAYED, line)
+        _LOGGER.handle(record)
+    return f"{message}\n{exception}" if exception else message

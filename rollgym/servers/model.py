@@ -1,0 +1,59 @@
+"""Model servers: a language model behind the OpenAI Responses API.
+
+A subclass answers `responses`; `chat_completions` and `models` where it can. Requests and answers
+stay JSON, because a model server mostly passes on what it was given.
+"""
+
+from rollgym.records import ModelRequestError, ModelUnavailableError, Row, RowError, boundary
+from rollgym.servers.exchange import Answer, Request, json_answer
+from rollgym.servers.server import Server, ServerConfig, ServerDirectory, ServerKind
+
+
+class ModelServer(Server):
+    """Base of model servers."""
+
+    kind = ServerKind.MODEL
+
+    def __init__(
+        self, name: str, config: ServerConfig, directory: ServerDirectory | None = None
+    ) -> None:
+        super().__init__(name, config, directory)
+        self.route("POST", "/v1/responses", self._answer_responses)
+        self.route("POST", "/v1/chat/completions", self._answer_chat_completions)
+        self.route("GET", "/v1/models", self._answer_models)
+
+    async def responses(self, params: Row) -> bytes:
+        """The Responses object for these parameters. Raises the model errors of the records."""
+        raise NotImplementedError(f"{type(self).__name__} has no responses")
+
+    async def chat_completions(self, params: Row) -> bytes:
+        """The chat completion for these parameters."""
+        raise ModelRequestError(
+            f"{self.name} does not speak chat completions: use POST /v1/responses"
+        )
+
+    async def models(self) -> bytes:
+        """The list of models."""
+        return json_answer({"object": "list", "data": []}).body
+
+    async def _answer_responses(self, request: Request) -> Answer:
+        with boundary(ModelUnavailableError):
+            return Answer(200, await self.responses(_params(request.body)))
+
+    async def _answer_chat_completions(self, request: Request) -> Answer:
+        with boundary(ModelUnavailableError):
+            return Answer(200, await self.chat_completions(_params(request.body)))
+
+    async def _answer_models(self, _: Request) -> Answer:
+        with boundary(ModelUnavailableError):
+            return Answer(200, await self.models())
+
+
+def _params(body: bytes) -> Row:
+    try:
+        params = Row.parse(body)
+    except RowError as error:
+        raise ModelRequestError(f"the request is no JSON object: {error}") from error
+    if bytes(params.fields.get("stream", b"false")) == b"true":
+        raise ModelRequestError("streaming is not supported: leave `stream` out")
+    return params

@@ -1,0 +1,134 @@
+"""Requests to an upstream that speaks chat completions, from Responses create parameters.
+
+The items become messages (`conversation`), the parameters are translated one by one (`parameters`).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rollgym.records import ModelRequestError
+from rollgym.servers.responses.conversation import chat_messages
+from rollgym.servers.responses.parameters import (
+    LOGPROBS,
+    Translate,
+    one_answer,
+    refuse,
+    translate_parameters,
+)
+from rollgym.servers.responses.shape import (
+    JsonObject,
+    ShapeError,
+    as_array,
+    as_object,
+    convert_each,
+    get_object,
+    get_text,
+    shape_errors_as,
+)
+
+_WITHOUT_MEANING = frozenset(
+    {"input", "instructions", "max_tool_calls", "store", "stream_options", "truncation"}
+)
+
+
+def chat_request(params: JsonObject, *, think_tags: bool = False) -> JsonObject:
+    """Body of the chat completions request that asks what `params` ask.
+
+    With `think_tags`, reasoning in the history is written into the assistant's text. Raises
+    ModelRequestError where the request is malformed or chat cannot express it, naming the place.
+    """
+    with shape_errors_as(ModelRequestError, "the request cannot be sent"):
+        body: JsonObject = {"messages": chat_messages(params, think_tags=think_tags)}
+        translate_parameters(params, body, _TRANSLATORS, _WITHOUT_MEANING)
+        if "tools" not in body:
+            _leave_out_tool_settings(body)
+        return body
+
+
+def _leave_out_tool_settings(body: JsonObject) -> None:
+    """Endpoints reject settings for tools where there are none."""
+    body.pop("parallel_tool_calls", None)
+    if body.get("tool_choice") in ("auto", "none"):
+        del body["tool_choice"]
+
+
+def _max_output_tokens(body: JsonObject, value: Any) -> None:
+    body["max_tokens"] = value
+
+
+def _tools(body: JsonObject, value: Any) -> None:
+    if value:
+        body["tools"] = convert_each("", as_array(value), _tool)
+
+
+def _tool(tool: JsonObject) -> JsonObject:
+    if tool.get("type") != "function":
+        raise ShapeError("type", f"must be 'function', not {tool.get('type')!r}")
+    function: JsonObject = {"name": get_text(tool, "name")}
+    for name in ("description", "parameters", "strict"):
+        if tool.get(name) is not None:
+            function[name] = tool[name]
+    return {"type": "function", "function": function}
+
+
+def _tool_choice(body: JsonObject, value: Any) -> None:
+    if isinstance(value, dict):
+        if value.get("type") != "function":
+            raise ShapeError("type", f"must be 'function', not {value.get('type')!r}")
+        value = {"type": "function", "function": {"name": get_text(value, "name")}}
+    elif value not in ("auto", "none", "required"):
+        raise ShapeError("", f"must be auto, none, required or a tool, not {value!r}")
+    body["tool_choice"] = value
+
+
+def _text(body: JsonObject, value: Any) -> None:
+    text = as_object(value)
+    if text.get("verbosity") is not None:
+        body["verbosity"] = text["verbosity"]
+    if text.get("format") is None:
+        return
+    answer_format = get_object(text, "format")
+    kind = answer_format.get("type")
+    if kind == "json_schema":
+        schema = {name: field for name, field in answer_format.items() if name != "type"}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    elif kind == "json_object":
+        body["response_format"] = {"type": "json_object"}
+    elif kind != "text":
+        raise ShapeError("format.type", f"{kind!r} is unknown")
+
+
+def _reasoning(body: JsonObject, value: Any) -> None:
+    effort = as_object(value).get("effort")
+    if effort is not None:
+        body["reasoning_effort"] = effort
+
+
+def _top_logprobs(body: JsonObject, value: Any) -> None:
+    if value:
+        body["logprobs"] = True
+        body["top_logprobs"] = value
+
+
+def _include(body: JsonObject, value: Any) -> None:
+    if LOGPROBS in as_array(value):
+        body["logprobs"] = True
+
+
+_NO_STATE = "no state is kept between requests; send the whole conversation as `input`"
+
+_TRANSLATORS: Mapping[str, Translate] = {
+    "max_output_tokens": _max_output_tokens,
+    "tools": _tools,
+    "tool_choice": _tool_choice,
+    "text": _text,
+    "reasoning": _reasoning,
+    "top_logprobs": _top_logprobs,
+    "include": _include,
+    "n": one_answer,
+    "stream": refuse("streaming is not supported; leave it out"),
+    "background": refuse("waiting later is not supported; leave it out"),
+    "previous_response_id": refuse(_NO_STATE),
+    "conversation": refuse(_NO_STATE),
+    "prompt": refuse(_NO_STATE),
+}

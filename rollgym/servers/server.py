@@ -1,0 +1,199 @@
+"""A server is an object first: routes to typed async methods, and one way to be called.
+
+`handle` is that way. Both transports end in it, so bounds, timeouts, errors and logs are the same
+for a caller in this process and one on the network.
+"""
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import Any, ClassVar, Protocol, get_type_hints
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field
+
+from rollgym.records import DeadlineError, RolloutError
+from rollgym.servers.client import ServerClient
+from rollgym.servers.context import current_rollout
+from rollgym.servers.exchange import Answer, RefusedRequestError, Request, error_answer, json_answer
+from rollgym.servers.faults import fault_answer
+from rollgym.servers.limit import Limit
+
+Handler = Callable[[Request], Awaitable[Answer]]
+_LOGGER = logging.getLogger("rollgym.servers")
+
+
+class ServerKind(StrEnum):
+    """The three kinds of servers, by the names of their folders."""
+
+    RESOURCES = "resources_servers"
+    AGENT = "responses_api_agents"
+    MODEL = "responses_api_models"
+
+
+class ServerRef(BaseModel):
+    """How a configuration names another server."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: ServerKind
+    name: str
+
+
+class ServerConfig(BaseModel):
+    """What every server can be told. A plug-in adds its own settings in a subclass.
+
+    The last group describes the server to people and is not used.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    entrypoint: str = "app.py"
+    host: str | None = None
+    port: int | None = None
+    processes: int = Field(default=1, ge=1)
+    isolated: bool = False
+
+    request_timeout: float = Field(default=3600.0, gt=0)
+    max_request_bytes: int = Field(default=64 * 1024 * 1024, gt=0)
+
+    domain: str | None = None
+    description: str | None = None
+    value: str | None = None
+    verified: bool | None = None
+    datasets: list[dict[str, Any]] = []
+
+
+class ServerDirectory(Protocol):
+    """Where a server finds the others of its run."""
+
+    def client(self, name: str) -> ServerClient:
+        """Raises KeyError for a name that no server has."""
+
+
+class NoServers:
+    """The directory of a server that stands alone."""
+
+    def client(self, name: str) -> ServerClient:
+        raise KeyError(name)
+
+
+class Server:
+    """Base of all servers. `name` is that of the instance in the configuration."""
+
+    kind: ClassVar[ServerKind]
+    config: ServerConfig
+
+    def __init__(
+        self, name: str, config: ServerConfig, directory: ServerDirectory | None = None
+    ) -> None:
+        self.name = name
+        self.config = config
+        self.directory: ServerDirectory = NoServers() if directory is None else directory
+        self._routes: dict[str, tuple[str, Handler]] = {}
+        self.route("GET", "/healthz", self._answer_health)
+
+    @classmethod
+    def config_type(cls) -> type[ServerConfig]:
+        """The class of its `config` annotation."""
+        hint = get_type_hints(cls).get("config", ServerConfig)
+        return hint if isinstance(hint, type) and issubclass(hint, ServerConfig) else ServerConfig
+
+    def route(self, method: str, path: str, handler: Handler) -> None:
+        self._routes[path] = (method, handler)
+
+    async def start(self) -> None:
+        """Called once before the first request, in the event loop."""
+
+    async def close(self) -> None:
+        """Called once after the last request."""
+
+    def health(self) -> dict[str, Any]:
+        """What `GET /healthz` says besides the name; a subclass adds to it."""
+        return {}
+
+    async def handle(self, request: Request, seconds: float = math.inf) -> Answer:
+        """Answer a request. Raises nothing but cancellation.
+
+        A caller that gives up after so many `seconds`, and cancels, spares us a limit of our own.
+        """
+        began = time.perf_counter()
+        limit = Limit(self.config.request_timeout)
+        try:
+            handler = self._handler(request)
+            if seconds <= self.config.request_timeout:
+                answer = await handler(request)
+            else:
+                with limit:
+                    answer = await handler(request)
+        except RefusedRequestError as error:
+            answer = error_answer(error.status, str(error))
+        except RolloutError as error:
+            answer = fault_answer(error)
+        except TimeoutError as error:
+            answer = fault_answer(self._timed_out(request) if limit.expired else error)
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
+            _LOGGER.exception("%s failed", request.path, extra=self._about(request))
+            answer = fault_answer(error)
+        if answer.status >= 500 or _LOGGER.isEnabledFor(logging.DEBUG):
+            self._log(request, answer, time.perf_counter() - began)
+        return answer
+
+    def _handler(self, request: Request) -> Handler:
+        """Who answers it. Raises RefusedRequestError."""
+        if len(request.body) > self.config.max_request_bytes:
+            raise RefusedRequestError(413, self.too_large())
+        method, handler = self._routes.get(request.path, ("", None))
+        if handler is None:
+            known = ", ".join(f"{verb} {path}" for path, (verb, _) in self._routes.items())
+            raise RefusedRequestError(
+                404, f"{self.name} has no {request.path}; what it has: {known}"
+            )
+        if request.method != method:
+            raise RefusedRequestError(
+                405, f"{self.name} takes {method} at {request.path}, not {request.method}"
+            )
+        return handler
+
+    def too_large(self) -> str:
+        return (
+            f"the request is larger than {self.config.max_request_bytes} bytes, the limit of "
+            f"{self.name}; raise max_request_bytes in its configuration"
+        )
+
+    def _timed_out(self, request: Request) -> RolloutError:
+        return DeadlineError(
+            f"{self.name} did not answer {request.path} within {self.config.request_timeout:g} s, "
+            "its request_timeout"
+        )
+
+    async def _answer_health(self, _: Request) -> Answer:
+        return json_answer({"status": "ok", "name": self.name, "type": self.kind, **self.health()})
+
+    def _about(self, request: Request) -> dict[str, Any]:
+        return {"server": self.name, "path": request.path, "rollout": current_rollout()}
+
+    def _log(self, request: Request, answer: Answer, seconds: float) -> None:
+        level = logging.WARNING if answer.status >= 500 else logging.DEBUG
+        detail = answer.body[:500].decode("utf-8", "replace") if answer.status >= 400 else ""
+        about = {**self._about(request), "status": answer.status, "seconds": round(seconds, 6)}
+        _LOGGER.log(level, "%s %s %s", request.path, answer.status, detail, extra=about)
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody cancels this task, rather than something that it waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def decode_object(body: bytes) -> dict[str, Any]:
+    """A body that must be a JSON object. Raises RefusedRequestError."""
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except ValueError as error:
+        raise RefusedRequestError(400, f"the body must be a JSON object: {error}") from error

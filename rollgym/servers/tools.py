@@ -1,0 +1,196 @@
+"""Tools: methods of a resources server that a model may call.
+
+`@tool` marks an async method. Its type hints become the JSON schema that the model sees and the
+check its arguments must pass; its docstring becomes the description, with one line per argument
+under `Args:`. A parameter named `state` gets the session's state and is not shown to the model.
+"""
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from inspect import Parameter
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import msgspec
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PydanticUserError,
+    ValidationError,
+    create_model,
+)
+
+from rollgym.servers.exchange import RefusedRequestError
+from rollgym.servers.tool_schema import is_strict, schema_of
+
+F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
+STATE = "state"
+_MARK = "__rollgym_tool__"
+_UNNAMED = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+_ARGUMENT = re.compile(r"\s*(\w+)\s*(?:\([^)]*\))?:\s*(.*)")
+
+
+class ToolRejection(Exception):  # noqa: N818 - it is an answer, no error of ours
+    """Raised by a tool to tell the model what is wrong with its call."""
+
+
+class ToolDefinitionError(TypeError):
+    """A method marked as a tool cannot be one."""
+
+
+def tool(method: F) -> F:
+    """Mark an async method of a resources server as a tool."""
+    setattr(method, _MARK, True)
+    return method
+
+
+class ToolMethod:
+    """A tool of a class: its schema, and how it is called."""
+
+    def __init__(self, name: str, method: Callable[..., Awaitable[Any]]) -> None:
+        """Raises ToolDefinitionError."""
+        if not inspect.iscoroutinefunction(method):
+            raise ToolDefinitionError(f"the tool {name} must be an async method")
+        self.name = name
+        self._method = method
+        self.description, texts = parse_docstring(inspect.getdoc(method) or "")
+        if not self.description:
+            raise ToolDefinitionError(f"the tool {name} needs a docstring: the model reads it")
+        hints, parameters = _hints(method), list(inspect.signature(method).parameters.values())[1:]
+        shown = [parameter for parameter in parameters if parameter.name != STATE]
+        unknown = texts.keys() - {parameter.name for parameter in parameters}
+        if unknown:
+            raise ToolDefinitionError(
+                f"the docstring of the tool {name} describes {', '.join(sorted(unknown))}, which "
+                "it does not take"
+            )
+        self.wants_state = len(shown) < len(parameters)
+        # Numbered, because an argument may have a name that pydantic cannot give to a field.
+        self._fields = {each.name: f"argument_{number}" for number, each in enumerate(shown)}
+        fields: dict[str, Any] = {
+            self._fields[each.name]: _field(name, each, hints, texts) for each in shown
+        }
+        try:
+            self.arguments = create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
+        except PydanticUserError as error:
+            raise ToolDefinitionError(f"the arguments of the tool {name}: {error}") from error
+
+    def schema(self) -> dict[str, Any]:
+        """As the Responses API wants it."""
+        parameters = schema_of(self.arguments)
+        return {
+            "type": "function",
+            "name": self.name,
+            "description": self.description,
+            "parameters": parameters,
+            "strict": is_strict(parameters),
+        }
+
+    async def call(self, server: object, body: bytes, state: object) -> bytes:
+        """Call it with the JSON of its arguments; the JSON of its result.
+
+        Raises RefusedRequestError for wrong arguments, and whatever the tool raises.
+        """
+        try:
+            arguments = self.arguments.model_validate_json(body or b"{}")
+        except ValidationError as error:
+            raise RefusedRequestError(422, self._complaint(error)) from error
+        values = {name: getattr(arguments, field) for name, field in self._fields.items()}
+        if self.wants_state:
+            values[STATE] = state
+        return encode_result(await self._method(server, **values))
+
+    def _complaint(self, error: ValidationError) -> str:
+        problems = "; ".join(
+            f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}"
+            for problem in error.errors(include_url=False, include_input=False)
+        )
+        return f"wrong arguments for {self.name}: {problems}"
+
+
+def encode_result(result: object) -> bytes:
+    """The JSON of what a tool returned."""
+    if isinstance(result, BaseModel):
+        return result.model_dump_json().encode()
+    return msgspec.json.encode(result, enc_hook=_encode_model)
+
+
+def result_text(body: bytes) -> str:
+    """What the model reads of a tool's answer: a JSON string as its text, all else as it is."""
+    if body.startswith(b'"'):
+        try:
+            return msgspec.json.decode(body, type=str)
+        except ValueError:
+            pass
+    return body.decode("utf-8", "replace")
+
+
+def tools_of(server: type) -> dict[str, ToolMethod]:
+    """The tools of a server class, by name, as they are defined. Raises ToolDefinitionError."""
+    return dict(_find_tools(server))
+
+
+def tool_schemas(server: type) -> list[dict[str, Any]]:
+    """What goes into `responses_create_params.tools`."""
+    return [method.schema() for method in tools_of(server).values()]
+
+
+def _find_tools(server: type) -> Iterator[tuple[str, ToolMethod]]:
+    names = dict.fromkeys(name for part in reversed(server.__mro__) for name in vars(part))
+    for name in names:
+        method = getattr(server, name, None)
+        if getattr(method, _MARK, False):
+            yield name, ToolMethod(name, method)  # type: ignore[arg-type]
+
+
+def parse_docstring(text: str) -> tuple[str, dict[str, str]]:
+    """The description, and what stands under `Args:` for each argument."""
+    description, arguments, argument, section = [], {}, None, None
+    for line in text.splitlines():
+        if line.strip() in ("Args:", "Returns:", "Raises:"):
+            section, argument = line.strip(), None
+        elif section is None or (line.strip() and not line.startswith(" ")):
+            section = None
+            description.append(line)
+        elif section == "Args:":
+            match = _ARGUMENT.fullmatch(line)
+            if match and len(line) - len(line.lstrip()) <= 4:
+                argument = match[1]
+                arguments[argument] = match[2].strip()
+            elif argument and line.strip():
+                arguments[argument] += f" {line.strip()}"
+    return "\n".join(description).strip(), arguments
+
+
+def _field(
+    tool_name: str, parameter: Parameter, hints: Mapping[str, Any], texts: Mapping[str, str]
+) -> tuple[Any, Any]:
+    """An argument as a field of a model."""
+    name = parameter.name
+    if parameter.kind in _UNNAMED:
+        raise ToolDefinitionError(
+            f"the tool {tool_name} cannot take {parameter}: a model gives arguments by name"
+        )
+    if name not in hints:
+        raise ToolDefinitionError(f"the argument {name} of the tool {tool_name} needs a type hint")
+    hint = hints[name]
+    if texts.get(name):
+        hint = Annotated[hint, Field(description=texts[name])]
+    default = ... if parameter.default is Parameter.empty else parameter.default
+    return hint, Field(default, alias=name)
+
+
+def _hints(method: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(method, include_extras=True)
+    except NameError as error:
+        raise ToolDefinitionError(
+            f"a type hint of the tool {method.__qualname__} cannot be resolved: {error}"
+        ) from error
+
+
+def _encode_model(value: object) -> object:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    raise TypeError(f"a tool returned a {type(value).__name__}, which is no JSON")

@@ -1,0 +1,3 @@
+from tests.integration.servers.isolation.harness import run
+
+__all__ = ["run"]

@@ -1,0 +1,137 @@
+"""The head endpoint, and those who ask it."""
+
+import asyncio
+import json
+import socket
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from rollgym.servers.config import Address
+from rollgym.servers.launch import (
+    Fleet,
+    NoHeadError,
+    StartError,
+    Status,
+    check_health,
+    connected_to,
+    fetch_records,
+    head_listening,
+)
+from tests.integration.servers.launch.probe import ProbeRun, ask
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+        return port
+
+
+def test_the_head_lists_the_servers_before_and_after_they_are_ready(probes: ProbeRun) -> None:
+    probes.add("here", api_key="sk-very-secret")
+    probes.add("many", processes=2)
+    head = Address(port=free_port())
+
+    async def scenario() -> None:
+        fleet = Fleet(probes.config(), serving=True)
+        try:
+            async with head_listening(head, fleet.records), aiohttp.ClientSession() as session:
+                assert {r.status for r in await fetch_records(head)} == {Status.STARTING}
+                await fleet.start()
+                async with session.get(f"{head.url}/server_instances") as response:
+                    listed = json.loads(await response.read())
+                async with session.get(f"{head.url}/healthz") as response:
+                    assert response.status == 200
+        finally:
+            await fleet.stop()
+        here, many = listed
+        assert here["name"] == "here"
+        assert here["server_type"] == "resources_servers"
+        assert here["implementation"] == probes.implementation
+        assert here["url"] == f"http://{here['host']}:{here['port']}"
+        assert here["config"]["api_key"] == "***"
+        assert here["config_path"] == "probes.yaml"
+        assert (many["status"], many["restarts"]) == ("ready", 0)
+        assert len(many["urls"]) == len(many["pids"]) == 2
+
+    asyncio.run(scenario())
+
+
+def test_another_process_reaches_the_servers_through_the_head(probes: ProbeRun) -> None:
+    probes.add("here")
+    head = Address(port=free_port())
+
+    async def scenario() -> None:
+        fleet = Fleet(probes.config(), serving=True)
+        try:
+            async with head_listening(head, fleet.records):
+                await fleet.start()
+                async with connected_to(head) as servers:
+                    assert await ask(servers.client("here"), "/echo", x=2) == {"x": 2}
+                    with pytest.raises(KeyError):
+                        servers.client("there")
+                    health = await check_health(servers.records())
+                    assert list(health.values()) == ["ok"]
+        finally:
+            await fleet.stop()
+        assert set((await check_health(servers.records())).values()) == {"nothing listens there"}
+
+    asyncio.run(scenario())
+
+
+def test_without_a_head_the_message_says_how_to_get_one() -> None:
+    head = Address(port=free_port())
+    with pytest.raises(NoHeadError) as refused:
+        asyncio.run(fetch_records(head))
+    assert str(refused.value).startswith(f"no ng_run answers at {head.url} (nothing listens there)")
+    assert "start one with `ng_run" in str(refused.value)
+
+
+def test_a_head_that_is_something_else_is_told() -> None:
+    head = Address(port=free_port())
+
+    async def scenario(path: str) -> str:
+        async def hello(_: web.Request) -> web.Response:
+            return web.Response(text="hello")
+
+        application = web.Application()
+        application.router.add_get(path, hello)
+        runner = web.AppRunner(application)
+        await runner.setup()
+        await web.TCPSite(runner, head.host, head.port).start()
+        try:
+            with pytest.raises(NoHeadError) as refused:
+                await fetch_records(head)
+            return str(refused.value)
+        finally:
+            await runner.cleanup()
+
+    assert "is no ng_run (HTTP 404)" in asyncio.run(scenario("/"))
+    assert "is no ng_run (JSON is malformed" in asyncio.run(scenario("/server_instances"))
+
+
+def test_a_head_whose_port_was_taken_meanwhile_is_told() -> None:
+    async def scenario(port: int) -> None:
+        async with head_listening(Address(port=port), list):
+            pass
+
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(StartError, match="another ng_run is probably running at"),
+    ):
+        asyncio.run(scenario(taken.getsockname()[1]))
+
+
+def test_a_port_that_was_taken_meanwhile_is_told(probes: ProbeRun) -> None:
+    probes.add("here", port=free_port())
+    config = probes.config()
+
+    async def scenario() -> None:
+        with (
+            socket.create_server(("127.0.0.1", config.instances[0].port or 0)),
+            pytest.raises(StartError, match="probes.yaml:1: here: cannot listen on 127.0.0.1"),
+        ):
+            Fleet(config, serving=True)
+
+    asyncio.run(scenario())

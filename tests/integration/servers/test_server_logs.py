@@ -1,0 +1,100 @@
+"""What servers log: what went wrong, where, and for which rollout."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from rollgym.records import RolloutError
+from rollgym.servers.context import working_for
+from tests.integration.servers.transports import Transport, over_both, reach
+from tests.integration.servers.workshop import open_shop, seeded, task, workshop
+
+
+def about(record: logging.LogRecord) -> dict[str, Any]:
+    names = ("server", "path", "rollout", "status")
+    return {name: getattr(record, name) for name in names if hasattr(record, name)}
+
+
+@over_both
+def test_an_error_is_logged_with_its_server_path_rollout_and_status(
+    transport: Transport, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with reach(workshop(), transport) as client:
+            with working_for("12/3"):
+                await client.post("/fail", {})
+
+    asyncio.run(scenario())
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("rollgym.servers", "WARNING")
+    assert about(record) == {
+        "server": "workshop",
+        "path": "/fail",
+        "rollout": "12/3",
+        "status": 500,
+    }
+    assert record.__dict__["seconds"] >= 0
+    assert "the drawer is stuck" in record.getMessage()
+
+
+@over_both
+def test_what_is_in_order_or_the_callers_fault_is_not_logged(
+    transport: Transport, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with reach(workshop(), transport) as client:
+            await client.post("/echo", {"words": "hello"})
+            await client.post("/nowhere", {})
+            await client.post("/reject", {"reason": "no"})
+
+    asyncio.run(scenario())
+    assert [record for record in caplog.records if record.name.startswith("rollgym")] == []
+
+
+@over_both
+def test_every_request_can_be_logged(
+    transport: Transport, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "rollgym.servers")
+
+    async def scenario() -> None:
+        async with open_shop(transport) as shop:
+            with working_for("12/3"):
+                await shop.run(task(["model"]))
+
+    asyncio.run(scenario())
+    assert [about(record) for record in caplog.records if record.name == "rollgym.servers"] == [
+        {"server": server, "path": path, "rollout": "12/3", "status": 200}
+        for server, path in (
+            ("workshop", "/seed_session"),
+            ("model", "/v1/responses"),
+            ("workshop", "/verify"),
+            ("agent", "/run"),
+        )
+    ]
+
+
+@over_both
+def test_a_bug_is_logged_with_its_traceback(
+    transport: Transport, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        server = workshop()
+
+        def health() -> dict[str, Any]:
+            raise ZeroDivisionError
+
+        server.health = health  # type: ignore[method-assign]
+        async with reach(server, transport) as client, asyncio.timeout(20):
+            with working_for("12/3"), pytest.raises(RolloutError, match="ZeroDivisionError"):
+                await client.exchange("/healthz", b"", error=RolloutError, method="GET")
+            await seeded(client)
+
+    asyncio.run(scenario())
+    bug, answer = caplog.records
+    assert (bug.levelname, bug.getMessage()) == ("ERROR", "/healthz failed")
+    assert bug.exc_info is not None
+    assert about(bug) == {"server": "workshop", "path": "/healthz", "rollout": "12/3"}
+    assert about(answer)["status"] == 500

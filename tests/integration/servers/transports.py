@@ -1,0 +1,42 @@
+"""The two ways to reach a server, so that one test can be run over both."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from enum import StrEnum
+
+import pytest
+
+from rollgym.servers import Http, Server, ServerClient, connect, http_session, listening
+
+
+class Transport(StrEnum):
+    IN_PROCESS = "in process"
+    HTTP = "http"
+
+
+over_both = pytest.mark.parametrize("transport", list(Transport))
+"""Marks a test of what holds whether or not there is a socket between caller and callee."""
+
+
+class Clients:
+    """A directory whose servers are entered as they come up."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, ServerClient] = {}
+
+    def client(self, name: str) -> ServerClient:
+        return self.known[name]
+
+
+@asynccontextmanager
+async def reach(server: Server, transport: Transport) -> AsyncIterator[ServerClient]:
+    """A client of a server that is started for the block."""
+    await server.start()
+    try:
+        if transport is Transport.IN_PROCESS:
+            yield connect(server, server.name)
+        else:
+            async with listening(server) as port, http_session() as session:
+                yield ServerClient(server.name, [Http(f"http://127.0.0.1:{port}", session)])
+    finally:
+        await server.close()

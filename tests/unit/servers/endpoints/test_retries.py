@@ -1,0 +1,74 @@
+"""Whether a call tries again, and when."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollgym.engine import Backoff
+from rollgym.records import (
+    DeadlineError,
+    ModelAuthError,
+    ModelMalformedError,
+    ModelRateLimitError,
+    ModelUnavailableError,
+)
+from rollgym.servers.endpoints.fault import Fault
+from rollgym.servers.endpoints.retries import RetryRules
+
+RULES = RetryRules(4, Backoff(initial=1.0, maximum=8.0, jitter=1.0), max_retry_after=60.0)
+LONG = 1000.0
+
+DOWN = Fault(ModelUnavailableError, "is down")
+ODD = Fault(ModelMalformedError, "is odd")
+
+
+def limited(seconds: float | None) -> Fault:
+    return Fault(ModelRateLimitError, "is busy", seconds)
+
+
+@given(st.integers(1, 4), st.integers(0, 2**63 - 1))
+def test_waits_grow_with_full_jitter_and_repeat_with_their_seed(tries: int, seed: int) -> None:
+    wait = RULES.wait([DOWN] * tries, LONG, seed, elsewhere=False)
+    assert wait is not None
+    assert 0 <= wait <= 2 ** (tries - 1)
+    assert RULES.wait([DOWN] * tries, LONG, seed, elsewhere=False) == wait
+
+
+def test_the_budget_ends_the_retries_also_where_another_endpoint_is_left() -> None:
+    assert RULES.wait([DOWN] * 4, LONG, 0, elsewhere=True) == 0.0
+    assert RULES.wait([DOWN] * 5, LONG, 0, elsewhere=True) is None
+
+
+def test_an_endpoint_that_was_not_tried_is_tried_at_once() -> None:
+    assert RULES.wait([DOWN], LONG, 0, elsewhere=True) == 0.0
+    assert RULES.wait([limited(3600.0)], LONG, 0, elsewhere=True) == 0.0
+
+
+def test_a_malformed_answer_is_asked_for_once_more_only() -> None:
+    assert RULES.wait([ODD], LONG, 0, elsewhere=False) is not None
+    assert RULES.wait([ODD, DOWN, ODD], LONG, 0, elsewhere=False) is None
+
+
+@pytest.mark.parametrize("kind", [ModelAuthError, DeadlineError])
+def test_what_another_try_cannot_mend_is_not_tried_again(kind: type[ModelAuthError]) -> None:
+    assert RULES.wait([Fault(kind, "is so")], LONG, 0, elsewhere=True) is None
+
+
+def test_a_fault_of_one_endpoint_is_tried_at_another_and_only_there() -> None:
+    refused = Fault(ModelAuthError, "has another key", local=True)
+    assert RULES.wait([refused], LONG, 0, elsewhere=True) == 0.0
+    assert RULES.wait([refused], LONG, 0, elsewhere=False) is None
+
+
+def test_a_fault_may_say_itself_that_no_retry_helps() -> None:
+    spent = Fault(ModelRateLimitError, "is spent", retryable=False)
+    assert RULES.wait([spent], LONG, 0, elsewhere=True) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "left", "waits"), [(60.0, LONG, True), (61.0, LONG, False), (5.0, 5.0, False)]
+)
+def test_a_wait_that_is_too_long_or_passes_the_deadline_is_the_callers_to_decide(
+    asked: float, left: float, waits: bool
+) -> None:
+    assert (RULES.wait([limited(asked)], left, 0, elsewhere=False) is not None) is waits

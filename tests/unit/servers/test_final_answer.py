@@ -1,0 +1,59 @@
+"""Where the final answer is in a text."""
+
+import time
+
+import pytest
+
+from rollgym.servers.final_answer import last_boxed, without_thinking
+
+
+@pytest.mark.parametrize(
+    ("text", "boxed"),
+    [
+        (r"so \boxed{5}", "5"),
+        (r"\boxed{1} or rather \boxed{2}.", "2"),
+        (r"\boxed{\frac{1}{2} + \{x\}}", r"\frac{1}{2} + \{x\}"),
+        (r"\boxed{\boxed{3}}", r"\boxed{3}"),
+        (r"\boxed {7}, \fbox{8}", "8"),
+        (r"\boxed{1} then \boxed{cut short", "1"),
+        (r"\boxed{outer \boxed{inner} cut short", "inner"),
+        (r"} \boxed{4} }", "4"),
+        (r"{ \boxed{4}", "4"),
+        ("\\boxed{ a\nb }", "a\nb"),
+        (r"\boxed{}", ""),
+        (r"\boxed 5", None),
+        ("none", None),
+        ("", None),
+    ],
+)
+def test_the_last_complete_box_counts(text: str, boxed: str | None) -> None:
+    assert last_boxed(text) == boxed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"\boxed{" * 100_000 + "}" * 100_000,
+        r"\boxed{" * 100_000,
+        r"\boxed" + " " * 1_000_000,
+        "\\" * 1_000_001,
+        "{" * 1_000_000,
+    ],
+)
+def test_hostile_text_is_read_in_linear_time(text: str) -> None:
+    began = time.process_time()
+    last_boxed(text)
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        (r"<think>maybe \boxed{1}</think>It is 2.", "It is 2."),
+        ("maybe 1</think>It is 2.", "It is 2."),
+        ("<think>maybe 1, but", ""),
+        ("It is 2.", "It is 2."),
+    ],
+)
+def test_thoughts_are_no_answers(text: str, rest: str) -> None:
+    assert without_thinking(text) == rest
