@@ -1,0 +1,128 @@
+"""Any endpoint that speaks the OpenAI Responses API, passed through.
+
+Requests go on as they came, with the model's name set; answers come back as they are. What is
+checked is that an answer is one: a response that failed, or that is none at all, becomes a typed
+error here and never reaches an agent, where it would read as a model with nothing to say.
+"""
+
+from typing import Any, TypeVar
+
+import msgspec
+from pydantic import Field
+
+from rollgym.records import (
+    ModelMalformedError,
+    ModelRateLimitError,
+    ModelRequestError,
+    ModelUnavailableError,
+    RolloutError,
+    Row,
+)
+from rollgym.servers import ModelServer, ServerConfig, ServerDirectory
+from rollgym.servers.endpoints import ApiKey, BaseUrl, EndpointPool, PoolSettings, endpoint_settings
+
+T = TypeVar("T")
+_FINISHED = frozenset({"completed", "incomplete"})
+_FAILURES: dict[str, type[RolloutError]] = {
+    "rate_limit_exceeded": ModelRateLimitError,
+    "server_error": ModelUnavailableError,
+}
+
+
+class OpenAIModelConfig(ServerConfig):
+    """Settings of a server in front of endpoints with the Responses API.
+
+    - `openai_base_url`: one URL or a list of them, each usually ending in `/v1`. Calls are spread.
+    - `openai_model`: the model's name there; it replaces whatever a request asks for.
+    - `max_concurrency`: requests in flight at each endpoint. `pool`: timeouts and retries.
+    """
+
+    openai_base_url: BaseUrl
+    openai_api_key: ApiKey = None
+    openai_model: str
+    max_concurrency: int | None = Field(default=None, ge=1)
+    pool: PoolSettings = PoolSettings()
+
+
+class OpenAIModel(ModelServer):
+    """A model behind one or several endpoints with the Responses API."""
+
+    config: OpenAIModelConfig
+
+    def __init__(
+        self, name: str, config: OpenAIModelConfig, directory: ServerDirectory | None = None
+    ) -> None:
+        super().__init__(name, config, directory)
+        endpoints = endpoint_settings(
+            config.openai_base_url, config.openai_api_key, config.max_concurrency
+        )
+        self._pool = EndpointPool(endpoints, config.pool)
+        self._named = {"model": config.openai_model}
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    def health(self) -> dict[str, Any]:
+        report: dict[str, Any] = msgspec.to_builtins(self._pool.report())
+        return report
+
+    async def responses(self, params: Row) -> bytes:
+        answer = await self._pool.post("/responses", params.with_fields(self._named).raw)
+        _check_response(answer)
+        return answer
+
+    async def chat_completions(self, params: Row) -> bytes:
+        answer = await self._pool.post("/chat/completions", params.with_fields(self._named).raw)
+        _decoded(_COMPLETION, answer, "a chat completion with `choices`")
+        return answer
+
+    async def models(self) -> bytes:
+        return await self._pool.get("/models")
+
+
+class _Complaint(msgspec.Struct):
+    code: str | None = None
+    message: str | None = None
+
+
+class _Response(msgspec.Struct):
+    """As much of a Responses object as tells whether it is one."""
+
+    output: list[msgspec.Raw]
+    status: str = "completed"
+    error: _Complaint | None = None
+
+
+class _Completion(msgspec.Struct):
+    choices: list[msgspec.Raw]
+
+
+_RESPONSE = msgspec.json.Decoder(_Response)
+_COMPLETION = msgspec.json.Decoder(_Completion)
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], answer: bytes, wanted: str) -> T:
+    try:
+        return decoder.decode(answer)
+    except msgspec.DecodeError as error:
+        # Its fields by name only: whatever answered may have repeated our headers.
+        names = ", ".join(list(Row(answer).fields)[:8]) or "none"
+        raise ModelMalformedError(
+            f"the endpoint's answer is not {wanted} ({error}); the fields it has: {names}; does "
+            "the endpoint speak this API?"
+        ) from error
+
+
+def _check_response(answer: bytes) -> None:
+    """Raise what a response that is not the model's word stands for."""
+    response = _decoded(_RESPONSE, answer, "a Responses object with a list `output`")
+    if response.status in _FINISHED:
+        return
+    if response.status != "failed":
+        raise ModelMalformedError(
+            f"the endpoint answered with a response that is {response.status}, not completed; "
+            "leave `background` out of the request"
+        )
+    complaint = response.error or _Complaint()
+    kind = _FAILURES.get(complaint.code or "", ModelRequestError)
+    raise kind(f"the response failed at the endpoint: {complaint.code}: {complaint.message}")

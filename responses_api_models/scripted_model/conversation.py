@@ -1,0 +1,135 @@
+"""What a player sees: the task, the tools it may call, and what its calls came to.
+
+That is read from the request alone. The model remembers nothing between requests.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from rollgym.records import ModelRequestError
+
+
+class Exchange(NamedTuple):
+    """A call that was answered."""
+
+    name: str
+    arguments: str
+    output: str
+
+    @property
+    def failed(self) -> bool:
+        """Whether the answer is an error in the form that agents and servers give it."""
+        return self.output.startswith('{"error"')
+
+    @property
+    def refused(self) -> bool:
+        """Whether it failed although its arguments can be read: asking again will not help."""
+        return self.failed and self._readable
+
+    @property
+    def _readable(self) -> bool:
+        try:
+            msgspec.json.decode(self.arguments)
+        except msgspec.DecodeError:
+            return False
+        return True
+
+
+class _Part(msgspec.Struct):
+    text: str = ""
+
+
+_Text = str | list[_Part] | None
+
+
+class _Item(msgspec.Struct):
+    type: str = "message"
+    role: str = ""
+    content: _Text = None
+    call_id: str = ""
+    name: str = ""
+    arguments: str = ""
+    output: _Text = None
+
+
+class _Tool(msgspec.Struct):
+    name: str = ""
+
+
+class _Params(msgspec.Struct):
+    input: str | list[_Item]
+    instructions: _Text = None
+    tools: list[_Tool] | None = None
+    tool_choice: msgspec.Raw = msgspec.Raw(b"null")
+    parallel_tool_calls: bool | None = None
+    seed: int | None = None
+    metadata: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class Conversation(NamedTuple):
+    """`task` is all that was said to the model, `question` the last message of the user.
+
+    `variation` is what a caller may change to get another answer to the same question, and `words`
+    is how long the whole conversation is.
+    """
+
+    task: str
+    question: str
+    tools: frozenset[str]
+    parallel: bool
+    exchanges: list[Exchange]
+    variation: str
+    words: int
+
+    @property
+    def answered(self) -> list[Exchange]:
+        """The exchanges that did not fail."""
+        return [exchange for exchange in self.exchanges if not exchange.failed]
+
+    @property
+    def refused(self) -> bool:
+        """Whether a tool will not do what it was asked."""
+        return any(exchange.refused for exchange in self.exchanges)
+
+
+_DECODER = msgspec.json.Decoder(_Params)
+
+
+def read_conversation(body: bytes) -> Conversation:
+    """Raises ModelRequestError for what is no request of the Responses API."""
+    try:
+        params = _DECODER.decode(body)
+    except msgspec.DecodeError as error:
+        raise ModelRequestError(f"not a request of the Responses API: {error}") from error
+    given = params.input
+    items = [_Item(role="user", content=given)] if isinstance(given, str) else given
+    said = [item for item in items if item.type == "message" and item.role != "assistant"]
+    asked = [_text(item.content) for item in said if item.role == "user"]
+    no_tools = bytes(params.tool_choice) == b'"none"'
+    return Conversation(
+        task="\n".join([_text(params.instructions), *(_text(item.content) for item in said)]),
+        question=asked[-1] if asked else "",
+        tools=frozenset(() if no_tools else (tool.name for tool in params.tools or ())),
+        parallel=params.parallel_tool_calls is not False,
+        exchanges=list(_exchanges(items)),
+        variation=f"{params.seed} {bytes(params.metadata).decode()}",
+        words=len(_text(params.instructions).split()) + sum(map(_words, items)),
+    )
+
+
+def _exchanges(items: list[_Item]) -> Iterator[Exchange]:
+    outputs = {item.call_id: _text(item.output) for item in items if item.output is not None}
+    for item in items:
+        if item.type == "function_call" and item.call_id in outputs:
+            yield Exchange(item.name, item.arguments, outputs[item.call_id])
+
+
+def _text(content: _Text) -> str:
+    return "".join(part.text for part in content) if isinstance(content, list) else content or ""
+
+
+def _words(item: _Item) -> int:
+    texts = (_text(item.content), item.name, item.arguments, _text(item.output))
+    return sum(len(text.split()) for text in texts)

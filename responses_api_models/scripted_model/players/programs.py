@@ -1,0 +1,98 @@
+"""Plays `code_gen`: programs it knows by heart, with the number or sign that the task names."""
+
+import re
+from typing import ClassVar, NamedTuple
+
+from responses_api_models.scripted_model.conversation import Conversation
+from responses_api_models.scripted_model.luck import Luck
+from responses_api_models.scripted_model.player import Turn
+
+
+class Recipe(NamedTuple):
+    """A program for the tasks in which `wording` is found; VALUE in it is what that found."""
+
+    wording: re.Pattern[str]
+    program: str
+
+
+_WINDOW_SUM = """\
+input()
+numbers = list(map(int, input().split()))
+starts = range(len(numbers) - VALUE + 1)
+print(max(sum(numbers[start : start + VALUE]) for start in starts))
+"""
+_WORD_COUNTS = """\
+import sys
+from collections import Counter
+
+counts = Counter(sys.stdin.read().split())
+frequent = [(-count, word) for word, count in counts.items() if count >= VALUE]
+print("\\n".join(f"{word} {-count}" for count, word in sorted(frequent)) or "none")
+"""
+_MERGE_RANGES = """\
+def merge_ranges(ranges):
+    merged = []
+    for first, last in sorted(ranges):
+        if merged and first <= merged[-1][1] + VALUE:
+            merged[-1][1] = max(merged[-1][1], last)
+        else:
+            merged.append([first, last])
+    return merged
+"""
+_CONVERT = """\
+def convert(number):
+    digits = []
+    while number or not digits:
+        number, digit = divmod(number, VALUE)
+        digits.append(digit)
+    text = "".join("0123456789abcdefghijklmnopqrstuvwxyz"[digit] for digit in reversed(digits))
+    return [text, sum(digits)]
+"""
+_MAZE = """\
+import sys
+
+rows = sys.stdin.read().split()
+free = {(x, y) for y, row in enumerate(rows) for x, cell in enumerate(row) if cell != "VALUE"}
+goal = (len(rows[0]) - 1, len(rows) - 1)
+reached, steps = {(0, 0)}, 0
+free -= reached
+while reached and goal not in reached:
+    ways = ((1, 0), (-1, 0), (0, 1), (0, -1))
+    reached = {(x + right, y + down) for x, y in reached for right, down in ways} & free
+    free -= reached
+    steps += 1
+print(steps if reached else -1)
+"""
+_RECIPES = (
+    Recipe(re.compile(r"largest sum of (\d+) consecutive"), _WINDOW_SUM),
+    Recipe(re.compile(r"occurs at least (\d+) times"), _WORD_COUNTS),
+    Recipe(re.compile(r"begins at most (\d+) after the end"), _MERGE_RANGES),
+    Recipe(re.compile(r"written in base (\d+)"), _CONVERT),
+    Recipe(re.compile(r"maze.*and `(.)` is a wall"), _MAZE),
+)
+_USELESS = "raise NotImplementedError\n"
+
+
+class ProgramPlayer:
+    """A task that it does not know gets a program that only fails."""
+
+    mistakes: ClassVar[tuple[str, ...]] = ("forgets_the_block", "writes_it_too_fast")
+
+    def knows(self, conversation: Conversation) -> bool:
+        return not conversation.tools and "```python" in conversation.task
+
+    def play(self, conversation: Conversation, mistake: str | None, luck: Luck) -> Turn:
+        program = next(
+            (
+                recipe.program.replace("VALUE", match[1])
+                for recipe in _RECIPES
+                if (match := recipe.wording.search(conversation.question))
+            ),
+            _USELESS,
+        )
+        match mistake:
+            case "forgets_the_block":
+                return Turn("I know how that goes.", "Use a loop and a list.")
+            case "writes_it_too_fast":
+                program = program.replace(")", "", 1) if ")" in program else _USELESS
+        return Turn("I know how that goes.", f"Here it is:\n\n```python\n{program}```")

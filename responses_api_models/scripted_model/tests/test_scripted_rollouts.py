@@ -1,0 +1,125 @@
+"""Rollouts with the scripted model: well and badly played, and the same every time."""
+
+import asyncio
+
+import pytest
+
+from responses_api_models.scripted_model.app import ScriptedModelConfig
+from responses_api_models.scripted_model.tests.playing import example_rows, items, play
+
+TOOL_EXAMPLES = ["example_multi_step", "example_single_tool_call", "example_session_state_mgmt"]
+EXAMPLES = [*TOOL_EXAMPLES, "mcqa"]
+DEFAULTS = ScriptedModelConfig()
+PERFECT = ScriptedModelConfig(skill=1.0)
+HOPELESS = ScriptedModelConfig(skill=0.0)
+CLUMSY = ScriptedModelConfig(skill=0.3)
+
+
+@pytest.mark.parametrize("environment", EXAMPLES)
+def test_with_full_skill_every_example_is_solved(environment: str) -> None:
+    rollouts = asyncio.run(play(environment, PERFECT, repeats=4))
+    assert [rollout["reward"] for rollout in rollouts] == [1.0] * 20
+
+
+@pytest.mark.parametrize("environment", EXAMPLES)
+def test_without_skill_no_example_is_solved(environment: str) -> None:
+    rollouts = asyncio.run(play(environment, HOPELESS, repeats=4))
+    assert not any(rollout["success"] for rollout in rollouts)
+
+
+@pytest.mark.parametrize(
+    ("environment", "module"),
+    [("math", "math_verify"), ("reasoning_gym", "reasoning_gym"), ("code_gen", "resource")],
+)
+def test_examples_of_the_other_environments_are_solved_as_far_as_a_script_can(
+    environment: str, module: str
+) -> None:
+    pytest.importorskip(module)
+    solved = asyncio.run(play(environment, PERFECT))
+    assert sum(rollout["success"] for rollout in solved) >= 3
+    spoiled = asyncio.run(play(environment, HOPELESS))
+    assert not any(rollout["success"] for rollout in spoiled)
+
+
+@pytest.mark.parametrize("environment", EXAMPLES)
+def test_as_configured_two_repeats_of_the_examples_are_a_mix(environment: str) -> None:
+    rewards = [rollout["reward"] for rollout in asyncio.run(play(environment, DEFAULTS, repeats=2))]
+    assert 0.3 < sum(rewards) / len(rewards) < 0.95
+
+
+@pytest.mark.parametrize("environment", EXAMPLES)
+def test_the_same_rollouts_are_the_same_again_also_over_http(environment: str) -> None:
+    once = asyncio.run(play(environment, CLUMSY, repeats=2))
+    assert asyncio.run(play(environment, CLUMSY, repeats=2)) == once
+    assert asyncio.run(play(environment, CLUMSY, repeats=2, transport="HTTP")) == once
+
+
+def test_another_seed_plays_differently() -> None:
+    first = asyncio.run(play("example_multi_step", CLUMSY, repeats=2))
+    other = ScriptedModelConfig(skill=0.3, seed=1)
+    second = asyncio.run(play("example_multi_step", other, repeats=2))
+    assert [each["reward"] for each in first] != [each["reward"] for each in second]
+
+
+def test_repeats_of_one_task_differ_from_each_other() -> None:
+    row = example_rows("example_multi_step")[2]
+    rollouts = asyncio.run(play("example_multi_step", DEFAULTS, repeats=20, rows=[row]))
+    assert len({rollout["reward"] for rollout in rollouts}) > 1
+    assert len({len(rollout["response"]["output"]) for rollout in rollouts}) > 2
+
+
+def test_some_documents_are_read_in_part_and_earn_their_share() -> None:
+    rollouts = asyncio.run(play("example_multi_step", HOPELESS, repeats=8))
+    assert any(0 < rollout["reward"] < 1 for rollout in rollouts)
+    assert any(rollout["extracted_answers"] == [] for rollout in rollouts)
+
+
+@pytest.mark.parametrize("environment", TOOL_EXAMPLES)
+def test_garbled_arguments_are_seen_and_written_again(environment: str) -> None:
+    rollouts = asyncio.run(play(environment, CLUMSY, repeats=8))
+    stumbled = [
+        rollout
+        for rollout in rollouts
+        if any(
+            "no JSON object" in item["output"] for item in items(rollout, "function_call_output")
+        )
+    ]
+    assert stumbled
+    assert any(rollout["success"] for rollout in stumbled)
+    for rollout in stumbled:
+        assert items(rollout, "message")[-1] == rollout["response"]["output"][-1]
+
+
+@pytest.mark.parametrize("environment", TOOL_EXAMPLES)
+def test_some_turns_call_several_tools_at_once_unless_that_is_not_wanted(environment: str) -> None:
+    def calls_in_a_row(parallel: bool) -> bool:
+        rows = example_rows(environment)
+        for row in rows:
+            row["responses_create_params"]["parallel_tool_calls"] = parallel
+        rollouts = asyncio.run(play(environment, PERFECT, repeats=6, rows=rows))
+        kinds = [" ".join(item["type"] for item in each["response"]["output"]) for each in rollouts]
+        return any("function_call function_call " in kind for kind in kinds)
+
+    assert calls_in_a_row(parallel=True)
+    assert not calls_in_a_row(parallel=False)
+
+
+def test_some_rollouts_reason_some_talk_and_some_just_act() -> None:
+    rollouts = asyncio.run(play("example_multi_step", PERFECT, repeats=6))
+    reasoning = [bool(items(rollout, "reasoning")) for rollout in rollouts]
+    talking = [len(items(rollout, "message")) > 1 for rollout in rollouts]
+    manners = set(zip(reasoning, talking, strict=True))
+    assert manners == {(True, False), (False, True), (False, False)}
+
+
+def test_all_identifiers_of_a_run_are_different() -> None:
+    rollouts = asyncio.run(play("example_multi_step", CLUMSY, repeats=3))
+    produced = [
+        item
+        for rollout in rollouts
+        for item in rollout["response"]["output"]
+        if item["type"] != "function_call_output"
+    ]
+    assert len({item["id"] for item in produced}) == len(produced)
+    calls = [item["call_id"] for item in produced if item["type"] == "function_call"]
+    assert len(set(calls)) == len(calls)

@@ -1,0 +1,106 @@
+"""Turns as Responses objects."""
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any, NamedTuple
+
+import msgspec
+
+from responses_api_models.scripted_model.luck import Luck
+from responses_api_models.scripted_model.player import Call, Turn
+from rollgym.records import Row
+
+MODEL = "scripted_model (no language model)"
+_DEFAULTS: dict[str, Any] = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+_ECHOED = (*_DEFAULTS, "instructions", "max_output_tokens", "metadata", "temperature", "top_p")
+
+
+class Manner(Enum):
+    """What becomes of a thought that leads to calls: reasoning, a message, or nothing."""
+
+    THINKS = "thinks"
+    TALKS = "talks"
+    ACTS = "acts"
+
+
+class Style(NamedTuple):
+    """How a turn is written. Garbled arguments are no JSON."""
+
+    manner: Manner
+    garbled: bool
+
+
+def write_response(params: Row, turn: Turn, style: Style, luck: Luck, words: int) -> bytes:
+    """The Responses object of a turn. `words` is the length of the conversation before it.
+
+    It holds no time, so that equal turns are equal. Tokens are counted as words.
+    """
+    reasoning = turn.thought if style.manner is Manner.THINKS else ""
+    text = turn.thought if turn.calls and style.manner is Manner.TALKS else turn.text
+    arguments = [_arguments(call) for call in turn.calls]
+    if style.garbled and arguments:
+        arguments[0] = arguments[0].removesuffix("}")
+    thought, written = _count(reasoning), _count(reasoning, text, *arguments)
+    return msgspec.json.encode(
+        {
+            "id": f"resp_{luck.identifier(words)}",
+            "object": "response",
+            "created_at": 0,
+            "status": "completed",
+            "error": None,
+            "incomplete_details": None,
+            "model": MODEL,
+            **_DEFAULTS,
+            **{name: params.fields[name] for name in _ECHOED if name in params.fields},
+            "output": [
+                *_reasoning(reasoning, luck.identifier(words, "reasoning")),
+                *_message(text, luck.identifier(words, "message")),
+                *_calls(turn, arguments, luck, words),
+            ],
+            "usage": {
+                "input_tokens": words,
+                "input_tokens_details": {"cached_tokens": 0},
+                "output_tokens": written,
+                "output_tokens_details": {"reasoning_tokens": thought},
+                "total_tokens": words + written,
+            },
+        }
+    )
+
+
+def _reasoning(text: str, identifier: str) -> Iterator[dict[str, Any]]:
+    if text:
+        summary = [{"type": "summary_text", "text": text}]
+        yield {"type": "reasoning", "id": f"rs_{identifier}", "summary": summary}
+
+
+def _message(text: str, identifier: str) -> Iterator[dict[str, Any]]:
+    if text:
+        yield {
+            "type": "message",
+            "id": f"msg_{identifier}",
+            "role": "assistant",
+            "status": "completed",
+            "content": [{"type": "output_text", "text": text, "annotations": []}],
+        }
+
+
+def _calls(turn: Turn, arguments: list[str], luck: Luck, words: int) -> Iterator[dict[str, Any]]:
+    for number, (call, written) in enumerate(zip(turn.calls, arguments, strict=True)):
+        identifier = luck.identifier(words, "call", number)
+        yield {
+            "type": "function_call",
+            "id": f"fc_{identifier}",
+            "call_id": f"call_{identifier}",
+            "name": call.name,
+            "arguments": written,
+            "status": "completed",
+        }
+
+
+def _arguments(call: Call) -> str:
+    return msgspec.json.encode(call.arguments).decode()
+
+
+def _count(*texts: str) -> int:
+    return sum(len(text.split()) for text in texts)
