@@ -1,0 +1,118 @@
+"""code_gen: write a Python program; it is run against tests, behind walls.
+
+The answer's last Python block is the program. The reward is 1 when it passes every test, else 0.
+What a program does wrong is a result; what the machine does wrong is a failed rollout.
+"""
+
+import logging
+import os
+import sys
+from typing import Any, Literal
+
+from pydantic import Field
+
+from resources_servers.code_gen.extraction import extract_program
+from resources_servers.code_gen.judge import Patience, Result, Status, judge
+from resources_servers.code_gen.machine import REMEDY, inspect_machine
+from resources_servers.code_gen.report import SandboxError
+from resources_servers.code_gen.sandbox import Allowance, Sandbox
+from resources_servers.code_gen.task import CodeTask
+from rollgym.records import VerifierError
+from rollgym.servers import ResourcesConfig, ResourcesServer, Response, Verdict
+from rollgym.servers.config import ConfigError, Problem
+
+_LOGGER = logging.getLogger(__name__)
+_MEBIBYTE = 1 << 20
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+class CodeGenConfig(ResourcesConfig):
+    """How programs are run.
+
+    Args:
+        require: `strict` refuses to start where a program could reach the network, files or other
+            processes; `best_effort` warns and goes on. Strict by default on Linux.
+        workers: Programs that run at the same time. The others wait in the order they came.
+        cpu_seconds: Processor time of one test.
+        wall_seconds: Time on the clock of one test.
+        total_seconds: Time on the clock of all tests of a program together.
+        stop_after_failures: Tests that may fail before the rest is left out; null runs them all.
+        memory_mb: Address space of a program.
+        scratch_mb: What it may write to files.
+        output_mb: What it may print.
+    """
+
+    require: Literal["strict", "best_effort"] = Field(
+        default_factory=lambda: "strict" if sys.platform == "linux" else "best_effort"
+    )
+    workers: int = Field(default_factory=_processors, ge=1)
+    cpu_seconds: int = Field(default=10, ge=1)
+    wall_seconds: float = Field(default=30.0, gt=0)
+    total_seconds: float = Field(default=120.0, gt=0)
+    stop_after_failures: int | None = Field(default=3, ge=1)
+    memory_mb: int = Field(default=512, ge=64)
+    scratch_mb: int = Field(default=16, ge=1)
+    output_mb: int = Field(default=1, ge=1, le=64)
+
+    @property
+    def allowance(self) -> Allowance:
+        return Allowance(
+            cpu_seconds=self.cpu_seconds,
+            wall_seconds=self.wall_seconds,
+            memory_bytes=self.memory_mb * _MEBIBYTE,
+            scratch_bytes=self.scratch_mb * _MEBIBYTE,
+            output_bytes=self.output_mb * _MEBIBYTE,
+        )
+
+    @property
+    def patience(self) -> Patience:
+        return Patience(self.total_seconds, self.stop_after_failures)
+
+
+class CodeGen(ResourcesServer[CodeTask, None]):
+    """Runs programs against the tests of their tasks."""
+
+    config: CodeGenConfig
+    _sandbox: Sandbox | None = None
+
+    async def start(self) -> None:
+        """Raises ConfigError where the machine cannot isolate programs as required."""
+        try:
+            machine = await inspect_machine()
+        except SandboxError as error:
+            raise ConfigError([Problem(self.name, str(error), REMEDY)]) from error
+        if not machine.safe and self.config.require == "strict":
+            problem = f"programs cannot be isolated on this machine: {machine}"
+            raise ConfigError([Problem(self.name, problem, REMEDY)])
+        if not machine.safe:
+            _LOGGER.warning("%s runs programs without full isolation: %s", self.name, machine)
+        self._sandbox = Sandbox(machine.layers, workers=self.config.workers)
+        await super().start()
+
+    def health(self) -> dict[str, Any]:
+        return {**super().health(), "sandbox": self._sandbox.layers if self._sandbox else ()}
+
+    async def verify(self, task: CodeTask, response: Response, state: None) -> Verdict:
+        if self._sandbox is None:
+            raise VerifierError(f"{self.name} has not been started")
+        source = extract_program(response.text)
+        results: list[Result] = []
+        if source is not None:
+            results = await judge(
+                self._sandbox, source, task, self.config.allowance, self.config.patience
+            )
+        passed = sum(result.status is Status.PASSED for result in results)
+        solved = passed == len(task.test_cases)
+        return Verdict(
+            reward=float(solved),
+            success=solved,
+            num_tests=len(task.test_cases),
+            num_passed=passed,
+            results=results,
+            extracted_code=source,
+            extraction_failed=source is None,
+            sandbox=self._sandbox.layers,
+        )

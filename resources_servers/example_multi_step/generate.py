@@ -1,0 +1,88 @@
+"""Make rows: `python -m resources_servers.example_multi_step.generate --output FILE`.
+
+The levels take turns, from two facts in a short document to four facts in a long one.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import msgspec
+
+from resources_servers.example_multi_step.app import MultiStepServer
+from resources_servers.example_multi_step.chains import make_chain
+from rollgym.records import derive_seed
+from rollgym.servers import tool_schemas
+
+TASK = """\
+Find the hidden information in this document. It has about {length:,} characters and can only be \
+searched, not seen as a whole. Answer these questions, each of which builds on the one before:
+{questions}
+End with one line that holds the {count} answers in their order, in this form:
+Answer: {form}"""
+ORDINALS = ("first", "second", "third", "fourth")
+
+
+class Level(NamedTuple):
+    """How hard a task is."""
+
+    length: int
+    facts: int
+
+
+LEVELS = (
+    Level(5_000, 2),
+    Level(12_000, 2),
+    Level(30_000, 3),
+    Level(60_000, 3),
+    Level(100_000, 4),
+)
+
+
+def generate_rows(count: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Each row depends on the seed and its own number alone."""
+    tools = tool_schemas(MultiStepServer)
+    for index in range(count):
+        document_seed = derive_seed(seed, "multi_step", index) % 1_000_000_000
+        random = Random(document_seed)  # noqa: S311 - reproducible on purpose
+        level = LEVELS[index % len(LEVELS)]
+        chain = make_chain(random, level.facts)
+        needles = [
+            {"text": text, "value": value, "position": random.randrange(5, 96) / 100}
+            for text, value in chain.facts
+        ]
+        yield {
+            "responses_create_params": {
+                "input": [{"role": "user", "content": _task(chain.questions, level.length)}],
+                "tools": tools,
+            },
+            "document": {"seed": document_seed, "length": level.length, "needles": needles},
+        }
+
+
+def _task(questions: Sequence[str], length: int) -> str:
+    numbered = (f"{number}. {question}" for number, question in enumerate(questions, 1))
+    return TASK.format(
+        length=length,
+        questions="\n".join(numbered),
+        count=len(questions),
+        form="; ".join(ORDINALS[: len(questions)]),
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Chains of facts hidden in long documents.")
+    parser.add_argument("--count", type=int, default=5, help="number of rows")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--output", type=Path, required=True, help="JSONL file to write")
+    options = parser.parse_args(arguments)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    with options.output.open("wb") as file:
+        for row in generate_rows(options.count, options.seed):
+            file.write(msgspec.json.encode(row) + b"\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Where the answer is in a response."""
+
+import time
+
+import pytest
+
+from resources_servers.math.answers import find_answer
+
+
+@pytest.mark.parametrize(
+    ("response", "text", "source", "reading"),
+    [
+        (r"Answer: 1. No: \boxed{2}", "2", "box", "expression"),
+        (r"So \boxed{\frac{1}{2}}. The answer is 3.", r"\frac{1}{2}", "box", "expression"),
+        ("**Final Answer**: 12", "12", "line", "expression"),
+        ("**Answer:** 3x + C", "3x + C", "line", "expression"),
+        ("answer =  7", "7", "line", "expression"),
+        ("Answer: 1\nOn second thoughts:\nAnswer: 2", "2", "line", "expression"),
+        (r"Answer: \sin(x) + sqrt(2)", r"\sin(x) + sqrt(2)", "line", "expression"),
+        ("The answer is 3 apples.", "3 apples.", "line", "text"),
+        ("Answer: $3$.", "$3$.", "line", "text"),
+        ("I count 12, then 13.", "I count 12, then 13.", "end", "text"),
+        ("The answer depends on 2.", "The answer depends on 2.", "end", "text"),
+        (r"\boxed{} 5", r"\boxed{} 5", "end", "text"),
+        (r"<think>\boxed{1}</think>5", "5", "end", "text"),
+    ],
+)
+def test_a_box_is_preferred_then_an_answer_line_then_the_end(
+    response: str, text: str, source: str, reading: str
+) -> None:
+    assert find_answer(response) == (text, source, reading)
+
+
+@pytest.mark.parametrize("response", ["", " \n ", r"<think>\boxed{1}"])
+def test_a_response_that_says_nothing_has_no_answer(response: str) -> None:
+    assert find_answer(response) is None
+
+
+@pytest.mark.parametrize(
+    "response",
+    ["answer" + " " * 1_000_000, "answer is " * 100_000, "answer *" * 100_000, "a" * 1_000_000],
+)
+def test_hostile_responses_are_read_in_linear_time(response: str) -> None:
+    began = time.process_time()
+    find_answer(response)
+    assert time.process_time() - began < 5

@@ -1,0 +1,178 @@
+"""The multiple-choice environment, through its real server."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from resources_servers.mcqa.app import McqaServer, McqaTask
+from resources_servers.mcqa.extraction import GradingMode
+from resources_servers.mcqa.generate import generate_rows, main
+from resources_servers.mcqa.questions import make_question
+from rollgym.records import TaskError
+from rollgym.servers import (
+    Http,
+    ResourcesConfig,
+    ServerClient,
+    connect,
+    http_session,
+    listening,
+)
+from rollgym.servers.config import load_config, load_server_class, load_settings
+
+FOLDER = Path(__file__).parents[1]
+Json = dict[str, Any]
+AS_LIST = [{"A": "Lyon"}, {"B": "Paris"}]
+AS_MAPPING = {"A": "Lyon", "B": "Paris"}
+
+
+@asynccontextmanager
+async def questions(transport: str) -> AsyncIterator[ServerClient]:
+    server = McqaServer("mcqa", ResourcesConfig())
+    await server.start()
+    try:
+        if transport == "in process":
+            yield connect(server)
+        else:
+            async with listening(server) as port, http_session() as session:
+                yield ServerClient("mcqa", [Http(f"http://127.0.0.1:{port}", session)])
+    finally:
+        await server.close()
+
+
+def judge(text: str, transport: str = "in process", **fields: object) -> Json:
+    async def ask() -> Json:
+        content = [{"type": "output_text", "text": text}]
+        output = [{"type": "message", "role": "assistant", "content": content}]
+        row = {"options": AS_LIST, "expected_answer": "B", **fields, "response": {"output": output}}
+        async with questions(transport) as client:
+            answer = await client.post("/verify", row)
+            verified: Json = msgspec.json.decode(answer.body)
+            return verified
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("transport", ["in process", "HTTP"])
+@pytest.mark.parametrize("options", [AS_LIST, AS_MAPPING])
+def test_the_right_option_earns_the_reward(options: object, transport: str) -> None:
+    verified = judge(r"\boxed{B}", transport, options=options)
+    assert (verified["reward"], verified["success"]) == (1.0, True)
+    assert verified["extracted_answer"] == "B"
+    assert verified["options"] == options
+
+
+def test_a_wrong_option_earns_nothing() -> None:
+    verified = judge(r"\boxed{A}")
+    assert (verified["reward"], verified["success"]) == (0.0, False)
+    assert verified["extracted_answer"] == "A"
+
+
+def test_an_answer_that_cannot_be_read_earns_nothing_and_is_told_apart() -> None:
+    verified = judge("It must be Paris.")
+    assert (verified["reward"], verified["extracted_answer"]) == (0.0, None)
+
+
+def test_the_row_says_how_its_answer_is_graded() -> None:
+    assert judge("Answer: Paris")["reward"] == 0.0
+    assert judge("Answer: Paris", grading_mode="lenient_answer_colon")["reward"] == 1.0
+    assert judge(r"\boxed{Paris}", grading_mode="lenient_boxed")["reward"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ({"expected_answer": "C"}, "none of the options"),
+        ({"expected_answer": "Paris"}, "expected_answer"),
+        ({"options": [{"A": "Lyon"}]}, "options"),
+        ({"options": [{"A": "Lyon"}, {"A": "Paris"}]}, "used for two options"),
+        ({"options": {"A": "Lyon", "Bee": "Paris"}}, "options"),
+        ({"options": "A or B"}, "options"),
+        ({"grading_mode": "generous"}, "grading_mode"),
+    ],
+)
+def test_a_row_that_has_no_right_answer_cannot_be_run(fields: Json, complaint: str) -> None:
+    with pytest.raises(TaskError, match=complaint):
+        judge(r"\boxed{B}", **fields)
+
+
+def rollout(answer: str | None, right: str = "B") -> Json:
+    success = answer == right
+    return {"extracted_answer": answer, "reward": float(success), "success": success}
+
+
+def test_the_metrics_have_the_majority_and_the_answers_that_could_not_be_read() -> None:
+    server = McqaServer("mcqa", ResourcesConfig())
+    tasks = [
+        [rollout("B"), rollout("A"), rollout("B"), rollout("B")],
+        [rollout(None), rollout("A"), rollout("A"), rollout("B")],
+    ]
+    metrics = server.compute_metrics(tasks)
+    assert metrics["pass@1[avg-of-4]/accuracy"] == 50.0
+    assert metrics["pass@4/accuracy"] == 100.0
+    assert metrics["majority@4/accuracy"] == 50.0
+    assert metrics["pass@1[avg-of-4]/no_answer"] == 12.5
+    key = server.get_key_metrics({"mean/reward": 0.5, **metrics})
+    assert key["mean/reward"] == 0.5
+    assert {"pass@4/accuracy", "majority@4/accuracy", "pass@1[avg-of-4]/no_answer"} <= key.keys()
+
+
+def test_the_server_answers_the_aggregate_of_a_collection() -> None:
+    async def ask() -> Json:
+        rows = [{**rollout(answer), "_ng_task_index": 0} for answer in ("B", "B", None)]
+        async with questions("in process") as client:
+            answer = await client.post("/aggregate_metrics", {"verify_responses": rows})
+            assert answer.status == 200, answer.text
+            metrics: Json = msgspec.json.decode(answer.body)
+            return metrics
+
+    metrics = asyncio.run(ask())
+    assert metrics["key_metrics"]["majority@3/accuracy"] == 100.0
+    assert metrics["agent_metrics"]["pass@1[avg-of-3]/no_answer"] == pytest.approx(100 / 3)
+
+
+@pytest.mark.parametrize("index", range(60))
+def test_generated_questions_have_four_different_options(index: int) -> None:
+    question = make_question(Random(index), index)
+    assert len(set(question.options.values())) == 4
+    assert question.answer in question.options
+
+
+def test_generated_questions_about_divisors_have_one_right_option() -> None:
+    for index in range(1, 61, 3):
+        question = make_question(Random(index), index)
+        divisor = int(question.text.removesuffix("?").split()[-1])
+        right = [letter for letter, text in question.options.items() if int(text) % divisor == 0]
+        assert right == [question.answer]
+
+
+def test_the_generator_makes_rows_for_every_grading_mode() -> None:
+    rows = [McqaTask.model_validate(row) for row in generate_rows(12, seed=0)]
+    assert {row.grading_mode for row in rows} == set(GradingMode)
+
+
+def test_the_example_rows_are_what_the_generator_writes(tmp_path: Path) -> None:
+    main(["--count", "5", "--seed", "0", "--output", str(tmp_path / "rows.jsonl")])
+    written = (tmp_path / "rows.jsonl").read_bytes()
+    assert written == (FOLDER / "data" / "example.jsonl").read_bytes()
+    for line in written.splitlines():
+        assert "tools" not in msgspec.json.decode(line)["responses_create_params"]
+
+
+def test_the_configuration_with_a_model_makes_three_servers(tmp_path: Path) -> None:
+    scripted = "responses_api_models/scripted_model/configs/scripted_model.yaml"
+    config = "resources_servers/mcqa/configs/mcqa.yaml"
+    run = load_config([f"+config_paths=[{scripted},{config}]"], tmp_path, listening=False)
+    assert [instance.name for instance in run.instances] == [
+        "policy_model",
+        "mcqa_resources_server",
+        "mcqa_simple_agent",
+    ]
+    for instance in run.instances:
+        load_settings(instance, load_server_class(instance))
+    assert load_server_class(run.instances[1]) is McqaServer

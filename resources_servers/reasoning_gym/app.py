@@ -1,0 +1,146 @@
+"""The tasks of reasoning-gym, scored by their own datasets.
+
+*Isolation.* Scorers parse, simulate and simplify what a model wrote. They run in worker processes
+with a limit on their processor time, and without the power to run Python out of an answer.
+
+*Whose fault.* Where a scorer fails or takes too long, the entry's own answer is scored as a
+control. If that works, the model's answer was the reason: reward 0. If not, it is a defect of the
+task, and there is no reward. A worker that crashes, is not to be had or does not answer within the
+time on the clock is the verifier's failure, and there is no reward either.
+"""
+
+from importlib.util import find_spec
+from typing import Any
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field
+
+from resources_servers.reasoning_gym.answers import find_answer
+from rollgym.records import TaskError, VerifierError
+from rollgym.servers import ResourcesConfig, ResourcesServer, Response, TaskRow, Verdict
+from rollgym.servers.isolation import CallFailedError, CpuTimeExceededError, IsolatedWorkers
+from rollgym.servers.server import ServerConfig, ServerDirectory
+
+EXCERPT = 1_000
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+class Entry(BaseModel):
+    """An entry of a dataset as reasoning-gym makes it. Some have no answer of their own."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    question: str
+    answer: str | None
+    metadata: dict[str, Any]
+
+
+class ReasoningTask(TaskRow):
+    """`dataset` is the name of the dataset, and `dataset_config` what differs from its defaults."""
+
+    dataset: str = Field(min_length=1)
+    dataset_config: dict[str, Any] = Field(default_factory=dict)
+    entry: Entry
+
+
+class ReasoningConfig(ResourcesConfig):
+    """Bounds of the scoring: processes, seconds of processor time and on the clock, memory."""
+
+    workers: int = Field(default=2, ge=1)
+    cpu_seconds: float = Field(default=20.0, gt=0)
+    wall_seconds: float = Field(default=300.0, gt=0)
+    memory_bytes: int | None = Field(default=4 << 30, gt=0)
+
+
+class ReasoningServer(ResourcesServer[ReasoningTask, None]):
+    """The reward is the score, between 0 and 1; a score of 1 is a success."""
+
+    config: ReasoningConfig
+
+    def __init__(
+        self, name: str, config: ServerConfig, directory: ServerDirectory | None = None
+    ) -> None:
+        super().__init__(name, config, directory)
+        self._workers = IsolatedWorkers(
+            "resources_servers.reasoning_gym.scoring:score",
+            workers=self.config.workers,
+            memory_bytes=self.config.memory_bytes,
+            environment=_ONE_THREAD,
+        )
+
+    async def start(self) -> None:
+        if find_spec("reasoning_gym") is None:
+            raise ModuleNotFoundError(
+                f"{self.name} scores with the package reasoning-gym, which is not installed: "
+                "pip install 'rollgym[reasoning-gym]'"
+            )
+        await super().start()
+
+    async def close(self) -> None:
+        await self._workers.close()
+        await super().close()
+
+    async def verify(self, task: ReasoningTask, response: Response, state: None) -> Verdict:
+        answer = find_answer(response.text)
+        if answer is None:
+            return _verdict(0.0)
+        found: dict[str, Any] = {
+            "extracted_answer": answer.text[:EXCERPT],
+            "answer_source": answer.source,
+        }
+        try:
+            score = await self._score(task, answer.text)
+        except CpuTimeExceededError:
+            await self._require_sound(task)
+            return _verdict(0.0, timed_out=True, **found)
+        except CallFailedError as error:
+            await self._require_sound(task)
+            reason = f"{error.error_type}: {error.error_message}"
+            return _verdict(0.0, scorer_error=reason[:EXCERPT], **found)
+        return _verdict(score, **found)
+
+    async def _require_sound(self, task: ReasoningTask) -> None:
+        """Raises TaskError for a task whose own answer cannot be scored."""
+        try:
+            await self._score(task, task.entry.answer or "")
+        except (CallFailedError, CpuTimeExceededError) as error:
+            reason = (
+                f"{error.error_type}: {error.error_message}"
+                if isinstance(error, CallFailedError)
+                else str(error)
+            )
+            raise TaskError(
+                f"the dataset {task.dataset!r} cannot score its own answer to this entry, so the "
+                f"row is no good: {reason}"
+            ) from error
+
+    async def _score(self, task: ReasoningTask, answer: str) -> float:
+        score: float = await self._workers.call(
+            task.dataset,
+            msgspec.json.encode(task.dataset_config).decode(),
+            task.entry.model_dump_json(),
+            answer,
+            timeout=self.config.wall_seconds,
+            cpu_timeout=self.config.cpu_seconds,
+        )
+        if not 0 <= score <= 1:
+            raise VerifierError(f"the scorer of {task.dataset} gave {score}, not a score in [0, 1]")
+        return score
+
+
+def _verdict(
+    score: float,
+    *,
+    extracted_answer: str | None = None,
+    answer_source: str | None = None,
+    timed_out: bool = False,
+    scorer_error: str | None = None,
+) -> Verdict:
+    return Verdict(
+        reward=score,
+        success=score >= 1,
+        extracted_answer=extracted_answer,
+        answer_source=answer_source,
+        timed_out=timed_out,
+        scorer_error=scorer_error,
+    )
