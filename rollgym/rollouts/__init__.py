@@ -1,0 +1,1 @@
+"""What a collection of tool agents reads and writes: rows in, rollouts out."""

@@ -1,0 +1,63 @@
+"""A map from integers to integers in a few bytes each, for files of millions of rows."""
+
+from array import array
+from collections.abc import Iterator
+
+_EMPTY = 0
+_FEWEST = 1024
+
+
+class CompactMap:
+    """Several values may have the same key: `candidates` gives them all, oldest first.
+
+    Open addressing in two arrays, at most half full.
+    """
+
+    __slots__ = ("_keys", "_mask", "_size", "_values")
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._mask = _FEWEST - 1
+        self._keys = array("Q", bytes(8 * _FEWEST))
+        self._values = array("Q", bytes(8 * _FEWEST))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def candidates(self, key: int) -> Iterator[int]:
+        """The values that were added under this key. Keys are from 0 to 2**64 - 1."""
+        place = _scrambled(key) & self._mask
+        while (value := self._values[place]) != _EMPTY:
+            if self._keys[place] == key:
+                yield value - 1
+            place = (place + 1) & self._mask
+
+    def has(self, key: int) -> bool:
+        return next(self.candidates(key), None) is not None
+
+    def add(self, key: int, value: int) -> None:
+        if 2 * (self._size + 1) > len(self._keys):
+            self._grow()
+        self._put(key, value + 1)
+        self._size += 1
+
+    def _put(self, key: int, stored: int) -> None:
+        place = _scrambled(key) & self._mask
+        while self._values[place] != _EMPTY:
+            place = (place + 1) & self._mask
+        self._keys[place], self._values[place] = key, stored
+
+    def _grow(self) -> None:
+        """Twice the room. Values under one key keep their order by being counted up from 0."""
+        held = sorted(zip(self._values, self._keys, strict=True))
+        room = 2 * len(self._keys)
+        self._mask = room - 1
+        self._keys, self._values = array("Q", bytes(8 * room)), array("Q", bytes(8 * room))
+        for stored, key in held:
+            if stored != _EMPTY:
+                self._put(key, stored)
+
+
+def _scrambled(key: int) -> int:
+    """Spread keys that are close together over the whole table."""
+    return (key * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF) >> 20

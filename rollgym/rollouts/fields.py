@@ -1,0 +1,17 @@
+"""The names that rows of rollouts go by."""
+
+PARAMS = "responses_create_params"
+SEED = "seed"
+"""Among the parameters."""
+AGENT = "agent_ref"
+TASK_INDEX = "_ng_task_index"
+ROLLOUT_INDEX = "_ng_rollout_index"
+FAILURE_CLASS = "_ng_failure_class"
+FAILURE_TERMINAL = "_ng_failure_terminal"
+NO_PERSIST = "_ng_no_persist"
+
+RESPONSE = "response"
+OUTPUT = "output"
+REWARD = "reward"
+SUCCESS = "success"
+METADATA = "metadata"

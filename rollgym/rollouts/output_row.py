@@ -1,0 +1,160 @@
+"""The rows that a collection writes: of rollouts that completed, and of attempts that failed.
+
+A journal keeps of a rollout only what its input row does not say. The output row is put together
+from the two whenever it is wanted, by the functions here and nowhere else.
+"""
+
+from typing import Any
+
+import msgspec
+
+from rollgym.records import Attempt, Completed, Failed, Row, Task
+from rollgym.rollouts.fields import (
+    AGENT,
+    FAILURE_CLASS,
+    FAILURE_TERMINAL,
+    METADATA,
+    OUTPUT,
+    PARAMS,
+    RESPONSE,
+    REWARD,
+    ROLLOUT_INDEX,
+    SUCCESS,
+    TASK_INDEX,
+)
+from rollgym.servers.responses import Response, chat_transcript
+
+SCORE = "verification_score"
+_OURS = frozenset((OUTPUT, REWARD, SUCCESS, METADATA, TASK_INDEX, ROLLOUT_INDEX))
+_INPUTS_OWN = frozenset((PARAMS, AGENT, TASK_INDEX, ROLLOUT_INDEX))
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
+
+
+def added_fields(sent: Row, answered: Row) -> dict[str, msgspec.Raw]:
+    """What a verified row says that the row which was sent does not.
+
+    A verifier may write an input field anew in other words (`1` for `1.0`, other spaces): that is
+    the same value, and is not kept twice. What the task and its parameters were is not its to say.
+    """
+    return {
+        name: raw
+        for name, raw in answered.fields.items()
+        if name not in _INPUTS_OWN and not _same(sent.fields.get(name), raw)
+    }
+
+
+def output_row(task: Task, attempt: Attempt) -> Row:
+    """The row of a completed rollout."""
+    outcome = attempt.outcome
+    if not isinstance(outcome, Completed):
+        raise TypeError(f"{attempt.key} is not completed")
+    added = _FIELDS.decode(outcome.result)
+    raw_response = added.pop(RESPONSE, None)
+    response = Response.of(_OBJECT.decode(raw_response) if raw_response else {})
+    transcript = chat_transcript(response.output)
+    fields: dict[str, Any] = {
+        OUTPUT: transcript,
+        REWARD: outcome.reward,
+        SUCCESS: outcome.succeeded,
+        METADATA: _metadata(task, attempt, outcome, added, transcript),
+    }
+    if raw_response is not None:
+        fields[RESPONSE] = raw_response
+    fields |= {name: raw for name, raw in added.items() if name not in _OURS}
+    fields |= {TASK_INDEX: task.index, ROLLOUT_INDEX: attempt.repeat}
+    return task.row.with_fields(fields)
+
+
+def failure_row(task: Task, attempt: Attempt) -> Row:
+    """The row of a failed attempt: which, why, and as much as there was of the interaction."""
+    outcome = attempt.outcome
+    if not isinstance(outcome, Failed):
+        raise TypeError(f"{attempt.key} did not fail")
+    failure = outcome.failure
+    partial = _FIELDS.decode(outcome.result) if outcome.result else {}
+    agent = task.row.fields.get(AGENT)
+    named = {} if agent is None else {AGENT: agent}
+    return Row.of(
+        {
+            TASK_INDEX: attempt.task,
+            ROLLOUT_INDEX: attempt.repeat,
+            "attempt": attempt.attempt,
+            "final": attempt.final,
+            **named,
+            FAILURE_CLASS: _failure_class(partial) or str(failure.kind),
+            FAILURE_TERMINAL: not failure.retryable,
+            "failure": failure,
+            "started": attempt.started,
+            "seconds": attempt.seconds,
+            **{name: raw for name, raw in partial.items() if name != FAILURE_CLASS},
+        }
+    )
+
+
+def input_row(task: Task, repeat: int, seed: int | None = None) -> Row:
+    """The row of one rollout as its agent gets it; `seed` becomes that of the sampling."""
+    fields: dict[str, Any] = {ROLLOUT_INDEX: repeat}
+    if seed is not None:
+        params = Row(bytes(task.row.fields[PARAMS])).with_fields({"seed": seed})
+        fields[PARAMS] = msgspec.Raw(params.raw)
+    return task.row.with_fields(fields)
+
+
+def measures_of(response: Response) -> dict[str, float]:
+    """The numbers of a rollout that are averaged while it runs.
+
+    The length of the response is in tokens, and unknown where the model does not count them.
+    """
+    measures = {"tool_calls": float(len(response.function_calls))}
+    if response.usage.output_tokens:
+        measures["response_length"] = float(response.usage.output_tokens)
+    return measures
+
+
+def _metadata(
+    task: Task,
+    attempt: Attempt,
+    outcome: Completed,
+    added: dict[str, msgspec.Raw],
+    transcript: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """Our numbers, beside whatever else the row or the verifier calls metadata."""
+    given: dict[str, Any] = {}
+    for raw in (task.row.fields.get(METADATA), added.get(METADATA)):
+        if raw is not None and bytes(raw).startswith(b"{"):
+            given |= _FIELDS.decode(raw)
+    usage = outcome.usage
+    return {
+        **given,
+        "reasoning_steps": sum(entry["role"] == "assistant" for entry in transcript),
+        "tool_calls_made": sum(len(entry.get("tool_calls", ())) for entry in transcript),
+        "verification_score": _score(added, outcome.reward),
+        "attempts": attempt.attempt,
+        "seconds": round(attempt.seconds, 6),
+        "timings": {phase: round(seconds, 6) for phase, seconds in outcome.phases.items()},
+        "usage": {
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cached_tokens": usage.cached_tokens,
+            "reasoning_tokens": usage.reasoning_tokens,
+        },
+    }
+
+
+def _score(added: dict[str, msgspec.Raw], reward: float) -> float:
+    """The verifier's own score where it gives one, else the reward."""
+    score = msgspec.json.decode(added[SCORE]) if SCORE in added else None
+    return score if isinstance(score, int | float) and not isinstance(score, bool) else reward
+
+
+def _failure_class(partial: dict[str, msgspec.Raw]) -> str | None:
+    raw = partial.get(FAILURE_CLASS)
+    named = None if raw is None else msgspec.json.decode(raw)
+    return named if isinstance(named, str) else None
+
+
+def _same(one: msgspec.Raw | None, other: msgspec.Raw) -> bool:
+    if one is None:
+        return False
+    return bytes(one) == bytes(other) or msgspec.json.decode(one) == msgspec.json.decode(other)

@@ -1,0 +1,86 @@
+"""The servers that a collection works with: who they are, and what of them can change results."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from rollgym.servers.server import ServerKind
+
+IRRELEVANT_SETTINGS = (
+    "entrypoint",
+    "isolated",
+    "restarts",
+    "domain",
+    "description",
+    "value",
+    "verified",
+    "datasets",
+    "request_timeout",
+    "connect_timeout",
+    "model_timeout",
+    "tool_timeout",
+    "seed_timeout",
+    "verify_timeout",
+    "max_request_bytes",
+    "max_answer_bytes",
+    "session_lifetime",
+    "max_sessions",
+    "max_retries",
+    "max_retry_after",
+    "backoff_initial",
+    "backoff_maximum",
+    "failures_before_rest",
+    "rest_initial",
+    "rest_maximum",
+)
+"""They decide how long things take and whether they fail, which is no reward."""
+
+
+class ServerDescription(msgspec.Struct, frozen=True):
+    """A server as its configuration describes it, without credentials."""
+
+    name: str
+    kind: ServerKind
+    implementation: str
+    settings: dict[str, Any]
+
+
+class Roster:
+    """All servers of a run, by name."""
+
+    def __init__(self, servers: Iterable[ServerDescription]) -> None:
+        self._servers = {server.name: server for server in servers}
+
+    @property
+    def agents(self) -> list[str]:
+        return [each.name for each in self._servers.values() if each.kind is ServerKind.AGENT]
+
+    def identity(self, agents: Iterable[str]) -> dict[str, Any]:
+        """The configuration of these agents and of every server they refer to, directly or not."""
+        wanted, found = list(agents), {}
+        while wanted:
+            name = wanted.pop()
+            server = self._servers.get(name)
+            if server is not None and name not in found:
+                found[name] = {server.kind: {server.implementation: server.settings}}
+                wanted += _references(server.settings)
+        return found
+
+    def resources_server(self, agent: str) -> str | None:
+        """The environment of an agent, as far as its configuration says."""
+        server = self._servers.get(agent)
+        reference = server.settings.get("resources_server") if server else None
+        return reference.get("name") if isinstance(reference, dict) else None
+
+
+def _references(value: object) -> Iterator[str]:
+    match value:
+        case {"type": str(), "name": str() as name}:
+            yield name
+        case dict():
+            for part in value.values():
+                yield from _references(part)
+        case list():
+            for part in value:
+                yield from _references(part)
