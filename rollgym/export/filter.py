@@ -1,0 +1,164 @@
+"""Choosing tasks by the rewards of their rollouts: `0 < avg < 1`, `best == 1 and not avg >= 0.5`.
+
+    filter      = conjunction { "or" conjunction }
+    conjunction = negation { "and" negation }
+    negation    = "not" negation | "(" filter ")" | comparison
+    comparison  = operand operator operand { operator operand }
+    operand     = number | "avg" | "best" | "worst" | "n"
+    operator    = "<" | "<=" | ">" | ">=" | "==" | "!="
+
+A comparison chains as in Python: `0 < avg < 1` is `0 < avg and avg < 1`. The text is read by the
+parser below and turned into functions of the rewards; nothing of it is ever run.
+"""
+
+import operator
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from rollgym.export.errors import ExportError
+from rollgym.metrics.exact import Moments
+
+DEEPEST = 20
+_NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?")
+_TOKEN = re.compile(rf"{_NUMBER.pattern}|[a-z]+|[<>=!]=|\S")
+_END = "the end"
+
+Compare = Callable[[float, float], bool]
+_OPERATORS: dict[str, Compare] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+
+
+class GroupRewards(msgspec.Struct, frozen=True):
+    """What a filter can ask of a task: mean, largest and smallest reward, number of rollouts."""
+
+    avg: float
+    best: float
+    worst: float
+    n: int
+
+    @classmethod
+    def of(cls, rewards: Sequence[float]) -> "GroupRewards":
+        """Of at least one finite reward."""
+        moments = Moments()
+        for reward in rewards:
+            moments.add(reward)
+        return cls(moments.mean or 0.0, max(rewards), min(rewards), len(rewards))
+
+
+GroupFilter = Callable[[GroupRewards], bool]
+_Operand = Callable[[GroupRewards], float]
+
+
+def parse_filter(text: str) -> GroupFilter:
+    """The filter as a function. Raises ExportError that shows the place of what it cannot read."""
+    return _Parser(text).parse()
+
+
+class _Token(NamedTuple):
+    text: str
+    start: int
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = [_Token(match[0], match.start()) for match in _TOKEN.finditer(text)]
+        self._tokens.append(_Token(_END, len(text)))
+        self._position = 0
+        self._depth = 0
+
+    def parse(self) -> GroupFilter:
+        condition = self._filter()
+        if self._peek() != _END:
+            raise self._refusal("`and` or `or`")
+        return condition
+
+    def _filter(self) -> GroupFilter:
+        conditions = [self._conjunction()]
+        while self._accept("or"):
+            conditions.append(self._conjunction())
+        return lambda rewards: any(condition(rewards) for condition in conditions)
+
+    def _conjunction(self) -> GroupFilter:
+        conditions = [self._negation()]
+        while self._accept("and"):
+            conditions.append(self._negation())
+        return lambda rewards: all(condition(rewards) for condition in conditions)
+
+    def _negation(self) -> GroupFilter:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise ExportError(f"the filter nests deeper than {DEEPEST} levels: {self._text}")
+        try:
+            if self._accept("not"):
+                condition = self._negation()
+                return lambda rewards: not condition(rewards)
+            if self._accept("("):
+                condition = self._filter()
+                if not self._accept(")"):
+                    raise self._refusal("`)`")
+                return condition
+            return self._comparison()
+        finally:
+            self._depth -= 1
+
+    def _comparison(self) -> GroupFilter:
+        operands, comparisons = [self._operand()], [self._operator()]
+        operands.append(self._operand())
+        while self._peek() in _OPERATORS:
+            comparisons.append(self._operator())
+            operands.append(self._operand())
+        return _chain(operands, comparisons)
+
+    def _operator(self) -> Compare:
+        compare = _OPERATORS.get(self._peek())
+        if compare is None:
+            raise self._refusal("a comparison such as `<`")
+        self._position += 1
+        return compare
+
+    def _operand(self) -> _Operand:
+        sign = -1.0 if self._accept("-") else 1.0
+        token = self._peek()
+        if token in GroupRewards.__struct_fields__:
+            self._position += 1
+            return lambda rewards: sign * float(getattr(rewards, token))
+        if _NUMBER.fullmatch(token):
+            self._position += 1
+            number = sign * float(token)
+            return lambda rewards: number
+        raise self._refusal("a number, avg, best, worst or n")
+
+    def _peek(self) -> str:
+        return self._tokens[self._position].text
+
+    def _accept(self, text: str) -> bool:
+        accepted = self._peek() == text
+        self._position += accepted
+        return accepted
+
+    def _refusal(self, expected: str) -> ExportError:
+        token = self._tokens[self._position]
+        return ExportError(
+            f"the filter cannot be read: expected {expected}, found {token.text}\n"
+            f"  {self._text}\n  {' ' * token.start}^\n"
+            "A filter looks like `0 < avg < 1` or `best == 1 and avg < 0.5`."
+        )
+
+
+def _chain(operands: list[_Operand], comparisons: list[Compare]) -> GroupFilter:
+    def holds(rewards: GroupRewards) -> bool:
+        values = [operand(rewards) for operand in operands]
+        pairs = zip(comparisons, values, values[1:], strict=False)
+        return all(compare(left, right) for compare, left, right in pairs)
+
+    return holds

@@ -1,0 +1,251 @@
+import errno
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from rollgym.export import (
+    BadRowsError,
+    ExportError,
+    ExportReport,
+    Format,
+    PreferencePairs,
+    SupervisedExamples,
+    TaskGroups,
+    export,
+    parse_filter,
+)
+from rollgym.store import Disk, DiskFullError, StorageError, StorageVanishedError
+from tests.integration.export.rollouts import group, read, row, write
+
+ROWS = [*group(0, 1.0, 0.0, 0.5), *group(1, 1.0, 1.0), *group(2, 0.0, 0.0), *group(7, 0.3, 0.1)]
+TOOLS = [{"type": "function", "function": {"name": "search", "parameters": {}}}]
+
+
+def exported(tmp_path: Path, rows: list[Any], into: Format, only: str = "") -> list[dict[str, Any]]:
+    source, target = write(tmp_path / "rollouts.jsonl", rows), tmp_path / "out.jsonl"
+    export(source, target, into, parse_filter(only) if only else None)
+    return read(target)
+
+
+def last_words(example: dict[str, Any]) -> str:
+    words: str = example["messages"][-1]["content"]
+    return words
+
+
+def pairs(examples: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(one["chosen"][-1]["content"], one["rejected"][-1]["content"]) for one in examples]
+
+
+def test_supervised_examples_are_the_successful_rollouts(tmp_path: Path) -> None:
+    examples = exported(tmp_path, ROWS, SupervisedExamples())
+    assert [last_words(example) for example in examples] == [
+        "answer 0.0",
+        "answer 1.0",
+        "answer 1.1",
+    ]
+    assert examples[0] == {
+        "messages": [
+            {"role": "user", "content": "task 0"},
+            {"role": "assistant", "content": "answer 0.0"},
+        ],
+        "tools": TOOLS,
+    }
+
+
+def test_supervised_examples_can_be_chosen_by_their_reward(tmp_path: Path) -> None:
+    examples = exported(tmp_path, ROWS, SupervisedExamples(0.3))
+    assert [last_words(example) for example in examples][1:] == [
+        "answer 0.2",
+        "answer 1.0",
+        "answer 1.1",
+        "answer 7.0",
+    ]
+
+
+def test_success_is_the_verifiers_word_or_else_the_rewards(tmp_path: Path) -> None:
+    rows = [row(0, 0, 0.2, success=True), row(0, 1, 1.0, success=False)]
+    rows += [row(1, 0, 1.0, success=None), row(1, 1, 0.9, success=None)]
+    del rows[3]["success"]
+    examples = exported(tmp_path, rows, SupervisedExamples())
+    assert [last_words(example) for example in examples] == ["answer 0.0", "answer 1.0"]
+
+
+def test_a_preference_is_the_best_and_the_worst_of_a_task(tmp_path: Path) -> None:
+    examples = exported(tmp_path, ROWS, PreferencePairs())
+    assert pairs(examples) == [("answer 0.0", "answer 0.1"), ("answer 7.0", "answer 7.1")]
+    assert examples[0] == {
+        "prompt": [{"role": "user", "content": "task 0"}],
+        "chosen": [{"role": "assistant", "content": "answer 0.0"}],
+        "rejected": [{"role": "assistant", "content": "answer 0.1"}],
+        "chosen_reward": 1.0,
+        "rejected_reward": 0.0,
+        "_ng_task_index": 0,
+        "tools": TOOLS,
+    }
+
+
+def test_a_preference_differs_by_the_margin_as_it_is_written(tmp_path: Path) -> None:
+    assert len(exported(tmp_path, ROWS, PreferencePairs(0.2))) == 2
+    assert len(exported(tmp_path, ROWS, PreferencePairs(0.21))) == 1
+
+
+def test_every_pair_with_a_better_rollout_is_a_preference(tmp_path: Path) -> None:
+    examples = exported(tmp_path, group(0, 1.0, 0.0, 0.5, 0.5), PreferencePairs(every_pair=True))
+    assert pairs(examples) == [
+        ("answer 0.0", "answer 0.1"),
+        ("answer 0.0", "answer 0.2"),
+        ("answer 0.0", "answer 0.3"),
+        ("answer 0.2", "answer 0.1"),
+        ("answer 0.3", "answer 0.1"),
+    ]
+
+
+def test_a_group_has_every_rollout_of_its_task(tmp_path: Path) -> None:
+    examples = exported(tmp_path, ROWS, TaskGroups())
+    assert [example["_ng_task_index"] for example in examples] == [0, 1, 2, 7]
+    assert examples[3]["prompt"] == [{"role": "user", "content": "task 7"}]
+    assert examples[3]["tools"] == TOOLS
+    assert examples[3]["rollouts"] == [
+        {
+            "_ng_rollout_index": repeat,
+            "completion": [{"role": "assistant", "content": f"answer 7.{repeat}"}],
+            "reward": reward,
+            "success": False,
+        }
+        for repeat, reward in enumerate([0.3, 0.1])
+    ]
+
+
+def test_a_filter_chooses_tasks_and_the_report_says_how_many(tmp_path: Path) -> None:
+    source, target = write(tmp_path / "rollouts.jsonl", ROWS), tmp_path / "out.jsonl"
+    report = export(source, target, SupervisedExamples(), parse_filter("0 < avg < 1"))
+    assert report == ExportReport(rollouts=9, tasks=4, chosen_tasks=2, used_tasks=1, examples=1)
+    assert [last_words(example) for example in read(target)] == ["answer 0.0"]
+
+
+@pytest.mark.parametrize("into", [SupervisedExamples(), PreferencePairs(), TaskGroups()])
+def test_the_order_in_which_rollouts_finished_does_not_show(tmp_path: Path, into: Format) -> None:
+    expected = exported(tmp_path, ROWS, into)
+    for seed in range(5):
+        assert exported(tmp_path, Random(seed).sample(ROWS, len(ROWS)), into) == expected
+
+
+def test_blank_lines_and_a_last_line_without_an_end_are_read(tmp_path: Path) -> None:
+    source = write(tmp_path / "rollouts.jsonl", ["", ROWS[0], "  ", ROWS[1]])
+    source.write_bytes(source.read_bytes().rstrip(b"\n"))
+    report = export(source, tmp_path / "out.jsonl", TaskGroups())
+    assert report.rollouts == 2
+
+
+def test_an_empty_file_gives_an_empty_file(tmp_path: Path) -> None:
+    assert exported(tmp_path, [], TaskGroups()) == []
+
+
+@pytest.mark.parametrize(
+    ("bad", "problem"),
+    [
+        ("{", "this is no rollout (Input data was truncated)"),
+        ("[]", "this is no rollout (Expected `object`, got `array`)"),
+        ('{"reward": 1.0}', "missing required field `_ng_task_index`"),
+        ({**ROWS[0], "reward": None}, "Expected `float`, got `null`"),
+        ({**ROWS[0], "reward": float("nan")}, "this is no rollout"),
+        ({**ROWS[0], "_ng_task_index": -1}, "count from 0"),
+        ({**ROWS[0], "_ng_rollout_index": 2**64}, "this is no rollout|count from 0"),
+    ],
+)
+def test_a_bad_line_is_named_and_nothing_is_written(
+    tmp_path: Path, bad: dict[str, Any] | str, problem: str
+) -> None:
+    source = write(tmp_path / "rollouts.jsonl", [ROWS[0], "", bad])
+    with pytest.raises(BadRowsError) as refusal:
+        export(source, tmp_path / "out.jsonl", TaskGroups())
+    first = str(refusal.value).splitlines()[0]
+    assert first.startswith(f"{source}:3: ")
+    assert any(part in first for part in problem.split("|"))
+    assert [path.name for path in tmp_path.iterdir()] == ["rollouts.jsonl"]
+
+
+def test_the_first_twenty_bad_lines_are_named_together(tmp_path: Path) -> None:
+    source = write(tmp_path / "rollouts.jsonl", ["{}"] * 30)
+    with pytest.raises(BadRowsError) as refusal:
+        export(source, tmp_path / "out.jsonl", TaskGroups())
+    lines = str(refusal.value).splitlines()
+    assert lines[19].startswith(f"{source}:20: ")
+    assert lines[20:] == [
+        "... and more",
+        "Nothing was written. Export the file that ng_collect_rollouts wrote.",
+    ]
+
+
+def test_a_transcript_that_chat_cannot_express_leaves_the_old_export(tmp_path: Path) -> None:
+    odd = row(9, 0, 1.0, output=[{"role": "assistant", "item": {}}])
+    source, target = write(tmp_path / "rollouts.jsonl", [*ROWS, odd]), tmp_path / "out.jsonl"
+    target.write_text("as it was")
+    with pytest.raises(BadRowsError, match=r"rollouts.jsonl:10: output\[0\]"):
+        export(source, target, SupervisedExamples())
+    assert target.read_text() == "as it was"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "rollouts.jsonl"]
+
+
+def test_a_transcript_that_nobody_asks_for_is_not_read(tmp_path: Path) -> None:
+    odd = row(9, 0, 0.0, output=[{"role": "assistant", "item": {}}])
+    assert len(exported(tmp_path, [*ROWS, odd], SupervisedExamples())) == 3
+
+
+def test_the_same_rollout_twice_is_refused_with_both_lines(tmp_path: Path) -> None:
+    with pytest.raises(
+        ExportError, match=r"jsonl:10: rollout 1 of task 1 stands in line 5 already"
+    ):
+        exported(tmp_path, [*ROWS, ROWS[4]], TaskGroups())
+
+
+@pytest.mark.parametrize("into", [PreferencePairs(), TaskGroups()])
+def test_rollouts_of_one_task_with_different_prompts_are_refused(
+    tmp_path: Path, into: Format
+) -> None:
+    other = row(0, 1, 0.0, responses_create_params={"input": "another"})
+    with pytest.raises(BadRowsError, match=r"jsonl:2: prompt or tools differ .* line 1"):
+        exported(tmp_path, [row(0, 0, 1.0), other], into)
+
+
+def test_the_folders_above_the_export_are_made(tmp_path: Path) -> None:
+    source = write(tmp_path / "rollouts.jsonl", ROWS)
+    export(source, tmp_path / "a" / "b" / "out.jsonl", TaskGroups())
+    assert len(read(tmp_path / "a" / "b" / "out.jsonl")) == 4
+
+
+@pytest.mark.parametrize("name", ["rollouts.jsonl", "link.jsonl"])
+def test_the_rollouts_are_never_overwritten(tmp_path: Path, name: str) -> None:
+    source = write(tmp_path / "rollouts.jsonl", ROWS)
+    (tmp_path / "link.jsonl").symlink_to(source)
+    with pytest.raises(ExportError, match="this is the file to be exported"):
+        export(source, tmp_path / name, TaskGroups())
+    assert len(read(source)) == len(ROWS)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StorageVanishedError, match="absent.jsonl: No such file"):
+        export(tmp_path / "absent.jsonl", tmp_path / "out.jsonl", TaskGroups())
+
+
+def test_a_folder_in_the_exports_place_is_named_and_nothing_is_left(tmp_path: Path) -> None:
+    source = write(tmp_path / "rollouts.jsonl", ROWS)
+    (tmp_path / "out.jsonl").mkdir()
+    with pytest.raises(StorageError, match="out.jsonl: Is a directory"):
+        export(source, tmp_path / "out.jsonl", TaskGroups())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "rollouts.jsonl"]
+
+
+def test_a_disk_that_fills_up_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Disk, descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    source = write(tmp_path / "rollouts.jsonl", ROWS)
+    monkeypatch.setattr(Disk, "sync", full)
+    with pytest.raises(DiskFullError, match="while writing the export"):
+        export(source, tmp_path / "out.jsonl", TaskGroups())
+    assert [path.name for path in tmp_path.iterdir()] == ["rollouts.jsonl"]

@@ -1,0 +1,99 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollgym.export.messages import Conversation, ConversationError, conversation
+
+PARAMS = {
+    "instructions": "Be brief.",
+    "input": [{"role": "user", "content": "Find it."}],
+    "tools": [{"type": "function", "name": "search", "parameters": {"type": "object"}}],
+    "temperature": 0.7,
+    "stream": True,
+}
+CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": "{}"}}
+OUTPUT = [
+    {"role": "assistant", "content": "I look.", "reasoning": "Where?"},
+    {"role": "assistant", "tool_calls": [CALL], "reasoning": "There."},
+    {"role": "tool", "tool_call_id": "c1", "content": "found"},
+    {"role": "assistant", "content": "It is X."},
+]
+
+
+def read(output: Any = OUTPUT, params: Any = PARAMS) -> Conversation:
+    return conversation(
+        msgspec.json.encode({"responses_create_params": params, "output": output, "reward": 1.0})
+    )
+
+
+def test_the_prompt_and_the_tools_are_what_a_chat_endpoint_would_get() -> None:
+    found = read()
+    assert found.prompt == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Find it."},
+    ]
+    function = {"name": "search", "parameters": {"type": "object"}}
+    assert found.tools == [{"type": "function", "function": function}]
+
+
+def test_a_text_and_the_calls_after_it_are_one_message() -> None:
+    first, answer, last = read().completion
+    assert first == {
+        "role": "assistant",
+        "content": "I look.",
+        "tool_calls": [CALL],
+        "reasoning": "Where?\nThere.",
+        "reasoning_content": "Where?\nThere.",
+    }
+    assert answer == OUTPUT[2]
+    assert last == OUTPUT[3]
+
+
+def test_texts_and_calls_of_different_turns_stay_apart() -> None:
+    output = [
+        {"role": "assistant", "tool_calls": [CALL]},
+        {"role": "assistant", "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "c1", "content": ""},
+        {"role": "assistant", "content": "one"},
+        {"role": "assistant", "content": "two"},
+        {"role": "assistant", "content": "three", "tool_calls": [CALL]},
+    ]
+    messages = read(output).completion
+    assert [message["content"] for message in messages] == [None, None, "", "one", "two", "three"]
+
+
+def test_an_input_of_plain_text_is_the_users_message() -> None:
+    found = read(params={"input": "Find it."})
+    assert found.prompt == [{"role": "user", "content": "Find it."}]
+    assert found.tools == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ({"content": "x"}, "output[1]: the role must be one of chat's, not None"),
+        ({"role": "bot", "content": "x"}, "output[1]: the role must be one of chat's, not 'bot'"),
+        ({"role": "assistant", "content": 3}, "output[1]: the content must be text or parts"),
+        ({"role": "assistant", "item": {"type": "web_search"}}, "output[1]: there is neither"),
+    ],
+)
+def test_an_entry_that_chat_cannot_express_is_refused_by_its_place(
+    entry: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(ConversationError) as refusal:
+        read([OUTPUT[0], entry])
+    assert str(refusal.value).startswith(problem)
+
+
+def test_a_prompt_that_chat_cannot_express_is_refused_by_its_place() -> None:
+    with pytest.raises(ConversationError, match=r"responses_create_params .*input\[0\]"):
+        read(params={"input": [{"type": "computer_call"}]})
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"[]", b"{}", b'{"output": []}', b"{", b'{"output": "\xff"}']
+)
+def test_a_line_that_is_no_rollout_is_refused(line: bytes) -> None:
+    with pytest.raises(ConversationError, match="this is no rollout"):
+        conversation(line)
