@@ -1,7 +1,37 @@
 #!/usr/bin/env bash
-# Runs the main job end to end: `rollgym demo`, with the arguments given here. Sets .venv up first.
+# Runs the main job end to end, without a language model: first the engine at work on built-in
+# puzzles (`rollgym demo`, with the arguments given here), then a tool agent in its environment,
+# collected and scored. Sets .venv up first.
 set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/setup.sh"
 
 setup_environment base
-exec "$venv/bin/rollgym" demo "$@"
+export PATH=$venv/bin:$PATH
+
+# Shows a command as a person would type it, one argument a line, then runs it.
+show() {
+    local shown='' argument
+    for argument in "$@"; do
+        case $argument in *[[]*) argument="\"$argument\"" ;; esac
+        shown="${shown:+$shown \\
+    }$argument"
+    done
+    printf '\n$ %s\n' "$shown" >&2
+    "$@"
+}
+
+status=0
+show rollgym demo "$@" || status=$?
+case "$*" in *-h*) exit "$status" ;; esac
+
+cd -- "$root"
+show ng_collect_rollouts \
+    "+config_paths=[responses_api_models/scripted_model/configs/scripted_model.yaml,resources_servers/example_multi_step/configs/example_multi_step.yaml]" \
+    +agent_name=example_multi_step_simple_agent \
+    +input_jsonl_fpath=resources_servers/example_multi_step/data/example.jsonl \
+    +output_jsonl_fpath=results/example_multi_step_rollouts.jsonl \
+    +limit=5 \
+    +num_repeats=2 \
+    +num_samples_in_parallel=3 \
+    +responses_create_params.max_output_tokens=8192 || status=$?
+exit "$status"

@@ -1,20 +1,63 @@
 """Running a collection from a command: open the run, show it, sum it up, and never lie about it."""
 
+import asyncio
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
-from rollgym.cli.summary import summary_lines, verdict_lines
-from rollgym.engine import Coverage, Policy, Worker, collect, run
+from rollgym.cli.summary import DASHED, Flags, summary_lines, verdict_lines
+from rollgym.engine import Coverage, Observer, Policy, Worker, collect, run
 from rollgym.metrics import Summary
 from rollgym.monitor import LiveMetrics, ProgressObserver, recount
 from rollgym.records import Task
 from rollgym.store import WHOLE, RunStore, Shard, Status, open_run
 
-Hints = Callable[[RunStore], Iterable[str]]
+
+class View(Observer, Protocol):
+    """A file, or anything else, that is kept up with a run's journal."""
+
+    def put_right(self) -> None:
+        """Make it what the journal says, whatever events it missed."""
+
+
+class Job(Protocol):
+    """What differs between the commands that collect."""
+
+    @property
+    def flags(self) -> Flags:
+        """How the command is told to run things again."""
+
+    def views(self, store: RunStore) -> AbstractContextManager[Sequence[View]]:
+        """What is kept up with the run while it is open."""
+
+    def working(self, store: RunStore) -> AbstractAsyncContextManager[Worker]:
+        """The worker, with whatever has to run beside it.
+
+        The end of the block comes after the collection, when all records are on disk.
+        """
+
+    def hints(self, store: RunStore) -> Iterable[str]:
+        """Lines for the summary about what can be done with the files."""
+
+
+class BareJob:
+    """A worker that needs nothing beside it, and makes no files but the run's own."""
+
+    flags = DASHED
+
+    def __init__(self, worker: Worker, hints: Callable[[RunStore], Iterable[str]]) -> None:
+        self._worker = worker
+        self.hints = hints
+
+    def views(self, _: RunStore) -> AbstractContextManager[Sequence[View]]:
+        return nullcontext(())
+
+    def working(self, _: RunStore) -> AbstractAsyncContextManager[Worker]:
+        return nullcontext(self._worker)
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,30 +65,40 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     directory: Path
     config: Mapping[str, Any] = {}
+    irrelevant: Collection[str] = ()
     seed: int = 0
     shard: Shard = WHOLE
     reopen: frozenset[Status] = frozenset()
     force_new_run: bool = False
 
 
-def run_collection(
-    request: RunRequest, tasks: Iterable[Task], worker: Worker, policy: Policy, hints: Hints
-) -> int:
+def run_collection(request: RunRequest, tasks: Iterable[Task], job: Job, policy: Policy) -> int:
     """Collect, with the progress on stderr and the summary on stdout; returns the exit status.
 
-    `hints` are lines for the summary about what can be done with the files. Raises StoreError,
-    EngineError, KeyboardInterrupt.
+    Raises StoreError, EngineError, KeyboardInterrupt, and what starting the worker raises.
     """
     with (
         ProgressObserver(sys.stderr) as progress,
         _opened(request, tasks, progress.metrics) as store,
+        job.views(store) as views,
     ):
         if store.torn:
             print(store.torn, file=sys.stderr)
-        coverage = run(collect(store.inputs, worker, store, policy, [progress]))
+        coverage = run(_collect(store, job, policy, progress, views))
         metrics = _final_metrics(progress, coverage, store)
-    _print_end(metrics, coverage, hints(store))
+    _print_end(metrics, coverage, job, store)
     return coverage.exit_status
+
+
+async def _collect(
+    store: RunStore, job: Job, policy: Policy, progress: ProgressObserver, views: Sequence[View]
+) -> Coverage:
+    async with job.working(store) as worker:
+        coverage = await collect(store.inputs, worker, store, policy, [progress, *views])
+        for view in views:
+            if view.name in coverage.dropped_events:
+                await asyncio.to_thread(view.put_right)
+        return coverage
 
 
 def _opened(request: RunRequest, tasks: Iterable[Task], metrics: LiveMetrics) -> RunStore:
@@ -53,6 +106,7 @@ def _opened(request: RunRequest, tasks: Iterable[Task], metrics: LiveMetrics) ->
         request.directory,
         tasks,
         config=request.config,
+        irrelevant=request.irrelevant,
         seed=request.seed,
         shard=request.shard,
         reopen=request.reopen,
@@ -81,16 +135,16 @@ def _agree(summary: Summary, coverage: Coverage) -> bool:
     return counted == covered
 
 
-def _print_end(metrics: LiveMetrics, coverage: Coverage, hints: Iterable[str]) -> None:
+def _print_end(metrics: LiveMetrics, coverage: Coverage, job: Job, store: RunStore) -> None:
     for line in summary_lines(metrics):
         print(line)
-    for hint in hints:
+    for hint in job.hints(store):
         print(hint)
     if coverage.abandoned:
         print(_abandoned(coverage.abandoned))
     if coverage.resumed == coverage.expected and not coverage.attempts:
         print("everything was there already: nothing had to run")
-    meaning, advice = verdict_lines(coverage)
+    meaning, advice = verdict_lines(coverage, job.flags)
     print(coverage.groups_in_words())
     print(coverage)
     print(f"exit status {coverage.exit_status:d}: {meaning}")

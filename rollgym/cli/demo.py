@@ -13,7 +13,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-from rollgym.cli.collection import RunRequest, run_collection
+from rollgym.cli.collection import BareJob, RunRequest, run_collection
 from rollgym.cli.puzzles import puzzle_tasks
 from rollgym.cli.solver import ScriptedSolver
 from rollgym.cli.weather import Weather
@@ -67,14 +67,13 @@ def run(arguments: Namespace) -> int:
             force_new_run=arguments.force_new_run,
         ),
         puzzle_tasks(arguments.tasks, arguments.repeats, arguments.seed),
-        ScriptedSolver(arguments.latency, weather),
+        BareJob(ScriptedSolver(arguments.latency, weather), _hints),
         Policy(
             concurrency=Fixed(arguments.concurrency),
             retry=_RETRY,
             completion_threshold=arguments.completion_threshold,
             completion_grace_period=arguments.completion_grace_period,
         ),
-        _hints,
     )
 
 

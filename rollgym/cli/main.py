@@ -1,45 +1,46 @@
 """The `rollgym` command: find the sub-command, read its options, run it.
 
-Sub-commands are modules with two functions, `configure(parser)` and `run(arguments) -> int`. Only
-the one asked for is imported, so that `rollgym --help` answers at once.
+Most sub-commands are modules with two functions, `configure(parser)` and `run(arguments) -> int`.
+Those that are also known by a name of their own, such as `ng_run`, take Hydra overrides: modules
+with `help_text()` and `run(arguments) -> int`. Only the one asked for is imported, so that
+`rollgym --help` answers at once.
 """
 
-import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from io import TextIOWrapper
-from pathlib import Path
 from textwrap import fill
+from types import ModuleType
 from typing import Any, NamedTuple, NoReturn, Protocol, cast
 
 from rollgym import __version__
+from rollgym.cli.exit_statuses import EXIT_STATUSES, INTERRUPTED
 from rollgym.cli.leaving import leave
+from rollgym.cli.override_command import run_command
+from rollgym.cli.streams import prepare_streams
 
 _DESCRIPTION = """\
 Collect agent rollouts: durable, bounded, and honest about what happened.
 
-Start with `rollgym demo`. It needs no model and no network, takes a few
-seconds, and leaves a run in results/demo that the other commands can look at:
+Start with a collection that needs no model and no network. It takes a second,
+and leaves files that the other commands can look at:
 
-  rollgym demo                     collect a small built-in set of puzzles
-  rollgym status results/demo      what is there, counted from the files
-  rollgym profile results/demo     how the rewards of each task are spread
+  make demo
+
+or, step by step (FILES are a model's and an environment's configuration):
+
+  rollgym collect +config_paths=[FILES] +agent_name=NAME \\
+    +input_jsonl_fpath=TASKS.jsonl +output_jsonl_fpath=results/rollouts.jsonl
+  rollgym view results/rollouts.jsonl       read in a browser what the agent did
+  rollgym profile results/rollouts.jsonl    how the rewards of tasks are spread
+  rollgym export results/rollouts.jsonl --format sft --output sft.jsonl
+
+With a model of yours: `rollgym run` keeps servers up, `rollgym collect` uses
+them. ng_run, ng_collect_rollouts, ng_status and ng_viewer are the same commands
+under the names that people know.
 """
-
-INTERRUPTED = 5
-_EXIT_STATUSES = """\
-exit status of a command that collects:
-  0  every rollout is completed      4  some were omitted on purpose
-  1  something broke                 5  interrupted: run the same command again
-  2  the command was used wrongly    6  refused, and nothing was changed
-  3  some rollouts failed            7  the disk failed; what it has is kept
-
-Commands that only look at a run end with 0 when they could.
-"""
-
 
 HELP_WIDTH = 80
 
@@ -58,17 +59,32 @@ class _CommandModule(Protocol):
     def run(arguments: Namespace) -> int: ...
 
 
+class _OverrideModule(Protocol):
+    @staticmethod
+    def help_text() -> str: ...
+
+    @staticmethod
+    def run(arguments: Sequence[str]) -> int: ...
+
+
+_OVERRIDE_COMMANDS = (
+    _Command("run", "rollgym.cli.ng_run", "start servers and keep them up (ng_run)"),
+    _Command("collect", "rollgym.cli.collect", "collect rollouts of a dataset"),
+    _Command("reverify", "rollgym.cli.reverify", "score stored rollouts again, without a model"),
+)
 _COMMANDS = (
-    _Command("demo", "rollgym.cli.demo", "collect rollouts of a small built-in set of puzzles"),
+    _Command("view", "rollgym.cli.view", "look at rollouts in a browser"),
+    _Command("profile", "rollgym.cli.profile", "show how the rewards of each task are spread"),
     _Command("status", "rollgym.cli.status", "say what a run amounts to, from its files"),
     _Command("merge", "rollgym.cli.merge", "make one run out of its shards and copies"),
-    _Command("profile", "rollgym.cli.profile", "show how the rewards of each task are spread"),
+    _Command("export", "rollgym.cli.export", "turn rollouts into training data"),
+    _Command("demo", "rollgym.cli.demo", "watch the engine at work on built-in puzzles"),
 )
 
 
 def entry() -> NoReturn:
     """The console script: a Ctrl-C while a command is being loaded is no traceback."""
-    _prepare_streams()
+    prepare_streams()
     try:
         status = main(sys.argv[1:])
     except KeyboardInterrupt:
@@ -78,18 +94,12 @@ def entry() -> NoReturn:
     leave(status)
 
 
-def _prepare_streams() -> None:
-    """Text that the terminal's encoding lacks is escaped; a closed stream takes everything."""
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-        elif stream is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run one command to its exit status. Wrong use exits with 2, as argparse does."""
+    asked = arguments[0] if arguments else None
+    if any(asked == command.name for command in _OVERRIDE_COMMANDS):
+        overriding = cast("_OverrideModule", _load(asked))
+        return run_command(arguments[1:], overriding.help_text, overriding.run)
     command, options = _parse(arguments)
     from rollgym.cli.guard import guarded  # noqa: PLC0415 - --help does not need the engine
 
@@ -101,7 +111,7 @@ class _Parser(ArgumentParser):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         options |= {
-            "epilog": _EXIT_STATUSES,
+            "epilog": EXIT_STATUSES,
             "formatter_class": RawDescriptionHelpFormatter,
             "allow_abbrev": False,
         }
@@ -114,7 +124,7 @@ def _parse(arguments: Sequence[str]) -> tuple[_CommandModule, Namespace]:
     choices = parser.add_subparsers(metavar="COMMAND", parser_class=_Parser)
     parsers = {
         command.name: choices.add_parser(command.name, help=command.summary)
-        for command in _COMMANDS
+        for command in (*_OVERRIDE_COMMANDS, *_COMMANDS)
     }
     asked = next((argument for argument in arguments if not argument.startswith("-")), None)
     if asked is None:
@@ -122,7 +132,7 @@ def _parse(arguments: Sequence[str]) -> tuple[_CommandModule, Namespace]:
         parser.error("a command is needed, such as `rollgym demo`; see `rollgym --help`")
     if asked not in parsers:
         _refuse_command(parser, asked)
-    module = _load(asked)
+    module = cast("_CommandModule", _load(asked))
     module.configure(parsers[asked])
     parsers[asked].description = fill(parsers[asked].description or "", HELP_WIDTH)
     options, unknown = parser.parse_known_args(arguments)
@@ -131,13 +141,13 @@ def _parse(arguments: Sequence[str]) -> tuple[_CommandModule, Namespace]:
     return module, options
 
 
-def _load(name: str) -> _CommandModule:
-    path = next(command.module for command in _COMMANDS if command.name == name)
-    return cast("_CommandModule", import_module(path))
+def _load(name: str | None) -> ModuleType:
+    commands = (*_OVERRIDE_COMMANDS, *_COMMANDS)
+    return import_module(next(command.module for command in commands if command.name == name))
 
 
 def _refuse_command(parser: ArgumentParser, asked: str) -> NoReturn:
-    names = [command.name for command in _COMMANDS]
+    names = [command.name for command in (*_OVERRIDE_COMMANDS, *_COMMANDS)]
     close = get_close_matches(asked, names, 1)
     advice = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
     parser.error(f"unknown command {asked!r}: {advice}")

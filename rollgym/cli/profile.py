@@ -4,13 +4,18 @@ Tasks that always or never succeed teach a trainer nothing; those in between do.
 printed as soon as all its repeats have been read, so the table of any run needs little memory.
 """
 
+import json
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from rollgym.cli.run_directory import require_manifest
-from rollgym.metrics import TaskProfile, reward_profile
+from rollgym.cli.run_directory import require_manifest, run_directory
+from rollgym.cli.summary import headline
+from rollgym.metrics import Metrics, TaskProfile, reward_profile
+from rollgym.records import Attempt
+from rollgym.rollouts.rows import attempts_in
 from rollgym.store import journal_paths, read_standing
 
 _COUNTS = ("task", "repeats", "completed", "failed", "omitted", "successes")
@@ -22,22 +27,43 @@ _WIDTH = 8
 def configure(parser: ArgumentParser) -> None:
     parser.description = (
         "Show a line for each task with a recorded end: how many of its repeats ended how, and the "
-        "mean, standard deviation (of the population) and extremes of their rewards. Tasks come in "
-        "the order in which they were finished."
+        "mean, standard deviation (of the population) and extremes of their rewards; at the end "
+        "pass@k and the means. Tasks come in the order in which they were finished."
     )
-    parser.add_argument("directory", metavar="DIR", type=Path, help="the run's directory")
+    parser.add_argument(
+        "path", metavar="RUN", type=Path, help="the run's directory, or the rollouts' .jsonl"
+    )
     parser.add_argument("--json", action="store_true", help="a JSON object on each line")
 
 
 def run(arguments: Namespace) -> int:
-    require_manifest(arguments.directory)
-    standing = read_standing(journal_paths(arguments.directory))
-    profiles = reward_profile(entry.attempt for entry, stands in standing if stands)
-    if not arguments.json:
-        print(" ".join(_column(name, name) for name in (*_COUNTS, *_NUMBERS)))
+    metrics = Metrics()
+    profiles = reward_profile(_counted(_attempts(arguments.path), metrics))
+    if arguments.json:
+        for profile in profiles:
+            print(msgspec.json.encode(profile).decode())
+        return 0
+    print(" ".join(_column(name, name) for name in (*_COUNTS, *_NUMBERS)))
     for profile in profiles:
-        print(msgspec.json.encode(profile).decode() if arguments.json else _row(profile))
+        print(_row(profile))
+    print(json.dumps(headline(metrics.summary()), indent=4))
     return 0
+
+
+def _attempts(path: Path) -> Iterator[Attempt]:
+    """The records that stand: of the run, or of a file of rollouts that came without one."""
+    directory = run_directory(str(path))
+    if path.suffix == ".jsonl" and path.exists() and not directory.exists():
+        return attempts_in(path)
+    require_manifest(directory)
+    standing = read_standing(journal_paths(directory))
+    return (entry.attempt for entry, stands in standing if stands)
+
+
+def _counted(attempts: Iterator[Attempt], metrics: Metrics) -> Iterator[Attempt]:
+    for attempt in attempts:
+        metrics.add(attempt)
+        yield attempt
 
 
 def _row(profile: TaskProfile) -> str:

@@ -6,6 +6,7 @@ import msgspec
 
 from rollgym.engine import Coverage
 from rollgym.monitor import LiveMetrics, coverage_of, recount
+from rollgym.rollouts.paths import RolloutPaths
 from rollgym.store import Manifest, ManifestError, read_manifest
 
 
@@ -15,6 +16,12 @@ class RunOnDisk(msgspec.Struct, frozen=True):
     manifest: Manifest
     metrics: LiveMetrics
     coverage: Coverage
+
+
+def run_directory(text: str) -> Path:
+    """The directory of a run, which may be named by its output file instead."""
+    path = Path(text)
+    return RolloutPaths.of(path).run if path.suffix == ".jsonl" else path
 
 
 def require_manifest(directory: Path) -> Manifest:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from rollgym.cli.run_directory import RunOnDisk, read_run
+from rollgym.cli.run_directory import RunOnDisk, read_run, run_directory
 from rollgym.cli.summary import summary_lines, verdict_lines
 from rollgym.engine import ExitStatus
 
@@ -19,7 +19,12 @@ def configure(parser: ArgumentParser) -> None:
         "Count a run from its files: the numbers that the collecting command printed, or would "
         "print now. Takes no lock, so the run may be going on."
     )
-    parser.add_argument("directory", metavar="DIR", type=Path, help="the run's directory")
+    parser.add_argument(
+        "directory",
+        metavar="RUN",
+        type=run_directory,
+        help="the run's directory, or the rollouts' .jsonl",
+    )
     parser.add_argument("--json", action="store_true", help="every number, as one JSON object")
 
 

@@ -6,7 +6,7 @@ The last lines are always the coverage and what it means, so that they are what 
 import json
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from rollgym.engine import Coverage, ExitStatus
 from rollgym.metrics import Summary
@@ -51,24 +51,36 @@ def headline(summary: Summary) -> dict[str, float | None]:
     return numbers
 
 
-def verdict_lines(coverage: Coverage) -> tuple[str, str]:
+class Flags(NamedTuple):
+    """How a command is told to run again what has an outcome."""
+
+    new_run: str
+    retry_failed: str
+    retry_omitted: str
+
+
+DASHED = Flags("--force-new-run", "--retry-failed", "--retry-omitted")
+OVERRIDES = Flags("+resume=false", "+retry_failed=true", "+retry_omitted=true")
+
+
+def verdict_lines(coverage: Coverage, flags: Flags = DASHED) -> tuple[str, str]:
     """What the coverage means, and what to do next."""
     failed, omitted, unresolved = coverage.failed, coverage.omitted, coverage.unresolved
     match coverage.exit_status:
         case ExitStatus.COMPLETE:
             return (
                 "every rollout is completed",
-                "the same command again has nothing to do; --force-new-run would start anew",
+                f"the same command again has nothing to do; {flags.new_run} would start anew",
             )
         case ExitStatus.FAILED:
             return (
                 f"{_many(failed, 'rollout')} failed and {_have(failed)} no reward",
-                "to run them again: --retry-failed, or reopen=[Status.FAILED] in Python",
+                f"to run them again: {flags.retry_failed}, or reopen=[Status.FAILED] in code",
             )
         case ExitStatus.OMITTED:
             return (
                 f"{_many(omitted, 'rollout')} {_were(omitted)} omitted on purpose",
-                "to run them after all: --retry-omitted, or reopen=[Status.OMITTED] in Python",
+                f"to run them after all: {flags.retry_omitted}, or reopen=[Status.OMITTED] in code",
             )
         case _:
             return (

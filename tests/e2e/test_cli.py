@@ -124,7 +124,9 @@ def test_a_profile_has_a_line_for_each_task(tmp_path: Path) -> None:
     table = rollgym(tmp_path, "profile", "run")
     assert table.status == 0
     assert table.lines[0].split()[0] == "task"
-    assert sorted(int(line.split()[0]) for line in table.lines[1:]) == list(range(12))
+    tasks, headline = table.lines[1:13], table.lines[13:]
+    assert sorted(int(line.split()[0]) for line in tasks) == list(range(12))
+    assert "pass@1" in json.loads("\n".join(headline))
     rows = [json.loads(line) for line in rollgym(tmp_path, "profile", "run", "--json").lines]
     rewards = results(tmp_path / "run")
     for row in rows:
@@ -182,7 +184,7 @@ def test_a_directory_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> N
     [
         ((), "a command is needed"),
         (("dmeo",), "did you mean demo?"),
-        (("xyz",), "there are demo, status, merge, profile"),
+        (("xyz",), "there are run, collect, reverify, view, profile, status, merge, export"),
         (("demo", "--taks=3"), "did you mean --tasks?"),
         (("demo", "--tasks", "0"), "0 is less than 1"),
         (("demo", "--shard", "2/2"), "counts from 0/n to n-1/n"),
@@ -191,7 +193,7 @@ def test_a_directory_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> N
         (("demo", "--latency", "nan"), "is no number of seconds"),
         (("demo", "--faults", "2"), "is not between 0 and 1"),
         (("merge", "a"), "--into"),
-        (("status",), "DIR"),
+        (("status",), "RUN"),
     ],
 )
 def test_wrong_use_is_told_with_exit_status_2(

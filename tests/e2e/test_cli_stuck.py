@@ -11,7 +11,7 @@ from tests.e2e.command import Ended, finish, wait_until
 PROGRAM = """
 import asyncio, sys, time
 from pathlib import Path
-from rollgym.cli.collection import RunRequest, run_collection
+from rollgym.cli.collection import BareJob, RunRequest, run_collection
 from rollgym.cli.guard import guarded
 from rollgym.cli.leaving import leave
 from rollgym.engine import NO_RETRIES, Fixed, Policy
@@ -32,8 +32,9 @@ policy = Policy(
     cancel_grace=float(sys.argv[3]),
 )
 tasks = [Task(0, Row.of({}))]
+job = BareJob(worker, lambda store: [])
 request = RunRequest(directory=Path(sys.argv[1]))
-leave(guarded(lambda: run_collection(request, tasks, worker, policy, lambda store: [])))
+leave(guarded(lambda: run_collection(request, tasks, job, policy)))
 """
 
 

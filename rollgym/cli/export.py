@@ -1,0 +1,117 @@
+"""`rollgym export`: rollouts as what trainers read."""
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable
+from math import isfinite
+from pathlib import Path
+
+from rollgym.export import (
+    ExportError,
+    ExportReport,
+    Format,
+    GroupFilter,
+    PreferencePairs,
+    SupervisedExamples,
+    TaskGroups,
+    export,
+    parse_filter,
+)
+
+_DEFAULT_MARGIN = 0.0
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Turn the rollouts that ng_collect_rollouts wrote into training data. The formats are sft "
+        "(the messages of each successful rollout), preference (a better and a worse rollout of "
+        "one task) and groups (all rollouts of a task with their rewards). Tasks come in the order "
+        "of their index. The file is written whole or not at all."
+    )
+    parser.add_argument("source", metavar="FILE.jsonl", type=Path, help="the rollouts")
+    add = parser.add_argument
+    add("--format", choices=_FORMATS, required=True, help="what the trainer reads")
+    add("--output", metavar="OUT.jsonl", type=Path, required=True, help="where to; is replaced")
+    add(
+        "--filter",
+        metavar="EXPRESSION",
+        type=_filter,
+        help="take only tasks whose rewards fit, such as '0 < avg < 1' or 'best == 1 and n >= 4'; "
+        "there are avg, best, worst, n, comparisons, and, or, not and parentheses",
+    )
+    add(
+        "--min-reward",
+        metavar="X",
+        type=_number,
+        help="sft: rollouts with at least this reward, in place of the successful ones",
+    )
+    add(
+        "--margin",
+        metavar="X",
+        type=_number,
+        help="preference: the least difference in reward (default: any)",
+    )
+    add("--all-pairs", action="store_true", help="preference: every pair, not best and worst only")
+    parser.set_defaults(refuse=parser.error)
+
+
+def run(arguments: Namespace) -> int:
+    _refuse_options_of_other_formats(arguments)
+    into = _FORMATS[arguments.format](arguments)
+    report = export(arguments.source, arguments.output, into, arguments.filter)
+    print(_sentence(report, arguments.output))
+    return 0
+
+
+def _supervised(arguments: Namespace) -> Format:
+    return SupervisedExamples(arguments.min_reward)
+
+
+def _preference(arguments: Namespace) -> Format:
+    margin = _DEFAULT_MARGIN if arguments.margin is None else arguments.margin
+    return PreferencePairs(margin, arguments.all_pairs)
+
+
+def _groups(_: Namespace) -> Format:
+    return TaskGroups()
+
+
+_FORMATS: dict[str, Callable[[Namespace], Format]] = {
+    "sft": _supervised,
+    "preference": _preference,
+    "groups": _groups,
+}
+
+
+def _refuse_options_of_other_formats(arguments: Namespace) -> None:
+    if arguments.min_reward is not None and arguments.format != "sft":
+        arguments.refuse("--min-reward goes with --format sft; --filter chooses among tasks")
+    if (arguments.margin is not None or arguments.all_pairs) and arguments.format != "preference":
+        arguments.refuse("--margin and --all-pairs go with --format preference")
+
+
+def _sentence(report: ExportReport, output: Path) -> str:
+    filtered = report.tasks - report.chosen_tasks
+    nothing = report.chosen_tasks - report.used_tasks
+    left = [f"{filtered} filtered out"] * (filtered > 0) + [f"{nothing} gave none"] * (nothing > 0)
+    return (
+        f"wrote {report.examples} examples to {output}, from {report.used_tasks} of "
+        f"{report.tasks} tasks with {report.rollouts} rollouts"
+        + (f" ({', '.join(left)})" if left else "")
+    )
+
+
+def _filter(text: str) -> GroupFilter:
+    try:
+        return parse_filter(text)
+    except ExportError as error:
+        raise ArgumentTypeError(str(error)) from error
+
+
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is no number") from None
+    if not isfinite(number):
+        raise ArgumentTypeError(f"{text} is not finite")
+    return number

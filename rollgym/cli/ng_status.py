@@ -1,0 +1,33 @@
+"""`ng_status`: what a running `ng_run` serves, and whether it answers."""
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from rollgym.cli.override_command import enter
+
+HELP = """
+usage: ng_status [+head_server.port=11000] [+head_server.host=127.0.0.1]
+
+List the servers of a running ng_run with their URLs and status, and ask each
+of them now whether it is healthy.
+
+exit status: 0 all are healthy, 1 some are not, or no ng_run answers
+"""
+
+
+def help_text() -> str:
+    return HELP
+
+
+def run(arguments: Sequence[str]) -> int:
+    from rollgym.cli.serving import show  # noqa: PLC0415 - --help does not need the servers
+
+    return show(arguments)
+
+
+def entry() -> NoReturn:
+    enter(help_text, run)
+
+
+if __name__ == "__main__":
+    entry()

@@ -1,0 +1,33 @@
+"""The commands whose options are written as overrides: `ng_run +config_paths=[…]` and its kin."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from rollgym.cli.exit_statuses import INTERRUPTED
+from rollgym.cli.leaving import leave
+from rollgym.cli.streams import prepare_streams, say
+
+_HELP = {"-h", "--help", "help"}
+
+
+def run_command(
+    arguments: Sequence[str], help_text: Callable[[], str], command: Callable[[Sequence[str]], int]
+) -> int:
+    """Run a command to its exit status; `--help` anywhere asks for the text."""
+    if _HELP & set(arguments):
+        say(help_text().strip())
+        return 0
+    from rollgym.cli.guard import guarded  # noqa: PLC0415 - --help does not need the engine
+
+    return guarded(lambda: command(arguments))
+
+
+def enter(help_text: Callable[[], str], command: Callable[[Sequence[str]], int]) -> NoReturn:
+    """The console script: a Ctrl-C while the command is being loaded is no traceback."""
+    prepare_streams()
+    try:
+        status = run_command(sys.argv[1:], help_text, command)
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    leave(status)

@@ -1,0 +1,174 @@
+"""What the commands that make rollouts can be told, read from Hydra overrides."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic.fields import FieldInfo
+
+from rollgym.cli.exit_statuses import EXIT_STATUSES
+from rollgym.engine import Adaptive, Fixed, Policy, RetryPolicy, RetryRule
+from rollgym.servers.config import RunOptions
+from rollgym.store import RefusedError, Shard, Status
+
+Count = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+SecondsOrNone = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class SettingsError(RefusedError):
+    """The command line does not say what is needed, or says what nobody knows."""
+
+
+class RolloutSettings(BaseModel):
+    """One field for each option; `null` stands for the default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    input_jsonl_fpath: Path = Field(description="the input, a JSON object on each line")
+    output_jsonl_fpath: Path = Field(description="where the rollouts go")
+    limit: Count | None = Field(None, description="only the first so many (null: all)")
+    num_samples_in_parallel: Count | None = Field(
+        None, description="rollouts in flight at once (null: adapts to what the servers bear)"
+    )
+    success_threshold: float = Field(
+        1.0, description="the reward from which a rollout counts as a success"
+    )
+    resume: bool = Field(
+        True, description="continue the run that is there; false puts it aside and starts anew"
+    )
+    retry_failed: bool = Field(False, description="when resuming, run failed rollouts again")
+    retry_omitted: bool = Field(False, description="when resuming, run omitted rollouts again")
+    max_attempts: Count | None = Field(
+        None, description="attempts at each rollout (null: 2 to 8, by the kind of failure)"
+    )
+    rollout_timeout: Seconds = Field(
+        7200.0, description="seconds for a rollout with all its attempts"
+    )
+    completion_threshold: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0, description="once this part has ended, the rest may be omitted as stragglers"
+    )
+    completion_grace_period: SecondsOrNone = Field(
+        120.0, description="how many seconds the rest may still take then"
+    )
+    seed: int = Field(0, description="of everything that is decided at random")
+    shard: Shard | None = Field(None, description="i/n: only the i-th of n parts, from 0")
+    config_paths: list[str] | None = Field(
+        None, description="start these servers in this process; without it, those of ng_run"
+    )
+    head_server: dict[str, Any] | None = Field(
+        None, description="where ng_run answers: {host: 127.0.0.1, port: 11000}"
+    )
+
+    @field_validator("shard", mode="before")
+    @classmethod
+    def _read_shard(cls, value: object) -> object:
+        return Shard.parse(value) if isinstance(value, str) else value
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _null_is_the_default(cls, value: object, info: Any) -> object:
+        field = cls.model_fields[info.field_name]
+        return field.default if value is None and not field.is_required() else value
+
+    @property
+    def policy(self) -> Policy:
+        parallel = self.num_samples_in_parallel
+        retry = RetryPolicy()
+        if self.max_attempts is not None:
+            retry = RetryPolicy(default=RetryRule(self.max_attempts), by_kind={})
+        return Policy(
+            concurrency=Adaptive() if parallel is None else Fixed(parallel),
+            retry=retry,
+            attempt_timeout=min(Policy().attempt_timeout, self.rollout_timeout),
+            rollout_timeout=self.rollout_timeout,
+            completion_threshold=self.completion_threshold,
+            completion_grace_period=self.completion_grace_period,
+        )
+
+    @property
+    def reopen(self) -> frozenset[Status]:
+        asked = {Status.FAILED: self.retry_failed, Status.OMITTED: self.retry_omitted}
+        return frozenset(status for status, wanted in asked.items() if wanted)
+
+
+class CollectSettings(RolloutSettings):
+    """What `ng_collect_rollouts` can be told besides."""
+
+    agent_name: str | None = Field(
+        None, description="the agent for rows without an agent_ref of their own"
+    )
+    num_repeats: Count | dict[str, Count] | None = Field(
+        None, description="rollouts of each row (null: 1), or by agent: {_default: 1, name: 4}"
+    )
+    responses_create_params: dict[str, Any] = Field(
+        {}, description="merged into every row's, e.g. +responses_create_params.temperature=0.7"
+    )
+    num_repeats_add_seed: bool = Field(
+        False, description="give each repeat a sampling seed of its own among its parameters"
+    )
+    server_patience: SecondsOrNone = Field(
+        60.0, description="how many seconds to wait for an agent's server that is away"
+    )
+
+
+class ReverifySettings(RolloutSettings):
+    """What `rollgym reverify` can be told besides."""
+
+    replay_tools: bool | None = Field(
+        None,
+        description="make the stored tool calls again before verifying (null: where the "
+        "environment keeps a state)",
+    )
+
+
+T = TypeVar("T", bound=RolloutSettings)
+
+
+def read_settings(model: type[T], options: RunOptions, example: str) -> T:
+    """Raises SettingsError with everything that is wrong; `example` shows a command that is not."""
+    known = model.model_fields
+    values = {name: value for name, value in options.values.items() if name in known}
+    # What the command line says of servers, and what interpolations ask for, is the servers'.
+    strange = (options.given & options.values.keys()) - known.keys() - options.used
+    problems = [_unknown(name, known) for name in sorted(strange)]
+    try:
+        settings = model.model_validate(values)
+    except ValidationError as error:
+        problems += [_problem(each, example) for each in error.errors(include_url=False)]
+    if problems:
+        raise SettingsError("\n".join(["the command cannot be run:", *problems]))
+    return settings
+
+
+def rollout_help(usage: str, model: type[RolloutSettings], example: str) -> str:
+    """What `--help` says: the usage, and every option with what it means."""
+    fields = model.model_fields.items()
+    required = [_option(name, field) for name, field in fields if field.is_required()]
+    others = [_option(name, field) for name, field in fields if not field.is_required()]
+    return "\n".join(
+        [
+            *(usage.strip(), "", "needed:", *required, "", "options:", *others),
+            *("", "example:", f"  {example}", "", EXIT_STATUSES),
+        ]
+    )
+
+
+def _option(name: str, field: FieldInfo) -> str:
+    return f"  +{name}=…\n      {field.description}"
+
+
+def _unknown(name: str, known: Mapping[str, Any]) -> str:
+    close = get_close_matches(name, known, 1)
+    meant = f"did you mean +{close[0]}?" if close else f"there are: {', '.join(known)}"
+    return f"  +{name}: there is no such option; {meant}"
+
+
+def _problem(error: Any, example: str) -> str:
+    name = ".".join(map(str, error["loc"][:1]))
+    if error["type"] == "missing":
+        return f"  +{name} is missing, as in: {example}"
+    message = error["msg"].removeprefix("Value error, ")
+    return f"  +{name}: {message}, not {error['input']!r}"

@@ -1,0 +1,74 @@
+"""The servers that a command works with: those of an `ng_run`, or its own."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+from rollgym.rollouts.roster import Roster, ServerDescription
+from rollgym.servers.client import ServerClient
+from rollgym.servers.config import RunConfig, RunOptions, load_config, load_options, redacted
+from rollgym.servers.launch import NoHeadError, RemoteServers, fetch_records, started_in_process
+
+Clients = Callable[[str], ServerClient]
+
+
+class ServersOfRun(Protocol):
+    """Servers that are known, and can be called once `clients` is entered."""
+
+    options: RunOptions
+    roster: Roster
+
+    def clients(self) -> AbstractAsyncContextManager[Clients]:
+        """Raises StartError where they are to be started."""
+
+
+def find_servers(overrides: Sequence[str]) -> ServersOfRun:
+    """Raises ConfigError, NoHeadError."""
+    options = load_options(overrides, Path.cwd())
+    if options.values.get("config_paths"):
+        return OwnServers(load_config(overrides, Path.cwd(), listening=False))
+    return RunningServers(options)
+
+
+class OwnServers:
+    """Servers that run in this process while they are needed."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self.options = config.options
+        self.roster = Roster(
+            ServerDescription(each.name, each.kind, each.implementation, redacted(each.settings))
+            for each in config.instances
+        )
+        self._config = config
+
+    @asynccontextmanager
+    async def clients(self) -> AsyncIterator[Clients]:
+        async with started_in_process(self._config) as fleet:
+            yield fleet.client
+
+
+class RunningServers:
+    """The servers of an `ng_run`."""
+
+    def __init__(self, options: RunOptions) -> None:
+        """Raises NoHeadError."""
+        self.options = options
+        try:
+            self._records = asyncio.run(fetch_records(options.head))
+        except NoHeadError as error:
+            error.add_note("With +config_paths=[…] this command runs the servers itself.")
+            raise
+        self.roster = Roster(
+            ServerDescription(each.name, each.server_type, each.implementation, each.config)
+            for each in self._records
+        )
+
+    @asynccontextmanager
+    async def clients(self) -> AsyncIterator[Clients]:
+        servers = RemoteServers(self._records)
+        try:
+            yield servers.client
+        finally:
+            await servers.close()

@@ -1,0 +1,127 @@
+"""`ng_viewer`, also `rollgym view`: look at rollouts in a browser."""
+
+import asyncio
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import msgspec
+
+from rollgym.cli.leaving import leave
+from rollgym.cli.override_command import enter
+from rollgym.cli.streams import say
+
+LOOPBACK = "127.0.0.1"
+HIGHEST_PORT = 65_535
+HELP = """
+usage: ng_viewer +jsonl_fpath=FILE [+server_host=HOST] [+server_port=PORT]
+
+Show the rollouts that ng_collect_rollouts wrote in a browser, until Ctrl-C:
+
+  ng_viewer +jsonl_fpath=results/example_multi_step_rollouts.jsonl
+
+The file may still be growing. Failed attempts are shown too, from the file
+*_failures.jsonl beside it.
+
+options:
+  +jsonl_fpath=FILE        the rollouts
+  +server_host=127.0.0.1   where to listen; for any other address than this
+                           machine's own the URL has a token that is asked for
+  +server_port=11001       without it, 11001 or any free port
+
+exit status: 0 ended by Ctrl-C, 6 refused
+"""
+
+
+class ViewSettings(msgspec.Struct, frozen=True):
+    """What the command can be told; port 0 is the usual one or any that is free."""
+
+    jsonl_fpath: str
+    server_host: str = LOOPBACK
+    server_port: Annotated[int, msgspec.Meta(ge=0, le=HIGHEST_PORT)] = 0
+
+
+def configure(parser: ArgumentParser) -> None:
+    parser.description = (
+        "Show the rollouts that ng_collect_rollouts wrote in a browser, until Ctrl-C. The file may "
+        "still be growing. The same as ng_viewer +jsonl_fpath=PATH."
+    )
+    parser.add_argument("path", metavar="PATH", help="the rollouts, a *.jsonl")
+    parser.add_argument(
+        "--host",
+        default=LOOPBACK,
+        help=f"where to listen (default: {LOOPBACK}); others need a token",
+    )
+    parser.add_argument(
+        "--port", type=_port, default=0, help="(default: 11001, or any that is free)"
+    )
+
+
+def run(arguments: Namespace) -> int:
+    return view(ViewSettings(arguments.path, arguments.host, arguments.port))
+
+
+def view(settings: ViewSettings) -> int:
+    """Show the file until a signal ends it. Raises RefusedError."""
+    from rollgym.engine import run as run_loop  # noqa: PLC0415 - --help does not need it
+
+    path = Path(settings.jsonl_fpath).expanduser()
+    return run_loop(_show(path, settings.server_host, settings.server_port))
+
+
+def view_overrides(overrides: Sequence[str]) -> int:
+    """`view` for settings written as overrides. Raises RefusedError."""
+    return view(_read(overrides))
+
+
+def ng_viewer_entry() -> NoReturn:
+    enter(lambda: HELP, view_overrides)
+
+
+async def _show(path: Path, host: str, port: int) -> int:
+    # Here rather than above, so that --help answers at once.
+    from rollgym.servers.launch import stopping_on_signals  # noqa: PLC0415
+    from rollgym.viewer import serving  # noqa: PLC0415
+
+    stop = asyncio.Event()
+    with stopping_on_signals(stop, _leave_at_once):
+        async with serving(path, host, port) as url:
+            say(f"{path} is shown at {url} until Ctrl-C")
+            await stop.wait()
+    return 0
+
+
+def _leave_at_once() -> NoReturn:
+    leave(0)
+
+
+def _read(overrides: Sequence[str]) -> ViewSettings:
+    from rollgym.servers.config import (  # noqa: PLC0415 - --help does not need it
+        ConfigError,
+        Problem,
+        parse_overrides,
+        suggestion,
+    )
+
+    given = {name: value for name, value in parse_overrides(overrides).items() if value is not None}
+    known = ViewSettings.__struct_fields__
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        what = f"there is no option +{unknown[0]}{suggestion(unknown[0], known)}"
+        raise ConfigError([Problem("command line", what, "see `ng_viewer --help`")])
+    try:
+        return msgspec.convert(given, ViewSettings)
+    except msgspec.ValidationError as error:
+        fix = "see `ng_viewer --help`, as in: ng_viewer +jsonl_fpath=results/rollouts.jsonl"
+        raise ConfigError([Problem("command line", str(error), fix)]) from error
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > HIGHEST_PORT:
+        raise ArgumentTypeError(f"{text!r} is no port: give a number from 0 to {HIGHEST_PORT}")
+    return int(text)
+
+
+if __name__ == "__main__":
+    ng_viewer_entry()
