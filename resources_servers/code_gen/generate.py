@@ -1,15 +1,12 @@
 """Make rows: `python -m resources_servers.code_gen.generate --count N --seed S --output FILE`."""
 
-import argparse
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from random import Random
 from typing import Any
 
-import msgspec
-
 from resources_servers.code_gen.problems import MAKERS, Problem
 from rollgym.records import derive_seed
+from rollgym.servers.generator import run_generator
 
 INSTRUCTIONS = (
     "Write a Python program that solves the problem. Use the standard library only. Give the whole "
@@ -46,15 +43,7 @@ def _example(problem: Problem) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Small programming problems with tests.")
-    parser.add_argument("--count", type=int, default=5, help="number of rows")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, required=True, help="JSONL file to write")
-    options = parser.parse_args(arguments)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    with options.output.open("wb") as file:
-        for row in generate_rows(options.count, options.seed):
-            file.write(msgspec.json.encode(row) + b"\n")
+    run_generator("Small programming problems with tests.", generate_rows, arguments)
 
 
 if __name__ == "__main__":

@@ -3,18 +3,15 @@
 The levels take turns, from two facts in a short document to four facts in a long one.
 """
 
-import argparse
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
-
-import msgspec
 
 from resources_servers.example_multi_step.app import MultiStepServer
 from resources_servers.example_multi_step.chains import make_chain
 from rollgym.records import derive_seed
 from rollgym.servers import tool_schemas
+from rollgym.servers.generator import run_generator
 
 TASK = """\
 Find the hidden information in this document. It has about {length:,} characters and can only be \
@@ -73,15 +70,7 @@ def _task(questions: Sequence[str], length: int) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Chains of facts hidden in long documents.")
-    parser.add_argument("--count", type=int, default=5, help="number of rows")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, required=True, help="JSONL file to write")
-    options = parser.parse_args(arguments)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    with options.output.open("wb") as file:
-        for row in generate_rows(options.count, options.seed):
-            file.write(msgspec.json.encode(row) + b"\n")
+    run_generator("Chains of facts hidden in long documents.", generate_rows, arguments)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,13 @@
 """Make rows: `python -m resources_servers.example_session_state_mgmt.generate --output FILE`."""
 
-import argparse
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from random import Random
 from typing import Any
-
-import msgspec
 
 from resources_servers.example_session_state_mgmt.app import CounterServer
 from rollgym.records import derive_seed
 from rollgym.servers import tool_schemas
+from rollgym.servers.generator import run_generator
 
 ADDING = "Add {numbers} to the counter, one after the other. Then read it and tell me its value."
 REACHING = (
@@ -43,15 +40,7 @@ def generate_rows(count: int, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Bring a counter to a value.")
-    parser.add_argument("--count", type=int, default=5, help="number of rows")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, required=True, help="JSONL file to write")
-    options = parser.parse_args(arguments)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    with options.output.open("wb") as file:
-        for row in generate_rows(options.count, options.seed):
-            file.write(msgspec.json.encode(row) + b"\n")
+    run_generator("Bring a counter to a value.", generate_rows, arguments)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,14 @@
 """Make rows: `python -m resources_servers.example_single_tool_call.generate --output FILE`."""
 
-import argparse
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from random import Random
 from typing import Any
-
-import msgspec
 
 from resources_servers.example_single_tool_call.app import WeatherServer
 from resources_servers.example_single_tool_call.reports import CITIES
 from rollgym.records import derive_seed
 from rollgym.servers import tool_schemas
+from rollgym.servers.generator import run_generator
 
 INSTRUCTIONS = (
     "Look the weather up with the tool, then answer in one sentence with the condition and the "
@@ -45,15 +42,7 @@ def generate_rows(count: int, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Questions about the weather in a city.")
-    parser.add_argument("--count", type=int, default=5, help="number of rows")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, required=True, help="JSONL file to write")
-    options = parser.parse_args(arguments)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    with options.output.open("wb") as file:
-        for row in generate_rows(options.count, options.seed):
-            file.write(msgspec.json.encode(row) + b"\n")
+    run_generator("Questions about the weather in a city.", generate_rows, arguments)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,12 @@
 """Make rows: `python -m resources_servers.math.generate --count N --seed S --output FILE`."""
 
-import argparse
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from random import Random
 from typing import Any
 
-import msgspec
-
 from resources_servers.math.problems import MAKERS
 from rollgym.records import derive_seed
+from rollgym.servers.generator import run_generator
 
 INSTRUCTIONS = (
     "Solve the problem step by step. Put the final answer, and nothing else, in \\boxed{}."
@@ -35,15 +32,7 @@ def generate_rows(count: int, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Problems of arithmetic, algebra and calculus.")
-    parser.add_argument("--count", type=int, default=5, help="number of rows")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, required=True, help="JSONL file to write")
-    options = parser.parse_args(arguments)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    with options.output.open("wb") as file:
-        for row in generate_rows(options.count, options.seed):
-            file.write(msgspec.json.encode(row) + b"\n")
+    run_generator("Problems of arithmetic, algebra and calculus.", generate_rows, arguments)
 
 
 if __name__ == "__main__":

@@ -3,17 +3,14 @@ r"""Make rows: `python -m resources_servers.mcqa.generate --output FILE`.
 The grading modes take turns, and each prompt asks for the form that its mode reads.
 """
 
-import argparse
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from random import Random
 from typing import Any
-
-import msgspec
 
 from resources_servers.mcqa.extraction import GradingMode
 from resources_servers.mcqa.questions import make_question
 from rollgym.records import derive_seed
+from rollgym.servers.generator import run_generator
 
 FORMS = {
     GradingMode.STRICT_SINGLE_LETTER_BOXED: (
@@ -42,15 +39,7 @@ def generate_rows(count: int, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Multiple-choice questions.")
-    parser.add_argument("--count", type=int, default=5, help="number of rows")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--output", type=Path, required=True, help="JSONL file to write")
-    options = parser.parse_args(arguments)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    with options.output.open("wb") as file:
-        for row in generate_rows(options.count, options.seed):
-            file.write(msgspec.json.encode(row) + b"\n")
+    run_generator("Multiple-choice questions.", generate_rows, arguments)
 
 
 if __name__ == "__main__":

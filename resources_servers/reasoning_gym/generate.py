@@ -1,14 +1,13 @@
 """Make rows: `python -m resources_servers.reasoning_gym.generate --datasets a,b --output FILE`."""
 
-import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import reasoning_gym  # type: ignore[import-untyped]
 
 from resources_servers.reasoning_gym.entries import revived
+from rollgym.servers.generator import generator_parser, write_rows
 
 INSTRUCTIONS = (
     "Think step by step if it helps. Then give the final answer between <answer> and </answer>, in "
@@ -83,9 +82,7 @@ def _rewards_nonsense(dataset: Any, entry: dict[str, Any]) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Tasks of reasoning-gym.")
-    parser.add_argument("--count", type=int, default=5, help="number of rows")
-    parser.add_argument("--seed", type=int, default=0)
+    parser = generator_parser("Tasks of reasoning-gym.")
     parser.add_argument(
         "--datasets",
         type=lambda names: names.split(","),
@@ -100,16 +97,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         metavar="NAME=JSON",
         help="""settings of a dataset, such as countdown='{"max_numbers": 4}'; may be repeated""",
     )
-    parser.add_argument("--output", type=Path, required=True, help="JSONL file to write")
     options = parser.parse_args(arguments)
     rows = generate_rows(
         options.count, options.seed, options.datasets, dict(options.dataset_config)
     )
-    options.output.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with options.output.open("w", encoding="utf-8") as file:
-            for row in rows:
-                file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
+        write_rows(options.output, rows)
     except UnfitDatasetError as error:
         parser.error(str(error))
 

@@ -9,6 +9,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from inspect import Parameter
+from itertools import pairwise
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import msgspec
@@ -145,12 +146,15 @@ def _find_tools(server: type) -> Iterator[tuple[str, ToolMethod]]:
 
 
 def parse_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """The description, and what stands under `Args:` for each argument."""
+    """The description, and what stands under `Args:` for each argument.
+
+    A paragraph after a section that is not indented belongs to the description again.
+    """
     description, arguments, argument, section = [], {}, None, None
-    for line in text.splitlines():
+    for previous, line in pairwise(["", *text.splitlines()]):
         if line.strip() in ("Args:", "Returns:", "Raises:"):
             section, argument = line.strip(), None
-        elif section is None or (line.strip() and not line.startswith(" ")):
+        elif section is None or (not previous and line[:1].strip()):
             section = None
             description.append(line)
         elif section == "Args:":
@@ -159,7 +163,7 @@ def parse_docstring(text: str) -> tuple[str, dict[str, str]]:
                 argument = match[1]
                 arguments[argument] = match[2].strip()
             elif argument and line.strip():
-                arguments[argument] += f" {line.strip()}"
+                arguments[argument] = f"{arguments[argument]} {line.strip()}".lstrip()
     return "\n".join(description).strip(), arguments
 
 

@@ -1,8 +1,7 @@
 """The document environment, through its real server."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,11 @@ from resources_servers.example_multi_step.generate import generate_rows, main
 from rollgym.records import TaskError
 from rollgym.servers import (
     CookieJar,
-    Http,
     ServerClient,
-    connect,
-    http_session,
-    listening,
     tool_schemas,
 )
 from rollgym.servers.config import load_config, load_server_class, load_settings
+from rollgym.servers.testing import reached
 
 FOLDER = Path(__file__).parents[1]
 EXAMPLE = FOLDER / "data" / "example.jsonl"
@@ -36,20 +32,11 @@ TRANSPORTS = pytest.mark.parametrize("transport", ["in process", "HTTP"])
 Json = dict[str, Any]
 
 
-@asynccontextmanager
-async def documents(
+def documents(
     transport: str = "in process", config: MultiStepConfig | None = None
-) -> AsyncIterator[ServerClient]:
+) -> AbstractAsyncContextManager[ServerClient]:
     server = MultiStepServer("documents", config or MultiStepConfig())
-    await server.start()
-    try:
-        if transport == "in process":
-            yield connect(server)
-        else:
-            async with listening(server) as port, http_session() as session:
-                yield ServerClient("documents", [Http(f"http://127.0.0.1:{port}", session)])
-    finally:
-        await server.close()
+    return reached(server, over_http=transport == "HTTP")
 
 
 def example_rows() -> list[Json]:

@@ -1,8 +1,7 @@
 """The counter environment, through its real server."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,33 +13,20 @@ from resources_servers.example_session_state_mgmt.generate import generate_rows,
 from rollgym.records import EnvironmentSessionError, TaskError
 from rollgym.servers import (
     CookieJar,
-    Http,
     ResourcesConfig,
     ServerClient,
-    connect,
-    http_session,
-    listening,
     tool_schemas,
 )
 from rollgym.servers.config import load_config, load_server_class, load_settings
+from rollgym.servers.testing import reached
 
 FOLDER = Path(__file__).parents[1]
 TRANSPORTS = pytest.mark.parametrize("transport", ["in process", "HTTP"])
 Json = dict[str, Any]
 
 
-@asynccontextmanager
-async def counters(transport: str = "in process") -> AsyncIterator[ServerClient]:
-    server = CounterServer("counter", ResourcesConfig())
-    await server.start()
-    try:
-        if transport == "in process":
-            yield connect(server)
-        else:
-            async with listening(server) as port, http_session() as session:
-                yield ServerClient("counter", [Http(f"http://127.0.0.1:{port}", session)])
-    finally:
-        await server.close()
+def counters(transport: str = "in process") -> AbstractAsyncContextManager[ServerClient]:
+    return reached(CounterServer("counter", ResourcesConfig()), over_http=transport == "HTTP")
 
 
 def row(initial: int = 3, expected: int = 10) -> Json:

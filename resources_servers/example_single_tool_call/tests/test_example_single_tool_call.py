@@ -1,8 +1,7 @@
 """The weather environment, through its real server."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,12 @@ from resources_servers.example_single_tool_call.generate import main
 from resources_servers.example_single_tool_call.reports import CITIES, report_of
 from rollgym.records import TaskError
 from rollgym.servers import (
-    Http,
     ResourcesConfig,
     ServerClient,
-    connect,
-    http_session,
-    listening,
     tool_schemas,
 )
 from rollgym.servers.config import load_config, load_server_class, load_settings
+from rollgym.servers.testing import reached
 
 FOLDER = Path(__file__).parents[1]
 COLD = next(city for city in CITIES if report_of(city).temperature_celsius < 0)
@@ -31,18 +27,8 @@ TRANSPORTS = pytest.mark.parametrize("transport", ["in process", "HTTP"])
 Json = dict[str, Any]
 
 
-@asynccontextmanager
-async def weather(transport: str = "in process") -> AsyncIterator[ServerClient]:
-    server = WeatherServer("weather", ResourcesConfig())
-    await server.start()
-    try:
-        if transport == "in process":
-            yield connect(server)
-        else:
-            async with listening(server) as port, http_session() as session:
-                yield ServerClient("weather", [Http(f"http://127.0.0.1:{port}", session)])
-    finally:
-        await server.close()
+def weather(transport: str = "in process") -> AbstractAsyncContextManager[ServerClient]:
+    return reached(WeatherServer("weather", ResourcesConfig()), over_http=transport == "HTTP")
 
 
 def call(city: str) -> Json:

@@ -1,8 +1,7 @@
 """The multiple-choice environment, through its real server."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,14 +15,11 @@ from resources_servers.mcqa.generate import generate_rows, main
 from resources_servers.mcqa.questions import make_question
 from rollgym.records import TaskError
 from rollgym.servers import (
-    Http,
     ResourcesConfig,
     ServerClient,
-    connect,
-    http_session,
-    listening,
 )
 from rollgym.servers.config import load_config, load_server_class, load_settings
+from rollgym.servers.testing import reached
 
 FOLDER = Path(__file__).parents[1]
 Json = dict[str, Any]
@@ -31,18 +27,8 @@ AS_LIST = [{"A": "Lyon"}, {"B": "Paris"}]
 AS_MAPPING = {"A": "Lyon", "B": "Paris"}
 
 
-@asynccontextmanager
-async def questions(transport: str) -> AsyncIterator[ServerClient]:
-    server = McqaServer("mcqa", ResourcesConfig())
-    await server.start()
-    try:
-        if transport == "in process":
-            yield connect(server)
-        else:
-            async with listening(server) as port, http_session() as session:
-                yield ServerClient("mcqa", [Http(f"http://127.0.0.1:{port}", session)])
-    finally:
-        await server.close()
+def questions(transport: str) -> AbstractAsyncContextManager[ServerClient]:
+    return reached(McqaServer("mcqa", ResourcesConfig()), over_http=transport == "HTTP")
 
 
 def judge(text: str, transport: str = "in process", **fields: object) -> Json:

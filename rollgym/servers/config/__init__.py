@@ -1,5 +1,6 @@
 """From command-line overrides and YAML files to a checked description of the servers of a run."""
 
+from rollgym.servers.config.external import ExternalServer
 from rollgym.servers.config.instances import InstanceConfig
 from rollgym.servers.config.loading import RunConfig, RunOptions, load_config, load_options
 from rollgym.servers.config.overrides import parse_overrides
@@ -13,6 +14,7 @@ from rollgym.servers.config.sources import Source
 __all__ = [
     "Address",
     "ConfigError",
+    "ExternalServer",
     "InstanceConfig",
     "JsonValue",
     "Problem",

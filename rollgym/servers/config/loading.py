@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 
 from rollgym.servers.config.drafts import described_servers, read_drafts
+from rollgym.servers.config.external import ExternalServer, split_external
 from rollgym.servers.config.instances import InstanceConfig, locate_instances
 from rollgym.servers.config.layers import CONFIG_PATHS, EXAMPLE, Layers, merge_layers
 from rollgym.servers.config.ports import Address, check_ports
@@ -39,6 +40,7 @@ class RunConfig(msgspec.Struct, frozen=True):
     """The servers of a run, and whatever else its configuration says."""
 
     instances: tuple[InstanceConfig, ...]
+    external: tuple[ExternalServer, ...]
     options: RunOptions
     cwd: Path
 
@@ -90,7 +92,8 @@ def load_config(
     if not described:
         _say_there_is_none(layers, problems)
     check_references(drafts, described, layers.sources, problems)
-    instances = locate_instances(drafts, layers.roots, layers.sources, problems)
+    external, own_drafts = split_external(drafts, layers.sources, problems)
+    instances = locate_instances(own_drafts, layers.roots, layers.sources, problems)
     options = _options(layers, described, cwd, problems)
     _check_names(options, known, problems)
     if listening:
@@ -99,7 +102,7 @@ def load_config(
         own = [instance for instance in instances if instance.has_own_process]
         check_ports(own, None, layers.sources.of(()), problems)
     problems.refuse()
-    return RunConfig(tuple(instances), options, cwd)
+    return RunConfig(tuple(instances), tuple(external), options, cwd)
 
 
 def _options(

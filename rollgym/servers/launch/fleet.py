@@ -2,7 +2,7 @@
 
 By default they are objects of this process and call each other directly. A server with `isolated`
 or `processes` gets processes of its own; between processes the calls are HTTP, so then the servers
-of this process get ports as well.
+of this process get ports as well, as they do where servers that somebody else runs take part.
 
 *Order.* Plug-ins are imported, settings checked and ports bound before anything starts. Then all
 start at the same time, and the first that fails ends the start of all. They stop at the same time,
@@ -19,7 +19,7 @@ from rollgym.servers.client import ServerClient
 from rollgym.servers.config import ConfigError, InstanceConfig, Problems, RunConfig, redacted
 from rollgym.servers.launch.directory import Directory
 from rollgym.servers.launch.errors import ServerLostError, StartError
-from rollgym.servers.launch.instance_record import InstanceRecord, Status
+from rollgym.servers.launch.instance_record import InstanceRecord, Status, external_record
 from rollgym.servers.launch.local_server import LocalServer, make_server
 from rollgym.servers.launch.logs import current_level
 from rollgym.servers.launch.members import Announce, LocalMember, Member, ProcessMember
@@ -47,8 +47,9 @@ class Fleet:
         """
         self._config = config
         serving = serving or any(instance.has_own_process for instance in config.instances)
-        self._ports = Reservations(config.instances if serving else ())
-        self._directory = Directory(self._ports.urls())
+        self._ports = Reservations(config.instances if serving or config.external else ())
+        self._urls = self._ports.urls() | {each.name: each.urls for each in config.external}
+        self._directory = Directory(self._urls)
         self._announce = announce
         self._loss: ServerLostError | None = None
         self._lost = asyncio.Event()
@@ -64,7 +65,8 @@ class Fleet:
 
     def records(self) -> list[InstanceRecord]:
         """How each server is now."""
-        return [self._record(instance) for instance in self._config.instances]
+        started = [self._record(instance) for instance in self._config.instances]
+        return started + [external_record(each) for each in self._config.external]
 
     async def start(self, within: float = START_TIMEOUT) -> None:
         """Returns when all are ready. Raises StartError that names those that are not."""
@@ -125,7 +127,7 @@ class Fleet:
             self._directory.enter(instance.name, server)
             address = ports[0].address if ports else None
             return [LocalMember(instance.name, LocalServer(server, address))]
-        urls, level = self._ports.urls(), current_level()
+        urls, level = self._urls, current_level()
         orders = (order_for(instance, port.address, urls, os.getpid(), level) for port in ports)
         return [
             ProcessMember(order, instance.restarts, self._announce, self._give_up)

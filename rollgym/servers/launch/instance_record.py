@@ -2,9 +2,11 @@
 
 from enum import StrEnum
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
+from rollgym.servers.config import ExternalServer, redacted
 from rollgym.servers.server import ServerKind
 
 
@@ -13,6 +15,7 @@ class Status(StrEnum):
 
     STARTING = "starting"
     READY = "ready"
+    EXTERNAL = "external"
     RESTARTING = "restarting"
     FAILED = "failed"
     STOPPED = "stopped"
@@ -34,3 +37,23 @@ class InstanceRecord(msgspec.Struct, frozen=True):
     restarts: int
     config: dict[str, Any]
     config_path: str
+
+
+def external_record(server: ExternalServer) -> InstanceRecord:
+    """What is known of a server that somebody else runs."""
+    address = urlsplit(server.urls[0])
+    return InstanceRecord(
+        name=server.name,
+        server_type=server.kind,
+        implementation=server.implementation,
+        host=address.hostname or "",
+        port=address.port or (443 if address.scheme == "https" else 80),
+        url=server.urls[0],
+        urls=server.urls,
+        pid=None,
+        pids=[],
+        status=Status.EXTERNAL,
+        restarts=0,
+        config=dict(redacted(server.settings)),
+        config_path=str(server.source),
+    )

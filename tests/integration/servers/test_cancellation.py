@@ -112,7 +112,7 @@ def test_a_rollout_past_its_deadline_ends_everywhere(
         async with open_shop(transport) as shop:
             gauge = gauge_of(shop, waiting_for)
             deadline = asyncio.get_running_loop().time() + IN_A_MOMENT
-            with working_for("1/2", deadline), pytest.raises(RolloutError, match="no answer"):
+            with working_for("1/2", deadline), pytest.raises(DeadlineError, match="no answer"):
                 await shop.run(HANGING[waiting_for])
             await everything_ended(shop, gauge)
 

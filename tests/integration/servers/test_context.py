@@ -58,9 +58,8 @@ def test_a_deadline_arrives_as_the_time_that_is_left(transport: Transport) -> No
 def test_the_callee_of_a_callee_knows_them_too(transport: Transport) -> None:
     async def scenario() -> tuple[Json, Json]:
         async with open_shop(transport) as shop:
-            steps = [["model"], ["tool", "whereabouts", {}]]
             with working_for("7/ö", in_seconds(500)):
-                verified = await shop.run(task(*steps))
+                verified = await shop.run(task(["model"], ["tool", "whereabouts", {}]))
             output = verified["response"]["output"]
             return shop.model.heard[0], json.loads(output[-2]["output"])
 

@@ -1,0 +1,22 @@
+"""For the tests of plug-ins: a server object, started, and reached the one way or the other."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from rollgym.servers.client import Http, ServerClient, connect, http_session
+from rollgym.servers.http_server import LOOPBACK, listening
+from rollgym.servers.server import Server
+
+
+@asynccontextmanager
+async def reached(server: Server, *, over_http: bool = False) -> AsyncIterator[ServerClient]:
+    """Start the server for the length of the block; a client of it."""
+    await server.start()
+    try:
+        if over_http:
+            async with listening(server) as port, http_session() as session:
+                yield ServerClient(server.name, [Http(f"http://{LOOPBACK}:{port}", session)])
+        else:
+            yield connect(server, server.name)
+    finally:
+        await server.close()

@@ -1,0 +1,385 @@
+"""An agent's episode over both transports: what it is given, what it answers, how it fails."""
+
+import asyncio
+import gzip
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from rollgym.records import (
+    AgentError,
+    EnvironmentSessionError,
+    Failure,
+    FailureKind,
+    ModelMalformedError,
+    RolloutError,
+    TaskError,
+    ToolError,
+    VerifierError,
+)
+from rollgym.servers import CookieJar, Episode, Http, ServerClient, http_session
+from rollgym.servers.agent import PHASES_HEADER
+from tests.integration.servers.transports import Clients, Transport, over_both, reach
+from tests.integration.servers.workshop import (
+    WORDS,
+    Courier,
+    Json,
+    make,
+    open_shop,
+    said,
+    seeded,
+    task,
+)
+
+
+def run(transport: Transport, *steps: Sequence[object], says: str = "", **fields: Any) -> Json:
+    async def scenario() -> Json:
+        async with open_shop(transport) as shop:
+            return await shop.run(task(*steps, says=says, **fields))
+
+    return asyncio.run(scenario())
+
+
+def failed(transport: Transport, row: Json) -> RolloutError:
+    async def scenario() -> RolloutError:
+        async with open_shop(transport) as shop:
+            with pytest.raises(RolloutError) as raised:
+                await shop.run(row)
+            return raised.value
+
+    return asyncio.run(scenario())
+
+
+@over_both
+def test_an_episode_ends_with_the_verified_row(transport: Transport) -> None:
+    verified = run(
+        transport,
+        ["tool", "add", {"amount": 2}],
+        ["model"],
+        ["tool", "add", {"amount": 3}],
+        says=WORDS,
+        expected=5,
+        colour=WORDS,
+    )
+    assert (verified["reward"], verified["success"], verified["total"]) == (1.0, True, 5)
+    assert (verified["said"], verified["colour"]) == (WORDS, WORDS)
+    kinds = [item["type"] for item in verified["response"]["output"]]
+    assert kinds == ["function_call_output", "message", "function_call_output", "message"]
+    assert verified["response"]["usage"] == {
+        "input_tokens": 3,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": 2,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 5,
+    }
+
+
+@over_both
+def test_what_tools_say_is_text_for_the_model(transport: Transport) -> None:
+    verified = run(
+        transport,
+        ["tool", "echo", {"words": WORDS}],
+        ["tool", "add", {"amount": 1}],
+        ["tool", "reject", {"reason": WORDS}],
+        ["tool", "fail", {}],
+        ["tool", "add", {}],
+        ["tool", "paint", {}],
+        expected=1,
+    )
+    assert verified["reward"] == 1.0
+    outputs = [item["output"] for item in verified["response"]["output"][:-1]]
+    assert outputs[:2] == [WORDS, '{"total":1}']
+    messages = [json.loads(output)["error"]["message"] for output in outputs[2:]]
+    assert messages[0] == WORDS
+    assert messages[1].startswith("fail failed: KeyError")
+    assert messages[2].startswith("wrong arguments for add: amount: ")
+    assert messages[3].startswith("workshop has no /paint")
+
+
+@over_both
+def test_tools_are_called_side_by_side(transport: Transport) -> None:
+    verified = run(transport, ["tools", "meet", {}, 3])
+    assert [item.get("output") for item in verified["response"]["output"][:3]] == ["met"] * 3
+
+
+@over_both
+def test_the_seconds_of_each_phase_are_told(transport: Transport) -> None:
+    async def scenario() -> Json:
+        async with open_shop(transport) as shop:
+            row = task(["model"], ["tool", "echo", {"words": "hi"}], ["model"])
+            answer = await shop.clients.client("agent").post("/run", row)
+            phases: Json = json.loads(answer.headers[PHASES_HEADER])
+            return phases
+
+    phases = asyncio.run(scenario())
+    assert list(phases) == ["seed", "model", "tools", "verify"]
+    assert all(seconds > 0 for seconds in phases.values())
+
+
+# Failures.
+
+
+@over_both
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        ({}, "the row has no `responses_create_params`"),
+        ({"responses_create_params": []}, "field 'responses_create_params'"),
+        (task(expected="many"), "the row is none of workshop's: expected"),
+    ],
+)
+def test_a_row_that_cannot_be_run_is_a_failure_of_the_task(
+    transport: Transport, row: Json, complaint: str
+) -> None:
+    error = failed(transport, row)
+    assert isinstance(error, TaskError)
+    assert complaint in str(error)
+    assert not Failure.of(error).retryable
+
+
+@over_both
+@pytest.mark.parametrize("body", [b"", b"[]", b"\xff"])
+def test_what_is_no_row_is_a_failure_of_the_task(transport: Transport, body: bytes) -> None:
+    async def scenario() -> None:
+        async with open_shop(transport) as shop:
+            with pytest.raises(TaskError, match="the row is no JSON object"):
+                await shop.clients.client("agent").call("/run", body, error=ToolError)
+
+    asyncio.run(scenario())
+
+
+@over_both
+@pytest.mark.parametrize(
+    ("row", "error", "detail"),
+    [
+        (task(["break"]), AgentError, "LookupError: lost the map"),
+        (task(["leave rubbish"]), AgentError, "TypeError: Encoding objects of type object"),
+        (task(wish="no seed"), EnvironmentSessionError, "OSError: no bench is free"),
+        (task(["tool", "give_up", {}]), ToolError, "the saw is gone"),
+        (task(["tools", "give_up", {}, 3]), ToolError, "the saw is gone"),
+        (task(says="raise"), VerifierError, "RuntimeError: the scales are broken"),
+        (task(says="nan"), VerifierError, "the verifier gave nan as reward"),
+    ],
+)
+def test_a_failure_names_the_boundary_that_broke(
+    transport: Transport, row: Json, error: type[RolloutError], detail: str
+) -> None:
+    raised = failed(transport, row)
+    assert type(raised) is error
+    assert str(raised).startswith(detail)
+
+
+@over_both
+def test_a_failure_keeps_what_there_was_of_the_episode(transport: Transport) -> None:
+    error = failed(
+        transport, task(["model"], ["tool", "add", {"amount": 1}], ["tool", "give_up", {}])
+    )
+    assert error.partial is not None
+    response = json.loads(error.partial)["response"]
+    assert response["status"] == "incomplete"
+    assert [item["type"] for item in response["output"]] == ["message", "function_call_output"]
+    assert response["usage"]["total_tokens"] == 5
+
+
+@over_both
+def test_a_failure_before_anything_was_said_keeps_nothing(transport: Transport) -> None:
+    assert failed(transport, task(["break"])).partial is None
+
+
+@over_both
+def test_what_cannot_be_kept_does_not_hide_the_failure(transport: Transport) -> None:
+    error = failed(transport, task(["leave rubbish"], ["break"]))
+    assert (str(error), error.partial) == ("LookupError: lost the map", None)
+
+
+@over_both
+@pytest.mark.parametrize(
+    "answer", [b"", b"[]", b"{", b"\xff", b'{"output": "\xff"}', b"{}", b'{"output": {}}']
+)
+def test_a_model_whose_answer_cannot_be_read_is_malformed(
+    transport: Transport, answer: bytes
+) -> None:
+    async def scenario() -> Failure:
+        async with open_shop(transport) as shop:
+
+            async def mumble(_: Json) -> bytes:
+                return answer
+
+            shop.model.answer = mumble
+            with pytest.raises(ModelMalformedError, match="model answered") as raised:
+                await shop.run(task(["model"]))
+            return Failure.of(raised.value)
+
+    assert asyncio.run(scenario()).retryable
+
+
+@over_both
+def test_an_agent_that_knows_no_such_server_says_so(transport: Transport) -> None:
+    async def scenario() -> None:
+        async with open_shop(transport) as shop:
+            del shop.clients.known["model"]
+            with pytest.raises(AgentError, match="agent knows no server called model"):
+                await shop.run(task())
+
+    asyncio.run(scenario())
+
+
+# The loop alone.
+
+
+@over_both
+def test_the_loop_alone_works_in_the_callers_session(transport: Transport) -> None:
+    async def scenario() -> None:
+        async with open_shop(transport) as shop:
+            jar = await seeded(shop.clients.client("workshop"))
+            params = task(["tool", "add", {"amount": 4}], says="done")["responses_create_params"]
+            agent = shop.clients.client("agent")
+            answer = await agent.post("/v1/responses", params, jar)
+            assert json.loads(answer.body)["output"][0]["output"] == '{"total":4}'
+            assert answer.cookies == {}
+            assert [bench.total for bench in shop.workshop.benches] == [4]
+
+    asyncio.run(scenario())
+
+
+@over_both
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b'{"a": "\xff"}'])
+def test_parameters_that_are_no_json_object_are_refused(transport: Transport, body: bytes) -> None:
+    async def scenario() -> tuple[int, str]:
+        async with open_shop(transport) as shop:
+            agent = shop.clients.client("agent")
+            answer = await agent.exchange("/v1/responses", body, error=ToolError)
+            return answer.status, answer.text
+
+    status, text = asyncio.run(scenario())
+    assert status == 400
+    assert "the body must be a JSON object" in text
+
+
+@over_both
+def test_a_cookie_that_the_environment_sets_anew_reaches_the_caller(transport: Transport) -> None:
+    class Reseeding(Courier):
+        async def responses(self, params: Json, episode: Episode) -> Json:
+            await episode.resources.call(
+                "/seed_session", b"{}", error=ToolError, jar=episode.resources_jar
+            )
+            return said("done")
+
+    async def scenario() -> None:
+        async with open_shop(transport, Reseeding) as shop:
+            jar = CookieJar({"theme": "dark"})
+            await shop.clients.client("agent").post("/v1/responses", {}, jar)
+            assert jar.cookies["theme"] == "dark"
+            answer = await shop.clients.client("workshop").post("/add", {"amount": 1}, jar)
+            assert answer.status == 200
+
+    asyncio.run(scenario())
+
+
+@over_both
+def test_a_trajectory_that_is_no_json_is_the_agents_failure(transport: Transport) -> None:
+    async def scenario() -> None:
+        async with open_shop(transport) as shop:
+            with pytest.raises(AgentError, match="TypeError"):
+                await shop.clients.client("agent").post(
+                    "/v1/responses", {"steps": [["leave rubbish"]]}
+                )
+
+    asyncio.run(scenario())
+
+
+# Metrics of a collection.
+
+
+@over_both
+def test_an_agent_passes_the_environments_numbers_on(transport: Transport) -> None:
+    async def scenario() -> tuple[bytes, bytes]:
+        async with open_shop(transport) as shop:
+            rows = [
+                {"reward": 1.0, "_ng_task_index": 0},
+                {"reward": 0.0, "_ng_task_index": 1},
+            ]
+            numbers = [
+                (
+                    await shop.clients.client(name).post(
+                        "/aggregate_metrics", {"verify_responses": rows}
+                    )
+                ).body
+                for name in ("workshop", "agent")
+            ]
+            return numbers[0], numbers[1]
+
+    own, passed = asyncio.run(scenario())
+    assert msgspec.json.decode(own) == msgspec.json.decode(passed)
+    assert 0.5 in json.loads(own)["agent_metrics"].values()
+
+
+@over_both
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b'{"verify_responses": 3}', b'{"verify_responses": ["\xff"]}']
+)
+def test_rows_of_another_shape_have_no_numbers(transport: Transport, body: bytes) -> None:
+    async def scenario() -> int:
+        async with open_shop(transport) as shop:
+            client = shop.clients.client("workshop")
+            return (await client.exchange("/aggregate_metrics", body, error=ToolError)).status
+
+    assert asyncio.run(scenario()) == 400
+
+
+def test_numbers_from_a_server_that_compresses_arrive_readable() -> None:
+    """What belongs to one connection must not be passed on to another."""
+
+    async def numbers(_: web.Request) -> web.Response:
+        headers = {"content-encoding": "gzip", "set-cookie": "a=b", "x-own": "1"}
+        return web.Response(body=gzip.compress(b'{"agent_metrics": {}}'), headers=headers)
+
+    async def scenario() -> None:
+        app = web.Application()
+        app.router.add_post("/aggregate_metrics", numbers)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        clients = Clients()
+        references = {
+            "resources_server": {"type": "resources_servers", "name": "foreign"},
+            "model_server": {"type": "responses_api_models", "name": "model"},
+        }
+        agent: Courier = make(Courier, "agent", clients, **references)
+        try:
+            site = web.TCPSite(runner, "127.0.0.1", 0)
+            await site.start()
+            async with http_session() as session:
+                port = runner.addresses[0][1]
+                clients.known["foreign"] = ServerClient(
+                    "foreign", [Http(f"http://127.0.0.1:{port}", session)]
+                )
+                async with reach(agent, Transport.HTTP) as client:
+                    answer = await client.post("/aggregate_metrics", {"verify_responses": []})
+                    assert json.loads(answer.body) == {"agent_metrics": {}}
+                    assert "x-own" not in answer.headers
+        finally:
+            await runner.cleanup()
+
+    asyncio.run(scenario())
+
+
+@over_both
+def test_an_internal_failure_of_the_environment_stays_one(transport: Transport) -> None:
+    async def scenario() -> FailureKind:
+        async with open_shop(transport) as shop:
+
+            def compute(tasks: list[list[Json]]) -> Json:
+                raise KeyError("score")
+
+            shop.workshop.compute_metrics = compute  # type: ignore[method-assign]
+            with pytest.raises(RolloutError, match="KeyError: 'score'") as raised:
+                await shop.clients.client("agent").post(
+                    "/aggregate_metrics", {"verify_responses": [{"reward": 1.0}]}
+                )
+            return Failure.of(raised.value).kind
+
+    assert asyncio.run(scenario()) is FailureKind.INTERNAL

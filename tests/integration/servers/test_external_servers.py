@@ -1,0 +1,91 @@
+"""Servers that somebody else runs take part by their URL alone, in both directions."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rollgym.cli import collect
+from rollgym.servers.config import ConfigError, load_config
+from tests.counterparts.processes import running
+from tests.integration.servers.wire_contract import Json, row_with
+
+OUR_AGENT = """
+agent:
+  responses_api_agents:
+    simple_agent:
+      entrypoint: app.py
+      resources_server: {type: resources_servers, name: environment}
+      model_server: {type: responses_api_models, name: policy_model}
+"""
+
+
+def external(name: str, kind: str, url: object) -> str:
+    return f"{name}: {{{kind}: {{somebody_elses: {{url: {json.dumps(url)}}}}}}}\n"
+
+
+def collected(folder: Path, config: str, rows: list[Json]) -> list[Json]:
+    (folder / "config.yaml").write_text(config)
+    (folder / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    status = collect.run(
+        [
+            f"+config_paths=[{folder / 'config.yaml'}]",
+            "+agent_name=agent",
+            f"+input_jsonl_fpath={folder / 'tasks.jsonl'}",
+            f"+output_jsonl_fpath={folder / 'rollouts.jsonl'}",
+            "+num_samples_in_parallel=2",
+        ]
+    )
+    assert status == 0
+    return [json.loads(line) for line in (folder / "rollouts.jsonl").read_text().splitlines()]
+
+
+def task(number: int) -> Json:
+    script = ('call get_secret {"key": "door"}', f"say done {number} {{outputs}}")
+    fields = {"secrets": {"door": "swordfish"}, "expected": f"done {number}", "number": number}
+    return row_with(["get_secret"], script, **fields)
+
+
+def test_our_agent_works_in_an_environment_of_somebody_elses(tmp_path: Path) -> None:
+    with running("resources_server", "--silent") as environment, running("model") as model:
+        config = (
+            OUR_AGENT
+            + external("environment", "resources_servers", environment)
+            + external("policy_model", "responses_api_models", model)
+        )
+        rows = collected(tmp_path, config, [task(1), task(2)])
+    assert sorted(row["number"] for row in rows) == [1, 2]
+    for row in rows:
+        assert row["reward"] == 1.0
+        assert row["secrets"] == {"door": "swordfish"}  # kept, though the verifier is silent
+        assert [message["role"] for message in row["output"]] == ["assistant", "tool", "assistant"]
+
+
+def test_an_agent_of_somebody_elses_is_collected_from(tmp_path: Path) -> None:
+    with (
+        running("resources_server") as environment,
+        running("model") as model,
+        running("agent", "--resources-url", environment, "--model-url", model) as agent,
+    ):
+        rows = collected(
+            tmp_path, external("agent", "responses_api_agents", agent), [task(1), task(2)]
+        )
+    assert [row["reward"] for row in rows] == [1.0, 1.0]
+    metrics = json.loads((tmp_path / "rollouts_aggregate_metrics.json").read_text())
+    assert metrics[0]["agent_metrics"]["counterpart/rows"] == 2
+
+
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:8000", "ftp://host", "http://", "http://host:0", "", 8000, [], ["http://"]]
+)
+def test_what_is_no_url_is_refused(tmp_path: Path, url: object) -> None:
+    (tmp_path / "config.yaml").write_text(external("environment", "resources_servers", url))
+    with pytest.raises(ConfigError, match=r"config.yaml:1: environment: `url` is .*127.0.0.1:8000"):
+        load_config(["+config_paths=[config.yaml]"], tmp_path)
+
+
+def test_a_server_is_elsewhere_or_here_but_not_both(tmp_path: Path) -> None:
+    text = "a: {resources_servers: {b: {url: 'http://host', entrypoint: app.py}}}"
+    (tmp_path / "config.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"has a `url` and an `entrypoint`"):
+        load_config(["+config_paths=[config.yaml]"], tmp_path)

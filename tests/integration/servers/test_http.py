@@ -1,0 +1,240 @@
+"""What only a network can do: peers that speak slowly, brokenly, or not to the end."""
+
+import asyncio
+import gzip
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from rollgym.records import Failure, ToolError
+from rollgym.servers import Http, ServerClient, http_session, listening
+from tests.integration.servers.workshop import Workshop, seeded, until, workshop
+
+ECHO = b'{"words": "hello"}'
+
+
+class Wire:
+    """One connection to a server, with nothing between the test and the socket."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def send(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def answer(self) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body of the next answer."""
+        head = (await self._reader.readuntil(b"\r\n\r\n")).decode().splitlines()
+        pairs = (line.partition(": ") for line in head[1:] if line)
+        headers = {name.lower(): value for name, _, value in pairs}
+        body = await self._reader.readexactly(int(headers.get("content-length", 0)))
+        return int(head[0].split()[1]), headers, body
+
+    async def close(self) -> None:
+        self._writer.close()
+        await self._writer.wait_closed()
+
+
+@asynccontextmanager
+async def wired(server: Workshop) -> AsyncIterator[Wire]:
+    await server.start()
+    try:
+        async with listening(server) as port, asyncio.timeout(20):
+            wire = Wire(*await asyncio.open_connection("127.0.0.1", port))
+            try:
+                yield wire
+            finally:
+                await wire.close()
+    finally:
+        await server.close()
+
+
+def request(path: str, body: bytes = b"", *headers: str, method: str = "POST") -> bytes:
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", *headers]
+    return "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body
+
+
+def exchanged(data: bytes, **settings: Any) -> tuple[int, dict[str, str], bytes]:
+    """What the server says to these bytes."""
+
+    async def scenario() -> tuple[int, dict[str, str], bytes]:
+        async with wired(workshop(**settings)) as wire:
+            await wire.send(data)
+            return await wire.answer()
+
+    return asyncio.run(scenario())
+
+
+def test_a_caller_that_goes_away_cancels_the_tool() -> None:
+    async def scenario() -> None:
+        server = workshop()
+        async with wired(server) as wire:
+            await wire.send(request("/seed_session", b"{}"))
+            _, headers, _ = await wire.answer()
+            cookie = headers["set-cookie"].partition(";")[0]
+            await wire.send(request("/hang", b"", f"Cookie: {cookie}"))
+            await server.gauge.began.wait()
+            await wire.close()
+            await server.gauge.ended.wait()
+            assert server.gauge.cancelled == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_request_that_does_not_arrive_in_time_is_given_up() -> None:
+    unfinished = request("/echo", ECHO)[:-1]
+    status, _, body = exchanged(unfinished, request_timeout=0.05)
+    assert status == 408
+    assert json.loads(body)["error"]["message"] == "the request did not arrive in time"
+
+
+def test_a_request_that_breaks_off_leaves_no_trace(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with wired(workshop()) as wire:
+            await wire.send(request("/echo", ECHO)[:-1])
+
+    asyncio.run(scenario())
+    assert caplog.records == []
+
+
+def test_the_session_cookie_is_for_servers_only() -> None:
+    _, headers, _ = exchanged(request("/seed_session", b"{}"))
+    name, *attributes = headers["set-cookie"].split("; ")
+    assert name.startswith("session_workshop=")
+    assert attributes == ["Path=/", "HttpOnly", "SameSite=lax"]
+
+
+def test_the_cookie_of_a_session_that_ended_is_taken_back() -> None:
+    _, headers, _ = exchanged(request("/close_session", b"{}"))
+    assert headers["set-cookie"].startswith("session_workshop=; ")
+    assert "Max-Age=0" in headers["set-cookie"]
+
+
+def test_a_failure_says_when_to_come_back() -> None:
+    status, headers, _ = exchanged(request("/give_up", b"{}"))
+    assert (status, headers["x-rollgym-failure"], headers["retry-after"]) == (502, "tool", "1.5")
+
+
+def test_a_connection_serves_one_request_after_another() -> None:
+    async def scenario() -> None:
+        async with wired(workshop(max_request_bytes=1000)) as wire:
+            large = request("/echo", b"x" * 200_000)
+            await wire.send(request("/echo", ECHO) + large + request("/nowhere"))
+            await wire.send(request("/echo", ECHO))
+            assert [(await wire.answer())[0] for _ in range(4)] == [200, 413, 404, 200]
+
+    asyncio.run(scenario())
+
+
+def test_a_body_may_come_in_chunks_or_compressed() -> None:
+    chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(ECHO), ECHO)
+    head = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert exchanged(head + chunks)[2] == b'"hello"'
+    compressed = request("/echo", gzip.compress(ECHO), "Content-Encoding: gzip")
+    assert exchanged(compressed)[2] == b'"hello"'
+
+
+def test_a_small_body_cannot_grow_beyond_the_bound() -> None:
+    bomb = request("/echo", gzip.compress(b"x" * 1_000_000), "Content-Encoding: gzip")
+    assert exchanged(bomb, max_request_bytes=10_000)[0] == 413
+
+
+def test_a_body_that_cannot_be_read_is_refused() -> None:
+    status, _, body = exchanged(request("/echo", ECHO, "Content-Encoding: gzip"))
+    assert status == 400
+    assert "the request cannot be read" in json.loads(body)["error"]["message"]
+
+
+@pytest.mark.parametrize("said", ["soon", "", "-5", "nan", "inf", "1e999", "\xff"])
+def test_a_timeout_that_makes_no_sense_is_passed_over(said: str) -> None:
+    answer = exchanged(request("/whereabouts", b"", f"x-rollgym-timeout: {said}"))
+    seconds = json.loads(answer[2])["seconds"]
+    assert seconds == (0.0 if said == "-5" else 1e6)
+
+
+def test_health_can_be_asked_for_without_a_body() -> None:
+    data = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    status, headers, body = exchanged(data)
+    assert (status, headers["content-type"]) == (200, "application/json")
+    assert json.loads(body)["name"] == "workshop"
+
+
+# What a client of ours meets.
+
+
+@asynccontextmanager
+async def foreign(answer: bytes) -> AsyncIterator[ServerClient]:
+    """A client of a server that says these bytes to everybody, and then closes."""
+
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(respond, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, http_session() as session:
+        yield ServerClient("foreign", [Http(f"http://127.0.0.1:{port}/", session)])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\n",
+        b"no HTTP at all\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhalf",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhal",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nplain",
+        b"HTTP/1.1 200 OK\r\nx-long: " + b"x" * 10_000 + b"\r\n\r\n",
+    ],
+)
+def test_an_answer_that_is_cut_off_or_unreadable_is_none(answer: bytes) -> None:
+    async def scenario() -> Failure:
+        async with foreign(answer) as client:
+            with pytest.raises(ToolError, match="foreign gave no answer: http://") as raised:
+                await client.exchange("/tool", b"{}", error=ToolError)
+            return Failure.of(raised.value)
+
+    assert asyncio.run(scenario()).retryable
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"oops", b"\xff", b'{"error": {}}', b'{"error": {"kind": "weather"}}']
+)
+def test_a_failure_that_cannot_be_read_is_an_answer_like_any_other(body: bytes) -> None:
+    head = f"HTTP/1.1 502 Bad Gateway\r\nx-rollgym-failure: tool\r\nContent-Length: {len(body)}"
+
+    async def scenario() -> None:
+        async with foreign(f"{head}\r\n\r\n".encode() + body) as client:
+            answer = await client.exchange("/tool", b"{}", error=ToolError)
+            assert (answer.status, answer.body) == (502, body)
+
+    asyncio.run(scenario())
+
+
+def test_the_work_of_many_callers_that_go_away_ends() -> None:
+    async def scenario() -> None:
+        server = workshop()
+        await server.start()
+        async with listening(server) as port, http_session() as session, asyncio.timeout(20):
+            client = ServerClient("workshop", [Http(f"http://127.0.0.1:{port}", session)])
+            calls = [
+                asyncio.ensure_future(client.post("/hang", {}, await seeded(client)))
+                for _ in range(20)
+            ]
+            await until(lambda: server.gauge.begun == 20)
+            for call in calls:
+                call.cancel()
+            await asyncio.gather(*calls, return_exceptions=True)
+            await until(lambda: server.gauge.cancelled == 20)
+        await server.close()
+
+    asyncio.run(scenario())

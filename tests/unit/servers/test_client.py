@@ -1,0 +1,142 @@
+"""A client of a server: what it makes of answers, and of none."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from rollgym.records import DeadlineError, RolloutError, ToolError
+from rollgym.servers import Answer, CookieJar, NoAnswerError, Request, ServerClient
+from rollgym.servers.client import EXCERPT
+from rollgym.servers.context import working_for
+
+
+class Wire:
+    """A transport that gives one answer, or raises one error, or waits."""
+
+    def __init__(self, answer: Answer | Exception | None) -> None:
+        self._answer = answer
+        self.seen: list[tuple[Request, float]] = []
+
+    async def send(self, request: Request, seconds: float) -> Answer:
+        self.seen.append((request, seconds))
+        if self._answer is None:
+            await asyncio.sleep(300)
+        if isinstance(self._answer, Answer):
+            return self._answer
+        raise self._answer or AssertionError
+
+
+def call(answer: Answer | Exception | None, **options: Any) -> Answer:
+    client = ServerClient("shop", [Wire(answer)])
+
+    async def ask() -> Answer:
+        return await client.call("/tool", b"{}", error=ToolError, **options)
+
+    return asyncio.run(ask())
+
+
+def raised(answer: Answer | Exception | None, **options: Any) -> RolloutError:
+    with pytest.raises(RolloutError) as caught:
+        call(answer, **options)
+    return caught.value
+
+
+@pytest.mark.parametrize("status", [200, 201, 299])
+def test_an_answer_in_order_is_given(status: int) -> None:
+    answer = Answer(status, b"hello")
+    assert call(answer) is answer
+
+
+@pytest.mark.parametrize(
+    ("status", "retryable"),
+    [(301, None), (400, None), (404, None), (422, None), (429, True), (500, True), (503, True)],
+)
+def test_any_other_answer_is_the_error_of_the_call(status: int, retryable: bool | None) -> None:
+    error = raised(Answer(status, "näh".encode()))
+    assert type(error) is ToolError
+    assert str(error) == f"shop answered /tool with HTTP {status}: näh"
+    assert error.retryable is retryable
+
+
+def test_a_long_answer_is_cut_in_the_message() -> None:
+    assert len(str(raised(Answer(500, b"x" * 100_000)))) < EXCERPT + 200
+
+
+@pytest.mark.parametrize(
+    ("said", "wait"), [("3", 3.0), ("0.5", 0.5), ("", None), ("Wed, 21 Oct 2015 07:28 GMT", None)]
+)
+def test_the_wait_that_was_asked_for_is_kept(said: str, wait: float | None) -> None:
+    assert raised(Answer(429, headers={"retry-after": said})).retry_after == wait
+
+
+def test_no_answer_is_the_error_of_the_call_and_worth_repeating() -> None:
+    error = raised(NoAnswerError("connection refused"))
+    assert str(error) == "shop gave no answer: connection refused"
+    assert error.retryable
+    assert isinstance(error.__cause__, NoAnswerError)
+
+
+def test_no_answer_in_time_is_the_error_of_the_call() -> None:
+    error = raised(None, within=0.01)
+    assert type(error) is ToolError
+    assert str(error) == "shop gave no answer to /tool within 0.01 s"
+    assert error.retryable
+
+
+def test_no_answer_before_the_rollouts_deadline_is_a_timeout() -> None:
+    async def ask() -> None:
+        client = ServerClient("shop", [Wire(None)])
+        with working_for("1/0", asyncio.get_running_loop().time() + 0.01):
+            await client.call("/tool", b"{}", error=ToolError, within=60)
+
+    with pytest.raises(DeadlineError, match="shop gave no answer to /tool within 0.0"):
+        asyncio.run(ask())
+
+
+def test_a_transport_knows_how_long_its_caller_waits() -> None:
+    async def ask() -> float:
+        wire = Wire(Answer(200))
+        client = ServerClient("shop", [wire])
+        with working_for("1/0", asyncio.get_running_loop().time() + 20):
+            await client.exchange("/tool", b"{}", error=ToolError, within=60)
+        return wire.seen[0][1]
+
+    assert asyncio.run(ask()) == pytest.approx(20, abs=5)
+
+
+def test_a_cookie_is_kept_also_from_an_answer_that_is_an_error() -> None:
+    jar = CookieJar()
+    raised(Answer(500, cookies={"session": "1"}), jar=jar)
+    assert jar.cookies == {"session": "1"}
+
+
+def test_a_request_is_not_changed_by_later_answers() -> None:
+    wire = Wire(Answer(200, cookies={"session": "2"}))
+    jar = CookieJar({"session": "1"})
+
+    async def ask() -> None:
+        client = ServerClient("shop", [wire])
+        for _ in range(2):
+            await client.post("/tool", {}, jar)
+
+    asyncio.run(ask())
+    assert [dict(request.cookies) for request, _ in wire.seen] == [
+        {"session": "1"},
+        {"session": "2"},
+    ]
+
+
+def test_the_processes_of_a_server_take_turns() -> None:
+    wires = [Wire(Answer(200)) for _ in range(3)]
+
+    async def ask() -> None:
+        client = ServerClient("shop", wires)
+        for _ in range(6):
+            one = client.one()
+            for _ in range(2):
+                await one.post("/tool", {})
+            assert one.one() is one
+
+    asyncio.run(ask())
+    assert [len(wire.seen) for wire in wires] == [4, 4, 4]
