@@ -29,7 +29,7 @@ show ng_collect_rollouts \
     "+config_paths=[responses_api_models/scripted_model/configs/scripted_model.yaml,resources_servers/example_multi_step/configs/example_multi_step.yaml]" \
     +agent_name=example_multi_step_simple_agent \
     +input_jsonl_fpath=resources_servers/example_multi_step/data/example.jsonl \
-    +output_jsonl_fpath=results/example_multi_step_rollouts.jsonl \
+    +output_jsonl_fpath=results/demo_multi_step_rollouts.jsonl \
     +limit=5 \
     +num_repeats=2 \
     +num_samples_in_parallel=3 \

@@ -14,10 +14,11 @@ from rollgym.servers.episode import Episode
 from rollgym.servers.exchange import Answer, RefusedRequestError, Request
 from rollgym.servers.http_server import listening
 from rollgym.servers.model import ModelServer
-from rollgym.servers.resources import ResourcesConfig, ResourcesServer, TaskRow, Verdict
+from rollgym.servers.resources import ResourcesConfig, ResourcesServer, TaskRow
 from rollgym.servers.responses import FunctionCall, Response
 from rollgym.servers.server import Server, ServerConfig, ServerDirectory, ServerKind, ServerRef
 from rollgym.servers.tools import ToolDefinitionError, ToolRejection, tool, tool_schemas
+from rollgym.servers.verdict import Verdict
 
 __all__ = [
     "AgentConfig",

@@ -121,7 +121,7 @@ class AgentServer(Server):
             within=self.config.verify_timeout,
         )
         episode.spent("verify", began)
-        return answer.body
+        return _with_response(answer.body, response)
 
     async def _abandon(self, episode: Episode) -> None:
         """Give the session back; a server that cannot will let it expire."""
@@ -182,3 +182,12 @@ def _partial(episode: Episode) -> bytes | None:
         return msgspec.json.encode({"response": response})
     except (TypeError, ValueError):  # what cannot be kept must not hide what went wrong
         return None
+
+
+def _with_response(verified: bytes, response: dict[str, Any]) -> bytes:
+    """The verified row; a verifier that does not repeat the response must not lose it."""
+    try:
+        row = Row.parse(verified)
+    except RowError as error:
+        raise VerifierError(f"the verified row is no JSON object: {error}") from error
+    return verified if "response" in row.fields else row.with_fields({"response": response}).raw

@@ -25,6 +25,7 @@ from rollgym.servers.limit import Limit
 LONGEST_WAIT = 3600.0
 CONNECT_TIMEOUT = 10.0
 EXCERPT = 500
+LARGEST_ANSWER = 2**28
 ONE_PIECE = 2**20
 """The most bytes to write at once; aiohttp warns of the time that more would take."""
 _NO_COOKIES: Mapping[str, str] = {}
@@ -74,9 +75,9 @@ class Http:
         data = BytesIO(request.body) if piecewise else request.body or None
         try:
             async with self._session.request(
-                request.method, url, data=data, headers=headers
+                request.method, url, data=data, headers=headers, allow_redirects=False
             ) as response:
-                body = await response.read()
+                body = await _bounded_body(response)
                 given = response.headers.getall("set-cookie", ())
                 return Answer(
                     response.status,
@@ -87,6 +88,16 @@ class Http:
                 )
         except (aiohttp.ClientError, OSError) as error:
             raise NoAnswerError(f"{url}: {type(error).__name__}: {error}") from error
+
+
+async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
+    """The body. Raises NoAnswerError where it is larger than anybody would send on purpose."""
+    body = bytearray()
+    async for block in response.content.iter_any():
+        body += block
+        if len(body) > LARGEST_ANSWER:
+            raise NoAnswerError(f"{response.url}: the answer is over {LARGEST_ANSWER} bytes long")
+    return bytes(body)
 
 
 def http_session() -> aiohttp.ClientSession:
@@ -102,8 +113,8 @@ def http_session() -> aiohttp.ClientSession:
 class ServerClient:
     """The calls that one server takes.
 
-    A server of several processes has a transport for each; a rollout stays with the one that its
-    number chose, because that is where its session is.
+    A server of several processes has a transport for each; an episode stays with one of them,
+    because that is where its session is.
     """
 
     def __init__(self, name: str, transports: Sequence[Transport]) -> None:

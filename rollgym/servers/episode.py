@@ -19,8 +19,9 @@ from rollgym.records import (
 )
 from rollgym.servers.client import ServerClient
 from rollgym.servers.cookies import CookieJar
+from rollgym.servers.exchange import error_answer
 from rollgym.servers.responses import Response
-from rollgym.servers.tools import result_text
+from rollgym.servers.tools import RESERVED_NAMES, result_text
 
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
@@ -82,6 +83,8 @@ class Episode:
         Raises ToolError when the tool's server gave no answer, and its own error when it reports
         that the rollout cannot go on.
         """
+        if name in RESERVED_NAMES or "/" in name:
+            return error_answer(404, f"there is no tool {name!r}").text
         began = time.perf_counter()
         answer = await self.resources.exchange(
             f"/{name}",

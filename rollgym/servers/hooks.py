@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from rollgym.metrics.aggregate import AggregateMetrics, aggregate
+from rollgym.metrics.aggregate import AggregateMetrics, aggregate, tasks_of
 from rollgym.servers.exchange import RefusedRequestError
 
 ComputeMetrics = Callable[[list[list[dict[str, Any]]]], dict[str, Any]]
@@ -25,6 +25,7 @@ def answer_aggregate(body: bytes, compute: ComputeMetrics, key: GetKeyMetrics) -
     """Raises RefusedRequestError for a body of another shape."""
     try:
         rows = _REQUEST.decode(body).verify_responses
-        return aggregate(rows, compute, key)
+        tasks_of(rows)
     except ValueError as error:
         raise RefusedRequestError(400, f"/aggregate_metrics: {error}") from error
+    return aggregate(rows, compute, key)

@@ -4,7 +4,9 @@ A subclass answers `responses`; `chat_completions` and `models` where it can. Re
 stay JSON, because a model server mostly passes on what it was given.
 """
 
-from rollgym.records import ModelRequestError, ModelUnavailableError, Row, RowError, boundary
+from collections.abc import Awaitable
+
+from rollgym.records import ModelRequestError, ModelUnavailableError, Row, RowError
 from rollgym.servers.exchange import Answer, Request, json_answer
 from rollgym.servers.server import Server, ServerConfig, ServerDirectory, ServerKind
 
@@ -37,16 +39,21 @@ class ModelServer(Server):
         return json_answer({"object": "list", "data": []}).body
 
     async def _answer_responses(self, request: Request) -> Answer:
-        with boundary(ModelUnavailableError):
-            return Answer(200, await self.responses(_params(request.body)))
+        return await _answered(self.responses(_params(request.body)))
 
     async def _answer_chat_completions(self, request: Request) -> Answer:
-        with boundary(ModelUnavailableError):
-            return Answer(200, await self.chat_completions(_params(request.body)))
+        return await _answered(self.chat_completions(_params(request.body)))
 
     async def _answer_models(self, _: Request) -> Answer:
-        with boundary(ModelUnavailableError):
-            return Answer(200, await self.models())
+        return await _answered(self.models())
+
+
+async def _answered(asked: Awaitable[bytes]) -> Answer:
+    """A network that broke is the model's absence; any other untyped error is a bug."""
+    try:
+        return Answer(200, await asked)
+    except OSError as error:
+        raise ModelUnavailableError(f"{type(error).__name__}: {error}") from error
 
 
 def _params(body: bytes) -> Row:

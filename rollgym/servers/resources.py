@@ -6,9 +6,7 @@ to the row, and every way to go wrong given its name.
 """
 
 import asyncio
-import math
 import re
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic, TypeVar, cast, get_args, get_origin
 
@@ -25,20 +23,27 @@ from rollgym.records import (
     VerifierError,
     boundary,
 )
+from rollgym.records.failure import shorten
 from rollgym.servers.closing import Closing
 from rollgym.servers.exchange import Answer, RefusedRequestError, Request, json_answer
 from rollgym.servers.hooks import answer_aggregate
 from rollgym.servers.responses import Response
 from rollgym.servers.server import Server, ServerConfig, ServerDirectory, ServerKind
 from rollgym.servers.sessions import Sessions
-from rollgym.servers.tools import ToolDefinitionError, ToolMethod, ToolRejection, tools_of
+from rollgym.servers.tools import (
+    RESERVED_NAMES,
+    ToolDefinitionError,
+    ToolMethod,
+    ToolRejection,
+    tools_of,
+)
+from rollgym.servers.verdict import Verdict
 
 HOUSEKEEPING_INTERVAL = 30.0
 CLOSABLE_HEADER = "x-rollgym-closable"
 """Says that a session may be given back with /close_session, which not every server has."""
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _NO_SESSION = nullcontext()
-_RESERVED = {"aggregate_metrics", "config", "directory", "healthz", "name"}
 
 
 class TaskRow(BaseModel):
@@ -52,31 +57,6 @@ class ResourcesConfig(ServerConfig):
 
     session_lifetime: float = Field(default=3600.0, gt=0)
     max_sessions: int = Field(default=100_000, gt=0)
-
-
-class Verdict:
-    """What a verifier says of a rollout.
-
-    `success` may be left to the reward (at least the collection's success threshold). Any further
-    keyword becomes a field of the output row.
-    """
-
-    __slots__ = ("fields", "reward", "success")
-
-    def __init__(self, reward: float, *, success: bool | None = None, **fields: Any) -> None:
-        self.reward = reward
-        self.success = success
-        self.fields: dict[str, Any] = fields
-
-    def as_fields(self) -> dict[str, Any]:
-        """Raises VerifierError when the reward is no finite number."""
-        reward = self.reward
-        if isinstance(reward, bool) or not isinstance(reward, int | float):
-            raise VerifierError(f"the verifier gave {reward!r} as reward, which is no number")
-        if not math.isfinite(reward):
-            raise VerifierError(f"the verifier gave {reward} as reward, which is not finite")
-        success = {} if self.success is None else {"success": self.success}
-        return {**self.fields, "reward": float(reward), **success}
 
 
 T = TypeVar("T", bound=TaskRow)
@@ -108,7 +88,7 @@ class ResourcesServer(Server, Generic[T, S]):
                 cls._stateful = arguments[1] is not type(None) and arguments[1] is not None
         cls._tools = tools_of(cls)
         for method in cls._tools.values():
-            if method.name in _RESERVED or hasattr(ResourcesServer, method.name):
+            if method.name in RESERVED_NAMES or hasattr(ResourcesServer, method.name):
                 raise ToolDefinitionError(
                     f"a tool cannot be called {method.name}: every server has something else by "
                     "that name"
@@ -220,8 +200,8 @@ class ResourcesServer(Server, Generic[T, S]):
             except (RefusedRequestError, RolloutError):
                 raise
             except Exception as error:
-                # The contract: the model sees what broke.
-                message = f"{method.name} failed: {type(error).__name__}: {error}"
+                # The contract: the model sees what broke, in as many words as a failure may have.
+                message = f"{method.name} failed: {type(error).__name__}: {shorten(str(error))}"
                 raise RefusedRequestError(500, message) from error
 
         return handle
@@ -237,7 +217,7 @@ class ResourcesServer(Server, Generic[T, S]):
         task = self._task(row)
         with self._session(request) as state, boundary(VerifierError):
             verdict = await self.verify(task, Response.of(response), state)
-            answer = row.with_fields(_plain(verdict.as_fields()))
+            answer = row.with_fields(verdict.as_fields())
         if not self._stateful:
             return Answer(200, answer.raw)
         await self._release(request)
@@ -291,14 +271,3 @@ def _plain_names(task: type[TaskRow]) -> tuple[str, ...] | None:
         for validator in task.__pydantic_decorators__.model_validators.values()
     )
     return None if renamed or reads_all else tuple(fields)
-
-
-def _plain(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """With pydantic models as what they hold. Raises TypeError for what is no JSON."""
-    return cast("dict[str, Any]", msgspec.to_builtins(fields, enc_hook=_hold))
-
-
-def _hold(value: object) -> object:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    raise TypeError(f"the verdict holds a {type(value).__name__}, which is no JSON")

@@ -27,6 +27,13 @@ from rollgym.servers.tool_schema import is_strict, schema_of
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 STATE = "state"
+RESERVED_NAMES = frozenset(
+    (
+        *("seed_session", "close_session", "verify", "aggregate_metrics", "healthz"),
+        *("config", "directory", "name"),
+    )
+)
+"""Paths and attributes that every resources server has: no tool can be called so."""
 _MARK = "__rollgym_tool__"
 _UNNAMED = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 _ARGUMENT = re.compile(r"\s*(\w+)\s*(?:\([^)]*\))?:\s*(.*)")

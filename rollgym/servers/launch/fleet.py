@@ -75,6 +75,8 @@ class Fleet:
             for members in self._members.values()
             for member in members
         ]
+        if not starting:  # all of them are somebody else's
+            return
         try:
             await asyncio.wait(starting, return_when=asyncio.FIRST_EXCEPTION)
             if any(task.done() and task.exception() for task in starting):
@@ -99,7 +101,8 @@ class Fleet:
             for members in self._members.values()
             for member in members
         ]
-        await asyncio.wait(stopping, timeout=STOP_BOUND)
+        if stopping:
+            await asyncio.wait(stopping, timeout=STOP_BOUND)
         self.kill()
         await self._directory.close()
         self._ports.release()

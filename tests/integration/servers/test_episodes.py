@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -21,7 +21,7 @@ from rollgym.records import (
     ToolError,
     VerifierError,
 )
-from rollgym.servers import CookieJar, Episode, Http, ServerClient, http_session
+from rollgym.servers import Answer, CookieJar, Episode, Http, Request, ServerClient, http_session
 from rollgym.servers.agent import PHASES_HEADER
 from tests.integration.servers.transports import Clients, Transport, over_both, reach
 from tests.integration.servers.workshop import (
@@ -215,6 +215,41 @@ def test_a_model_whose_answer_cannot_be_read_is_malformed(
             return Failure.of(raised.value)
 
     assert asyncio.run(scenario()).retryable
+
+
+@over_both
+@pytest.mark.parametrize("answer", [b"", b"[]", b"done", b"\xff"])
+def test_a_verified_row_that_is_no_json_object_is_the_verifiers_failure(
+    transport: Transport, answer: bytes
+) -> None:
+    async def scenario() -> None:
+        async with open_shop(transport) as shop:
+            shop.workshop.route("POST", "/verify", _saying(answer))
+            with pytest.raises(VerifierError, match="the verified row is no JSON object"):
+                await shop.run(task())
+
+    asyncio.run(scenario())
+
+
+@over_both
+def test_a_verifier_that_does_not_repeat_the_response_does_not_lose_it(
+    transport: Transport,
+) -> None:
+    async def scenario() -> Json:
+        async with open_shop(transport) as shop:
+            shop.workshop.route("POST", "/verify", _saying(b'{"reward": 1.0}'))
+            return await shop.run(task(says=WORDS))
+
+    verified = asyncio.run(scenario())
+    assert verified["reward"] == 1.0
+    assert verified["response"]["output"][-1]["content"][0]["text"] == WORDS
+
+
+def _saying(body: bytes) -> Callable[[Request], Awaitable[Answer]]:
+    async def answer(_: Request) -> Answer:
+        return Answer(200, body)
+
+    return answer
 
 
 @over_both

@@ -91,7 +91,16 @@ def test_an_answer_without_the_header_is_no_failure() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"oops", b"\xff", b"[]", b"{}", b'{"error": {"kind": "weather", "detail": ""}}']
+    "body",
+    [
+        b"",
+        b"oops",
+        b"\xff",
+        b"[]",
+        b"{}",
+        b'{"error": {"kind": "weather", "detail": ""}}',
+        b'{"error": {"kind": "tool", "detail": "\xff"}}',
+    ],
 )
 def test_a_failure_that_cannot_be_read_is_none(body: bytes) -> None:
     assert fault_in(Answer(502, body, headers={FAILURE_HEADER: "tool"})) is None

@@ -49,6 +49,12 @@ class ExactPoint(BaseModel):
     y: int
 
 
+class OpenPath(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    points: list[int] = Field(default_factory=list)
+
+
 def parameters_of(method: Callable[..., Any]) -> Json:
     parameters: Json = ToolMethod("sample", method).schema()["parameters"]
     return parameters
@@ -233,6 +239,7 @@ def test_a_schema_that_leaves_nothing_open_is_strict(hint: Any) -> None:
         Point,
         list[Point],
         Point | None,
+        OpenPath,
         tuple[int, str],
         set[int],
         Annotated[str, Field(min_length=1)],
