@@ -1,13 +1,14 @@
 SEEDS ?= 20000
 
-.PHONY: help demo test lint bench chaos
+.PHONY: help demo test lint bench bench-collect chaos
 
 help:
-	@echo 'make demo    run the main job end to end'
-	@echo 'make test    lint, then run every test'
-	@echo 'make lint    run the linters only'
-	@echo 'make bench   measure the engine'
-	@echo 'make chaos   run SEEDS=$(SEEDS) simulated runs with faults'
+	@echo 'make demo           run the main job end to end'
+	@echo 'make test           lint, then run every test'
+	@echo 'make lint           run the linters only'
+	@echo 'make bench          measure the engine'
+	@echo 'make bench-collect  measure ng_collect_rollouts against a bare loop'
+	@echo 'make chaos          run SEEDS=$(SEEDS) simulated runs with faults'
 
 demo:
 	@scripts/demo.sh
@@ -21,6 +22,10 @@ lint:
 bench:
 	@scripts/setup.sh dev
 	.venv/bin/python -m benchmarks.engine
+
+bench-collect:
+	@scripts/setup.sh dev
+	.venv/bin/python -m benchmarks.collect
 
 chaos:
 	@scripts/setup.sh dev

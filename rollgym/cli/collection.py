@@ -20,8 +20,8 @@ from rollgym.store import WHOLE, RunStore, Shard, Status, open_run
 class View(Observer, Protocol):
     """A file, or anything else, that is kept up with a run's journal."""
 
-    def put_right(self) -> None:
-        """Make it what the journal says, whatever events it missed."""
+    def finish(self, *, missed: bool) -> None:
+        """Make it what the journal says; `missed` tells that it did not get every event."""
 
 
 class Job(Protocol):
@@ -96,8 +96,8 @@ async def _collect(
     async with job.working(store) as worker:
         coverage = await collect(store.inputs, worker, store, policy, [progress, *views])
         for view in views:
-            if view.name in coverage.dropped_events:
-                await asyncio.to_thread(view.put_right)
+            missed = view.name in coverage.dropped_events
+            await asyncio.to_thread(view.finish, missed=missed)
         return coverage
 
 

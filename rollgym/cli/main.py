@@ -97,6 +97,8 @@ def entry() -> NoReturn:
 def main(arguments: Sequence[str]) -> int:
     """Run one command to its exit status. Wrong use exits with 2, as argparse does."""
     asked = arguments[0] if arguments else None
+    if asked == "help":
+        arguments = ["--help"]
     if any(asked == command.name for command in _OVERRIDE_COMMANDS):
         overriding = cast("_OverrideModule", _load(asked))
         return run_command(arguments[1:], overriding.help_text, overriding.run)

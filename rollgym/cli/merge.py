@@ -5,11 +5,12 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from rollgym.cli.run_directory import read_run, run_directory
+from rollgym.cli.run_directory import read_run, require_manifest, run_directory
 from rollgym.cli.status import print_status
 from rollgym.rollouts.aggregate import RunNumbers
 from rollgym.rollouts.files import RolloutFiles
-from rollgym.rollouts.paths import RolloutPaths
+from rollgym.rollouts.paths import JSONL, RolloutPaths
+from rollgym.rollouts.sampling import first_seed_of
 from rollgym.store import RefusedError, merge_runs
 
 
@@ -36,12 +37,15 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     target: Path = arguments.into
-    directory = run_directory(str(target))
-    if directory == target:
-        print(f"merged {merge_runs(arguments.sources, target)}")
-    else:
-        merge_rollouts(arguments.sources, RolloutPaths.of(target))
-    print_status(directory, read_run(directory))
+    # The files of several shards name one run.
+    sources = list(dict.fromkeys(arguments.sources))
+    if target.suffix != JSONL:
+        print(f"merged {merge_runs(sources, target)}")
+        print_status(target, read_run(target))
+        return 0
+    paths = RolloutPaths.of(target)
+    merge_rollouts(sources, paths)
+    print_status(paths.run, read_run(paths.run))
     return 0
 
 
@@ -51,8 +55,10 @@ def merge_rollouts(sources: Sequence[Path], paths: RolloutPaths) -> None:
     if present:
         raise RefusedError(f"{present[0]} exists: give --into a name that is not taken")
     print(f"merged {merge_runs(sources, paths.run)}")
-    with RolloutFiles(paths, paths.run, lambda _: True) as files:
+    first_seed = first_seed_of(require_manifest(paths.run))
+    with RolloutFiles(paths, paths.run, lambda _: True, first_seed) as files:
         files.put_right()
+        files.write_materialized_inputs()
     numbers = RunNumbers(paths.run, lambda _: True)
     asyncio.run(numbers.write(paths.aggregate_metrics, clients=None))
     print(f"rollouts in {paths.output}")

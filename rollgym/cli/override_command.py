@@ -20,7 +20,22 @@ def run_command(
         return 0
     from rollgym.cli.guard import guarded  # noqa: PLC0415 - --help does not need the engine
 
-    return guarded(lambda: command(arguments))
+    return guarded(lambda: command(_without_dashes(arguments)))
+
+
+def _without_dashes(arguments: Sequence[str]) -> Sequence[str]:
+    """Raises RefusedError where options are written as other programs want them."""
+    from rollgym.store import RefusedError  # noqa: PLC0415 - --help does not need the store
+
+    dashed = [argument for argument in arguments if argument.startswith("-")]
+    if dashed:
+        # The value is not repeated: it may be a credential.
+        name = dashed[0].partition("=")[0]
+        written = f"+{name.lstrip('-').replace('-', '_')}=VALUE"
+        raise RefusedError(
+            f"{name}: options are written without dashes, as in {written}; --help lists them"
+        )
+    return arguments
 
 
 def enter(help_text: Callable[[], str], command: Callable[[Sequence[str]], int]) -> NoReturn:

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import msgspec
 
-from rollgym.cli.run_directory import require_manifest, run_directory
+from rollgym.cli.run_directory import require_manifest
 from rollgym.cli.summary import headline
 from rollgym.metrics import Metrics, TaskProfile, reward_profile
 from rollgym.records import Attempt
+from rollgym.rollouts.paths import JSONL, RolloutPaths
 from rollgym.rollouts.rows import attempts_in
 from rollgym.store import journal_paths, read_standing
 
@@ -51,9 +52,9 @@ def run(arguments: Namespace) -> int:
 
 
 def _attempts(path: Path) -> Iterator[Attempt]:
-    """The records that stand: of the run, or of a file of rollouts that came without one."""
-    directory = run_directory(str(path))
-    if path.suffix == ".jsonl" and path.exists() and not directory.exists():
+    """The records that stand: of the run, or of a file of rollouts that has none to itself."""
+    directory = RolloutPaths.of(path).run if path.suffix == JSONL else path
+    if path.suffix == JSONL and not directory.exists():
         return attempts_in(path)
     require_manifest(directory)
     standing = read_standing(journal_paths(directory))

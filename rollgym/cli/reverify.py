@@ -5,6 +5,7 @@ and counted, with the verifier as the only one at work.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from rollgym.cli.collection import RunRequest, run_collection
 from rollgym.cli.rollout_job import RolloutJob, announce, refuse_unsafe_output
@@ -14,7 +15,8 @@ from rollgym.engine import Worker
 from rollgym.rollouts.paths import RolloutPaths
 from rollgym.rollouts.reverify_worker import ReverifyWorker
 from rollgym.rollouts.roster import IRRELEVANT_SETTINGS
-from rollgym.rollouts.stored import StoredTasks, reverified_row
+from rollgym.rollouts.stored import StoredTasks
+from rollgym.servers.config import load_options
 from rollgym.store import WHOLE
 
 EXAMPLE = (
@@ -37,10 +39,11 @@ def help_text() -> str:
 
 
 def run(arguments: Sequence[str]) -> int:
-    servers = find_servers(arguments)
-    settings = read_settings(ReverifySettings, servers.options, EXAMPLE)
+    options = load_options(arguments, Path.cwd())
+    settings = read_settings(ReverifySettings, options, EXAMPLE)
+    servers = find_servers(arguments, options)
     paths = RolloutPaths.of(settings.output_jsonl_fpath, settings.shard or WHOLE)
-    stored = StoredTasks(settings.input_jsonl_fpath, settings.limit)
+    stored = StoredTasks(settings.input_jsonl_fpath, settings.limit, servers.roster.agents)
     refuse_unsafe_output(paths, settings)
     request = RunRequest(
         directory=paths.run,
@@ -65,5 +68,5 @@ def run(arguments: Sequence[str]) -> int:
         )
 
     announce(stored.tasks, stored.rollouts, paths, settings)
-    job = RolloutJob(settings, paths, servers, make_worker, render=reverified_row)
+    job = RolloutJob(settings, paths, servers, make_worker)
     return run_collection(request, stored, job, settings.policy)

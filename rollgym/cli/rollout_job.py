@@ -9,21 +9,24 @@ from pathlib import Path
 
 from rollgym.cli.collection import View
 from rollgym.cli.rollout_settings import RolloutSettings, SettingsError
+from rollgym.cli.server_logs import SERVER_LOG, requests_logged_in
 from rollgym.cli.servers import Clients, ServersOfRun
-from rollgym.cli.summary import OVERRIDES
+from rollgym.cli.summary import OVERRIDES, many
 from rollgym.engine import Worker
+from rollgym.monitor import printable_line
 from rollgym.rollouts.aggregate import RunNumbers
-from rollgym.rollouts.files import Render, RolloutFiles
-from rollgym.rollouts.output_row import output_row
+from rollgym.rollouts.files import RolloutFiles
 from rollgym.rollouts.paths import RolloutPaths, put_aside
+from rollgym.rollouts.sampling import first_seed_of
 from rollgym.store import RefusedError, RunStore
+
+NOTE_LIMIT = 1_000
 
 
 class RolloutJob:
     """A collection whose rollouts go to a JSONL file.
 
-    `make_worker` is given the clients of the servers. `sampling_seed` is told to the agents, one
-    more for each repeat. `render` makes the row of a completed rollout.
+    `make_worker` is given the clients of the servers.
     """
 
     flags = OVERRIDES
@@ -34,16 +37,11 @@ class RolloutJob:
         paths: RolloutPaths,
         servers: ServersOfRun,
         make_worker: Callable[[Clients], Worker],
-        *,
-        sampling_seed: int | None = None,
-        render: Render = output_row,
     ) -> None:
         self._settings = settings
         self._paths = paths
         self._servers = servers
         self._make_worker = make_worker
-        self._sampling_seed = sampling_seed
-        self._render = render
 
     def views(self, store: RunStore) -> AbstractContextManager[Sequence[View]]:
         return self._views(store)
@@ -52,29 +50,32 @@ class RolloutJob:
     def _views(self, store: RunStore) -> Iterator[Sequence[View]]:
         if not self._settings.resume:
             put_aside(self._paths)
-        holds = store.inputs.holds
-        with RolloutFiles(self._paths, store.directory, holds, self._render) as files:
+        holds, first_seed = store.inputs.holds, first_seed_of(store.manifest)
+        with RolloutFiles(self._paths, store.directory, holds, first_seed) as files:
             files.put_right()
-            if not self._paths.materialized_inputs.exists():
-                files.write_materialized_inputs(self._sampling_seed)
+            files.write_materialized_inputs()
             yield [files]
 
     @asynccontextmanager
     async def working(self, store: RunStore) -> AsyncIterator[Worker]:
-        async with self._servers.clients() as clients:
-            yield self._make_worker(clients)
-            numbers = RunNumbers(store.directory, store.inputs.holds)
-            for note in await numbers.write(self._paths.aggregate_metrics, clients):
-                print(f"note: {note}", file=sys.stderr)
+        with requests_logged_in(store.directory):
+            async with self._servers.clients() as clients:
+                yield self._make_worker(clients)
+                numbers = RunNumbers(store.directory, store.inputs.holds)
+                notes = await numbers.write(self._paths.aggregate_metrics, clients)
+        for note in notes:
+            print(printable_line(f"note: {note}", limit=NOTE_LIMIT), file=sys.stderr)
 
     def hints(self, store: RunStore) -> Iterator[str]:
-        output = shlex.quote(shown(self._paths.output))
+        output = shown(self._paths.output)
         yield f"rollouts:          {output}"
         yield f"failed attempts:   {shown(self._paths.failures)}"
         yield f"inputs as sent:    {shown(self._paths.materialized_inputs)}"
         yield f"aggregate metrics: {shown(self._paths.aggregate_metrics)}"
         yield f"journal:           {shown(store.directory)}/"
-        yield f"look at them:      ng_viewer +jsonl_fpath={output}"
+        if (store.directory / SERVER_LOG).exists():
+            yield f"failed requests:   {shown(store.directory / SERVER_LOG)}"
+        yield f"look at them:      ng_viewer +jsonl_fpath={shlex.quote(output)}"
 
 
 def refuse_unsafe_output(paths: RolloutPaths, settings: RolloutSettings) -> None:
@@ -82,12 +83,16 @@ def refuse_unsafe_output(paths: RolloutPaths, settings: RolloutSettings) -> None
 
     Raises RefusedError.
     """
-    if settings.input_jsonl_fpath.resolve() == paths.output.resolve():
-        raise SettingsError("+output_jsonl_fpath is the input: give it a name of its own")
-    if not settings.resume or paths.run.exists():
-        return
-    for path in (paths.output, paths.failures):
-        if path.exists() and path.stat().st_size:
+    source = settings.input_jsonl_fpath.resolve()
+    if any(source == path.resolve() for path in paths.derived):
+        raise SettingsError(
+            f"the input {settings.input_jsonl_fpath} is a file that this collection would write: "
+            "give +output_jsonl_fpath another name"
+        )
+    for path in paths.derived:
+        if path.exists() and not path.is_file():
+            raise RefusedError(f"{path} is in the way: it is no file. Nothing was changed.")
+        if settings.resume and not paths.run.exists() and path.exists() and path.stat().st_size:
             raise RefusedError(
                 f"{path} exists, but {paths.run}, the run it would belong to, does not: nothing "
                 "was changed. Give another +output_jsonl_fpath, or +resume=false to put the file "
@@ -96,8 +101,9 @@ def refuse_unsafe_output(paths: RolloutPaths, settings: RolloutSettings) -> None
 
 
 def announce(tasks: int, rollouts: int, paths: RolloutPaths, settings: RolloutSettings) -> None:
+    counts = f"{many(tasks, 'task')}, {many(rollouts, 'rollout')}"
     part = f", of which shard {settings.shard}," if settings.shard else ""
-    print(f"{tasks} tasks, {rollouts} rollouts{part} into {shown(paths.output)}", file=sys.stderr)
+    print(f"{counts}{part} into {shown(paths.output)}", file=sys.stderr)
 
 
 def shown(path: Path) -> str:

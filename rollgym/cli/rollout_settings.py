@@ -1,11 +1,12 @@
 """What the commands that make rollouts can be told, read from Hydra overrides."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 
 from rollgym.cli.exit_statuses import EXIT_STATUSES
@@ -13,7 +14,15 @@ from rollgym.engine import Adaptive, Fixed, Policy, RetryPolicy, RetryRule
 from rollgym.servers.config import RunOptions
 from rollgym.store import RefusedError, Shard, Status
 
-Count = Annotated[int, Field(ge=1)]
+
+def _number(value: object) -> object:
+    """`true` is no number, though Python takes it for one."""
+    if isinstance(value, bool):
+        raise ValueError("a number is needed")  # noqa: TRY004 - what pydantic takes for a refusal
+    return value
+
+
+Count = Annotated[int, BeforeValidator(_number), Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 SecondsOrNone = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -33,7 +42,7 @@ class RolloutSettings(BaseModel):
     num_samples_in_parallel: Count | None = Field(
         None, description="rollouts in flight at once (null: adapts to what the servers bear)"
     )
-    success_threshold: float = Field(
+    success_threshold: Annotated[float, Field(allow_inf_nan=False)] = Field(
         1.0, description="the reward from which a rollout counts as a success"
     )
     resume: bool = Field(
@@ -65,7 +74,7 @@ class RolloutSettings(BaseModel):
     @field_validator("shard", mode="before")
     @classmethod
     def _read_shard(cls, value: object) -> object:
-        return Shard.parse(value) if isinstance(value, str) else value
+        return value if value is None or isinstance(value, Shard) else Shard.parse(str(value))
 
     @field_validator("*", mode="before")
     @classmethod
@@ -137,15 +146,19 @@ def read_settings(model: type[T], options: RunOptions, example: str) -> T:
     try:
         settings = model.model_validate(values)
     except ValidationError as error:
-        problems += [_problem(each, example) for each in error.errors(include_url=False)]
+        problems += _problems(error, values, known, example)
     if problems:
         raise SettingsError("\n".join(["the command cannot be run:", *problems]))
     return settings
 
 
 def rollout_help(usage: str, model: type[RolloutSettings], example: str) -> str:
-    """What `--help` says: the usage, and every option with what it means."""
-    fields = model.model_fields.items()
+    """What `--help` says: the usage, and every option with its default and what it means.
+
+    What only this command can be told comes first.
+    """
+    inherited = RolloutSettings.model_fields
+    fields = sorted(model.model_fields.items(), key=lambda item: item[0] in inherited)
     required = [_option(name, field) for name, field in fields if field.is_required()]
     others = [_option(name, field) for name, field in fields if not field.is_required()]
     return "\n".join(
@@ -157,18 +170,28 @@ def rollout_help(usage: str, model: type[RolloutSettings], example: str) -> str:
 
 
 def _option(name: str, field: FieldInfo) -> str:
-    return f"  +{name}=…\n      {field.description}"
+    default = "" if field.is_required() else f" (default: {json.dumps(field.default)})"
+    return f"  +{name}=…{default}\n      {field.description}"
 
 
 def _unknown(name: str, known: Mapping[str, Any]) -> str:
     close = get_close_matches(name, known, 1)
-    meant = f"did you mean +{close[0]}?" if close else f"there are: {', '.join(known)}"
+    meant = f"did you mean +{close[0]}?" if close else "--help lists those there are"
     return f"  +{name}: there is no such option; {meant}"
 
 
-def _problem(error: Any, example: str) -> str:
-    name = ".".join(map(str, error["loc"][:1]))
-    if error["type"] == "missing":
-        return f"  +{name} is missing, as in: {example}"
-    message = error["msg"].removeprefix("Value error, ")
-    return f"  +{name}: {message}, not {error['input']!r}"
+def _problems(
+    error: ValidationError, values: Mapping[str, Any], known: Mapping[str, FieldInfo], example: str
+) -> Iterator[str]:
+    """One for each option; of one that may be several things, what it may be."""
+    by_option: dict[str, list[Any]] = {}
+    for each in error.errors(include_url=False):
+        by_option.setdefault(str(each["loc"][0]), []).append(each)
+    for name, found in by_option.items():
+        message = str(found[0]["msg"]).removeprefix("Value error, ")
+        if found[0]["type"] == "missing":
+            yield f"  +{name} is missing, as in: {example}"
+        elif len(found) > 1 or len(found[0]["loc"]) > 1:
+            yield f"  +{name}: {known[name].description}; not {values[name]!r}"
+        else:
+            yield f"  +{name}: {message}, not {values[name]!r}"

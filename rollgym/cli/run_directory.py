@@ -6,7 +6,7 @@ import msgspec
 
 from rollgym.engine import Coverage
 from rollgym.monitor import LiveMetrics, coverage_of, recount
-from rollgym.rollouts.paths import RolloutPaths
+from rollgym.rollouts.paths import JSONL, RolloutPaths, run_beside
 from rollgym.store import Manifest, ManifestError, read_manifest
 
 
@@ -19,9 +19,11 @@ class RunOnDisk(msgspec.Struct, frozen=True):
 
 
 def run_directory(text: str) -> Path:
-    """The directory of a run, which may be named by its output file instead."""
+    """The directory of a run, which may be named by an output file of its instead."""
     path = Path(text)
-    return RolloutPaths.of(path).run if path.suffix == ".jsonl" else path
+    if path.suffix != JSONL:
+        return path
+    return run_beside(path) or RolloutPaths.of(path).run
 
 
 def require_manifest(directory: Path) -> Manifest:

@@ -8,7 +8,14 @@ from typing import Protocol
 
 from rollgym.rollouts.roster import Roster, ServerDescription
 from rollgym.servers.client import ServerClient
-from rollgym.servers.config import RunConfig, RunOptions, load_config, load_options, redacted
+from rollgym.servers.config import (
+    ExternalServer,
+    InstanceConfig,
+    RunConfig,
+    RunOptions,
+    load_config,
+    redacted,
+)
 from rollgym.servers.launch import NoHeadError, RemoteServers, fetch_records, started_in_process
 
 Clients = Callable[[str], ServerClient]
@@ -17,16 +24,17 @@ Clients = Callable[[str], ServerClient]
 class ServersOfRun(Protocol):
     """Servers that are known, and can be called once `clients` is entered."""
 
-    options: RunOptions
     roster: Roster
 
     def clients(self) -> AbstractAsyncContextManager[Clients]:
         """Raises StartError where they are to be started."""
 
 
-def find_servers(overrides: Sequence[str]) -> ServersOfRun:
-    """Raises ConfigError, NoHeadError."""
-    options = load_options(overrides, Path.cwd())
+def find_servers(overrides: Sequence[str], options: RunOptions) -> ServersOfRun:
+    """The servers that a command line means; `options` are what it says besides.
+
+    Raises ConfigError, NoHeadError.
+    """
     if options.values.get("config_paths"):
         return OwnServers(load_config(overrides, Path.cwd(), listening=False))
     return RunningServers(options)
@@ -36,10 +44,10 @@ class OwnServers:
     """Servers that run in this process while they are needed."""
 
     def __init__(self, config: RunConfig) -> None:
-        self.options = config.options
+        known: list[InstanceConfig | ExternalServer] = [*config.instances, *config.external]
         self.roster = Roster(
             ServerDescription(each.name, each.kind, each.implementation, redacted(each.settings))
-            for each in config.instances
+            for each in known
         )
         self._config = config
 
@@ -54,7 +62,6 @@ class RunningServers:
 
     def __init__(self, options: RunOptions) -> None:
         """Raises NoHeadError."""
-        self.options = options
         try:
             self._records = asyncio.run(fetch_records(options.head))
         except NoHeadError as error:

@@ -10,8 +10,9 @@ from pathlib import Path
 import msgspec
 
 from rollgym.cli.run_directory import RunOnDisk, read_run, run_directory
-from rollgym.cli.summary import summary_lines, verdict_lines
+from rollgym.cli.summary import DASHED, OVERRIDES, summary_lines, verdict_lines
 from rollgym.engine import ExitStatus
+from rollgym.rollouts.paths import RUN_SUFFIX
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -42,7 +43,8 @@ def print_status(directory: Path, found: RunOnDisk) -> None:
     for line in summary_lines(found.metrics):
         print(line)
     print(f"run {found.manifest.run_id} of {found.manifest.created} in {directory}")
-    meaning, advice = verdict_lines(found.coverage)
+    flags = OVERRIDES if directory.name.endswith(RUN_SUFFIX) else DASHED
+    meaning, advice = verdict_lines(found.coverage, flags)
     print(found.coverage.groups_in_words())
     print(found.coverage)
     print(meaning)

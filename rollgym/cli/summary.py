@@ -14,6 +14,8 @@ from rollgym.monitor import FailureExample, LiveMetrics
 from rollgym.records import TRAITS, FailureKind
 
 DIGITS = 4
+FEWEST_SECONDS = 10
+"""Seconds are counted whole, so over fewer of them a rate is a guess."""
 _MEASURES = ("tool_calls", "response_length")
 _Name = TypeVar("_Name", bound=StrEnum)
 
@@ -28,10 +30,9 @@ def summary_lines(metrics: LiveMetrics) -> Iterator[str]:
         yield f"failed attempts: {kinds}; {metrics.retried} retried"
     if summary.omitted_by_reason:
         yield f"omitted: {_counted(summary.omitted_by_reason)}"
-    rate = summary.throughput.outcomes_per_second
-    if rate is not None:
-        active = _many(summary.throughput.active_seconds, "active second")
-        yield f"throughput: {rate:.1f} outcomes/s over {active}"
+    rate, seconds = summary.throughput.outcomes_per_second, summary.throughput.active_seconds
+    if rate is not None and seconds >= FEWEST_SECONDS:
+        yield f"throughput: {rate:.1f} outcomes/s over {seconds} active seconds"
 
 
 def headline(summary: Summary) -> dict[str, float | None]:
@@ -74,17 +75,17 @@ def verdict_lines(coverage: Coverage, flags: Flags = DASHED) -> tuple[str, str]:
             )
         case ExitStatus.FAILED:
             return (
-                f"{_many(failed, 'rollout')} failed and {_have(failed)} no reward",
+                f"{many(failed, 'rollout')} failed and {_have(failed)} no reward",
                 f"to run them again: {flags.retry_failed}, or reopen=[Status.FAILED] in code",
             )
         case ExitStatus.OMITTED:
             return (
-                f"{_many(omitted, 'rollout')} {_were(omitted)} omitted on purpose",
+                f"{many(omitted, 'rollout')} {_were(omitted)} omitted on purpose",
                 f"to run them after all: {flags.retry_omitted}, or reopen=[Status.OMITTED] in code",
             )
         case _:
             return (
-                f"{_many(unresolved, 'rollout')} {_have(unresolved)} no outcome yet",
+                f"{many(unresolved, 'rollout')} {_have(unresolved)} no outcome yet",
                 "run the same command again to continue; nothing finished runs twice",
             )
 
@@ -110,7 +111,8 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, DIGITS)
 
 
-def _many(count: int, noun: str) -> str:
+def many(count: int, noun: str) -> str:
+    """A count with its noun."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 

@@ -110,11 +110,15 @@ def _read(overrides: Sequence[str]) -> ViewSettings:
     if unknown:
         what = f"there is no option +{unknown[0]}{suggestion(unknown[0], known)}"
         raise ConfigError([Problem("command line", what, "see `ng_viewer --help`")])
+    if "jsonl_fpath" not in given:
+        what, fix = "`jsonl_fpath` is missing", "pass +jsonl_fpath=results/rollouts.jsonl"
+        raise ConfigError([Problem("command line", what, fix)])
     try:
         return msgspec.convert(given, ViewSettings)
     except msgspec.ValidationError as error:
-        fix = "see `ng_viewer --help`, as in: ng_viewer +jsonl_fpath=results/rollouts.jsonl"
-        raise ConfigError([Problem("command line", str(error), fix)]) from error
+        raise ConfigError(
+            [Problem("command line", f"an option is wrong: {error}", "see `ng_viewer --help`")]
+        ) from error
 
 
 def _port(text: str) -> int:

@@ -5,7 +5,8 @@ be sent is of a reasonable size. Where it is not, or the server cannot answer, t
 computed here from the journal, in the memory of the open groups.
 """
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -13,8 +14,9 @@ from typing import IO, Any
 
 import msgspec
 
-from rollgym.metrics.aggregate import AgentMetrics, AggregateMetrics
+from rollgym.metrics.aggregate import AgentMetrics
 from rollgym.records import AgentError, Attempt, Completed, RolloutError, Task
+from rollgym.rollouts.bundle import shown
 from rollgym.rollouts.fields import (
     AGENT,
     PARAMS,
@@ -32,30 +34,36 @@ from rollgym.store import TaskLookup, inputs_path, write_derived
 LARGEST_REQUEST = 32 * 1024 * 1024
 ASKING_TIMEOUT = 300.0
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_AGGREGATE = msgspec.json.Decoder(AggregateMetrics)
 Clients = Callable[[str], ServerClient]
 Row = dict[str, Any]
+
+
+class _Told(msgspec.Struct, kw_only=True):
+    """The numbers of an agent, which may be anything its server says."""
+
+    agent_metrics: dict[str, msgspec.Raw] = {}
+    key_metrics: dict[str, msgspec.Raw] = {}
+    group_level_metrics: list[msgspec.Raw] = []
+
+
+_TOLD = msgspec.json.Decoder(_Told)
 
 
 class RunNumbers:
     """The numbers of a run, or of the part of it that `holds` names."""
 
     def __init__(self, directory: Path, holds: Holds) -> None:
-        """Raises InputsError, StorageError."""
         self._directory = directory
         self._holds = holds
-        self._tasks = TaskLookup(inputs_path(directory))
 
     async def write(self, path: Path, clients: Clients | None) -> list[str]:
         """Write the file; why it holds only the usual numbers, where it does. Raises StoreError."""
-        asked, notes = await self._ask(clients) if clients else ({}, [])
-        with TemporaryFile() as spool:
-            write_derived(path, _document(asked, self._usual(spool, asked)))
-        self._tasks.close()
+        told, notes = await self._ask(clients) if clients else ({}, [])
+        await asyncio.to_thread(self._write, path, told)
         return notes
 
-    async def _ask(self, clients: Clients) -> tuple[dict[str, AggregateMetrics], list[str]]:
-        requests = self._requests()
+    async def _ask(self, clients: Clients) -> tuple[dict[str, _Told], list[str]]:
+        requests = await asyncio.to_thread(self._requests)
         if requests is None:
             limit = LARGEST_REQUEST // (1024 * 1024)
             note = (
@@ -63,71 +71,93 @@ class RunNumbers:
                 "the usual ones, without those of the environment"
             )
             return {}, [note]
-        answers, notes = {}, []
+        told, notes = {}, []
         for agent, rows in requests.items():
             body = b'{"verify_responses":[%b]}' % b",".join(rows)
             try:
                 answer = await clients(agent).call(
                     "/aggregate_metrics", body, error=AgentError, within=ASKING_TIMEOUT
                 )
-                answers[agent] = _AGGREGATE.decode(answer.body)
+                told[agent] = _TOLD.decode(answer.body)
             except (RolloutError, KeyError, msgspec.DecodeError) as error:
                 notes.append(f"{agent} gave no aggregate metrics, they are the usual ones: {error}")
-        return answers, notes
+        return told, notes
 
     def _requests(self) -> dict[str, list[bytes]] | None:
         """The rows of each agent; None when they are too many."""
         rows: dict[str, list[bytes]] = {}
         size = 0
         for agent, _, row in self._rows():
-            encoded = msgspec.json.encode(row)
-            size += len(encoded)
+            size += len(row)
             if size > LARGEST_REQUEST:
                 return None
-            rows.setdefault(agent, []).append(encoded)
+            rows.setdefault(agent, []).append(row)
         return rows
 
+    def _write(self, path: Path, told: dict[str, _Told]) -> None:
+        with TemporaryFile() as spool:
+            usual = self._usual(spool, besides=told)
+            write_derived(path, _document(chain(_without_spools(told), usual)))
+
     def _usual(
-        self, spool: IO[bytes], asked: dict[str, AggregateMetrics]
-    ) -> Iterator[tuple[str, AggregateMetrics, Iterator[bytes]]]:
+        self, spool: IO[bytes], besides: Collection[str]
+    ) -> Iterator[tuple[str, _Told, Iterator[bytes]]]:
         """The usual numbers of the agents that did not answer, their groups from the spool."""
         metrics: dict[str, AgentMetrics] = {}
         seen: dict[int, int] = {}
-        for agent, attempt, raw in self._rows(besides=asked):
+        for agent, attempt, row in self._rows(besides):
             numbers = metrics.setdefault(agent, AgentMetrics())
-            numbers.add(msgspec.json.decode(msgspec.json.encode(raw)))
+            numbers.add(msgspec.json.decode(row))
             seen[attempt.task] = seen.get(attempt.task, 0) + 1
             if seen[attempt.task] == attempt.repeats:
                 del seen[attempt.task]
                 entry = numbers.close(attempt.task)
                 spool.write(msgspec.json.encode([agent, entry]) + b"\n")
         for agent, numbers in metrics.items():
-            yield agent, numbers.result(), _spooled(spool, agent)
+            result = _TOLD.decode(msgspec.json.encode(numbers.result()))
+            yield agent, result, _spooled(spool, agent)
 
-    def _rows(
-        self, besides: dict[str, AggregateMetrics] | None = None
-    ) -> Iterator[tuple[str, Attempt, Row]]:
+    def _rows(self, besides: Collection[str] = ()) -> Iterator[tuple[str, Attempt, bytes]]:
         """Every completed rollout without what was said in it."""
-        for attempt in completed_attempts(self._directory, self._holds):
-            task = self._tasks.task(attempt.task)
-            agent = agent_name(task.row)
-            if besides is None or agent not in besides:
-                yield agent, attempt, _numbers_row(task, attempt)
+        with TaskLookup(inputs_path(self._directory)) as tasks:
+            for attempt in completed_attempts(self._directory, self._holds):
+                task = tasks.task(attempt.task)
+                agent = agent_name(task.row)
+                if agent not in besides:
+                    yield agent, attempt, _encoded(_numbers_row(task, attempt))
+
+
+def _encoded(row: Row) -> bytes:
+    """The row as JSON that every reader of ours can read: without numbers that are out of range."""
+    encoded = msgspec.json.encode(row)
+    if _is_readable(encoded):
+        return encoded
+    kept = {name: raw for name, raw in row.items() if _is_readable(msgspec.json.encode(raw))}
+    return msgspec.json.encode(kept)
+
+
+def _is_readable(encoded: bytes) -> bool:
+    try:
+        msgspec.json.decode(encoded)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
 def _numbers_row(task: Task, attempt: Attempt) -> Row:
     outcome = attempt.outcome
     if not isinstance(outcome, Completed):
         raise TypeError(f"{attempt.key} is not completed")
+    sent, number = shown(task, attempt.repeat)
     added = _FIELDS.decode(outcome.result)
     response = _FIELDS.decode(added.pop(RESPONSE)) if RESPONSE in added else {}
-    row: Row = {name: raw for name, raw in task.row.fields.items() if name not in (PARAMS, AGENT)}
+    row: Row = {name: raw for name, raw in sent.fields.items() if name not in (PARAMS, AGENT)}
     row |= added
     row |= {
         REWARD: outcome.reward,
         SUCCESS: outcome.succeeded,
         TASK_INDEX: attempt.task,
-        ROLLOUT_INDEX: attempt.repeat,
+        ROLLOUT_INDEX: number,
     }
     if "usage" in response:
         row[RESPONSE] = {"usage": response["usage"]}
@@ -142,34 +172,26 @@ def _spooled(spool: IO[bytes], agent: str) -> Iterator[bytes]:
             yield bytes(entry)
 
 
-def _document(
-    asked: dict[str, AggregateMetrics],
-    usual: Iterator[tuple[str, AggregateMetrics, Iterator[bytes]]],
-) -> Iterator[bytes]:
+def _document(agents: Iterable[tuple[str, _Told, Iterator[bytes]]]) -> Iterator[bytes]:
     """A list with one object for each agent, written piece by piece."""
     first = True
-    for agent, metrics, spooled in _with_empty_spools(asked, usual):
-        groups = [*map(msgspec.json.encode, metrics.group_level_metrics)]
+    for agent, told, spooled in agents:
         yield b"[" if first else b",\n"
         first = False
         head = {
             AGENT: {"name": agent},
-            "agent_metrics": metrics.agent_metrics,
-            "key_metrics": metrics.key_metrics,
+            "agent_metrics": told.agent_metrics,
+            "key_metrics": told.key_metrics,
         }
         yield msgspec.json.encode(head)[:-1] + b',"group_level_metrics":['
         separator = b""
-        for entry in chain(groups, spooled):
+        for entry in chain(map(bytes, told.group_level_metrics), spooled):
             yield separator + entry
             separator = b","
         yield b"]}"
     yield b"[]\n" if first else b"]\n"
 
 
-def _with_empty_spools(
-    asked: dict[str, AggregateMetrics],
-    usual: Iterator[tuple[str, AggregateMetrics, Iterator[bytes]]],
-) -> Iterator[tuple[str, AggregateMetrics, Iterator[bytes]]]:
-    for agent, metrics in asked.items():
+def _without_spools(told: dict[str, _Told]) -> Iterator[tuple[str, _Told, Iterator[bytes]]]:
+    for agent, metrics in told.items():
         yield agent, metrics, iter(())
-    yield from usual

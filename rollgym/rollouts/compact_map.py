@@ -18,8 +18,7 @@ class CompactMap:
     def __init__(self) -> None:
         self._size = 0
         self._mask = _FEWEST - 1
-        self._keys = array("Q", bytes(8 * _FEWEST))
-        self._values = array("Q", bytes(8 * _FEWEST))
+        self._keys, self._values = _zeros(_FEWEST), _zeros(_FEWEST)
 
     def __len__(self) -> int:
         return self._size
@@ -48,14 +47,24 @@ class CompactMap:
         self._keys[place], self._values[place] = key, stored
 
     def _grow(self) -> None:
-        """Twice the room. Values under one key keep their order by being counted up from 0."""
-        held = sorted(zip(self._values, self._keys, strict=True))
-        room = 2 * len(self._keys)
+        """Twice the room.
+
+        From an empty place on, so that no run of places is broken, the values under one key are
+        met in the order in which they were added.
+        """
+        keys, values, mask = self._keys, self._values, self._mask
+        room = 2 * len(keys)
         self._mask = room - 1
-        self._keys, self._values = array("Q", bytes(8 * room)), array("Q", bytes(8 * room))
-        for stored, key in held:
-            if stored != _EMPTY:
-                self._put(key, stored)
+        self._keys, self._values = _zeros(room), _zeros(room)
+        empty = values.index(_EMPTY)
+        for distance in range(len(keys)):
+            place = (empty + distance) & mask
+            if values[place] != _EMPTY:
+                self._put(keys[place], values[place])
+
+
+def _zeros(count: int) -> "array[int]":
+    return array("Q", (0,)) * count
 
 
 def _scrambled(key: int) -> int:

@@ -1,35 +1,36 @@
 """The files of a collection: kept up with its journal while it runs, and put right from it.
 
 `RolloutFiles` is an observer. What it is told of it reads back from the journal and appends. It may
-be killed or miss events; `put_right` compares with the journal and repairs, and is called before
-and after every collection.
+be killed or miss events; `put_right` compares with the journal and repairs, before a collection and
+whenever something was missed.
 """
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import msgspec
-
 from rollgym.engine import AttemptRecorded, Event
-from rollgym.records import Attempt, Completed, Failed, Row, Task
+from rollgym.records import Attempt, Completed, Failed
 from rollgym.rollouts.output_row import failure_row, input_row, output_row
 from rollgym.rollouts.paths import RolloutPaths
 from rollgym.store import (
     DerivedFile,
-    KeySet,
     RecordLookup,
+    StorageError,
     TaskLookup,
     inputs_path,
     journal_paths,
     read_standing,
     read_tasks,
-    write_derived,
 )
 
+WRITING_PATIENCE = 60.0
+_BATCH = 256
+
 Holds = Callable[[int], bool]
-Render = Callable[[Task, Attempt], Row]
 
 
 def completed_attempts(directory: Path, holds: Holds) -> Iterator[Attempt]:
@@ -40,62 +41,64 @@ def completed_attempts(directory: Path, holds: Holds) -> Iterator[Attempt]:
             yield attempt
 
 
-class _Key(msgspec.Struct):
-    task: int = msgspec.field(name="_ng_task_index")
-    repeat: int = msgspec.field(name="_ng_rollout_index")
-
-
-_KEY = msgspec.json.Decoder(_Key)
-
-
 class RolloutFiles:
     """The output and the failures of one run, or of the part of it that `holds` names."""
 
     name = "rollout files"
 
     def __init__(
-        self, paths: RolloutPaths, directory: Path, holds: Holds, render: Render = output_row
+        self, paths: RolloutPaths, directory: Path, holds: Holds, first_seed: int | None = None
     ) -> None:
-        """`render` makes the row of a completed rollout. Raises InputsError, StorageError."""
+        """`first_seed` is what `input_row` takes. Raises InputsError, StorageError."""
         self._paths = paths
-        self._render = render
+        self._first_seed = first_seed
         self._directory = directory
         self._holds = holds
-        self._tasks = TaskLookup(inputs_path(directory))
-        self._records = RecordLookup()
-        self._output = DerivedFile(paths.output)
-        self._failures = DerivedFile(paths.failures)
+        with ExitStack() as opened:
+            self._tasks = opened.enter_context(TaskLookup(inputs_path(directory)))
+            self._records = opened.enter_context(RecordLookup())
+            self._output = opened.enter_context(DerivedFile(paths.output))
+            self._failures = opened.enter_context(DerivedFile(paths.failures))
+            self._opened = opened.pop_all()
+        self._writing = threading.Lock()
+        self._settled = 0
 
     def observe(self, events: Sequence[Event]) -> None:
         """Append what was recorded."""
-        output, failures = [], []
-        for event in events:
-            if not isinstance(event, AttemptRecorded):
-                continue
-            match event.attempt.outcome:
-                case Completed():
-                    output.append(self._output_line(self._recorded(event)))
-                case Failed():
-                    failures.append(self._failure_line(self._recorded(event)))
-        if output:
-            self._output.append(b"".join(output))
-        if failures:
-            self._failures.append(b"".join(failures))
+        settled = self._settled
+        for start in range(0, len(events), _BATCH):
+            part = [e for e in events[start : start + _BATCH] if isinstance(e, AttemptRecorded)]
+            output = [self._output_line(self._recorded(e)) for e in part if _is(e, Completed)]
+            failures = [self._failure_line(self._recorded(e)) for e in part if _is(e, Failed)]
+            with self._alone():
+                # One that was left behind must not write what has been put right since.
+                if self._settled != settled:
+                    return
+                self._output.append(b"".join(output))
+                self._failures.append(b"".join(failures))
 
     def put_right(self) -> None:
         """Make the files what the journal says. Raises StoreError."""
-        if not self._append_missing():
-            self._output.replace(map(self._output_line, self._completed()))
-        self._failures.replace(map(self._failure_line, self._failed()))
-        self._output.sync()
+        with self._alone():
+            self._settled += 1
+            self._output.settle(lambda: map(self._output_line, self._completed()))
+            self._failures.settle(lambda: map(self._failure_line, self._failed()))
+            self._sync()
 
-    def write_materialized_inputs(self, seed: int | None) -> None:
+    def finish(self, *, missed: bool) -> None:
+        """The collection is over; `missed` tells that not every event came. Raises StoreError."""
+        if missed or not (self._output.is_intact() and self._failures.is_intact()):
+            self.put_right()
+        else:
+            self._sync()
+
+    def write_materialized_inputs(self) -> None:
         """One row for each rollout, as its agent gets it. Raises StoreError."""
-        write_derived(self._paths.materialized_inputs, self._input_lines(seed))
+        with DerivedFile(self._paths.materialized_inputs) as file:
+            file.settle(self._input_lines)
 
     def close(self) -> None:
-        for file in (self._tasks, self._records, self._output, self._failures):
-            file.close()
+        self._opened.close()
 
     def __enter__(self) -> Self:
         return self
@@ -108,29 +111,22 @@ class RolloutFiles:
     ) -> None:
         self.close()
 
-    def _append_missing(self) -> bool:
-        """Whether the output now is what the journal says."""
-        present, sound = self._present()
-        if not sound:
-            return False
-        completed = 0
-        for attempt in self._completed():
-            completed += 1
-            if present.add(attempt.task, attempt.repeat):
-                self._output.append(self._output_line(attempt))
-        return len(present) == completed
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One thread writes at a time. Raises StorageError when the other does not come back."""
+        if not self._writing.acquire(timeout=WRITING_PATIENCE):
+            raise StorageError(
+                f"{self._paths.output}: the disk did not take what was written within "
+                f"{WRITING_PATIENCE:.0f} s"
+            )
+        try:
+            yield
+        finally:
+            self._writing.release()
 
-    def _present(self) -> tuple[KeySet, bool]:
-        """The rollouts that the output has, and whether it has nothing else."""
-        present, sound = KeySet(), True
-        with self._paths.output.open("rb") as file:
-            for line in file:
-                try:
-                    key = _KEY.decode(line)
-                except msgspec.DecodeError:
-                    return KeySet(), False
-                sound = sound and present.add(key.task, key.repeat)
-        return present, sound
+    def _sync(self) -> None:
+        self._output.sync()
+        self._failures.sync()
 
     def _completed(self) -> Iterator[Attempt]:
         return completed_attempts(self._directory, self._holds)
@@ -144,14 +140,17 @@ class RolloutFiles:
         return self._records.record(event.journal, event.offset)
 
     def _output_line(self, attempt: Attempt) -> bytes:
-        return self._render(self._tasks.task(attempt.task), attempt).raw + b"\n"
+        return output_row(self._tasks.task(attempt.task), attempt, self._first_seed).raw + b"\n"
 
     def _failure_line(self, attempt: Attempt) -> bytes:
         return failure_row(self._tasks.task(attempt.task), attempt).raw + b"\n"
 
-    def _input_lines(self, seed: int | None) -> Iterator[bytes]:
+    def _input_lines(self) -> Iterator[bytes]:
         for task in read_tasks(inputs_path(self._directory)):
             if self._holds(task.index):
                 for repeat in range(task.repeats):
-                    sampling = None if seed is None else seed + repeat
-                    yield input_row(task, repeat, sampling).raw + b"\n"
+                    yield input_row(task, repeat, self._first_seed).raw + b"\n"
+
+
+def _is(event: AttemptRecorded, outcome: type[Completed | Failed]) -> bool:
+    return isinstance(event.attempt.outcome, outcome)

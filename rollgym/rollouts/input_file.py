@@ -75,5 +75,5 @@ def _close(path: Path) -> str:
         names = [each.name for each in path.parent.iterdir() if each.is_file()]
     except OSError:
         return ""
-    close = get_close_matches(path.name, names, 1)
+    close = get_close_matches(path.name, names, 1, cutoff=0.8)  # all of them end in .jsonl
     return f"; did you mean {path.parent / close[0]}?" if close else ""

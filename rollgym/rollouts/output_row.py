@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from rollgym.records import Attempt, Completed, Failed, Row, Task
+from rollgym.rollouts.bundle import shown
 from rollgym.rollouts.fields import (
     AGENT,
     FAILURE_CLASS,
@@ -19,6 +20,7 @@ from rollgym.rollouts.fields import (
     RESPONSE,
     REWARD,
     ROLLOUT_INDEX,
+    SEED,
     SUCCESS,
     TASK_INDEX,
 )
@@ -40,15 +42,16 @@ def added_fields(sent: Row, answered: Row) -> dict[str, msgspec.Raw]:
     return {
         name: raw
         for name, raw in answered.fields.items()
-        if name not in _INPUTS_OWN and not _same(sent.fields.get(name), raw)
+        if name not in _INPUTS_OWN and not same_value(sent.fields.get(name), raw)
     }
 
 
-def output_row(task: Task, attempt: Attempt) -> Row:
-    """The row of a completed rollout."""
+def output_row(task: Task, attempt: Attempt, first_seed: int | None = None) -> Row:
+    """The row of a completed rollout: its input row, and everything that came of it."""
     outcome = attempt.outcome
     if not isinstance(outcome, Completed):
         raise TypeError(f"{attempt.key} is not completed")
+    row = input_row(task, attempt.repeat, first_seed)
     added = _FIELDS.decode(outcome.result)
     raw_response = added.pop(RESPONSE, None)
     response = Response.of(_OBJECT.decode(raw_response) if raw_response else {})
@@ -57,13 +60,12 @@ def output_row(task: Task, attempt: Attempt) -> Row:
         OUTPUT: transcript,
         REWARD: outcome.reward,
         SUCCESS: outcome.succeeded,
-        METADATA: _metadata(task, attempt, outcome, added, transcript),
+        METADATA: _metadata(row, attempt, outcome, added, transcript),
     }
     if raw_response is not None:
         fields[RESPONSE] = raw_response
     fields |= {name: raw for name, raw in added.items() if name not in _OURS}
-    fields |= {TASK_INDEX: task.index, ROLLOUT_INDEX: attempt.repeat}
-    return task.row.with_fields(fields)
+    return row.with_fields({**fields, TASK_INDEX: task.index})
 
 
 def failure_row(task: Task, attempt: Attempt) -> Row:
@@ -72,33 +74,35 @@ def failure_row(task: Task, attempt: Attempt) -> Row:
     if not isinstance(outcome, Failed):
         raise TypeError(f"{attempt.key} did not fail")
     failure = outcome.failure
+    row, number = shown(task, attempt.repeat)
     partial = _FIELDS.decode(outcome.result) if outcome.result else {}
-    agent = task.row.fields.get(AGENT)
-    named = {} if agent is None else {AGENT: agent}
-    return Row.of(
-        {
-            TASK_INDEX: attempt.task,
-            ROLLOUT_INDEX: attempt.repeat,
-            "attempt": attempt.attempt,
-            "final": attempt.final,
-            **named,
-            FAILURE_CLASS: _failure_class(partial) or str(failure.kind),
-            FAILURE_TERMINAL: not failure.retryable,
-            "failure": failure,
-            "started": attempt.started,
-            "seconds": attempt.seconds,
-            **{name: raw for name, raw in partial.items() if name != FAILURE_CLASS},
-        }
-    )
+    agent = row.fields.get(AGENT)
+    told: dict[str, Any] = {
+        TASK_INDEX: attempt.task,
+        ROLLOUT_INDEX: number,
+        "attempt": attempt.attempt,
+        "final": attempt.final,
+        **({} if agent is None else {AGENT: agent}),
+        FAILURE_CLASS: _failure_class(partial) or str(failure.kind),
+        FAILURE_TERMINAL: not failure.retryable,
+        "failure": failure,
+        "started": attempt.started,
+        "seconds": attempt.seconds,
+    }
+    return Row.of({**told, **{name: raw for name, raw in partial.items() if name not in told}})
 
 
-def input_row(task: Task, repeat: int, seed: int | None = None) -> Row:
-    """The row of one rollout as its agent gets it; `seed` becomes that of the sampling."""
-    fields: dict[str, Any] = {ROLLOUT_INDEX: repeat}
-    if seed is not None:
-        params = Row(bytes(task.row.fields[PARAMS])).with_fields({"seed": seed})
+def input_row(task: Task, repeat: int, first_seed: int | None = None) -> Row:
+    """The row of one rollout as its agent gets it.
+
+    `first_seed` is the sampling seed of the first repeat; every further one has one more.
+    """
+    row, number = shown(task, repeat)
+    fields: dict[str, Any] = {ROLLOUT_INDEX: number}
+    if first_seed is not None:
+        params = Row(bytes(row.fields[PARAMS])).with_fields({SEED: first_seed + number})
         fields[PARAMS] = msgspec.Raw(params.raw)
-    return task.row.with_fields(fields)
+    return row.with_fields(fields)
 
 
 def measures_of(response: Response) -> dict[str, float]:
@@ -113,7 +117,7 @@ def measures_of(response: Response) -> dict[str, float]:
 
 
 def _metadata(
-    task: Task,
+    row: Row,
     attempt: Attempt,
     outcome: Completed,
     added: dict[str, msgspec.Raw],
@@ -121,7 +125,7 @@ def _metadata(
 ) -> dict[str, Any]:
     """Our numbers, beside whatever else the row or the verifier calls metadata."""
     given: dict[str, Any] = {}
-    for raw in (task.row.fields.get(METADATA), added.get(METADATA)):
+    for raw in (row.fields.get(METADATA), added.get(METADATA)):
         if raw is not None and bytes(raw).startswith(b"{"):
             given |= _FIELDS.decode(raw)
     usage = outcome.usage
@@ -144,7 +148,10 @@ def _metadata(
 
 def _score(added: dict[str, msgspec.Raw], reward: float) -> float:
     """The verifier's own score where it gives one, else the reward."""
-    score = msgspec.json.decode(added[SCORE]) if SCORE in added else None
+    try:
+        score = msgspec.json.decode(added[SCORE]) if SCORE in added else None
+    except msgspec.DecodeError:  # a number that is out of range
+        score = None
     return score if isinstance(score, int | float) and not isinstance(score, bool) else reward
 
 
@@ -154,7 +161,25 @@ def _failure_class(partial: dict[str, msgspec.Raw]) -> str | None:
     return named if isinstance(named, str) else None
 
 
-def _same(one: msgspec.Raw | None, other: msgspec.Raw) -> bool:
+def same_value(one: msgspec.Raw | None, other: msgspec.Raw) -> bool:
+    """Whether two pieces of JSON say the same, in whatever words."""
     if one is None:
         return False
-    return bytes(one) == bytes(other) or msgspec.json.decode(one) == msgspec.json.decode(other)
+    if bytes(one) == bytes(other):
+        return True
+    try:
+        return _equal(msgspec.json.decode(one), msgspec.json.decode(other))
+    except (msgspec.DecodeError, RecursionError):  # a number that is out of range, for example
+        return False
+
+
+def _equal(one: object, other: object) -> bool:
+    """As values of JSON, where `true` is not 1."""
+    match one, other:
+        case dict(), dict():
+            return one.keys() == other.keys() and all(_equal(one[n], other[n]) for n in one)
+        case list(), list():
+            pairs = zip(one, other, strict=False)
+            return len(one) == len(other) and all(_equal(*pair) for pair in pairs)
+        case _:
+            return isinstance(one, bool) == isinstance(other, bool) and one == other

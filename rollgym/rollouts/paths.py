@@ -1,11 +1,15 @@
 """Where the files of one collection are, all named after its output."""
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
 from rollgym.store import WHOLE, InputsError, Shard
+from rollgym.store.errors import storage_error
 
+JSONL = ".jsonl"
 RUN_SUFFIX = ".run"
+_SHARD_PART = re.compile(r"_shard-\d+-of-\d+$")
 
 
 class RolloutPaths(NamedTuple):
@@ -23,17 +27,17 @@ class RolloutPaths(NamedTuple):
     @classmethod
     def of(cls, output: Path, shard: Shard = WHOLE) -> "RolloutPaths":
         """Raises InputsError for a name that is no JSONL file's."""
-        if output.suffix != ".jsonl":
+        if output.suffix != JSONL:
             raise InputsError(
-                f"the output {output} must be named *.jsonl: its rows are written there, and the "
+                f"the output {output} must be named *{JSONL}: its rows are written there, and the "
                 "other files of the collection are named after it"
             )
         stem = output.with_suffix("")
         part = "" if shard == WHOLE else f"_shard-{shard.index}-of-{shard.count}"
         return cls(
-            output=stem.with_name(f"{stem.name}{part}.jsonl"),
-            failures=stem.with_name(f"{stem.name}{part}_failures.jsonl"),
-            materialized_inputs=stem.with_name(f"{stem.name}{part}_materialized_inputs.jsonl"),
+            output=stem.with_name(f"{stem.name}{part}{JSONL}"),
+            failures=stem.with_name(f"{stem.name}{part}_failures{JSONL}"),
+            materialized_inputs=stem.with_name(f"{stem.name}{part}_materialized_inputs{JSONL}"),
             aggregate_metrics=stem.with_name(f"{stem.name}{part}_aggregate_metrics.json"),
             run=stem.with_name(f"{stem.name}{RUN_SUFFIX}"),
         )
@@ -44,14 +48,30 @@ class RolloutPaths(NamedTuple):
         return (self.output, self.failures, self.materialized_inputs, self.aggregate_metrics)
 
 
+def run_beside(output: Path) -> Path | None:
+    """The run that a file of rollouts was made from, its own or its shards', if it is there."""
+    if output.suffix != JSONL:
+        return None
+    stem = output.with_suffix("").name
+    names = dict.fromkeys((stem, _SHARD_PART.sub("", stem)))
+    runs = (output.with_name(f"{name}{RUN_SUFFIX}") for name in names)
+    return next((run for run in runs if run.is_dir()), None)
+
+
 def put_aside(paths: RolloutPaths) -> None:
-    """Rename what an earlier collection left, so that nothing of it is lost or mixed in."""
+    """Rename what an earlier collection left, so that nothing of it is lost or mixed in.
+
+    Raises StorageError.
+    """
     present = [path for path in paths.derived if path.exists()]
     number = 1
     while any(_aside(path, number).exists() for path in paths.derived):
         number += 1
     for path in present:
-        path.rename(_aside(path, number))
+        try:
+            path.rename(_aside(path, number))
+        except OSError as error:
+            raise storage_error(error, path, "putting the file aside") from error
 
 
 def _aside(path: Path, number: int) -> Path:

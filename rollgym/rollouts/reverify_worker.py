@@ -4,6 +4,7 @@ A verifier may judge what the tools left behind in the session. So where the env
 the tool calls of the stored rollout are made again in their order before it is asked.
 """
 
+import contextlib
 from typing import Any
 
 import msgspec
@@ -21,14 +22,16 @@ from rollgym.records import (
     VerifierError,
 )
 from rollgym.rollouts.aggregate import Clients
-from rollgym.rollouts.fields import PARAMS
+from rollgym.rollouts.bundle import StoredRollout, stored_rollout
+from rollgym.rollouts.fields import PARAMS, RESPONSE, ROLLOUT_INDEX
 from rollgym.rollouts.inputs import agent_name
 from rollgym.rollouts.roster import Roster
-from rollgym.rollouts.stored import StoredRollout, stored_rollout
 from rollgym.rollouts.worker import outcome_of
+from rollgym.servers.agent import CLOSING_TIMEOUT
 from rollgym.servers.client import ServerClient
-from rollgym.servers.context import working_for
+from rollgym.servers.context import after_the_deadline, working_for
 from rollgym.servers.cookies import CookieJar
+from rollgym.servers.resources import CLOSABLE_HEADER
 from rollgym.servers.responses import Response
 
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
@@ -52,7 +55,8 @@ class ReverifyWorker:
         self._stateful: dict[str, bool] = {}
 
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
-        row, stored = stored_rollout(item.task, item.repeat)
+        base, stored = stored_rollout(item.task, item.repeat)
+        row = base.with_fields({ROLLOUT_INDEX: stored.repeat})
         with working_for(f"{item.task.index}/{stored.repeat}", deadline):
             try:
                 return await self._verify(row, stored)
@@ -61,11 +65,16 @@ class ReverifyWorker:
 
     async def _verify(self, row: Row, stored: StoredRollout) -> Outcome:
         client, jar = self._environment(row).one(), CookieJar()
-        await client.call("/seed_session", row.raw, error=EnvironmentSessionError, jar=jar)
-        if await self._replays(client):
-            await _replay(client, jar, row, stored)
-        verified = row.with_fields({"response": stored.response})
-        answer = await client.call("/verify", verified.raw, error=VerifierError, jar=jar)
+        seeded = await client.call("/seed_session", row.raw, error=EnvironmentSessionError, jar=jar)
+        try:
+            if await self._replays(client):
+                await _replay(client, jar, row, stored)
+            verified = row.with_fields({RESPONSE: stored.response})
+            answer = await client.call("/verify", verified.raw, error=VerifierError, jar=jar)
+        except RolloutError:
+            if CLOSABLE_HEADER in seeded.headers:
+                await _close(client, jar)
+            raise
         return outcome_of(row, answer, self._success_threshold)
 
     def _environment(self, row: Row) -> ServerClient:
@@ -92,6 +101,18 @@ async def _replay(client: ServerClient, jar: CookieJar, row: Row, stored: Stored
         if call.name in tools and _is_object(call.arguments):
             arguments = (call.arguments or "{}").encode()
             await client.exchange(f"/{call.name}", arguments, error=ToolError, jar=jar)
+
+
+async def _close(client: ServerClient, jar: CookieJar) -> None:
+    """Give the session back; a server that cannot take it will let it expire."""
+    with after_the_deadline(), contextlib.suppress(RolloutError):
+        await client.exchange(
+            "/close_session",
+            b"{}",
+            error=EnvironmentSessionError,
+            jar=jar,
+            within=CLOSING_TIMEOUT,
+        )
 
 
 def _is_object(arguments: str) -> bool:

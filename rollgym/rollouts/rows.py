@@ -7,14 +7,16 @@ from pathlib import Path
 import msgspec
 
 from rollgym.records import Attempt, Completed
+from rollgym.records.task import Natural
+from rollgym.rollouts.input_file import InputFile, lines_of
 from rollgym.store import InputsError
 from rollgym.store.errors import storage_error
 
 
 class _OutputRow(msgspec.Struct):
     reward: float
-    task: int = msgspec.field(name="_ng_task_index")
-    repeat: int = msgspec.field(name="_ng_rollout_index")
+    task: Natural = msgspec.field(name="_ng_task_index")
+    repeat: Natural = msgspec.field(name="_ng_rollout_index")
     success: bool | None = None
 
 
@@ -26,8 +28,9 @@ def attempts_in(path: Path) -> Iterator[Attempt]:
 
     Reads the file twice. Raises InputsError with file and line, StorageError.
     """
-    repeats = Counter(row.task for row in _rows(path))
-    for row in _rows(path):
+    file = InputFile(path)
+    repeats = Counter(row.task for row in _rows(file))
+    for row in _rows(file):
         yield Attempt(
             task=row.task,
             repeat=row.repeat,
@@ -41,17 +44,15 @@ def attempts_in(path: Path) -> Iterator[Attempt]:
         )
 
 
-def _rows(path: Path) -> Iterator[_OutputRow]:
+def _rows(source: InputFile) -> Iterator[_OutputRow]:
     try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if line.isspace():
-                    continue
+        with source.open() as file:
+            for number, _, content in lines_of(file):
                 try:
-                    yield _ROW.decode(line)
+                    yield _ROW.decode(content)
                 except msgspec.DecodeError as error:
                     raise InputsError(
-                        f"{path}:{number}: this is no row of a rollout ({error})"
+                        f"{source.path}:{number}: this is no row of a rollout ({error})"
                     ) from error
     except OSError as error:
-        raise storage_error(error, path, "reading the rollouts") from error
+        raise storage_error(error, source.path, "reading the rollouts") from error

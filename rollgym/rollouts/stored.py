@@ -1,58 +1,64 @@
 """Rollouts that are there already, as tasks to be verified again.
 
-All stored rollouts of a task become one task again. Its row is the input row, with the responses in
-a field of their own; the k-th repeat of the new run is the k-th stored rollout.
+All stored rollouts of a task become one task again, with the input row that they had.
 """
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 
-from rollgym.records import Attempt, Row, RowError, Task
-from rollgym.rollouts.fields import METADATA, OUTPUT, RESPONSE, REWARD, ROLLOUT_INDEX, SUCCESS
+from rollgym.records import Row, RowError, Task
+from rollgym.records.task import Natural
+from rollgym.rollouts.bundle import StoredRollout, bundled
+from rollgym.rollouts.fields import (
+    AGENT,
+    METADATA,
+    OUTPUT,
+    PARAMS,
+    RESPONSE,
+    REWARD,
+    ROLLOUT_INDEX,
+    SUCCESS,
+)
+from rollgym.rollouts.input_checks import agent_problem, parsed_row
+from rollgym.rollouts.input_file import InputFile, lines_of
 from rollgym.rollouts.inputs import agent_name
-from rollgym.rollouts.output_row import output_row
-from rollgym.rollouts.paths import RolloutPaths
+from rollgym.rollouts.paths import run_beside
+from rollgym.rollouts.row_edits import without
 from rollgym.store import InputsError, TaskLookup, inputs_path
 from rollgym.store.errors import storage_error
 
-STORED = "_rollgym_stored_rollouts"
 _WRITTEN = frozenset((OUTPUT, RESPONSE, REWARD, SUCCESS, METADATA, ROLLOUT_INDEX))
 
 
 class _Keys(msgspec.Struct):
-    task: int = msgspec.field(name="_ng_task_index")
-    repeat: int = msgspec.field(name="_ng_rollout_index")
-
-
-class StoredRollout(msgspec.Struct, frozen=True):
-    """What is kept of a rollout: which repeat it was, and what the agent answered."""
-
-    repeat: int
-    response: msgspec.Raw
+    task: Natural = msgspec.field(name="_ng_task_index")
+    repeat: Natural = msgspec.field(name="_ng_rollout_index")
 
 
 _KEYS = msgspec.json.Decoder(_Keys)
-_STORED = msgspec.json.Decoder(list[StoredRollout])
 
 
 class StoredTasks:
     """The tasks of a file of rollouts. Iterating gives them in the order of first appearance."""
 
-    def __init__(self, path: Path, limit: int | None = None) -> None:
+    def __init__(
+        self, path: Path, limit: int | None = None, agents: Collection[str] | None = None
+    ) -> None:
         """Reads and checks the whole file. Raises InputsError with file and line, StorageError.
 
-        `limit` takes only the first so many tasks.
+        `limit` takes only the first so many tasks. `agents` are those that rollouts may be of.
         """
-        self._path = path
+        self._file = InputFile(path)
+        self._known = agents
         self._offsets: dict[int, array[int]] = {}
         self.agents: set[str] = set()
         self.rollouts = 0
         try:
-            with path.open("rb") as file:
+            with self._file.open() as file:
                 self._read(file, limit)
         except OSError as error:
             raise storage_error(error, path, "reading the rollouts") from error
@@ -64,66 +70,70 @@ class StoredTasks:
         return len(self._offsets)
 
     def __iter__(self) -> Iterator[Task]:
-        run = RolloutPaths.of(self._path).run
-        inputs = TaskLookup(inputs_path(run)) if inputs_path(run).exists() else None
-        with self._path.open("rb") as file:
+        """Raises InputsError, StorageError."""
+        run = run_beside(self._file.path)
+        try:
+            if run is None:
+                yield from self._bundles(None)
+            else:
+                with TaskLookup(inputs_path(run)) as inputs:
+                    yield from self._bundles(inputs)
+        except OSError as error:
+            raise storage_error(error, self._file.path, "reading the rollouts") from error
+        except RowError as error:
+            raise self._file.changed() from error
+
+    def _bundles(self, inputs: TaskLookup | None) -> Iterator[Task]:
+        with self._file.open() as file:
             for index, offsets in self._offsets.items():
                 rows = [_row_at(file, offset) for offset in offsets]
-                base = inputs.task(index).row if inputs else _input_part(rows[0])
-                stored = [StoredRollout(_repeat(row), row.fields[RESPONSE]) for row in rows]
-                yield Task(index, base.with_fields({STORED: stored}), len(rows))
-        if inputs:
-            inputs.close()
+                base = self._input_row(index, inputs) if inputs else without(rows[0], _WRITTEN)
+                yield Task(index, bundled(base, [*map(StoredRollout.of, rows)]), len(rows))
+
+    def _input_row(self, index: int, inputs: TaskLookup) -> Row:
+        """Without the run only what a collection writes could be taken off, not the verifier's."""
+        try:
+            return inputs.task(index).row
+        except KeyError as error:
+            raise InputsError(
+                f"{self._file.path} has rollouts of task {index}, which the run beside it does not "
+                "know: it is not the file of that run. Give it another name to verify it alone."
+            ) from error
 
     def _read(self, file: BinaryIO, limit: int | None) -> None:
-        offset = 0
-        for number, line in enumerate(file, start=1):
-            if not line.isspace():
-                try:
-                    self._note(line, offset, limit)
-                except (msgspec.DecodeError, RowError) as error:
-                    raise InputsError(
-                        f"{self._path}:{number}: this is no row of a rollout ({error})"
-                    ) from error
-            offset += len(line)
+        for number, offset, content in lines_of(file):
+            try:
+                self._note(content, offset, limit)
+            except (msgspec.DecodeError, RowError) as error:
+                raise InputsError(
+                    f"{self._file.path}:{number}: this is no row of a rollout: {error}"
+                ) from error
 
-    def _note(self, line: bytes, offset: int, limit: int | None) -> None:
-        keys, row = _KEYS.decode(line), Row.parse(line)
-        if RESPONSE not in row.fields:
-            raise RowError(f"it has no `{RESPONSE}`")
+    def _note(self, content: bytes, offset: int, limit: int | None) -> None:
+        row = parsed_row(content)
+        keys = _KEYS.decode(content)
+        for name in (PARAMS, RESPONSE):
+            if not bytes(row.fields.get(name, b"")).startswith(b"{"):
+                raise RowError(f"it has no `{name}`")
+        StoredRollout.of(row)
         if keys.task not in self._offsets:
             if len(self._offsets) == limit:
                 return
             self._offsets[keys.task] = array("Q")
         self._offsets[keys.task].append(offset)
-        self.agents.add(agent_name(row))
+        self._note_agent(agent_name(row))
         self.rollouts += 1
 
-
-def stored_rollout(task: Task, repeat: int) -> tuple[Row, StoredRollout]:
-    """The input row of a task made here, and one of its stored rollouts."""
-    stored = _STORED.decode(task.row.fields[STORED])[repeat]
-    fields = {name: raw for name, raw in task.row.fields.items() if name != STORED}
-    return Row.of({**fields, ROLLOUT_INDEX: stored.repeat}), stored
-
-
-def reverified_row(task: Task, attempt: Attempt) -> Row:
-    """The output row of a rollout that was verified again, numbered as it was."""
-    row, stored = stored_rollout(task, attempt.repeat)
-    fresh = output_row(Task(task.index, row, task.repeats), attempt)
-    return fresh.with_fields({ROLLOUT_INDEX: stored.repeat})
+    def _note_agent(self, name: str) -> None:
+        if name in self.agents:
+            return
+        if not name:
+            raise RowError(f"it has no {AGENT}.name, so its environment is not known")
+        if self._known is not None and (problem := agent_problem(name, self._known)):
+            raise RowError(problem)
+        self.agents.add(name)
 
 
 def _row_at(file: BinaryIO, offset: int) -> Row:
     file.seek(offset)
-    return Row(file.readline().strip())
-
-
-def _repeat(row: Row) -> int:
-    return row.get(ROLLOUT_INDEX, int, 0)
-
-
-def _input_part(row: Row) -> Row:
-    """A rollout's row without what a collection writes; the verifier's fields cannot be told."""
-    fields: dict[str, Any] = {name: raw for name, raw in row.fields.items() if name not in _WRITTEN}
-    return Row.of(fields)
+    return parsed_row(file.readline())

@@ -4,9 +4,8 @@ The agent answers with the verified row. Only a row with a finite reward and no 
 completed rollout; everything else that can come back, or fail to, is a typed failure.
 """
 
-import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -26,6 +25,7 @@ from rollgym.records import (
     RowError,
     VerifierError,
 )
+from rollgym.records.failure import shorten
 from rollgym.rollouts.fields import (
     FAILURE_CLASS,
     FAILURE_TERMINAL,
@@ -35,7 +35,7 @@ from rollgym.rollouts.fields import (
     SUCCESS,
 )
 from rollgym.rollouts.inputs import agent_name
-from rollgym.rollouts.output_row import added_fields, input_row, measures_of
+from rollgym.rollouts.output_row import added_fields, input_row, measures_of, same_value
 from rollgym.rollouts.patience import Patience
 from rollgym.servers.agent import PHASES_HEADER
 from rollgym.servers.client import ServerClient
@@ -43,7 +43,7 @@ from rollgym.servers.context import working_for
 from rollgym.servers.exchange import Answer
 from rollgym.servers.responses import Response
 
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _PHASES = msgspec.json.Decoder(dict[str, float])
 
 
@@ -51,7 +51,7 @@ class AgentWorker:
     """Runs rollouts on agent servers.
 
     `clients` gives the client of an agent by name. A reward of at least `success_threshold` is a
-    success where the verifier does not say. With `sampling_seed` each repeat gets a seed of its own
+    success where the verifier does not say. With `first_seed` each repeat gets a seed of its own
     among its parameters, counted from there.
     """
 
@@ -60,24 +60,22 @@ class AgentWorker:
         clients: Callable[[str], ServerClient],
         *,
         success_threshold: float = 1.0,
-        sampling_seed: int | None = None,
+        first_seed: int | None = None,
         patience: Patience | None = None,
     ) -> None:
         self._clients = clients
         self._success_threshold = success_threshold
-        self._sampling_seed = sampling_seed
+        self._first_seed = first_seed
         self._patience = patience or Patience()
 
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
-        seed = None if self._sampling_seed is None else self._sampling_seed + item.repeat
-        sent = input_row(item.task, item.repeat, seed)
+        sent = input_row(item.task, item.repeat, self._first_seed)
         with working_for(f"{item.task.index}/{item.repeat}", deadline):
             try:
                 answer = await self._run(agent_name(sent), sent)
                 return outcome_of(sent, answer, self._success_threshold)
             except RolloutError as error:
-                partial = msgspec.Raw(error.partial) if error.partial else NOTHING
-                return Failed(Failure.of(error), result=partial)
+                return Failed(Failure.of(error), result=_partial(error))
 
     async def _run(self, agent: str, row: Row) -> Answer:
         client = self._clients(agent).one()
@@ -93,60 +91,86 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
     try:
         answered = Row.parse(answer.body)
         added = added_fields(sent, answered)
-        failure_class = _marked(answered, FAILURE_CLASS)
-    except RowError as error:
-        raise VerifierError(f"the verified row is no JSON object: {error}") from error
-    if _marked(answered, NO_PERSIST):
+        marks = _Marks.of(answered)
+    except (RowError, RecursionError) as error:
+        raise VerifierError(f"the verified row cannot be read: {error}") from error
+    if marks.no_persist:
         return Omitted(OmitReason.SKIPPED, f"the verifier asked for it with {NO_PERSIST}")
-    if failure_class is not None:
-        return _marked_failure(answered, added, str(failure_class))
-    response = _response(answered)
+    if marks.failure_class or marks.failure_terminal:
+        return _marked_failure(marks, added)
+    reward, response = _reward(answered), _response(answered)
     return Completed(
-        _reward(answered),
-        success=_success(answered, success_threshold),
+        reward,
+        success=_success(sent, answered, by_reward=reward >= success_threshold),
         measures=measures_of(response),
         usage=response.usage,
         phases=_phases(answer.headers),
-        result=msgspec.Raw(msgspec.json.encode(added)),
+        result=_result(added),
     )
 
 
-def _marked(row: Row, name: str) -> object:
-    raw = row.fields.get(name)
-    return None if raw is None else msgspec.json.decode(raw)
+class _Marks(NamedTuple):
+    """What an environment may say of a rollout besides its reward."""
+
+    failure_class: object
+    failure_terminal: bool
+    no_persist: bool
+
+    @classmethod
+    def of(cls, row: Row) -> "_Marks":
+        """Raises RowError."""
+        named = row.get(FAILURE_CLASS, object)
+        terminal, skipped = row.get(FAILURE_TERMINAL, object), row.get(NO_PERSIST, object)
+        return cls(named, bool(terminal), bool(skipped))
 
 
-def _marked_failure(row: Row, added: dict[str, msgspec.Raw], named: str) -> Failed:
+def _marked_failure(marks: _Marks, added: dict[str, msgspec.Raw]) -> Failed:
     """A failure that the environment itself reports. A reward beside it would be none."""
+    named = str(marks.failure_class or FailureKind.VERIFIER)
     kinds = {str(kind): kind for kind in FailureKind}
     kind = kinds.get(named, FailureKind.VERIFIER)
-    terminal = bool(_marked(row, FAILURE_TERMINAL))
-    detail = f"the environment marked the rollout as failed: {named}"
+    detail = shorten(f"the environment marked the rollout as failed: {named}")
     kept = {name: raw for name, raw in added.items() if name not in (REWARD, SUCCESS)}
-    failure = Failure(kind, detail, retryable=not terminal)
-    return Failed(failure, result=msgspec.Raw(msgspec.json.encode(kept)))
+    failure = Failure(kind, detail, retryable=not marks.failure_terminal)
+    return Failed(failure, result=_result(kept))
 
 
 def _reward(row: Row) -> float:
-    reward = _marked(row, REWARD)
-    if isinstance(reward, bool) or not isinstance(reward, int | float):
-        raise VerifierError(f"the verified row has no number as reward but {reward!r}")
-    if not math.isfinite(reward):
-        raise VerifierError(f"the verified row has {reward} as reward, which is not finite")
-    return float(reward)
+    try:
+        reward = row.get(REWARD, object)
+        if isinstance(reward, bool) or not isinstance(reward, int | float):
+            raise VerifierError(f"the verified row has no number as reward but {reward!r:.100}")
+        return float(reward)
+    except (RowError, OverflowError) as error:
+        raise VerifierError("the verified row has a reward that is out of range") from error
 
 
-def _success(row: Row, threshold: float) -> bool:
-    success = _marked(row, SUCCESS)
-    return success if isinstance(success, bool) else _reward(row) >= threshold
+def _success(sent: Row, answered: Row, *, by_reward: bool) -> bool:
+    """The verifier's word. What it echoes of the input is none."""
+    raw = answered.fields.get(SUCCESS)
+    if raw is None or same_value(sent.fields.get(SUCCESS), raw):
+        return by_reward
+    return {b"true": True, b"false": False}.get(bytes(raw), by_reward)
 
 
 def _response(row: Row) -> Response:
-    raw = row.fields.get(RESPONSE)
     try:
-        return Response.of({} if raw is None else _OBJECT.decode(raw))
-    except msgspec.ValidationError as error:
-        raise VerifierError("the verified row's `response` is no object") from error
+        return Response.of(row.get(RESPONSE, dict[str, Any], {}))
+    except (RowError, RecursionError) as error:
+        raise VerifierError(f"the verified row's `response` cannot be read: {error}") from error
+
+
+def _result(fields: dict[str, msgspec.Raw]) -> msgspec.Raw:
+    """On one line, also for readers to whom a carriage return ends one."""
+    return msgspec.Raw(msgspec.json.encode(fields).replace(b"\r", b" "))
+
+
+def _partial(error: RolloutError) -> msgspec.Raw:
+    """What there was of the interaction; other servers may send anything under that name."""
+    try:
+        return _result(_FIELDS.decode(error.partial)) if error.partial else NOTHING
+    except msgspec.DecodeError:
+        return NOTHING
 
 
 def _phases(headers: Mapping[str, str]) -> dict[str, float]:

@@ -1,68 +1,68 @@
 """Files that are made from a run's journal, and can be made again.
 
 The journal is the truth. A derived file is appended to while a run goes on, and is put right from
-the journal whenever a process died in between: a torn last line is cut off, missing lines are
-added, and a file that holds anything else is written anew.
+the journal whenever a process died in between: what is there stays as far as it is the beginning of
+what should be there, and anything else is written anew.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import Self
 
-from rollgym.store.disk import Disk, sync_path
-from rollgym.store.errors import storage_error
+from rollgym.store.disk import Disk, sync_path, write_all
+from rollgym.store.errors import StorageError, storage_error
 
-_BLOCK = 1 << 16
+_BATCH = 1 << 20
 
 
 class DerivedFile:
-    """One such file, open for appending."""
+    """One such file, open for appending. Where the path is a link, the file it leads to."""
 
     def __init__(self, path: Path, disk: Disk | None = None) -> None:
-        """Cuts off a torn last line. Raises StorageError."""
-        self.path = path
+        """Raises StorageError."""
+        self.path = Path(os.path.realpath(path))
         self._disk = disk or Disk()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._opened()
-        except OSError as error:
-            raise storage_error(error, path, "opening the file") from error
+        self._descriptor: int | None = None
+        self._size = 0
+        with _storage(self.path, "opening the file"):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._open()
 
     def append(self, lines: bytes) -> None:
         """Whole lines, to be seen by others at once. Raises StorageError."""
-        try:
-            self._file.write(lines)
-            self._file.flush()
-        except OSError as error:
-            raise storage_error(error, self.path, "writing the file") from error
+        with _storage(self.path, "writing the file"):
+            write_all(self._disk, self._opened, lines)
+            self._size += len(lines)
 
-    def replace(self, lines: Iterable[bytes]) -> None:
-        """Write it anew; until that is done the old file is there. Raises StorageError."""
-        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
+    def settle(self, lines: Callable[[], Iterable[bytes]]) -> None:
+        """Make it hold exactly these lines. Raises StorageError, and what making them raises."""
+        with _storage(self.path, "putting the file right"):
+            self._open()
+            if self._size == 0 or not self._continue(iter(lines())):
+                _replace(self._disk, self.path, lines())
+                self._open()
+
+    def is_intact(self) -> bool:
+        """Whether the file at the path is still the one that was written here, and as long."""
         try:
-            with draft.open("wb") as file:
-                file.writelines(lines)
-                file.flush()
-                self._disk.sync(file.fileno())
-            self._disk.replace(draft, self.path)
-            sync_path(self._disk, self.path.parent)
-            self._file.close()
-            self._file = self._opened()
-        except OSError as error:
-            draft.unlink(missing_ok=True)
-            raise storage_error(error, self.path, "writing the file") from error
+            status = self.path.stat()
+        except OSError:
+            return False
+        same = os.path.samestat(status, os.fstat(self._opened))
+        return same and status.st_size == self._size
 
     def sync(self) -> None:
         """Raises StorageError."""
-        try:
-            self._disk.sync(self._file.fileno())
-        except OSError as error:
-            raise storage_error(error, self.path, "syncing the file") from error
+        with _storage(self.path, "syncing the file"):
+            self._disk.sync(self._opened)
 
     def close(self) -> None:
-        self._file.close()
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
     def __enter__(self) -> Self:
         return self
@@ -75,29 +75,78 @@ class DerivedFile:
     ) -> None:
         self.close()
 
-    def _opened(self) -> BinaryIO:
-        file = self.path.open("ab")
-        whole = _whole_lines(self.path)
-        if whole < file.tell():
-            file.truncate(whole)
-        return file
+    @property
+    def _opened(self) -> int:
+        if self._descriptor is None:
+            raise StorageError(f"{self.path} is closed")
+        return self._descriptor
+
+    def _open(self) -> None:
+        """The file that is at the path now."""
+        self.close()
+        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._size = os.fstat(self._descriptor).st_size
+
+    def _continue(self, lines: Iterator[bytes]) -> bool:
+        """Add the lines that are missing at the end, and cut off what is none; whether it can."""
+        kept, missing = 0, b""
+        with self.path.open("rb") as present:
+            for line in lines:
+                found = present.read(len(line))
+                if found == line:
+                    kept += len(line)
+                elif line.startswith(found):
+                    missing = line
+                    break
+                else:
+                    return False
+        if kept < self._size:
+            self._disk.truncate(self._opened, kept)
+            self._size = kept
+        for batch in _batches(missing, lines):
+            self.append(batch)
+        return True
 
 
 def write_derived(path: Path, parts: Iterable[bytes], disk: Disk | None = None) -> None:
-    """Write a small derived file, atomically. Raises StorageError."""
-    with DerivedFile(path, disk) as file:
-        file.replace(parts)
+    """Write a file of which nothing needs to be kept, whole or not at all. Raises StorageError."""
+    target = Path(os.path.realpath(path))
+    with _storage(target, "writing the file"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _replace(disk or Disk(), target, parts)
 
 
-def _whole_lines(path: Path) -> int:
-    """How many bytes of the file are whole lines."""
-    with path.open("rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        while end > 0:
-            start = max(0, end - _BLOCK)
-            file.seek(start)
-            newline = file.read(end - start).rfind(b"\n")
-            if newline >= 0:
-                return start + newline + 1
-            end = start
-    return 0
+def _replace(disk: Disk, path: Path, parts: Iterable[bytes]) -> None:
+    """Until the new file is whole and lasts, the old one is there."""
+    # One name, so that what a killed process left is taken over by the next.
+    draft = path.with_name(f".{path.name}.tmp")
+    try:
+        with draft.open("wb") as file:
+            file.writelines(parts)
+            file.flush()
+            disk.sync(file.fileno())
+        disk.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    sync_path(disk, path.parent)
+
+
+def _batches(first: bytes, lines: Iterator[bytes]) -> Iterator[bytes]:
+    """Lines put together to pieces that are worth a call."""
+    batch, size = [first], len(first)
+    for line in lines:
+        if size >= _BATCH:
+            yield b"".join(batch)
+            batch, size = [], 0
+        batch.append(line)
+        size += len(line)
+    yield b"".join(batch)
+
+
+@contextmanager
+def _storage(path: Path, doing: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise storage_error(error, path, doing) from error

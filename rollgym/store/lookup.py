@@ -2,11 +2,10 @@
 
 import os
 from array import array
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
-
-import msgspec
 
 from rollgym.records import Attempt, Task, decode_attempt
 from rollgym.store.errors import CorruptJournalError, InputsError, storage_error
@@ -27,8 +26,10 @@ class TaskLookup:
         self._offsets = array("Q")
         self._places: dict[int, int] | None = None
         try:
-            self._file = path.open("rb")
-            self._read_offsets()
+            with ExitStack() as opened:
+                self._file = opened.enter_context(path.open("rb"))
+                self._read_offsets()
+                opened.pop_all()
         except OSError as error:
             raise storage_error(error, path, "reading the inputs") from error
 
@@ -48,12 +49,23 @@ class TaskLookup:
     def close(self) -> None:
         self._file.close()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
     def _read_offsets(self) -> None:
         offset, indexes = 0, array("Q")
         for number, line in enumerate(self._file, start=1):
             try:
                 indexes.append(decode_task(line).index)
-            except ValueError as error:
+            except (ValueError, OverflowError) as error:
                 raise InputsError(f"{self._path}:{number}: this is no task ({error})") from error
             self._offsets.append(offset)
             offset += len(line)
@@ -76,7 +88,7 @@ class RecordLookup:
             return decode_attempt(_line_at(file, offset))
         except OSError as error:
             raise storage_error(error, journal, "reading the journal") from error
-        except (msgspec.DecodeError, ValueError) as error:
+        except ValueError as error:
             raise CorruptJournalError(journal, 0, f"at byte {offset}: {error}") from error
 
     def close(self) -> None:

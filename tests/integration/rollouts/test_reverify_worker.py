@@ -1,0 +1,156 @@
+"""The worker that verifies stored rollouts again."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollgym.engine import WorkItem
+from rollgym.records import Completed, Failed, FailureKind, Outcome, Row, Task
+from rollgym.rollouts.bundle import StoredRollout, bundled
+from rollgym.rollouts.reverify_worker import ReverifyWorker
+from rollgym.rollouts.roster import Roster, ServerDescription
+from rollgym.servers import ResourcesServer, Response, TaskRow, Verdict, tool
+from rollgym.servers.client import ServerClient, connect
+from rollgym.servers.resources import ResourcesConfig
+from rollgym.servers.server import ServerKind
+
+REFERENCE = {"resources_server": {"type": "resources_servers", "name": "environment"}}
+ROSTER = Roster([ServerDescription("agent", ServerKind.AGENT, "simple_agent", REFERENCE)])
+TOOLS = [{"type": "function", "name": name} for name in ("note", "fail", "refuse")]
+
+
+class Notebook(ResourcesServer[TaskRow, list[str]]):
+    """Remembers what was noted; its verifier counts it."""
+
+    verdict: Verdict | None = None
+
+    async def seed_session(self, task: TaskRow) -> list[str]:
+        return []
+
+    @tool
+    async def note(self, state: list[str], word: str) -> str:
+        """Note a word."""
+        state.append(word)
+        return "noted"
+
+    @tool
+    async def fail(self, state: list[str]) -> str:
+        """Break."""
+        raise KeyError("gone")
+
+    async def verify(self, task: TaskRow, response: Response, state: list[str]) -> Verdict:
+        if "bad" in state:
+            raise ValueError("a bad word")
+        return Verdict(reward=float(len(state)), success=True, noted=list(state))
+
+
+class Plain(ResourcesServer[TaskRow, None]):
+    """Has no state, and so no reason to call its tools again."""
+
+    calls = 0
+
+    @tool
+    async def note(self, word: str) -> str:
+        """Note a word."""
+        self.calls += 1
+        return "noted"
+
+    async def verify(self, task: TaskRow, response: Response, state: None) -> Verdict:
+        return Verdict(reward=float(self.calls))
+
+
+def call(name: str, arguments: str) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": "1", "name": name, "arguments": arguments}
+
+
+def noting(*words: str) -> list[dict[str, Any]]:
+    return [call("note", msgspec.json.encode({"word": word}).decode()) for word in words]
+
+
+def verified(
+    server: ResourcesServer[Any, Any],
+    output: list[dict[str, Any]],
+    agent: str = "agent",
+    **options: Any,
+) -> Outcome:
+    base = Row.of(
+        {
+            "responses_create_params": {"input": "hi", "tools": TOOLS},
+            "agent_ref": {"name": agent},
+        }
+    )
+    response = msgspec.Raw(msgspec.json.encode({"output": output}))
+    task = Task(0, bundled(base, [StoredRollout(4, response)]))
+
+    def clients(name: str) -> ServerClient:
+        assert name == "environment"
+        return connect(server, name)
+
+    async def work() -> Outcome:
+        worker = ReverifyWorker(clients, ROSTER, success_threshold=1.0, **options)
+        deadline = asyncio.get_running_loop().time() + 30
+        return await worker(WorkItem(task, 0, 0), 1, deadline)
+
+    return asyncio.run(work())
+
+
+@pytest.fixture
+def notebook() -> Notebook:
+    return Notebook("environment", ResourcesConfig())
+
+
+def fields(outcome: Outcome) -> dict[str, Any]:
+    assert isinstance(outcome, Completed)
+    found: dict[str, Any] = msgspec.json.decode(outcome.result)
+    return found
+
+
+def test_tool_calls_are_made_again_in_their_order_where_there_is_state(notebook: Notebook) -> None:
+    outcome = verified(notebook, noting("b", "a", "c"))
+    assert fields(outcome)["noted"] == ["b", "a", "c"]
+    assert fields(outcome)["response"] == {"output": noting("b", "a", "c")}
+    assert notebook.health()["sessions"] == 0
+
+
+def test_calls_that_no_tool_took_the_first_time_are_none_now(notebook: Notebook) -> None:
+    odd = [
+        call("note", "{bad"),
+        call("note", "[]"),
+        call("note", '{"word":1}'),
+        call("fail", ""),
+        call("refuse", "{}"),
+        call("verify", "{}"),
+        call("close_session", "{}"),
+        *noting("kept"),
+    ]
+    assert fields(verified(notebook, odd))["noted"] == ["kept"]
+
+
+def test_an_environment_without_state_is_only_asked_to_verify() -> None:
+    plain = Plain("environment", ResourcesConfig())
+    outcome = verified(plain, noting("a"))
+    assert isinstance(outcome, Completed)
+    assert (outcome.reward, plain.calls) == (0.0, 0)
+    assert isinstance(verified(plain, noting("a"), replay_tools=True), Completed)
+    assert plain.calls == 1
+
+
+def test_the_command_can_say_that_no_tools_are_called(notebook: Notebook) -> None:
+    assert fields(verified(notebook, noting("a"), replay_tools=False))["noted"] == []
+
+
+def test_a_verifier_that_breaks_leaves_no_session_behind(notebook: Notebook) -> None:
+    outcome = verified(notebook, noting("bad"))
+    assert isinstance(outcome, Failed)
+    assert outcome.failure.kind is FailureKind.VERIFIER
+    assert "a bad word" in outcome.failure.detail
+    assert notebook.health()["sessions"] == 0
+
+
+def test_an_agent_without_an_environment_cannot_be_verified(notebook: Notebook) -> None:
+    outcome = verified(notebook, [], agent="unknown")
+    assert isinstance(outcome, Failed)
+    assert outcome.failure.kind is FailureKind.TASK
+    assert "names no resources server for the agent 'unknown'" in outcome.failure.detail

@@ -1,0 +1,244 @@
+"""What stands in the rows of rollouts and of failed attempts."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollgym.records import (
+    Completed,
+    Failed,
+    Failure,
+    FailureKind,
+    Row,
+    Task,
+    Usage,
+)
+from rollgym.rollouts.bundle import STORED, StoredRollout, bundled
+from rollgym.rollouts.output_row import added_fields, failure_row, input_row, output_row
+from tests.builders import failed, record
+from tests.unit.rollouts.strategies import names, objects, values
+
+OURS = {"output", "reward", "success", "metadata", "_ng_task_index", "_ng_rollout_index"}
+OWN = {"responses_create_params", "agent_ref", "_ng_task_index", "_ng_rollout_index"}
+PLAIN = '{"responses_create_params":{"input": "hi",  "temperature": 0.70}}'
+RESPONSE = {
+    "output": [
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]},
+        {"type": "function_call", "call_id": "1", "name": "search_document", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "1", "output": "Found: X"},
+        {"type": "message", "role": "assistant", "content": "It is X."},
+    ],
+    "usage": {"input_tokens": 7, "output_tokens": 5},
+}
+
+
+def task_of(text: str, index: int = 3, repeats: int = 2) -> Task:
+    return Task(index, Row.parse(text.encode()), repeats)
+
+
+def task_with(field: str) -> Task:
+    return task_of(f"{PLAIN[:-1]},{field}}}")
+
+
+def completed(task: Task, repeat: int = 0, **added: Any) -> Row:
+    result = msgspec.Raw(msgspec.json.encode({"response": RESPONSE, **added}))
+    outcome = Completed(
+        0.5, success=False, usage=Usage(7, 5), phases={"model": 0.25}, result=result
+    )
+    return output_row(task, record(task.index, repeat, attempt=2, outcome=outcome))
+
+
+# The row of a rollout.
+
+
+def test_a_row_has_everything_that_is_promised_of_it() -> None:
+    row = msgspec.json.decode(completed(task_of(PLAIN), repeat=1, matched=["x"]).raw)
+    assert row.pop("output") == [
+        {
+            "role": "assistant",
+            "reasoning": "hm",
+            "tool_calls": [
+                {
+                    "id": "1",
+                    "type": "function",
+                    "function": {"name": "search_document", "arguments": "{}"},
+                }
+            ],
+        },
+        {"role": "tool", "tool_call_id": "1", "content": "Found: X"},
+        {"role": "assistant", "content": "It is X."},
+    ]
+    assert row.pop("metadata") == {
+        "reasoning_steps": 2,
+        "tool_calls_made": 1,
+        "verification_score": 0.5,
+        "attempts": 2,
+        "seconds": 1.0,
+        "timings": {"model": 0.25},
+        "usage": {
+            "input_tokens": 7,
+            "output_tokens": 5,
+            "cached_tokens": 0,
+            "reasoning_tokens": 0,
+        },
+    }
+    assert row == {
+        "responses_create_params": {"input": "hi", "temperature": 0.7},
+        "response": RESPONSE,
+        "reward": 0.5,
+        "success": False,
+        "matched": ["x"],
+        "_ng_task_index": 3,
+        "_ng_rollout_index": 1,
+    }
+
+
+def test_the_score_is_the_verifiers_where_it_gives_one() -> None:
+    task = task_of(PLAIN)
+    row = msgspec.json.decode(completed(task, verification_score=0.95).raw)
+    assert row["metadata"]["verification_score"] == row["verification_score"] == 0.95
+    for score in (True, "high", None):
+        row = msgspec.json.decode(completed(task, verification_score=score).raw)
+        assert row["metadata"]["verification_score"] == 0.5
+
+
+def test_metadata_of_the_row_and_of_the_verifier_stay_beside_ours() -> None:
+    task = task_with('"metadata":{"source":"book","seconds":9,"page":1}')
+    row = msgspec.json.decode(completed(task, metadata={"page": 2}).raw)
+    metadata = row["metadata"]
+    assert (metadata["source"], metadata["page"], metadata["seconds"]) == ("book", 2, 1.0)
+
+
+def test_metadata_that_is_no_object_gives_way_to_ours() -> None:
+    row = msgspec.json.decode(completed(task_with('"metadata":"text"')).raw)
+    assert row["metadata"]["reasoning_steps"] == 2
+
+
+def test_each_repeat_has_a_seed_of_its_own_where_seeds_are_given() -> None:
+    task = task_of(PLAIN)
+    assert input_row(task, 1).raw.endswith(b'"_ng_rollout_index":1}')
+    for repeat in range(2):
+        sent = input_row(task, repeat, first_seed=40)
+        assert msgspec.json.decode(sent.raw)["responses_create_params"]["seed"] == 40 + repeat
+        outcome = Completed(1.0, result=msgspec.Raw(b"{}"))
+        row = output_row(task, record(3, repeat, outcome=outcome), first_seed=40)
+        assert row.fields["responses_create_params"] == sent.fields["responses_create_params"]
+
+
+@given(objects(names), objects(names))
+def test_all_bytes_of_the_input_stay_unless_the_row_or_its_verifier_owns_the_field(
+    given_text: str, added_text: str
+) -> None:
+    given_row = Row.parse(given_text.encode()).with_fields(
+        {"responses_create_params": msgspec.Raw(b'{"input" : "hi"}')}
+    )
+    added = Row.parse(added_text.encode())
+    attempt = record(5, 1, outcome=Completed(1.0, result=msgspec.Raw(added.raw)))
+    fields = output_row(Task(5, given_row, 2), attempt).fields
+    for name, raw in given_row.fields.items():
+        if name not in OURS:
+            assert fields[name] == added.fields.get(name, raw)
+    for name, raw in added.fields.items():
+        if name not in OURS:
+            assert fields[name] == raw
+    assert fields.keys() == given_row.fields.keys() | added.fields.keys() | OURS
+
+
+# What a verifier said that the input did not.
+
+
+@given(objects(names), st.dictionaries(names, values, max_size=4))
+def test_what_was_sent_and_what_is_kept_make_up_what_was_answered(
+    sent_text: str, changes: dict[str, str]
+) -> None:
+    sent = Row.parse(sent_text.encode())
+    raws = {name: msgspec.Raw(text.encode()) for name, text in changes.items()}
+    answered = sent.with_fields(raws)
+    kept = added_fields(sent, answered)
+    assert kept.keys() <= raws.keys()
+    for name in answered.fields.keys() - kept.keys() - OWN:
+        assert json.loads(bytes(sent.fields[name])) == json.loads(bytes(answered.fields[name]))
+
+
+@pytest.mark.parametrize(
+    ("sent", "answered", "kept"),
+    [
+        ("1", "1.0", False),
+        ('{"a": 1, "b": [2]}', '{"b":[2.0],"a":1}', False),
+        ('"é"', '"\\u00e9"', False),
+        ("1e400", "1e400", False),
+        ("1", "true", True),
+        ("[0]", "[false]", True),
+        ("null", "false", True),
+        ("1", "2", True),
+        ("[1]", "[1,1]", True),
+        ("1e400", "1e401", True),
+        ("9007199254740993", "9007199254740992.0", True),
+    ],
+)
+def test_the_same_value_in_other_words_is_not_kept_twice(
+    sent: str, answered: str, kept: bool
+) -> None:
+    rows = [Row.parse(b'{"x":%b}' % text.encode()) for text in (sent, answered)]
+    assert ("x" in added_fields(*rows)) is kept
+
+
+def test_what_the_task_was_is_not_the_verifiers_to_say() -> None:
+    answered = Row.of(dict.fromkeys(OWN, "changed") | {"said": 1})
+    assert added_fields(Row.of({}), answered).keys() == {"said"}
+
+
+# The row of a failed attempt.
+
+
+def test_a_failure_says_which_attempt_failed_and_why() -> None:
+    failure = Failure(FailureKind.TOOL, "it broke", retryable=True)
+    result = msgspec.Raw(b'{"response":{"output":[]},"attempt":99,"failure":"none"}')
+    task = task_with('"agent_ref":{"name":"a"}')
+    attempt = record(3, 1, attempt=2, final=False, outcome=Failed(failure, result=result))
+    assert msgspec.json.decode(failure_row(task, attempt).raw) == {
+        "_ng_task_index": 3,
+        "_ng_rollout_index": 1,
+        "attempt": 2,
+        "final": False,
+        "agent_ref": {"name": "a"},
+        "_ng_failure_class": "tool",
+        "_ng_failure_terminal": False,
+        "failure": {"kind": "tool", "detail": "it broke", "retryable": True},
+        "started": 1000.0,
+        "seconds": 1.0,
+        "response": {"output": []},
+    }
+
+
+def test_a_failure_goes_by_the_name_that_the_environment_gave_it() -> None:
+    failure = Failure(FailureKind.VERIFIER, "marked")
+    result = msgspec.Raw(b'{"_ng_failure_class":"sandbox_down","_ng_failure_terminal":1}')
+    row = failure_row(task_of(PLAIN), record(3, outcome=Failed(failure, result=result)))
+    decoded = msgspec.json.decode(row.raw)
+    assert decoded["_ng_failure_class"] == "sandbox_down"
+    assert decoded["_ng_failure_terminal"] is True
+    assert "agent_ref" not in decoded
+
+
+def test_a_stored_rollout_is_shown_by_the_number_that_it_always_had() -> None:
+    response = msgspec.Raw(b'{"output":[]}')
+    row = bundled(task_of(PLAIN).row, [StoredRollout(2, response), StoredRollout(5, response)])
+    task, result = Task(3, row, 2), msgspec.Raw(b"{}")
+    attempts = [record(3, 1, outcome=each) for each in (Completed(1.0, result=result), failed())]
+    shown = (output_row(task, attempts[0]), failure_row(task, attempts[1]), input_row(task, 1))
+    for written in shown:
+        assert bytes(written.fields["_ng_rollout_index"]) == b"5"
+        assert STORED not in written.fields
+
+
+def test_an_outcome_of_another_kind_has_no_such_row() -> None:
+    task = task_of(PLAIN)
+    with pytest.raises(TypeError, match="not completed"):
+        output_row(task, record(outcome=Failed(Failure.make(FailureKind.TOOL, ""))))
+    with pytest.raises(TypeError, match="did not fail"):
+        failure_row(task, record())

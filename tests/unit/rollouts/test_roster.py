@@ -1,0 +1,59 @@
+"""Which servers a collection works with, and what of them can change results."""
+
+from typing import Any
+
+from rollgym.rollouts.roster import IRRELEVANT_SETTINGS, Roster, ServerDescription
+from rollgym.servers.server import ServerKind
+from rollgym.store.identity import result_relevant
+
+
+def reference(kind: str, name: str) -> dict[str, str]:
+    return {"type": kind, "name": name}
+
+
+def roster(**model: Any) -> Roster:
+    links = {
+        "resources_server": reference("resources_servers", "environment"),
+        "model_server": reference("responses_api_models", "model"),
+    }
+    return Roster(
+        [
+            ServerDescription("agent", ServerKind.AGENT, "simple_agent", links),
+            ServerDescription("lonely", ServerKind.AGENT, "parrot", {}),
+            ServerDescription("environment", ServerKind.RESOURCES, "counter", {"start": 3}),
+            ServerDescription(
+                "model",
+                ServerKind.MODEL,
+                "balanced",
+                {"behind": [reference("responses_api_models", "model_2")], **model},
+            ),
+            ServerDescription("model_2", ServerKind.MODEL, "scripted", {"skill": 0.5}),
+            ServerDescription("unused", ServerKind.MODEL, "scripted", {"skill": 0.1}),
+        ]
+    )
+
+
+def test_only_agents_can_be_asked_for_rollouts() -> None:
+    assert roster().agents == ["agent", "lonely"]
+
+
+def test_the_identity_holds_the_agents_and_everything_they_refer_to() -> None:
+    assert roster().identity(["agent"]).keys() == {"agent", "environment", "model", "model_2"}
+    assert roster().identity(["lonely"]) == {"lonely": {"responses_api_agents": {"parrot": {}}}}
+    assert roster().identity(["unknown"]) == {}
+
+
+def test_settings_that_only_decide_how_long_things_take_do_not_make_another_run() -> None:
+    def relevant(**model: Any) -> dict[str, Any]:
+        return result_relevant(roster(**model).identity(["agent"]), IRRELEVANT_SETTINGS)
+
+    usual = relevant(temperature=0.5)
+    slow = dict.fromkeys(IRRELEVANT_SETTINGS, 9)
+    assert relevant(temperature=0.5, port=1, url="http://x", api_key="k", **slow) == usual
+    assert relevant(temperature=0.6) != usual
+
+
+def test_the_environment_of_an_agent_is_known_by_its_reference() -> None:
+    assert roster().resources_server("agent") == "environment"
+    assert roster().resources_server("lonely") is None
+    assert roster().resources_server("unknown") is None
