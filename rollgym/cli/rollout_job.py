@@ -61,10 +61,16 @@ class RolloutJob:
         with requests_logged_in(store.directory):
             async with self._servers.clients() as clients:
                 yield self._make_worker(clients)
-                numbers = RunNumbers(store.directory, store.inputs.holds)
-                notes = await numbers.write(self._paths.aggregate_metrics, clients)
+                notes = await self._write_numbers(store, clients)
         for note in notes:
             print(printable_line(f"note: {note}", limit=NOTE_LIMIT), file=sys.stderr)
+
+    async def _write_numbers(self, store: RunStore, clients: Clients) -> list[str]:
+        roster = self._servers.roster
+        usual = roster.without_own_metrics(roster.agents)
+        asked = clients if len(usual) < len(roster.agents) else None
+        numbers = RunNumbers(store.directory, store.inputs.holds)
+        return await numbers.write(self._paths.aggregate_metrics, asked, usual)
 
     def hints(self, store: RunStore) -> Iterator[str]:
         output = shown(self._paths.output)

@@ -7,6 +7,7 @@ from rollgym.cli.streams import say
 from rollgym.servers.launch import InstanceRecord
 
 _TITLES = ("server", "type", "implementation", "url", "status")
+_MISSED_LEAST = ("type", "implementation")
 
 
 def print_servers(
@@ -45,10 +46,22 @@ def _draw(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    table = Table(*titles)
-    for row in rows:
-        table.add_row(*(Text(cell, overflow="fold") for cell in row))
     console = Console(highlight=False)
+    columns = _fitting([titles, *rows], console.width)
+    table = Table(*(title for title, *_ in columns), pad_edge=False)
+    for row in zip(*(cells for _, *cells in columns), strict=True):
+        table.add_row(*(Text(cell, overflow="fold") for cell in row))
     with console.capture() as drawn:
         console.print(table)
     say(drawn.get().rstrip("\n"))
+
+
+def _fitting(rows: Sequence[Sequence[str]], width: int) -> list[tuple[str, ...]]:
+    """The columns for a terminal: names and URLs in one piece are worth more than the rest."""
+    columns = list(zip(*rows, strict=True))
+    for title in _MISSED_LEAST:
+        # Two spaces and a line between columns, and a line on either side.
+        if sum(max(map(len, column)) + 3 for column in columns) - 1 <= width:
+            break
+        columns = [column for column in columns if column[0] != title]
+    return columns

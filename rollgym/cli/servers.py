@@ -14,9 +14,12 @@ from rollgym.servers.config import (
     RunConfig,
     RunOptions,
     load_config,
+    load_server_class,
     redacted,
 )
 from rollgym.servers.launch import NoHeadError, RemoteServers, fetch_records, started_in_process
+from rollgym.servers.resources import ResourcesServer
+from rollgym.servers.server import ServerKind
 
 Clients = Callable[[str], ServerClient]
 
@@ -46,7 +49,13 @@ class OwnServers:
     def __init__(self, config: RunConfig) -> None:
         known: list[InstanceConfig | ExternalServer] = [*config.instances, *config.external]
         self.roster = Roster(
-            ServerDescription(each.name, each.kind, each.implementation, redacted(each.settings))
+            ServerDescription(
+                each.name,
+                each.kind,
+                each.implementation,
+                redacted(each.settings),
+                _has_own_metrics(each),
+            )
             for each in known
         )
         self._config = config
@@ -55,6 +64,15 @@ class OwnServers:
     async def clients(self) -> AsyncIterator[Clients]:
         async with started_in_process(self._config) as fleet:
             yield fleet.client
+
+
+def _has_own_metrics(server: InstanceConfig | ExternalServer) -> bool | None:
+    """Raises ConfigError where its code cannot be loaded."""
+    if isinstance(server, ExternalServer) or server.kind is not ServerKind.RESOURCES:
+        return None
+    written = load_server_class(server)
+    hooks = ("compute_metrics", "get_key_metrics")
+    return any(getattr(written, hook) is not getattr(ResourcesServer, hook) for hook in hooks)
 
 
 class RunningServers:

@@ -56,14 +56,23 @@ class RunNumbers:
         self._directory = directory
         self._holds = holds
 
-    async def write(self, path: Path, clients: Clients | None) -> list[str]:
-        """Write the file; why it holds only the usual numbers, where it does. Raises StoreError."""
-        told, notes = await self._ask(clients) if clients else ({}, [])
-        await asyncio.to_thread(self._write, path, told)
+    async def write(
+        self, path: Path, clients: Clients | None, usual: Collection[str] = ()
+    ) -> list[str]:
+        """Write the file; why it holds only the usual numbers, where it should hold others.
+
+        Without `clients` nobody is asked; `usual` are agents whose environments are known to have
+        no numbers of their own. Raises StoreError.
+        """
+        told, notes = await self._ask(clients, usual) if clients else ({}, [])
+        all_told = clients is not None and not usual and not notes
+        await asyncio.to_thread(self._write, path, told, all_told=all_told)
         return notes
 
-    async def _ask(self, clients: Clients) -> tuple[dict[str, _Told], list[str]]:
-        requests = await asyncio.to_thread(self._requests)
+    async def _ask(
+        self, clients: Clients, usual: Collection[str]
+    ) -> tuple[dict[str, _Told], list[str]]:
+        requests = await asyncio.to_thread(self._requests, usual)
         if requests is None:
             limit = LARGEST_REQUEST // (1024 * 1024)
             note = (
@@ -83,20 +92,20 @@ class RunNumbers:
                 notes.append(f"{agent} gave no aggregate metrics, they are the usual ones: {error}")
         return told, notes
 
-    def _requests(self) -> dict[str, list[bytes]] | None:
+    def _requests(self, besides: Collection[str]) -> dict[str, list[bytes]] | None:
         """The rows of each agent; None when they are too many."""
         rows: dict[str, list[bytes]] = {}
         size = 0
-        for agent, _, row in self._rows():
+        for agent, _, row in self._rows(besides):
             size += len(row)
             if size > LARGEST_REQUEST:
                 return None
             rows.setdefault(agent, []).append(row)
         return rows
 
-    def _write(self, path: Path, told: dict[str, _Told]) -> None:
+    def _write(self, path: Path, told: dict[str, _Told], *, all_told: bool) -> None:
         with TemporaryFile() as spool:
-            usual = self._usual(spool, besides=told)
+            usual = iter(()) if all_told else self._usual(spool, besides=told)
             write_derived(path, _document(chain(_without_spools(told), usual)))
 
     def _usual(

@@ -44,6 +44,8 @@ class ServerDescription(msgspec.Struct, frozen=True):
     kind: ServerKind
     implementation: str
     settings: dict[str, Any]
+    own_metrics: bool | None = None
+    """Whether an environment has aggregate metrics of its own; None where nobody here knows."""
 
 
 class Roster:
@@ -66,6 +68,15 @@ class Roster:
                 found[name] = {server.kind: {server.implementation: server.settings}}
                 wanted += _references(server.settings)
         return found
+
+    def without_own_metrics(self, agents: Iterable[str]) -> list[str]:
+        """Those of the agents whose environment is known to have no metrics of its own."""
+        environments = {agent: self.resources_server(agent) for agent in agents}
+        return [
+            agent
+            for agent, name in environments.items()
+            if name in self._servers and self._servers[name].own_metrics is False
+        ]
 
     def resources_server(self, agent: str) -> str | None:
         """The environment of an agent, as far as its configuration says."""

@@ -249,6 +249,18 @@ def test_ng_status_shows_the_same_servers_anywhere(
     assert servers.process.poll() is None
 
 
+def test_a_terminal_of_the_usual_width_shows_names_and_urls_in_one_piece(
+    terminal: Terminal, servers: Running
+) -> None:
+    status, drawn = terminal.watch("ng_status")
+    assert status == 0, drawn
+    assert all(len(line) <= 80 for line in drawn.splitlines())
+    for line in servers.wait_for(READY).splitlines()[1:4]:
+        name, _, _, url, _ = line.split()
+        assert f"{name} " in drawn
+        assert f"{url} " in drawn
+
+
 def test_step_3_makes_two_rollouts_of_each_of_five_tasks(first: Collection) -> None:
     indexes = sorted((row["_ng_task_index"], row["_ng_rollout_index"]) for row in first.rows)
     assert indexes == [(task, repeat) for task in range(5) for repeat in range(2)]

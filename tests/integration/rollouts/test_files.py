@@ -262,9 +262,9 @@ def test_a_disk_that_never_answers_is_not_waited_for(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files_module, "WRITING_PATIENCE", 0.05)
-    with folder.files() as files, files._alone():
-        with pytest.raises(StorageError, match="the disk did not take what was written"):
-            files.put_right()
+    refusal = pytest.raises(StorageError, match="the disk did not take what was written")
+    with folder.files() as files, files._alone(), refusal:
+        files.put_right()
 
 
 # Inputs as they are sent.
