@@ -6,7 +6,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+)
 from pydantic.fields import FieldInfo
 
 from rollgym.cli.exit_statuses import EXIT_STATUSES
@@ -189,7 +196,7 @@ def _problems(
         by_option.setdefault(str(each["loc"][0]), []).append(each)
     for name, found in by_option.items():
         message = str(found[0]["msg"]).removeprefix("Value error, ")
-        if found[0]["type"] == "missing":
+        if values.get(name) is None:
             yield f"  +{name} is missing, as in: {example}"
         elif len(found) > 1 or len(found[0]["loc"]) > 1:
             yield f"  +{name}: {known[name].description}; not {values[name]!r}"

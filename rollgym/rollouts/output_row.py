@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from rollgym.records import Attempt, Completed, Failed, Row, Task
+from rollgym.records import Attempt, Completed, Failed, Row, Task, Usage
 from rollgym.rollouts.bundle import shown
 from rollgym.rollouts.fields import (
     AGENT,
@@ -105,14 +105,14 @@ def input_row(task: Task, repeat: int, first_seed: int | None = None) -> Row:
     return row.with_fields(fields)
 
 
-def measures_of(response: Response) -> dict[str, float]:
+def measures_of(response: Response, usage: Usage) -> dict[str, float]:
     """The numbers of a rollout that are averaged while it runs.
 
     The length of the response is in tokens, and unknown where the model does not count them.
     """
     measures = {"tool_calls": float(len(response.function_calls))}
-    if response.usage.output_tokens:
-        measures["response_length"] = float(response.usage.output_tokens)
+    if usage.output_tokens:
+        measures["response_length"] = float(usage.output_tokens)
     return measures
 
 

@@ -8,14 +8,6 @@ import msgspec
 from rollgym.servers.server import ServerKind
 
 IRRELEVANT_SETTINGS = (
-    "entrypoint",
-    "isolated",
-    "restarts",
-    "domain",
-    "description",
-    "value",
-    "verified",
-    "datasets",
     "request_timeout",
     "connect_timeout",
     "model_timeout",
@@ -35,6 +27,11 @@ IRRELEVANT_SETTINGS = (
     "rest_maximum",
 )
 """They decide how long things take and whether they fail, which is no reward."""
+_ABOUT_THE_SERVER = frozenset(
+    ("isolated", "restarts", "domain", "description", "value", "verified", "datasets")
+)
+"""They say how it is run and what people should know of it. Inside other settings the same names
+may mean anything."""
 
 
 class ServerDescription(msgspec.Struct, frozen=True):
@@ -65,7 +62,7 @@ class Roster:
             name = wanted.pop()
             server = self._servers.get(name)
             if server is not None and name not in found:
-                found[name] = {server.kind: {server.implementation: server.settings}}
+                found[name] = {server.kind: {server.implementation: _relevant(server.settings)}}
                 wanted += _references(server.settings)
         return found
 
@@ -83,6 +80,10 @@ class Roster:
         server = self._servers.get(agent)
         reference = server.settings.get("resources_server") if server else None
         return reference.get("name") if isinstance(reference, dict) else None
+
+
+def _relevant(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name not in _ABOUT_THE_SERVER}
 
 
 def _references(value: object) -> Iterator[str]:

@@ -70,10 +70,12 @@ class AgentWorker:
 
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
         sent = input_row(item.task, item.repeat, self._first_seed)
+        # Its fields have been read already, and what was added to it is not what answers add.
+        row = item.task.row
         with working_for(f"{item.task.index}/{item.repeat}", deadline):
             try:
-                answer = await self._run(agent_name(sent), sent)
-                return outcome_of(sent, answer, self._success_threshold)
+                answer = await self._run(agent_name(row), sent)
+                return outcome_of(row, answer, self._success_threshold)
             except RolloutError as error:
                 return Failed(Failure.of(error), result=_partial(error))
 
@@ -99,11 +101,12 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
     if marks.failure_class or marks.failure_terminal:
         return _marked_failure(marks, added)
     reward, response = _reward(answered), _response(answered)
+    usage = response.usage
     return Completed(
         reward,
         success=_success(sent, answered, by_reward=reward >= success_threshold),
-        measures=measures_of(response),
-        usage=response.usage,
+        measures=measures_of(response, usage),
+        usage=usage,
         phases=_phases(answer.headers),
         result=_result(added),
     )

@@ -1,8 +1,4 @@
-"""A collection over faulty servers: its folder, its commands, and what it left.
-
-The commands are the real ones, in processes of their own. `Collected.check` holds for every
-collection whatever went wrong in it: that the books balance.
-"""
+"""A collection over faulty servers: its folder, and the real commands in processes of their own."""
 
 import json
 import os
@@ -12,28 +8,23 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from rollgym.records import FailureKind
 from rollgym.servers import tool_schemas
-from tests.builders import read_json_lines
 from tests.chaos import faulty_environment
+from tests.chaos.collected import OUTPUT, Collected, Json, journal
 from tests.chaos.faulty_environment import FaultyEnvironment, FaultyTask, Trouble
 from tests.e2e.command import PATIENCE, Ended, wait_until
 from tests.e2e.serving import NG_RUN, free_port
 from tests.integration.servers.launch.probe import is_alive
 
 NG_COLLECT = (sys.executable, "-m", "rollgym.cli.collect")
-CONFIG, INPUT, OUTPUT = "faulty.yaml", "tasks.jsonl", "rollouts.jsonl"
+CONFIG, INPUT = "faulty.yaml", "tasks.jsonl"
 AGENT, ENVIRONMENT, MODEL = "faulty_agent", "faulty_environment", "faulty_model"
 STRANGER = "strange_agent"
-Json = dict[str, Any]
-Key = tuple[int, int]
 
 
 class Workspace:
@@ -83,7 +74,7 @@ class Workspace:
         servers = f"+config_paths=[{CONFIG}]" if head is None else f"+head_server.port={head}"
         return Collecting(self.folder, servers, *options)
 
-    def collect(self, *options: str, head: int | None = None) -> "Collected":
+    def collect(self, *options: str, head: int | None = None) -> Collected:
         with self.start(*options, head=head) as collecting:
             return collecting.wait()
 
@@ -216,7 +207,7 @@ class Collecting(_Command):
         tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
         return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
 
-    def wait(self) -> "Collected":
+    def wait(self) -> Collected:
         """Its end, and the most memory it had."""
         peak = 0
         deadline = time.monotonic() + PATIENCE
@@ -227,98 +218,6 @@ class Collecting(_Command):
         seconds = time.monotonic() - self.started
         ended = Ended(self.process.returncode, self.stdout, self.stderr)
         return Collected(self._folder, ended, seconds, peak)
-
-
-class Collected:
-    """What a collection left. Numbers of rows are those of tasks, which have one repeat each."""
-
-    def __init__(self, folder: Path, ended: Ended, seconds: float, peak_memory: int) -> None:
-        self.folder = folder
-        self.ended = ended
-        self.seconds = seconds
-        self.peak_memory = peak_memory
-        self.check()
-
-    @cached_property
-    def rows(self) -> dict[int, Json]:
-        """The output."""
-        return {row["number"]: row for row in read_json_lines(self.folder / OUTPUT)}
-
-    @cached_property
-    def failures(self) -> dict[int, list[Json]]:
-        """The failed attempts, in their order."""
-        failures: dict[int, list[Json]] = {}
-        for row in read_json_lines(self.folder / "rollouts_failures.jsonl"):
-            failures.setdefault(row["_ng_task_index"], []).append(row)
-        return failures
-
-    @cached_property
-    def kinds(self) -> dict[int, list[str]]:
-        """What the failed attempts of each rollout failed of."""
-        return {
-            number: [row["failure"]["kind"] for row in rows]
-            for number, rows in self.failures.items()
-        }
-
-    @property
-    def coverage(self) -> dict[str, int]:
-        """The line that adds up, as numbers."""
-        return {
-            name: int(number) for number, name in re.findall(r"(\d+) (\w+)", self.ended.coverage)
-        }
-
-    def check(self) -> None:
-        """What holds whatever went wrong: it adds up, and all files tell the same story."""
-        assert self.ended.status in (0, 3, 5), self.ended.stdout + self.ended.stderr
-        told = self.coverage
-        ends = {name: number for name, number in told.items() if name != "expected"}
-        assert told["expected"] == sum(ends.values()), self.ended.coverage
-        expected_status = 5 if told["unresolved"] else 3 if told["failed"] else 0
-        assert self.ended.status == expected_status, self.ended.stdout + self.ended.stderr
-        assert f"exit status {expected_status}: " in self.ended.lines[-2]
-
-        records = journal(self.folder)
-        finals = Counter(_key(each) for each in records if each["final"])
-        standing = {_key(each): each["outcome"]["status"] for each in records if each["final"]}
-        counted = Counter(standing.values())
-        assert {name: counted[name] for name in ("completed", "failed", "omitted")} == {
-            name: told[name] for name in ("completed", "failed", "omitted")
-        }
-        reopened = {_key(e) for e in records if e["final"] and e["outcome"]["status"] == "failed"}
-        assert all(count == 1 or key in reopened for key, count in finals.items())
-
-        lines = read_json_lines(self.folder / OUTPUT)
-        written = [(line["_ng_task_index"], line["_ng_rollout_index"]) for line in lines]
-        assert len(written) == len(set(written)) == told["completed"]
-        assert {key for key, status in standing.items() if status == "completed"} == set(written)
-        # A row of the output earned its reward from the verifier, with the whole conversation.
-        assert all(line["reward"] == 1.0 and line["response"]["output"] for line in lines)
-
-        failed = [each for each in records if each["outcome"]["status"] == "failed"]
-        rows = read_json_lines(self.folder / "rollouts_failures.jsonl")
-        assert [_story(row) for row in rows] == [
-            (*_key(each), each["attempt"], each["final"], each["outcome"]["failure"]["kind"])
-            for each in failed
-        ]
-        assert {row["failure"]["kind"] for row in rows} <= set(FailureKind) - {"internal"}
-        assert not any("reward" in row or "success" in row for row in rows)
-        assert not any("reward" in each["outcome"] for each in failed)
-
-
-def journal(folder: Path) -> list[Json]:
-    """Every whole record."""
-    path = folder / "rollouts.run" / "journal.jsonl"
-    whole = path.read_bytes().rpartition(b"\n")[0] if path.exists() else b""
-    return [json.loads(line) for line in whole.splitlines()]
-
-
-def _key(record: Json) -> Key:
-    return record["task"], record["repeat"]
-
-
-def _story(row: Json) -> tuple[int, int, int, bool, str]:
-    attempt = row["_ng_task_index"], row["_ng_rollout_index"], row["attempt"]
-    return *attempt, row["final"], row["failure"]["kind"]
 
 
 def _ask(url: str) -> Any:

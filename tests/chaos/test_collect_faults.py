@@ -1,8 +1,8 @@
 """Collections whose model, tools and verifier break in every way we know of.
 
 Each table of faults is one real collection, in which every rollout meets its own: some once, so
-that a retry mends it, and some always, so that it ends as a typed failure. `Collected.check` has
-made sure of each that the books balance and that nothing but the verifier gave a reward.
+that a retry mends it, and some always, so that it ends as a typed failure. `Collected` makes
+sure of each that the books balance and that nothing but the verifier gave a reward.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,8 @@ from typing import NamedTuple
 import pytest
 
 from rollgym.records import FailureKind
-from tests.chaos.collect_run import Collected, Workspace, troubled
+from tests.chaos.collect_run import Workspace, troubled
+from tests.chaos.collected import Collected
 from tests.chaos.faulty_environment import FaultyTask, Place, Trouble
 from tests.chaos.faulty_mind import Mind, minded
 from tests.counterparts.processes import running_module

@@ -11,7 +11,8 @@ from random import Random
 import pytest
 
 from rollgym.records import FailureKind
-from tests.chaos.collect_run import AGENT, ENVIRONMENT, Workspace, journal, troubled
+from tests.chaos.collect_run import AGENT, ENVIRONMENT, Workspace, troubled
+from tests.chaos.collected import journal
 from tests.chaos.faulty_environment import FaultyTask, Trouble
 from tests.chaos.faulty_mind import Mind, minded
 from tests.e2e.command import wait_until
@@ -52,8 +53,7 @@ def test_a_server_process_that_dies_in_a_call_is_replaced_and_the_call_made_agai
     collected = work.collect(IN_PARALLEL, PATIENT)
     assert collected.coverage["completed"] == len(rows)
     assert collected.kinds[9][0] == FailureKind.TOOL
-    kinds = {kind for kinds in collected.kinds.values() for kind in kinds}
-    assert kinds <= {FailureKind.TOOL, FailureKind.ENVIRONMENT, FailureKind.VERIFIER}
+    assert collected.all_kinds <= {FailureKind.TOOL, FailureKind.ENVIRONMENT, FailureKind.VERIFIER}
     assert "was killed by SIGKILL" in collected.ended.stderr
     assert collected.seconds < LONGEST
 
@@ -74,8 +74,7 @@ def test_server_processes_killed_one_after_the_other_cost_attempts_and_no_rollou
             collected = collecting.wait()
         restarts = [serving.instance(name)["restarts"] for name in (ENVIRONMENT, AGENT)]
     assert collected.coverage["completed"] == len(rows)
-    kinds = {kind for kinds in collected.kinds.values() for kind in kinds}
-    assert {FailureKind.AGENT, FailureKind.ENVIRONMENT} <= kinds
+    assert {FailureKind.AGENT, FailureKind.ENVIRONMENT} <= collected.all_kinds
     assert restarts == [1, 1]
     assert collected.seconds < LONGEST
 
@@ -95,9 +94,8 @@ def test_a_server_process_that_freezes_costs_attempts_and_no_rollout(
                 time.sleep(1.5)
             collected = collecting.wait()
     assert collected.coverage["completed"] == len(rows)
-    kinds = {kind for kinds in collected.kinds.values() for kind in kinds}
-    assert kinds
-    assert kinds <= {FailureKind.TOOL, FailureKind.ENVIRONMENT, FailureKind.VERIFIER}
+    assert collected.all_kinds
+    assert collected.all_kinds <= {FailureKind.TOOL, FailureKind.ENVIRONMENT, FailureKind.VERIFIER}
     assert collected.seconds < LONGEST
 
 

@@ -64,8 +64,7 @@ def test_a_storm_of_every_fault_at_random_leaves_every_rollout_accounted_for(
     assert told["completed"] + told["failed"] == ROLLOUTS
     assert told["completed"] > ROLLOUTS / 2
     assert told["failed"] > 0
-    met = {kind for kinds in collected.kinds.values() for kind in kinds}
-    assert met == {
+    assert collected.all_kinds == {
         FailureKind.MODEL_RATE_LIMIT,
         FailureKind.MODEL_UNAVAILABLE,
         FailureKind.MODEL_MALFORMED,
@@ -93,7 +92,7 @@ def test_a_storm_of_long_errors_leaves_short_ones(tmp_path: Path) -> None:
         collected = work.collect("+max_attempts=1", "+num_samples_in_parallel=32")
     # What a tool says the model deals with; the others are failures.
     assert collected.coverage["completed"] == ROLLOUTS / len(troubles)
-    assert {kind for kinds in collected.kinds.values() for kind in kinds} == {
+    assert collected.all_kinds == {
         FailureKind.MODEL_UNAVAILABLE,
         FailureKind.MODEL_MALFORMED,
         FailureKind.VERIFIER,

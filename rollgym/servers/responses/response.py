@@ -115,7 +115,7 @@ def _text(source: JsonObject, name: str) -> str:
 
 def _count(source: JsonObject, name: str) -> int:
     value = source.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return value if type(value) is int and value > 0 else 0  # a bool is no count
 
 
 def _object(source: JsonObject, name: str) -> JsonObject:

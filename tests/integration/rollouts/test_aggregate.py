@@ -128,6 +128,19 @@ def test_a_server_is_asked_with_the_rows_less_what_was_said(run_directory: Path)
     }
 
 
+def test_an_agent_whose_environment_has_no_numbers_is_not_asked(
+    run_directory: Path, tmp_path: Path
+) -> None:
+    asked = Asked(lambda: Answer(200, b'{"agent_metrics":{"a":1}}'))
+    path = tmp_path / "metrics.json"
+    numbers_of_run = RunNumbers(run_directory, lambda _: True)
+    assert asyncio.run(numbers_of_run.write(path, asked.clients, usual=["even"])) == []
+    assert [len(rows) for rows in asked.rows] == [3]
+    found = {each["agent_ref"]["name"]: each for each in json.loads(path.read_text())}
+    assert found["odd"]["agent_metrics"] == {"a": 1}
+    assert found["even"] == numbers(run_directory)[0]["even"]
+
+
 def test_numbers_of_any_shape_are_kept_as_the_server_wrote_them(run_directory: Path) -> None:
     body = (
         b'{"agent_metrics":{"n":1,"f":1.0,"t":"x"},"key_metrics":{"n":1},'

@@ -138,6 +138,25 @@ def test_output_folders_are_made_and_odd_names_are_names(workshop: Workshop) -> 
     assert "'\"'\"'" in line  # to be pasted into a shell
 
 
+def test_an_output_that_is_a_link_stays_one(workshop: Workshop) -> None:
+    workshop.write("in.jsonl", [task("a")])
+    workshop.path("out.jsonl").symlink_to("elsewhere.jsonl")
+    assert workshop.collect(NAMED).status == 0
+    assert workshop.path("out.jsonl").is_symlink()
+    assert keys(workshop, "elsewhere.jsonl") == [(0, 0)]
+
+
+@pytest.mark.parametrize("folder", ["/proc/nothing", "in.jsonl"])
+def test_a_folder_that_cannot_be_written_is_an_error_in_words(
+    workshop: Workshop, folder: str
+) -> None:
+    workshop.write("in.jsonl", [task("a")])
+    ended = workshop.collect(NAMED, output_jsonl_fpath=f"{folder}/out.jsonl")
+    assert (ended.status, ended.stdout) == (7, "")
+    assert "out.run: " in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 # The row, and what a verifier may do to it.
 
 
@@ -261,6 +280,17 @@ def test_what_failed_is_run_again_only_when_asked(workshop: Workshop) -> None:
     failures = workshop.rows("out_failures.jsonl")
     assert [row["attempt"] for row in failures] == [1, 2]
     assert sorted(keys(workshop)) == [(1, 0)]
+
+
+def test_stragglers_are_omitted_where_the_command_says_so(workshop: Workshop) -> None:
+    workshop.write("in.jsonl", [task("a"), task("b", script=[{"sleep": 60}, {}])])
+    early = (NAMED, "+completion_threshold=0.5", "+completion_grace_period=0")
+    ended = workshop.collect(*early)
+    assert ended.status == 4
+    assert ended.coverage == "2 expected = 1 completed + 0 failed + 1 omitted + 0 unresolved"
+    assert workshop.rows("out_failures.jsonl") == []
+    assert sorted(keys(workshop)) == [(0, 0)]
+    assert "+retry_omitted=true" in ended.lines[-1]
 
 
 def test_requests_that_fail_are_logged_beside_the_journal_and_not_on_the_screen(
@@ -417,7 +447,7 @@ def test_bad_rows_are_told_together_and_nothing_is_started(workshop: Workshop) -
             "no agent: the row has no agent_ref.name, and +agent_name is not given",
         ),
         ("+input_jsonl_fpath=im.jsonl", "there is no file im.jsonl; did you mean in.jsonl?"),
-        ("+input_jsonl_fpath=null", "+input_jsonl_fpath"),
+        ("+input_jsonl_fpath=null", "+input_jsonl_fpath is missing, as in: "),
     ],
 )
 def test_a_wrong_option_is_refused_in_words(

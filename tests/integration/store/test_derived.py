@@ -2,8 +2,9 @@
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from rollgym.store import DerivedFile, DiskFullError, StorageError, write_derived
 from rollgym.store.disk import Disk
 
+T = TypeVar("T")
 LINES = [b'{"n":%d}\n' % number for number in range(5)]
 WHOLE = b"".join(LINES)
 
@@ -157,6 +159,62 @@ def test_until_the_new_file_lasts_the_old_one_is_there(path: Path, call: str) ->
         settle(path, disk=FailingDisk(fails_at=call))
     assert path.read_bytes() == b"old\n"
     assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+class CrashError(Exception):
+    """The process is gone."""
+
+
+class CrashingDisk(Disk):
+    """Ends everything at the n-th call, before or after it has done its work."""
+
+    def __init__(self, calls: int, *, after: bool) -> None:
+        super().__init__()
+        self.calls = calls
+        self.after = after
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        return self._at(lambda: super(CrashingDisk, self).write(descriptor, data))
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        self._at(lambda: super(CrashingDisk, self).truncate(descriptor, size))
+
+    def sync(self, descriptor: int) -> None:
+        self._at(lambda: super(CrashingDisk, self).sync(descriptor))
+
+    def replace(self, source: Path, target: Path) -> None:
+        self._at(lambda: super(CrashingDisk, self).replace(source, target))
+
+    def _at(self, work: Callable[[], T]) -> T:
+        self.calls -= 1
+        if self.calls == 0 and not self.after:
+            raise CrashError
+        done = work()
+        if self.calls == 0:
+            raise CrashError
+        return done
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    "before", [b"", WHOLE[:20], WHOLE[:12] + b"{torn", b"wrong\n", WHOLE + LINES[0]]
+)
+def test_a_crash_at_any_call_leaves_what_the_next_time_puts_right(
+    path: Path, before: bytes, after: bool
+) -> None:
+    path.parent.mkdir(parents=True)
+    crashes = 0
+    for call in range(1, 10):
+        path.write_bytes(before)
+        try:
+            settle(path, disk=CrashingDisk(call, after=after))
+        except CrashError:
+            crashes += 1
+        found = path.read_bytes()
+        assert found == before or WHOLE.startswith(found)
+        settle(path)
+        assert path.read_bytes() == WHOLE
+    assert 0 < crashes < 9
 
 
 def test_lines_that_cannot_be_made_leave_the_old_file(path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from rollgym.rollouts.roster import IRRELEVANT_SETTINGS, Roster, ServerDescription
 from rollgym.servers.server import ServerKind
 from rollgym.store.identity import result_relevant
@@ -51,9 +53,27 @@ def test_settings_that_only_decide_how_long_things_take_do_not_make_another_run(
     slow = dict.fromkeys(IRRELEVANT_SETTINGS, 9)
     assert relevant(temperature=0.5, port=1, url="http://x", api_key="k", **slow) == usual
     assert relevant(temperature=0.6) != usual
+    assert relevant(temperature=0.5, isolated=True, value="x", description="y") == usual
+    assert relevant(temperature=0.5, entrypoint="other.py") != usual
+    assert relevant(temperature=0.5, scoring={"value": 2}) != usual
 
 
 def test_the_environment_of_an_agent_is_known_by_its_reference() -> None:
     assert roster().resources_server("agent") == "environment"
     assert roster().resources_server("lonely") is None
     assert roster().resources_server("unknown") is None
+
+
+@pytest.mark.parametrize(("own", "usual"), [(True, []), (False, ["agent"]), (None, [])])
+def test_only_an_environment_that_surely_has_no_metrics_need_not_be_asked(
+    own: bool | None, usual: list[str]
+) -> None:
+    links = {"resources_server": reference("resources_servers", "environment")}
+    servers = Roster(
+        [
+            ServerDescription("agent", ServerKind.AGENT, "simple_agent", links),
+            ServerDescription("stranger", ServerKind.AGENT, "somebodys", {}),
+            ServerDescription("environment", ServerKind.RESOURCES, "counter", {}, own),
+        ]
+    )
+    assert servers.without_own_metrics(servers.agents) == usual
