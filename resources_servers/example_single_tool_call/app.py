@@ -54,10 +54,10 @@ class WeatherServer(ResourcesServer[WeatherTask, None]):
         return report_of(known)
 
     async def verify(self, task: WeatherTask, response: Response, state: None) -> Verdict:
-        report = report_of(task.expected_city)
+        report, text = report_of(task.expected_city), response.text
         called = any(_asked_city(call) == report.city for call in response.function_calls)
-        condition = _mentions_condition(response.text, report.condition)
-        temperature = _mentions_number(response.text, report.temperature_celsius)
+        condition = _mentions_condition(text, report.condition)
+        temperature = _mentions_number(text, report.temperature_celsius)
         success = called and condition and temperature
         return Verdict(
             reward=float(success),

@@ -97,10 +97,11 @@ class RunNumbers:
         rows: dict[str, list[bytes]] = {}
         size = 0
         for agent, _, row in self._rows(besides):
-            size += len(row)
+            encoded = msgspec.json.encode(_decoded(row))
+            size += len(encoded)
             if size > LARGEST_REQUEST:
                 return None
-            rows.setdefault(agent, []).append(row)
+            rows.setdefault(agent, []).append(encoded)
         return rows
 
     def _write(self, path: Path, told: dict[str, _Told], *, all_told: bool) -> None:
@@ -116,7 +117,7 @@ class RunNumbers:
         seen: dict[int, int] = {}
         for agent, attempt, row in self._rows(besides):
             numbers = metrics.setdefault(agent, AgentMetrics())
-            numbers.add(msgspec.json.decode(row))
+            numbers.add(_decoded(row))
             seen[attempt.task] = seen.get(attempt.task, 0) + 1
             if seen[attempt.task] == attempt.repeats:
                 del seen[attempt.task]
@@ -126,28 +127,29 @@ class RunNumbers:
             result = _TOLD.decode(msgspec.json.encode(numbers.result()))
             yield agent, result, _spooled(spool, agent)
 
-    def _rows(self, besides: Collection[str] = ()) -> Iterator[tuple[str, Attempt, bytes]]:
+    def _rows(self, besides: Collection[str] = ()) -> Iterator[tuple[str, Attempt, Row]]:
         """Every completed rollout without what was said in it."""
         with TaskLookup(inputs_path(self._directory)) as tasks:
             for attempt in completed_attempts(self._directory, self._holds):
                 task = tasks.task(attempt.task)
                 agent = agent_name(task.row)
                 if agent not in besides:
-                    yield agent, attempt, _encoded(_numbers_row(task, attempt))
+                    yield agent, attempt, _numbers_row(task, attempt)
 
 
-def _encoded(row: Row) -> bytes:
-    """The row as JSON that every reader of ours can read: without numbers that are out of range."""
-    encoded = msgspec.json.encode(row)
-    if _is_readable(encoded):
-        return encoded
-    kept = {name: raw for name, raw in row.items() if _is_readable(msgspec.json.encode(raw))}
-    return msgspec.json.encode(kept)
-
-
-def _is_readable(encoded: bytes) -> bool:
+def _decoded(row: Row) -> Row:
+    """The row's values, less those that no reader of ours can read: numbers out of range."""
     try:
-        msgspec.json.decode(encoded)
+        values: Row = msgspec.json.decode(msgspec.json.encode(row))
+    except (msgspec.DecodeError, RecursionError):
+        readable = {name: raw for name, raw in row.items() if _is_readable(raw)}
+        values = msgspec.json.decode(msgspec.json.encode(readable))
+    return values
+
+
+def _is_readable(raw: object) -> bool:
+    try:
+        msgspec.json.decode(msgspec.json.encode(raw))
     except (msgspec.DecodeError, RecursionError):
         return False
     return True

@@ -9,10 +9,8 @@ from collections.abc import Sequence
 import msgspec
 
 from rollgym.records import Row, Task
-from rollgym.rollouts.fields import PARAMS, RESPONSE, ROLLOUT_INDEX, SEED
+from rollgym.rollouts.fields import PARAMS, RESPONSE, ROLLOUT_INDEX, SEED, STORED_ROLLOUTS
 from rollgym.rollouts.row_edits import merged, without
-
-STORED = "_rollgym_stored_rollouts"
 
 
 class StoredRollout(msgspec.Struct, frozen=True):
@@ -35,13 +33,13 @@ _STORED = msgspec.json.Decoder(list[StoredRollout])
 
 def bundled(row: Row, stored: Sequence[StoredRollout]) -> Row:
     """The row of the task to verify them again."""
-    return row.with_fields({STORED: stored})
+    return row.with_fields({STORED_ROLLOUTS: stored})
 
 
 def stored_rollout(task: Task, repeat: int) -> tuple[Row, StoredRollout]:
     """The input row of a bundle's task, and the rollout that is its repeat."""
-    stored = _STORED.decode(task.row.fields[STORED])[repeat]
-    row = without(task.row, (STORED,))
+    stored = _STORED.decode(task.row.fields[STORED_ROLLOUTS])[repeat]
+    row = without(task.row, (STORED_ROLLOUTS,))
     if stored.seed is not None:
         row = merged(row, {PARAMS: {SEED: stored.seed}})
     return row, stored
@@ -49,7 +47,7 @@ def stored_rollout(task: Task, repeat: int) -> tuple[Row, StoredRollout]:
 
 def shown(task: Task, repeat: int) -> tuple[Row, int]:
     """The input row of a rollout, and its number among the repeats, as files show them."""
-    if STORED not in task.row.fields:
+    if STORED_ROLLOUTS not in task.row.fields:
         return task.row, repeat
     row, stored = stored_rollout(task, repeat)
     return row, stored.repeat

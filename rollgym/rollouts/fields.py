@@ -9,6 +9,8 @@ ROLLOUT_INDEX = "_ng_rollout_index"
 FAILURE_CLASS = "_ng_failure_class"
 FAILURE_TERMINAL = "_ng_failure_terminal"
 NO_PERSIST = "_ng_no_persist"
+STORED_ROLLOUTS = "_rollgym_stored_rollouts"
+"""In the rows of a run that verifies again; see `bundle`."""
 
 RESPONSE = "response"
 OUTPUT = "output"

@@ -26,6 +26,7 @@ from rollgym.rollouts.fields import (
     REWARD,
     ROLLOUT_INDEX,
     SEED,
+    STORED_ROLLOUTS,
     TASK_INDEX,
 )
 from rollgym.rollouts.input_checks import (
@@ -43,7 +44,7 @@ from rollgym.store.errors import storage_error
 DEFAULT_REPEATS = "_default"
 SHOWN_BAD_ROWS = 20
 _NO_INDEX = 2**64 - 1
-_VERIFIERS_OWN = (RESPONSE, REWARD, FAILURE_CLASS, FAILURE_TERMINAL, NO_PERSIST)
+_NO_INPUT = (RESPONSE, REWARD, FAILURE_CLASS, FAILURE_TERMINAL, NO_PERSIST, STORED_ROLLOUTS)
 """Only a verifier may say these. A row that comes with them would have it echo them as its own."""
 
 
@@ -92,7 +93,7 @@ class PreparedInputs:
 
     def _prepared(self, row: Row, index: int) -> Row:
         settings = self._settings
-        row = without(_content(row, seeded=settings.seeded), _VERIFIERS_OWN)
+        row = without(_content(row, seeded=settings.seeded), _NO_INPUT)
         changes: dict[str, Any] = {}
         if settings.params:
             params = merged(Row(bytes(row.fields[PARAMS])), settings.params)

@@ -113,14 +113,17 @@ class AgentServer(Server):
 
     async def _verify(self, row: Row, response: dict[str, Any], episode: Episode) -> bytes:
         began = time.perf_counter()
+        asked = row.with_fields({"response": response}).raw
         answer = await episode.resources.call(
             "/verify",
-            row.with_fields({"response": response}).raw,
+            asked,
             error=VerifierError,
             jar=episode.resources_jar,
             within=self.config.verify_timeout,
         )
         episode.spent("verify", began)
+        if answer.body.startswith(asked[:-1]):
+            return answer.body  # the row, and more
         return _with_response(answer.body, response)
 
     async def _abandon(self, episode: Episode) -> None:

@@ -11,7 +11,8 @@ from rollgym.records import Attempt, Task, decode_attempt
 from rollgym.store.errors import CorruptJournalError, InputsError, storage_error
 from rollgym.store.inputs import decode_task
 
-_READ_AHEAD = 64 * 1024
+_READ_FIRST = 4 * 1024
+_READ_AT_MOST = 1024 * 1024
 
 
 class TaskLookup:
@@ -110,11 +111,12 @@ class RecordLookup:
 
 def _line_at(file: BinaryIO, offset: int) -> bytes:
     """The line that begins there."""
-    descriptor, parts = file.fileno(), []
-    while part := os.pread(descriptor, _READ_AHEAD, offset):
+    descriptor, parts, size = file.fileno(), [], _READ_FIRST
+    while part := os.pread(descriptor, size, offset):
         end = part.find(b"\n") + 1
         parts.append(part[:end] if end else part)
         if end:
             break
         offset += len(part)
+        size = min(2 * size, _READ_AT_MOST)
     return b"".join(parts)

@@ -5,6 +5,7 @@ finite is left out, too, and counted.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from math import inf, isfinite
 from typing import Self
 
@@ -29,9 +30,12 @@ class _SampleMoments(Moments):
 
 def constant_metrics(field: str, value: float) -> Iterator[tuple[str, float]]:
     """The numbers of a field that is the same finite value everywhere."""
-    for name in ("mean", "max", "min", "median"):
-        yield f"{name}/{field}", value
-    yield f"std/{field}", 0.0
+    return zip(_keys(field), (value, value, value, value, 0.0), strict=True)
+
+
+@lru_cache(maxsize=1024)
+def _keys(field: str) -> tuple[str, ...]:
+    return tuple(f"{name}/{field}" for name in ("mean", "max", "min", "median", "std"))
 
 
 class FieldStatistics:
@@ -81,10 +85,8 @@ class FieldStatistics:
             return
         mean, median = self._moments.mean, self._median.value
         if mean is not None and median is not None:
-            yield f"mean/{field}", mean
-            yield f"max/{field}", self._highest
-            yield f"min/{field}", self._lowest
-            yield f"median/{field}", min(max(median, self._lowest), self._highest)
-            yield f"std/{field}", self._moments.sample_std
+            within = min(max(median, self._lowest), self._highest)
+            values = (mean, self._highest, self._lowest, within, self._moments.sample_std)
+            yield from zip(_keys(field), values, strict=True)
         if self._non_finite:
             yield f"num_non_finite/{field}", self._non_finite

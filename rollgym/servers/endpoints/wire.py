@@ -32,6 +32,7 @@ class Wire:
     def __init__(self, settings: PoolSettings) -> None:
         self._settings = settings
         self._session: ClientSession | None = None
+        self._usual_bounds = self._bounds(settings.request_timeout)
 
     async def close(self) -> None:
         if self._session is not None:
@@ -44,7 +45,6 @@ class Wire:
         if seconds <= 0:
             return Fault(DeadlineError, "was not sent, because the deadline had passed")
         session = self._session or self._open()
-        limit = min(seconds, self._settings.request_timeout)
         try:
             async with session.request(
                 method,
@@ -52,15 +52,20 @@ class Wire:
                 data=body if body is None or len(body) <= _ONE_PIECE else BytesIO(body),
                 headers=endpoint.headers,
                 allow_redirects=False,
-                timeout=ClientTimeout(
-                    total=limit,
-                    connect=self._settings.connect_timeout,
-                    ceil_threshold=_NEVER_ROUND,
-                ),
+                timeout=self._within(seconds),
             ) as response:
                 return await self._answer(endpoint, response)
         except (aiohttp.ClientError, OSError) as error:
             return self._broken(error, seconds)
+
+    def _within(self, seconds: float) -> ClientTimeout:
+        """The bounds of one try; most often the same ones."""
+        usual = seconds >= self._settings.request_timeout
+        return self._usual_bounds if usual else self._bounds(seconds)
+
+    def _bounds(self, seconds: float) -> ClientTimeout:
+        connect = self._settings.connect_timeout
+        return ClientTimeout(total=seconds, connect=connect, ceil_threshold=_NEVER_ROUND)
 
     def _open(self) -> ClientSession:
         self._session = ClientSession(

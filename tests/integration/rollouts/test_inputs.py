@@ -243,7 +243,7 @@ def test_overrides_change_the_parameters_and_nothing_else(given_file: Given) -> 
 
 def test_what_only_a_verifier_may_say_does_not_reach_it(given_file: Given) -> None:
     told: Json = {"response": {"output": []}, "reward": 1.0, "_ng_failure_class": "x"}
-    told |= {"_ng_failure_terminal": True, "_ng_no_persist": True}
+    told |= {"_ng_failure_terminal": True, "_ng_no_persist": True, "_rollgym_stored_rollouts": 1}
     (task,) = given_file.tasks(row(kept=1, **told))
     assert json.loads(task.row.raw).keys() == {*row(), "kept", "agent_ref", "_ng_task_index"}
 

@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from rollgym.records import Row, RowError, Task
-from rollgym.rollouts.bundle import STORED, StoredRollout, bundled, shown, stored_rollout
+from rollgym.rollouts.bundle import StoredRollout, bundled, shown, stored_rollout
+from rollgym.rollouts.fields import STORED_ROLLOUTS
 
 BASE = Row.of({"responses_create_params": {"input": "hi"}, "x": 1})
 
@@ -46,7 +47,7 @@ def test_a_seed_that_is_no_number_is_left_as_the_row_has_it(odd: object) -> None
 def test_a_bundle_of_a_bundle_holds_only_its_own() -> None:
     task = Task(0, bundled(bundled(BASE, [stored(1)]), [stored(2)]), 1)
     assert shown(task, 0) == (BASE, 2)
-    assert STORED not in shown(task, 0)[0].fields
+    assert STORED_ROLLOUTS not in shown(task, 0)[0].fields
 
 
 def test_a_number_that_is_none_is_refused() -> None:

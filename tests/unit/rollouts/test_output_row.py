@@ -17,7 +17,8 @@ from rollgym.records import (
     Task,
     Usage,
 )
-from rollgym.rollouts.bundle import STORED, StoredRollout, bundled
+from rollgym.rollouts.bundle import StoredRollout, bundled
+from rollgym.rollouts.fields import STORED_ROLLOUTS
 from rollgym.rollouts.output_row import added_fields, failure_row, input_row, output_row
 from tests.builders import failed, record
 from tests.unit.rollouts.strategies import names, objects, values
@@ -233,7 +234,7 @@ def test_a_stored_rollout_is_shown_by_the_number_that_it_always_had() -> None:
     shown = (output_row(task, attempts[0]), failure_row(task, attempts[1]), input_row(task, 1))
     for written in shown:
         assert bytes(written.fields["_ng_rollout_index"]) == b"5"
-        assert STORED not in written.fields
+        assert STORED_ROLLOUTS not in written.fields
 
 
 def test_an_outcome_of_another_kind_has_no_such_row() -> None:
