@@ -23,11 +23,11 @@ from rollgym.engine import Worker
 from rollgym.rollouts.input_checks import agent_problem
 from rollgym.rollouts.inputs import DEFAULT_REPEATS, InputSettings, PreparedInputs
 from rollgym.rollouts.paths import RolloutPaths
-from rollgym.rollouts.patience import Patience
 from rollgym.rollouts.roster import IRRELEVANT_SETTINGS
 from rollgym.rollouts.sampling import ADD_SEED
 from rollgym.rollouts.worker import AgentWorker
 from rollgym.servers.config import load_options, plugin_roots
+from rollgym.servers.patience import Patience
 from rollgym.store import WHOLE
 
 EXAMPLE = (

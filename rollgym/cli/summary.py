@@ -28,6 +28,9 @@ def summary_lines(metrics: LiveMetrics) -> Iterator[str]:
     if summary.failed_attempts_by_kind:
         kinds = _counted(summary.failed_attempts_by_kind)
         yield f"failed attempts: {kinds}; {metrics.retried} retried"
+        for kind, example in sorted(metrics.retried_examples.items()):
+            if kind not in summary.failures_by_kind:
+                yield f"  e.g. {kind} at {example.key}: {example.detail}"
     if summary.omitted_by_reason:
         yield f"omitted: {_counted(summary.omitted_by_reason)}"
     rate, seconds = summary.throughput.outcomes_per_second, summary.throughput.active_seconds
@@ -42,8 +45,8 @@ def headline(summary: Summary) -> dict[str, float | None]:
         "success_rate": _rounded(summary.success_rate),
     }
     for name in _MEASURES:
-        if name in summary.measures:
-            numbers[f"avg_{name}"] = _rounded(summary.measures[name].mean)
+        measure = summary.measures.get(name)
+        numbers[f"avg_{name}"] = _rounded(measure.mean) if measure else None
     most = max(summary.pass_at_k, default=1)
     if most > 1:
         for k, estimate in summary.pass_at_k.items():

@@ -35,6 +35,7 @@ class LiveMetrics:
         self.reopened = 0
         self.finished = False
         self.examples: dict[FailureKind, FailureExample] = {}
+        self.retried_examples: dict[FailureKind, FailureExample] = {}
         self._metrics = Metrics()
 
     def replay(self, attempt: Attempt, standing: Standing) -> None:
@@ -73,12 +74,12 @@ class LiveMetrics:
     def _keep_example(self, attempt: Attempt) -> None:
         """Of each kind, the rollout that comes first in the inputs."""
         outcome = attempt.outcome
-        if not attempt.final or not isinstance(outcome, Failed):
+        if not isinstance(outcome, Failed):
             return
-        failure, known = outcome.failure, self.examples.get(outcome.failure.kind)
+        examples = self.examples if attempt.final else self.retried_examples
+        failure, known = outcome.failure, examples.get(outcome.failure.kind)
         if known is None or attempt.key < known.key:
-            detail = printable_line(failure.detail)
-            self.examples[failure.kind] = FailureExample(attempt.key, detail)
+            examples[failure.kind] = FailureExample(attempt.key, printable_line(failure.detail))
 
     def _drop_example(self, kind: FailureKind, key: RolloutKey) -> None:
         known = self.examples.get(kind)

@@ -36,11 +36,11 @@ from rollgym.rollouts.fields import (
 )
 from rollgym.rollouts.inputs import agent_name
 from rollgym.rollouts.output_row import added_fields, input_row, measures_of, same_value
-from rollgym.rollouts.patience import Patience
 from rollgym.servers.agent import PHASES_HEADER
 from rollgym.servers.client import ServerClient
 from rollgym.servers.context import working_for
 from rollgym.servers.exchange import Answer
+from rollgym.servers.patience import Patience
 from rollgym.servers.responses import Response
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -27,6 +27,7 @@ from rollgym.servers.client import ServerClient
 from rollgym.servers.context import after_the_deadline
 from rollgym.servers.episode import Episode
 from rollgym.servers.exchange import Answer, Request
+from rollgym.servers.patience import Patience
 from rollgym.servers.resources import CLOSABLE_HEADER
 from rollgym.servers.server import (
     Server,
@@ -51,6 +52,7 @@ class AgentConfig(ServerConfig):
     tool_timeout: float = Field(default=300.0, gt=0)
     seed_timeout: float = Field(default=300.0, gt=0)
     verify_timeout: float = Field(default=600.0, gt=0)
+    server_patience: float = Field(default=60.0, ge=0)
 
 
 class AgentServer(Server):
@@ -63,6 +65,7 @@ class AgentServer(Server):
         self, name: str, config: ServerConfig, directory: ServerDirectory | None = None
     ) -> None:
         super().__init__(name, config, directory)
+        self._patience = Patience(self.config.server_patience)
         self.route("POST", "/v1/responses", self._answer_responses)
         self.route("POST", "/run", self._answer_run)
         self.route("POST", "/aggregate_metrics", self._answer_aggregate_metrics)
@@ -101,13 +104,17 @@ class AgentServer(Server):
 
     async def _seed(self, row: Row, episode: Episode) -> None:
         began = time.perf_counter()
-        answer = await episode.resources.call(
-            "/seed_session",
-            row.raw,
-            error=EnvironmentSessionError,
-            jar=episode.resources_jar,
-            within=self.config.seed_timeout,
-        )
+        try:
+            answer = await episode.resources.call(
+                "/seed_session",
+                row.raw,
+                error=EnvironmentSessionError,
+                jar=episode.resources_jar,
+                within=self.config.seed_timeout,
+            )
+        except RolloutError as error:
+            await self._patience.wait_for(episode.resources, error)
+            raise
         episode.closable = CLOSABLE_HEADER in answer.headers
         episode.spent("seed", began)
 

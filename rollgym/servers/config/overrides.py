@@ -25,7 +25,10 @@ from rollgym.servers.config.secrets import (
 )
 from rollgym.servers.config.sources import COMMAND_LINE, KeyPath, Source, Sources, key_path
 
-EXPECTED = "write +key=value; quote a value with special characters: \"+key='a=b'\""
+EXPECTED = (
+    "write +key=value, without spaces around it; quote a value with special characters (= ~ , : "
+    "brackets) twice: \"+key='a=b'\""
+)
 
 
 class Override(msgspec.Struct, frozen=True):
@@ -98,9 +101,7 @@ def _read(parser: OverridesParser, argument: str) -> Override:
     try:
         parsed = parser.parse_overrides([argument])[0]
     except HydraException as error:
-        # The parser quotes what it stumbled over, which may be a part of a key.
-        reason = "" if shown != argument else f" ({_parser_reason(error)})"
-        raise _refused(shown, f"this is no override{reason}", EXPECTED) from error
+        raise _refused(shown, "this is no override", EXPECTED) from error
     if parsed.is_sweep_override():
         raise _refused(shown, "sweeps are not supported", _list_advice(shown))
     if parsed.package is not None or "/" in parsed.key_or_group:
@@ -116,12 +117,6 @@ def _value(parsed: ParsedOverride) -> JsonValue:
     """Hydra gives plain values, lists and mappings for everything that is no sweep."""
     value: JsonValue = parsed.value()  # type: ignore[assignment]
     return value
-
-
-def _parser_reason(error: HydraException) -> str:
-    lines = str(error).splitlines()
-    said = [line for line in lines if line and not line.startswith(("Error parsing", "See http"))]
-    return said[0].strip() if said else "Hydra cannot read it"
 
 
 def _list_advice(shown: str) -> str:

@@ -83,6 +83,16 @@ def _defined_servers(module: ModuleType) -> list[type[Server]]:
     ]
 
 
+def _look_first_in(instance: InstanceConfig) -> None:
+    """A plug-in of this name that is also elsewhere, such as the one it was copied from, waits.
+
+    Only among plug-ins: at the front of Python's whole path, a root could hide other modules.
+    """
+    plugins = importlib.import_module(instance.kind)
+    own = str(instance.root / instance.kind)
+    plugins.__path__ = [own, *(path for path in plugins.__path__ if path != own)]
+
+
 def _import(instance: InstanceConfig) -> ModuleType:
     relative = instance.entrypoint.relative_to(instance.root).with_suffix("")
     # Also what ships with rollgym, for a plug-in that derives from one of those.
@@ -90,6 +100,7 @@ def _import(instance: InstanceConfig) -> ModuleType:
         if str(root) not in sys.path:
             sys.path.append(str(root))
             importlib.invalidate_caches()
+    _look_first_in(instance)
     try:
         module = importlib.import_module(".".join(relative.parts))
     except ModuleNotFoundError as error:

@@ -83,6 +83,11 @@ class Endpoint:
     def can_take(self, now: float) -> bool:
         return self.in_flight < self._room and now >= self.health.wakes_at
 
+    @property
+    def asked_for_time(self) -> bool:
+        """Whether it rests because it wants fewer requests, and not because it fails."""
+        return self.illness is not None and self.illness.error is ModelRateLimitError
+
     def take(self, now: float) -> None:
         """A request goes out."""
         self.in_flight += 1

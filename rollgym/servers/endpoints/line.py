@@ -69,7 +69,10 @@ class Line:
     """Hands out the endpoints' room. What is taken must be given back with `leave`."""
 
     def __init__(self, endpoints: Sequence[Endpoint], patience: float) -> None:
-        """`patience` is how long anybody waits while no endpoint is awake."""
+        """`patience` is how long anybody waits while no endpoint is awake.
+
+        One that only asked for time is waited for as long as it asked: it will be there.
+        """
         self._endpoints = endpoints
         self._patience = patience
         self._waiting: OrderedDict[_Waiter, None] = OrderedDict()
@@ -165,7 +168,7 @@ class Line:
         loop = asyncio.get_running_loop()
         now = loop.time()
         resting = next_to_wake(self._endpoints, now)
-        if now >= waiter.deadline or resting is not None:
+        if now >= waiter.deadline or (resting is not None and not resting.asked_for_time):
             self._answer(waiter, NoRoom(resting))
         else:
             self._look_later(loop, waiter)

@@ -70,7 +70,7 @@ class EndpointPool:
             chosen.max_retry_after,
         )
         self._endpoints = tuple(Endpoint(each, rules) for each in endpoints)
-        self._line = Line(self._endpoints, chosen.max_retry_after)
+        self._line = Line(self._endpoints, chosen.max_rest_wait)
         self._wire = Wire(chosen)
         self._random = Random(seed)  # noqa: S311 - spreads load, guards nothing
         self._closed = False

@@ -59,8 +59,10 @@ class PoolSettings(BaseModel):
       waits and retries, where the caller set no deadline.
     - `max_retries`: further tries of one call; the waits between them grow from `backoff_initial`
       to `backoff_maximum`, with full jitter.
-    - `max_retry_after`: the longest wait for an endpoint that asks for one, or for any endpoint
-      while all rest. Longer ones are the caller's to decide.
+    - `max_retry_after`: the longest wait for an endpoint that asks for one. Longer ones are the
+      caller's to decide.
+    - `max_rest_wait`: the longest wait while all endpoints rest because they fail. Then the call
+      fails, too, so that somebody hears of it.
     - `failures_before_rest`: after so many failures in a row an endpoint rests, from `rest_initial`
       growing to `rest_maximum`.
     """
@@ -74,6 +76,7 @@ class PoolSettings(BaseModel):
     backoff_initial: Seconds = 0.5
     backoff_maximum: Seconds = 8.0
     max_retry_after: Seconds = 60.0
+    max_rest_wait: Seconds = 10.0
     failures_before_rest: int = Field(default=3, ge=1)
     rest_initial: Seconds = 1.0
     rest_maximum: Seconds = 30.0

@@ -18,13 +18,13 @@ from rollgym.records import (
     Row,
     Task,
 )
-from rollgym.rollouts import patience as patience_module
-from rollgym.rollouts.patience import Patience
 from rollgym.rollouts.worker import AgentWorker
+from rollgym.servers import patience as patience_module
 from rollgym.servers.client import NoAnswerError, ServerClient, connect
 from rollgym.servers.context import current_rollout, seconds_left
 from rollgym.servers.exchange import Answer, Request
 from rollgym.servers.faults import fault_answer
+from rollgym.servers.patience import Patience
 
 TASK = Task(3, Row.of({"responses_create_params": {"input": "hi"}, "agent_ref": {"name": "a"}}), 4)
 GOOD = Answer(200, b'{"reward":1.0}')

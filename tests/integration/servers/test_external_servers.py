@@ -1,6 +1,8 @@
 """Servers that somebody else runs take part by their URL alone, in both directions."""
 
 import json
+import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -89,3 +91,36 @@ def test_a_server_is_elsewhere_or_here_but_not_both(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(text)
     with pytest.raises(ConfigError, match=r"has a `url` and an `entrypoint`"):
         load_config(["+config_paths=[config.yaml]"], tmp_path)
+
+
+def test_an_environment_that_is_away_is_waited_for(tmp_path: Path) -> None:
+    """It comes back on its port only after the collection has found nobody there."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with running("model") as model:
+        config = (
+            OUR_AGENT
+            + external("environment", "resources_servers", url)
+            + external("policy_model", "responses_api_models", model)
+        )
+        late = threading.Timer(1.5, environment_at, (port, done := threading.Event()))
+        late.start()
+        try:
+            rows = collected(tmp_path, config, [task(number) for number in range(8)])
+        finally:
+            done.set()
+            late.join()
+    assert [row["reward"] for row in rows] == [1.0] * 8
+    assert {row["metadata"]["attempts"] for row in rows} == {1, 2}
+
+
+def environment_at(port: int, done: threading.Event) -> None:
+    with running("resources_server", "--port", str(port)):
+        done.wait(60)
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port

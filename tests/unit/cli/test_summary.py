@@ -16,7 +16,7 @@ from rollgym.records import (
 )
 
 
-def metrics_of(*outcomes: Outcome, repeats: int = 1) -> LiveMetrics:
+def metrics_of(*outcomes: Outcome, repeats: int = 1, final: bool = True) -> LiveMetrics:
     metrics = LiveMetrics()
     metrics.observe(
         [
@@ -26,7 +26,7 @@ def metrics_of(*outcomes: Outcome, repeats: int = 1) -> LiveMetrics:
                     repeat=number % repeats,
                     repeats=repeats,
                     attempt=1,
-                    final=True,
+                    final=final,
                     seed=0,
                     started=1000.0,
                     seconds=0.5,
@@ -71,13 +71,25 @@ def test_the_headline_has_the_names_people_know() -> None:
     }
 
 
-def test_what_was_not_measured_is_not_shown() -> None:
-    assert list(headline(metrics_of(Completed(1.0)).summary())) == ["avg_reward", "success_rate"]
+def test_what_was_not_measured_is_null() -> None:
+    assert headline(metrics_of(Completed(1.0)).summary()) == {
+        "avg_reward": 1.0,
+        "success_rate": 1.0,
+        "avg_tool_calls": None,
+        "avg_response_length": None,
+    }
 
 
 def test_without_a_reward_there_is_no_number() -> None:
     first = next(summary_lines(LiveMetrics()))
-    assert json.loads(first) == {"avg_reward": None, "success_rate": None}
+    names = ("avg_reward", "success_rate", "avg_tool_calls", "avg_response_length")
+    assert json.loads(first) == dict.fromkeys(names)
+
+
+def test_the_reason_of_what_was_retried_is_told() -> None:
+    failed = Failed(Failure.make(FailureKind.MODEL_UNAVAILABLE, "is the base URL right?"))
+    lines = list(summary_lines(metrics_of(failed, final=False)))
+    assert "  e.g. model_unavailable at task 0 repeat 0: is the base URL right?" in lines
 
 
 def test_groups_of_repeats_have_estimates() -> None:

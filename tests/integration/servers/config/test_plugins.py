@@ -1,7 +1,9 @@
 """A plug-in's class and settings, from its file."""
 
+import importlib
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -147,10 +149,22 @@ def test_a_class_of_another_kind(plugin: Plugin) -> None:
     assert "belongs to responses_api_agents, not resources_servers" in message
 
 
-def test_a_package_of_the_same_name_that_python_finds_first(
+def test_a_copy_in_ones_own_folder_goes_before_the_one_that_python_finds_first(
     plugin: Plugin, workspace: Workspace, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     other = Workspace(tmp_path_factory.mktemp("other"))
     other.write(f"resources_servers/{plugin.name}/app.py", "")
     sys.path.insert(0, str(other.folder))
+    module = sys.modules[plugin.load().__module__]
+    assert Path(str(module.__file__)).is_relative_to(workspace.folder)
+
+
+def test_a_plugin_that_was_imported_from_elsewhere_is_no_other(
+    plugin: Plugin, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = Workspace(tmp_path_factory.mktemp("other"))
+    other.write(f"resources_servers/{plugin.name}/app.py", "")
+    sys.path.insert(0, str(other.folder))
+    importlib.invalidate_caches()
+    importlib.import_module(f"{plugin.package}.app")
     assert "Python finds" in plugin.refusal()

@@ -131,7 +131,7 @@ def test_while_all_rest_calls_wait_for_the_first_to_wake() -> None:
 def test_a_dead_pool_parks_nobody_for_long() -> None:
     async def scenario() -> None:
         dead = f"http://127.0.0.1:{unused_port()}/v1"
-        async with pool_of(dead, max_retry_after=0.3, rest_initial=30.0, rest_maximum=30.0) as pool:
+        async with pool_of(dead, max_rest_wait=0.3, rest_initial=30.0, rest_maximum=30.0) as pool:
             async with asyncio.timeout(10):
                 failures = await asyncio.gather(
                     *(failure_of(pool.post("/responses", BODY)) for _ in range(50))
@@ -200,7 +200,7 @@ def test_while_all_rest_for_one_reason_it_is_the_reason_that_calls_end_with() ->
         async with (
             FaultyModel(otherwise=refusal) as a,
             FaultyModel(otherwise=refusal) as b,
-            pool_of(a, b, rest_initial=30.0, rest_maximum=30.0, max_retry_after=0.2) as pool,
+            pool_of(a, b, rest_initial=30.0, rest_maximum=30.0, max_rest_wait=0.2) as pool,
         ):
             for _ in range(8):
                 failure = await failure_of(pool.post("/responses", BODY))

@@ -9,6 +9,7 @@ import pytest
 from rollgym.engine import run
 from rollgym.servers.config import ConfigError
 from rollgym.servers.launch import Fleet, StartError, Status, started_in_process
+from tests.e2e.command import wait_until
 from tests.integration.servers.launch.probe import ProbeRun, ask, is_alive, until
 
 
@@ -200,7 +201,8 @@ def test_what_an_isolated_server_started_ends_with_it(probes: ProbeRun) -> None:
             assert is_alive(helper)
             return helper
 
-    assert not is_alive(run(scenario()))
+    helper = run(scenario())
+    wait_until(lambda: not is_alive(helper))
 
 
 def test_cancelling_the_start_leaves_nothing_behind(probes: ProbeRun) -> None:

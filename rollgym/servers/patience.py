@@ -1,4 +1,4 @@
-"""Waiting for an agent's server that is away.
+"""Waiting for a server that is away.
 
 A server that died is started again by whoever runs it. Until then every rollout sent to it would
 fail within a millisecond, and a whole dataset would be used up in the time of a restart. So the
