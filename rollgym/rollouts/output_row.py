@@ -51,12 +51,13 @@ def output_row(task: Task, attempt: Attempt, first_seed: int | None = None) -> R
     outcome = attempt.outcome
     if not isinstance(outcome, Completed):
         raise TypeError(f"{attempt.key} is not completed")
-    row = input_row(task, attempt.repeat, first_seed)
+    row, changes = _changes(task, attempt.repeat, first_seed)
     added = _FIELDS.decode(outcome.result)
     raw_response = added.pop(RESPONSE, None)
     response = Response.of(_OBJECT.decode(raw_response) if raw_response else {})
     transcript = chat_transcript(response.output)
     fields: dict[str, Any] = {
+        **changes,
         OUTPUT: transcript,
         REWARD: outcome.reward,
         SUCCESS: outcome.succeeded,
@@ -97,12 +98,18 @@ def input_row(task: Task, repeat: int, first_seed: int | None = None) -> Row:
 
     `first_seed` is the sampling seed of the first repeat; every further one has one more.
     """
+    row, changes = _changes(task, repeat, first_seed)
+    return row.with_fields(changes)
+
+
+def _changes(task: Task, repeat: int, first_seed: int | None) -> tuple[Row, dict[str, Any]]:
+    """A task's row, and what one of its rollouts changes in it."""
     row, number = shown(task, repeat)
-    fields: dict[str, Any] = {ROLLOUT_INDEX: number}
+    changes: dict[str, Any] = {ROLLOUT_INDEX: number}
     if first_seed is not None:
         params = Row(bytes(row.fields[PARAMS])).with_fields({SEED: first_seed + number})
-        fields[PARAMS] = msgspec.Raw(params.raw)
-    return row.with_fields(fields)
+        changes[PARAMS] = msgspec.Raw(params.raw)
+    return row, changes
 
 
 def measures_of(response: Response, usage: Usage) -> dict[str, float]:

@@ -19,14 +19,18 @@ class TaskGroup:
 
     def __init__(self) -> None:
         self._rollouts = 0
-        self._values: dict[str, array[float]] = {}
+        self._values: dict[str, list[float]] = {}
         self._successes = array("d")
 
     def add(self, numbers: Mapping[str, float], *, success: bool | None) -> None:
         """Count one rollout; `success` is None where nobody said."""
         self._rollouts += 1
         for name, value in numbers.items():
-            self._values_of(name).append(value)
+            values = self._values.get(name)
+            if values is None:
+                self._values[name] = [value]
+            else:
+                values.append(value)
         if success is not None:
             self._successes.append(success)
 
@@ -35,7 +39,7 @@ class TaskGroup:
         self._rollouts += other._rollouts
         self._successes.extend(other._successes)
         for name, values in other._values.items():
-            self._values_of(name).extend(values)
+            self._values.setdefault(name, []).extend(values)
 
     @property
     def successes(self) -> "array[float]":
@@ -55,9 +59,3 @@ class TaskGroup:
             else:
                 entry.update(FieldStatistics.of(values).metrics(name))
         return entry
-
-    def _values_of(self, name: str) -> "array[float]":
-        values = self._values.get(name)
-        if values is None:
-            values = self._values[name] = array("d")
-        return values

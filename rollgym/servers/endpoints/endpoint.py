@@ -4,7 +4,6 @@ import logging
 from collections import Counter
 
 import msgspec
-from multidict import CIMultiDict
 from yarl import URL
 
 from rollgym.records import (
@@ -50,13 +49,14 @@ class Endpoint:
         self.in_flight = 0
         self.taken = 0
         self.illness: Fault | None = None
-        self.headers = CIMultiDict({"Content-Type": "application/json"})
         self._base = URL(settings.base_url)
         self._limit = settings.max_concurrency
         self._room = self._limit or _UNBOUNDED
         self._key = settings.api_key.get_secret_value() if settings.api_key else ""
-        if self._key:
-            self.headers["Authorization"] = f"Bearer {self._key}"
+        secure = self._base.scheme == "https"
+        port = self._base.port or (443 if secure else 80)
+        self.address = (self._base.raw_host or "", port, secure)
+        self._heads: dict[tuple[str, str], bytes] = {}
         self._urls: dict[str, URL] = {}
         self._last_failure: str | None = None
         self._ok = self._cancelled = 0
@@ -69,6 +69,30 @@ class Endpoint:
             whole = self._base.raw_path.rstrip("/") + path
             url = self._urls[path] = self._base.with_path(whole, encoded=True, keep_query=True)
         return url
+
+    def request(self, method: str, path: str, body: bytes | None) -> bytes:
+        """A whole request, ready to be sent."""
+        head = self._heads.get((method, path))
+        if head is None:
+            head = self._heads[method, path] = self._head(method, path)
+        if body is None:
+            return head + b"\r\n"
+        return b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
+
+    def _head(self, method: str, path: str) -> bytes:
+        """What all requests for a path begin with."""
+        url = self.url(path)
+        lines = [
+            f"{method} {url.raw_path_qs} HTTP/1.1",
+            f"Host: {url.host_port_subcomponent}",
+            "User-Agent: rollgym",
+            "Accept: application/json",
+            "Accept-Encoding: identity",
+            "Content-Type: application/json",
+        ]
+        if self._key:
+            lines.append(f"Authorization: Bearer {self._key}")
+        return "".join(f"{line}\r\n" for line in lines).encode("latin-1")
 
     def shown_url(self, path: str = "") -> str:
         """The URL for people: without its query, which may hold a key."""
