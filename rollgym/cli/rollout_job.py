@@ -42,6 +42,7 @@ class RolloutJob:
         self._paths = paths
         self._servers = servers
         self._make_worker = make_worker
+        self._files: RolloutFiles | None = None
 
     def views(self, store: RunStore) -> AbstractContextManager[Sequence[View]]:
         return self._views(store)
@@ -54,6 +55,7 @@ class RolloutJob:
         with RolloutFiles(self._paths, store.directory, holds, first_seed) as files:
             files.put_right()
             files.write_materialized_inputs()
+            self._files = files
             yield [files]
 
     @asynccontextmanager
@@ -70,7 +72,8 @@ class RolloutJob:
         usual = roster.without_own_metrics(roster.agents)
         asked = clients if len(usual) < len(roster.agents) else None
         numbers = RunNumbers(store.directory, store.inputs.holds)
-        return await numbers.write(self._paths.aggregate_metrics, asked, usual)
+        counted = self._files.numbers if self._files else None
+        return await numbers.write(self._paths.aggregate_metrics, asked, usual, counted)
 
     def hints(self, store: RunStore) -> Iterator[str]:
         output = shown(self._paths.output)

@@ -9,33 +9,21 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from rollgym.metrics.aggregate import AgentMetrics
-from rollgym.records import AgentError, Attempt, Completed, RolloutError, Task
-from rollgym.rollouts.bundle import shown
-from rollgym.rollouts.fields import (
-    AGENT,
-    PARAMS,
-    RESPONSE,
-    REWARD,
-    ROLLOUT_INDEX,
-    SUCCESS,
-    TASK_INDEX,
-)
+from rollgym.records import AgentError, Attempt, RolloutError, Task
+from rollgym.rollouts.fields import AGENT
 from rollgym.rollouts.files import Holds, completed_attempts
 from rollgym.rollouts.inputs import agent_name
+from rollgym.rollouts.numbers import UsualNumbers, numbers_row
 from rollgym.servers.client import ServerClient
 from rollgym.store import TaskLookup, inputs_path, write_derived
 
 LARGEST_REQUEST = 32 * 1024 * 1024
 ASKING_TIMEOUT = 300.0
-_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 Clients = Callable[[str], ServerClient]
-Row = dict[str, Any]
 
 
 class _Told(msgspec.Struct, kw_only=True):
@@ -49,6 +37,15 @@ class _Told(msgspec.Struct, kw_only=True):
 _TOLD = msgspec.json.Decoder(_Told)
 
 
+class _Entry(NamedTuple):
+    """What the file says of an agent; `groups` are objects as JSON."""
+
+    agent: str
+    agent_metrics: Any
+    key_metrics: Any
+    groups: Iterator[bytes]
+
+
 class RunNumbers:
     """The numbers of a run, or of the part of it that `holds` names."""
 
@@ -57,16 +54,21 @@ class RunNumbers:
         self._holds = holds
 
     async def write(
-        self, path: Path, clients: Clients | None, usual: Collection[str] = ()
+        self,
+        path: Path,
+        clients: Clients | None,
+        usual: Collection[str] = (),
+        counted: UsualNumbers | None = None,
     ) -> list[str]:
         """Write the file; why it holds only the usual numbers, where it should hold others.
 
         Without `clients` nobody is asked; `usual` are agents whose environments are known to have
-        no numbers of their own. Raises StoreError.
+        no numbers of their own. `counted` are the usual numbers of all agents, where somebody has
+        them already. Raises StoreError.
         """
         told, notes = await self._ask(clients, usual) if clients else ({}, [])
         all_told = clients is not None and not usual and not notes
-        await asyncio.to_thread(self._write, path, told, all_told=all_told)
+        await asyncio.to_thread(self._write, path, told, counted, all_told=all_told)
         return notes
 
     async def _ask(
@@ -96,113 +98,76 @@ class RunNumbers:
         """The rows of each agent; None when they are too many."""
         rows: dict[str, list[bytes]] = {}
         size = 0
-        for agent, _, row in self._rows(besides):
-            encoded = msgspec.json.encode(_decoded(row))
+        for agent, task, attempt in self._completed(besides):
+            encoded = msgspec.json.encode(numbers_row(task, attempt))
             size += len(encoded)
             if size > LARGEST_REQUEST:
                 return None
             rows.setdefault(agent, []).append(encoded)
         return rows
 
-    def _write(self, path: Path, told: dict[str, _Told], *, all_told: bool) -> None:
-        with TemporaryFile() as spool:
-            usual = iter(()) if all_told else self._usual(spool, besides=told)
-            write_derived(path, _document(chain(_without_spools(told), usual)))
+    def _write(
+        self,
+        path: Path,
+        told: dict[str, _Told],
+        counted: UsualNumbers | None,
+        *,
+        all_told: bool,
+    ) -> None:
+        if all_told:
+            write_derived(path, _document(_entries(told)))
+        elif counted is not None:
+            write_derived(path, _document(chain(_entries(told), _usual_entries(counted, told))))
+        else:
+            with self._usual(told) as numbers:
+                write_derived(path, _document(chain(_entries(told), _usual_entries(numbers, told))))
 
-    def _usual(
-        self, spool: IO[bytes], besides: Collection[str]
-    ) -> Iterator[tuple[str, _Told, Iterator[bytes]]]:
-        """The usual numbers of the agents that did not answer, their groups from the spool."""
-        metrics: dict[str, AgentMetrics] = {}
-        seen: dict[int, int] = {}
-        for agent, attempt, row in self._rows(besides):
-            numbers = metrics.setdefault(agent, AgentMetrics())
-            numbers.add(_decoded(row))
-            seen[attempt.task] = seen.get(attempt.task, 0) + 1
-            if seen[attempt.task] == attempt.repeats:
-                del seen[attempt.task]
-                entry = numbers.close(attempt.task)
-                spool.write(msgspec.json.encode([agent, entry]) + b"\n")
-        for agent, numbers in metrics.items():
-            result = _TOLD.decode(msgspec.json.encode(numbers.result()))
-            yield agent, result, _spooled(spool, agent)
+    def _usual(self, besides: Collection[str]) -> UsualNumbers:
+        """The usual numbers of the agents that did not answer."""
+        numbers = UsualNumbers()
+        for _, task, attempt in self._completed(besides):
+            numbers.add(task, attempt)
+        return numbers
 
-    def _rows(self, besides: Collection[str] = ()) -> Iterator[tuple[str, Attempt, Row]]:
-        """Every completed rollout without what was said in it."""
+    def _completed(self, besides: Collection[str]) -> Iterator[tuple[str, Task, Attempt]]:
+        """Every completed rollout of other agents than these, with its agent and its task."""
         with TaskLookup(inputs_path(self._directory)) as tasks:
             for attempt in completed_attempts(self._directory, self._holds):
                 task = tasks.task(attempt.task)
                 agent = agent_name(task.row)
                 if agent not in besides:
-                    yield agent, attempt, _numbers_row(task, attempt)
+                    yield agent, task, attempt
 
 
-def _decoded(row: Row) -> Row:
-    """The row's values, less those that no reader of ours can read: numbers out of range."""
-    try:
-        values: Row = msgspec.json.decode(msgspec.json.encode(row))
-    except (msgspec.DecodeError, RecursionError):
-        readable = {name: raw for name, raw in row.items() if _is_readable(raw)}
-        values = msgspec.json.decode(msgspec.json.encode(readable))
-    return values
+def _entries(told: dict[str, _Told]) -> Iterator[_Entry]:
+    for agent, numbers in told.items():
+        groups = map(bytes, numbers.group_level_metrics)
+        yield _Entry(agent, numbers.agent_metrics, numbers.key_metrics, groups)
 
 
-def _is_readable(raw: object) -> bool:
-    try:
-        msgspec.json.decode(msgspec.json.encode(raw))
-    except (msgspec.DecodeError, RecursionError):
-        return False
-    return True
+def _usual_entries(numbers: UsualNumbers, besides: Collection[str]) -> Iterator[_Entry]:
+    for agent, metrics, groups in numbers.agents():
+        if agent not in besides:
+            open_groups = map(msgspec.json.encode, metrics.group_level_metrics)
+            both = chain(open_groups, groups)
+            yield _Entry(agent, metrics.agent_metrics, metrics.key_metrics, both)
 
 
-def _numbers_row(task: Task, attempt: Attempt) -> Row:
-    outcome = attempt.outcome
-    if not isinstance(outcome, Completed):
-        raise TypeError(f"{attempt.key} is not completed")
-    sent, number = shown(task, attempt.repeat)
-    added = _FIELDS.decode(outcome.result)
-    response = _FIELDS.decode(added.pop(RESPONSE)) if RESPONSE in added else {}
-    row: Row = {name: raw for name, raw in sent.fields.items() if name not in (PARAMS, AGENT)}
-    row |= added
-    row |= {
-        REWARD: outcome.reward,
-        SUCCESS: outcome.succeeded,
-        TASK_INDEX: attempt.task,
-        ROLLOUT_INDEX: number,
-    }
-    if "usage" in response:
-        row[RESPONSE] = {"usage": response["usage"]}
-    return row
-
-
-def _spooled(spool: IO[bytes], agent: str) -> Iterator[bytes]:
-    spool.seek(0)
-    for line in spool:
-        named, entry = msgspec.json.decode(line, type=tuple[str, msgspec.Raw])
-        if named == agent:
-            yield bytes(entry)
-
-
-def _document(agents: Iterable[tuple[str, _Told, Iterator[bytes]]]) -> Iterator[bytes]:
+def _document(entries: Iterable[_Entry]) -> Iterator[bytes]:
     """A list with one object for each agent, written piece by piece."""
     first = True
-    for agent, told, spooled in agents:
+    for entry in entries:
         yield b"[" if first else b",\n"
         first = False
         head = {
-            AGENT: {"name": agent},
-            "agent_metrics": told.agent_metrics,
-            "key_metrics": told.key_metrics,
+            AGENT: {"name": entry.agent},
+            "agent_metrics": entry.agent_metrics,
+            "key_metrics": entry.key_metrics,
         }
         yield msgspec.json.encode(head)[:-1] + b',"group_level_metrics":['
         separator = b""
-        for entry in chain(map(bytes, told.group_level_metrics), spooled):
-            yield separator + entry
+        for group in entry.groups:
+            yield separator + group
             separator = b","
         yield b"]}"
     yield b"[]\n" if first else b"]\n"
-
-
-def _without_spools(told: dict[str, _Told]) -> Iterator[tuple[str, _Told, Iterator[bytes]]]:
-    for agent, metrics in told.items():
-        yield agent, metrics, iter(())

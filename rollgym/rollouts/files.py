@@ -14,6 +14,7 @@ from typing import Self
 
 from rollgym.engine import AttemptRecorded, Event
 from rollgym.records import Attempt, Completed, Failed
+from rollgym.rollouts.numbers import UsualNumbers
 from rollgym.rollouts.output_row import failure_row, input_row, output_row
 from rollgym.rollouts.paths import RolloutPaths
 from rollgym.store import (
@@ -59,7 +60,9 @@ class RolloutFiles:
             self._records = opened.enter_context(RecordLookup())
             self._output = opened.enter_context(DerivedFile(paths.output))
             self._failures = opened.enter_context(DerivedFile(paths.failures))
+            self._numbers = opened.enter_context(UsualNumbers())
             self._opened = opened.pop_all()
+        self._all_counted = True
         self._writing = threading.Lock()
         self._settled = 0
 
@@ -68,7 +71,7 @@ class RolloutFiles:
         settled = self._settled
         for start in range(0, len(events), _BATCH):
             part = [e for e in events[start : start + _BATCH] if isinstance(e, AttemptRecorded)]
-            output = [self._output_line(self._recorded(e)) for e in part if _is(e, Completed)]
+            output = [self._counted_line(self._recorded(e)) for e in part if _is(e, Completed)]
             failures = [self._failure_line(self._recorded(e)) for e in part if _is(e, Failed)]
             with self._alone():
                 # One that was left behind must not write what has been put right since.
@@ -81,16 +84,24 @@ class RolloutFiles:
         """Make the files what the journal says. Raises StoreError."""
         with self._alone():
             self._settled += 1
+            if next(self._completed(), None) is not None:
+                self._all_counted = False
             self._output.settle(lambda: map(self._output_line, self._completed()))
             self._failures.settle(lambda: map(self._failure_line, self._failed()))
             self._sync()
 
     def finish(self, *, missed: bool) -> None:
         """The collection is over; `missed` tells that not every event came. Raises StoreError."""
+        self._all_counted = self._all_counted and not missed
         if missed or not (self._output.is_intact() and self._failures.is_intact()):
             self.put_right()
         else:
             self._sync()
+
+    @property
+    def numbers(self) -> UsualNumbers | None:
+        """The usual numbers of all completed rollouts, where every one of them was observed."""
+        return self._numbers if self._all_counted else None
 
     def write_materialized_inputs(self) -> None:
         """One row for each rollout, as its agent gets it. Raises StoreError."""
@@ -138,6 +149,11 @@ class RolloutFiles:
 
     def _recorded(self, event: AttemptRecorded) -> Attempt:
         return self._records.record(event.journal, event.offset)
+
+    def _counted_line(self, attempt: Attempt) -> bytes:
+        task = self._tasks.task(attempt.task)
+        self._numbers.add(task, attempt)
+        return output_row(task, attempt, self._first_seed).raw + b"\n"
 
     def _output_line(self, attempt: Attempt) -> bytes:
         return output_row(self._tasks.task(attempt.task), attempt, self._first_seed).raw + b"\n"

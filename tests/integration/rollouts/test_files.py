@@ -240,18 +240,18 @@ def test_an_observer_that_was_left_behind_writes_nothing_more(
         files.put_right()
         further = [done(3, 1), done(2, 1)]
         events = folder.append(*further)
-        output_line = files._output_line
+        output_line = files._counted_line
 
         def slowly(attempt: Attempt) -> bytes:
             begun.set()
             assert go_on.wait(30)
             return output_line(attempt)
 
-        monkeypatch.setattr(files, "_output_line", slowly)
+        monkeypatch.setattr(files, "_counted_line", slowly)
         left_behind = threading.Thread(target=files.observe, args=(events,))
         left_behind.start()
         assert begun.wait(30)
-        monkeypatch.setattr(files, "_output_line", output_line)
+        monkeypatch.setattr(files, "_counted_line", output_line)
         files.finish(missed=True)
         go_on.set()
         left_behind.join(30)
