@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol, cast
 from rollgym import __version__
 from rollgym.cli.exit_statuses import EXIT_STATUSES, INTERRUPTED
 from rollgym.cli.leaving import leave
+from rollgym.cli.open_files import allow_many_open_files
 from rollgym.cli.override_command import run_command
 from rollgym.cli.streams import prepare_streams
 
@@ -85,6 +86,7 @@ _COMMANDS = (
 def entry() -> NoReturn:
     """The console script: a Ctrl-C while a command is being loaded is no traceback."""
     prepare_streams()
+    allow_many_open_files()
     try:
         status = main(sys.argv[1:])
     except KeyboardInterrupt:

@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from rollgym.cli.exit_statuses import INTERRUPTED
 from rollgym.cli.leaving import leave
+from rollgym.cli.open_files import allow_many_open_files
 from rollgym.cli.streams import prepare_streams, say
 
 _HELP = {"-h", "--help", "help"}
@@ -41,6 +42,7 @@ def _without_dashes(arguments: Sequence[str]) -> Sequence[str]:
 def enter(help_text: Callable[[], str], command: Callable[[Sequence[str]], int]) -> NoReturn:
     """The console script: a Ctrl-C while the command is being loaded is no traceback."""
     prepare_streams()
+    allow_many_open_files()
     try:
         status = run_command(sys.argv[1:], help_text, command)
     except KeyboardInterrupt:

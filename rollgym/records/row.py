@@ -12,6 +12,15 @@ import msgspec
 
 T = TypeVar("T")
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
+
+
+def _decoder(as_type: Any) -> msgspec.json.Decoder[Any]:
+    """Made once for each type: that takes longer than decoding a short value does."""
+    decoder = _DECODERS.get(as_type)
+    if decoder is None:
+        decoder = _DECODERS[as_type] = msgspec.json.Decoder(as_type)
+    return decoder
 
 
 class RowError(ValueError):
@@ -70,9 +79,10 @@ class Row:
         if raw is None:
             return default
         try:
-            return msgspec.json.decode(raw, type=as_type)
+            value: T = _decoder(as_type).decode(raw)
         except msgspec.ValidationError as error:
             raise RowError(f"field {name!r}: {error}") from error
+        return value
 
     def with_fields(self, changes: Mapping[str, Any]) -> "Row":
         """The same row with fields set; the bytes of all others are unchanged."""

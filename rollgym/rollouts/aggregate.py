@@ -21,7 +21,7 @@ from rollgym.rollouts.numbers import UsualNumbers, numbers_row
 from rollgym.servers.client import ServerClient
 from rollgym.store import TaskLookup, inputs_path, write_derived
 
-LARGEST_REQUEST = 32 * 1024 * 1024
+LARGEST_REQUEST = 8 * 1024 * 1024
 ASKING_TIMEOUT = 300.0
 Clients = Callable[[str], ServerClient]
 

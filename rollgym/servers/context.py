@@ -45,17 +45,23 @@ def seconds_left(at_most: float) -> float:
     return max(0.0, min(at_most, deadline - asyncio.get_running_loop().time()))
 
 
-@contextmanager
-def working_for(rollout: str, deadline: float | None = None) -> Iterator[None]:
+class working_for:  # noqa: N801 - reads as a statement: `with working_for(rollout):`
     """Everything called inside works for this rollout. A deadline can only come closer."""
-    outer = _CURRENT.get()
-    known = [each for each in (outer.deadline, deadline) if each is not None]
-    name = rollout[:LONGEST_ROLLOUT_NAME] or outer.rollout
-    token = _CURRENT.set(CallContext(name, min(known, default=None)))
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
+
+    __slots__ = ("_deadline", "_rollout", "_token")
+
+    def __init__(self, rollout: str, deadline: float | None = None) -> None:
+        self._rollout = rollout[:LONGEST_ROLLOUT_NAME]
+        self._deadline = deadline
+
+    def __enter__(self) -> None:
+        rollout, deadline = _CURRENT.get()
+        if deadline is None or (self._deadline is not None and self._deadline < deadline):
+            deadline = self._deadline
+        self._token = _CURRENT.set(CallContext(self._rollout or rollout, deadline))
+
+    def __exit__(self, *_: object) -> None:
+        _CURRENT.reset(self._token)
 
 
 @contextmanager

@@ -120,21 +120,21 @@ class Server:
 
         A caller that gives up after so many `seconds`, and cancels, spares us a limit of our own.
         """
-        began = time.perf_counter()
-        limit = Limit(self.config.request_timeout)
+        began, limit = time.perf_counter(), None
         try:
             handler = self._handler(request)
             if seconds <= self.config.request_timeout:
                 answer = await handler(request)
             else:
-                with limit:
+                with Limit(self.config.request_timeout) as limit:
                     answer = await handler(request)
         except RefusedRequestError as error:
             answer = error_answer(error.status, str(error))
         except RolloutError as error:
             answer = fault_answer(error)
         except TimeoutError as error:
-            answer = fault_answer(self._timed_out(request) if limit.expired else error)
+            ours = limit is not None and limit.expired
+            answer = fault_answer(self._timed_out(request) if ours else error)
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise

@@ -283,20 +283,20 @@ def test_the_bench_model_serves_many_connections_at_once() -> None:
 
 
 def test_the_bare_loop_collects_from_the_bench_model(tmp_path: Path) -> None:
-    lines = tmp_path / "lines.jsonl"
+    questions, lines = tmp_path / "questions.jsonl", tmp_path / "lines.jsonl"
+    params = {"input": [{"role": "user", "content": "What is the weather in Berlin?"}]}
+    questions.write_text(60 * (json.dumps({"responses_create_params": params}) + "\n"))
     with running("model", "--mode", "bench") as url:
-        done = subprocess.run(
+        subprocess.run(
             [
-                *(sys.executable, "-m", "benchmarks.bare_loop", "--url", url, "--output", lines),
-                *("--rollouts", "50", "--concurrency", "8"),
+                *(sys.executable, "-m", "benchmarks.bare_loop", "--url", f"{url}/v1"),
+                *("--input", questions, "--limit", "50", "--concurrency", "8", "--output", lines),
             ],
             cwd=ROOT,
             check=True,
-            capture_output=True,
             timeout=PATIENCE,
         )
         assert Client(url).get("/_stats")["requests"] == 100
-    assert json.loads(done.stdout)["rollouts"] == 50
     rows = [json.loads(line) for line in lines.read_text().splitlines()]
     assert [row["reward"] for row in rows] == [1.0] * 50
     assert [item["type"] for item in rows[0]["response"]["output"]] == [
