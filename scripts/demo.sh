@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the main job end to end, without a language model: first the engine at work on built-in
 # puzzles (`rollgym demo`, with the arguments given here), then a tool agent in its environment,
-# collected and scored. Sets .venv up first.
+# collected and scored. Both leave their files in results/ of the present folder. Sets .venv up
+# first.
 set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/setup.sh"
 
@@ -24,7 +25,6 @@ status=0
 show rollgym demo "$@" || status=$?
 case "$*" in *-h*) exit "$status" ;; esac
 
-cd -- "$root"
 show ng_collect_rollouts \
     "+config_paths=[responses_api_models/scripted_model/configs/scripted_model.yaml,resources_servers/example_multi_step/configs/example_multi_step.yaml]" \
     +agent_name=example_multi_step_simple_agent \

@@ -141,12 +141,16 @@ def test_a_matching_stamp_skips_the_set_up(ready: Clone) -> None:
 
 
 def test_the_demo_runs_in_the_callers_folder_with_the_callers_arguments(ready: Clone) -> None:
-    ready.put(ready.venv / "bin/rollgym", '#!/bin/sh\nprintf "%s\\n" "$PWD" "$@"\n')
+    for name in ("rollgym", "ng_collect_rollouts"):
+        ready.put(ready.venv / "bin" / name, '#!/bin/sh\nprintf "%s\\n" "$PWD" "$@"\n')
 
     status, stdout, _ = ready.run("demo.sh", "--name", "two words")
 
     assert status == 0
-    assert stdout.splitlines() == [str(ready.bin), "demo", "--name", "two words"]
+    lines = stdout.splitlines()
+    assert lines[:4] == [str(ready.bin), "demo", "--name", "two words"]
+    assert lines[4] == str(ready.bin)
+    assert "+num_repeats=2" in lines[5:]
 
 
 def test_a_changed_pyproject_is_installed_again(ready: Clone) -> None:

@@ -115,6 +115,7 @@ def make(kind: str, urls: Mapping[str, str], session: aiohttp.ClientSession) -> 
         case "agent":
             references = {
                 "resources_server": {"type": "resources_servers", "name": "resources"},
+                "server_patience": 0.2,
                 "model_server": {"type": "responses_api_models", "name": "model"},
             }
             config = SimpleAgent.config_type().model_validate(references)

@@ -1,6 +1,5 @@
 """A plug-in's class and settings, from its file."""
 
-import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -162,9 +161,9 @@ def test_a_copy_in_ones_own_folder_goes_before_the_one_that_python_finds_first(
 def test_a_plugin_that_was_imported_from_elsewhere_is_no_other(
     plugin: Plugin, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    other = Workspace(tmp_path_factory.mktemp("other"))
-    other.write(f"resources_servers/{plugin.name}/app.py", "")
-    sys.path.insert(0, str(other.folder))
-    importlib.invalidate_caches()
-    importlib.import_module(f"{plugin.package}.app")
+    other = Plugin(Workspace(tmp_path_factory.mktemp("other")))
+    other.name, other.package = plugin.name, plugin.package
+    other.write(IMPORTS, "base")
+    other.write(SERVER)
+    other.load()
     assert "Python finds" in plugin.refusal()
