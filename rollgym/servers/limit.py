@@ -1,20 +1,27 @@
 """A time limit on a few awaits, made for being set a dozen times in every rollout.
 
-What `asyncio.timeout` does, without its states and rescheduling: a timer cancels the task, and the
+What `asyncio.timeout` does, without its states and rescheduling: the task is cancelled, and the
 cancellation becomes a TimeoutError where it leaves the block.
+
+Nearly all limits are long and never run out, and a timer for each would cost more than all else
+here. So one timer looks at all the long ones, a few times a second; a short one has its own.
 """
 
 import asyncio
 from types import TracebackType
 
+LOOK_INTERVAL = 0.1
+LONG = 5.0
+
 
 class Limit:
     """`with Limit(seconds): ...` around awaits of the present task. Raises TimeoutError.
 
-    A cancellation from outside passes, also when it comes together with the timer.
+    A long one may run out a moment late. A cancellation from outside passes, also when it comes
+    together with the end of the time.
     """
 
-    __slots__ = ("_cancelling", "_expired", "_seconds", "_task", "_timer")
+    __slots__ = ("_cancelling", "_expired", "_seconds", "_task", "_timer", "_watch", "expires")
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -25,12 +32,19 @@ class Limit:
         return self._expired
 
     def __enter__(self) -> "Limit":
-        task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task(loop)
         if task is None:
             raise RuntimeError("a limit needs a task to cancel")
         self._task = task
         self._cancelling = task.cancelling()
-        self._timer = task.get_loop().call_later(self._seconds, self._expire)
+        self._timer: asyncio.TimerHandle | None = None
+        if self._seconds < LONG:
+            self._timer = loop.call_later(self._seconds, self.expire)
+        else:
+            self.expires = loop.time() + self._seconds
+            self._watch = _WATCHES.get(loop) or _Watch(loop)
+            self._watch.limits.add(self)
         return self
 
     def __exit__(
@@ -40,12 +54,42 @@ class Limit:
         traceback: TracebackType | None,
     ) -> None:
         if not self._expired:
-            self._timer.cancel()
+            if self._timer is None:
+                self._watch.limits.discard(self)
+            else:
+                self._timer.cancel()
             return
         cancelled_by_us_alone = self._task.uncancel() <= self._cancelling
         if cancelled_by_us_alone and kind is not None and issubclass(kind, asyncio.CancelledError):
             raise TimeoutError from error
 
-    def _expire(self) -> None:
+    def expire(self) -> None:
         self._expired = True
         self._task.cancel()
+
+
+class _Watch:
+    """Looks at the long limits of one event loop, for as long as there are some."""
+
+    __slots__ = ("_loop", "limits")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.limits: set[Limit] = set()
+        self._loop = loop
+        for ended in [each for each in _WATCHES if each.is_closed()]:
+            del _WATCHES[ended]
+        _WATCHES[loop] = self
+        loop.call_later(LOOK_INTERVAL, self._look)
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        for limit in [limit for limit in self.limits if limit.expires <= now]:
+            self.limits.discard(limit)
+            limit.expire()
+        if self.limits:
+            self._loop.call_later(LOOK_INTERVAL, self._look)
+        else:
+            del _WATCHES[self._loop]
+
+
+_WATCHES: dict[asyncio.AbstractEventLoop, _Watch] = {}

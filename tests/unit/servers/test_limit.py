@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import pytest
 import uvloop
 
-from rollgym.servers.limit import Limit
+from rollgym.servers.limit import LONG as LONG_LIMIT
+from rollgym.servers.limit import LOOK_INTERVAL, Limit
 
 T = TypeVar("T")
 Body = Callable[[], Awaitable[T]]
@@ -262,12 +263,14 @@ def test_a_timeout_has_the_cancellation_as_its_cause(new_loop: NewLoop) -> None:
     assert isinstance(run(new_loop, scenario()).__cause__, asyncio.CancelledError)
 
 
-def test_a_limit_that_was_kept_leaves_no_timer_behind() -> None:
+@pytest.mark.parametrize("seconds", [LONG, LONG_LIMIT / 2])
+def test_limits_that_were_kept_leave_no_timer_behind(seconds: float) -> None:
     async def scenario() -> list[asyncio.TimerHandle]:
         loop = asyncio.get_running_loop()
         for _ in range(10):
-            with Limit(LONG):
+            with Limit(seconds):
                 await asyncio.sleep(0)
+        await asyncio.sleep(3 * LOOK_INTERVAL)
         timers: list[asyncio.TimerHandle] = getattr(loop, "_scheduled")  # noqa: B009
         return [timer for timer in timers if not timer.cancelled()]
 
@@ -287,3 +290,18 @@ def test_a_limit_does_not_cancel_after_its_block() -> None:
 def test_a_limit_needs_a_task() -> None:
     with pytest.raises(RuntimeError), Limit(1):
         pass
+
+
+@on_both_loops
+def test_a_long_limit_runs_out_like_a_short_one(
+    new_loop: NewLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rollgym.servers.limit.LONG", 0.0)
+
+    async def scenario() -> str:
+        async with asyncio.TaskGroup() as group:
+            slow = [group.create_task(outcome(with_limit(SHORT, sleep))) for _ in range(3)]
+            quick = group.create_task(outcome(with_limit(LONG, lambda: asyncio.sleep(SHORT, "ok"))))
+        return "; ".join(sorted({task.result() for task in [*slow, quick]}))
+
+    assert run(new_loop, scenario()) == "TimeoutError, 0 cancellations; ok, 0 cancellations"
