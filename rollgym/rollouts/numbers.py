@@ -7,7 +7,6 @@ open ones.
 
 from collections.abc import Iterator
 from tempfile import TemporaryFile
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -77,12 +76,7 @@ class UsualNumbers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
