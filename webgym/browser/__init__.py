@@ -1,0 +1,1 @@
+"""The browser server: many isolated sessions in few Chromium processes, over HTTP."""

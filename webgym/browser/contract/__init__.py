@@ -1,0 +1,1 @@
+"""What crosses the wire between the browser server and its clients."""

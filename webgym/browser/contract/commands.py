@@ -1,0 +1,202 @@
+"""The commands that a session carries out, each with its arguments.
+
+On the wire a command is one key beside the session's: `{"instance_id": …, "node": …,
+"click_coords": {"x": 10, "y": 20}}`. `read_command` finds it and types it; everything after this
+module works with the structs. Ids and numbers may also come as text, as clients of the field send
+them.
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+
+from webgym.browser.contract.errors import BadRequestError
+
+InteractionMode = Literal["coordinates", "set_of_marks"]
+Direction = Literal["up", "down", "left", "right"]
+ElementId = Annotated[int, msgspec.Meta(ge=1)]
+Coordinate = Annotated[float, msgspec.Meta(ge=0, le=100_000)]
+Text = Annotated[str, msgspec.Meta(max_length=100_000)]
+
+LONGEST_SLEEP = 60.0
+SCROLL_AMOUNT = 200
+
+
+class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One thing that a session can be told to do."""
+
+    command: ClassVar[str]
+    acts: ClassVar[bool] = True
+    """Whether it may change the page, so that a step settles after it."""
+
+
+class VisitPage(Command, frozen=True):
+    command = "visit_page"
+    url: Annotated[str, msgspec.Meta(min_length=1, max_length=8_192)]
+
+
+class Back(Command, frozen=True):
+    command = "back"
+
+
+class ClickCoords(Command, frozen=True):
+    command = "click_coords"
+    x: Coordinate
+    y: Coordinate
+
+
+class ClickId(Command, frozen=True):
+    command = "click_id"
+    id: ElementId
+
+
+class FillCoords(Command, frozen=True):
+    """Click there, then type; `delete_existing` replaces what the field holds."""
+
+    command = "fill_coords"
+    x: Coordinate
+    y: Coordinate
+    value: Text
+    press_enter: bool = True
+    delete_existing: bool = False
+
+
+class FillId(Command, frozen=True):
+    command = "fill_id"
+    id: ElementId
+    value: Text
+    press_enter: bool = True
+    delete_existing: bool = False
+
+
+class SelectOption(Command, frozen=True):
+    """Choose an option by its own id, or one of the list `id` by its `value` or label."""
+
+    command = "select_option"
+    id: ElementId
+    value: Text | None = None
+
+
+class HoverCoords(Command, frozen=True):
+    command = "hover_coords"
+    x: Coordinate
+    y: Coordinate
+
+
+class HoverId(Command, frozen=True):
+    command = "hover_id"
+    id: ElementId
+
+
+class HoverAndScrollCoords(Command, frozen=True):
+    """Turn the mouse wheel over this point, so that what lies there scrolls."""
+
+    command = "hover_and_scroll_coords"
+    x: Coordinate
+    y: Coordinate
+    direction: Direction = "down"
+
+
+class ScrollId(Command, frozen=True):
+    command = "scroll_id"
+    id: ElementId
+    direction: Direction
+
+
+class PageDown(Command, frozen=True):
+    """Scroll the page by `amount` pixels; `full_page`: by nearly a screen."""
+
+    command = "page_down"
+    amount: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = SCROLL_AMOUNT
+    full_page: bool = False
+
+
+class PageUp(Command, frozen=True):
+    command = "page_up"
+    amount: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = SCROLL_AMOUNT
+    full_page: bool = False
+
+
+class Keypress(Command, frozen=True):
+    """Press these keys together, such as `["Control", "a"]` or `["Enter"]`."""
+
+    command = "keypress"
+    keys: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=8)]
+
+
+class Sleep(Command, frozen=True):
+    command = "sleep"
+    duration: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_SLEEP)] = 1.0
+
+
+class TabAndEnter(Command, frozen=True):
+    command = "tab_and_enter"
+
+
+class GetWebpageText(Command, frozen=True):
+    command = "get_webpage_text"
+    acts = False
+    n_lines: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 100
+
+
+class GetPageMetadata(Command, frozen=True):
+    command = "get_page_metadata"
+    acts = False
+
+
+class GetInteractiveRects(Command, frozen=True):
+    command = "get_interactive_rects"
+    acts = False
+
+
+class GetAccessibilityTree(Command, frozen=True):
+    command = "get_accessibility_tree"
+    acts = False
+
+
+class GetScreenshotInfo(Command, frozen=True):
+    """What the last screenshot showed: its elements and where they were."""
+
+    command = "get_screenshot_info"
+    acts = False
+
+
+class Screenshot(Command, frozen=True):
+    command = "screenshot"
+    acts = False
+    interaction_mode: InteractionMode = "set_of_marks"
+
+
+COMMANDS: dict[str, type[Command]] = {kind.command: kind for kind in Command.__subclasses__()}
+_SESSION_KEYS = frozenset({"instance_id", "node"})
+
+
+def read_command(body: Mapping[str, object], besides: frozenset[str] = frozenset()) -> Command:
+    """The one command in a body. Raises BadRequestError, naming what is wrong with it."""
+    command = read_optional_command(body, besides)
+    if command is None:
+        raise BadRequestError(f"no command: give one of {', '.join(COMMANDS)}")
+    return command
+
+
+def read_optional_command(
+    body: Mapping[str, object], besides: frozenset[str] = frozenset()
+) -> Command | None:
+    """The command in a body, if there is one; `besides` are further keys that are none."""
+    names = [name for name in body if name not in _SESSION_KEYS and name not in besides]
+    if not names:
+        return None
+    if len(names) > 1:
+        raise BadRequestError(f"one command at a time, not {', '.join(sorted(names)[:5])}")
+    name = names[0]
+    kind = COMMANDS.get(name)
+    if kind is None:
+        near = get_close_matches(name, COMMANDS, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
+        raise BadRequestError(f"there is no command {name[:60]!r}: {hint}")
+    try:
+        return msgspec.convert(body[name] or {}, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadRequestError(f"{name}: {error}") from error

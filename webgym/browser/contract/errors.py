@@ -1,0 +1,157 @@
+"""What can go wrong in the browser server, as both sides of the wire name it.
+
+*Two families.* A `CommandError` concerns one command: the page refused it, the session goes on, and
+an agent may be told about it. All others concern the session or the server; those that end an
+episode are also `RolloutError`s, so that a collection records them as what they are.
+
+*On the wire* an error is `{"status": "error", "message": …, "error": {"type", "message",
+"retryable"}}` with the status of its class; `retry_after` also becomes the header `Retry-After`.
+`error_named` gives the client the class back.
+"""
+
+from typing import ClassVar
+
+import msgspec
+
+from rollgym.records import BrowserError, BrowserUnavailableError, DeadlineError
+
+
+class CommandError(Exception):
+    """One command could not be carried out; the session goes on."""
+
+    type: ClassVar[str] = "command_failed"
+    status: ClassVar[int] = 422
+
+
+class UnknownElementError(CommandError):
+    """No element has this id now, or it cannot be acted on."""
+
+    type = "unknown_element"
+
+
+class NavigationError(CommandError):
+    """The page could not be opened: no such host, refused connection, too many redirects…"""
+
+    type = "navigation_failed"
+
+
+class NavigationRefusedError(CommandError):
+    """The network guard does not let sessions go there."""
+
+    type = "navigation_refused"
+    status = 403
+
+
+class PageCrashedError(CommandError):
+    """The page's process died. The session is on an empty page and can visit another."""
+
+    type = "page_crashed"
+    status = 502
+
+
+class PageUnresponsiveError(CommandError):
+    """The page's own scripts kept it busy until the deadline. It was ended, as in a crash."""
+
+    type = "page_unresponsive"
+    status = 504
+
+
+class BadRequestError(Exception):
+    """The request itself is wrong."""
+
+    type: ClassVar[str] = "bad_request"
+    status: ClassVar[int] = 400
+
+
+class UnauthorizedError(Exception):
+    """The token is missing or wrong."""
+
+    type: ClassVar[str] = "unauthorized"
+    status: ClassVar[int] = 401
+
+
+class SessionLostError(BrowserError):
+    """The session is gone: its browser or node died, it expired, or it was given back."""
+
+    type: ClassVar[str] = "session_lost"
+    status: ClassVar[int] = 410
+
+
+class NoSessionError(BrowserUnavailableError):
+    """No session could be had in time: all are taken, or no node is up."""
+
+    type: ClassVar[str] = "no_session"
+    status: ClassVar[int] = 503
+
+
+class ServerUnreachableError(BrowserUnavailableError):
+    """The browser server does not answer. Raised by clients; it never crosses the wire."""
+
+    type: ClassVar[str] = "unreachable"
+    status: ClassVar[int] = 503
+
+
+class StepDeadlineError(DeadlineError):
+    """The deadline of a request passed although the page itself was responsive."""
+
+    type: ClassVar[str] = "deadline"
+    status: ClassVar[int] = 504
+
+
+WireError = (
+    CommandError
+    | BadRequestError
+    | UnauthorizedError
+    | SessionLostError
+    | NoSessionError
+    | StepDeadlineError
+)
+_KINDS: dict[str, type[WireError]] = {
+    kind.type: kind
+    for kind in (
+        CommandError,
+        UnknownElementError,
+        NavigationError,
+        NavigationRefusedError,
+        PageCrashedError,
+        PageUnresponsiveError,
+        BadRequestError,
+        UnauthorizedError,
+        SessionLostError,
+        NoSessionError,
+        StepDeadlineError,
+    )
+}
+WIRE_ERRORS = tuple(_KINDS.values())
+"""For `except WIRE_ERRORS`: everything that has a place on the wire."""
+
+
+class WireFault(msgspec.Struct, frozen=True):
+    """An error as it is written."""
+
+    type: str
+    message: str
+    retryable: bool = False
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    """The whole body of an answer that reports an error."""
+
+    error: WireFault
+    message: str
+    status: str = "error"
+
+
+def error_body(error: WireError) -> bytes:
+    """The body of the answer that reports this error."""
+    retryable = isinstance(error, SessionLostError | NoSessionError | StepDeadlineError)
+    message = str(error)
+    return msgspec.json.encode(ErrorBody(WireFault(error.type, message, retryable), message))
+
+
+def error_named(type: str, message: str, retry_after: float | None = None) -> WireError:  # noqa: A002 - as on the wire
+    """The error to raise for what an answer reports; an unknown type is a failed command."""
+    kind = _KINDS.get(type, CommandError)
+    if kind is NoSessionError:
+        return NoSessionError(message, retry_after=retry_after)
+    return kind(message)
