@@ -1,0 +1,1 @@
+"""The environment that web agents act in."""
