@@ -1,0 +1,143 @@
+"""Finding the pages of MiniWoB++, which the PyPI package `miniwob` carries.
+
+Only its files are needed. Importing it would need Selenium, Gymnasium and more, so it is found
+without that: installed, or unpacked by `fetch_package`, which leaves everything else away. The
+sources beside the pages say in words what each task is about.
+"""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from webgym.miniwob.errors import MiniWobError
+
+VERSION = "1.1.0"
+WHEEL_SHA256 = "297006e84219d56ad037e843527ed773a4a82509dc43b6031ec4a3ad3e3e61d9"
+FOLDER_VARIABLE = "MINIWOB_FOLDER"
+FETCH_TIMEOUT = 300.0
+
+
+class Package(msgspec.Struct, frozen=True):
+    """The package's folder."""
+
+    folder: Path
+
+    @property
+    def html(self) -> Path:
+        return self.folder / "html"
+
+    def names(self) -> list[str]:
+        """The tasks that there is a page for."""
+        return sorted(page.stem for page in (self.html / "miniwob").glob("*.html"))
+
+    def page(self, name: str) -> str:
+        """The page of a task that there is."""
+        return (self.html / "miniwob" / f"{name}.html").read_text("utf-8")
+
+    def descriptions(self) -> Mapping[str, str]:
+        """What tasks are about, as far as the sources say so."""
+        source = self.folder / "envs" / "miniwob_envs.py"
+        if not source.is_file():
+            return {}
+        said = dict(_described(source.read_text("utf-8")))
+        return {name: _whole(text, said) for name, text in said.items()}
+
+
+def find_package(folder: Path | None = None) -> Package:
+    """In this folder, that of MINIWOB_FOLDER, where it is installed, or where it was unpacked.
+
+    Raises MiniWobError.
+    """
+    named = folder or (Path(given) if (given := os.environ.get(FOLDER_VARIABLE)) else None)
+    places = [named] if named else [*_installed(), cache_folder() / "miniwob"]
+    for place in places:
+        if (place / "html" / "miniwob").is_dir():
+            return Package(place)
+    if named:
+        raise MiniWobError(f"{named} is no folder of the package miniwob: it has no html/miniwob")
+    raise MiniWobError(
+        "the pages of MiniWoB++ are missing: get them with `python -m webgym.miniwob --fetch` "
+        "(2 MB), or install the extra rollgym[miniwob]"
+    )
+
+
+def fetch_package() -> Package:
+    """Unpack the package without its requirements into the user's cache. Raises MiniWobError.
+
+    It comes from wherever pip or uv get packages from on this machine, and is checked.
+    """
+    target = cache_folder()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=target.parent) as scratch:
+        wanted, unpacked = Path(scratch) / "wanted.txt", Path(scratch) / "unpacked"
+        wanted.write_text(f"miniwob=={VERSION} --hash=sha256:{WHEEL_SHA256}\n", "utf-8")
+        _install(wanted, unpacked)
+        shutil.rmtree(target, ignore_errors=True)
+        unpacked.rename(target)
+    return find_package(target / "miniwob")
+
+
+def cache_folder() -> Path:
+    """Where `fetch_package` puts it."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "rollgym" / f"miniwob-{VERSION}"
+
+
+def _installed() -> Iterator[Path]:
+    spec = find_spec("miniwob")  # does not import it
+    for place in (spec.submodule_search_locations if spec else None) or ():
+        yield Path(place)
+
+
+def _install(wanted: Path, target: Path) -> None:
+    options = ["--no-deps", "--require-hashes", "--target", str(target), "-r", str(wanted)]
+    installers = [[sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", *options]]
+    if uv := shutil.which("uv"):
+        installers.insert(0, [uv, "pip", "install", "--python", sys.executable, *options])
+    for installer in installers:
+        try:
+            ended = subprocess.run(  # noqa: S603 - our own arguments
+                installer, capture_output=True, text=True, timeout=FETCH_TIMEOUT, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            why = str(error)
+            continue
+        if ended.returncode == 0:
+            return
+        why = ended.stderr.strip()
+    raise MiniWobError(
+        f"miniwob {VERSION} could not be fetched: check the network and the package index; "
+        f"the installer said: {why[-500:]}"
+    )
+
+
+def _described(source: str) -> Iterator[tuple[str, str]]:
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ClassDef):
+            for statement in node.body:
+                match statement:
+                    case ast.Assign([ast.Name("subdomain")], ast.Constant(str(name))):
+                        yield name, _first_paragraph(ast.get_docstring(node) or "")
+
+
+def _first_paragraph(docstring: str) -> str:
+    """Under the heading, if there is one."""
+    paragraphs = [part for part in docstring.split("\n\n") if not part.startswith("#")]
+    return " ".join(paragraphs[0].split()) if paragraphs else ""
+
+
+def _whole(text: str, said: Mapping[str, str]) -> str:
+    """Variants are described as `[other-task] What differs.`"""
+    variant = re.fullmatch(r"\[([a-z0-9-]+)\] *(.+)", text)
+    if variant is None or variant[1] not in said:
+        return text
+    return f"{said[variant[1]]} ({variant[2].rstrip('.')})"
