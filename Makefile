@@ -1,6 +1,6 @@
 SEEDS ?= 20000
 
-.PHONY: help demo test lint bench bench-collect chaos
+.PHONY: help demo test lint bench bench-collect bench-browser chaos
 
 help:
 	@echo 'make demo           run the main job end to end'
@@ -8,6 +8,7 @@ help:
 	@echo 'make lint           run the linters only'
 	@echo 'make bench          measure the engine'
 	@echo 'make bench-collect  measure ng_collect_rollouts against a bare loop'
+	@echo 'make bench-browser  measure browser steps against plain Playwright'
 	@echo 'make chaos          run SEEDS=$(SEEDS) simulated runs with faults'
 
 demo:
@@ -26,6 +27,10 @@ bench:
 bench-collect:
 	@scripts/setup.sh dev
 	.venv/bin/python -m benchmarks.collect
+
+bench-browser:
+	@scripts/setup.sh dev
+	.venv/bin/python -m benchmarks.browser
 
 chaos:
 	@scripts/setup.sh dev
