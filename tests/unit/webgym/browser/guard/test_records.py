@@ -1,0 +1,36 @@
+"""What a channel counts and remembers."""
+
+from webgym.browser.guard.missed import Missed, MissedLog
+from webgym.browser.guard.traffic import Traffic
+
+
+def test_the_same_target_is_remembered_once_and_as_late_as_it_was_asked_for() -> None:
+    log = MissedLog(10)
+    for host in ("a", "b", "a"):
+        log.note(Missed(host, 80, "why"))
+    assert [missed.host for missed in log.seen()] == ["b", "a"]
+    assert [missed.host for missed in log.take()] == ["b", "a"]
+    assert log.take() == []
+
+
+def test_a_page_that_asks_for_much_leaves_the_latest() -> None:
+    log = MissedLog(3)
+    for port in range(1, 1_000):
+        log.note(Missed("a", port, "why"))
+    assert [missed.port for missed in log.take()] == [997, 998, 999]
+
+
+def test_each_step_has_its_own_bytes() -> None:
+    traffic = Traffic(100, lambda target: None)
+    overflown = []
+    for received, sent in ((60, 40), (0, 1)):
+        traffic.received += received
+        traffic.sent += sent
+        overflown.append(traffic.overflown)
+    traffic.begin_step()
+    for received, sent in ((0, 0), (70, 30), (1, 0)):
+        traffic.received += received
+        traffic.sent += sent
+        overflown.append(traffic.overflown)
+    assert overflown == [False, True, False, False, True]
+    assert (traffic.received, traffic.sent) == (131, 71)

@@ -1,0 +1,1 @@
+"""The network guard: what pages may reach."""
