@@ -1,0 +1,91 @@
+from webgym.sites.bounds import remember
+from webgym.sites.names import is_name, new_name
+from webgym.sites.session import VISITS_KEPT, Visit
+from webgym.sites.sessions import Sessions
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_session_is_kept_and_shared_with_nobody() -> None:
+    sessions = Sessions()
+    sessions.visit("a", known_before=False).shop.saved.append("x")
+    assert sessions.visit("a", known_before=True).shop.saved == ["x"]
+    assert sessions.visit("b", known_before=False).shop.saved == []
+    assert len(sessions.visit("b", known_before=True).booking.bookings) == 1
+
+
+def test_the_visitor_who_was_away_longest_is_forgotten_first() -> None:
+    sessions = Sessions(limit=2)
+    for name in ("a", "b", "a", "c"):
+        sessions.visit(name, known_before=False)
+    assert len(sessions) == 2
+    assert sessions.find("b") is None
+    assert sessions.find("a") is not None
+
+
+def test_a_session_expires_when_it_has_been_idle() -> None:
+    clock = Clock()
+    sessions = Sessions(seconds=10, clock=clock)
+    sessions.visit("a", known_before=False)
+    clock.now = 9
+    sessions.visit("b", known_before=False)
+    clock.now = 11
+    assert sessions.find("a") is None
+    assert sessions.find("b") is not None
+    assert len(sessions) == 1
+
+
+def test_looking_at_a_session_does_not_keep_it() -> None:
+    clock = Clock()
+    sessions = Sessions(seconds=10, clock=clock)
+    sessions.visit("a", known_before=False)
+    clock.now = 9
+    assert sessions.find("a") is not None
+    clock.now = 11
+    assert sessions.find("a") is None
+
+
+def test_a_visitor_who_was_forgotten_is_known_to_have_lost_something() -> None:
+    sessions = Sessions(limit=1)
+    assert not sessions.visit("a", known_before=False).lost
+    sessions.visit("b", known_before=False)
+    assert sessions.visit("a", known_before=True).lost
+
+
+def test_a_session_that_is_reset_begins_anew_within_the_limit() -> None:
+    sessions = Sessions(limit=1)
+    sessions.visit("a", known_before=False).shop.saved.append("x")
+    sessions.reset("a")
+    session = sessions.find("a")
+    assert session is not None
+    assert (session.shop.saved, session.lost) == ([], False)
+    sessions.reset("b")
+    assert len(sessions) == 1
+
+
+def test_only_the_latest_visits_are_kept_and_all_are_counted() -> None:
+    session = Sessions().visit("a", known_before=False)
+    for number in range(VISITS_KEPT + 5):
+        session.saw(Visit(f"/{number}", ""))
+    assert len(session.visits) == VISITS_KEPT
+    assert session.visits[0].path == "/5"
+    assert session.visit_count == VISITS_KEPT + 5
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    kept = [1, 2, 3]
+    remember(kept, 4, 3)
+    assert kept == [2, 3, 4]
+
+
+def test_a_name_has_letters_and_digits_only() -> None:
+    assert is_name(new_name())
+    assert new_name() != new_name()
+    for text in ("", "a b", "a;b", "../x", "ä", "a" * 65, "a\n"):
+        assert not is_name(text)

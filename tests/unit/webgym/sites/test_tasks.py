@@ -1,0 +1,163 @@
+from collections import Counter
+from datetime import date
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from webgym.sites import tasks as package
+from webgym.sites.booking.cabins import CABINS, is_free, is_free_for
+from webgym.sites.errors import SitesError
+from webgym.sites.session import Session
+from webgym.sites.shop.catalogue import Query, search
+from webgym.sites.tasks import (
+    SPLITS,
+    ActionKind,
+    Split,
+    Task,
+    load_solutions,
+    load_tasks,
+    start_url,
+)
+from webgym.sites.tasks.checks import Says, SaysNumber
+from webgym.sites.tasks.solutions import action_of
+from webgym.sites.verify import verify
+
+TASKS = [task for split in SPLITS for task in load_tasks(split)]
+every_task = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.task_id)
+
+
+def test_there_are_tasks_of_every_difficulty_in_both_splits() -> None:
+    assert len(TASKS) >= 36
+    assert len({task.task_id for task in TASKS}) == len(TASKS)
+    for split in SPLITS:
+        levels = Counter(min((task.difficulty - 1) // 3, 2) for task in load_tasks(split))
+        assert set(levels) == {0, 1, 2}
+    assert {task.website.split("/")[3] for task in TASKS} == {
+        *("shop", "encyclopedia", "booking", "slow", "widgets", "broken", "captcha")
+    }
+
+
+@every_task
+def test_a_task_has_what_the_format_wants(task: Task) -> None:
+    assert task.task_name
+    assert task.website.startswith("http://127.0.0.1:7300/")
+    assert 1 <= task.difficulty <= 9
+    assert task.domain
+    assert task.subdomain
+    assert all(group.description and group.facts for group in task.evaluator_reference)
+
+
+@every_task
+def test_the_rubric_states_the_facts_that_are_checked(task: Task) -> None:
+    facts = [fact for group in task.evaluator_reference for fact in group.facts]
+    assert task.blocked or facts == [check.fact for check in task.truth]
+    answers = any(isinstance(check, Says | SaysNumber) for check in task.truth)
+    assert answers or task.definite_answer is None
+
+
+@every_task
+def test_a_task_has_a_solution_that_ends_with_an_answer(task: Task) -> None:
+    solution = load_solutions()[task.task_id]
+    assert solution.answer
+    kinds = [action.kind for action in solution.actions]
+    assert kinds.count(ActionKind.ANSWER) == 1
+
+
+@every_task
+def test_nothing_done_and_a_guess_earn_nothing(task: Task) -> None:
+    truth = msgspec.json.decode(msgspec.json.encode(Session("abc")))
+    for answer in (None, "", "I do not know.", "Done."):
+        assert verify(task, answer, truth).reward == 0
+
+
+def test_there_is_no_solution_without_a_task() -> None:
+    assert set(load_solutions()) == {task.task_id for task in TASKS}
+
+
+def test_a_task_is_done_where_the_sites_are_and_in_a_session_of_its_own() -> None:
+    tasks = {task.task_id: task for task in load_tasks("train", "http://localhost:9/x/")}
+    task = tasks["sites-captcha-03"]
+    assert task.website == "http://localhost:9/x/captcha/concerts?month=july"
+    assert start_url(task, "abc1") == f"{task.website}&session=abc1"
+    with pytest.raises(SitesError, match="1 to 64 letters and digits"):
+        start_url(task, "a/b")
+
+
+@pytest.mark.parametrize("base", ["", "localhost:7300", "ftp://x", "http://", "http://x/?a=b"])
+def test_sites_at_no_address_are_refused(base: str) -> None:
+    with pytest.raises(SitesError, match="no base URL"):
+        load_tasks("train", base)
+
+
+def test_a_split_that_is_not_there_is_refused() -> None:
+    with pytest.raises(SitesError, match="one of train, test"):
+        load_tasks("dev")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_files_have_the_placeholder_and_survive_a_round(split: Split) -> None:
+    lines = (Path(package.__file__).parent / f"{split}.jsonl").read_bytes().splitlines()
+    for line in lines:
+        task = msgspec.json.decode(line, type=Task)
+        assert task.website.startswith("{sites}/")
+        assert msgspec.json.decode(msgspec.json.encode(task)) == msgspec.json.decode(line)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {},
+        {"click": "a", "hover": "b"},
+        {"click": True},
+        {"type": "a"},
+        {"scroll": ("a", "b")},
+        {"back": "yes"},
+        {"back": False},
+    ],
+)
+def test_an_action_that_cannot_be_is_refused(written: dict[str, object]) -> None:
+    with pytest.raises(SitesError):
+        action_of(written)  # type: ignore[arg-type]
+
+
+# Answers that follow from the data, worked out here a second time.
+
+
+def answer(task_id: str) -> str:
+    task = next(task for task in TASKS if task.task_id == f"sites-{task_id}")
+    assert task.definite_answer
+    return task.definite_answer
+
+
+def test_the_answers_about_the_shop_follow_from_its_catalogue() -> None:
+    lamps = Query(text="desk lamp", rating="4.5", in_stock=True, sort="price")
+    assert answer("shop-06") == search(lamps)[0].name
+    assert answer("shop-08") == str(
+        sum(each.price_cents < 3_000 for each in search(Query(text="Nettlebrook")))
+    )
+    audio = search(Query(category="audio", sort="price-down"))
+    assert answer("shop-02").startswith(audio[0].name)
+    assert audio[0].price_cents > audio[1].price_cents
+    garden = search(Query(category="garden", high=50, sort="rating"))
+    assert garden[0].slug == "bypass-pruning-shears"
+    assert garden[0].rating > garden[1].rating
+
+
+def test_the_answers_about_the_cabins_follow_from_their_calendar() -> None:
+    free = [
+        each.name
+        for each in CABINS
+        if each.sleeps >= 4 and is_free_for(each, date(2030, 6, 10), date(2030, 6, 13), [])
+    ]
+    assert free == [answer("booking-03")]
+    rest = next(each for each in CABINS if each.slug == "gulls-rest")
+    nights = [date(2030, 8, day) for day in range(1, 32)]
+    first = next(night for night in nights if is_free(rest, night, []))
+    assert f"{first.day} August 2030" == answer("booking-04")
+    dogs = [
+        each
+        for each in CABINS
+        if each.dogs and is_free_for(each, date(2030, 8, 12), date(2030, 8, 15), [])
+    ]
+    assert min(dogs, key=lambda each: each.rate).slug == "plover-hut"

@@ -1,0 +1,1 @@
+"""Cabins by the sea: a calendar, a form in three steps with checks, and bookings."""

@@ -1,0 +1,1 @@
+"""A site in disrepair: errors, loops, traps, and the odd corners of HTML."""

@@ -1,0 +1,1 @@
+"""A shop for the home: catalogue, search, filters, cart and checkout."""

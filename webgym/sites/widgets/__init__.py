@@ -1,0 +1,1 @@
+"""One page with every kind of control: menus, tabs, sliders, nested scroll areas, dialogs."""
