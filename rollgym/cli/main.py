@@ -4,13 +4,23 @@ Most sub-commands are modules with two functions, `configure(parser)` and `run(a
 Those that are also known by a name of their own, such as `ng_run`, take Hydra overrides: modules
 with `help_text()` and `run(arguments) -> int`. Only the one asked for is imported, so that
 `rollgym --help` answers at once.
+
+Packages that rollgym knows nothing of add commands of the first kind by entry points of the group
+`rollgym.commands`. Their line in the help is what the module's docstring says after the first
+colon; it is read without importing the module.
 """
 
 import sys
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Sequence
+from argparse import (
+    ArgumentParser,
+    Namespace,
+    RawDescriptionHelpFormatter,
+    _SubParsersAction,
+)
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.abc import InspectLoader
 from textwrap import fill
 from types import ModuleType
 from typing import Any, NamedTuple, NoReturn, Protocol, cast
@@ -44,6 +54,7 @@ under the names that people know.
 """
 
 HELP_WIDTH = 80
+ENTRY_POINTS = "rollgym.commands"
 
 
 class _Command(NamedTuple):
@@ -126,35 +137,73 @@ def _parse(arguments: Sequence[str]) -> tuple[_CommandModule, Namespace]:
     parser = _Parser("rollgym", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"rollgym {__version__}")
     choices = parser.add_subparsers(metavar="COMMAND", parser_class=_Parser)
-    parsers = {
-        command.name: choices.add_parser(command.name, help=command.summary)
-        for command in (*_OVERRIDE_COMMANDS, *_COMMANDS)
-    }
     asked = next((argument for argument in arguments if not argument.startswith("-")), None)
+    commands = _commands(asked)
+    parsers = {
+        name: choices.add_parser(name, help=command.summary) for name, command in commands.items()
+    }
     if asked is None:
         parser.parse_args(arguments)  # exits for --help, --version and unknown options
         parser.error("a command is needed, such as `rollgym demo`; see `rollgym --help`")
     if asked not in parsers:
-        _refuse_command(parser, asked)
-    module = cast("_CommandModule", _load(asked))
+        _refuse_command(parser, asked, commands)
+    module = cast("_CommandModule", import_module(commands[asked].module))
     module.configure(parsers[asked])
     parsers[asked].description = fill(parsers[asked].description or "", HELP_WIDTH)
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
-        _refuse_options(parsers[asked], unknown)
+        _refuse_options(_innermost(parsers[asked], arguments), unknown)
     return module, options
 
 
+def _commands(asked: str | None) -> dict[str, _Command]:
+    """All commands by name; those of other packages only where they may be needed."""
+    commands = {command.name: command for command in (*_OVERRIDE_COMMANDS, *_COMMANDS)}
+    if asked in commands:
+        return commands
+    from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415 - 10 ms
+
+    try:
+        points = distribution("rollgym").entry_points.select(group=ENTRY_POINTS)
+    except PackageNotFoundError:  # run from its source
+        return commands
+    for point in points:
+        summary = _summary(point.value) if asked is None else ""
+        commands.setdefault(point.name, _Command(point.name, point.value, summary))
+    return commands
+
+
+def _summary(module: str) -> str:
+    from importlib.util import find_spec  # noqa: PLC0415
+
+    try:
+        loader = getattr(find_spec(module), "loader", None)
+        source = str(loader.get_source(module)) if isinstance(loader, InspectLoader) else ""
+    except ImportError:
+        source = ""
+    first_line = source.partition('"""')[2].partition("\n")[0].removesuffix('"""')
+    return first_line.partition(": ")[2].rstrip(".").replace("%", "%%") or "(not installed)"
+
+
 def _load(name: str | None) -> ModuleType:
-    commands = (*_OVERRIDE_COMMANDS, *_COMMANDS)
-    return import_module(next(command.module for command in commands if command.name == name))
+    return import_module(next(each.module for each in _OVERRIDE_COMMANDS if each.name == name))
 
 
-def _refuse_command(parser: ArgumentParser, asked: str) -> NoReturn:
-    names = [command.name for command in (*_OVERRIDE_COMMANDS, *_COMMANDS)]
-    close = get_close_matches(asked, names, 1)
-    advice = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
+def _refuse_command(
+    parser: ArgumentParser, asked: str, commands: Mapping[str, _Command]
+) -> NoReturn:
+    close = get_close_matches(asked, commands, 1)
+    advice = f"did you mean {close[0]}?" if close else f"there are {', '.join(commands)}"
     parser.error(f"unknown command {asked!r}: {advice}")
+
+
+def _innermost(parser: ArgumentParser, arguments: Sequence[str]) -> ArgumentParser:
+    """The parser of the sub-command of a sub-command, if one was asked for."""
+    for action in parser._actions:  # noqa: SLF001
+        if isinstance(action, _SubParsersAction):
+            asked = next((each for each in arguments if each in action.choices), None)
+            return parser if asked is None else _innermost(action.choices[asked], arguments)
+    return parser
 
 
 def _refuse_options(parser: ArgumentParser, unknown: list[str]) -> NoReturn:
