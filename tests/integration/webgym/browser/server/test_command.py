@@ -1,0 +1,193 @@
+"""`python -m webgym.browser` as a process: ready, stopped, refused, forgotten."""
+
+import contextlib
+import os
+import re
+import select
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.integration.webgym.browser.server.harness import PATIENCE
+from webgym.browser.settings import TOKEN_VARIABLE
+
+ROOT = Path(__file__).parents[5]
+MASTER = ("serve", "--role", "master", "--port", "0")
+STUBBORN = """
+import asyncio
+from webgym.browser.serve import until_stopped
+
+async def work():
+    print("ready", flush=True)
+    while True:
+        try:
+            await asyncio.sleep(1000)
+        except asyncio.CancelledError:
+            print("never", flush=True)
+
+asyncio.run(until_stopped(work()))
+"""
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "webgym.browser", *arguments]
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE} | more
+
+
+@contextmanager
+def started(arguments: Sequence[str], **more: str) -> "Iterator[subprocess.Popen[str]]":
+    process = subprocess.Popen(
+        arguments,
+        cwd=ROOT,
+        env=environment(**more),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def line_of(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout
+    ready, _, _ = select.select([process.stdout], [], [], 2 * PATIENCE)
+    return process.stdout.readline() if ready else ""
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/healthz", timeout=PATIENCE) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def refused(*arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
+    done = subprocess.run(
+        command(*arguments),
+        cwd=ROOT,
+        env=environment(**more),
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_server_says_when_it_is_ready_and_stops_when_asked(number: signal.Signals) -> None:
+    with started(command(*MASTER)) as process:
+        line = line_of(process)
+        found = re.fullmatch(
+            r"Browser master ready at (http://127\.0\.0\.1:\d+): .*; Ctrl-C stops it\n", line
+        )
+        assert found, line
+        assert answers(found[1])
+        process.send_signal(number)
+        assert process.wait(PATIENCE) == 0
+        assert process.stderr
+        assert process.stderr.read() == ""
+
+
+def test_status_shows_the_nodes() -> None:
+    with started(command(*MASTER), **{TOKEN_VARIABLE: "secret"}) as process:
+        url = line_of(process).split()[4].rstrip(":")
+        told = refused("status", "--url", url, **{TOKEN_VARIABLE: "secret"})
+        assert told.stdout.splitlines()[0].split() == ["node", "url", "health", "taken", "capacity"]
+        assert "0 of 0 sessions are free; 0 requests wait" in told.stdout
+        assert told.returncode == 1, "there is no node"
+        stranger = refused("status", "--url", url)
+        assert (stranger.returncode, stranger.stdout) == (1, "")
+        assert "the token is missing" in stranger.stderr
+
+
+def test_status_says_when_there_is_no_server() -> None:
+    told = refused("status", "--url", "http://127.0.0.1:9")
+    assert told.returncode == 1
+    assert "no browser server answers at http://127.0.0.1:9" in told.stderr
+    assert "`rollgym browser serve`" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--host", "0.0.0.0"], "CPU_CLUSTER_TOKEN must be set"),
+        (["--role", "node"], "a node needs its master"),
+        (["--host", "192.0.2.1", "--role", "master"], "cannot listen on 192.0.2.1 port 7000"),
+        (["--port", "0", "--browser", "/no/such/browser"], "/no/such/browser"),
+        (["--allow-network", "intranet.example"], "names cannot be allowed"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_with_advice(arguments: list[str], message: str) -> None:
+    token = {TOKEN_VARIABLE: "secret"} if "192.0.2.1" in arguments else {}
+    done = refused(*arguments, **token)
+    assert done.returncode == 6, done.stderr
+    assert message in done.stderr
+
+
+def test_a_port_that_is_taken_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = refused("serve", "--role", "master", "--port", port)
+    assert done.returncode == 6
+    assert f"cannot listen on 127.0.0.1 port {port}" in done.stderr
+
+
+def test_a_server_ends_with_whoever_started_it() -> None:
+    with orphan("") as url:
+        deadline = time.monotonic() + PATIENCE
+        while answers(url):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def test_a_server_that_was_started_with_nohup_stays() -> None:
+    with orphan("nohup ") as url:
+        time.sleep(2.5)
+        assert answers(url)
+
+
+@contextmanager
+def orphan(before: str) -> Iterator[str]:
+    """A server whose parent ended as soon as it was ready."""
+    script = f"{before}{shlex.join(command(*MASTER))} 2>&1 & echo $!; wait"
+    with started(["bash", "-c", script]) as shell:
+        pid = int(line_of(shell))
+        try:
+            line = line_of(shell)
+            while "ready at" not in line:
+                line = line_of(shell)
+                assert line
+            shell.kill()
+            shell.wait(PATIENCE)
+            yield line.split()[4].rstrip(":")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_a_second_signal_stops_at_once() -> None:
+    with started([sys.executable, "-c", STUBBORN]) as process:
+        assert line_of(process) == "ready\n"
+        process.send_signal(signal.SIGINT)
+        assert line_of(process) == "never\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 5

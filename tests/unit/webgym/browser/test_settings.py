@@ -1,0 +1,124 @@
+"""What a server can be told, and how it says no."""
+
+import subprocess
+from argparse import ArgumentParser
+from typing import Any
+
+import pytest
+
+from webgym.browser.command import configure
+from webgym.browser.settings import (
+    TOKEN_VARIABLE,
+    Settings,
+    SettingsError,
+    is_loopback,
+    read_token,
+    usual_capacity,
+)
+
+TOKEN = "a-token"
+NODE = {"role": "node", "master": "http://10.0.0.1:7000"}
+
+
+def test_the_defaults_are_one_server_on_this_machine() -> None:
+    settings = Settings()
+    settings.check(None)
+    assert (settings.role, settings.host, settings.bound_port) == ("both", "127.0.0.1", 7000)
+    assert settings.listens_to_nodes
+    assert settings.has_browsers
+
+
+def test_roles_have_their_ports() -> None:
+    assert Settings(role="master").bound_port == 7000
+    assert Settings(role="node").bound_port == 8080
+    assert Settings(role="node", port=0).bound_port == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"role": "node"}, "a node needs its master: give --master"),
+        ({"master": "http://10.0.0.1:7000"}, "--master is for nodes: add --role node"),
+        ({**NODE, "master": "10.0.0.1:7000"}, "--master: '10.0.0.1:7000' is no URL"),
+        ({**NODE, "master": "http://10.0.0.1:7000/x"}, "is no URL of a server"),
+        ({**NODE, "master": "http://me:secret@10.0.0.1"}, "is no URL of a server"),
+        ({**NODE, "url": "http://[::1"}, "--url: 'http://[::1' is no URL"),
+        ({"allow_network": ("localhost",)}, "--allow-network localhost"),
+        ({"capacity": 0}, "a setting is wrong: Expected `int` >= 1"),
+        ({"role": "boss"}, "a setting is wrong: Invalid enum value 'boss'"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        Settings(**given).check(TOKEN)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
+def test_beyond_this_machine_a_token_is_needed(host: str) -> None:
+    with pytest.raises(SettingsError, match="CPU_CLUSTER_TOKEN must be set") as raised:
+        Settings(host=host).check(None)
+    Settings(host=host).check(TOKEN)
+    command = str(raised.value).partition("to make one: ")[2]
+    made = subprocess.run(
+        ["bash", "-c", f'{command}; printf %s "${TOKEN_VARIABLE}"'],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert len(made.stdout) == 43
+
+
+def test_a_token_that_no_header_can_hold_is_refused() -> None:
+    with pytest.raises(SettingsError, match="no HTTP header can hold"):
+        Settings().check("sch\nlüssel")
+
+
+def test_the_token_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, " secret\n")
+    assert read_token() == "secret"
+    monkeypatch.setenv(TOKEN_VARIABLE, "")
+    assert read_token() is None
+    monkeypatch.delenv(TOKEN_VARIABLE)
+    assert read_token() is None
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1", "::1", "localhost"])
+def test_loopback_is_known(host: str) -> None:
+    assert is_loopback(host)
+
+
+def test_lifetimes_are_bounded() -> None:
+    settings = Settings(lifetime_mins=60, longest_lifetime_mins=90)
+    assert settings.lifetime_of(None) == 60
+    assert settings.lifetime_of(5) == 5
+    assert settings.lifetime_of(1000) == 90
+
+
+def test_as_many_sessions_as_the_machine_carries() -> None:
+    assert 1 <= usual_capacity() <= 64
+    assert Settings().sessions == usual_capacity()
+    assert Settings(capacity=7).sessions == 7
+
+
+def test_every_option_of_the_command_is_a_setting() -> None:
+    parser = ArgumentParser()
+    configure(parser)
+    options = vars(parser.parse_args(["serve"])).keys() - {"action"}
+    assert options <= set(Settings.__struct_fields__)
+    inner = {"open_seconds", "silence_seconds", "startup_patience"}
+    assert set(Settings.__struct_fields__) - options == inner
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--port", "70000"], ["--capacity", "0"], ["--wait-seconds", "nan"], ["--idle-seconds", "-1"]],
+)
+def test_nonsense_on_the_command_line_is_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    parser = ArgumentParser()
+    configure(parser)
+    with pytest.raises(SystemExit, match="2"):
+        parser.parse_args(["serve", *arguments])
+    assert arguments[1] in capsys.readouterr().err

@@ -1,0 +1,1 @@
+"""What a server keeps in mind: calls in flight, and sessions that ended."""

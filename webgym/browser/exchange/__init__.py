@@ -1,0 +1,1 @@
+"""Requests about sessions and their answers, as bytes: read, carried out, written."""

@@ -1,0 +1,1 @@
+"""The browser server on the wire: its routes, who may ask, and the socket."""

@@ -1,0 +1,287 @@
+"""A node: a pool of browsers whose sessions are leased.
+
+It never lets anybody wait for room: whoever asks gets a session that is opened now, or is refused.
+Opening goes on when the client hangs up, and what was opened for nobody is closed. Every session
+that was opened is closed exactly once, by a task that the node owns; until then it takes up room.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Generic, Protocol, TypeVar
+
+from rollgym.records import RolloutError
+from rollgym.servers.limit import Limit
+from webgym.browser.bookkeeping.endings import no_such_session, shown_id
+from webgym.browser.contract.answers import ImageFormat, Observe, Picture, StepAnswer
+from webgym.browser.contract.commands import Command, InteractionMode
+from webgym.browser.contract.errors import (
+    BadRequestError,
+    NoSessionError,
+    SessionLostError,
+    StepDeadlineError,
+)
+from webgym.browser.leases import Leases, new_instance_id
+from webgym.browser.tasks import Tasks
+
+LOOK_INTERVAL = 0.5
+GRACE = 2.0
+"""How long after its deadline a session may still answer by itself."""
+CLOSE_SECONDS = 15.0
+DRAIN_SECONDS = 5.0
+GIVEN_BACK = "it was given back by /reset"
+_STOPPING = "this node is stopping"
+_LOGGER = logging.getLogger(__name__)
+
+
+class Session(Protocol):
+    """What a node needs of a browser session."""
+
+    lost: asyncio.Future[str]
+
+    async def execute(self, command: Command, deadline: float) -> dict[str, object]: ...
+
+    async def step(
+        self, command: Command | None, observe: Observe, deadline: float
+    ) -> StepAnswer: ...
+
+    async def screenshot(
+        self,
+        mode: InteractionMode,
+        format: ImageFormat,  # noqa: A002 - as sessions call it
+        quality: int,
+        deadline: float,
+    ) -> Picture: ...
+
+
+S = TypeVar("S", bound=Session)
+T = TypeVar("T")
+
+
+class Pool(Protocol[S]):
+    """What a node needs of a pool of browsers."""
+
+    @property
+    def capacity(self) -> int: ...
+
+    async def open_session(self, deadline: float) -> S: ...
+
+    async def close_session(self, session: S) -> None: ...
+
+
+class Node(Generic[S]):
+    """The sessions of one machine; `async with` begins and ends its work.
+
+    `changed` is called whenever a session was taken or room became free. `boot` is another one at
+    each start, so that sessions of an earlier life are not taken for ours.
+    """
+
+    def __init__(self, pool: Pool[S], idle_seconds: float) -> None:
+        self._pool = pool
+        self._leases: Leases[S] = Leases(idle_seconds, lambda: asyncio.get_running_loop().time())
+        self._tasks = Tasks()
+        self._opening: set[str] = set()
+        self._closing = 0
+        self._stopping = False
+        self._look: asyncio.Task[None] | None = None
+        self.boot = secrets.token_hex(8)
+        self.changed: Callable[[], None] = _nobody_cares
+
+    async def __aenter__(self) -> "Node[S]":
+        self._look = asyncio.ensure_future(self._look_for_due_leases())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.drain(DRAIN_SECONDS)
+
+    @property
+    def capacity(self) -> int:
+        return self._pool.capacity
+
+    @property
+    def available(self) -> int:
+        """How many sessions could be opened now."""
+        taken = len(self._leases) + len(self._opening) + self._closing
+        return 0 if self._stopping else max(0, self._pool.capacity - taken)
+
+    @property
+    def instances(self) -> tuple[str, ...]:
+        return tuple(self._leases)
+
+    async def get(self, lifetime: float, deadline: float, instance_id: str | None = None) -> str:
+        """Open a session and lease it for `lifetime` seconds; its identifier.
+
+        Raises NoSessionError at once where there is no room, and when none can be opened in time. A
+        caller that is cancelled gets nothing, and nothing is kept for it.
+        """
+        if self._stopping:
+            raise NoSessionError(_STOPPING)
+        if self.available == 0:
+            raise NoSessionError(f"all {self.capacity} sessions of this node are taken")
+        instance_id = instance_id or new_instance_id()
+        if instance_id in self._opening:
+            raise BadRequestError("a session with this instance_id is being opened")
+        self._opening.add(instance_id)
+        self.changed()
+        opening = self._tasks.start(self._open(instance_id, lifetime, deadline))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(self._drop)
+            raise
+
+    async def reset(self, instance_id: str) -> str | None:
+        """Give a session back; returns when it is closed, or soon after.
+
+        A note where it had ended before. Raises SessionLostError for one that never was.
+        """
+        closing = self._end(instance_id, GIVEN_BACK)
+        if closing is not None:
+            await asyncio.wait({closing}, timeout=DRAIN_SECONDS)
+            return None
+        if instance_id in self._opening:
+            self._leases.forbid(instance_id, GIVEN_BACK)
+            return "it was not open yet, and will not be"
+        reason = self._leases.reason(instance_id)
+        if reason is None:
+            raise SessionLostError(no_such_session(instance_id))
+        return f"it had ended before: {reason}"
+
+    def end(self, instance_id: str, reason: str) -> None:
+        """End a lease, for any reason; its session is closed by and by."""
+        if self._end(instance_id, reason) is not None:
+            _LOGGER.info("session %s was closed: %s", shown_id(instance_id), reason)
+
+    def seconds_left(self, instance_id: str) -> float:
+        """Of its lifetime; a sign of life. Raises SessionLostError."""
+        return self._leases.seconds_left(instance_id)
+
+    async def execute(
+        self, instance_id: str, command: Command, deadline: float
+    ) -> dict[str, object]:
+        return await self._call(
+            instance_id, deadline, lambda session: session.execute(command, deadline)
+        )
+
+    async def step(
+        self, instance_id: str, command: Command | None, observe: Observe, deadline: float
+    ) -> StepAnswer:
+        return await self._call(
+            instance_id, deadline, lambda session: session.step(command, observe, deadline)
+        )
+
+    async def screenshot(
+        self,
+        instance_id: str,
+        mode: InteractionMode,
+        image_format: ImageFormat,
+        quality: int,
+        deadline: float,
+    ) -> Picture:
+        return await self._call(
+            instance_id,
+            deadline,
+            lambda session: session.screenshot(mode, image_format, quality, deadline),
+        )
+
+    async def drain(self, seconds: float) -> None:
+        """End all leases and wait so long for their sessions to be closed."""
+        self._stopping = True
+        for instance_id in self.instances:
+            self._end(instance_id, "its node was stopped")
+        if self._look is not None:
+            self._look.cancel()
+            await asyncio.wait({self._look}, timeout=1.0)
+        await self._tasks.finish(seconds)
+
+    async def _call(
+        self, instance_id: str, deadline: float, work: Callable[[S], Awaitable[T]]
+    ) -> T:
+        """Raises what the session raises, SessionLostError or StepDeadlineError."""
+        now = asyncio.get_running_loop().time()
+        try:
+            with self._leases.using(instance_id) as session, Limit(deadline - now + GRACE):
+                return await work(session)
+        except TimeoutError as error:
+            raise StepDeadlineError(
+                f"session {shown_id(instance_id)} gave no answer within {deadline - now:.3g} s"
+            ) from error
+        except SessionLostError as error:
+            self._end(instance_id, str(error))
+            raise
+
+    async def _open(self, instance_id: str, lifetime: float, deadline: float) -> str:
+        try:
+            session = await self._open_session(deadline)
+            try:
+                self._begin(instance_id, session, lifetime)
+            except (SessionLostError, NoSessionError):
+                self._close(session)
+                raise
+        finally:
+            # Not before the lease has begun or the closing: the room is taken all the time.
+            self._opening.discard(instance_id)
+            self.changed()
+        session.lost.add_done_callback(lambda lost: self._lost(instance_id, lost))
+        return instance_id
+
+    def _begin(self, instance_id: str, session: S, lifetime: float) -> None:
+        if self._stopping:
+            raise NoSessionError(_STOPPING)
+        self._leases.begin(instance_id, session, lifetime)
+
+    async def _open_session(self, deadline: float) -> S:
+        seconds = deadline - asyncio.get_running_loop().time()
+        try:
+            with Limit(seconds + GRACE):
+                return await self._pool.open_session(deadline)
+        except NoSessionError:
+            raise
+        except TimeoutError as error:
+            raise NoSessionError(f"no session could be opened within {seconds:.3g} s") from error
+        except RolloutError as error:
+            raise NoSessionError(f"no session could be opened: {error}") from error
+        except Exception as error:
+            _LOGGER.exception("a session could not be opened")
+            raise NoSessionError(
+                f"no session could be opened: {type(error).__name__}: {error}"
+            ) from error
+
+    def _drop(self, opening: "asyncio.Task[str]") -> None:
+        """Nobody waits for what was opened."""
+        if not opening.cancelled() and opening.exception() is None:
+            self._end(opening.result(), "its client went away before it was opened")
+
+    def _lost(self, instance_id: str, lost: "asyncio.Future[str]") -> None:
+        # The pool tells people what happened to its browser, once for all of its sessions.
+        if not lost.cancelled():
+            self._end(instance_id, lost.result())
+
+    def _end(self, instance_id: str, reason: str) -> "asyncio.Task[None] | None":
+        session = self._leases.end(instance_id, reason)
+        return None if session is None else self._close(session)
+
+    def _close(self, session: S) -> "asyncio.Task[None]":
+        self._closing += 1
+        return self._tasks.start(self._close_session(session))
+
+    async def _close_session(self, session: S) -> None:
+        try:
+            with Limit(CLOSE_SECONDS):
+                await self._pool.close_session(session)
+        except Exception:
+            _LOGGER.exception("a session could not be closed")
+        finally:
+            self._closing -= 1
+            self.changed()
+
+    async def _look_for_due_leases(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_INTERVAL)
+            for instance_id, reason in self._leases.due():
+                self.end(instance_id, reason)
+
+
+def _nobody_cares() -> None:
+    return None

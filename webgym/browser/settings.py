@@ -1,0 +1,149 @@
+"""What a browser server can be told, each with its default and its check.
+
+The token is not among them: it comes from the environment and is kept out of whatever is printed.
+"""
+
+import os
+from ipaddress import ip_address
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from rollgym.store import RefusedError
+from webgym.browser.guard.rules import NetworkRules, RuleError
+
+Role = Literal["both", "master", "node"]
+LOOPBACK = "127.0.0.1"
+MASTER_PORT, NODE_PORT = 7000, 8080
+TOKEN_VARIABLE = "CPU_CLUSTER_TOKEN"  # noqa: S105 - the name of a variable
+MOST_SESSIONS, SESSIONS_PER_CORE = 64, 32
+SESSION_BYTES = 256 * 2**20
+"""What a session takes on an ordinary page, with room for larger ones."""
+
+_Positive = Annotated[float, msgspec.Meta(gt=0)]
+_Count = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
+_Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+
+
+class SettingsError(RefusedError):
+    """A browser server cannot be started like this."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one server. `port` None is the usual one of the role, 0 any that is free.
+
+    `url` is where the master reaches a node. `capacity` None: as many as the machine carries.
+    Lifetimes are in minutes, as in the contract, all else in seconds.
+    """
+
+    role: Role = "both"
+    host: str = LOOPBACK
+    port: _Port | None = None
+    master: str | None = None
+    url: str | None = None
+
+    capacity: _Count | None = None
+    browser: str | None = None
+    sessions_per_browser: _Count = 16
+    browser_sessions: _Count = 500
+    browser_minutes: _Positive = 60.0
+    browser_megabytes: _Count = 4096
+    allow_network: tuple[str, ...] = ()
+
+    lifetime_mins: _Positive = 60.0
+    longest_lifetime_mins: _Positive = 24 * 60.0
+    idle_seconds: _Positive = 15 * 60.0
+    queue_size: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1024
+    wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=600)] = 60.0
+
+    open_seconds: _Positive = 30.0
+    silence_seconds: _Positive = 4.0
+    startup_patience: Annotated[float, msgspec.Meta(ge=0)] = 3.0
+
+    @property
+    def listens_to_nodes(self) -> bool:
+        return self.role != "node"
+
+    @property
+    def has_browsers(self) -> bool:
+        return self.role != "master"
+
+    @property
+    def bound_port(self) -> int:
+        if self.port is not None:
+            return self.port
+        return NODE_PORT if self.role == "node" else MASTER_PORT
+
+    @property
+    def sessions(self) -> int:
+        return usual_capacity() if self.capacity is None else self.capacity
+
+    def lifetime_of(self, minutes: float | None) -> float:
+        """For how many minutes a session is leased to who asked for so many."""
+        return min(self.lifetime_mins if minutes is None else minutes, self.longest_lifetime_mins)
+
+    def check(self, token: str | None) -> None:
+        """Raises SettingsError, which says what to do."""
+        try:
+            msgspec.convert(msgspec.structs.asdict(self), Settings)
+        except msgspec.ValidationError as error:
+            raise SettingsError(f"a setting is wrong: {error}") from error
+        if self.role == "node" and self.master is None:
+            raise SettingsError("a node needs its master: give --master http://HOST:7000")
+        if self.role != "node" and self.master is not None:
+            raise SettingsError("--master is for nodes: add --role node")
+        for name, url in (("--master", self.master), ("--url", self.url)):
+            if url is not None:
+                check_url(name, url)
+        try:
+            NetworkRules.parse(self.allow_network)
+        except RuleError as error:
+            raise SettingsError(str(error)) from error
+        if token is not None and not _is_usable(token):
+            raise SettingsError(f"{TOKEN_VARIABLE} has characters that no HTTP header can hold")
+        if token is None and not is_loopback(self.host):
+            raise SettingsError(
+                f"to listen on {self.host}, which others can reach, {TOKEN_VARIABLE} must be set "
+                "in the environment of the server and of its clients; to make one: "
+                f"export {TOKEN_VARIABLE}=$(python3 -c 'import secrets; "
+                "print(secrets.token_urlsafe(32))')"
+            )
+
+
+def read_token() -> str | None:
+    """From the environment; an empty one is none."""
+    return os.environ.get(TOKEN_VARIABLE, "").strip() or None
+
+
+def usual_capacity() -> int:
+    """As many sessions as the machine has memory and cores for."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    by_cores = SESSIONS_PER_CORE * len(os.sched_getaffinity(0))
+    return max(1, min(MOST_SESSIONS, memory // SESSION_BYTES, by_cores))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to a server that is bound to this."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_url(name: str, url: str) -> None:
+    """Raises SettingsError where it is none of a server."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    else:
+        usable = usable and parts.path in ("", "/") and not (parts.query or parts.fragment)
+        usable = usable and "@" not in parts.netloc
+    if not usable:
+        raise SettingsError(f"{name}: {url!r} is no URL of a server, such as http://10.0.0.5:7000")
+
+
+def _is_usable(token: str) -> bool:
+    return token.isascii() and token.isprintable()
