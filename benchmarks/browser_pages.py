@@ -10,7 +10,20 @@ from aiohttp import web
 
 PAGES = 50
 LINKS = 12
-_WORDS = "amber birch cedar delta ember fjord grove heath inlet juniper kelp lagoon".split()
+_WORDS = [
+    "amber",
+    "birch",
+    "cedar",
+    "delta",
+    "ember",
+    "fjord",
+    "grove",
+    "heath",
+    "inlet",
+    "juniper",
+    "kelp",
+    "lagoon",
+]
 
 
 def page(number: int) -> str:
