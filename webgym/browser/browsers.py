@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -32,13 +32,12 @@ async def browsers(settings: Settings, bound: socket.socket) -> AsyncIterator[tu
         raise SettingsError(str(error)) from error
     forbidden = await _servers(settings, bound)
     guard = NetworkGuard(NetworkRules.parse(settings.allow_network, forbidden=forbidden))
-    pool = BrowserPool(browser, guard, BrowserSession.open, pool_settings(settings))
-    try:
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(guard.close)
+        pool = BrowserPool(browser, guard, BrowserSession.open, pool_settings(settings))
+        stack.push_async_callback(pool.close)
         await _start(pool)
         yield pool, f"{browser.name} {browser.version}"
-    finally:
-        await pool.close()
-        await guard.close()
 
 
 async def _servers(settings: Settings, bound: socket.socket) -> list[Endpoint]:

@@ -1,0 +1,3 @@
+from tests.integration.webgym.browser.chromium.conftest import folder
+
+__all__ = ["folder"]

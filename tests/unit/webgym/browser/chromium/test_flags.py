@@ -1,0 +1,127 @@
+"""The command line of a browser, and when it has to do without a sandbox."""
+
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from webgym.browser.chromium import flags, sandbox
+from webgym.browser.chromium.executable import Browser
+from webgym.browser.chromium.flags import command_line, user_agent
+from webgym.browser.guard.flags import GUARDED_FLAGS
+
+SHELL = Browser(Path("/opt/headless-shell"), version="150.0.7000.12")
+FULL = Browser(Path("/opt/chrome"), "full", version="150.0.7000.12")
+PROFILE = Path("/profiles/one")
+
+
+@pytest.fixture
+def an_ordinary_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(sandbox, "_has_user_namespaces", lambda: True)
+
+
+def test_it_is_driven_over_the_pipe_on_its_own_profile() -> None:
+    line = command_line(SHELL, PROFILE)
+
+    assert line[0] == "/opt/headless-shell"
+    assert "--remote-debugging-pipe" in line
+    assert "--user-data-dir=/profiles/one" in line
+    assert not [flag for flag in line if flag.startswith("--remote-debugging-port")]
+
+
+def test_all_arguments_are_flags_and_none_is_given_twice() -> None:
+    """Of a flag that is given twice Chromium reads the last: the first would be lost."""
+    names = [flag.partition("=")[0] for flag in command_line(FULL, PROFILE)[1:]]
+
+    assert all(name.startswith("--") for name in names)
+    assert len(names) == len(set(names))
+
+
+def test_a_full_browser_is_told_to_show_no_window() -> None:
+    assert "--headless=new" in command_line(FULL, PROFILE)
+    assert "--headless" in command_line(SHELL, PROFILE)
+
+
+def test_nothing_goes_around_the_guard() -> None:
+    assert set(GUARDED_FLAGS) <= set(command_line(SHELL, PROFILE))
+
+
+def test_pages_are_not_told_that_there_is_no_window() -> None:
+    line = command_line(SHELL, PROFILE)
+
+    (told,) = [flag for flag in line if flag.startswith("--user-agent=")]
+    assert "Chrome/150.0.0.0 Safari" in told
+    assert "Headless" not in told
+
+
+def test_the_user_agent_is_that_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert "Macintosh" in user_agent("150.0.7000.12")
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert "Linux" in user_agent("150.0.7000.12")
+
+
+def test_a_browser_of_unknown_version_speaks_for_itself() -> None:
+    line = command_line(Browser(Path("/opt/headless-shell")), PROFILE)
+
+    assert not [flag for flag in line if flag.startswith("--user-agent")]
+
+
+@pytest.mark.usefixtures("an_ordinary_user")
+def test_an_ordinary_user_keeps_the_sandbox() -> None:
+    assert "--no-sandbox" not in command_line(SHELL, PROFILE)
+
+
+@pytest.mark.usefixtures("an_ordinary_user")
+def test_root_has_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    assert "--no-sandbox" in command_line(SHELL, PROFILE)
+
+
+@pytest.mark.usefixtures("an_ordinary_user")
+def test_without_user_namespaces_there_is_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "_has_user_namespaces", lambda: False)
+
+    assert "--no-sandbox" in command_line(SHELL, PROFILE)
+
+
+@pytest.mark.usefixtures("an_ordinary_user")
+@pytest.mark.parametrize(("mode", "owner", "helps"), [(0o104755, 0, True), (0o100755, 0, False)])
+def test_the_browsers_own_helper_makes_up_for_user_namespaces(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: int, owner: int, helps: bool
+) -> None:
+    monkeypatch.setattr(sandbox, "_has_user_namespaces", lambda: False)
+    monkeypatch.setattr(Path, "exists", lambda path: path.name == "chrome-sandbox")
+    monkeypatch.setattr(Path, "stat", lambda _path: SimpleNamespace(st_mode=mode, st_uid=owner))
+
+    assert sandbox.sandbox_is_possible(tmp_path / "chrome") is helps
+
+
+def test_other_systems_have_a_sandbox_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+
+    assert sandbox.sandbox_is_possible(SHELL.path)
+
+
+@pytest.mark.parametrize(("blocks", "small"), [(16_384, True), (1_000_000, False)])
+def test_where_shared_memory_is_small_it_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, blocks: int, small: bool
+) -> None:
+    found = SimpleNamespace(f_frsize=4096, f_bavail=blocks)
+    monkeypatch.setattr(os, "statvfs", lambda _path: found)
+
+    assert ("--disable-dev-shm-usage" in command_line(SHELL, PROFILE)) is small
+
+
+def test_where_there_is_no_shared_memory_it_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(flags, "SHARED_MEMORY", tmp_path / "none")
+
+    assert "--disable-dev-shm-usage" in command_line(SHELL, PROFILE)

@@ -1,0 +1,1 @@
+"""A Chromium process and the wire to it."""

@@ -1,0 +1,247 @@
+"""The wire to one Chromium: the DevTools protocol over a pair of pipes.
+
+Messages are JSON, each ended by a NUL byte. A call carries a number, its answer the same one;
+events have none. Both may belong to a DevTools session (`sessionId`), which is how one pipe serves
+many pages. Of what arrives only the envelope is decoded here. A body stays `msgspec.Raw` for
+whoever wants it, so that events nobody listens to cost next to nothing.
+
+A pipe rather than a port: no other process can connect to it, no page can reach it, and Chromium
+ends by itself when our end closes.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from rollgym.servers.limit import Limit
+
+Listener = Callable[[str, msgspec.Raw], None]
+
+MAX_UNSENT = 64 * 2**20
+"""Bytes that wait for a Chromium that does not read; more than that is a hang."""
+MAX_MESSAGE = 256 * 2**20
+
+_logger = logging.getLogger(__name__)
+
+
+class CallError(Exception):
+    """Chromium answered a call with an error."""
+
+    def __init__(self, method: str, message: str) -> None:
+        super().__init__(f"{method}: {message}")
+        self.method = method
+        self.message = message
+
+
+class ConnectionClosedError(Exception):
+    """The pipe has ended: the browser is gone."""
+
+
+class _Fault(msgspec.Struct):
+    message: str
+    data: str | None = None
+
+
+class _Envelope(msgspec.Struct):
+    id: int | None = None
+    method: str = ""
+    sessionId: str | None = None  # noqa: N815 - as on the wire
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+    result: msgspec.Raw = msgspec.Raw(b"{}")
+    error: _Fault | None = None
+
+
+class _Call(msgspec.Struct, omit_defaults=True):
+    id: int
+    method: str
+    params: Mapping[str, object]
+    sessionId: str | None = None  # noqa: N815 - as on the wire
+
+
+class _Waiting(NamedTuple):
+    method: str
+    session: str | None
+    answer: asyncio.Future[msgspec.Raw]
+
+
+class Connection:
+    """One Chromium's pipe. `open` before use, `close` after; `closed` is done when it has ended."""
+
+    def __init__(self, incoming_fd: int, outgoing_fd: int) -> None:
+        self._fds: tuple[int, ...] = (incoming_fd, outgoing_fd)
+        self._number = 0
+        self._waiting: dict[int, _Waiting] = {}
+        self._listeners: dict[str | None, Listener] = {}
+        self._decode = msgspec.json.Decoder(_Envelope).decode
+        self._encode = msgspec.json.Encoder().encode
+        self._incoming: asyncio.ReadTransport | None = None
+        self._outgoing: asyncio.WriteTransport | None = None
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def open(self) -> None:
+        """Begin to read. Takes over the file descriptors, also when it fails."""
+        loop = asyncio.get_running_loop()
+        incoming, outgoing = (
+            os.fdopen(fd, mode, buffering=0)
+            for fd, mode in zip(self._fds, ("rb", "wb"), strict=True)
+        )
+        self._fds = ()
+        try:
+            self._incoming, _ = await loop.connect_read_pipe(
+                lambda: _Reader(self._receive, self.close), incoming
+            )
+            self._outgoing, _ = await loop.connect_write_pipe(lambda: _Writer(self.close), outgoing)
+        except BaseException:
+            self.close()
+            for file in (incoming, outgoing):
+                file.close()
+            raise
+        self._outgoing.set_write_buffer_limits(high=MAX_UNSENT)
+
+    async def call(
+        self,
+        method: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        session: str | None = None,
+        deadline: float,
+    ) -> msgspec.Raw:
+        """The result of a call.
+
+        Raises CallError where Chromium refuses it, ConnectionClosedError when the browser is or
+        goes away, TimeoutError at the deadline.
+        """
+        number = self._write(method, params, session)
+        answer: asyncio.Future[msgspec.Raw] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = _Waiting(method, session, answer)
+        try:
+            with Limit(max(0.0, deadline - asyncio.get_running_loop().time())):
+                return await answer
+        finally:
+            self._waiting.pop(number, None)
+
+    def send(
+        self,
+        method: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        session: str | None = None,
+    ) -> None:
+        """A call whose answer nobody waits for. Does nothing once the browser is gone."""
+        if not self.closed.done():
+            self._write(method, params, session)
+
+    def listen(self, session: str | None, listener: Listener) -> None:
+        """Hand the events of this session (None: the browser's own) to the listener."""
+        self._listeners[session] = listener
+
+    def unlisten(self, session: str | None) -> None:
+        self._listeners.pop(session, None)
+
+    def fail(self, session: str, error: Exception) -> None:
+        """Let the calls of this session that are in flight raise the error, at once."""
+        for waiting in list(self._waiting.values()):
+            if waiting.session == session and not waiting.answer.done():
+                waiting.answer.set_exception(error)
+
+    def close(self) -> None:
+        """End it: calls in flight raise ConnectionClosedError."""
+        incoming, self._incoming = self._incoming, None
+        outgoing, self._outgoing = self._outgoing, None
+        if incoming is not None:
+            incoming.close()
+        if outgoing is not None and not outgoing.is_closing():
+            outgoing.abort()
+        for fd in self._fds:
+            os.close(fd)
+        self._fds = ()
+        self._end()
+
+    def _write(self, method: str, params: Mapping[str, object] | None, session: str | None) -> int:
+        if self._outgoing is None or self.closed.done():
+            raise ConnectionClosedError(f"{method}: the browser is gone")
+        if self._outgoing.get_write_buffer_size() > MAX_UNSENT:
+            self.close()
+            raise ConnectionClosedError(f"{method}: the browser no longer reads what it is told")
+        self._number += 1
+        call = _Call(self._number, method, params or {}, session)
+        self._outgoing.write(self._encode(call) + b"\0")
+        return self._number
+
+    def _receive(self, message: bytes) -> None:
+        envelope = self._decode(message)
+        if envelope.id is None:
+            listener = self._listeners.get(envelope.sessionId)
+            if listener is not None:
+                self._tell(listener, envelope)
+            return
+        waiting = self._waiting.get(envelope.id)
+        if waiting is None or waiting.answer.done():
+            return
+        if envelope.error is not None:
+            detail = f" ({envelope.error.data})" if envelope.error.data else ""
+            error = CallError(waiting.method, envelope.error.message + detail)
+            waiting.answer.set_exception(error)
+        else:
+            waiting.answer.set_result(envelope.result)
+
+    def _tell(self, listener: Listener, envelope: _Envelope) -> None:
+        try:
+            listener(envelope.method, envelope.params)
+        except Exception:
+            # One session's listener must not end the wire that the others share.
+            _logger.exception("the event %s could not be handled", envelope.method)
+
+    def _end(self) -> None:
+        if not self.closed.done():
+            self.closed.set_result(None)
+        for waiting in self._waiting.values():
+            if not waiting.answer.done():
+                gone = ConnectionClosedError(f"{waiting.method}: the browser is gone")
+                waiting.answer.set_exception(gone)
+        self._waiting.clear()
+
+
+class _Reader(asyncio.Protocol):
+    """Cuts what arrives into messages."""
+
+    def __init__(self, receive: Callable[[bytes], None], close: Callable[[], None]) -> None:
+        self._receive = receive
+        self._close = close
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def data_received(self, data: bytes) -> None:
+        *ended, rest = data.split(b"\0")
+        for part in ended:
+            if self._parts:
+                self._parts.append(part)
+                message = b"".join(self._parts)
+                self._parts.clear()
+                self._size = 0
+            else:
+                message = part
+            self._receive(message)
+        if rest:
+            self._parts.append(rest)
+            self._size += len(rest)
+            if self._size > MAX_MESSAGE:
+                _logger.error("a message of more than %d bytes from the browser", MAX_MESSAGE)
+                self._close()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._close()
+
+
+class _Writer(asyncio.BaseProtocol):
+    """Notices that Chromium closed its end."""
+
+    def __init__(self, close: Callable[[], None]) -> None:
+        self._close = close
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._close()

@@ -1,0 +1,280 @@
+"""One Chromium: started, watched, and ended with all of its processes.
+
+*Ending.* The profile is thrown away, so there is nothing that a browser could save, and it is
+always killed: the whole process group at once, which takes the same few milliseconds whether it is
+well, busy or stopped. The children are reaped, also those that we inherit where this process is the
+first of a container, and then the folder is removed.
+
+*When this process dies* without ending it, Chromium sees the end of its pipe and leaves by itself,
+and its helpers see the end of Chromium. One that hangs just then is left over; the next start ends
+it (`profile.remove_leftovers`).
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+from collections.abc import Collection
+from contextlib import suppress
+
+import msgspec
+
+from rollgym.servers.isolation.worker import describe_exit
+from rollgym.servers.limit import Limit
+from webgym.browser.chromium.connection import CallError, Connection, ConnectionClosedError
+from webgym.browser.chromium.environment import browser_environment
+from webgym.browser.chromium.executable import Browser
+from webgym.browser.chromium.flags import command_line
+from webgym.browser.chromium.output import OutputTail
+from webgym.browser.chromium.process_tree import (
+    ProcessInfo,
+    any_unfinished,
+    processes_by_group,
+    processes_naming,
+    read_groups,
+)
+from webgym.browser.chromium.profile import ProfileFolder
+from webgym.browser.chromium.spawn import Spawned, spawn
+from webgym.browser.chromium.targets import Targets
+
+REAP_TIMEOUT = 2.0
+REMOVE_TIMEOUT = 2.0
+EXIT_TIMEOUT = 0.5
+"""How long after the end of the pipe the process may take to end."""
+_POLL_INTERVAL = 0.01
+_SHELL_SIGNAL_BASE = 128
+
+_LOGGER = logging.getLogger(__name__)
+
+
+class LaunchError(Exception):
+    """A browser could not be started. The message says what it wrote."""
+
+
+class _Process(msgspec.Struct):
+    type: str
+    id: int
+
+
+class _Processes(msgspec.Struct):
+    process_info: list[_Process] = msgspec.field(name="processInfo", default_factory=list)
+
+
+class Chromium:
+    """A browser that runs, as `launch` gives it. `close` it in the end.
+
+    `pid` is the browser's own process. `group` is its process group, whose first process may be
+    a shell that the browser was started through.
+    """
+
+    def __init__(self, browser: Browser, profile: ProfileFolder, spawned: Spawned) -> None:
+        """For `launch` only."""
+        self.group = self.pid = spawned.pid
+        self.started_at = asyncio.get_running_loop().time()
+        self.connection = Connection(spawned.incoming, spawned.outgoing)
+        self.targets = Targets(self.connection)
+        self._browser = browser
+        self._profile = profile
+        self._output = OutputTail(spawned.output)
+        self._zygotes: set[int] = set()
+        self._apart: set[int] = set()
+        self._exit_status: int | None = None
+        self._all_gone = False
+        self._closing: asyncio.Future[None] | None = None
+
+    @classmethod
+    async def launch(cls, browser: Browser, deadline: float) -> "Chromium":
+        """Start a browser and wait until it answers. Raises LaunchError, and leaves nothing."""
+        patience = deadline - asyncio.get_running_loop().time()
+        try:
+            chromium = await cls._spawn(browser)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise LaunchError(f"{browser.path} cannot be started: {error}") from error
+        try:
+            await chromium.greet(deadline, patience)
+        except BaseException:
+            chromium.kill()
+            await chromium.close()
+            raise
+        return chromium
+
+    @classmethod
+    async def _spawn(cls, browser: Browser) -> "Chromium":
+        profile = ProfileFolder()
+        try:
+            command = await asyncio.to_thread(command_line, browser, profile.user_data)
+            spawned = spawn(command, browser_environment(os.environ, profile.path))
+        except BaseException:
+            profile.remove()
+            raise
+        return cls(browser, profile, spawned)
+
+    def has_ended(self) -> bool:
+        """Whether the process that was started is no more."""
+        self._reap()
+        return self._exit_status is not None or self._all_gone
+
+    async def processes(self, deadline: float) -> list[ProcessInfo]:
+        """All of its processes that are alive now. Raises TimeoutError, OSError."""
+        return (await processes_by_group([self.group], deadline))[self.group]
+
+    async def resident_bytes(self, deadline: float) -> int:
+        """The memory that they hold together. Raises TimeoutError, OSError."""
+        return sum(process.memory for process in await self.processes(deadline))
+
+    def is_whole(self, processes: Collection[ProcessInfo]) -> bool:
+        """Whether all those it cannot do without are still among its processes.
+
+        Chromium starts most of its helpers again, but without a zygote it can start none: it
+        answers still, and no page opens any more.
+        """
+        for process in processes:
+            if process.kind == "zygote" and process.parent == self.pid:
+                self._zygotes.add(process.pid)
+        return self._zygotes <= {process.pid for process in processes}
+
+    async def ping(self, deadline: float) -> None:
+        """Returns when the browser's main thread answers.
+
+        Raises TimeoutError, ConnectionClosedError.
+        """
+        with suppress(CallError):
+            await self.connection.call("Browser.getVersion", deadline=deadline)
+
+    async def how_it_ended(self) -> str:
+        """In words, once the pipe has ended: for instance that it was killed."""
+        with suppress(TimeoutError), Limit(EXIT_TIMEOUT):
+            while not self.has_ended():  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(_POLL_INTERVAL)
+        return describe_exit(self._exit_status)
+
+    def kill(self) -> None:
+        """End all of its processes, now. `close` has still to be called."""
+        self._reap()
+        if not self._all_gone:
+            # macOS refuses permission where only zombies are left.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.group, signal.SIGKILL)
+
+    async def close(self) -> None:
+        """Kill it, reap it, remove its folder. Bounded, and goes on when it is cancelled."""
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
+
+    async def greet(self, deadline: float, patience: float) -> None:
+        """For `launch` only: wait until it answers. Raises LaunchError."""
+        try:
+            await self._open_connection()
+            await self.targets.start(deadline)
+            self.pid = await self._browser_pid(deadline)
+            if self._browser.kind == "full":
+                self._apart = await asyncio.to_thread(self._find_apart)
+        except TimeoutError:
+            self.kill()
+            raise await self._launch_error(f"did not answer within {patience:.1f} s") from None
+        except CallError as error:
+            raise await self._launch_error(f"does not do what it is told: {error}") from error
+        except ConnectionClosedError:
+            how = await self.how_it_ended()
+            self.kill()
+            raise await self._launch_error(f"{how} before it answered") from None
+
+    async def _open_connection(self) -> None:
+        """Not to be cancelled half-way: who closes the pipes is open until it is done."""
+        opening = asyncio.ensure_future(self.connection.open())
+        try:
+            await asyncio.shield(opening)
+        finally:
+            await asyncio.wait({opening})
+
+    async def _browser_pid(self, deadline: float) -> int:
+        try:
+            answer = await self.connection.call("SystemInfo.getProcessInfo", deadline=deadline)
+        except CallError:
+            return self.group
+        processes = msgspec.json.decode(answer, type=_Processes).process_info
+        return next((process.id for process in processes if process.type == "browser"), self.group)
+
+    async def _launch_error(self, trouble: str) -> LaunchError:
+        said = await self._output.complete(EXIT_TIMEOUT)
+        words = f"; its last output:\n{said}" if said else ""
+        return LaunchError(f"{self._browser.path} {trouble}{words}")
+
+    async def _close(self) -> None:
+        self.kill()
+        self.connection.close()
+        try:
+            with Limit(REAP_TIMEOUT):
+                await self._all_dead()
+                await self._end_apart()
+        except OSError:  # a TimeoutError is one
+            _LOGGER.exception(
+                "browser %d was killed %g s ago and some of it is still there; the system must be "
+                "holding it in the middle of an operation",
+                self.pid,
+                REAP_TIMEOUT,
+            )
+        self._output.close()
+        try:
+            with Limit(REMOVE_TIMEOUT):
+                await asyncio.to_thread(self._profile.remove)
+        except TimeoutError:
+            _LOGGER.warning("%s is still being removed", self._profile.path)
+
+    async def _all_dead(self) -> None:
+        """Returns when all are dead, and those that are ours to reap are reaped."""
+        while not self._reap():
+            deadline = asyncio.get_running_loop().time() + REAP_TIMEOUT
+            if not await any_unfinished(self.group, deadline):
+                self._reap()
+                return
+            await asyncio.sleep(_POLL_INTERVAL)
+
+    def _find_apart(self) -> set[int]:
+        """Those that left the group: the handlers of crashes, which a full Chromium insists on."""
+        named = set(processes_naming(str(self._profile.path)))
+        return named - {process.pid for process in read_groups([self.group])[self.group]}
+
+    async def _end_apart(self) -> None:
+        """They leave by themselves when the browser is gone, but may have become ours to reap."""
+        if self._apart:
+            left = await asyncio.to_thread(processes_naming, str(self._profile.path))
+            for pid in self._apart.intersection(left):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        while self._apart:
+            self._apart = {pid for pid in self._apart if not _is_reaped(pid)}
+            await asyncio.sleep(_POLL_INTERVAL)
+
+    def _reap(self) -> bool:
+        """Take note of the processes of the group that ended. True when none is left."""
+        if self._all_gone:
+            return True
+        with suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-self.group, os.WNOHANG)
+                if pid == 0:
+                    return False
+                if pid == self.group:
+                    self._exit_status = _exit_status(status)
+        try:
+            os.killpg(self.group, 0)
+        except (ProcessLookupError, PermissionError):
+            self._all_gone = True
+        return self._all_gone
+
+
+def _is_reaped(pid: int) -> bool:
+    """Or was never ours to reap."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True
+
+
+def _exit_status(status: int) -> int:
+    """Negative for a signal, also where a shell passes one on as a number above 128."""
+    exit_code = os.waitstatus_to_exitcode(status)
+    return _SHELL_SIGNAL_BASE - exit_code if exit_code > _SHELL_SIGNAL_BASE else exit_code
