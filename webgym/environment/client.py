@@ -47,7 +47,7 @@ from webgym.browser.contract.errors import (
     SessionLostError,
     StepDeadlineError,
 )
-from webgym.browser.http.request import LONGEST_DEADLINE, LONGEST_WAIT
+from webgym.browser.exchange.request import LONGEST_DEADLINE, LONGEST_WAIT
 from webgym.environment.actions import Viewport
 
 DEFAULT_URL = "http://localhost:7000"

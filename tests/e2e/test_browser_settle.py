@@ -1,0 +1,370 @@
+"""Settling, in a real browser: what a step leads to is in its answer, and no page can hold it up.
+
+Bounds are generous, since the machine may be busy. What matters is what the answer shows, and that
+a page which never rests does not cost every step its bound again.
+"""
+
+import asyncio
+
+import pytest
+from aiohttp import web
+
+from tests.e2e.browsing import (
+    MODES,
+    VIEWPORT,
+    Handler,
+    Scenario,
+    Server,
+    Visitor,
+    browser_server,
+    html,
+    kinds,
+    middle,
+    never,
+    size_of,
+)
+from webgym.browser.contract.answers import Observe, StepAnswer
+from webgym.browser.contract.commands import (
+    Back,
+    ClickCoords,
+    Command,
+    InteractionMode,
+    Keypress,
+    PageDown,
+    VisitPage,
+)
+
+browser = browser_server("--capacity", "8")
+in_both_modes = pytest.mark.parametrize("mode", MODES)
+BUSY_MACHINE = 12.0
+"""Seconds that a page which never rests may take at most, its first time."""
+STEPS = 4
+
+
+def late(answer: str | Handler, seconds: float) -> Handler:
+    """A page, or an answer to a script, that takes its time."""
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        await asyncio.sleep(seconds)
+        return html(answer) if isinstance(answer, str) else await answer(request)
+
+    return handle
+
+
+def seconds_of(answers: list[StepAnswer]) -> float:
+    return sum(sum(answer.timings.values()) for answer in answers)
+
+
+@in_both_modes
+@pytest.mark.parametrize(
+    "script",
+    [
+        "fetch('/slow').then(show)",
+        "fetch('/slow').then(() => fetch('/slow')).then(show)",
+        "const r = new XMLHttpRequest(); r.onload = show; r.open('POST', '/slow'); r.send('x')",
+        "fetch('/stream').then((r) => r.text()).then(show)",
+        "setTimeout(() => fetch('/slow').then(show), 20)",
+        "import('/slow.js').then(show)",
+        "document.body.append(Object.assign(new Image(), {src: '/slow', onerror: show}))",
+    ],
+)
+def test_what_a_click_asks_for_is_waited_for(
+    browser: Server, mode: InteractionMode, script: str
+) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        async def stream(request: web.BaseRequest) -> web.StreamResponse:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            for _ in range(5):
+                await response.write(b"x" * 1000)
+                await asyncio.sleep(0.15)
+            return response
+
+        async def module(_: web.BaseRequest) -> web.StreamResponse:
+            return web.Response(text="export default 1", content_type="text/javascript")
+
+        visitor.site.pages |= {
+            "/slow": late("done", 0.7),
+            "/slow.js": late(module, 0.7),
+            "/stream": stream,
+        }
+        await visitor.show(
+            "<script>function show() { document.title = 'Done'; document.body.append("
+            "Object.assign(document.createElement('button'), {textContent: 'Result'})) }</script>"
+            f'<button onclick="{script}">Ask</button>'
+        )
+        before = await visitor.step()
+        answer = await visitor.click("Ask")
+        assert answer.page.title == "Done"
+        assert answer.settled
+        assert answer.screenshot != before.screenshot
+        if mode == "set_of_marks":
+            assert "Result" in [element.name for element in answer.elements or ()]
+
+    browser.browse(scenario, mode)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<a href='/slow'>Go</a>",
+        "<button onclick='setTimeout(() => { location = `/slow` }, 50)'>Go</button>",
+        "<button onclick='fetch(`/quick`).then(() => { location = `/slow` })'>Go</button>",
+        "<a href='/refreshes'>Go</a>",
+        "<a href='/hops'>Go</a>",
+        "<a href='/parts'>Go</a>",
+        "<a href='/slow' target='_blank'>Go</a>",
+        "<form action='/slow' method=post><button>Go</button></form>",
+        "<button onclick='history.pushState(0, ``, `/x`); location.reload()'>Go</button>",
+    ],
+    ids=["slow", "timer", "asks first", "refresh", "hops", "parts", "tab", "post", "reload"],
+)
+def test_a_slow_page_is_waited_for(browser: Server, page: str) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        end = "<title>End</title><p>end"
+
+        async def parts(request: web.BaseRequest) -> web.StreamResponse:
+            response = web.StreamResponse(headers={"Content-Type": "text/html"})
+            await response.prepare(request)
+            await response.write(b"<!doctype html><title>First</title><p>first")
+            await asyncio.sleep(0.7)
+            await response.write(b"<script>document.title = 'End'</script>")
+            return response
+
+        visitor.site.pages |= {
+            "/slow": late(end, 1.0),
+            "/x": late(end, 1.0),
+            "/quick": "x",
+            "/refreshes": "<meta http-equiv=refresh content='0; url=/slow'><p>wait",
+            "/hops": "<script>location.replace('/refreshes')</script>",
+            "/parts": parts,
+        }
+        await visitor.show(page)
+        answer = await visitor.click("Go")
+        assert answer.page.title == "End"
+        assert answer.settled
+        assert not answer.page.loading
+
+    browser.browse(scenario)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "<img src='/hang' width=100 height=100>",
+        "<iframe src='/hang'></iframe><script src='/hang' async></script>",
+    ],
+    ids=["image", "frame and script"],
+)
+def test_a_page_that_never_finishes_is_bounded_once(browser: Server, part: str) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        visitor.site.pages |= {"/hang": never, "/next": "<title>Next</title>"}
+        answer = await visitor.show(f"<title>Busy</title><a href='/next'>Next</a>{part}")
+        assert answer.page.title == "Busy"
+        assert not answer.settled
+        assert answer.page.loading
+        assert sum(answer.timings.values()) < BUSY_MACHINE
+        again = [await visitor.step(PageDown()) for _ in range(STEPS)]
+        assert seconds_of(again) < STEPS * 3
+        answer = await visitor.click("Next")
+        assert answer.page.title == "Next"
+        assert answer.settled
+
+    browser.browse(scenario)
+
+
+def test_a_document_that_never_ends_is_shown_as_far_as_it_came(browser: Server) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        async def endless(request: web.BaseRequest) -> web.StreamResponse:
+            response = web.StreamResponse(headers={"Content-Type": "text/html"})
+            await response.prepare(request)
+            await response.write(b"<!doctype html><title>Endless</title><button>Here</button>")
+            while True:
+                await response.write(b"<p>more")
+                await asyncio.sleep(0.3)
+
+        visitor.site.pages["/endless"] = endless
+        answer = await visitor.visit("/endless")
+        assert not answer.settled
+        assert sum(answer.timings.values()) < 1.5 * BUSY_MACHINE
+        assert "Here" in await visitor.elements()
+        again = [await visitor.step(PageDown()) for _ in range(STEPS)]
+        assert seconds_of(again) < STEPS * 3
+
+    browser.browse(scenario)
+
+
+def test_a_server_that_never_answers_leaves_the_page_where_it_is(browser: Server) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        visitor.site.pages["/hang"] = never
+        await visitor.show("<title>Here</title><a href='/hang'>Go</a><button>Stay</button>")
+        go = await visitor.element("Go")
+        answer = await visitor.step(ClickCoords(*middle(go)), within=14)
+        assert answer.page.title == "Here"
+        assert not answer.settled
+        assert kinds(answer) == ["limit"]
+        assert size_of(answer.screenshot) == VIEWPORT
+        answer = await visitor.click("Stay")
+        assert answer.settled
+
+    browser.browse(scenario)
+
+
+def test_visiting_a_server_that_never_answers_is_a_failed_navigation(browser: Server) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        visitor.site.pages["/hang"] = never
+        await visitor.show("<title>Here</title>")
+        problem = await visitor.refused(VisitPage(f"{visitor.site.url}/hang"), within=14)
+        assert problem.type == "navigation_failed"
+        assert "in time" in problem.message
+        assert (await visitor.step()).page.title == "Here"
+
+    browser.browse(scenario)
+
+
+STREAMS = {
+    "long-poll": "fetch('/hang')",
+    "polls": "(function poll() { fetch('/poll?' + Math.random()).then(poll) })()",
+    "timer": "setInterval(() => fetch('/poll'), 30)",
+    "events": "new EventSource('/events')",
+    "socket": "new WebSocket(`ws://${location.host}/socket`).onmessage = show",
+    "stream": (
+        "fetch('/events').then(async (r) => { const reader = r.body.getReader();"
+        " for (;;) { await reader.read() } })"
+    ),
+    "unread-stream": "fetch('/events')",
+    "clock": "setInterval(() => { document.body.firstChild.textContent = Date.now() }, 30)",
+    "animation": "(function draw() { show(); requestAnimationFrame(draw) })()",
+    "beacons": "setInterval(() => navigator.sendBeacon('/quick', 'x'), 30)",
+}
+
+
+def test_pages_that_always_work_do_not_hold_up_every_step(browser: Server) -> None:
+    async def events(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        while True:
+            await response.write(b"data: tick\n\n")
+            await asyncio.sleep(0.1)
+
+    async def socket(request: web.BaseRequest) -> web.StreamResponse:
+        answering = web.WebSocketResponse()
+        await answering.prepare(request)
+        while not answering.closed:
+            await answering.send_str("tick")
+            await asyncio.sleep(0.1)
+        return answering
+
+    def working(kind: str, script: str) -> Scenario:
+        async def scenario(visitor: Visitor) -> None:
+            page = (
+                "<p>0</p><button onclick='fetch(`/asked`).then(() => { document.title = `Done` })'>"
+                "Ask</button><script>function show() { document.body.firstChild.textContent ="
+                f" Math.random() }}\n{script}</script>"
+            )
+            await visitor.show(page, f"/pages/{kind}")
+            answers = [await visitor.step(Keypress(("Shift",))) for _ in range(STEPS)]
+            assert seconds_of(answers) < STEPS * 2.5, kind
+            answer = await visitor.click("Ask")
+            assert answer.page.title == "Done", kind
+
+        return scenario
+
+    async def scenario(visitor: Visitor) -> None:
+        visitor.site.pages |= {
+            "/hang": never,
+            "/poll": late("x", 0.15),
+            "/asked": late("x", 0.5),
+            "/events": events,
+            "/socket": socket,
+            "/quick": "x",
+        }
+        await visitor.at_once(working(kind, script) for kind, script in STREAMS.items())
+
+    browser.browse(scenario)
+
+
+def test_a_quiet_page_costs_no_waiting(browser: Server) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        await visitor.show("<title>Quiet</title><button>Push</button><div style='height:3000px'>")
+        commands: tuple[Command | None, ...] = (
+            None,
+            PageDown(),
+            ClickCoords(5, 5),
+            Keypress(("Tab",)),
+            VisitPage(f"{visitor.site.url}/#there"),
+            Back(),
+        )
+        answers = [await visitor.step(command) for command in commands]
+        assert all(answer.settled for answer in answers)
+        assert seconds_of(answers) < len(commands)
+        assert visitor.site.count("/") == 1
+
+    browser.browse(scenario)
+
+
+def test_a_step_does_not_wait_for_what_an_earlier_one_began(browser: Server) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        visitor.site.pages["/hang"] = never
+        await visitor.show("<button onclick='fetch(`/hang`)'>Ask</button>")
+        first = await visitor.click("Ask")
+        then = await visitor.step(PageDown())
+        assert then.timings["settle"] < first.timings["settle"]
+
+    browser.browse(scenario)
+
+
+def test_pictures_are_taken_while_pages_come_and_go(browser: Server) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        links = "".join(
+            f"<a style='display: block; height: 40px' href='/page/{number}'>{number}</a>"
+            for number in range(10)
+        )
+
+        async def page(request: web.BaseRequest) -> web.StreamResponse:
+            await asyncio.sleep(int(request.path[-1]) / 100)
+            return html(f"<!doctype html><title>Page {request.path[-1]}</title>{links}")
+
+        visitor.site.pages |= {f"/page/{number}": page for number in range(10)}
+
+        async def hammer(each: Visitor) -> None:
+            await each.visit("/page/0")
+            for step in range(25):
+                number = step * 7 % 10
+                command = ClickCoords(10, 8 + 40 * number + 20)
+                answer = await each.session.step(command, Observe("coordinates", "jpeg"))
+                assert answer.error is None
+                assert answer.page.title == f"Page {number}"
+                assert size_of(answer.screenshot) == VIEWPORT
+                await each.session.execute(ClickCoords(10, 8 + 40 * ((number + 3) % 10) + 20))
+                assert size_of(await each.session.screenshot("coordinates", "jpeg")) == VIEWPORT
+
+        async with (
+            visitor.another() as second,
+            visitor.another() as third,
+            visitor.another() as fourth,
+            asyncio.TaskGroup() as group,
+        ):
+            for each in (visitor, second, third, fourth):
+                group.create_task(hammer(each))
+
+    browser.browse(scenario)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_pictures_are_taken_of_a_page_that_never_stays(
+    browser: Server, mode: InteractionMode
+) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        async def page(request: web.BaseRequest) -> web.StreamResponse:
+            number = int(request.query_string or 0)
+            hop = f"setTimeout(() => {{ location.replace('/page?{number + 1}') }}, {number % 30})"
+            return html(f"<title>Page {number}</title><p>{number}<script>{hop}</script>")
+
+        visitor.site.pages["/page"] = page
+        await visitor.visit("/page")
+        assert size_of(await visitor.session.screenshot(mode)) == VIEWPORT
+        assert size_of((await visitor.step()).screenshot) == VIEWPORT
+        await visitor.show("<title>Calm</title>")
+
+    browser.browse(scenario, mode)

@@ -1,0 +1,1 @@
+"""What happens inside one browser session: tabs, input, pictures, elements."""

@@ -1,0 +1,29 @@
+// What the server calls. Every answer is JSON text, which is decoded once, into its type.
+
+const answered = (operation) => (...given) => JSON.stringify(operation(...given) ?? null);
+
+return {
+  collect: answered(collect),
+  // Themselves, not as JSON: for asking the browser which node of its own each one is.
+  markedElements: () => lastMarks.map(({ id }) => elementNumbered(id)),
+  drawMarks: answered(drawMarks),
+  eraseMarks: answered(eraseMarks),
+  locate: answered(locate),
+  at: answered((x, y) => ({ facts: at(x, y) })),
+  prepareClick: answered((x, y) => {
+    const { prepared } = prepareSelect(null, x, y);
+    return { facts: at(x, y), prepared };
+  }),
+  prepareSelect: answered(prepareSelect),
+  selectOption: answered(selectOption),
+  focusForTyping: answered((...where) => ({ facts: focusForTyping(...where) })),
+  selectExisting: answered(selectExisting),
+  setSpecialValue: answered(setSpecialValue),
+  scrollElement: answered(scrollElement),
+  scrollPage: answered(scrollPage),
+  wheelDistance: answered(wheelDistance),
+  pageInfo: answered(pageInfo),
+  text: answered(text),
+  metadata: answered(metadata),
+  quiet: async (quietMs, limitMs) => JSON.stringify(await quiet(quietMs, limitMs)),
+};

@@ -1,0 +1,141 @@
+// The list of what can be acted on, without what is covered and without what says the same twice.
+
+const LISTED = 500;
+const HIT_TESTS_MS = 20;
+const STRIDE = 7;
+const ALL_OPTIONS = 3000;
+
+const FRESH_MS = 1000;
+
+let lastMarks = [];
+let lastTexts = [];
+let lastCollected = -Infinity;
+
+function collect() {
+  const survey = new Survey();
+  const candidates = survey.run();
+  mergeNested(candidates, survey.byElement);
+  const kept = candidates.filter((candidate) => !candidate.dropped);
+  const seen = kept.filter((candidate) => candidate.inView);
+  trimCovered(seen, survey);
+  const inView = uncovered(seen, survey);
+  const others = kept.filter((candidate) => !candidate.inView);
+  const listed = [...inView, ...others].slice(0, LISTED);
+  listed.forEach((candidate) => numberOf(candidate.element));
+  const focused = activeElement();
+  const budget = { options: ALL_OPTIONS };
+  lastMarks = listed.filter((candidate) => candidate.inView).map(markOf);
+  lastTexts = survey.texts;
+  lastCollected = performance.now();
+  return listed.map((candidate) => describe(candidate, focused, budget));
+}
+
+function markOf({ element, parts, scrolls }) {
+  return { id: numberOf(element), parts, scrolls, above: isInOpenList(element) };
+}
+
+// Leave out what cannot be met at any of several points: a dialog hides what lies below it.
+//
+// On a huge page one look at a point takes a millisecond. When the time for it is spent, only what
+// lies near something that was found to cover others is still looked at.
+function uncovered(candidates, survey) {
+  const { geometry, area, deadline } = survey;
+  const spent = performance.now() + HIT_TESTS_MS;
+  const covers = new Map();
+  const isMet = (candidate) => {
+    const { box } = candidate;
+    const isFree = () => !Array.from(covers.values()).some((cover) => touches(cover, box));
+    if (performance.now() > spent && isFree()) return true;
+    for (const [x, y] of pointsOf(shown(candidate.parts, area), 9)) {
+      if (performance.now() > deadline + 2 * BUDGET_MS) return true;
+      const met = elementAt(geometry, x, y);
+      if (met && answersFor(met, candidate.element)) return true;
+      if (met && !covers.has(met)) noteCover(met, geometry, covers);
+    }
+    return false;
+  };
+  const met = new Set(spread(candidates).filter(isMet));
+  return candidates.filter((candidate) => met.has(candidate));
+}
+
+// The whole of what covers something: a dialog rather than the line of its text that was met.
+function noteCover(met, geometry, covers) {
+  let cover = met;
+  for (let node = met; node; node = outerParent(node)) {
+    const { position } = styleOf(node);
+    if (position === "fixed" || position === "absolute" || position === "sticky") cover = node;
+  }
+  const pane = geometry.paneOf(cover);
+  if (pane) covers.set(met, geometry.place(boundsOf(cover), pane));
+}
+
+// The same in an order that soon gets to all parts of the page.
+function spread(candidates) {
+  const order = [];
+  for (let start = 0; start < STRIDE; start++) {
+    for (let index = start; index < candidates.length; index += STRIDE) {
+      order.push(candidates[index]);
+    }
+  }
+  return order;
+}
+
+// One mark for what is one thing to a person: a link around a button, a card around its only link.
+function mergeNested(candidates, byElement) {
+  const parents = new Map();
+  for (const candidate of candidates) candidate.parent = parentOf(candidate, byElement, parents);
+  for (let index = candidates.length - 1; index >= 0; index--) mergeInto(candidates[index]);
+}
+
+// The nearest candidate around another. `known` remembers it for every element on the way.
+function parentOf(candidate, byElement, known) {
+  const { element, standIn } = candidate;
+  const passed = [];
+  let found = null;
+  let node = standIn === element ? outerParent(element) : standIn;
+  for (; node; node = outerParent(node)) {
+    if (known.has(node)) {
+      found = known.get(node);
+      break;
+    }
+    passed.push(node);
+    const at = byElement.get(node);
+    if (at && at !== candidate && !at.scrolls) {
+      found = at;
+      break;
+    }
+  }
+  for (const each of passed) known.set(each, found);
+  return found === candidate ? null : found;
+}
+
+function mergeInto(candidate) {
+  let parent = candidate.parent;
+  while (parent && parent.dropped) parent = parent.parent;
+  if (!parent || candidate.scrolls || candidate.dropped) return;
+  if (parent.element === candidate.standIn || parent.standIn === candidate.standIn) {
+    parent.dropped = true;
+    return;
+  }
+  if (candidate.tag === "option") return;
+  const same = candidate.size > 0.6 * parent.size || sameText(candidate, parent);
+  if (parent.strength === "weak") {
+    if (same || parent.size > pageSize() / 2) parent.dropped = true;
+  } else if (candidate.strength === "control") {
+    if (same || parent.tag === "label") parent.dropped = true;
+  } else if (candidate.strength === "weak") {
+    candidate.dropped = same || !hasOwnHandler(candidate.element);
+  } else if (parent.strength !== "control") candidate.dropped = same;
+}
+
+const pageSize = () => innerWidth * innerHeight;
+
+function hasOwnHandler(element) {
+  return hasAttribute(element, "onclick") || hasAttribute(element, "tabindex");
+}
+
+function sameText(candidate, parent) {
+  if (candidate.strength === "control") return false;
+  const inner = readText(candidate.element, TEXT_LIMIT, true);
+  return inner !== "" && inner === readText(parent.element, TEXT_LIMIT, true);
+}

@@ -1,0 +1,155 @@
+// Access to the DOM that a page cannot mislead.
+//
+// A form's fields hide the form's own properties (`<input name=parentNode>`), so everything is read
+// with the getters of the prototypes. Pages cannot patch those: this world has its own.
+
+const reader = (kind, name) => {
+  const get = Object.getOwnPropertyDescriptor(kind.prototype, name).get;
+  return (node) => get.call(node);
+};
+const method = (kind, name) => {
+  const called = kind.prototype[name];
+  return (node, ...given) => called.apply(node, given);
+};
+
+const ELEMENT = 1;
+const TEXT = 3;
+const DOCUMENT = 9;
+const FRAGMENT = 11;
+const NEVER_SHOWN = new Set([
+  "head", "script", "style", "template", "noscript", "link", "meta", "title", "base", "datalist",
+  "source", "track", "param", "br", "wbr", "col", "colgroup", "desc", "defs",
+]);
+
+const nodeType = reader(Node, "nodeType");
+const parentNode = reader(Node, "parentNode");
+const firstChild = reader(Node, "firstChild");
+const nextSibling = reader(Node, "nextSibling");
+const ownerDocument = reader(Node, "ownerDocument");
+const isConnected = reader(Node, "isConnected");
+const textContent = reader(Node, "textContent");
+const rootNode = method(Node, "getRootNode");
+const contains = method(Node, "contains");
+const tagOf = reader(Element, "localName");
+const idOf = reader(Element, "id");
+const shadowOf = reader(Element, "shadowRoot");
+const slotOf = reader(Element, "assignedSlot");
+const firstElement = reader(Element, "firstElementChild");
+const nextElement = reader(Element, "nextElementSibling");
+const childCount = reader(Element, "childElementCount");
+const attribute = method(Element, "getAttribute");
+const hasAttribute = method(Element, "hasAttribute");
+const matches = method(Element, "matches");
+const closest = method(Element, "closest");
+const boundsOf = method(Element, "getBoundingClientRect");
+const clientRects = method(Element, "getClientRects");
+const checkVisibility = method(Element, "checkVisibility");
+const scrollIntoView = method(Element, "scrollIntoView");
+const queryAll = method(Element, "querySelectorAll");
+const clientHeight = reader(Element, "clientHeight");
+const clientWidth = reader(Element, "clientWidth");
+const scrollHeight = reader(Element, "scrollHeight");
+const scrollWidth = reader(Element, "scrollWidth");
+const offsetWidth = reader(HTMLElement, "offsetWidth");
+const offsetHeight = reader(HTMLElement, "offsetHeight");
+const innerTextOf = reader(HTMLElement, "innerText");
+const documentRoot = reader(Document, "documentElement");
+const documentBody = reader(Document, "body");
+const viewOf = reader(Document, "defaultView");
+const styleOf = (element) => getComputedStyle(element);
+
+const namespaceOf = reader(Element, "namespaceURI");
+const isHtml = (element) => namespaceOf(element) === "http://www.w3.org/1999/xhtml";
+const isContentEditable = reader(HTMLElement, "isContentEditable");
+const isFrame = (tag) => tag === "iframe" || tag === "frame";
+
+// The document inside a frame, or null: another origin's, or not there yet.
+const iframeDocument = reader(HTMLIFrameElement, "contentDocument");
+const framesetDocument = reader(HTMLFrameElement, "contentDocument");
+function frameDocument(element) {
+  const tag = tagOf(element);
+  if (!isFrame(tag) || !isHtml(element)) return null;
+  const inner = tag === "iframe" ? iframeDocument(element) : framesetDocument(element);
+  return inner && documentRoot(inner) ? inner : null;
+}
+
+// The frame that a document is in, or null: the page itself, or a document whose frame is gone.
+function frameOf(inner) {
+  const view = viewOf(inner);
+  return inner === document || !view ? null : view.frameElement;
+}
+
+// Whether an element is still part of the page; a removed frame takes its whole document along.
+function isOnPage(element) {
+  let node = element;
+  for (let depth = 0; depth < 64; depth++) {
+    if (!isConnected(node)) return false;
+    const home = ownerDocument(node);
+    if (home === document) return true;
+    node = frameOf(home);
+    if (!node) return false;
+  }
+  return false;
+}
+
+// The parent as it is laid out: slots stand between a host and its children.
+function flatParent(element) {
+  const slot = slotOf(element);
+  if (slot) return slot;
+  const parent = parentNode(element);
+  if (!parent) return null;
+  const type = nodeType(parent);
+  if (type === ELEMENT) return parent;
+  return type === FRAGMENT ? (parent.host ?? null) : null;
+}
+
+// The same across the borders of frames.
+function outerParent(element) {
+  return flatParent(element) ?? frameOf(ownerDocument(element));
+}
+
+// Whether one element holds another, also inside its shadow roots and frames.
+function holds(outer, inner) {
+  let node = inner;
+  for (let depth = 0; node && depth < 256; depth++) {
+    if (contains(outer, node)) return true;
+    const root = rootNode(node);
+    node = nodeType(root) === FRAGMENT ? (root.host ?? null) : frameOf(ownerDocument(node));
+  }
+  return false;
+}
+
+// The nearest element, itself included, that a test accepts.
+function nearest(element, accepts) {
+  for (let node = element; node; node = outerParent(node)) if (accepts(node)) return node;
+  return null;
+}
+
+// Put the children of an element, as they are laid out, on a stack in reverse order.
+function pushChildren(element, stack, limit) {
+  const isSlot = tagOf(element) === "slot" && isHtml(element);
+  const children = isSlot ? element.assignedNodes() : [];
+  if (!children.length) {
+    let child = firstChild(shadowOf(element) ?? element);
+    for (; child && children.length < limit; child = nextSibling(child)) children.push(child);
+  }
+  for (let index = children.length - 1; index >= 0; index--) stack.push(children[index]);
+}
+
+function activeElement() {
+  let active = document.activeElement;
+  for (let depth = 0; active && depth < 64; depth++) {
+    const inner = shadowOf(active) ?? frameDocument(active);
+    const next = inner && inner.activeElement;
+    if (!next) break;
+    active = next;
+  }
+  return active;
+}
+
+// Text that survives any encoder: bounded, and without halves of characters.
+function bounded(text, limit) {
+  const value = String(text ?? "");
+  return (value.length > limit ? `${value.slice(0, limit - 1)}…` : value).toWellFormed();
+}
+const oneLine = (text, limit) => bounded(String(text ?? "").replace(/\s+/g, " ").trim(), limit);

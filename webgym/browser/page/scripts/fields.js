@@ -1,0 +1,142 @@
+// Filling fields: which one has the focus, selecting what it holds, and values that are not typed.
+
+// Make sure that an element has the focus before typing. Without a number: what the click focused.
+function focusForTyping(id, x, y) {
+  let active = activeElement();
+  const wanted = meant(id, x, y);
+  const isRight = active && isTypable(active) && (id === null || (wanted && holds(wanted, active)));
+  const field = wanted && !isRight ? fieldFor(wanted) : null;
+  if (field && field !== active) {
+    field.focus({ preventScroll: true });
+    active = activeElement();
+  }
+  return active ? { ...factsOf(active), focused: true } : null;
+}
+
+// The element with a number, or at a point, or none.
+function meant(id, x, y) {
+  const atPoint = () => (x !== null ? elementAt(new Geometry(), x, y) : null);
+  const element = id !== null ? elementNumbered(id) : atPoint();
+  return element && isOnPage(element) ? element : null;
+}
+
+const isTypable = (element) => isEditable(element, kindOf(element));
+
+// The field that a person means who points at this element.
+function fieldFor(element) {
+  const around = nearest(element, (node) => isTypable(node) || controlOf(node) !== null);
+  if (around) {
+    const host = nearest(around, (node) => kindOf(node) !== "rich" || !isInsideEditable(node));
+    return controlOf(around) ?? host ?? around;
+  }
+  const inside = queryAll(element, "input, textarea, [contenteditable]");
+  const isOffered = (field) => isTypable(field) && checkVisibility(field, VISIBILITY_ONLY);
+  const fields = Array.from(inside).filter(isOffered);
+  return fields.length === 1 ? fields[0] : null;
+}
+
+// Select what the focused field holds, so that typing replaces it.
+function selectExisting() {
+  const active = activeElement();
+  const kind = active ? kindOf(active) : "other";
+  if (kind === "text") {
+    active.select();
+    return { selected: true, empty: active.value === "" };
+  }
+  if (kind !== "rich") return { selected: false, empty: true };
+  const host = nearest(active, (node) => !isInsideEditable(node)) ?? active;
+  const selection = viewOf(ownerDocument(host)).getSelection();
+  selection?.selectAllChildren(host);
+  return { selected: true, empty: textContent(host).trim() === "" };
+}
+
+const pad = (number) => String(number).padStart(2, "0");
+const readDate = (text) => {
+  const written = /^(\d{4,6})-(\d{1,2})-(\d{1,2})$/.exec(text);
+  if (written) return `${written[1]}-${pad(written[2])}-${pad(written[3])}`;
+  const shown = /^(\d{1,2})\/(\d{1,2})\/(\d{4})$/.exec(text);
+  return shown && `${shown[3]}-${pad(shown[1])}-${pad(shown[2])}`;
+};
+const readTime = (text) => {
+  const written = /^(\d{1,2}):(\d{2})(:\d{2}(?:\.\d{1,3})?)?\s*([ap])?\.?m?\.?$/i.exec(text);
+  if (!written) return null;
+  let hours = Number(written[1]);
+  const half = written[4]?.toLowerCase();
+  if (half && (hours < 1 || hours > 12)) return null;
+  if (half) hours = (hours % 12) + (half === "p" ? 12 : 0);
+  return `${pad(hours)}:${written[2]}${written[3] ?? ""}`;
+};
+
+// Each kind of picked value: how it is written, and how what was given becomes that.
+const PICKERS = {
+  date: { form: "YYYY-MM-DD", read: readDate },
+  time: { form: "HH:MM", read: readTime },
+  "datetime-local": {
+    form: "YYYY-MM-DDTHH:MM",
+    read: (text) => {
+      const [day, ...rest] = text.split(/T|,?\s+/);
+      const [date, time] = [readDate(day), readTime(rest.join(" "))];
+      return date && time && `${date}T${time}`;
+    },
+  },
+  month: {
+    form: "YYYY-MM",
+    read: (text) => {
+      const written = /^(\d{4})-(\d{1,2})$/.exec(text);
+      if (written) return `${written[1]}-${pad(written[2])}`;
+      const shown = /^(\d{1,2})\/(\d{4})$/.exec(text);
+      return shown && `${shown[2]}-${pad(shown[1])}`;
+    },
+  },
+  week: { form: "YYYY-Www", read: (text) => /^\d{4}-W\d{2}$/i.exec(text)?.[0].toUpperCase() },
+  color: {
+    form: "#rrggbb",
+    read: (text) => {
+      const short = /^#([0-9a-f])([0-9a-f])([0-9a-f])$/i.exec(text);
+      const full = short ? `#${short.slice(1).map((digit) => digit + digit).join("")}` : text;
+      return /^#[0-9a-f]{6}$/i.test(full) ? full.toLowerCase() : null;
+    },
+  },
+  range: { form: "a number", read: (text) => (/^[-+]?\d*\.?\d+$/.test(text) ? text : null) },
+};
+
+// Give a field that is not typed into the value a person would choose in its picker.
+function setSpecialValue(id, value) {
+  const element = id === null ? activeElement() : elementNumbered(id);
+  if (!element || !isOnPage(element)) return { problem: "gone" };
+  const kind = kindOf(element);
+  if (kind !== "picker") return { problem: "kind", kind };
+  if (isDisabled(element) || element.readOnly) return { problem: "disabled" };
+  const picker = PICKERS[element.type];
+  const text = value.trim();
+  const canBeEmpty = element.type !== "range" && element.type !== "color";
+  const wanted = text === "" && canBeEmpty ? "" : picker.read(text);
+  if (typeof wanted !== "string") return misfit(element, picker);
+  const before = element.value;
+  element.value = wanted;
+  const isTaken = wanted === "" || element.value !== "";
+  if (element.type === "range" ? isOutOfRange(element, wanted) : !isTaken) {
+    element.value = before;
+    return misfit(element, picker);
+  }
+  if (element.value !== before) announce(element);
+  return { value: element.value };
+}
+
+function isOutOfRange(range, wanted) {
+  const [low, high] = [Number(range.min || 0), Number(range.max || 100)];
+  return Number(wanted) < low || Number(wanted) > high;
+}
+
+function misfit(element, picker) {
+  let form = picker.form;
+  if (element.type === "range") form += ` from ${element.min || 0} to ${element.max || 100}`;
+  return { problem: "form", type: element.type, form };
+}
+
+// Tell the page's scripts what a person's choice would have told them.
+function announce(element) {
+  const view = viewOf(ownerDocument(element));
+  element.dispatchEvent(new view.Event("input", { bubbles: true, composed: true }));
+  element.dispatchEvent(new view.Event("change", { bubbles: true }));
+}

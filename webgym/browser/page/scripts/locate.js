@@ -1,0 +1,77 @@
+// From an element's number to a point where a click really meets it.
+
+function factsOf(element) {
+  const kind = kindOf(element);
+  const facts = { tag: tagOf(element), kind };
+  if (facts.tag === "input") facts.type = bounded(element.type, 40);
+  if (isDisabled(element)) facts.disabled = true;
+  if ((kind === "text" || kind === "picker") && element.readOnly) facts.readonly = true;
+  return facts;
+}
+
+function locate(id) {
+  const element = elementNumbered(id);
+  if (!element || !isOnPage(element)) return { missing: "gone" };
+  const facts = factsOf(element);
+  const isUnlisted = facts.kind === "option" && clientRects(element).length === 0;
+  if (isUnlisted) return { missing: "unlisted", facts };
+  const seen = standInOf(element);
+  let covered = null;
+  for (const block of [null, "nearest", "center"]) {
+    if (block) scrollIntoView(seen, { block, inline: "nearest", behavior: "instant" });
+    const attempt = pointIn(element, seen);
+    if (attempt.point) {
+      const [x, y] = attempt.point.map((at) => Math.round(at * 10) / 10);
+      return { x, y, scrolled: block !== null, facts };
+    }
+    if (attempt.hidden) return { missing: "hidden", facts };
+    covered = attempt.covered ?? covered;
+  }
+  if (!covered) return { missing: "hidden", facts };
+  return { missing: "covered", by: sketch(covered), facts };
+}
+
+// A point where the element is met, at best one where nothing else that acts lies in between.
+function pointIn(element, seen) {
+  const geometry = new Geometry();
+  const pane = geometry.paneOf(seen);
+  const isShown = tagOf(seen) === "area" || checkVisibility(seen, VISIBILITY_ONLY);
+  if (!pane || !isShown) return { hidden: true };
+  const parts = geometry.parts(seen, pane, styleOf(seen));
+  if (!parts.length) return { hidden: true };
+  const clip = overlap(geometry.clipOf(seen, pane).visible, pane.area);
+  let loose = null;
+  let covered = null;
+  for (const point of pointsOf(shown(parts, overlap(clip, geometry.top.area)), 27)) {
+    const met = elementAt(geometry, point[0], point[1]);
+    if (!met) continue;
+    if (!answersFor(met, element)) covered = covered ?? met;
+    else if (actsBetween(met, seen)) loose = loose ?? point;
+    else return { point };
+  }
+  return { point: loose, covered };
+}
+
+const ACTING = "a[href], button, input, select, textarea, [role=button], [role=link], [onclick]";
+function actsBetween(met, element) {
+  const acting = nearest(met, (node) => node === element || matches(node, ACTING));
+  return acting !== null && acting !== element && holds(element, acting);
+}
+
+// A few words on an element, for messages about it.
+function sketch(element) {
+  const tag = tagOf(element);
+  const id = attribute(element, "id");
+  const styles = (attribute(element, "class") ?? "").split(/\s+/).filter(Boolean);
+  const name = id ? `${tag}#${id}` : [tag, ...styles.slice(0, 2)].join(".");
+  const text = readText(element, 40, true);
+  return bounded(text ? `<${name}> "${text}"` : `<${name}>`, 120);
+}
+
+// What a click at a point would act on: the field or button there, or the one its label stands for.
+function at(x, y) {
+  const met = elementAt(new Geometry(), x, y);
+  if (!met) return null;
+  const target = nearest(met, (node) => kindOf(node) !== "other" || controlOf(node) !== null);
+  return factsOf(target ? (controlOf(target) ?? target) : met);
+}

@@ -1,0 +1,88 @@
+// Scrolling by number and by page; the answers say what really moved.
+
+const scrollLeft = reader(Element, "scrollLeft");
+const scrollTop = reader(Element, "scrollTop");
+const scrollBy = method(Element, "scrollBy");
+const MOST = 0.8;
+const STEPS = { up: [0, -1], down: [0, 1], left: [-1, 0], right: [1, 0] };
+
+function scrollElement(id, direction) {
+  const element = elementNumbered(id);
+  if (!element || !isOnPage(element)) return { problem: "gone" };
+  const [across, down] = STEPS[direction];
+  const scroller = nearest(element, (node) => canScroll(node, down !== 0));
+  if (!scroller) return { moved: false };
+  const [width, height] = [sizeOf(scroller, false), sizeOf(scroller, true)];
+  return moved(scroller, across * MOST * width, down * MOST * height);
+}
+
+// How far to turn the wheel at a point. In a small area it goes less far than usual, so that
+// nothing in it is passed without having been seen.
+function wheelDistance(x, y, direction, usual) {
+  const [across, down] = STEPS[direction];
+  const met = elementAt(new Geometry(), x, y);
+  const scroller = met && nearest(met, (node) => hasRoom(node, across, down));
+  return scroller ? Math.min(usual, Math.round(MOST * sizeOf(scroller, down !== 0))) : usual;
+}
+
+function hasRoom(element, across, down) {
+  if (!canScroll(element, down !== 0)) return false;
+  if (down < 0) return scrollTop(element) > 0;
+  if (down > 0) return scrollTop(element) + clientHeight(element) < scrollHeight(element) - 1;
+  return across !== 0;
+}
+
+// Scroll the page, or where the page itself cannot, the largest part of it in view that can.
+function scrollPage(amount) {
+  const root = document.scrollingElement ?? documentRoot(document);
+  const scroller = root && canScroll(root, true) ? root : largestScroller();
+  return scroller ? moved(scroller, 0, amount) : { moved: false, by: 0 };
+}
+
+const isPageScroller = (element) => element === ownerDocument(element).scrollingElement;
+const sizeOf = (element, down) => {
+  const view = viewOf(ownerDocument(element));
+  if (isPageScroller(element)) return down ? view.innerHeight : view.innerWidth;
+  return down ? clientHeight(element) : clientWidth(element);
+};
+
+function canScroll(element, down) {
+  const [inner, outer] = down
+    ? [scrollHeight(element), clientHeight(element)]
+    : [scrollWidth(element), clientWidth(element)];
+  if (inner <= outer + 1) return false;
+  const style = styleOf(element);
+  const overflow = down ? style.overflowY : style.overflowX;
+  if (!isPageScroller(element)) return overflow === "auto" || overflow === "scroll";
+  const body = documentBody(ownerDocument(element));
+  const locked = (value) => value === "hidden" || value === "clip";
+  const bodyStyle = body && body !== element ? styleOf(body) : null;
+  // What the body says counts for the page only where the root says nothing.
+  if (!bodyStyle || overflow !== "visible") return !locked(overflow);
+  return !locked(down ? bodyStyle.overflowY : bodyStyle.overflowX);
+}
+
+function moved(scroller, across, down) {
+  const before = [scrollLeft(scroller), scrollTop(scroller)];
+  scrollBy(scroller, { left: across, top: down, behavior: "instant" });
+  const by = [scrollLeft(scroller) - before[0], scrollTop(scroller) - before[1]];
+  return { moved: Math.abs(by[0]) + Math.abs(by[1]) > 0.5, by: down !== 0 ? by[1] : by[0] };
+}
+
+function largestScroller() {
+  const geometry = new Geometry();
+  const { right, bottom } = geometry.top.area;
+  let best = null;
+  let bestSize = 0;
+  for (const across of [0.5, 0.2, 0.8]) {
+    for (const down of [0.5, 0.2, 0.8]) {
+      const met = elementAt(geometry, right * across, bottom * down);
+      const scroller = met && nearest(met, (node) => canScroll(node, true));
+      if (!scroller || scroller === best) continue;
+      const pane = geometry.paneOf(scroller);
+      const size = pane ? areaOf(overlap(geometry.place(boundsOf(scroller), pane), pane.area)) : 0;
+      if (size > bestSize) [best, bestSize] = [scroller, size];
+    }
+  }
+  return best;
+}

@@ -1,0 +1,303 @@
+// One walk over the page that finds what can be acted on.
+//
+// What says so itself (links, fields, roles, tab stops) is found by one selector. What only looks
+// so (a hand for a cursor) and what scrolls is found by style, but only where it can be seen:
+// reading boxes and styles is what costs. A part of the page that is out of view is walked without
+// reading any, and left altogether once enough elements out of view are known.
+
+const OUT_OF_VIEW = 100;
+const BUDGET_MS = 250;
+const LATE_READS = 1000;
+const TEXTS = 500;
+const LONG_TEXT = 5000;
+const ICONS = "i:empty, svg, img, span:empty, div:empty";
+const ROOM_FOR_ICONS = 4000;
+const LIST_HEIGHT = 40;
+
+const shadowQuery = method(DocumentFragment, "querySelectorAll");
+const documentQuery = method(Document, "querySelectorAll");
+const queryRoot = (root, selector) =>
+  nodeType(root) === DOCUMENT ? documentQuery(root, selector) : shadowQuery(root, selector);
+
+class Survey {
+  constructor() {
+    this.geometry = new Geometry();
+    this.area = this.geometry.top.area;
+    this.candidates = [];
+    this.byElement = new Map();
+    this.texts = [];
+    this.overlays = [];
+    this.levels = [];
+    this.outside = 0;
+    this.blankets = undefined;
+    this.visits = 0;
+    this.late = false;
+    this.deadline = performance.now() + BUDGET_MS;
+  }
+
+  // A level is a document or shadow root that is being walked.
+  run() {
+    this.enter(document, this.geometry.top, false);
+    while (this.levels.length) {
+      const level = this.levels[this.levels.length - 1];
+      const element = this.isLate() ? null : nextIn(level);
+      if (element) this.visit(element, level);
+      else {
+        this.levels.pop();
+        this.visitLeft(level);
+      }
+    }
+    return this.candidates;
+  }
+
+  isLate() {
+    if ((++this.visits & 511) === 0 && performance.now() > this.deadline) this.late = true;
+    return this.late;
+  }
+
+  isFull() {
+    return this.outside >= OUT_OF_VIEW;
+  }
+
+  enter(root, pane, tellingOnly) {
+    const walker = pane.document.createTreeWalker(root, NodeFilter.SHOW_ELEMENT);
+    const telling = new Set(queryRoot(root, TELLING));
+    const body = nodeType(root) === DOCUMENT ? documentBody(root) : null;
+    if (body && isWritable(body, "body")) telling.add(body);
+    const marks = { skip: false, covered: null, away: null };
+    this.levels.push({ walker, pane, telling, tellingOnly, ...marks });
+  }
+
+  visit(element, level) {
+    const tag = tagOf(element);
+    const telling = level.telling.delete(element) && tells(element, tag);
+    if (NEVER_SHOWN.has(tag)) level.skip = true;
+    else this.examine(element, tag, level, telling);
+    if (!level.skip) this.enterInner(element, tag, level);
+  }
+
+  examine(element, tag, level, telling) {
+    if (telling) {
+      const found = this.consider(element, tag, level.pane);
+      if (found && found.strength !== "weak") {
+        level.covered = element;
+        return;
+      }
+    }
+    if (level.tellingOnly || isInside(element, level.covered)) return;
+    if (!isInside(element, level.away)) this.look(element, tag, level, telling);
+    else if (this.isFull()) level.skip = true;
+  }
+
+  // Read box and style of an element that does not say itself what it is.
+  look(element, tag, level, telling) {
+    const { pane } = level;
+    const box = this.geometry.place(boundsOf(element), pane);
+    if (box.right <= box.left || box.bottom <= box.top) {
+      if (!checkVisibility(element)) level.skip = true;
+      return;
+    }
+    if (!touches(box, pane.area)) {
+      if (!isAway(element, tag, box, pane)) return;
+      if (this.isFull()) level.skip = true;
+      else level.away = element;
+      return;
+    }
+    if (tag === "svg") level.covered = element;
+    if (this.texts.length < TEXTS) this.noteText(element, pane);
+    const style = styleOf(element);
+    if (isOverlay(style) && this.overlays.length < OVERLAYS) this.overlays.push({ element, box });
+    if (style.overflowY !== "visible") this.considerScrolling(element, tag, box, style, pane);
+    if (telling || style.cursor !== "pointer" || tag === "html") return;
+    if (this.splits(element, box)) return;
+    level.covered = element;
+    if (box.right - box.left < 6 || box.bottom - box.top < 6) return;
+    const label = closest(element, "label");
+    if (label && controlOf(label)) return;
+    this.add(element, tag, element, pane, "weak", style);
+    if (areaOf(box) > ROOM_FOR_ICONS) this.addIcons(element, pane);
+  }
+
+  // A hand over a whole list, or over half of the page, means its entries and not the whole.
+  splits(element, box) {
+    if (!firstElement(element)) return false;
+    if (areaOf(overlap(box, this.area)) > areaOf(this.area) / 2) return true;
+    return box.bottom - box.top >= LIST_HEIGHT && isListLike(element);
+  }
+
+  // A row that can be clicked may hold icons that do something else: a star, a bin.
+  addIcons(element, pane) {
+    for (const icon of Array.from(queryAll(element, ICONS)).slice(0, 12)) {
+      const { width, height } = boundsOf(icon);
+      const isSmall = width >= 8 && height >= 8 && width <= 48 && height <= 48;
+      if (isSmall && !this.byElement.has(icon) && styleOf(icon).cursor === "pointer") {
+        this.add(icon, tagOf(icon), icon, pane, "weak", null);
+      }
+    }
+  }
+
+  // Remember where there is text, so that marks can keep off it.
+  noteText(element, pane) {
+    let child = firstChild(element);
+    for (let count = 0; child && count < 12; count++, child = nextSibling(child)) {
+      if (nodeType(child) !== TEXT || !/\S/.test(child.data)) continue;
+      const range = pane.document.createRange();
+      range.selectNodeContents(child);
+      const isLong = child.length > LONG_TEXT;
+      for (const rect of isLong ? [range.getBoundingClientRect()] : range.getClientRects()) {
+        const line = this.geometry.place(rect, pane);
+        if (touches(line, pane.area)) this.texts.push(overlap(line, pane.area));
+      }
+    }
+  }
+
+  enterInner(element, tag, level) {
+    const shadow = shadowOf(element);
+    if (!shadow && !(isFrame(tag) && isHtml(element))) return;
+    if (this.levels.length > 64) return;
+    if (shadow) {
+      const { tellingOnly, covered, away } = level;
+      const quietly = tellingOnly || isInside(element, covered) || isInside(element, away);
+      this.enter(shadow, level.pane, quietly);
+      return;
+    }
+    const inner = frameDocument(element);
+    const pane = inner && this.geometry.pane(inner);
+    if (!pane) this.considerFrame(element, tag, level.pane);
+    else if (!isEmpty(pane.area)) this.enter(inner, pane, false);
+    else if (pane.clip.reachable && !this.isFull()) this.enter(inner, pane, false);
+  }
+
+  // A frame that cannot be looked into is at least somewhere.
+  considerFrame(element, tag, pane) {
+    const box = this.geometry.place(boundsOf(element), pane);
+    const isLarge = box.right - box.left >= 30 && box.bottom - box.top >= 20;
+    if (!isLarge || !touches(box, pane.area)) return;
+    this.add(element, tag, element, pane, "weak", styleOf(element));
+  }
+
+  considerScrolling(element, tag, box, style, pane) {
+    if (tag === "html" || tag === "body" || tag === "textarea" || tag === "select") return;
+    if (box.right - box.left < 40 || box.bottom - box.top < 40) return;
+    if (!scrollsBy(element, style)) return;
+    const known = this.byElement.get(element);
+    const candidate = known ?? this.add(element, tag, element, pane, "scrolls", style);
+    if (!candidate) return;
+    candidate.scrollable = true;
+    const isStop = candidate.strength === "weak" && !hasAttribute(element, "onclick");
+    if (isStop) candidate.scrolls = true;
+  }
+
+  // What was never visited: inside parts that were left. Some of it may be fixed to the viewport.
+  visitLeft(level) {
+    const { pane } = level;
+    let reads = 0;
+    for (const element of level.telling) {
+      if (reads++ >= LATE_READS || performance.now() > this.deadline + BUDGET_MS) break;
+      const isSeen = () => touches(this.geometry.place(boundsOf(element), pane), pane.area);
+      if (this.isFull() && !isSeen()) continue;
+      const tag = tagOf(element);
+      if (tells(element, tag)) this.consider(element, tag, pane);
+    }
+  }
+
+  consider(element, tag, pane) {
+    if (this.byElement.has(element)) return null;
+    const strength = strengthOf(element, tag);
+    if (strength === "control" && !CONTROLS.has(tag) && isInsideEditable(element)) return null;
+    const candidate = this.add(element, tag, standInOf(element), pane, strength, null);
+    if (candidate && tag === "select" && isHtml(element)) this.addOptions(element, pane);
+    return candidate;
+  }
+
+  addOptions(select, pane) {
+    if (isDropDown(select) && !isOpen(select)) return;
+    for (const option of Array.from(select.options).slice(0, 100)) {
+      this.add(option, "option", option, pane, "strong", null);
+    }
+  }
+
+  // Take an element in, unless nothing of it can be seen or scrolled to.
+  add(element, tag, standIn, pane, strength, style) {
+    const parts = this.partsOf(standIn, pane, style);
+    if (!parts.length) return null;
+    const clip = this.geometry.clipOf(standIn, pane);
+    const visible = shown(parts, overlap(clip.visible, pane.area));
+    const inView = visible.length > 0;
+    if (!inView && !this.isReachable(standIn, parts, clip)) return null;
+    if (!isVisible(standIn)) return null;
+    const boxes = inView ? visible : parts;
+    const box = boxes.reduce(union);
+    if (box.right - box.left < 2 || box.bottom - box.top < 2) return null;
+    const candidate = {
+      element, tag, standIn, strength, inView, box,
+      parts: boxes,
+      size: areaOf(parts.reduce(union)),
+      scrolls: strength === "scrolls",
+      scrollable: false,
+      dropped: false,
+      parent: null,
+    };
+    if (!inView) this.outside++;
+    this.candidates.push(candidate);
+    this.byElement.set(element, candidate);
+    return candidate;
+  }
+
+  // A box out of the page's view is read without its style: most elements are, on a long page.
+  partsOf(element, pane, style) {
+    const rect = boundsOf(element);
+    if (!style && rect.width > 0 && rect.height > 0) {
+      const box = this.geometry.place(rect, pane);
+      if (!touches(box, pane.area)) return [box];
+    }
+    return this.geometry.parts(element, pane, style ?? styleOf(element));
+  }
+
+  isReachable(element, parts, clip) {
+    if (this.isFull() || !clip.reachable) return false;
+    if (!parts.some((part) => !isEmpty(overlap(part, clip.hard)))) return false;
+    if (closest(element, '[aria-hidden="true"], [inert]')) return false;
+    if (this.blankets === undefined) this.blankets = blanketsOver(this.geometry);
+    return this.blankets === null || this.blankets.some((blanket) => holds(blanket, element));
+  }
+}
+
+const isInside = (element, outer) => outer !== null && contains(outer, element);
+
+function nextIn(level) {
+  const { walker } = level;
+  if (!level.skip) return walker.nextNode();
+  level.skip = false;
+  do {
+    if (walker.nextSibling()) return walker.currentNode;
+  } while (walker.parentNode() && walker.currentNode !== walker.root);
+  return null;
+}
+
+// Whether an element and all that overflows it is out of view. Things overflow to the right and
+// down, so only those above or to the left need a second look.
+function isAway(element, tag, box, pane) {
+  if (tag === "html" || tag === "body") return false;
+  if (box.top >= pane.area.bottom || box.left >= pane.area.right) return true;
+  const right = Math.max(box.right, box.left + scrollWidth(element) * pane.scaleX);
+  const bottom = Math.max(box.bottom, box.top + scrollHeight(element) * pane.scaleY);
+  return !touches({ left: box.left, top: box.top, right, bottom }, pane.area);
+}
+
+const MIDDLE_AND_CORNERS = [[0.5, 0.5], [0.01, 0.01], [0.99, 0.01], [0.01, 0.99], [0.99, 0.99]];
+
+// What is laid over the whole viewport, such as a dialog and its backdrop, or null. Nothing outside
+// of it can be scrolled to.
+function blanketsOver(geometry) {
+  const { right, bottom } = geometry.top.area;
+  const blankets = new Set();
+  for (const [across, down] of MIDDLE_AND_CORNERS) {
+    let fixed = null;
+    let node = elementAt(geometry, right * across, bottom * down);
+    for (; node; node = outerParent(node)) if (styleOf(node).position === "fixed") fixed = node;
+    if (!fixed) return null;
+    blankets.add(fixed);
+  }
+  return Array.from(blankets);
+}

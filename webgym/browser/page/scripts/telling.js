@@ -1,0 +1,74 @@
+// What an element says about itself: that it can be acted on, written in, or scrolled.
+
+const ROLES = new Set([
+  "button", "link", "menuitem", "menuitemcheckbox", "menuitemradio", "tab", "checkbox", "radio",
+  "option", "switch", "combobox", "textbox", "searchbox", "slider", "spinbutton", "treeitem",
+]);
+const NATIVE = new Set(["button", "select", "textarea", "summary"]);
+const CONTROLS = new Set(["input", "select", "textarea"]);
+const STRONG_TAGS = new Set(["a", "area", "button", "summary", "option", "video", "audio"]);
+
+// Finds all that may tell; `tells` sorts them, which is faster than a selector that says it all.
+const TELLING = [
+  "a", "area", "button", "input", "select", "textarea", "summary", "video", "audio", "[role]",
+  "[onclick]", "[tabindex]", "[contenteditable]",
+].join();
+
+function tells(element, tag) {
+  if (isHtml(element)) {
+    if (NATIVE.has(tag)) return true;
+    if (tag === "input") return element.type !== "hidden";
+    if (tag === "video" || tag === "audio") return hasAttribute(element, "controls");
+    const editable = attribute(element, "contenteditable");
+    if ((editable !== null && editable !== "false") || isWritable(element, tag)) return true;
+  }
+  if (tag === "a" || tag === "area") {
+    if (hasAttribute(element, "href") || hasAttribute(element, "xlink:href")) return true;
+  }
+  if (ROLES.has(attribute(element, "role")) || hasAttribute(element, "onclick")) return true;
+  const stop = attribute(element, "tabindex");
+  return stop !== null && !stop.trim().startsWith("-");
+}
+
+// A document in design mode is one large field.
+const isWritable = (element, tag) =>
+  tag === "body" && ownerDocument(element).designMode === "on";
+
+// How sure it is that an element is meant to be acted on, and that nothing inside it is meant.
+function strengthOf(element, tag) {
+  if (isHtml(element) && (CONTROLS.has(tag) || isContentEditable(element))) return "control";
+  return STRONG_TAGS.has(tag) || ROLES.has(attribute(element, "role")) ? "strong" : "weak";
+}
+
+function isInsideEditable(element) {
+  const parent = flatParent(element);
+  if (parent === null || tagOf(parent) === "html" || !isHtml(parent)) return false;
+  return isContentEditable(parent);
+}
+
+// Whether an element can be scrolled by a person, one way or the other.
+function scrollsBy(element, style) {
+  const down = style.overflowY === "auto" || style.overflowY === "scroll";
+  const across = style.overflowX === "auto" || style.overflowX === "scroll";
+  return (
+    (down && scrollHeight(element) > clientHeight(element) + 4) ||
+    (across && scrollWidth(element) > clientWidth(element) + 4)
+  );
+}
+
+// Whether the children of an element look like entries of a list, each of them meant by itself.
+const PIECES = new Set([
+  "td", "th", "span", "b", "i", "em", "strong", "small", "img", "svg", "label", "p", "h1", "h2",
+  "h3",
+]);
+function isListLike(element) {
+  const first = firstElement(element);
+  if (!first || childCount(element) < 3) return false;
+  const [tag, style] = [tagOf(first), attribute(first, "class")];
+  if (PIECES.has(tag)) return false;
+  let child = nextElement(first);
+  for (let seen = 1; child && seen < 50; seen++, child = nextElement(child)) {
+    if (tagOf(child) !== tag || attribute(child, "class") !== style) return false;
+  }
+  return true;
+}
