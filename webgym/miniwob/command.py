@@ -49,9 +49,9 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Serve until a signal ends it, or do what the options say instead. Raises MiniWobError."""
     if arguments.fetch:
-        from webgym.miniwob.package import fetch_package  # noqa: PLC0415 - --help does not need it
+        from webgym.miniwob.package import provide_package  # noqa: PLC0415 - not for --help
 
-        say(f"The pages of MiniWoB++ are in {fetch_package().folder}")
+        say(f"The pages of MiniWoB++ are in {provide_package().folder}")
         return 0
     if arguments.write_tasks:
         return _write_tasks(arguments)

@@ -70,6 +70,16 @@ def find_package(folder: Path | None = None) -> Package:
     )
 
 
+def provide_package() -> Package:
+    """The package, fetched where it is missing. Raises MiniWobError."""
+    if os.environ.get(FOLDER_VARIABLE):
+        return find_package()
+    try:
+        return find_package()
+    except MiniWobError:
+        return fetch_package()
+
+
 def fetch_package() -> Package:
     """Unpack the package without its requirements into the user's cache. Raises MiniWobError.
 
