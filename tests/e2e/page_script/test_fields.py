@@ -181,3 +181,16 @@ def test_typing_goes_to_the_field_that_was_meant(play: Play) -> None:
         assert not facts.editable
 
     play(scene)
+
+
+def test_a_picker_that_is_pointed_at_takes_the_focus_from_another_field(play: Play) -> None:
+    async def scene(screen: Screen) -> None:
+        await screen.show("<input type='date'><input type='time' aria-label='Time'>")
+        await screen.page.focus("[type=date]")
+        box = (await screen.element("Time")).box
+        point = (box.x + box.width / 2, box.y + box.height / 2)
+        facts = await screen.script.focus_for_typing(screen.deadline, point=point)
+        assert facts is not None
+        assert facts.type == "time"
+
+    play(scene)

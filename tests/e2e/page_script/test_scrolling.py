@@ -43,6 +43,20 @@ def test_a_page_that_cannot_scroll_scrolls_its_largest_area(play: Play) -> None:
     play(scene)
 
 
+def test_a_page_in_quirks_mode_scrolls_although_no_element_of_it_does(play: Play) -> None:
+    async def scene(screen: Screen) -> None:
+        await screen.show(
+            "<style>html, body { overflow-x: hidden }</style><p style='height: 3000px'>Long"
+        )
+        assert await screen.page.evaluate("document.scrollingElement") is None
+        assert await screen.script.scroll_page(300, screen.deadline)
+        assert (await screen.script.page_info(screen.deadline)).scroll_y == 300
+        assert await screen.script.scroll_page(-1000, screen.deadline)
+        assert not await screen.script.scroll_page(-1000, screen.deadline)
+
+    play(scene)
+
+
 def test_a_turn_of_the_wheel_does_not_pass_what_a_small_area_shows(play: Play) -> None:
     async def scene(screen: Screen) -> None:
         await screen.show(

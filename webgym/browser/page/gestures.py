@@ -27,6 +27,7 @@ from webgym.browser.page.script import PageScript
 from webgym.browser.page.tab import Tab
 
 FULL_PAGE = VIEWPORT_HEIGHT - 50
+WHEEL_PIXELS = 400
 Result = dict[str, object]
 
 
@@ -76,7 +77,9 @@ async def _point(command: Command, tab: Tab, deadline: float) -> None:
             place = await script.locate(command.id, deadline)
             await hands.hover(place.x, place.y, deadline)
         case HoverAndScrollCoords():
-            await hands.turn_wheel(command.x, command.y, command.direction, deadline)
+            point, direction = (command.x, command.y), command.direction
+            pixels = await script.wheel_distance(*point, direction, WHEEL_PIXELS, deadline)
+            await hands.turn_wheel(*point, direction, pixels, deadline)
         case _:
             raise NotImplementedError(command.command)
 

@@ -12,12 +12,11 @@ from contextlib import suppress
 from webgym.browser.chromium.connection import CallError
 from webgym.browser.contract.commands import Direction
 from webgym.browser.page.keys import CONTROL, META, Key, character_key
-from webgym.browser.page.tab import Tab
+from webgym.browser.page.tab import DocumentGoneError, Tab
 
 HANDLED_WITHIN = 2.0
 TYPED_BY_KEYS = 300
 """Longer texts are put in as a whole, as pasting does."""
-WHEEL_PIXELS = 400
 
 _WHEEL = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}
 Event = tuple[str, dict[str, object]]
@@ -43,9 +42,11 @@ class Hands:
     async def hover(self, x: float, y: float, deadline: float) -> None:
         await self._make([_mouse("mouseMoved", x, y)], deadline)
 
-    async def turn_wheel(self, x: float, y: float, direction: Direction, deadline: float) -> None:
+    async def turn_wheel(
+        self, x: float, y: float, direction: Direction, pixels: float, deadline: float
+    ) -> None:
         across, down = _WHEEL[direction]
-        wheel = {"deltaX": across * WHEEL_PIXELS, "deltaY": down * WHEEL_PIXELS}
+        wheel = {"deltaX": across * pixels, "deltaY": down * pixels}
         await self._make(
             [_mouse("mouseMoved", x, y), _mouse("mouseWheel", x, y, **wheel)], deadline
         )
@@ -76,12 +77,15 @@ class Hands:
         await self._make(events, deadline)
 
     async def _make(self, events: list[Event], deadline: float) -> None:
-        """Raises PageCrashedError, and what ends the session; an event nobody answers is fine."""
+        """Raises PageCrashedError, and what ends the session.
+
+        An event that nobody answers is fine, and so is one that closes its tab.
+        """
         for method, params in events[:-1]:
             self._tab.send(method, params)
         soon = min(deadline, asyncio.get_running_loop().time() + HANDLED_WITHIN)
         for method, params in events[-1:]:
-            with suppress(TimeoutError, CallError):
+            with suppress(TimeoutError, CallError, DocumentGoneError):
                 await self._tab.call(method, params, deadline=soon)
 
 

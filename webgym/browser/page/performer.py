@@ -62,7 +62,7 @@ class Performer:
             await settle(lambda: self._tabs.current, deadline)
             tab = await self._tabs.provide(deadline)
         if command.acts:
-            tab.activity.begin_step()
+            tab.begin_step()
         tab.hear_dialogs()
         return tab
 

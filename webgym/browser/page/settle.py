@@ -42,7 +42,7 @@ async def settle(current_tab: Callable[[], Tab | None], deadline: float) -> bool
         if not await _answered(tab, deadline):
             return False
         loaded = await _loaded(tab, deadline)
-        if tab.activity.is_requested:
+        if tab.activity.is_requested and not tab.crashed:
             continue
         here = (tab, tab.activity.document)
         if here != last:

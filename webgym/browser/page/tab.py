@@ -16,8 +16,8 @@ from webgym.browser.chromium.connection import CallError, Connection
 from webgym.browser.chromium.targets import TargetInfo
 from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH, Incident
 from webgym.browser.contract.errors import PageCrashedError
+from webgym.browser.page import dialogs, pointer_lock
 from webgym.browser.page.activity import Activity
-from webgym.browser.page.dialogs import BINDING, SCRIPT, read_dialog
 from webgym.browser.page.script import SOURCE
 
 TEXT_LIMIT = 500
@@ -25,11 +25,13 @@ ANSWERED_WITHIN = 10.0
 """A page that lets our script wait longer is stuck in scripts of its own."""
 _WORLD = "rollgym"
 _CALL_SCRIPT = "function (name, ...given) { return this[name](...given); }"
+_FIRST = f"{dialogs.SCRIPT};{pointer_lock.SCRIPT}"
+"""Runs in every document before its own scripts."""
 _SETUP: tuple[tuple[str, dict[str, object]], ...] = (
     ("Page.enable", {}),
     ("Network.enable", {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0}),
     ("Inspector.enable", {}),
-    ("Page.addScriptToEvaluateOnNewDocument", {"source": SCRIPT, "runImmediately": True}),
+    ("Page.addScriptToEvaluateOnNewDocument", {"source": _FIRST, "runImmediately": True}),
     ("Page.setInterceptFileChooserDialog", {"enabled": True}),
     ("Emulation.setFocusEmulationEnabled", {"enabled": True}),
     (
@@ -108,12 +110,16 @@ class Tab:
         self.target = target
         self.activity = Activity(target.target_id, asyncio.get_running_loop().time)
         self.crashed = False
+        self.windows = 0
+        """How many others it has opened in this step."""
         self._connection = connection
         self._report = report
         self._script: tuple[int, str] | None = None
+        self._asking: set[asyncio.Timeout] = set()
         self._handlers: dict[str, Callable[[msgspec.Raw], None]] = {
             "Page.javascriptDialogOpening": self._answer_dialog,
             "Page.frameNavigated": self._navigated,
+            "Page.windowOpen": self._window_opened,
             "Runtime.bindingCalled": self._dialog_asked,
             "Inspector.targetCrashed": self._crash,
         }
@@ -185,9 +191,14 @@ class Tab:
     def stop_loading(self) -> None:
         self.send("Page.stopLoading")
 
+    def begin_step(self) -> None:
+        """Something is done to the page now."""
+        self.windows = 0
+        self.activity.begin_step()
+
     def hear_dialogs(self) -> None:
         """Let all frames tell what they ask. Chromium does so only for those that exist already."""
-        self.send("Runtime.addBinding", {"name": BINDING})
+        self.send("Runtime.addBinding", {"name": dialogs.BINDING})
 
     async def _call_script(
         self, function: str, arguments: list[object], how: dict[str, object], deadline: float
@@ -198,20 +209,32 @@ class Tab:
             "arguments": [{"value": value} for value in (function, *arguments)],
             **how,
         }
+        document = self.activity.document
         try:
-            params["objectId"] = await self._provide_script(soon)
-            answer = await self.call("Runtime.callFunctionOn", params, deadline=soon)
+            async with self._while_it_stays():
+                params["objectId"] = await self._provide_script(soon)
+                answer = await self.call("Runtime.callFunctionOn", params, deadline=soon)
         except CallError as error:
             self._script = None
             raise DocumentGoneError(f"{function}: {error.message}") from error
         except TimeoutError as error:
-            if self.activity.awaits_document:
-                raise DocumentGoneError(f"{function}: the page is about to go") from error
+            if document != self.activity.document or self.activity.awaits_document:
+                raise DocumentGoneError(f"{function}: the page went on") from error
             raise
         evaluated = _READ_EVALUATED(answer)
         if evaluated.exception_details is not None:
             raise ScriptError(f"{function}: {_describe(evaluated.exception_details)}")
         return evaluated.result
+
+    @asynccontextmanager
+    async def _while_it_stays(self) -> AsyncIterator[None]:
+        """Ask only as long as the document is there: of one that is gone no answer may come."""
+        async with asyncio.timeout(None) as asking:
+            self._asking.add(asking)
+            try:
+                yield
+            finally:
+                self._asking.discard(asking)
 
     async def _provide_script(self, deadline: float) -> str:
         document = self.activity.document
@@ -240,9 +263,14 @@ class Tab:
         self.activity.hear("Page.frameNavigated", params)
         if document != self.activity.document:
             self.hear_dialogs()
+            for asking in self._asking:
+                asking.reschedule(asyncio.get_running_loop().time())
+
+    def _window_opened(self, _: msgspec.Raw) -> None:
+        self.windows += 1
 
     def _dialog_asked(self, params: msgspec.Raw) -> None:
-        dialog = read_dialog(params)
+        dialog = dialogs.read_dialog(params)
         if dialog is not None:
             self._report(Incident("dialog", dialog))
 

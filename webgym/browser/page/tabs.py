@@ -15,6 +15,8 @@ from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH, Inc
 from webgym.browser.page.tab import DocumentGoneError, Tab
 
 MAX_TABS = 5
+MAX_WINDOWS = 20
+"""That a page may open in one step before it is closed."""
 BLANK = "about:blank"
 
 
@@ -99,6 +101,7 @@ class Tabs:
             self._report(Incident("limit", f"more than {MAX_TABS} tabs; closed {target.url[:500]}"))
             connection.send("Runtime.runIfWaitingForDebugger", session=session)
             connection.send("Target.closeTarget", {"targetId": target.target_id})
+            self._close_openers()
             return
         tab = Tab(connection, session, target, self._report)
         self._tabs.append(tab)
@@ -118,6 +121,13 @@ class Tabs:
 
     def download_refused(self, url: str) -> None:
         self._report(Incident("download", f"refused: {url[:500]}"))
+
+    def _close_openers(self) -> None:
+        """Close the pages that open windows without end: they would never stop."""
+        for tab in [tab for tab in self._tabs if tab.windows > MAX_WINDOWS]:
+            where = tab.activity.main.url[:500]
+            self._report(Incident("limit", f"closed {where}: it opens windows without end"))
+            self.close(tab)
 
     def _forget(self, tab: Tab) -> None:
         self._tabs.remove(tab)

@@ -5,8 +5,9 @@ function focusForTyping(id, x, y) {
   let active = activeElement();
   const wanted = meant(id, x, y);
   const isRight = active && isTypable(active) && (id === null || (wanted && holds(wanted, active)));
-  const field = wanted && !isRight ? fieldFor(wanted) : null;
-  if (field && field !== active) {
+  const field = wanted ? fieldFor(wanted) : null;
+  // Pickers are not clicked, which would open them: the focus is still where it was.
+  if (field && field !== active && (!isRight || kindOf(field) === "picker")) {
     field.focus({ preventScroll: true });
     active = activeElement();
   }

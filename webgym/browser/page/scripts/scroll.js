@@ -34,7 +34,13 @@ function hasRoom(element, across, down) {
 
 // Scroll the page, or where the page itself cannot, the largest part of it in view that can.
 function scrollPage(amount) {
-  const root = document.scrollingElement ?? documentRoot(document);
+  const root = document.scrollingElement;
+  // In quirks mode a page can scroll although no element says so.
+  if (!root) {
+    const before = scrollY;
+    window.scrollBy({ top: amount, behavior: "instant" });
+    if (scrollY !== before) return { moved: true, by: scrollY - before };
+  }
   const scroller = root && canScroll(root, true) ? root : largestScroller();
   return scroller ? moved(scroller, 0, amount) : { moved: false, by: 0 };
 }
