@@ -2,8 +2,9 @@
 # Makes .venv, the virtual environment of this clone, and keeps it up to date.
 #
 # Other scripts source this file and call `setup_environment base` (what running needs) or
-# `setup_environment dev` (that, and the tools for tests and linting). It can also be run:
-# `scripts/setup.sh dev`.
+# `setup_environment dev` (that, and the tools for tests and linting); then `setup_browser`, where
+# web pages are to be opened (see browser.sh). It can also be run: `scripts/setup.sh dev`, or
+# `scripts/setup.sh browser`.
 #
 # The stamp .venv/setup.stamp says what the environment was made for, in one line: base or dev,
 # a hash of pyproject.toml, the Python version, the clone's path. It is written last, so an
@@ -139,7 +140,7 @@ show_log() {
 has_uv() { command -v uv >/dev/null 2>&1; }
 
 create_environment() {
-    find "$venv/" -mindepth 1 -maxdepth 1 ! -name setup.lock -exec rm -rf {} +
+    find "$venv/" -mindepth 1 -maxdepth 1 ! -name setup.lock ! -name browser -exec rm -rf {} +
     : >"$log"
     if has_uv && logged uv venv --allow-existing --python "$python" "$venv"; then
         return
@@ -251,11 +252,18 @@ setup_environment() {
     unlock_environment
 }
 
+. "$root/scripts/browser.sh"
+
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     case ${1:-dev} in
         base | dev) setup_environment "${1:-dev}" ;;
+        browser)
+            setup_environment base
+            rm -f "$browser_stamp" # look again, and fetch again
+            setup_browser
+            ;;
         *)
-            say "usage: scripts/setup.sh [base|dev]"
+            say "usage: scripts/setup.sh [base|dev|browser]"
             exit 2
             ;;
     esac
