@@ -26,6 +26,8 @@ from benchmarks.figure import Figures
 
 TASKS = 60
 SESSIONS = 8
+HELD_SESSIONS = 64
+QUICK_SESSIONS = 4
 ROUNDS = 3
 CPU_GOAL = 0.5
 PATIENCE = 600.0
@@ -89,11 +91,16 @@ def tell(figures: Figures, name: str, told: list[Told]) -> None:
     figures.report(f"{name}.memory_per_session", median(per_session), "MiB")
 
 
-def find_full_chromium() -> str:
-    found = next(filter(None, map(shutil.which, FULL_CHROMIUM)), None)
-    if found is None:
+def find_full_chromium() -> str | None:
+    return next(filter(None, map(shutil.which, FULL_CHROMIUM)), None)
+
+
+def compare_with_playwright(figures: Figures, *, quick: bool) -> None:
+    chromium = find_full_chromium()
+    if chromium is None:
         sys.exit(f"the comparison needs a full Chromium on PATH: {', '.join(FULL_CHROMIUM)}")
-    return found
+    tasks, rounds = (SESSIONS, 1) if quick else (TASKS, ROUNDS)
+    compare(figures, tasks, rounds, chromium)
 
 
 def main() -> None:
@@ -104,12 +111,12 @@ def main() -> None:
     figures = Figures()
     if arguments.hold is not None:
         with pages() as url:
-            asyncio.run(hold(figures, url, arguments.hold * 60))
-    elif arguments.quick:
-        compare(figures, SESSIONS, 1, find_full_chromium())
+            sessions = QUICK_SESSIONS if arguments.quick else HELD_SESSIONS
+            asyncio.run(hold(figures, url, arguments.hold * 60, sessions))
     else:
-        compare(figures, TASKS, ROUNDS, find_full_chromium())
-    figures.exit()
+        compare_with_playwright(figures, quick=arguments.quick)
+    if not arguments.quick:
+        figures.exit()
 
 
 if __name__ == "__main__":

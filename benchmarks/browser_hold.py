@@ -15,40 +15,40 @@ from benchmarks.process_costs import tree_costs
 from webgym.browser.contract.answers import Observe
 from webgym.environment.client import BrowserClient
 
-SESSIONS = 64
 PAUSE = 20.0
 LOOK_INTERVAL = 5.0
 GROWTH_GOAL = 1.05
 
 
-async def hold(figures: Figures, url: str, seconds: float) -> None:
+async def hold(figures: Figures, url: str, seconds: float, sessions: int) -> None:
     """Report the growth, and what else was seen."""
     now = asyncio.get_running_loop().time
     failed, steps, memory = 0, 0, []
-    async with server(SESSIONS) as address, BrowserClient(address) as client:
+    pause = min(PAUSE, seconds / 10)
+    async with server(sessions) as address, BrowserClient(address) as client:
         idle = tree_costs(os.getpid()).memory
         end = now() + seconds
 
         async def keep(number: int) -> None:
             nonlocal failed, steps
             async with client.session(lifetime_mins=max(1, int(seconds / 60) + 5)) as session:
-                await asyncio.sleep(PAUSE * number / SESSIONS)
+                await asyncio.sleep(pause * number / sessions)
                 step = 0
                 while now() < end:
                     command = command_for(step, url, number + step)
                     answer = await session.step(command, Observe("coordinates", "png"))
                     failed += answer.error is not None or answer.screenshot is None
                     step, steps = step + 1, steps + 1
-                    await asyncio.sleep(PAUSE)
+                    await asyncio.sleep(pause)
 
         async def watch() -> None:
             while now() < end:
                 memory.append(tree_costs(os.getpid()).memory)
-                await asyncio.sleep(LOOK_INTERVAL)
+                await asyncio.sleep(min(LOOK_INTERVAL, pause))
 
         async with asyncio.TaskGroup() as group:
             group.create_task(watch())
-            for number in range(SESSIONS):
+            for number in range(sessions):
                 group.create_task(keep(number))
         used = tree_costs(os.getpid()).cpu
     third = len(memory) // 3
@@ -56,8 +56,8 @@ async def hold(figures: Figures, url: str, seconds: float) -> None:
     figures.report("browser.hold.memory_growth", growth, "ratio", GROWTH_GOAL)
     figures.report("browser.hold.failed_steps", failed, "steps", 0)
     figures.report("browser.hold.steps", steps, "steps")
-    figures.report("browser.hold.sessions", SESSIONS, "sessions")
+    figures.report("browser.hold.sessions", sessions, "sessions")
     figures.report("browser.hold.peak_memory", max(memory) / 2**20, "MiB")
-    per_session = (mean(memory[third:]) - idle) / SESSIONS / 2**20
+    per_session = (mean(memory[third:]) - idle) / sessions / 2**20
     figures.report("browser.hold.memory_per_session", per_session, "MiB")
     figures.report("browser.hold.cpu_per_step", used / max(1, steps), "s")

@@ -5,14 +5,20 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.browser import find_full_chromium
 
 ROOT = Path(__file__).parents[2]
 FIELDS = ["name", "value", "unit", "goal", "ok"]
 
 
-def test_the_collecting_benchmark_prints_a_figure_on_every_line() -> None:
+def figures_of(*command: str) -> list[dict[str, Any]]:
+    """What a benchmark prints: a figure on every line, each of another name."""
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.collect", "--quick"],
+        [sys.executable, "-m", *command],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -23,7 +29,33 @@ def test_the_collecting_benchmark_prints_a_figure_on_every_line() -> None:
     figures = [json.loads(line) for line in done.stdout.splitlines()]
     assert all(list(figure) == FIELDS for figure in figures)
     assert all(math.isfinite(figure["value"]) for figure in figures)
+    assert len({figure["name"] for figure in figures}) == len(figures)
+    return figures
+
+
+def test_the_collecting_benchmark_prints_a_figure_on_every_line() -> None:
+    figures = figures_of("benchmarks.collect", "--quick")
     with_goals = [figure["name"].rpartition(".")[2] for figure in figures if figure["goal"]]
     assert with_goals[:3] == ["cpu_over_bare_loop", "peak_memory", "first_rollout"]
     assert with_goals[-2] in {"share_of_ideal", "share_of_cpu_bound"}
-    assert len({figure["name"] for figure in figures}) == len(figures)
+
+
+def test_the_benchmark_of_held_sessions_makes_steps_without_failure() -> None:
+    figures = figures_of("benchmarks.browser", "--quick", "--hold", "0.1")
+    values = {figure["name"].rpartition(".")[2]: figure["value"] for figure in figures}
+    assert values["sessions"] == 4
+    assert values["steps"] >= 4
+    assert values["failed_steps"] == 0
+
+
+@pytest.mark.skipif(find_full_chromium() is None, reason="there is no full Chromium")
+def test_the_browser_benchmark_compares_without_failure() -> None:
+    figures = figures_of("benchmarks.browser", "--quick")
+    assert figures[0]["name"] == "browser.cpu_over_playwright"
+    assert figures[1] == {
+        "name": "browser.rollgym.failed_steps",
+        "value": 0,
+        "unit": "steps",
+        "goal": 0,
+        "ok": True,
+    }
