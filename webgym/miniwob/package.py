@@ -110,7 +110,10 @@ def _installed() -> Iterator[Path]:
 
 def _install(wanted: Path, target: Path) -> None:
     options = ["--no-deps", "--require-hashes", "--target", str(target), "-r", str(wanted)]
-    installers = [[sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", *options]]
+    pip = ["-m", "pip", "install", "--quiet", "--no-compile", *options]
+    # A virtual environment may have been made without pip; the Python that made it may have one.
+    made_by = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
+    installers = [[sys.executable, *pip], [str(made_by), *pip]]
     if uv := shutil.which("uv"):
         installers.insert(0, [uv, "pip", "install", "--python", sys.executable, *options])
     for installer in installers:
