@@ -7,11 +7,14 @@ browser. Afterwards the session that met the page does ordinary work again.
 import asyncio
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
+from aiohttp import web
 
 from tests.e2e.browsing import (
     VIEWPORT,
@@ -19,18 +22,19 @@ from tests.e2e.browsing import (
     Server,
     Visitor,
     browser_server,
+    html,
     kinds,
     middle,
     size_of,
 )
 from tests.integration.webgym.browser.processes import until
 from webgym.browser.contract.answers import Observe, StepAnswer
-from webgym.browser.contract.commands import ClickCoords, Keypress, VisitPage
+from webgym.browser.contract.commands import ClickCoords, Keypress, PageDown, Sleep, VisitPage
 
 browser = browser_server("--capacity", "8")
 CALM = (
-    "<!doctype html><title>Calm</title>"
-    "<button onclick='document.title = `Pushed ${++pushed}`'>Push</button><script>pushed = 0</script>"
+    "<!doctype html><title>Calm</title><script>pushed = 0</script>"
+    "<button onclick='document.title = `Pushed ${++pushed}`'>Push</button>"
 )
 SOON = 14.0
 """A deadline that leaves room for a rescue, and does not take the test long."""
@@ -168,30 +172,53 @@ async def closes(_: Visitor, answer: StepAnswer) -> None:
 
 async def survives(_: Visitor, answer: StepAnswer) -> None:
     assert size_of(answer.screenshot) == VIEWPORT
+    assert answer.page.title != "Granted"
 
 
+PAGE = (
+    "<input type=file hidden><script>const say = (said) => { document.title ="
+    " /granted|true/.test(said) ? `Granted` : `Said` }</script>"
+)
+OPENING = "for (let n = 0; n < COUNT; n++) window.open(`/calm?${n}`, ``, `FEATURES`)"
+SAVING = "const a = document.createElement(`a`); a.href = `HREF`; a.download = `x`; a.click()"
+ADDING = "for (let n = 0; n < 500; n++) document.body.append(document.createElement(`button`))"
+BREAKING = """
+    JSON.stringify = Array.prototype.map = Map.prototype.get = null;
+    Object.defineProperty(window, `innerWidth`, {get() { throw 1 }});
+    document.title = `Broken`"""
+ASKING = {
+    "notification": "Notification.requestPermission().then(say)",
+    "location": "navigator.geolocation.getCurrentPosition(say, say)",
+    "clipboard": "navigator.clipboard.readText().then(say, say)",
+    "camera": "navigator.mediaDevices.getUserMedia({video: true}).then(say, say)",
+    "sensors": "navigator.permissions.query({name: `accelerometer`}).then(say, say)",
+    "devices": "navigator.bluetooth?.requestDevice({acceptAllDevices: true}).then(say, say)",
+    "storage": "navigator.storage.persist().then(say)",
+    "payment": "new PaymentRequest([{supportedMethods: `x:y`}], {total: {}}).show().then(say, say)",
+    "share": "navigator.share?.({text: `x`}).then(say, say)",
+    "wake lock": "navigator.wakeLock.request().then(say, say)",
+    "screen": "navigator.mediaDevices.getDisplayMedia().then(say, say)",
+    "credentials": "navigator.credentials.get({password: true}).then(say, say)",
+    "file": "showOpenFilePicker().then(say, say)",
+    "protocol": "navigator.registerProtocolHandler(`web+x`, `/calm?%s`)",
+    "idle": "IdleDetector.requestPermission().then(say, say)",
+}
 TRICKS: dict[str, tuple[str, Check]] = {
+    **{name: (script, survives) for name, script in ASKING.items()},
     "alerts": ("for (;;) alert(`again`)", shows("", "dialog")),
     "alerts by timer": ("setInterval(() => alert(`again`), 1)", shows("", "dialog")),
     "huge alert": ("alert(`x`.repeat(1e7)); document.title = `Told`", shows("Told", "dialog")),
-    "windows": ("for (let n = 0; n < 30; n++) window.open(`/calm?${n}`)", keeps_few_tabs),
+    "windows": (OPENING.replace("COUNT", "30").replace("FEATURES", ""), keeps_few_tabs),
     "windows by timer": ("setInterval(() => window.open(`/calm`), 20)", keeps_few_tabs),
     "window of its own": ("window.open(`/opens-itself`)", keeps_few_tabs),
-    "windows without opener": (
-        "for (let n = 0; n < 9; n++) window.open(`/calm`, ``, `noopener`)",
+    "windows alone": (
+        OPENING.replace("COUNT", "9").replace("FEATURES", "noopener"),
         keeps_few_tabs,
     ),
     "close": ("window.close()", survives),
-    "closed window": ("window.open(`/closes`)", shows("Trick", "new_tab", "tab_closed")),
-    "download": (
-        "const a = document.createElement(`a`); a.href = `/calm`; a.download = `x`; a.click()",
-        shows("", "download"),
-    ),
-    "downloads": (
-        "for (let n = 0; n < 30; n++) { const a = document.createElement(`a`);"
-        " a.href = URL.createObjectURL(new Blob([n])); a.download = `x`; a.click() }",
-        survives,
-    ),
+    "closed window": ("window.open(`/closes`)", shows("", "new_tab", "tab_closed")),
+    "download": (SAVING.replace("HREF", "/calm"), shows("", "download")),
+    "downloads": (f"for (let n = 0; n < 30; n++) {{ {SAVING} }}", survives),
     "file chooser": ("document.querySelector(`input`).click()", shows("")),
     "print": ("print(); document.title = `Printed`", shows("Printed", "dialog")),
     "full screen": ("document.documentElement.requestFullscreen()", survives),
@@ -199,49 +226,18 @@ TRICKS: dict[str, tuple[str, Check]] = {
     "history": ("for (let n = 0; n < 5000; n++) history.pushState(n, ``, `#${n}`)", survives),
     "long address": ("history.pushState(0, ``, `#` + `x`.repeat(1e6))", survives),
     "long title": ("document.title = `x`.repeat(1e7)", survives),
-    "notification": (
-        "Notification.requestPermission().then((said) => { document.title = said })",
-        shows("denied"),
-    ),
-    "location": (
-        "navigator.geolocation.getCurrentPosition(() => {}, (e) => { document.title = e.code })",
-        shows("1"),
-    ),
-    "clipboard": (
-        "navigator.clipboard.readText().catch((e) => { document.title = e.name })",
-        shows("NotAllowedError"),
-    ),
-    "camera": (
-        "navigator.mediaDevices.getUserMedia({video: true}).catch(() => { document.title = `No` })",
-        shows("No"),
-    ),
     "debugger": ("debugger; document.title = `On`", shows("On")),
     "mail": ("location = `mailto:a@b.example`", shows("")),
     "unknown scheme": ("location = `steam://run`", shows("")),
     "unload": ("onbeforeunload = onunload = onpagehide = () => { for (;;) alert() }", survives),
     "slow unload": ("onpagehide = () => { for (;;) {} }", survives),
     "requests": ("for (let n = 0; n < 3000; n++) fetch(`/calm?${n}`)", survives),
-    "sockets": (
-        "for (let n = 0; n < 600; n++) new WebSocket(`ws://${location.host}/calm?${n}`)",
-        survives,
-    ),
-    "workers": (
-        "for (let n = 0; n < 2; n++) new Worker(URL.createObjectURL(new Blob([`for (;;) {}`])))",
-        survives,
-    ),
-    "growth": (
-        "setInterval(() => { for (let n = 0; n < 500; n++)"
-        " document.body.append(document.createElement(`button`)) }, 5)",
-        survives,
-    ),
-    "prototypes": (
-        "JSON.stringify = Array.prototype.map = Map.prototype.get = null;"
-        " Object.defineProperty(window, `innerWidth`, {get() { throw 1 }});"
-        " document.title = `Broken`",
-        shows("Broken"),
-    ),
+    "sockets": ("for (let n = 0; n < 600; n++) new WebSocket(`ws://${location.host}/`)", survives),
+    "worker": ("new Worker(URL.createObjectURL(new Blob([`for (;;) {}`])))", survives),
+    "growth": (f"setInterval(() => {{ {ADDING} }}, 5)", survives),
+    "prototypes": (BREAKING, shows("Broken")),
     "no document": ("document.documentElement.remove()", survives),
-    "replaced document": ("document.open(); document.write(`<title>New</title>`)", survives),
+    "new document": ("document.open(); document.write(`<title>New</title>`)", shows("New")),
 }
 
 
@@ -249,7 +245,7 @@ def test_tricks_of_pages_are_survived(browser: Server) -> None:
     def played(name: str, script: str, check: Check) -> Scenario:
         async def scenario(visitor: Visitor) -> None:
             try:
-                page = f'<input type=file hidden><button onclick="{script}">Go</button>'
+                page = f'{PAGE}<button onclick="{script}">Go</button>'
                 await visitor.show(page, f"/trick/{name.replace(' ', '-')}")
                 answer = await visitor.click("Go")
                 await check(visitor, answer)
@@ -270,5 +266,199 @@ def test_tricks_of_pages_are_survived(browser: Server) -> None:
             await visitor.at_once(
                 played(name, script, check) for name, (script, check) in TRICKS.items()
             )
+
+    browser.browse(scenario)
+
+
+def test_no_process_of_a_page_outlives_its_session(browser: Server) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        before = len(browser.pages())
+        async with visitor.another() as stuck:
+            await stuck.show(
+                "<title>Here</title><script>onpagehide = () => { for (;;) {} }</script>"
+            )
+            assert len(browser.pages()) > before
+        await until(lambda: len(browser.pages()) <= before, "the stuck page is gone")
+
+    browser.browse(scenario)
+
+
+def test_redirects_without_end_are_failed_navigations(browser: Server) -> None:
+    async def around(_: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(status=302, headers={"Location": "/around"})
+
+    async def scenario(visitor: Visitor) -> None:
+        visitor.site.pages["/around"] = around
+        problem = await visitor.refused(VisitPage(f"{visitor.site.url}/around"))
+        assert problem.type == "navigation_failed"
+        assert "TOO_MANY_REDIRECTS" in problem.message
+        await visitor.show("<a href='/around'>Go</a>")
+        answer = await visitor.click("Go")
+        assert answer.page.url == f"{visitor.site.url}/around"
+
+    browser.browse(endured(scenario))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<meta http-equiv=refresh content=0><p>again",
+        "<script>location.reload()</script>",
+        "<script>location = location.pathname + '?' + Math.random()</script>",
+        "<form></form><script>document.forms[0].submit()</script>",
+    ],
+    ids=["refresh", "reload", "script", "form"],
+)
+def test_a_page_that_goes_on_without_end_is_bounded(browser: Server, page: str) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        answer = await visitor.show(page, "/on")
+        assert size_of(answer.screenshot) == VIEWPORT
+        assert answer.page.url.startswith(f"{visitor.site.url}/on")
+
+    browser.browse(endured(scenario))
+
+
+def test_a_page_of_a_hundred_megabytes_is_cut(browser: Server) -> None:
+    sent = 0
+
+    async def huge(request: web.BaseRequest) -> web.StreamResponse:
+        nonlocal sent
+        response = web.StreamResponse(headers={"Content-Type": "text/html"})
+        await response.prepare(request)
+        await response.write(b"<title>Huge</title><!--")
+        for _ in range(100):
+            await response.write(b"x" * 2**20)
+            sent += 2**20
+        return response
+
+    async def scenario(visitor: Visitor) -> None:
+        visitor.site.pages["/huge"] = huge
+        answer = await visitor.session.step(VisitPage(f"{visitor.site.url}/huge"))
+        refused = [each.detail for each in answer.incidents if each.kind == "refused"]
+        assert any("too large" in detail for detail in refused)
+        assert sent < 90 * 2**20
+        assert size_of(answer.screenshot) == VIEWPORT
+
+    browser.browse(endured(scenario))
+
+
+def test_service_workers_never_run(browser: Server) -> None:
+    async def worker(_: web.BaseRequest) -> web.StreamResponse:
+        script = "fetch('/worked'); onfetch = (e) => e.respondWith(new Response('taken over'))"
+        return web.Response(text=script, content_type="text/javascript")
+
+    async def scenario(visitor: Visitor) -> None:
+        visitor.site.pages["/worker.js"] = worker
+        register = "navigator.serviceWorker.register('/worker.js')"
+        await visitor.show(f"<title>Site</title><script>{register}</script>")
+        answer = await visitor.visit("/")
+        assert (answer.page.title, answer.settled) == ("Site", True)
+        assert (await visitor.step()).page.title == "Site"
+        assert visitor.site.count("/") == 2
+        assert visitor.site.count("/worked") == 0
+
+    browser.browse(endured(scenario))
+
+
+def test_frames_in_frames_are_seen_as_deep_as_they_go(browser: Server) -> None:
+    async def nested(request: web.BaseRequest) -> web.StreamResponse:
+        depth = int(request.query_string)
+        inner = f"<iframe src='/nested?{depth - 1}'></iframe>" if depth else "<p>bottom"
+        style = "<style>* { margin: 0; border: 0; width: 100%; height: 700px }</style>"
+        return html(f"<!doctype html><title>{depth}</title>{style}{inner}")
+
+    async def scenario(visitor: Visitor) -> None:
+        visitor.site.pages["/nested"] = nested
+        answer = await visitor.step(
+            VisitPage(f"{visitor.site.url}/nested?50"), Observe("set_of_marks", tree=True)
+        )
+        assert answer.page.title == "50"
+        assert size_of(answer.screenshot) == VIEWPORT
+        await visitor.step(PageDown())
+
+    browser.browse(endured(scenario))
+
+
+def test_no_datagram_leaves(browser: Server) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as outside:
+        outside.bind(("127.0.0.1", 0))
+        outside.setblocking(False)
+        port = outside.getsockname()[1]
+
+        async def scenario(visitor: Visitor) -> None:
+            answer = await visitor.show(
+                "<title>Trying</title><script>(async () => {"
+                f"const iceServers = [{{urls: 'stun:127.0.0.1:{port}'}}];"
+                "const peer = new RTCPeerConnection({iceServers});"
+                "peer.createDataChannel('x');"
+                "peer.onicegatheringstatechange = () => {"
+                " if (peer.iceGatheringState === 'complete') document.title = 'Gathered' };"
+                "await peer.setLocalDescription() })()</script>"
+            )
+            while answer.page.title != "Gathered":
+                answer = await visitor.step(Sleep(0.2))
+            with pytest.raises(BlockingIOError):
+                outside.recv(100)
+
+        browser.browse(scenario)
+
+
+REMEMBERING = """<title>...</title><img src='/image'><script>
+const asked = indexedDB.open('memory');
+const counter = new SharedWorker('/counter.js');
+const channel = new BroadcastChannel('memory');
+const heard = [];
+channel.onmessage = ({ data }) => heard.push(data);
+async function remember(key) {
+  const before = [document.cookie, localStorage.key(0), (await caches.keys())[0], window.name];
+  const known = await indexedDB.databases();
+  document.cookie = `who=${key}; max-age=1000`;
+  localStorage.setItem(key, 1);
+  window.name = key;
+  await caches.open(key);
+  await new Promise((done) => { indexedDB.open(key).onsuccess = done });
+  counter.port.start();
+  const count = await new Promise((done) => { counter.port.onmessage = ({ data }) => done(data) });
+  channel.postMessage(key);
+  document.title = JSON.stringify([...before.map((each) => each || null), known.length, count]);
+}
+</script><button onclick="remember('KEY')">Remember</button>
+<button onclick="document.title = JSON.stringify(heard)">Heard</button>"""
+
+
+def test_sessions_share_nothing(browser: Server) -> None:
+    async def counter(_: web.BaseRequest) -> web.StreamResponse:
+        script = "let count = 0; onconnect = ({ ports }) => ports[0].postMessage(++count)"
+        return web.Response(text=script, content_type="text/javascript")
+
+    async def image(_: web.BaseRequest) -> web.StreamResponse:
+        picture = "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>"
+        headers = {"Cache-Control": "public, max-age=9999, immutable"}
+        return web.Response(text=picture, content_type="image/svg+xml", headers=headers)
+
+    async def page(request: web.BaseRequest) -> web.StreamResponse:
+        response = html(REMEMBERING.replace("KEY", request.query_string))
+        response.set_cookie("kept", request.query_string, httponly=True)
+        return response
+
+    async def scenario(visitor: Visitor) -> None:
+        visitor.site.pages |= {"/counter.js": counter, "/image": image, "/memory": page}
+        async with visitor.another() as other:
+            for each, name in ((visitor, "first"), (other, "second")):
+                await each.visit(f"/memory?{name}")
+                answer = await each.click("Remember")
+                assert msgspec.json.decode(answer.page.title) == [None, None, None, None, 1, 1]
+            assert visitor.site.count("/image") == 2
+            for each in (visitor, other):
+                assert (await each.click("Heard")).page.title == "[]"
+            await visitor.visit("/memory?third")
+            answer = await visitor.click("Remember")
+            known = msgspec.json.decode(answer.page.title)
+            assert known[:3] == ["who=first", "first", "first"]
+            assert visitor.site.count("/image") == 2
+        async with visitor.another() as later:
+            await later.visit("/memory?later")
+            answer = await later.click("Remember")
+            assert msgspec.json.decode(answer.page.title) == [None, None, None, None, 1, 1]
 
     browser.browse(scenario)

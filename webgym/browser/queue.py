@@ -144,7 +144,7 @@ class WaitingLine(Generic[G]):
 
     def _make_room(self, client: str) -> None:
         """Raises NoSessionError where nobody has more places than this client would."""
-        largest = max(self._clients.values(), key=len)
+        largest = max(self._clients.values(), key=len, default=OrderedDict())
         own = self._clients.get(client, ())
         if len(largest) <= len(own) + 1:
             raise self._refusal(f"{self._waiting} requests wait already: {self._why_none()}")

@@ -152,8 +152,10 @@ class BrowserSession:
                 settled = await self._rescued(lambda: self._settle(acted), deadline)
             clock.lap("settle")
             seen = await self._rescued(lambda: self._observer.look(observe, rescue), deadline)
-        except (PageCrashedError, PageUnresponsiveError) as error:
-            problem, settled = problem or Problem(error.type, str(error)), False
+        except CommandError as error:
+            if isinstance(error, PageCrashedError | PageUnresponsiveError):
+                problem = problem or Problem(error.type, str(error))
+            settled = False
             seen = await self._look_again(observe, deadline)
         clock.lap("observe")
         return StepAnswer(
@@ -192,7 +194,7 @@ class BrowserSession:
         now = asyncio.get_running_loop().time()
         try:
             return await self._observer.look(observe, (now + deadline) / 2)
-        except (TimeoutError, PageCrashedError):
+        except (TimeoutError, PageCrashedError, DocumentGoneError, CallError):
             await self._replace_tab()
             return await self._observer.look(observe, deadline)
 
@@ -247,6 +249,8 @@ class BrowserSession:
             if not doing.done():
                 doing.cancel()
                 await asyncio.wait({doing})
+            if not doing.cancelled():
+                doing.exception()  # whoever is cancelled here does not ask for it
         if self.lost.done() and (doing.cancelled() or doing.exception() is not None):
             raise SessionLostError(self.lost.result())
         return doing.result()

@@ -7,11 +7,16 @@ whoever wants it, so that events nobody listens to cost next to nothing.
 
 A pipe rather than a port: no other process can connect to it, no page can reach it, and Chromium
 ends by itself when our end closes.
+
+Messages quote what pages say, and a page may hold half of a surrogate pair, which is no text and no
+JSON that can be read. Such halves are replaced. Whatever cannot be read even so is left out: one
+page must not end the wire that all others share.
 """
 
 import asyncio
 import logging
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -24,6 +29,10 @@ Listener = Callable[[str, msgspec.Raw], None]
 MAX_UNSENT = 64 * 2**20
 """Bytes that wait for a Chromium that does not read; more than that is a hang."""
 MAX_MESSAGE = 256 * 2**20
+
+_HIGH_HALF, _LOW_HALF = rb"u[dD][89abAB][0-9a-fA-F]{2}", rb"u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPES = re.compile(rb"\\(?:%b\\%b|(%b|%b)|.)" % (_HIGH_HALF, _LOW_HALF, _HIGH_HALF, _LOW_HALF))
+"""All of them, so that none is taken for the end of another; the group is half of a pair."""
 
 _logger = logging.getLogger(__name__)
 
@@ -75,6 +84,7 @@ class Connection:
         self._fds: tuple[int, ...] = (incoming_fd, outgoing_fd)
         self._number = 0
         self._waiting: dict[int, _Waiting] = {}
+        self._late: dict[int, Callable[[msgspec.Raw], None]] = {}
         self._listeners: dict[str | None, Listener] = {}
         self._decode = msgspec.json.Decoder(_Envelope).decode
         self._encode = msgspec.json.Encoder().encode
@@ -109,8 +119,9 @@ class Connection:
         *,
         session: str | None = None,
         deadline: float,
+        late: Callable[[msgspec.Raw], None] | None = None,
     ) -> msgspec.Raw:
-        """The result of a call.
+        """The result of a call. `late` is given one that comes when its caller has left.
 
         Raises CallError where Chromium refuses it, ConnectionClosedError when the browser is or
         goes away, TimeoutError at the deadline.
@@ -123,6 +134,8 @@ class Connection:
                 return await answer
         finally:
             self._waiting.pop(number, None)
+            if late is not None and not _has_ended(answer) and not self.closed.done():
+                self._late[number] = late
 
     def send(
         self,
@@ -173,7 +186,9 @@ class Connection:
         return self._number
 
     def _receive(self, message: bytes) -> None:
-        envelope = self._decode(message)
+        envelope = self._read(message)
+        if envelope is None:
+            return
         if envelope.id is None:
             listener = self._listeners.get(envelope.sessionId)
             if listener is not None:
@@ -181,6 +196,9 @@ class Connection:
             return
         waiting = self._waiting.get(envelope.id)
         if waiting is None or waiting.answer.done():
+            late = self._late.pop(envelope.id, None)
+            if late is not None and envelope.error is None:
+                late(envelope.result)
             return
         if envelope.error is not None:
             detail = f" ({envelope.error.data})" if envelope.error.data else ""
@@ -188,6 +206,17 @@ class Connection:
             waiting.answer.set_exception(error)
         else:
             waiting.answer.set_result(envelope.result)
+
+    def _read(self, message: bytes) -> _Envelope | None:
+        try:
+            return self._decode(message)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass
+        try:
+            return self._decode(_ESCAPES.sub(_whole_text, message))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            _logger.exception("a message from the browser cannot be read: %r", message[:500])
+            return None
 
     def _tell(self, listener: Listener, envelope: _Envelope) -> None:
         try:
@@ -204,6 +233,17 @@ class Connection:
                 gone = ConnectionClosedError(f"{waiting.method}: the browser is gone")
                 waiting.answer.set_exception(gone)
         self._waiting.clear()
+        self._late.clear()
+
+
+def _has_ended(answer: "asyncio.Future[msgspec.Raw]") -> bool:
+    """With a result or an error, rather than because nobody waits for it."""
+    return answer.done() and not answer.cancelled()
+
+
+def _whole_text(escape: re.Match[bytes]) -> bytes:
+    """The replacement character for half of a pair, everything else as it is."""
+    return escape[0] if escape[1] is None else rb"\ufffd"
 
 
 class _Reader(asyncio.Protocol):
@@ -214,10 +254,14 @@ class _Reader(asyncio.Protocol):
         self._close = close
         self._parts: list[bytes] = []
         self._size = 0
+        self._skips = False
 
     def data_received(self, data: bytes) -> None:
         *ended, rest = data.split(b"\0")
         for part in ended:
+            if self._skips:
+                self._skips = False
+                continue
             if self._parts:
                 self._parts.append(part)
                 message = b"".join(self._parts)
@@ -226,12 +270,13 @@ class _Reader(asyncio.Protocol):
             else:
                 message = part
             self._receive(message)
-        if rest:
+        if rest and not self._skips:
             self._parts.append(rest)
             self._size += len(rest)
             if self._size > MAX_MESSAGE:
-                _logger.error("a message of more than %d bytes from the browser", MAX_MESSAGE)
-                self._close()
+                _logger.error("a message of over %d bytes from the browser is skipped", MAX_MESSAGE)
+                self._parts.clear()
+                self._size, self._skips = 0, True
 
     def connection_lost(self, error: Exception | None) -> None:
         self._close()

@@ -88,7 +88,7 @@ class Targets:
         if proxy_server is not None:
             params |= {"proxyServer": proxy_server, "proxyBypassList": "<-loopback>"}
         answer = await self.connection.call(
-            "Target.createBrowserContext", params, deadline=deadline
+            "Target.createBrowserContext", params, deadline=deadline, late=self._drop_context
         )
         context = msgspec.json.decode(answer, type=_Context).browser_context_id
         self._contexts[context] = listener
@@ -110,6 +110,11 @@ class Targets:
             )
         except CallError:
             return
+
+    def _drop_context(self, answer: msgspec.Raw) -> None:
+        """It was made when nobody waited for it any more."""
+        context = msgspec.json.decode(answer, type=_Context).browser_context_id
+        self.connection.send("Target.disposeBrowserContext", {"browserContextId": context})
 
     def _hear(self, method: str, params: msgspec.Raw) -> None:
         match method:

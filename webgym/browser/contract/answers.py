@@ -1,6 +1,6 @@
 """What the browser server answers: typed on both sides of the wire."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -104,7 +104,7 @@ class Observe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     interaction_mode: InteractionMode = "coordinates"
     screenshot: ImageFormat | None = "png"
-    quality: int = 80
+    quality: Annotated[int, msgspec.Meta(ge=0, le=100)] = 80
     elements: bool | None = None
     tree: bool = False
 

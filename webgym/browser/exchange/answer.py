@@ -1,5 +1,7 @@
 """Writing answers: values as JSON, pictures as they are, errors as the contract writes them."""
 
+import math
+
 from rollgym.servers.exchange import Answer, RefusedRequestError, json_answer
 from webgym.browser.contract.answers import Picture
 from webgym.browser.contract.errors import (
@@ -30,7 +32,8 @@ def error_answer(error: WireError, status: int | None = None) -> Answer:
     headers = {}
     if status in _ASK_AGAIN:
         seconds = getattr(error, "retry_after", None)
-        headers[RETRY_AFTER] = f"{USUAL_RETRY if seconds is None else seconds:g}"
+        # Whole seconds: HTTP knows no others, and there are clients that fail over them.
+        headers[RETRY_AFTER] = str(math.ceil(USUAL_RETRY if seconds is None else seconds))
     return Answer(status, error_body(error), headers=headers)
 
 

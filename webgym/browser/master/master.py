@@ -86,6 +86,10 @@ class Master:
                     raise
                 raise NoSessionError(str(refusal), retry_after=error.retry_after) from error
             now = asyncio.get_running_loop().time()
+            if now >= deadline:
+                member.give_back()
+                why = "there was no time left to open a session"
+                raise refusal or NoSessionError(why, retry_after=self._line.retry_after())
             open_until = min(deadline, now + self._settings.open_seconds)
             try:
                 return Lease(await member.open(lifetime, open_until, instance_id), member.hash)

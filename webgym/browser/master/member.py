@@ -16,6 +16,10 @@ from webgym.browser.node import Node, S
 from webgym.browser.registration import node_hash
 
 SHORTEST_REST, LONGEST_REST = 0.25, 10.0
+FAIR_SECONDS = 2.0
+"""A node that opens no session within less is not to blame."""
+CLOSE_TO_DEADLINE = 0.05
+"""Where a timer that runs a moment early ends it."""
 
 
 class Member(ABC):
@@ -71,10 +75,15 @@ class Member(ABC):
     def can_take(self, now: float) -> bool:
         return self.healthy and self.room > 0 and now >= self._rests_until
 
-    def failed_to_open(self, why: str) -> None:
-        """Let it rest for a while, longer each time: it says that it has room, and has none."""
-        self.trouble = why
+    def failed_to_open(self, why: str, began: float, deadline: float) -> None:
+        """Let it rest for a while, longer each time: it says that it has room, and has none.
+
+        Not where the client left it no time: others would have to wait for that.
+        """
         now = asyncio.get_running_loop().time()
+        if deadline - began < FAIR_SECONDS and deadline - now < CLOSE_TO_DEADLINE:
+            return
+        self.trouble = why
         if now >= self._rests_until:
             rest = min(SHORTEST_REST * 2**self._failures, LONGEST_REST)
             self._rests_until = now + rest
@@ -123,10 +132,11 @@ class LocalMember(Member):
 
     async def open(self, lifetime: float, deadline: float, instance_id: str | None = None) -> str:
         self._reserved -= 1
+        began = asyncio.get_running_loop().time()
         try:
             instance_id = await self._node.get(lifetime, deadline, instance_id)
         except NoSessionError as error:
-            self.failed_to_open(str(error))
+            self.failed_to_open(str(error), began, deadline)
             raise
         self.opened()
         return instance_id

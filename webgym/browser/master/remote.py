@@ -165,7 +165,8 @@ class RemoteMember(Member):
     async def _open(self, instance_id: str, lifetime: float, deadline: float) -> str:
         query = {"instance_id": instance_id, "lifetime_mins": lifetime / 60, "wait_seconds": 0}
         request = Request("POST", "/get", urlencode(query))
-        seconds = deadline - asyncio.get_running_loop().time()
+        began = asyncio.get_running_loop().time()
+        seconds = deadline - began
         try:
             with self._calls.begin(), Limit(seconds + 2 * GRACE):
                 answer = await self._send(request, deadline)
@@ -173,13 +174,13 @@ class RemoteMember(Member):
             if isinstance(error, UnreachableError) and error.refused:
                 self.lose("cannot be reached")
             why = str(error) or f"it gave no answer within {seconds:.3g} s"
-            self.failed_to_open(why)
+            self.failed_to_open(why, began, deadline)
             self.drop(instance_id)
             raise NoSessionError(f"node {self.url} opened no session: {why}") from error
         if not answer.ok:
             why = _message(answer)
             if self._available > 0:
-                self.failed_to_open(why)
+                self.failed_to_open(why, began, deadline)
             raise NoSessionError(f"node {self.url} opened no session: {why}")
         self.opened()
         return msgspec.json.decode(answer.body, type=Lease).instance_id

@@ -94,6 +94,7 @@ class Activity:
         self.document = 0
         """Counts the documents of the main frame."""
         self.dom_ready = True
+        """Whether the document was read to its end."""
         self.is_loading = False
         self._frame = frame
         self._clock = clock
@@ -217,7 +218,7 @@ class Activity:
 
     def _loading_ended(self, params: msgspec.Raw) -> None:
         if _READ_FRAME(params).frame_id == self._frame:
-            self.is_loading, self.dom_ready = False, True
+            self.is_loading = False
             self._coming = None
             self.end_navigation()
             self.wake()

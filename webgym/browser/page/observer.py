@@ -6,10 +6,11 @@ only what the browser itself knows is seen.
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 
 import msgspec
 
-from webgym.browser.contract.answers import Element, Observe, PageInfo, Picture
+from webgym.browser.contract.answers import Element, ImageFormat, Observe, PageInfo, Picture
 from webgym.browser.contract.errors import PageCrashedError
 from webgym.browser.page.accessibility import accessibility_tree
 from webgym.browser.page.camera import take_picture
@@ -20,6 +21,7 @@ from webgym.browser.page.tabs import Tabs
 
 LOOKS = 3
 RESETTLED_WITHIN = 5.0
+GLANCED_WITHIN = 3.0
 ERASED_WITHIN = 1.0
 
 
@@ -51,8 +53,6 @@ class Observer:
                 seen = await self._look(tab, observe, deadline)
                 if document == tab.activity.document or attempt == LOOKS:
                     break
-            if attempt == LOOKS - 1:
-                tab.stop_loading()
             await settle(lambda: self._tabs.current, min(deadline, now() + RESETTLED_WITHIN))
         else:
             seen = await self._glance(observe, deadline)
@@ -82,7 +82,23 @@ class Observer:
         )
         if observe.screenshot is None:
             return Seen(page)
-        return Seen(page, await take_picture(tab, observe.screenshot, observe.quality, deadline))
+        soon = min(deadline, asyncio.get_running_loop().time() + GLANCED_WITHIN)
+        try:
+            async with tab.held(soon):
+                picture = await take_picture(tab, observe.screenshot, observe.quality, soon)
+        except TimeoutError:
+            picture = await self._empty_picture(observe.screenshot, observe.quality, deadline)
+        return Seen(page, picture)
+
+    async def _empty_picture(
+        self, image_format: ImageFormat, quality: int, deadline: float
+    ) -> Picture:
+        """Of a page that shows nothing yet, as Chromium takes none of such a page itself."""
+        empty = await self._tabs.open_blank(deadline)
+        try:
+            return await take_picture(empty, image_format, quality, deadline)
+        finally:
+            self._tabs.close(empty)
 
     async def _look(self, tab: Tab, observe: Observe, deadline: float) -> Seen:
         script = PageScript(tab)
@@ -96,7 +112,9 @@ class Observer:
             if marks:
                 await script.draw_marks(deadline)
             if observe.screenshot is not None:
-                picture = await take_picture(tab, observe.screenshot, observe.quality, deadline)
+                empty = await tab.is_empty(deadline)
+                take = self._empty_picture if empty else partial(take_picture, tab)
+                picture = await take(observe.screenshot, observe.quality, deadline)
         finally:
             if marks:
                 await _erase_marks(script)

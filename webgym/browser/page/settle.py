@@ -42,13 +42,13 @@ async def settle(current_tab: Callable[[], Tab | None], deadline: float) -> bool
         if not await _answered(tab, deadline):
             return False
         loaded = await _loaded(tab, deadline)
-        if tab.activity.is_requested and not tab.crashed:
-            continue
         here = (tab, tab.activity.document)
         if here != last:
             last, documents = here, documents + 1
             rest_by = min(deadline, now() + REQUEST_LIMIT)
             quiet_until = min(deadline, now() + QUIET_LIMIT)
+        if tab.activity.is_requested and not tab.crashed:
+            continue
         await _requests_ended(tab, rest_by)
         still = await _still(tab, deadline)
         if current_tab() is not tab or here[1] != tab.activity.document:

@@ -25,6 +25,7 @@ ANSWERED_WITHIN = 10.0
 """A page that lets our script wait longer is stuck in scripts of its own."""
 _WORLD = "rollgym"
 _CALL_SCRIPT = "function (name, ...given) { return this[name](...given); }"
+_IS_EMPTY = "document.contentType === 'text/html' && document.body === null"
 _FIRST = f"{dialogs.SCRIPT};{pointer_lock.SCRIPT}"
 """Runs in every document before its own scripts."""
 _SETUP: tuple[tuple[str, dict[str, object]], ...] = (
@@ -190,6 +191,28 @@ class Tab:
 
     def stop_loading(self) -> None:
         self.send("Page.stopLoading")
+
+    @asynccontextmanager
+    async def held(self, deadline: float) -> AsyncIterator[None]:
+        """Let the page go on to no other for the length of the block."""
+        patterns = [{"resourceType": "Document"}]
+        await self.call("Fetch.enable", {"patterns": patterns}, deadline=deadline)
+        try:
+            yield
+        finally:
+            self.send("Fetch.disable")
+
+    async def is_empty(self, deadline: float) -> bool:
+        """Whether nothing of the document has come yet that could be shown."""
+        if self.activity.dom_ready:
+            return False
+        params: dict[str, object] = {"expression": _IS_EMPTY, "returnByValue": True}
+        soon = min(deadline, asyncio.get_running_loop().time() + ANSWERED_WITHIN)
+        try:
+            answer = await self.call("Runtime.evaluate", params, deadline=soon)
+        except CallError as error:
+            raise DocumentGoneError(str(error)) from error
+        return bytes(_READ_EVALUATED(answer).result.value) == b"true"
 
     def begin_step(self) -> None:
         """Something is done to the page now."""

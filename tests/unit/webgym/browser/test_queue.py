@@ -262,3 +262,14 @@ def test_grants_are_neither_lost_nor_given_twice(seed: int, free: int, size: int
         assert len(counter.line) == 0
 
     over_time(scenario)
+
+
+def test_a_line_of_no_places_sends_everybody_away() -> None:
+    async def scenario() -> None:
+        counter = Counter(size=0)
+        with pytest.raises(NoSessionError, match="all are taken"):
+            await counter.wait()
+        counter.add(1)
+        assert await counter.wait() == 1
+
+    over_time(scenario)

@@ -12,6 +12,7 @@ from rollgym.servers.exchange import Answer
 from tests.integration.webgym.browser.server.fake_pool import FakePool
 from tests.integration.webgym.browser.server.harness import (
     PATIENCE,
+    Client,
     Topology,
     in_line,
     over_both,
@@ -34,7 +35,7 @@ def test_overload_answers_with_when_to_come_back(topology: Topology) -> None:
             at_once = await client.get(wait_seconds=0)
             assert (at_once.status, at_once.kind) == (503, "no_session")
             assert "all 1 sessions are taken" in at_once.message
-            assert float(at_once.headers["retry-after"]) >= 1
+            assert int(at_once.headers["retry-after"]) >= 1
             waiting = asyncio.ensure_future(client.get(wait_seconds=60))
             await in_line(client, 1)
             full = await client.get(wait_seconds=60)
@@ -180,5 +181,22 @@ def test_a_client_that_leaves_as_soon_as_it_is_told_keeps_its_session() -> None:
                 granted = json.loads(said.partition(b"\r\n\r\n")[2])
                 lease = {name: granted[name] for name in ("instance_id", "node")}
                 assert (await others.probe(lease)).status == 200
+
+    run(scenario())
+
+
+@over_both
+def test_who_left_no_time_to_open_a_session_does_not_keep_others_out(topology: Topology) -> None:
+    async def scenario() -> None:
+        pool = FakePool(4)
+        async with reached(topology, pool) as client, aiohttp.ClientSession() as http:
+            pool.gate.clear()
+            for seconds in ("0", "0.001", "0.01", "0.1", "0.1", "0.1"):
+                hasty = Client(http, client.url, x_rollgym_timeout=seconds)
+                told = await hasty.get()
+                assert (told.status, told.kind) == (503, "no_session")
+                assert int(told.headers["retry-after"]) >= 1
+            pool.gate.set()
+            assert (await client.get(wait_seconds=0)).status == 200
 
     run(scenario())

@@ -293,7 +293,7 @@ def test_a_session_that_was_opened_too_late_is_closed(monkeypatch: pytest.Monkey
             ScriptedNode(client) as node,
         ):
             node.opens_after = 1000.0
-            told = await client.get(wait_seconds=0.1)
+            told = await client.get(wait_seconds=0)
             assert (told.status, told.kind) == (503, "no_session")
             (asked_for,) = node.asked_for
             await until(lambda: asked_for in node.reset)
