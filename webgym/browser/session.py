@@ -92,7 +92,8 @@ class BrowserSession:
         try:
             await session._tabs.open_context(channel.proxy_server, deadline)
         except BaseException:
-            await session.close()
+            with suppress(TimeoutError):
+                await session.close()
             raise
         return session
 
@@ -102,11 +103,14 @@ class BrowserSession:
             self.lost.set_result(reason)
 
     async def close(self) -> None:
-        """Give everything back. Safe to call again, and bounded."""
+        """Give everything back. Safe to call again, and bounded.
+
+        Raises TimeoutError where the browser does not say that everything is gone.
+        """
         self.lose("the session was closed")
         deadline = asyncio.get_running_loop().time() + CLOSED_WITHIN
         try:
-            with suppress(ConnectionClosedError, TimeoutError):
+            with suppress(ConnectionClosedError):
                 await self._tabs.close_context(deadline)
         finally:
             await self._channel.close()
@@ -232,10 +236,15 @@ class BrowserSession:
         return "its scripts were stopped"
 
     async def _replace_tab(self) -> None:
+        """Close the tab that is of no more use; where it was the current one, open an empty one."""
+        current, crashed = self._tabs.current, self._tabs.crashed
+        if crashed is not None and crashed is not current:
+            self._tabs.close(crashed)
+            return
         deadline = asyncio.get_running_loop().time() + RESCUE_TIME
         try:
-            await self._tabs.replace(self._tabs.current, deadline)
-        except (TimeoutError, CallError) as error:
+            await self._tabs.replace(current, deadline)
+        except (TimeoutError, CallError, DocumentGoneError, PageCrashedError) as error:
             self.lose(f"no tab could be opened after a crash: {error}")
             raise SessionLostError(self.lost.result()) from error
 

@@ -47,7 +47,7 @@ async def settle(current_tab: Callable[[], Tab | None], deadline: float) -> bool
             last, documents = here, documents + 1
             rest_by = min(deadline, now() + REQUEST_LIMIT)
             quiet_until = min(deadline, now() + QUIET_LIMIT)
-        if tab.activity.is_requested and not tab.crashed:
+        if tab.activity.is_requested and not tab.is_over:
             continue
         await _requests_ended(tab, rest_by)
         still = await _still(tab, deadline)
@@ -66,7 +66,7 @@ async def _answered(tab: Tab, deadline: float) -> bool:
     """Wait for the server of the next page, if one is on its way; give it up at the bound."""
     now = asyncio.get_running_loop().time
     limit = min(deadline, now() + ANSWER_LIMIT)
-    while tab.activity.is_requested and not tab.crashed:
+    while tab.activity.is_requested and not tab.is_over:
         if now() >= limit:
             tab.give_up_navigation()
             return False
@@ -98,7 +98,7 @@ async def _requests_ended(tab: Tab, limit: float) -> None:
     """Wait for what the page asked for. What takes too long becomes background meanwhile."""
     now = asyncio.get_running_loop().time
     activity = tab.activity
-    while activity.pending_requests() and not activity.is_navigating and not tab.crashed:
+    while activity.pending_requests() and not activity.is_navigating and not tab.is_over:
         if now() >= limit:
             return
         await activity.changed(min(limit - now(), 0.5))

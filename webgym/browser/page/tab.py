@@ -111,6 +111,7 @@ class Tab:
         self.target = target
         self.activity = Activity(target.target_id, asyncio.get_running_loop().time)
         self.crashed = False
+        self.closed = False
         self.windows = 0
         """How many others it has opened in this step."""
         self._connection = connection
@@ -124,6 +125,11 @@ class Tab:
             "Runtime.bindingCalled": self._dialog_asked,
             "Inspector.targetCrashed": self._crash,
         }
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will happen in it."""
+        return self.crashed or self.closed
 
     def begin(self) -> None:
         """Set the tab up and let it run; it was held until now."""
@@ -145,9 +151,15 @@ class Tab:
     async def call(
         self, method: str, params: dict[str, object] | None = None, *, deadline: float
     ) -> msgspec.Raw:
-        """As `Connection.call`; also raises PageCrashedError, at once, when the page crashes."""
+        """As `Connection.call`.
+
+        Also raises PageCrashedError, at once, when the page crashes, and DocumentGoneError when
+        the tab is closed.
+        """
         if self.crashed:
             raise self._crash_error()
+        if self.closed:
+            raise DocumentGoneError(f"{method}: the tab was closed")
         return await self._connection.call(method, params, session=self.session, deadline=deadline)
 
     async def evaluate(

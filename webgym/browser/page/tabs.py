@@ -39,6 +39,11 @@ class Tabs:
     def current(self) -> Tab | None:
         return self._tabs[-1] if self._tabs else None
 
+    @property
+    def crashed(self) -> Tab | None:
+        """A tab whose page has crashed; it need not be the current one."""
+        return next((tab for tab in self._tabs if tab.crashed), None)
+
     def __len__(self) -> int:
         return len(self._tabs)
 
@@ -131,6 +136,7 @@ class Tabs:
 
     def _forget(self, tab: Tab) -> None:
         self._tabs.remove(tab)
+        tab.closed = True
         self._targets.connection.unlisten(tab.session)
         gone = DocumentGoneError(f"the tab of {tab.activity.main.url[:500]} was closed")
         self._targets.connection.fail(tab.session, gone)
