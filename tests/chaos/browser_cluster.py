@@ -151,8 +151,9 @@ class Load:
     async def _episode(self, name: int, session: BrowserSession) -> None:
         me = f"worker-{name}-{self.finished[name]}"
         seen = await self._step(session, VisitPage(f"{self._pages}/?name={me}"))
-        if seen is not None:
-            assert seen.page.title == f"{me}, before: {NOBODY}"
+        if seen is None:
+            return
+        assert seen.page.title == f"{me}, before: {NOBODY}"
         for _ in range(STEPS):
             seen = await self._step(session, ClickCoords(20, 20))
             if seen is None:

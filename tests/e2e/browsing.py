@@ -12,7 +12,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -151,14 +151,18 @@ class Visitor:
     async def text(self) -> str:
         return await self.session.get_webpage_text()
 
-    async def at_once(self, scenarios: Iterable[Scenario]) -> None:
+    async def at_once(self, scenarios: Mapping[str, Scenario]) -> None:
         """Run them all, each in a session of its own on the same site, a few at a time."""
-        waiting = iter(scenarios)
+        waiting = iter(scenarios.items())
 
         async def work() -> None:
-            for scenario in waiting:
-                async with self.another() as visitor:
-                    await scenario(visitor)
+            for name, scenario in waiting:
+                try:
+                    async with self.another() as visitor:
+                        await scenario(visitor)
+                except Exception as error:
+                    error.add_note(f"this was: {name}")
+                    raise
 
         async with asyncio.TaskGroup() as group:
             for _ in range(AT_ONCE):

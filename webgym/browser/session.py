@@ -86,14 +86,17 @@ class BrowserSession:
     async def open(cls, targets: Targets, channel: Channel, deadline: float) -> "BrowserSession":
         """A new session on an empty page.
 
-        Raises what `Connection.call` raises; the channel is closed then.
+        Raises what `Connection.call` raises, and SessionLostError where its page dies before it
+        was there; the channel is closed then.
         """
         session = cls(targets, channel)
         try:
             await session._tabs.open_context(channel.proxy_server, deadline)
-        except BaseException:
+        except BaseException as error:
             with suppress(TimeoutError):
                 await session.close()
+            if isinstance(error, PageCrashedError | DocumentGoneError):
+                raise SessionLostError(f"its first page died: {error}") from error
             raise
         return session
 
@@ -236,7 +239,10 @@ class BrowserSession:
         return "its scripts were stopped"
 
     async def _replace_tab(self) -> None:
-        """Close the tab that is of no more use; where it was the current one, open an empty one."""
+        """Close the tab that is of no more use; where it was the current one, open an empty one.
+
+        Raises TimeoutError where that takes too long; the next request tries again.
+        """
         current, crashed = self._tabs.current, self._tabs.crashed
         if crashed is not None and crashed is not current:
             self._tabs.close(crashed)
@@ -244,7 +250,7 @@ class BrowserSession:
         deadline = asyncio.get_running_loop().time() + RESCUE_TIME
         try:
             await self._tabs.replace(current, deadline)
-        except (TimeoutError, CallError, DocumentGoneError, PageCrashedError) as error:
+        except (CallError, DocumentGoneError, PageCrashedError) as error:
             self.lose(f"no tab could be opened after a crash: {error}")
             raise SessionLostError(self.lost.result()) from error
 

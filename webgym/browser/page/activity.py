@@ -247,7 +247,8 @@ class Activity:
     def _request_began(self, params: msgspec.Raw) -> None:
         event = _READ_REQUEST(params)
         url = event.request.url
-        if event.type in _NEVER_WAITED_FOR or url.startswith("data:"):
+        # One without a document is a worker's script. Its end is told to the worker's own session.
+        if event.type in _NEVER_WAITED_FOR or not event.loader_id or url.startswith("data:"):
             return
         what = (event.request.method, url.partition("?")[0]) if event.type in _REPEATED else None
         if len(self._requests) >= MAX_REQUESTS or what in self._polls:

@@ -6,7 +6,6 @@ only what the browser itself knows is seen.
 
 import asyncio
 from contextlib import suppress
-from functools import partial
 
 import msgspec
 
@@ -90,6 +89,17 @@ class Observer:
             picture = await self._empty_picture(observe.screenshot, observe.quality, deadline)
         return Seen(page, picture)
 
+    async def _picture(
+        self, tab: Tab, image_format: ImageFormat, quality: int, deadline: float
+    ) -> Picture:
+        """What would block the page for ever is no longer loaded, so that it can be seen."""
+        painting = await tab.painting(deadline)
+        if painting == "empty":
+            return await self._empty_picture(image_format, quality, deadline)
+        if painting == "blocked":
+            tab.stop_loading()
+        return await take_picture(tab, image_format, quality, deadline)
+
     async def _empty_picture(
         self, image_format: ImageFormat, quality: int, deadline: float
     ) -> Picture:
@@ -112,9 +122,7 @@ class Observer:
             if marks:
                 await script.draw_marks(deadline)
             if observe.screenshot is not None:
-                empty = await tab.is_empty(deadline)
-                take = self._empty_picture if empty else partial(take_picture, tab)
-                picture = await take(observe.screenshot, observe.quality, deadline)
+                picture = await self._picture(tab, observe.screenshot, observe.quality, deadline)
         finally:
             if marks:
                 await _erase_marks(script)

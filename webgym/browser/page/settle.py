@@ -23,6 +23,8 @@ LOAD_LIMIT = 5.0
 """For what the document loads, once it is there itself."""
 REQUEST_LIMIT = 3.0
 """For requests that a page at rest has begun."""
+FAIR_TIME = 2.0
+"""A page is not called unresponsive for what it did not answer within less."""
 MAX_DOCUMENTS = 5
 """A page that goes on to more than so many others does not mean to rest."""
 
@@ -33,8 +35,8 @@ async def settle(current_tab: Callable[[], Tab | None], deadline: float) -> bool
     Raises PageCrashedError, and TimeoutError for a page whose scripts never let go.
     """
     now = asyncio.get_running_loop().time
-    last: tuple[Tab, int] | None = None
-    documents, rest_by, quiet_until = 0, deadline, deadline
+    stay: _Stay | None = None
+    documents = 0
     while now() < deadline and documents <= MAX_DOCUMENTS:
         tab = current_tab()
         if tab is None:
@@ -42,24 +44,44 @@ async def settle(current_tab: Callable[[], Tab | None], deadline: float) -> bool
         if not await _answered(tab, deadline):
             return False
         loaded = await _loaded(tab, deadline)
-        here = (tab, tab.activity.document)
-        if here != last:
-            last, documents = here, documents + 1
-            rest_by = min(deadline, now() + REQUEST_LIMIT)
-            quiet_until = min(deadline, now() + QUIET_LIMIT)
+        if stay is None or not stay.goes_on(tab):
+            stay, documents = _Stay(tab, now(), deadline), documents + 1
         if tab.activity.is_requested and not tab.is_over:
             continue
-        await _requests_ended(tab, rest_by)
-        still = await _still(tab, deadline)
-        if current_tab() is not tab or here[1] != tab.activity.document:
-            continue
-        if not tab.activity.is_navigating:
-            waits = tab.activity.pending_requests() > 0
-            if not waits and (still or now() >= quiet_until):
-                return loaded and still
-            if now() >= rest_by:
-                return False
+        rests = await stay.rest(deadline)
+        if rests is not None and current_tab() is tab:
+            return loaded and rests
+    tab = current_tab()
+    if tab is not None and tab.activity.awaits_document and now() >= deadline:
+        tab.give_up_navigation()
     return False
+
+
+class _Stay:
+    """A document of a tab, and the bounds for its coming to rest from now on."""
+
+    def __init__(self, tab: Tab, now: float, deadline: float) -> None:
+        self._tab = tab
+        self._document = tab.activity.document
+        self._rest_by = min(deadline, now + REQUEST_LIMIT)
+        self._quiet_until = min(deadline, now + QUIET_LIMIT)
+
+    def goes_on(self, tab: Tab) -> bool:
+        return tab is self._tab and tab.activity.document == self._document
+
+    async def rest(self, deadline: float) -> bool | None:
+        """Whether it rests; None where that is not settled yet."""
+        now = asyncio.get_running_loop().time
+        activity = self._tab.activity
+        await _requests_ended(self._tab, self._rest_by)
+        if now() >= deadline:
+            return False
+        still = await _still(self._tab, max(deadline, now() + FAIR_TIME))
+        if not self.goes_on(self._tab) or activity.is_navigating:
+            return None
+        if not activity.pending_requests() and (still or now() >= self._quiet_until):
+            return still
+        return False if now() >= self._rest_by else None
 
 
 async def _answered(tab: Tab, deadline: float) -> bool:

@@ -24,8 +24,14 @@ TEXT_LIMIT = 500
 ANSWERED_WITHIN = 10.0
 """A page that lets our script wait longer is stuck in scripts of its own."""
 _WORLD = "rollgym"
-_CALL_SCRIPT = "function (name, ...given) { return this[name](...given); }"
-_IS_EMPTY = "document.contentType === 'text/html' && document.body === null"
+_CALL = "function (name, ...given) { return this[name](...given); }"
+_PAINTING = """function () {
+  if (document.contentType === "text/html" && document.body === null) return "empty";
+  return new Promise((done) => {
+    requestAnimationFrame(() => done("painted"));
+    setTimeout(() => done("blocked"), 1000);
+  });
+}"""
 _FIRST = f"{dialogs.SCRIPT};{pointer_lock.SCRIPT}"
 """Runs in every document before its own scripts."""
 _SETUP: tuple[tuple[str, dict[str, object]], ...] = (
@@ -171,7 +177,7 @@ class Tab:
         TimeoutError when the page is stuck in scripts of its own.
         """
         how: dict[str, object] = {"returnByValue": True, "awaitPromise": wait}
-        result = await self._call_script(function, arguments, how, deadline)
+        result = await self._call_script(_CALL, [function, *arguments], how, deadline)
         return msgspec.json.decode(result.value)
 
     @asynccontextmanager
@@ -181,7 +187,7 @@ class Tab:
         None for what is no object. Raises as `evaluate`.
         """
         how: dict[str, object] = {"objectGroup": function}
-        listed = await self._call_script(function, [], how, deadline)
+        listed = await self._call_script(_CALL, [function], how, deadline)
         try:
             params: dict[str, object] = {"objectId": listed.object_id, "ownProperties": True}
             answer = await self.call("Runtime.getProperties", params, deadline=deadline)
@@ -214,17 +220,17 @@ class Tab:
         finally:
             self.send("Fetch.disable")
 
-    async def is_empty(self, deadline: float) -> bool:
-        """Whether nothing of the document has come yet that could be shown."""
-        if self.activity.dom_ready:
-            return False
-        params: dict[str, object] = {"expression": _IS_EMPTY, "returnByValue": True}
-        soon = min(deadline, asyncio.get_running_loop().time() + ANSWERED_WITHIN)
-        try:
-            answer = await self.call("Runtime.evaluate", params, deadline=soon)
-        except CallError as error:
-            raise DocumentGoneError(str(error)) from error
-        return bytes(_READ_EVALUATED(answer).result.value) == b"true"
+    async def painting(self, deadline: float) -> str:
+        """Whether a picture can be taken: "painted", or why none would come.
+
+        "empty": nothing of the document has come yet. "blocked": something that it loads keeps it
+        from being shown.
+        """
+        if self.activity.dom_ready and not self.activity.is_loading:
+            return "painted"
+        how: dict[str, object] = {"returnByValue": True, "awaitPromise": True}
+        result = await self._call_script(_PAINTING, [], how, deadline)
+        return str(msgspec.json.decode(result.value))
 
     def begin_step(self) -> None:
         """Something is done to the page now."""
@@ -238,10 +244,11 @@ class Tab:
     async def _call_script(
         self, function: str, arguments: list[object], how: dict[str, object], deadline: float
     ) -> _RemoteObject:
+        """Call a function in the world of our script, which is its `this`."""
         soon = min(deadline, asyncio.get_running_loop().time() + ANSWERED_WITHIN)
         params: dict[str, object] = {
-            "functionDeclaration": _CALL_SCRIPT,
-            "arguments": [{"value": value} for value in (function, *arguments)],
+            "functionDeclaration": function,
+            "arguments": [{"value": value} for value in arguments],
             **how,
         }
         document = self.activity.document
@@ -251,14 +258,14 @@ class Tab:
                 answer = await self.call("Runtime.callFunctionOn", params, deadline=soon)
         except CallError as error:
             self._script = None
-            raise DocumentGoneError(f"{function}: {error.message}") from error
+            raise DocumentGoneError(f"the page went on: {error.message}") from error
         except TimeoutError as error:
             if document != self.activity.document or self.activity.awaits_document:
-                raise DocumentGoneError(f"{function}: the page went on") from error
+                raise DocumentGoneError("the page went on") from error
             raise
         evaluated = _READ_EVALUATED(answer)
         if evaluated.exception_details is not None:
-            raise ScriptError(f"{function}: {_describe(evaluated.exception_details)}")
+            raise ScriptError(_describe(evaluated.exception_details))
         return evaluated.result
 
     @asynccontextmanager

@@ -173,6 +173,11 @@ def test_what_never_ends_is_not_waited_for(story: Story, kind: str) -> None:
     assert story.activity.pending_requests() == 0
 
 
+def test_the_script_of_a_worker_is_not_waited_for(story: Story) -> None:
+    story.request("1", loader="", kind="Script")
+    assert story.activity.pending_requests() == 0
+
+
 def test_an_old_request_is_no_longer_waited_for(story: Story) -> None:
     story.request("1")
     story.time += BACKGROUND_AFTER
