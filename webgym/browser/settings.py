@@ -58,8 +58,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=600)] = 60.0
 
     open_seconds: _Positive = 30.0
-    silence_seconds: _Positive = 4.0
-    startup_patience: Annotated[float, msgspec.Meta(ge=0)] = 3.0
+    silence_seconds: _Positive = 8.0
+    startup_patience: Annotated[float, msgspec.Meta(ge=0)] = 15.0
 
     @property
     def listens_to_nodes(self) -> bool:
