@@ -21,6 +21,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from webgym.browser.chromium.executable import NoBrowserError, find_browser
 from webgym.browser.chromium.process_tree import read_groups
 from webgym.browser.contract.answers import Element, Observe, Picture, Problem, StepAnswer
 from webgym.browser.contract.commands import (
@@ -243,6 +244,10 @@ def browser_server(*flags: str) -> Callable[[], Iterator[Server]]:
 
     @pytest.fixture(scope="module", name="browser")
     def browser() -> Iterator[Server]:
+        try:
+            find_browser()
+        except NoBrowserError:
+            pytest.skip("there is no Chromium here")
         with server(*flags) as serving:
             yield serving
 

@@ -3,7 +3,6 @@
 What a command did is read from the page itself, or from what reached its site.
 """
 
-import base64
 import socket
 from urllib.parse import parse_qsl, urlsplit
 
@@ -15,6 +14,7 @@ from aiohttp import web
 from tests.e2e.browsing import (
     MODES,
     VIEWPORT,
+    Scenario,
     Server,
     Visitor,
     browser_server,
@@ -22,7 +22,7 @@ from tests.e2e.browsing import (
     middle,
     size_of,
 )
-from webgym.browser.contract.answers import Box, Element, ImageFormat, Incident, Observe, PageInfo
+from webgym.browser.contract.answers import Incident
 from webgym.browser.contract.commands import (
     Back,
     ClickCoords,
@@ -35,7 +35,6 @@ from webgym.browser.contract.commands import (
     Keypress,
     PageDown,
     PageUp,
-    Screenshot,
     ScrollId,
     SelectOption,
     Sleep,
@@ -115,25 +114,22 @@ def test_a_page_that_cannot_be_opened_is_a_failed_navigation(browser: Server) ->
     browser.browse(scenario)
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "file:///etc/passwd",
-        "chrome://version",
-        "chrome://crash",
-        "data:text/html,got",
-        "javascript:alert(1)",
-        "view-source:http://127.0.0.1/",
-        "http://169.254.169.254/latest/meta-data/",
-        "http://10.0.0.1/",
-    ],
-)
-def test_what_is_no_site_or_not_allowed_is_refused(browser: Server, url: str) -> None:
+def test_what_is_no_site_or_not_allowed_is_refused(browser: Server) -> None:
     async def scenario(visitor: Visitor) -> None:
-        problem = await visitor.refused(VisitPage(url))
-        assert problem.type == "navigation_refused"
-        with pytest.raises(NavigationRefusedError):
-            await visitor.session.visit_page(url)
+        for url in (
+            "file:///etc/passwd",
+            "chrome://version",
+            "chrome://crash",
+            "data:text/html,got",
+            "javascript:alert(1)",
+            "view-source:http://127.0.0.1/",
+            "http://169.254.169.254/latest/meta-data/",
+            "http://10.0.0.1/",
+        ):
+            problem = await visitor.refused(VisitPage(url))
+            assert problem.type == "navigation_refused", url
+            with pytest.raises(NavigationRefusedError):
+                await visitor.session.visit_page(url)
 
     browser.browse(scenario)
 
@@ -153,58 +149,68 @@ def test_going_back_shows_the_page_before(browser: Server) -> None:
     browser.browse(scenario)
 
 
-@in_both_modes
-@pytest.mark.parametrize(
-    "opener",
-    [
-        "<a href='/new' target='_blank'>Open</a>",
-        "<button onclick='window.open(`/new`)'>Open</button>",
-        "<form action='/new' target='_blank'><button>Open</button></form>",
-    ],
+OPENERS = (
+    "<a href='/new' target='_blank'>Open</a>",
+    "<button onclick='window.open(`/new`)'>Open</button>",
+    "<form action='/new' target='_blank'><button>Open</button></form>",
 )
-def test_a_new_tab_is_followed_and_back_returns(
-    browser: Server, mode: InteractionMode, opener: str
-) -> None:
+
+
+@in_both_modes
+def test_a_new_tab_is_followed_and_back_returns(browser: Server, mode: InteractionMode) -> None:
+    def opening(number: int, opener: str) -> Scenario:
+        async def scenario(visitor: Visitor) -> None:
+            await visitor.show(f"<title>Old</title>{opener}", f"/old/{number}")
+            answer = await visitor.click("Open")
+            assert (answer.page.title, answer.page.tabs) == ("New", 2)
+            assert kinds(answer) == ["new_tab"]
+            answer = await visitor.click("Inside")
+            assert (answer.page.title, answer.page.tabs) == ("Further", 2)
+            answer = await visitor.step(Back())
+            assert (answer.page.title, answer.page.tabs) == ("New", 2)
+            answer = await visitor.step(Back())
+            assert (answer.page.title, answer.page.tabs) == ("Old", 1)
+            assert answer.result["moved"] is True
+
+        return scenario
+
     async def scenario(visitor: Visitor) -> None:
-        visitor.site.pages["/new"] = "<title>New</title><a href='/'>Inside</a>"
-        await visitor.show(f"<title>Old</title>{opener}")
-        answer = await visitor.click("Open")
-        assert (answer.page.title, answer.page.tabs) == ("New", 2)
-        assert kinds(answer) == ["new_tab"]
-        answer = await visitor.click("Inside")
-        assert (answer.page.title, answer.page.tabs) == ("Old", 2)
-        answer = await visitor.step(Back())
-        assert (answer.page.title, answer.page.tabs) == ("New", 2)
-        answer = await visitor.step(Back())
-        assert (answer.page.title, answer.page.tabs) == ("Old", 1)
-        assert answer.result["moved"] is True
+        visitor.site.pages["/new"] = "<title>New</title><a href='/further'>Inside</a>"
+        visitor.site.pages["/further"] = "<title>Further</title>"
+        await visitor.at_once(
+            {opener: opening(number, opener) for number, opener in enumerate(OPENERS)}
+        )
 
     browser.browse(scenario, mode)
 
 
+CLICKED = {
+    "link": "<a href='/end'>Go</a>",
+    "script": "<button onclick='location = `/end`'>Go</button>",
+    "submit": "<form action='/end'><input type=submit value=Go></form>",
+    "far-down": "<div style='height: 3000px'></div><a href='/end'>Go</a>",
+    "frame": "<iframe srcdoc='<a target=_top href=/end>Go</a>'></iframe>",
+    "shadow": "<div><template shadowrootmode=open><a href='/end'>Go</a></template></div>",
+    "role": "<span role=button tabindex=0 onclick='location = `/end`'>Go</span>",
+}
+
+
 @in_both_modes
-@pytest.mark.parametrize(
-    "page",
-    [
-        "<a href='/end'>Go</a>",
-        "<button onclick='location = `/end`'>Go</button>",
-        "<form action='/end'><input type=submit value=Go></form>",
-        "<div style='height: 3000px'></div><a href='/end'>Go</a>",
-        "<iframe srcdoc='<a target=_top href=/end>Go</a>'></iframe>",
-        "<div><template shadowrootmode=open><a href='/end'>Go</a></template></div>",
-        "<span role=button tabindex=0 onclick='location = `/end`'>Go</span>",
-    ],
-    ids=["link", "script", "submit", "far down", "in a frame", "in a shadow", "role"],
-)
-def test_clicking_acts_on_the_element(browser: Server, mode: InteractionMode, page: str) -> None:
+def test_clicking_acts_on_the_element(browser: Server, mode: InteractionMode) -> None:
+    def clicking(name: str, page: str) -> Scenario:
+        async def scenario(visitor: Visitor) -> None:
+            await visitor.show(page, f"/pages/{name}")
+            if mode == "coordinates" and name == "far-down":
+                await visitor.step(PageDown(3000))
+            answer = await visitor.click("Go")
+            assert answer.page.title == "End"
+            assert answer.result == {"status": "success"}
+
+        return scenario
+
     async def scenario(visitor: Visitor) -> None:
         visitor.site.pages["/end"] = "<title>End</title>"
-        await visitor.show(page)
-        if mode == "coordinates" and not (await visitor.element("Go")).in_view:
-            await visitor.step(PageDown(3000))
-        answer = await visitor.click("Go")
-        assert answer.page.title == "End"
-        assert answer.result == {"status": "success"}
+        await visitor.at_once({name: clicking(name, page) for name, page in CLICKED.items()})
 
     browser.browse(scenario, mode)
 
@@ -433,17 +439,15 @@ def test_an_area_is_scrolled_by_its_id(browser: Server) -> None:
 
 
 @pytest.mark.parametrize("doctype", ["<!doctype html>", "<!-- quirks -->"])
-@pytest.mark.parametrize(
-    "style", ["", "html, body { overflow-x: hidden }", "body { height: 100%; overflow: auto }"]
-)
-def test_the_page_is_scrolled_by_pixels_or_by_screens(
-    browser: Server, doctype: str, style: str
-) -> None:
+def test_the_page_is_scrolled_by_pixels_or_by_screens(browser: Server, doctype: str) -> None:
+    styles = ("", "html, body { overflow-x: hidden }", "body { height: 100%; overflow: auto }")
+
     async def scenario(visitor: Visitor) -> None:
-        await visitor.show(f"{doctype}<title>Tall</title><style>{style}</style>{TALL}")
-        answer = await visitor.step(PageDown(300))
-        assert answer.result == {"status": "success", "moved": True}
-        assert answer.page.scroll_y == 300
+        for style in styles:
+            await visitor.show(f"{doctype}<title>Tall</title><style>{style}</style>{TALL}")
+            answer = await visitor.step(PageDown(300))
+            assert answer.result == {"status": "success", "moved": True}, style
+            assert answer.page.scroll_y == 300
         assert (await visitor.step(PageDown())).page.scroll_y == 500
         assert (await visitor.step(PageUp(100))).page.scroll_y == 400
         assert (await visitor.step(PageDown(full_page=True))).page.scroll_y == 400 + 718
@@ -537,175 +541,43 @@ def test_sleeping_lets_the_page_go_on(browser: Server) -> None:
     browser.browse(scenario)
 
 
-READABLE = (
-    "<html lang=en><title>Harbour Books</title><meta name=description content='Maps and more'>"
-    "<h1>Harbour Books</h1><p>First line</p><p>Second line</p>"
-    "<iframe srcdoc='<p>In the frame</p><button>Framed</button>'></iframe>"
-    "<div><template shadowrootmode=open><p>In the shadow</p><button>Shaded</button>"
-    "</template></div>"
-    "<nav aria-label=Shelves><a href='/maps' aria-label='All maps'>Maps</a></nav>"
-    "<input type=search aria-label=Search placeholder='Find a book' value=sextant>"
-    "<button disabled>Buy</button>"
+DIALOGS = (
+    ("alert(`Mind the gap`)", "undefined", "alert: Mind the gap"),
+    ("confirm(`Sure?`)", "true", "confirm: Sure?"),
+    ("prompt(`Name?`, `Ada`)", "Ada", "prompt: Name?"),
+    ("prompt(`Name?`)", "", "prompt: Name?"),
+    ("frames[0].confirm(`Inside?`)", "true", "confirm: Inside?"),
 )
-
-
-def test_the_text_of_a_page_is_read(browser: Server) -> None:
-    async def scenario(visitor: Visitor) -> None:
-        await visitor.show(READABLE)
-        text = await visitor.session.get_webpage_text()
-        assert text.splitlines()[:3] == ["Harbour Books", "First line", "Second line"]
-        assert "In the frame" in text
-        assert "In the shadow" in text
-        assert await visitor.session.get_webpage_text(2) == "Harbour Books\nFirst line"
-
-    browser.browse(scenario)
-
-
-def test_a_page_says_what_it_is(browser: Server) -> None:
-    async def scenario(visitor: Visitor) -> None:
-        await visitor.show(READABLE)
-        about = await visitor.session.get_page_metadata()
-        assert (about["title"], about["url"]) == ("Harbour Books", f"{visitor.site.url}/")
-        assert (about["language"], about["description"]) == ("en", "Maps and more")
-        assert about["headings"] == [{"level": 1, "text": "Harbour Books"}]
-        assert (about["status"], about["tabs"]) == (200, 1)
-
-    browser.browse(scenario)
-
-
-def test_elements_are_described(browser: Server) -> None:
-    async def scenario(visitor: Visitor) -> None:
-        await visitor.show(READABLE)
-        found = await visitor.elements()
-        assert set(found) == {"Framed", "Shaded", "All maps", "Search", "Buy"}
-        link = found["All maps"]
-        assert (link.tag, link.role, link.text) == ("a", "link", "Maps")
-        assert link.href == f"{visitor.site.url}/maps"
-        assert link.in_view
-        search = found["Search"]
-        assert (search.role, search.type, search.value) == ("searchbox", "search", "sextant")
-        assert search.placeholder == "Find a book"
-        assert search.editable
-        assert found["Buy"].disabled
-        for element in found.values():
-            assert element.box.width > 10
-            assert 0 <= element.box.y < VIEWPORT[1]
-
-    browser.browse(scenario)
-
-
-def test_rects_are_keyed_by_the_ids_of_the_elements(browser: Server) -> None:
-    async def scenario(visitor: Visitor) -> None:
-        await visitor.show(READABLE)
-        found = await visitor.elements()
-        rects = await visitor.session.get_interactive_rects()
-        assert set(rects) == {str(element.id) for element in found.values()}
-        link = found["All maps"]
-        rect = msgspec.convert(rects[str(link.id)], dict[str, object])
-        assert rect["role"] == "link"
-        assert msgspec.convert(rect["box"], Box) == link.box
-
-    browser.browse(scenario)
-
-
-def test_ids_stay_as_they_are_until_the_page_changes(browser: Server) -> None:
-    async def scenario(visitor: Visitor) -> None:
-        await visitor.show(
-            "<button onclick='this.before(Object.assign(document.createElement(`button`),"
-            " {textContent: `More`}))'>Add</button><button>Other</button>"
-        )
-        before = {name: each.id for name, each in (await visitor.elements()).items()}
-        await visitor.click("Add")
-        after = {name: each.id for name, each in (await visitor.elements()).items()}
-        assert {name: after[name] for name in before} == before
-        assert after["More"] not in before.values()
-        await visitor.show("<a href='/'>Only</a>", "/elsewhere")
-        new = await visitor.elements()
-        assert set(new) == {"Only"}
-        stale = max(after.values())
-        problem = await visitor.refused(ClickId(stale))
-        assert problem.type == "unknown_element"
-
-    browser.browse(scenario, "set_of_marks")
-
-
-def test_the_accessibility_tree_is_text(browser: Server) -> None:
-    async def scenario(visitor: Visitor) -> None:
-        await visitor.show(READABLE)
-        tree = str((await visitor.session.get_accessibility_tree())["tree"])
-        assert tree.startswith('RootWebArea "Harbour Books"')
-        for line in ('link "All maps"', 'searchbox "Search"', 'button "Shaded"', 'button "Framed"'):
-            assert line in tree
-        answer = await visitor.step(None, Observe(tree=True))
-        assert answer.tree == tree
-        marked = await visitor.step(None, Observe("set_of_marks", tree=True))
-        numbers = {each.name: each.id for each in marked.elements or ()}
-        assert marked.tree is not None
-        assert f'[{numbers["All maps"]}] link "All maps"' in marked.tree
-
-    browser.browse(scenario)
-
-
-def test_screenshots_come_in_three_formats_over_every_route(browser: Server) -> None:
-    async def scenario(visitor: Visitor) -> None:
-        await visitor.show(READABLE)
-        formats: tuple[ImageFormat, ...] = ("png", "jpeg", "webp")
-        for image_format in formats:
-            for mode in MODES:
-                picture = await visitor.session.screenshot(mode, image_format)
-                assert picture.media_type == f"image/{image_format}"
-                assert size_of(picture) == VIEWPORT
-            answer = await visitor.step(None, Observe("coordinates", image_format, quality=30))
-            assert answer.screenshot is not None
-            assert answer.screenshot.media_type == f"image/{image_format}"
-            assert size_of(answer.screenshot) == VIEWPORT
-        plain = await visitor.session.screenshot("coordinates")
-        marked = await visitor.session.screenshot("set_of_marks")
-        assert plain != marked
-        assert await visitor.session.screenshot("coordinates") == plain
-        taken = await visitor.session.execute(Screenshot("coordinates"))
-        assert taken["status"] == "screenshot_taken"
-        assert base64.b64decode(str(taken["screenshot"])) == plain.data
-        nothing = await visitor.step(None, Observe(screenshot=None))
-        assert nothing.screenshot is None
-
-    browser.browse(scenario)
-
-
-def test_the_last_screenshot_is_explained(browser: Server) -> None:
-    async def scenario(visitor: Visitor) -> None:
-        await visitor.show("<title>One</title><button>Push</button>")
-        answer = await visitor.step(None, Observe("set_of_marks"))
-        shown = await visitor.session.get_screenshot_info()
-        assert msgspec.convert(shown["page"], PageInfo) == answer.page
-        assert msgspec.convert(shown["elements"], tuple[Element, ...]) == answer.elements
-
-    browser.browse(scenario)
 
 
 @in_both_modes
-@pytest.mark.parametrize(
-    ("call", "answered", "told"),
-    [
-        ("alert(`Mind the gap`)", "undefined", "alert: Mind the gap"),
-        ("confirm(`Sure?`)", "true", "confirm: Sure?"),
-        ("prompt(`Name?`, `Ada`)", "Ada", "prompt: Name?"),
-        ("prompt(`Name?`)", "", "prompt: Name?"),
-        ("frames[0].confirm(`Inside?`)", "true", "confirm: Inside?"),
-    ],
-)
-def test_dialogs_are_answered_and_told(
-    browser: Server, mode: InteractionMode, call: str, answered: str, told: str
-) -> None:
+def test_dialogs_are_answered_and_told(browser: Server, mode: InteractionMode) -> None:
     async def scenario(visitor: Visitor) -> None:
-        await visitor.show(
-            f'<button onclick="document.title = `got ${{{call}}}`">Ask</button>'
-            "<iframe srcdoc='<p>frame'></iframe>"
-        )
-        answer = await visitor.click("Ask")
-        assert answer.page.title == f"got {answered}".strip()
-        assert answer.incidents == (Incident("dialog", told),)
+        for call, answered, told in DIALOGS:
+            await visitor.show(
+                f'<button onclick="document.title = `got ${{{call}}}`">Ask</button>'
+                "<iframe srcdoc='<p>frame'></iframe>"
+            )
+            answer = await visitor.click("Ask")
+            assert answer.page.title == f"got {answered}".strip()
+            assert answer.incidents == (Incident("dialog", told),)
         assert (await visitor.step()).incidents == ()
+
+    browser.browse(scenario, mode)
+
+
+@in_both_modes
+def test_what_was_asked_before_going_on_is_told(browser: Server, mode: InteractionMode) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        visitor.site.pages["/bought"] = "<title>Bought</title><script>alert('Thanks')</script>"
+        await visitor.show(
+            "<script>alert('Welcome')</script><form action='/bought'"
+            " onsubmit='return confirm(`Buy?`)'><button>Buy</button></form>"
+        )
+        answer = await visitor.click("Buy")
+        assert answer.page.title == "Bought"
+        told = [Incident("dialog", "confirm: Buy?"), Incident("dialog", "alert: Thanks")]
+        assert answer.incidents == tuple(told)
 
     browser.browse(scenario, mode)
 

@@ -57,82 +57,93 @@ def seconds_of(answers: list[StepAnswer]) -> float:
     return sum(sum(answer.timings.values()) for answer in answers)
 
 
+ASKING = {
+    "fetch": "fetch('/slow').then(show)",
+    "chain": "fetch('/slow').then(() => fetch('/slow')).then(show)",
+    "post": "const r = new XMLHttpRequest(); r.onload = show; r.open('POST', '/slow'); r.send('x')",
+    "stream": "fetch('/stream').then((r) => r.text()).then(show)",
+    "timer": "setTimeout(() => fetch('/slow').then(show), 20)",
+    "module": "import('/slow.js').then(show)",
+    "image": "document.body.append(Object.assign(new Image(), {src: '/slow', onerror: show}))",
+}
+
+
 @in_both_modes
-@pytest.mark.parametrize(
-    "script",
-    [
-        "fetch('/slow').then(show)",
-        "fetch('/slow').then(() => fetch('/slow')).then(show)",
-        "const r = new XMLHttpRequest(); r.onload = show; r.open('POST', '/slow'); r.send('x')",
-        "fetch('/stream').then((r) => r.text()).then(show)",
-        "setTimeout(() => fetch('/slow').then(show), 20)",
-        "import('/slow.js').then(show)",
-        "document.body.append(Object.assign(new Image(), {src: '/slow', onerror: show}))",
-    ],
-)
-def test_what_a_click_asks_for_is_waited_for(
-    browser: Server, mode: InteractionMode, script: str
-) -> None:
+def test_what_a_click_asks_for_is_waited_for(browser: Server, mode: InteractionMode) -> None:
+    async def stream(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(5):
+            await response.write(b"x" * 1000)
+            await asyncio.sleep(0.15)
+        return response
+
+    async def module(_: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(text="export default 1", content_type="text/javascript")
+
+    def asking(name: str, script: str) -> Scenario:
+        async def scenario(visitor: Visitor) -> None:
+            before = await visitor.show(
+                "<script>function show() { document.title = 'Done'; document.body.append("
+                "Object.assign(document.createElement('button'), {textContent: 'Result'})) }"
+                f'</script><button onclick="{script}">Ask</button>',
+                f"/pages/{name}",
+            )
+            answer = await visitor.click("Ask")
+            assert answer.page.title == "Done"
+            assert answer.settled
+            assert answer.screenshot != before.screenshot
+            if mode == "set_of_marks":
+                assert "Result" in [element.name for element in answer.elements or ()]
+
+        return scenario
+
     async def scenario(visitor: Visitor) -> None:
-        async def stream(request: web.BaseRequest) -> web.StreamResponse:
-            response = web.StreamResponse()
-            await response.prepare(request)
-            for _ in range(5):
-                await response.write(b"x" * 1000)
-                await asyncio.sleep(0.15)
-            return response
-
-        async def module(_: web.BaseRequest) -> web.StreamResponse:
-            return web.Response(text="export default 1", content_type="text/javascript")
-
-        visitor.site.pages |= {
+        slow: dict[str, str | Handler] = {
             "/slow": late("done", 0.7),
             "/slow.js": late(module, 0.7),
             "/stream": stream,
         }
-        await visitor.show(
-            "<script>function show() { document.title = 'Done'; document.body.append("
-            "Object.assign(document.createElement('button'), {textContent: 'Result'})) }</script>"
-            f'<button onclick="{script}">Ask</button>'
-        )
-        before = await visitor.step()
-        answer = await visitor.click("Ask")
-        assert answer.page.title == "Done"
-        assert answer.settled
-        assert answer.screenshot != before.screenshot
-        if mode == "set_of_marks":
-            assert "Result" in [element.name for element in answer.elements or ()]
+        visitor.site.pages |= slow
+        await visitor.at_once({name: asking(name, script) for name, script in ASKING.items()})
 
     browser.browse(scenario, mode)
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        "<a href='/slow'>Go</a>",
-        "<button onclick='setTimeout(() => { location = `/slow` }, 50)'>Go</button>",
-        "<button onclick='fetch(`/quick`).then(() => { location = `/slow` })'>Go</button>",
-        "<a href='/refreshes'>Go</a>",
-        "<a href='/hops'>Go</a>",
-        "<a href='/parts'>Go</a>",
-        "<a href='/slow' target='_blank'>Go</a>",
-        "<form action='/slow' method=post><button>Go</button></form>",
-        "<button onclick='history.pushState(0, ``, `/x`); location.reload()'>Go</button>",
-    ],
-    ids=["slow", "timer", "asks first", "refresh", "hops", "parts", "tab", "post", "reload"],
-)
-def test_a_slow_page_is_waited_for(browser: Server, page: str) -> None:
+GOING = {
+    "slow": "<a href='/slow'>Go</a>",
+    "timer": "<button onclick='setTimeout(() => { location = `/slow` }, 50)'>Go</button>",
+    "question": "<button onclick='fetch(`/quick`).then(() => { location = `/slow` })'>Go</button>",
+    "refresh": "<a href='/refreshes'>Go</a>",
+    "hops": "<a href='/hops'>Go</a>",
+    "parts": "<a href='/parts'>Go</a>",
+    "tab": "<a href='/slow' target='_blank'>Go</a>",
+    "post": "<form action='/slow' method=post><button>Go</button></form>",
+    "reload": "<button onclick='history.pushState(0, ``, `/x`); location.reload()'>Go</button>",
+}
+
+
+def test_a_slow_page_is_waited_for(browser: Server) -> None:
+    async def parts(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/html"})
+        await response.prepare(request)
+        await response.write(b"<!doctype html><title>First</title><p>first")
+        await asyncio.sleep(0.7)
+        await response.write(b"<script>document.title = 'End'</script>")
+        return response
+
+    def going(name: str, page: str) -> Scenario:
+        async def scenario(visitor: Visitor) -> None:
+            await visitor.show(page, f"/pages/{name}")
+            answer = await visitor.click("Go")
+            assert answer.page.title == "End"
+            assert answer.settled
+            assert not answer.page.loading
+
+        return scenario
+
     async def scenario(visitor: Visitor) -> None:
         end = "<title>End</title><p>end"
-
-        async def parts(request: web.BaseRequest) -> web.StreamResponse:
-            response = web.StreamResponse(headers={"Content-Type": "text/html"})
-            await response.prepare(request)
-            await response.write(b"<!doctype html><title>First</title><p>first")
-            await asyncio.sleep(0.7)
-            await response.write(b"<script>document.title = 'End'</script>")
-            return response
-
         visitor.site.pages |= {
             "/slow": late(end, 1.0),
             "/x": late(end, 1.0),
@@ -141,11 +152,7 @@ def test_a_slow_page_is_waited_for(browser: Server, page: str) -> None:
             "/hops": "<script>location.replace('/refreshes')</script>",
             "/parts": parts,
         }
-        await visitor.show(page)
-        answer = await visitor.click("Go")
-        assert answer.page.title == "End"
-        assert answer.settled
-        assert not answer.page.loading
+        await visitor.at_once({name: going(name, page) for name, page in GOING.items()})
 
     browser.browse(scenario)
 
@@ -219,8 +226,7 @@ def test_a_document_that_does_not_end_is_shown_as_far_as_it_came(browser: Server
 
 
 def test_a_server_that_never_answers_leaves_the_page_where_it_is(browser: Server) -> None:
-    async def scenario(visitor: Visitor) -> None:
-        visitor.site.pages["/hang"] = never
+    async def clicked(visitor: Visitor) -> None:
         await visitor.show("<title>Here</title><a href='/hang'>Go</a><button>Stay</button>")
         go = await visitor.element("Go")
         answer = await visitor.step(ClickCoords(*middle(go)), within=SOON)
@@ -231,17 +237,16 @@ def test_a_server_that_never_answers_leaves_the_page_where_it_is(browser: Server
         answer = await visitor.click("Stay")
         assert answer.settled
 
-    browser.browse(scenario)
-
-
-def test_visiting_a_server_that_never_answers_is_a_failed_navigation(browser: Server) -> None:
-    async def scenario(visitor: Visitor) -> None:
-        visitor.site.pages["/hang"] = never
-        await visitor.show("<title>Here</title>")
+    async def visited(visitor: Visitor) -> None:
+        await visitor.show("<title>There</title>", "/there")
         problem = await visitor.refused(VisitPage(f"{visitor.site.url}/hang"), within=SOON)
         assert problem.type == "navigation_failed"
         assert "in time" in problem.message
-        assert (await visitor.step()).page.title == "Here"
+        assert (await visitor.step()).page.title == "There"
+
+    async def scenario(visitor: Visitor) -> None:
+        visitor.site.pages["/hang"] = never
+        await visitor.at_once({"clicked": clicked, "visited": visited})
 
     browser.browse(scenario)
 

@@ -1,0 +1,28 @@
+"""What pages ask by dialogs, as they tell it over the binding."""
+
+import msgspec
+import pytest
+
+from webgym.browser.page.dialogs import BINDING, TEXT_LIMIT, read_dialog
+
+
+def called(payload: str, name: str = BINDING) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode({"name": name, "payload": payload}))
+
+
+def test_a_dialog_is_told_in_words() -> None:
+    assert read_dialog(called('["confirm", "Sure?"]')) == "confirm: Sure?"
+
+
+def test_what_a_page_says_is_bounded() -> None:
+    payload = msgspec.json.encode(["x" * 1000, "y" * 10_000]).decode()
+    assert read_dialog(called(payload)) == f"{'x' * 20}: {'y' * TEXT_LIMIT}"
+
+
+@pytest.mark.parametrize("payload", ["", "x", "[]", '["alert"]', '["alert", 1]', '{"a": 1}'])
+def test_what_is_no_dialog_is_left_out(payload: str) -> None:
+    assert read_dialog(called(payload)) is None
+
+
+def test_calls_of_other_bindings_are_left_out() -> None:
+    assert read_dialog(called('["alert", "x"]', "other")) is None
