@@ -1,0 +1,1 @@
+"""What the model is told and what its reply means: prompts, history, parsers."""

@@ -1,0 +1,1 @@
+"""One agent, one browser, one task: how an episode goes."""

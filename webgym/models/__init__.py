@@ -1,0 +1,1 @@
+"""The agent that acts, and the evaluator that judges."""

@@ -1,0 +1,1 @@
+"""`scripts/rollout.py`: an iteration of rollouts, from its configuration to its files."""

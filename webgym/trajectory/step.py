@@ -1,0 +1,99 @@
+"""One step of a trajectory: what was seen, what the model said, what was done, what it was worth.
+
+Screenshots are files of their own, named by their content; a step only refers to them.
+"""
+
+import msgspec
+
+from rollgym.records import NO_USAGE, Usage
+from webgym.browser.contract.answers import Box, Incident, PageInfo, Problem
+
+INVALID_URL = "invalid_url"
+"""The key of the one action of a trajectory whose start page could not be opened."""
+UNPARSED = "unparsed"
+"""The key of a step whose reply was no action; nothing was done in the browser."""
+
+
+class Image(msgspec.Struct, frozen=True):
+    """A screenshot: the name of its blob, `<sha256>.png` or another ending, and its size."""
+
+    name: str
+    media_type: str
+    width: int
+    height: int
+
+
+class Observation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What could be seen before the step. `tree` is the accessibility tree, where asked for."""
+
+    screenshot: Image | None = None
+    page: PageInfo
+    tree: str | None = None
+    incidents: tuple[Incident, ...] = ()
+    settled: bool = True
+
+
+class ActionRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What was done. `text` is for people; `arguments` are those of the model's call.
+
+    `pixel` and `box` say where on the screenshot it was aimed. `problem` is what the page did not
+    let happen, or what was wrong with the reply.
+    """
+
+    key: str
+    arguments: dict[str, object] = {}
+    text: str = ""
+    pixel: tuple[int, int] | None = None
+    box: Box | None = None
+    problem: Problem | None = None
+
+
+class ResponseRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What the model was asked and what it said.
+
+    `raw_prompt` is the chat as it was sent; of an image it has the blob's name
+    (`{"type": "image_url", "image_url": {"url": "blob:<name>"}}`). `fields` are the parts of the
+    reply (thinking, memory, progress, intention, action), `tolerances` what the reader forgave,
+    `parse_failure` why the reply is no action. Token ids and logprobs are there where the server
+    gave them.
+    """
+
+    raw_prompt: tuple[dict[str, object], ...] = ()
+    raw_response: str = ""
+    fields: dict[str, object] = {}
+    tolerances: tuple[str, ...] = ()
+    parse_failure: str | None = None
+    model: str = ""
+    finish_reason: str | None = None
+    usage: Usage = NO_USAGE
+    prompt_token_ids: tuple[int, ...] | None = None
+    token_ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+    seconds: float = 0.0
+
+
+class RewardRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a step was worth: None where nobody judged. Only the last step of an episode earns.
+
+    `submit` tells whether its screenshot was among those the judge saw, and why.
+    """
+
+    reward: float | None = None
+    evaluation: dict[str, object] = {}
+    is_blocked: bool = False
+    submit: bool = False
+    submission_judgment: str | None = None
+
+
+class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One step. `action` is None where the episode broke before it was known.
+
+    `same_as_next_screenshot` compares with the step after it; None at the last one.
+    """
+
+    observation: Observation
+    response: ResponseRecord | None = None
+    action: ActionRecord | None = None
+    reward: RewardRecord | None = None
+    same_as_next_screenshot: bool | None = None
+    timings: dict[str, float] = {}

@@ -1,0 +1,1 @@
+"""Which tasks are rolled out: sampling, and domains that block us."""
