@@ -1,6 +1,7 @@
 """What an episode leaves: its steps, what the model said at each, and what it was worth."""
 
 from webgym.trajectory.step import (
+    BLOCKED,
     INVALID_URL,
     UNPARSED,
     ActionRecord,
@@ -13,6 +14,7 @@ from webgym.trajectory.step import (
 from webgym.trajectory.trajectory import Trajectory, Verdict
 
 __all__ = [
+    "BLOCKED",
     "INVALID_URL",
     "UNPARSED",
     "ActionRecord",

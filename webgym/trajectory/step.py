@@ -13,6 +13,9 @@ INVALID_URL = "invalid_url"
 UNPARSED = "unparsed"
 """The key of a step whose reply was no action; nothing was done in the browser."""
 
+BLOCKED = "blocked"
+"""The key of the last step of an episode that was stopped before a wall."""
+
 
 class Image(msgspec.Struct, frozen=True):
     """A screenshot: the name of its blob, `<sha256>.png` or another ending, and its size."""

@@ -1,0 +1,275 @@
+"""Episodes from their first page to their outcome."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rollgym.records import (
+    BrowserError,
+    Completed,
+    Failed,
+    FailureKind,
+    ModelUnavailableError,
+    Outcome,
+    VerifierError,
+)
+from rollgym.store import BlobStore
+from tests.integration.webgym.episode.playing import (
+    START,
+    ListedAgent,
+    ListedBrowsers,
+    ListedJudge,
+    Notes,
+    Planned,
+    item,
+    page,
+    refusal,
+)
+from webgym.browser.contract.answers import StepAnswer
+from webgym.browser.contract.commands import Back, Command, PageDown, VisitPage
+from webgym.environment.actions import Answer, Click, GoBack, Point, Scroll, Wait
+from webgym.episode.settings import EpisodeSettings
+from webgym.episode.worker import EpisodeWorker
+from webgym.tasks import Difficulty
+from webgym.trajectory import BLOCKED, INVALID_URL, UNPARSED, Trajectory, Verdict
+
+DONE = Answer("the kettle")
+FOREVER = 3600.0
+
+
+class Stage:
+    """A worker with everything around it listed."""
+
+    def __init__(
+        self,
+        folder: Path,
+        plan: Sequence[Planned],
+        *,
+        judge: ListedJudge | None = None,
+        answer: Callable[[Command | None], StepAnswer] | None = None,
+        settings: EpisodeSettings | None = None,
+    ) -> None:
+        self.judge = judge or ListedJudge()
+        self.agent = ListedAgent(plan, self.judge)
+        self.browsers = ListedBrowsers(answer)
+        self.notes = Notes()
+        self._folder = folder
+        self._settings = settings or EpisodeSettings()
+
+    def play(self, within: float = FOREVER, **fields: object) -> Outcome:
+        async def run() -> Outcome:
+            worker = EpisodeWorker(
+                agent=self.agent,
+                browsers=self.browsers,
+                sessions=1,
+                settings=self._settings,
+                screenshots=BlobStore(self._folder),
+                watcher=self.notes,
+            )
+            deadline = asyncio.get_running_loop().time() + within
+            return await worker(item(**fields), 1, deadline)
+
+        outcome = asyncio.run(run())
+        assert self.browsers.held == 0
+        return outcome
+
+
+def trajectory_of(outcome: Outcome) -> Trajectory:
+    return msgspec.json.decode(outcome.result, type=Trajectory)
+
+
+def keys(outcome: Outcome) -> list[str | None]:
+    return [step.action.key if step.action else None for step in trajectory_of(outcome).steps]
+
+
+def test_an_answer_ends_the_episode_and_the_judge_says_what_it_is_worth(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [Click(Point(500, 500)), DONE])
+    outcome = stage.play()
+    assert isinstance(outcome, Completed)
+    assert (outcome.reward, outcome.succeeded, outcome.measures["steps"]) == (1.0, True, 2.0)
+    trajectory = trajectory_of(outcome)
+    assert (trajectory.ending, trajectory.answer) == ("answer", "the kettle")
+    rewards = [step.reward.reward for step in trajectory.steps if step.reward]
+    assert rewards == [0.0, 1.0]
+    assert trajectory.steps[0].action is not None
+    assert trajectory.steps[0].action.pixel == (640, 384)
+
+
+def test_without_an_answer_it_ends_after_the_steps_of_its_difficulty(tmp_path: Path) -> None:
+    settings = EpisodeSettings(max_steps={Difficulty.EASY: 3})
+    stage = Stage(tmp_path, [Scroll("down")] * 9, settings=settings)
+    trajectory = trajectory_of(stage.play())
+    assert (len(trajectory.steps), trajectory.ending, trajectory.answer) == (3, "max_steps", None)
+    assert len(stage.agent.seen) == 3
+
+
+def test_a_reply_that_is_no_action_is_a_step_and_is_told_to_the_model(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, ["there is no tool call", DONE])
+    outcome = stage.play()
+    assert keys(outcome) == [UNPARSED, "answer"]
+    assert stage.browsers.commands == [VisitPage(START)]
+    assert stage.agent.seen[1][1].feedback == "there is no tool call"
+    first = trajectory_of(outcome).steps[0]
+    assert first.response is not None
+    assert (first.response.raw_response, first.same_as_next_screenshot) == ("gibberish", True)
+
+
+def test_what_the_page_does_not_let_happen_is_recorded_and_told(tmp_path: Path) -> None:
+    def answer(command: Command | None) -> StepAnswer:
+        if isinstance(command, PageDown):
+            return msgspec.structs.replace(page(), error=refusal("command_failed", "no").error)
+        return page()
+
+    stage = Stage(tmp_path, [Scroll("down"), DONE], answer=answer)
+    outcome = stage.play()
+    action = trajectory_of(outcome).steps[0].action
+    assert action is not None
+    assert action.problem is not None
+    assert action.problem.message == "no"
+    assert stage.agent.seen[1][1].feedback == "`scroll down` was not carried out: no"
+
+
+def test_a_start_page_that_cannot_be_opened_fails_and_is_worth_another_try(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [], answer=lambda _: refusal("navigation_failed", "no such host"))
+    outcome = stage.play()
+    assert isinstance(outcome, Failed)
+    assert (outcome.failure.kind, outcome.failure.retryable) == (FailureKind.ENVIRONMENT, True)
+    assert keys(outcome) == [INVALID_URL]
+
+
+def test_a_start_page_that_the_guard_refuses_is_not_tried_again(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [], answer=lambda _: refusal("navigation_refused", "private."))
+    outcome = stage.play()
+    assert isinstance(outcome, Failed)
+    assert (outcome.failure.kind, outcome.failure.retryable) == (FailureKind.TASK, False)
+    assert "--allow-network" in outcome.failure.detail
+
+
+def test_going_back_from_the_start_page_three_times_is_worth_nothing(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [GoBack()] * 3, answer=lambda _: page())
+    outcome = stage.play()
+    assert isinstance(outcome, Completed)
+    assert (outcome.reward, trajectory_of(outcome).ending) == (0.0, "goback")
+    assert stage.browsers.commands == [VisitPage(START)] * 3
+    assert not stage.judge.asked
+
+
+def test_going_back_from_elsewhere_goes_back(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [Scroll("down"), GoBack(), DONE])
+    stage.play()
+    assert stage.browsers.commands[-1] == Back()
+
+
+def test_a_wall_ends_the_episode_where_the_judge_watches_for_it(tmp_path: Path) -> None:
+    judge = ListedJudge()
+    judge.walls.add(b"wall")
+    stage = Stage(
+        tmp_path,
+        [Scroll("down")],
+        judge=judge,
+        answer=lambda command: page(picture=b"wall" if isinstance(command, PageDown) else None),
+        settings=EpisodeSettings(watch_for_blocking=True),
+    )
+    outcome = stage.play()
+    assert isinstance(outcome, Completed)
+    assert (outcome.reward, outcome.measures["blocked"]) == (0.0, 1.0)
+    assert keys(outcome) == ["scroll", BLOCKED]
+    last = trajectory_of(outcome).final_reward
+    assert last is not None
+    assert last.is_blocked
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ModelUnavailableError("gone"), FailureKind.MODEL_UNAVAILABLE),
+        (BrowserError("lost"), FailureKind.BROWSER),
+    ],
+)
+def test_what_breaks_keeps_the_steps_so_far_and_earns_nothing(
+    tmp_path: Path, error: Exception, kind: FailureKind
+) -> None:
+    outcome = Stage(tmp_path, [Scroll("down"), error]).play()
+    assert isinstance(outcome, Failed)
+    assert outcome.failure.kind is kind
+    assert keys(outcome) == ["scroll", None]
+    assert all(step.reward is None for step in trajectory_of(outcome).steps)
+
+
+def test_a_judge_that_cannot_tell_fails_the_rollout_with_all_its_steps(tmp_path: Path) -> None:
+    judge = ListedJudge(VerifierError("nonsense"))
+    outcome = Stage(tmp_path, [DONE], judge=judge).play()
+    assert isinstance(outcome, Failed)
+    assert outcome.failure.kind is FailureKind.VERIFIER
+    assert keys(outcome) == ["answer"]
+
+
+def test_the_deadline_ends_an_episode_with_its_steps(tmp_path: Path) -> None:
+    class Slow(ListedAgent):
+        async def decide(self, *args: object, **kwargs: object) -> object:  # type: ignore[override]
+            if self.seen:
+                await asyncio.sleep(60)
+            return await super().decide(*args, **kwargs)  # type: ignore[arg-type]
+
+    stage = Stage(tmp_path, [])
+    stage.agent = Slow([Wait(0), DONE], stage.judge)
+    outcome = stage.play(within=0.3)
+    assert isinstance(outcome, Failed)
+    assert outcome.failure.kind is FailureKind.TIMEOUT
+    assert keys(outcome) == ["wait", None]
+
+
+def test_the_browser_is_given_back_before_the_judge_is_asked(tmp_path: Path) -> None:
+    held: list[int] = []
+    stage = Stage(tmp_path, [DONE])
+
+    class Counting(ListedJudge):
+        async def evaluate(self, trajectory: Trajectory) -> Verdict:
+            held.append(stage.browsers.held)
+            return await super().evaluate(trajectory)
+
+    stage.judge = Counting()
+    stage.agent = ListedAgent([DONE], stage.judge)
+    stage.play()
+    assert held == [0]
+
+
+def test_who_watches_is_told_every_phase(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [Scroll("down"), DONE])
+    stage.play()
+    assert stage.notes.phases == [
+        ("waiting", 0),
+        ("navigate", 1),
+        ("screenshot", 1),
+        ("model", 1),
+        ("execute", 1),
+        ("screenshot", 2),
+        ("model", 2),
+        ("reward", 2),
+    ]
+
+
+def test_pictures_of_old_rounds_are_not_kept_in_memory(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [*[Scroll("down")] * 7, DONE])
+    stage.play()
+    past = stage.agent.seen[-1][0]
+    assert [each.sight.picture is not None for each in past] == [False] * 3 + [True] * 4
+
+
+def test_a_row_that_is_no_web_task_fails_before_a_browser_is_taken(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [])
+    outcome = stage.play(difficulty=0)
+    assert isinstance(outcome, Failed)
+    assert outcome.failure.kind is FailureKind.TASK
+    assert stage.browsers.most_held == 0
+
+
+def test_the_address_of_the_test_sites_is_put_in_when_the_episode_begins(tmp_path: Path) -> None:
+    settings = EpisodeSettings(sites_url="http://127.0.0.1:7300/")
+    stage = Stage(tmp_path, [DONE], settings=settings)
+    outcome = stage.play(website="{sites}/shop/")
+    assert stage.browsers.commands == [VisitPage("http://127.0.0.1:7300/shop/")]
+    assert b"{sites}/shop/" in bytes(trajectory_of(outcome).task)

@@ -1,0 +1,51 @@
+"""Going back where there is nothing to go back to."""
+
+import pytest
+
+from webgym.browser.contract.commands import Back, VisitPage
+from webgym.environment.actions import Action, GoBack, Scroll
+from webgym.episode.going_back import GoingBack
+from webgym.tasks import Split
+
+START = "http://shop.example/start"
+ELSEWHERE = "http://shop.example/cart"
+
+
+def begun(split: Split = "train") -> GoingBack:
+    going_back = GoingBack(split)
+    going_back.begin(f"{START}#top")
+    return going_back
+
+
+def test_on_the_start_page_it_opens_that_page_again() -> None:
+    going_back = begun()
+    assert not going_back.stuck(GoBack(), f"{START}#reviews")
+    assert going_back.command(Back()) == VisitPage(START)
+
+
+def test_elsewhere_it_is_what_it_always_is() -> None:
+    going_back = begun()
+    assert not going_back.stuck(GoBack(), ELSEWHERE)
+    assert going_back.command(Back()) == Back()
+
+
+def test_the_third_time_in_a_row_ends_a_training_episode() -> None:
+    going_back = begun()
+    assert [going_back.stuck(GoBack(), START) for _ in range(3)] == [False, False, True]
+
+
+def test_a_test_episode_goes_on() -> None:
+    going_back = begun("test")
+    assert not any(going_back.stuck(GoBack(), START) for _ in range(10))
+    assert going_back.command(Back()) == VisitPage(START)
+
+
+@pytest.mark.parametrize(
+    ("between", "url"), [(Scroll("down"), START), (GoBack(), ELSEWHERE)], ids=["other", "elsewhere"]
+)
+def test_anything_else_between_begins_the_count_anew(between: Action, url: str) -> None:
+    going_back = begun()
+    going_back.stuck(GoBack(), START)
+    going_back.stuck(GoBack(), START)
+    going_back.stuck(between, url)
+    assert not going_back.stuck(GoBack(), START)
