@@ -2,7 +2,7 @@
 # Runs the linters, then pytest with the arguments given here (paths are relative to the clone).
 # Sets .venv, a browser and the pages of MiniWoB++ up first; where one cannot be had the tests that
 # need it are skipped, and with CI=true nothing is run. Fails if anything failed; the tests also run
-# when a linter failed.
+# when a linter failed. All tests run in a few processes side by side, named ones in one.
 set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/setup.sh"
 trap 'exit 130' INT
@@ -20,5 +20,8 @@ cd -- "$root"
 setup_miniwob || say "Going on without MiniWoB++: the tests that need it are skipped."
 status=0
 scripts/lint.sh || status=$?
+# Most tests wait for a deadline or a child more than they compute, so there may be more processes
+# than cores.
+[ $# -gt 0 ] || set -- -n "$(($(getconf _NPROCESSORS_ONLN) + 1))" --dist loadgroup
 "$venv/bin/python" -m pytest "$@" || status=$?
 exit "$status"
