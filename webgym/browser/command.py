@@ -71,6 +71,12 @@ def _configure_serve(parser: ArgumentParser) -> None:
     add("--lifetime-mins", type=_seconds, metavar="N", help="of a session (default: 60)")
     add("--longest-lifetime-mins", type=_seconds, metavar="N", help="that can be had (1440)")
     add("--idle-seconds", type=_seconds, metavar="N", help="a session unused so long ends (900)")
+    add(
+        "--first-use-seconds",
+        type=_seconds,
+        metavar="N",
+        help="so does one not used at all so long after /get (60)",
+    )
     add("--wait-seconds", type=_patience, metavar="N", help="for a free session (default: 60)")
     add("--queue-size", type=_size, metavar="N", help="requests that may wait (default: 1024)")
 

@@ -1,8 +1,9 @@
 """Sessions that were handed out, each under an identifier that nobody can guess.
 
 A lease ends when it is given back, when its lifetime is over, when nobody used it for a while, or
-when its session is lost. A request in flight is use, whatever it asks. A lease that ended never
-begins again: its reason is remembered, and every later request is told.
+when its session is lost. A request in flight is use, whatever it asks. One that was never used ends
+sooner: most likely its client was never told of it. A lease that ended never begins again: its
+reason is remembered, and every later request is told.
 """
 
 import secrets
@@ -28,21 +29,32 @@ MOST_CALLS = 32
 
 
 class _Lease(Generic[S]):
-    __slots__ = ("calls", "expires_at", "lifetime", "session", "used_at")
+    __slots__ = ("calls", "expires_at", "lifetime", "session", "used", "used_at")
 
     def __init__(self, session: S, lifetime: float, now: float) -> None:
         self.session = session
         self.lifetime = lifetime
         self.expires_at = now + lifetime
+        self.used = False
         self.used_at = now
         self.calls = Calls()
+
+    def use(self, now: float) -> None:
+        self.used, self.used_at = True, now
 
 
 class Leases(Generic[S]):
     """The leases of one node. The clock is in seconds."""
 
-    def __init__(self, idle_seconds: float, clock: Clock, memory: int = MEMORY) -> None:
+    def __init__(
+        self,
+        idle_seconds: float,
+        first_use_seconds: float,
+        clock: Clock,
+        memory: int = MEMORY,
+    ) -> None:
         self._idle_seconds = idle_seconds
+        self._first_use_seconds = min(idle_seconds, first_use_seconds)
         self._clock = clock
         self._leases: dict[str, _Lease[S]] = {}
         self._endings = Endings(memory)
@@ -82,17 +94,17 @@ class Leases(Generic[S]):
                 f"{MOST_CALLS} requests wait for session {shown_id(instance_id)}, which does "
                 "one at a time",
             )
-        lease.used_at = self._clock()
+        lease.use(self._clock())
         try:
             with lease.calls.begin():
                 yield lease.session
         finally:
-            lease.used_at = self._clock()
+            lease.use(self._clock())
 
     def seconds_left(self, instance_id: str) -> float:
         """Of its lifetime; this too is a sign of life. Raises SessionLostError."""
         lease = self._find(instance_id)
-        lease.used_at = self._clock()
+        lease.use(self._clock())
         return max(0.0, lease.expires_at - lease.used_at)
 
     def end(self, instance_id: str, reason: str) -> S | None:
@@ -115,6 +127,9 @@ class Leases(Generic[S]):
         for instance_id, lease in self._leases.items():
             if now >= lease.expires_at:
                 due.append((instance_id, f"it expired after {lease.lifetime / 60:g} min"))
+            elif not lease.used and now - lease.used_at >= self._first_use_seconds:
+                within = f"{self._first_use_seconds:g} s"
+                due.append((instance_id, f"nobody used it within {within} of its beginning"))
             elif not lease.calls and now - lease.used_at >= self._idle_seconds:
                 due.append((instance_id, f"nobody used it for {self._idle_seconds:g} s"))
         return due

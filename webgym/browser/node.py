@@ -77,9 +77,11 @@ class Node(Generic[S]):
     each start, so that sessions of an earlier life are not taken for ours.
     """
 
-    def __init__(self, pool: Pool[S], idle_seconds: float) -> None:
+    def __init__(self, pool: Pool[S], idle_seconds: float, first_use_seconds: float = 60.0) -> None:
         self._pool = pool
-        self._leases: Leases[S] = Leases(idle_seconds, lambda: asyncio.get_running_loop().time())
+        self._leases: Leases[S] = Leases(
+            idle_seconds, first_use_seconds, lambda: asyncio.get_running_loop().time()
+        )
         self._tasks = Tasks()
         self._opening: set[str] = set()
         self._closing = 0

@@ -59,7 +59,9 @@ async def serving(
     url = url_of(settings, bound)
     async with AsyncExitStack() as stack:
         http = await stack.enter_async_context(_http_session())
-        node = None if pool is None else Node(pool, settings.idle_seconds)
+        node = (
+            None if pool is None else Node(pool, settings.idle_seconds, settings.first_use_seconds)
+        )
         local = None if node is None else LocalMember(url, node)
         master = Master(settings, local, http if settings.listens_to_nodes else None)
         front = Front(settings, master, token)

@@ -54,6 +54,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lifetime_mins: _Positive = 60.0
     longest_lifetime_mins: _Positive = 24 * 60.0
     idle_seconds: _Positive = 15 * 60.0
+    first_use_seconds: _Positive = 60.0
     queue_size: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1024
     wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=600)] = 60.0
 

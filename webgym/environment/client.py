@@ -53,6 +53,7 @@ from webgym.environment.actions import Viewport
 DEFAULT_URL = "http://localhost:7000"
 TOKEN_VARIABLE = "CPU_CLUSTER_TOKEN"  # noqa: S105 - its name, not the token
 RELEASE_SECONDS = 10.0
+RELEASE_PAUSE = 1.0
 START_SECONDS = 10.0
 GET_ATTEMPTS = 200
 SHORTEST_PAUSE = 0.1
@@ -164,9 +165,18 @@ class BrowserClient:
         return await self.caller.ask("GET", "/info", _INFO, repeatable=True)
 
     async def _release(self, session: "BrowserSession") -> None:
+        """A server that is being started again is waited for: else nobody could use the session."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + RELEASE_SECONDS
         try:
             with after_the_deadline():
-                await session.reset(within=RELEASE_SECONDS)
+                while True:
+                    try:
+                        return await session.reset(within=deadline - loop.time())
+                    except ServerUnreachableError:
+                        if loop.time() + RELEASE_PAUSE >= deadline:
+                            raise
+                    await asyncio.sleep(RELEASE_PAUSE)
         except Exception as error:  # noqa: BLE001 - the session expires, and its work is done
             _LOGGER.warning("session %s was not given back: %s", session.lease.instance_id, error)
 

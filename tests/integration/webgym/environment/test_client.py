@@ -517,6 +517,20 @@ def test_finished_work_is_not_lost_because_its_session_cannot_be_given_back(
     assert caplog.text.count("session i-1 was not given back") == 4
 
 
+def test_a_session_is_given_back_to_a_server_that_comes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client_module, "RELEASE_PAUSE", 0.1)
+
+    async def using(server: ScriptedServer, client: BrowserClient) -> None:
+        server.script("/reset", *[None] * 6, answer({"status": "success"}))
+        async with client.session():
+            pass
+        assert server.paths().count("/reset") == 7
+
+    with_client(using)
+
+
 def test_the_error_of_the_work_is_the_one_that_is_raised() -> None:
     async def using(server: ScriptedServer, client: BrowserClient) -> None:
         server.script("/execute", fault("session_lost", 410, "the node died"))

@@ -26,7 +26,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def leases(clock: Clock) -> Leases[str]:
-    return Leases(idle_seconds=900, clock=clock, memory=3)
+    return Leases(idle_seconds=900, first_use_seconds=60, clock=clock, memory=3)
 
 
 def test_identifiers_are_long_and_never_the_same() -> None:
@@ -53,8 +53,17 @@ def test_an_unknown_identifier_is_no_session(leases: Leases[str]) -> None:
     assert leases.reason("zzz") is None
 
 
+def test_a_session_that_is_never_used_ends_soon(leases: Leases[str], clock: Clock) -> None:
+    leases.begin("a", "session", HOUR)
+    clock.now += 59
+    assert leases.due() == []
+    clock.now += 1
+    assert leases.due() == [("a", "nobody used it within 60 s of its beginning")]
+
+
 def test_a_lifetime_ends(leases: Leases[str], clock: Clock) -> None:
     leases.begin("a", "session", 90)
+    leases.seconds_left("a")
     clock.now += 89
     assert leases.due() == []
     assert leases.seconds_left("a") == 1
@@ -77,7 +86,6 @@ def test_a_lifetime_ends_also_while_it_is_used(leases: Leases[str], clock: Clock
 
 def test_whoever_is_idle_loses_the_session(leases: Leases[str], clock: Clock) -> None:
     leases.begin("a", "session", HOUR)
-    clock.now += 899
     leases.seconds_left("a")
     clock.now += 899
     assert leases.due() == []

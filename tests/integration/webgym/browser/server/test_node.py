@@ -208,6 +208,7 @@ def test_leases_end_by_lifetime_and_idleness(monkeypatch: pytest.MonkeyPatch) ->
         async with node_of(pool, idle_seconds=0.3) as node:
             short = await node.get(0.1, soon())
             idle, used = await node.get(HOUR, soon()), await node.get(HOUR, soon())
+            node.seconds_left(idle)
             calling = asyncio.ensure_future(node.execute(used, VisitPage("stuck:"), soon()))
             await until(lambda: node.available == 2)
             assert node.instances == (used,)
