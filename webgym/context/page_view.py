@@ -1,0 +1,164 @@
+"""What is shown of a page as text: chosen of a sight, bounded, and counted where left out."""
+
+import re
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import msgspec
+
+from webgym.browser.contract.answers import Element, Option, PageInfo
+from webgym.browser.contract.commands import InteractionMode
+from webgym.context.inert import shortened
+from webgym.environment.actions import FULL_SCALE
+
+OPTIONS_EACH = 50
+NAME_LIMIT = 300
+URL_LIMIT = 500
+HREF_LIMIT = 120
+FARTHEST = 100_000
+
+_MARK = re.compile(r"^( *)\[[0-9]+\] ", re.MULTILINE)
+
+
+class Scroll(msgspec.Struct, frozen=True):
+    """How much of the page is above and below the screen, in pixels."""
+
+    above: int = 0
+    below: int = 0
+
+
+class PageOption(msgspec.Struct, frozen=True):
+    """One entry of a drop-down list; its number where elements have numbers."""
+
+    text: str
+    id: int | None = None
+    selected: bool = False
+
+
+class PageElement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that can be acted on, by its number or at a point in thousandths of the screen.
+
+    `text` is what it says where that is neither its name nor its value. `flags` are among checked,
+    unchecked, expanded, collapsed, disabled, focused, editable, scrollable, out of view.
+    """
+
+    id: int | None = None
+    point: tuple[int, int] | None = None
+    role: str
+    name: str
+    text: str | None = None
+    type: str | None = None
+    value: str | None = None
+    placeholder: str | None = None
+    url: str | None = None
+    flags: tuple[str, ...] = ()
+    options: tuple[PageOption, ...] = ()
+    options_left_out: int = 0
+
+
+class PageText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is shown of a page, and how much of it is not."""
+
+    url: str
+    title: str
+    status: int | None = None
+    tabs: int = 1
+    scroll: Scroll = Scroll()
+    elements: tuple[PageElement, ...] = ()
+    elements_left_out: int = 0
+    text: str = ""
+    text_left_out: int = 0
+
+
+def header_of(page: PageInfo) -> PageText:
+    """Where the page is and what it is called, without what is on it."""
+    hidden = page.page_height - page.scroll_y - page.height
+    return PageText(
+        url=shortened(page.url, URL_LIMIT),
+        title=shortened(page.title, NAME_LIMIT),
+        status=page.status if page.status is not None and page.status >= 400 else None,
+        tabs=max(1, page.tabs),
+        scroll=Scroll(_whole(page.scroll_y, 0, 10**9), _whole(hidden, 0, 10**9)),
+    )
+
+
+def element_of(element: Element, page: PageInfo, mode: InteractionMode) -> PageElement:
+    """What is shown of an element."""
+    marks = mode == "set_of_marks"
+    value, placeholder = element.value, element.placeholder or None
+    name = element.name or element.text
+    said = element.text if element.text not in {"", name, value, placeholder} else None
+    plain_type = element.tag != "input" or element.type in {None, "text", "submit", "button"}
+    return PageElement(
+        id=element.id if marks else None,
+        point=None if marks else _middle(element, page),
+        role=shortened(element.role or element.tag, NAME_LIMIT),
+        name=shortened(name, NAME_LIMIT),
+        text=_bounded(said),
+        type=None if plain_type else _bounded(element.type),
+        value=_bounded(value),
+        placeholder=None if placeholder == name else _bounded(placeholder),
+        url=_relative(element.href, page.url) if element.href else None,
+        flags=tuple(_flags(element)),
+        options=tuple(_option(each, marks) for each in element.options[:OPTIONS_EACH]),
+        options_left_out=max(0, len(element.options) - OPTIONS_EACH),
+    )
+
+
+def text_of(tree: str | None, mode: InteractionMode) -> str:
+    """The page's text. Where elements have no numbers, its lines have none either."""
+    text = tree or ""
+    return _MARK.sub(r"\1", text) if mode == "coordinates" else text
+
+
+def _option(option: Option, marks: bool) -> PageOption:
+    text = shortened(option.text or option.value, NAME_LIMIT)
+    return PageOption(text, option.id if marks else None, option.selected)
+
+
+def _flags(element: Element) -> Iterator[str]:
+    if element.checked is not None:
+        yield "checked" if element.checked else "unchecked"
+    if element.expanded is not None:
+        yield "expanded" if element.expanded else "collapsed"
+    for name in ("disabled", "focused", "editable", "scrollable"):
+        if getattr(element, name):
+            yield name
+    if not element.in_view:
+        yield "out of view"
+
+
+def _middle(element: Element, page: PageInfo) -> tuple[int, int]:
+    """The middle of what is seen of it; of something out of view, where it would be."""
+    box, ends = element.box, []
+    for start, length, size in (
+        (box.x, box.width, page.width),
+        (box.y, box.height, page.height),
+    ):
+        low, high = start, start + length
+        limits = (-FARTHEST, FARTHEST)
+        if element.in_view:
+            low, high, limits = max(low, 0), min(high, size), (0, FULL_SCALE)
+        ends.append(_whole((low + high) / 2 * FULL_SCALE / max(1, size), *limits))
+    return ends[0], ends[1]
+
+
+def _whole(number: float, lowest: int, highest: int) -> int:
+    """Rounded and bounded; what is no number becomes the highest."""
+    return round(max(lowest, min(highest, number)))
+
+
+def _relative(href: str, base: str) -> str:
+    """Without the origin, where that is the page's own."""
+    try:
+        here, there = urlsplit(base), urlsplit(href)
+    except ValueError:
+        return shortened(href, HREF_LIMIT)
+    if there.netloc and (there.scheme, there.netloc) == (here.scheme, here.netloc):
+        origin = f"{there.scheme}://{there.netloc}"
+        href = (href[len(origin) :] or "/") if href.startswith(origin) else href
+    return shortened(href, HREF_LIMIT)
+
+
+def _bounded(text: str | None) -> str | None:
+    return None if text is None else shortened(text, NAME_LIMIT)
