@@ -5,6 +5,7 @@ so, together with what the task is about; `read_instructions` puts the instructi
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import msgspec
 from yarl import URL
@@ -19,7 +20,7 @@ DOMAIN = "MiniWoB++"
 
 
 class TaskRow(msgspec.Struct, frozen=True):
-    """A line of a task file."""
+    """A line of a task file. `verifier` tells whoever runs it that the server knows the truth."""
 
     task_id: str
     task_name: str
@@ -29,6 +30,7 @@ class TaskRow(msgspec.Struct, frozen=True):
     difficulty: int
     evaluator_reference: tuple[str, ...]
     definite_answer: str | None = None
+    verifier: Literal["miniwob"] = "miniwob"
 
 
 def load_tasks(

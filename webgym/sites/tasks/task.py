@@ -28,7 +28,10 @@ class FactGroup(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One task. `blocked` marks those that end at a wall, which nobody can get past."""
+    """One task. `blocked` marks those that end at a wall, which nobody can get past.
+
+    `verifier` tells whoever runs it that the sites know the truth about it.
+    """
 
     task_id: str
     task_name: str
@@ -38,6 +41,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     difficulty: int
     evaluator_reference: tuple[FactGroup, ...]
     definite_answer: str | None
+    verifier: Literal["sites"]
     truth: tuple[Check, ...]
     blocked: bool = False
 

@@ -55,6 +55,7 @@ def test_each_task_that_can_be_solved_is_a_row_for_each_seed(folder: Path) -> No
         subdomain="click-button",
         difficulty=2,
         evaluator_reference=("The instruction at the top of the page was carried out.",),
+        verifier="miniwob",
     )
     assert rows[2].task_name.endswith("Click on a button. (Taking one's time)")
     assert rows[0].task_name == "Follow the instruction at the top of the page."

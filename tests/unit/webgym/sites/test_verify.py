@@ -38,6 +38,7 @@ def task(*checks: Check, blocked: bool = False) -> Task:
         difficulty=1,
         evaluator_reference=(FactGroup("do it", tuple(check.fact for check in checks)),),
         definite_answer=None,
+        verifier="sites",
         truth=checks,
         blocked=blocked,
     )

@@ -1,0 +1,474 @@
+"""A chat model over real sockets, with all that goes wrong there."""
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+import pytest
+
+from rollgym.records import (
+    DeadlineError,
+    ModelAuthError,
+    ModelContextError,
+    ModelMalformedError,
+    ModelRateLimitError,
+    ModelRequestError,
+    ModelUnavailableError,
+    Usage,
+)
+from rollgym.servers.context import working_for
+from tests.faulty_model import (
+    OVERFLOWS,
+    Exchange,
+    FaultyModel,
+    Step,
+    answer,
+    error,
+    hang,
+    in_background,
+    reply,
+    reset,
+    slow,
+    unused_port,
+)
+from tests.integration.servers.endpoints.pools import until
+from tests.integration.webgym.models.chatting import (
+    MESSAGES,
+    ask,
+    chat_model,
+    in_a_loop,
+    saying,
+    strict,
+    together,
+)
+from webgym.environment.foundry_endpoints_models import read_endpoints
+from webgym.models.chat_model import ASKED, ChatModel, ChatSettings
+
+TOKENS: dict[str, Any] = {
+    "token_ids": [5, 6],
+    "logprobs": {"content": [{"logprob": -0.1}, {"logprob": -0.2}]},
+}
+
+
+@in_a_loop
+async def test_the_chat_is_sent_with_its_pictures_and_parameters() -> None:
+    async with FaultyModel() as server, chat_model(server) as model:
+        completion = await ask(model, temperature=0.5, user="rollout")
+        assert (completion.text, completion.finish_reason) == ("Fine.", "stop")
+        assert completion.usage == Usage(3, 2)
+        assert 0 < completion.seconds < 10
+        sent = server.requests[0]
+        assert sent.path == "/v1/chat/completions"
+        assert sent.json == {
+            "messages": MESSAGES,
+            "model": "m",
+            "temperature": 0.5,
+            "user": "rollout",
+        }
+
+
+@in_a_loop
+async def test_the_model_is_that_of_the_settings_whatever_the_parameters_say() -> None:
+    async with FaultyModel() as server, chat_model(server) as model:
+        await model.complete(MESSAGES, {"model": "another", "messages": []}, within=10)
+        assert server.requests[0].json == {"model": "m", "messages": MESSAGES}
+
+
+@in_a_loop
+async def test_the_key_of_the_endpoint_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODEL_KEY", "sk-0123456789")
+    async with FaultyModel() as server:
+        endpoints = read_endpoints(server.base_url, key_variable="MODEL_KEY")
+        async with ChatModel(endpoints, ChatSettings(model="m")) as model:
+            await ask(model)
+        assert server.requests[0].headers["authorization"] == "Bearer sk-0123456789"
+
+
+# What goes wrong once, and what for good.
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        reply(429, headers={"retry-after": "0.1"}),
+        error(500, "out of luck"),
+        error(503, "loading"),
+        reset(),
+        reply(200, b"<html>"),
+        reply(200, {"choices": []}),
+        answer(saying(None)),
+    ],
+    ids=["429", "500", "503", "reset", "no JSON", "no choices", "no content"],
+)
+@in_a_loop
+async def test_what_goes_wrong_once_is_tried_again(fault: Step) -> None:
+    async with FaultyModel([fault]) as server, chat_model(server) as model:
+        assert (await ask(model)).text == "Fine."
+        assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "raised", "tries"),
+    [
+        (error(500, "out of luck"), ModelUnavailableError, 2),
+        (reply(429, headers={"retry-after": "0.1"}), ModelRateLimitError, 2),
+        (error(400, "no such parameter"), ModelRequestError, 1),
+        (error(401, "who are you"), ModelAuthError, 1),
+        (reply(*OVERFLOWS["vllm, newer"]), ModelContextError, 1),
+        (answer(saying(None)), ModelMalformedError, 2),
+        (answer(saying("half", finish_reason="abort")), ModelMalformedError, 2),
+    ],
+    ids=["500", "429", "400", "401", "context", "no content", "broken off"],
+)
+@in_a_loop
+async def test_what_stays_wrong_is_raised_as_what_it_is(
+    fault: Step, raised: type[Exception], tries: int
+) -> None:
+    async with FaultyModel(otherwise=fault) as server, chat_model(server) as model:
+        with pytest.raises(raised):
+            await ask(model)
+        assert len(server.requests) == tries
+
+
+@in_a_loop
+async def test_without_retries_everything_is_tried_once() -> None:
+    for fault in (answer(saying(None)), error(500, "out of luck")):
+        async with FaultyModel([fault]) as server, chat_model(server, max_retries=0) as model:
+            with pytest.raises((ModelMalformedError, ModelUnavailableError)):
+                await ask(model)
+            assert len(server.requests) == 1
+
+
+@in_a_loop
+async def test_a_server_that_hangs_is_given_up_after_the_time_of_a_try() -> None:
+    async with (
+        FaultyModel([hang()]) as server,
+        chat_model(server, request_timeout=0.2) as model,
+    ):
+        assert (await ask(model)).text == "Fine."
+        await server.see_disconnect()
+
+
+@in_a_loop
+async def test_a_call_ends_at_its_deadline() -> None:
+    async with FaultyModel(otherwise=hang()) as server, chat_model(server) as model:
+        began = time.monotonic()
+        with pytest.raises(DeadlineError):
+            await ask(model, within=0.2)
+        assert time.monotonic() - began < 5
+
+
+@in_a_loop
+async def test_the_deadline_of_the_rollout_holds_where_it_is_earlier() -> None:
+    async with FaultyModel(otherwise=hang()) as server, chat_model(server) as model:
+        with (
+            working_for("rollout", asyncio.get_running_loop().time() + 0.2),
+            pytest.raises(DeadlineError),
+        ):
+            await ask(model, within=60)
+
+
+# Several endpoints.
+
+
+@in_a_loop
+async def test_the_load_is_spread_over_the_endpoints() -> None:
+    later = slow(0.05)
+    async with (
+        FaultyModel(otherwise=later) as one,
+        FaultyModel(otherwise=later) as two,
+        chat_model(one, two) as model,
+    ):
+        await together(*(ask(model) for _ in range(20)))
+        assert len(one.requests) == len(two.requests) == 10
+
+
+@in_a_loop
+async def test_a_dead_endpoint_costs_no_call() -> None:
+    nobody = f"http://127.0.0.1:{unused_port()}"
+    async with FaultyModel() as server, chat_model(nobody, server, max_retries=0) as model:
+        answers = await together(*(ask(model) for _ in range(20)))
+        assert [each.text for each in answers] == ["Fine."] * 20
+
+
+@in_a_loop
+async def test_an_endpoint_that_hangs_is_left_alone() -> None:
+    async with (
+        FaultyModel(otherwise=hang()) as stuck,
+        FaultyModel() as well,
+        chat_model(stuck, well, request_timeout=0.2) as model,
+    ):
+        for _ in range(10):
+            assert (await ask(model)).text == "Fine."
+        assert len(stuck.requests) < 6
+
+
+# A model that is away.
+
+
+@in_a_loop
+async def test_a_model_that_is_away_is_waited_for() -> None:
+    server = FaultyModel()
+    server.port = unused_port()
+    async with chat_model(server, patience=20) as model:
+        calls = [asyncio.create_task(ask(model, within=20)) for _ in range(8)]
+        await asyncio.sleep(1.0)
+        assert not any(call.done() for call in calls)
+        async with server:
+            answers = await together(*calls)
+    assert [each.text for each in answers] == ["Fine."] * 8
+
+
+@in_a_loop
+async def test_two_endpoints_that_are_away_are_waited_for() -> None:
+    one, two = FaultyModel(), FaultyModel()
+    one.port, two.port = unused_port(), unused_port()
+    async with chat_model(one, two, patience=20) as model:
+        call = asyncio.create_task(ask(model, within=20))
+        await asyncio.sleep(0.5)
+        assert not call.done()
+        async with two:
+            assert (await call).text == "Fine."
+
+
+@in_a_loop
+async def test_calls_under_way_outlive_a_restart_of_the_model_server() -> None:
+    server = FaultyModel([answer(), *(hang() for _ in range(6))])
+    server.port = unused_port()
+    async with chat_model(server, patience=20) as model:
+        async with server:
+            calls = [asyncio.create_task(ask(model, within=20)) for _ in range(7)]
+            await until(lambda: server.in_flight == 6)
+        await asyncio.sleep(0.5)
+        async with server:
+            answers = await together(*calls)
+    assert [each.text for each in answers] == ["Fine."] * 7
+
+
+@in_a_loop
+async def test_a_model_without_a_name_is_waited_for_too() -> None:
+    server = FaultyModel(otherwise=answer(saying("a", model="served")))
+    server.port = unused_port()
+    async with chat_model(server, model=None, patience=20) as model:
+        calls = [asyncio.create_task(ask(model, within=20)) for _ in range(3)]
+        await asyncio.sleep(0.3)
+        async with server:
+            assert [each.model for each in await together(*calls)] == ["served"] * 3
+
+
+@in_a_loop
+async def test_patience_ends() -> None:
+    async with chat_model(f"http://127.0.0.1:{unused_port()}", patience=0.5) as model:
+        began = time.monotonic()
+        with pytest.raises(ModelUnavailableError, match="could not connect"):
+            await ask(model, within=60)
+        assert 0.1 < time.monotonic() - began < 5
+
+
+@in_a_loop
+async def test_there_is_no_patience_with_a_request_that_fails_while_others_are_answered() -> None:
+    async def play(exchange: Exchange) -> bool:
+        if exchange.request.json["user"] == "poison":
+            return await error(500, "this picture breaks me")(exchange)
+        return await slow(0.1)(exchange)
+
+    async def others() -> None:
+        while True:
+            await ask(model, user="usual")
+
+    async with FaultyModel(otherwise=play) as server, chat_model(server, patience=60) as model:
+        beside = asyncio.create_task(others())
+        began = time.monotonic()
+        with pytest.raises(ModelUnavailableError, match="this picture breaks me"):
+            await ask(model, user="poison", within=60)
+        assert time.monotonic() - began < 10
+        beside.cancel()
+        await asyncio.wait([beside])
+
+
+# Turns.
+
+
+@in_a_loop
+async def test_so_many_calls_are_under_way_at_a_time_and_no_more() -> None:
+    async with (
+        FaultyModel(otherwise=slow(0.02)) as server,
+        chat_model(server, max_concurrency=3) as model,
+    ):
+        await together(*(ask(model) for _ in range(12)))
+        assert server.most_in_flight == 3
+
+
+@in_a_loop
+async def test_who_came_first_has_its_turn_first() -> None:
+    async with (
+        FaultyModel(otherwise=slow(0.01)) as server,
+        chat_model(server, max_concurrency=1) as model,
+    ):
+        await together(*(ask(model, user=str(number)) for number in range(10)))
+        assert [each.json["user"] for each in server.requests] == list(map(str, range(10)))
+
+
+@in_a_loop
+async def test_waiting_for_a_turn_takes_nothing_off_the_time_of_the_call() -> None:
+    async with (
+        FaultyModel(otherwise=slow(0.15)) as server,
+        chat_model(server, max_concurrency=1) as model,
+    ):
+        answers = await together(*(ask(model, within=0.4) for _ in range(5)))
+        assert answers[-1].seconds > 0.5
+
+
+@in_a_loop
+async def test_a_turn_that_does_not_come_in_the_time_of_the_rollout_is_a_deadline() -> None:
+    async with (
+        FaultyModel(otherwise=hang()) as server,
+        chat_model(server, max_concurrency=1) as model,
+    ):
+        first = asyncio.create_task(ask(model))
+        await server.see_request()
+        with (
+            working_for("rollout", asyncio.get_running_loop().time() + 0.1),
+            pytest.raises(DeadlineError, match="had no turn within 0.1 s: 1 others"),
+        ):
+            await ask(model)
+        first.cancel()
+        await asyncio.wait([first])
+
+
+@in_a_loop
+async def test_a_call_that_is_cancelled_gives_its_turn_back() -> None:
+    async with (
+        FaultyModel([hang()]) as server,
+        chat_model(server, max_concurrency=1) as model,
+    ):
+        first = asyncio.create_task(ask(model))
+        await server.see_request()
+        first.cancel()
+        await asyncio.wait([first])
+        assert (await ask(model)).text == "Fine."
+
+
+# Tokens.
+
+
+@in_a_loop
+async def test_tokens_are_asked_for_where_they_are_wanted_and_kept() -> None:
+    async with (
+        FaultyModel(otherwise=answer(saying("ab", **TOKENS))) as server,
+        chat_model(server, tokens=True) as model,
+    ):
+        completion = await ask(model)
+        assert server.requests[0].json.items() >= ASKED.items()
+        assert completion.prompt_token_ids == (1, 2)
+        assert completion.token_ids == (5, 6)
+        assert completion.logprobs == (-0.1, -0.2)
+
+
+@in_a_loop
+async def test_tokens_are_not_asked_for_where_they_are_not_wanted() -> None:
+    async with FaultyModel() as server, chat_model(server) as model:
+        await ask(model)
+        assert not ASKED.keys() & server.requests[0].json.keys()
+
+
+@pytest.mark.parametrize("status", [400, 422])
+@in_a_loop
+async def test_a_server_that_refuses_to_tell_tokens_is_asked_without_from_then_on(
+    status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        FaultyModel(otherwise=strict(status)) as server,
+        chat_model(server, tokens=True) as model,
+    ):
+        first = await ask(model)
+        assert (first.text, first.token_ids) == ("Fine.", None)
+        assert len(server.requests) == 2
+        await ask(model)
+        assert len(server.requests) == 3
+        warnings = [each for each in caplog.records if each.levelno == logging.WARNING]
+        assert len(warnings) == 1
+        assert "Unrecognized request argument: return_token_ids" in warnings[0].getMessage()
+
+
+@in_a_loop
+async def test_a_request_that_is_wrong_without_them_too_decides_nothing_about_tokens() -> None:
+    async with (
+        FaultyModel([error(400, "bad picture"), error(400, "bad picture")]) as server,
+        chat_model(server, tokens=True) as model,
+    ):
+        with pytest.raises(ModelRequestError, match="bad picture"):
+            await ask(model)
+        await ask(model)
+        assert server.requests[-1].json.items() >= ASKED.items()
+
+
+@in_a_loop
+async def test_a_server_that_passes_over_the_wish_is_told_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with FaultyModel() as server, chat_model(server, tokens=True) as model:
+        await together(*(ask(model) for _ in range(3)))
+    assert [each.getMessage() for each in caplog.records if "gave no usable" in each.getMessage()]
+    assert len(caplog.records) == 1
+
+
+# The model's name.
+
+
+@in_a_loop
+async def test_a_model_without_a_name_is_asked_for_it_once() -> None:
+    async with (
+        FaultyModel(otherwise=answer(saying("a", model="served"))) as server,
+        chat_model(server, model=None) as model,
+    ):
+        answers = await together(*(ask(model) for _ in range(5)))
+        assert {each.model for each in answers} == {"served"}
+        assert await model.name() == "served"
+        paths = [request.path for request in server.requests]
+        assert paths.count("/v1/models") == 1
+
+
+@pytest.mark.parametrize(
+    ("listed", "raised", "says"),
+    [
+        ({"data": [{"id": "a"}, {"id": "b"}]}, ModelRequestError, "several models: a, b; give"),
+        ({"data": []}, ModelRequestError, "serves no model"),
+        ({"models": []}, ModelMalformedError, "the list of models cannot be read"),
+    ],
+)
+@in_a_loop
+async def test_a_name_that_cannot_be_told_is_asked_of_the_user(
+    listed: object, raised: type[Exception], says: str
+) -> None:
+    async with (
+        FaultyModel(otherwise=reply(200, listed)) as server,
+        chat_model(server, model=None) as model,
+    ):
+        with pytest.raises(raised, match=says):
+            await ask(model)
+
+
+# Event loops.
+
+
+def test_a_model_can_be_used_in_one_event_loop_after_another() -> None:
+    async def once(model: ChatModel) -> str:
+        async with model:
+            return (await ask(model)).text
+
+    with in_background(FaultyModel()) as server:
+        model = chat_model(server)
+        assert [asyncio.run(once(model)) for _ in range(3)] == ["Fine."] * 3
+
+
+@in_a_loop
+async def test_a_model_that_was_closed_can_be_used_again() -> None:
+    async with FaultyModel() as server:
+        model = chat_model(server)
+        await ask(model)
+        await model.close()
+        await model.close()
+        async with model:
+            assert (await ask(model)).text == "Fine."

@@ -1,0 +1,140 @@
+"""What a chat model answered: its text, why it stopped, and the exact tokens where they are known.
+
+*The text is whole.* A server with a reasoning parser takes the thinking out of the text and gives
+it under a name of its own, `reasoning_content` or `reasoning`. Here it is put back in front, as
+`<think>…</think>`, so that the text is what the model wrote, whichever way its server is set up. A
+refusal, or what a content filter left, is text as well: it is the model's word.
+
+*Tokens* are for trainers. Those that do not fit together, such as four log probabilities for five
+tokens, are not kept, and `token_problem` says why: the episode is good without them.
+"""
+
+import msgspec
+
+from rollgym.records import NO_USAGE, ModelMalformedError, Usage
+from rollgym.records.failure import shorten
+from rollgym.servers.responses import JsonObject
+from rollgym.servers.responses.parts import assistant_content, chat_reasoning
+from rollgym.servers.responses.shape import (
+    ShapeError,
+    as_object,
+    at,
+    get_array,
+    get_object,
+    get_optional_text,
+    shape_errors_as,
+)
+from rollgym.servers.responses.thinking import join_thinking
+from rollgym.servers.responses.tokens import GENERATION, LOG_PROBS, PROMPT, chat_token_fields
+from rollgym.servers.responses.usage import responses_usage
+
+EXCERPT = 300
+_BROKEN_OFF = frozenset({"abort", "error"})
+_OBJECT = msgspec.json.Decoder(dict[str, object])
+
+
+class Tokens(msgspec.Struct, frozen=True):
+    """The exact tokens of an answer, as far as its server told them. `problem`: why none."""
+
+    prompt_ids: tuple[int, ...] | None = None
+    ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+    problem: str | None = None
+
+
+NO_TOKENS = Tokens()
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer. `seconds` is how long it took, with all waits and repeated tries."""
+
+    text: str
+    finish_reason: str | None = None
+    model: str = ""
+    usage: Usage = NO_USAGE
+    prompt_token_ids: tuple[int, ...] | None = None
+    token_ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+    token_problem: str | None = None
+    seconds: float = 0.0
+
+
+def read_completion(answer: bytes, seconds: float = 0.0) -> Completion:
+    """The first choice of a chat completion. Raises ModelMalformedError, saying what is wrong."""
+    try:
+        whole: JsonObject = _OBJECT.decode(answer)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ModelMalformedError(f"the chat completion cannot be read: {error}") from error
+    with shape_errors_as(ModelMalformedError, "the chat completion cannot be read"):
+        choice = _first_choice(whole)
+        with at("choices[0]"):
+            finish = get_optional_text(choice, "finish_reason")
+            if finish in _BROKEN_OFF:
+                raise ShapeError("finish_reason", f"the server broke the answer off ({finish})")
+            text = _text(get_object(choice, "message"), finish)
+        tokens = _tokens(whole, choice)
+        return Completion(
+            text=text,
+            finish_reason=finish,
+            model=get_optional_text(whole, "model") or "",
+            usage=_usage(whole),
+            prompt_token_ids=tokens.prompt_ids,
+            token_ids=tokens.ids,
+            logprobs=tokens.logprobs,
+            token_problem=tokens.problem,
+            seconds=seconds,
+        )
+
+
+def _first_choice(whole: JsonObject) -> JsonObject:
+    if not whole.get("choices"):
+        raise ShapeError("choices", f"there are none in {shorten(str(whole), EXCERPT)}")
+    return as_object(get_array(whole, "choices")[0], "choices[0]")
+
+
+def _text(message: JsonObject, finish: str | None) -> str:
+    with at("message"):
+        reasoning = chat_reasoning(message)
+        texts, refusals = assistant_content(message)
+        refusal = get_optional_text(message, "refusal")
+        said = [*texts, *refusals, *([refusal] if refusal else [])]
+        # What a filter took away altogether was still said, and there is nothing to repeat.
+        if not said and not reasoning and finish != "content_filter":
+            raise ShapeError("content", _why_empty(message))
+    return join_thinking(reasoning, "".join(said))
+
+
+def _why_empty(message: JsonObject) -> str:
+    if message.get("tool_calls"):
+        return (
+            "there is none, only a tool call that the server took out of the text; start it "
+            "without a tool-call parser, for the calls are read here"
+        )
+    return "there is none, and no reasoning and no refusal either"
+
+
+def _usage(whole: JsonObject) -> Usage:
+    usage = responses_usage(whole)
+    if usage is None:
+        return NO_USAGE
+    return Usage(
+        usage["input_tokens"],
+        usage["output_tokens"],
+        usage["input_tokens_details"]["cached_tokens"],
+        usage["output_tokens_details"]["reasoning_tokens"],
+    )
+
+
+def _tokens(whole: JsonObject, choice: JsonObject) -> Tokens:
+    try:
+        fields = chat_token_fields(whole, choice)
+    except ShapeError as problem:
+        return Tokens(problem=str(problem))
+    prompt, sampled, logprobs = (fields.get(name) for name in (PROMPT, GENERATION, LOG_PROBS))
+    if prompt is sampled is logprobs is None:
+        return NO_TOKENS
+    return Tokens(
+        prompt_ids=None if prompt is None else tuple(prompt),
+        ids=None if sampled is None else tuple(sampled),
+        logprobs=None if logprobs is None else tuple(map(float, logprobs)),
+    )
