@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Makes an environment of its own that has torch, for the tests that open our files with it, and
+# prints the path of its Python. Nothing else of this project needs torch.
+#
+# It is in the user's cache, so that clones share it: $XDG_CACHE_HOME/rollgym/torch, by default
+# ~/.cache/rollgym/torch. It gets what the extra torch-test of pyproject.toml names, from the index
+# that pip is configured to use. On Linux the newest build for CPUs alone is taken (its version ends
+# in +cpu), because the usual one brings gigabytes of libraries for GPUs; where the index has none,
+# nothing is installed. ROLLGYM_TORCH_INDEX names another index to look in, such as PyTorch's own
+# for CPUs. The stamp says what it was made for: while that matches nothing is done.
+#
+# Needs bash 3.2 or newer, which is what macOS ships.
+
+set -euo pipefail
+. "$(dirname -- "${BASH_SOURCE[0]}")/setup.sh"
+trap 'exit 130' INT
+
+# The functions of setup.sh work on the environment that these name.
+venv=${XDG_CACHE_HOME:-$HOME/.cache}/rollgym/torch
+stamp=$venv/setup.stamp
+log=$venv/setup.log
+
+# Prints what the extra names, one requirement a line.
+requirements() {
+    "$python" -I -c 'import sys, tomllib
+with open(sys.argv[1], "rb") as file:
+    extras = tomllib.load(file)["project"]["optional-dependencies"]
+print("\n".join(extras["torch-test"]))' "$root/pyproject.toml"
+}
+
+# Prints the stamp that the environment deserves: what it is to hold, and for which Python.
+wanted_stamp() {
+    printf '%s | %s' "$(requirements | tr '\n' ' ')" "$(probe_python "$python")"
+}
+
+is_made() {
+    [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$(wanted_stamp)" ] && [ -x "$venv/bin/python" ]
+}
+
+# Runs pip, in the index that was named if one was.
+ask_index() {
+    if [ -n "${ROLLGYM_TORCH_INDEX:-}" ]; then
+        run_pip "$@" --index-url "$ROLLGYM_TORCH_INDEX"
+    else
+        run_pip "$@"
+    fi
+}
+
+# Prints the newest version that is built for CPUs alone. Fails where the index names none.
+cpu_version() {
+    local start
+    start=$(wc -l <"$log")
+    ask_index index versions torch || return
+    tail -n "+$((start + 1))" "$log" | tr -s ', ' '\n' | grep -m 1 '^[0-9][0-9.]*+cpu$'
+}
+
+# Installs the requirements; with $1, that build of torch.
+install_torch() {
+    local version=$1 line
+    set --
+    while IFS= read -r line; do
+        set -- "$@" "$line"
+    done <<<"$(requirements)"
+    ask_index install "$@" ${version:+"torch==$version"}
+}
+
+make_torch_environment() {
+    local version=''
+    if ! create_environment; then
+        say "Could not make $venv with $python:"
+        show_log
+        return 1
+    fi
+    provide_pip || return
+    if [ "$(uname)" = Linux ] && ! version=$(cpu_version); then
+        say "The index has no torch for CPUs alone; ROLLGYM_TORCH_INDEX can name one that has."
+        return 1
+    fi
+    say "Installing torch ${version:+$version }into $venv ..."
+    if ! install_torch "$version" || ! logged "$venv/bin/python" -I -c 'import torch, numpy'; then
+        say "Could not install torch:"
+        show_log
+        say "Set ROLLGYM_TORCH_INDEX to an index that has it. Full log: $log"
+        return 1
+    fi
+    wanted_stamp >"$stamp.new" && mv -f "$stamp.new" "$stamp"
+}
+
+find_python || exit 1
+if ! is_made; then
+    lock_environment || exit 1
+    is_made || make_torch_environment || exit 1
+    unlock_environment
+fi
+printf '%s\n' "$venv/bin/python"

@@ -1,0 +1,125 @@
+"""The zip archive that torch calls a file: the bytes before, between and behind its records.
+
+Records are stored as they are, as torch does it. Every size and offset is written in the 64-bit
+form of the format, so that a file of any size comes from the same lines. `read_places` reads
+archives of this make and no others: the directory at the end then has a known form and a bounded
+size, and nothing has to be searched for.
+"""
+
+import os
+import struct
+from collections.abc import Sequence
+from typing import BinaryIO, NamedTuple
+
+_VERSION = 45  # of the format: the first with 64-bit sizes
+_DATE = 33  # the first day that the format can tell; equal contents make equal files
+_ELSEWHERE = 0xFFFFFFFF  # the number is in the 64-bit part
+_MOST_RECORDS = 64
+_LONGEST_NAME = 256
+
+_LOCAL = struct.Struct("<4s5H3I2H")
+_LOCAL_SIZES = struct.Struct("<2H2Q")
+_ENTRY = struct.Struct("<4s6H3I5H2I")
+_ENTRY_SIZES = struct.Struct("<2H3Q")
+_END_64 = struct.Struct("<4sQ2H2I4Q")
+_LOCATOR = struct.Struct("<4sIQI")
+_END = struct.Struct("<4s4H2IH")
+
+
+class Record(NamedTuple):
+    """A record that has been written. `offset` is where its header begins."""
+
+    name: str
+    offset: int
+    size: int
+    crc: int
+
+
+class Place(NamedTuple):
+    """Where the bytes of a record are."""
+
+    start: int
+    size: int
+    crc: int
+
+
+class ArchiveError(ValueError):
+    """The file is no archive of this make."""
+
+
+def header(record: Record) -> bytes:
+    """What stands before the bytes of a record. Its length depends on the name alone."""
+    name = record.name.encode("ascii")
+    fixed = _LOCAL.pack(
+        b"PK\x03\x04", _VERSION, 0, 0, 0, _DATE, record.crc, _ELSEWHERE, _ELSEWHERE,
+        len(name), _LOCAL_SIZES.size,
+    )  # fmt: skip
+    return fixed + name + _LOCAL_SIZES.pack(1, 16, record.size, record.size)
+
+
+def directory(records: Sequence[Record], offset: int) -> bytes:
+    """The end of an archive, which begins at `offset`, behind the last record."""
+    entries = b"".join(map(_entry, records))
+    count, end = len(records), offset + len(entries)
+    return b"".join(
+        (
+            entries,
+            _END_64.pack(
+                b"PK\x06\x06", _END_64.size - 12, _VERSION, _VERSION, 0, 0, count, count,
+                len(entries), offset,
+            ),
+            _LOCATOR.pack(b"PK\x06\x07", 0, end, 1),
+            _END.pack(b"PK\x05\x06", 0, 0, count, count, _ELSEWHERE, _ELSEWHERE, 0),
+        )
+    )  # fmt: skip
+
+
+def read_places(file: BinaryIO) -> dict[str, Place]:
+    """The records of an archive. Raises ArchiveError, OSError."""
+    size = os.fstat(file.fileno()).st_size
+    tail = _END_64.size + _LOCATOR.size + _END.size
+    end_64 = _unpack(_END_64, _bytes_at(file, size - tail, _END_64.size), b"PK\x06\x06")
+    count, length, offset = end_64[7:10]
+    if count > _MOST_RECORDS or length > count * (_ENTRY.size + _LONGEST_NAME + _ENTRY_SIZES.size):
+        raise ArchiveError("its directory is too large")
+    if offset + length + tail != size:
+        raise ArchiveError("its directory is not where its end says")
+    entries, places = _bytes_at(file, offset, length), {}
+    position = 0
+    for _ in range(count):
+        fields = _unpack(_ENTRY, entries[position : position + _ENTRY.size], b"PK\x01\x02")
+        method, crc, name_length, extra_length = fields[4], fields[7], fields[10], fields[11]
+        position += _ENTRY.size
+        name = entries[position : position + name_length].decode("ascii", "replace")
+        position += name_length
+        sizes = _unpack(_ENTRY_SIZES, entries[position : position + extra_length], 1)
+        position += extra_length
+        _, _, stored, packed, begin = sizes
+        start = begin + _LOCAL.size + name_length + _LOCAL_SIZES.size
+        if method != 0 or stored != packed or start + stored > offset:
+            raise ArchiveError(f"its record {name!r:.60} is not stored as it is")
+        places[name] = Place(start, stored, crc)
+    return places
+
+
+def _entry(record: Record) -> bytes:
+    name = record.name.encode("ascii")
+    fixed = _ENTRY.pack(
+        b"PK\x01\x02", _VERSION, _VERSION, 0, 0, 0, _DATE, record.crc, _ELSEWHERE, _ELSEWHERE,
+        len(name), _ENTRY_SIZES.size, 0, 0, 0, 0, _ELSEWHERE,
+    )  # fmt: skip
+    return fixed + name + _ENTRY_SIZES.pack(1, 24, record.size, record.size, record.offset)
+
+
+def _unpack(form: struct.Struct, data: bytes, mark: bytes | int) -> tuple[int, ...]:
+    """Fields of which the first is `mark`. Raises ArchiveError."""
+    fields = form.unpack(data) if len(data) == form.size else (None,)
+    if fields[0] != mark:
+        raise ArchiveError("it does not end as a file that was written here")
+    return fields
+
+
+def _bytes_at(file: BinaryIO, offset: int, size: int) -> bytes:
+    if offset < 0:
+        raise ArchiveError("it is too short")
+    return os.pread(file.fileno(), size, offset)
