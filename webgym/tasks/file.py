@@ -1,0 +1,179 @@
+"""A JSONL file of web tasks, checked as a whole before anything starts.
+
+The first reading checks every row and keeps of each where it stands and what sampling goes by (see
+`table`). Rows are read again when they are asked for, and the file must be the same then. A row
+without `task_id` is given the number of its line, so that it means the same outside of its file.
+
+Tasks on the bundled sites have `{sites}` where the address of the served sites belongs. It stays in
+the row, because the address may be another when the run is continued; `place` puts it in.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b, sha256
+from pathlib import Path
+from typing import BinaryIO
+
+from rollgym.records import Row, RowError
+from rollgym.rollouts.compact_map import CompactMap
+from rollgym.rollouts.input_file import InputFile, Line, lines_of
+from rollgym.store import InputsError
+from rollgym.store.errors import storage_error
+from webgym.tasks.table import TaskTable
+from webgym.tasks.task import WebTask
+
+SITES = "{sites}"
+SHOWN_BAD_ROWS = 20
+_SITES_FOLDER = Path(__file__).parents[1] / "sites" / "tasks"
+BUNDLED = {f"sites/{name}": _SITES_FOLDER / name for name in ("train.jsonl", "test.jsonl")}
+"""Task files that come with the package, by the names that a configuration gives them."""
+
+
+def find_task_file(name: str, data_path: Path | None = None) -> Path:
+    """The file of that name: below `data_path`, else a bundled one. Raises InputsError."""
+    path = Path(name)
+    if path.is_absolute():
+        return path
+    if data_path is not None and (data_path / path).exists():
+        return data_path / path
+    bundled = BUNDLED.get(path.as_posix())
+    if bundled is not None:
+        return bundled
+    below = f"below data_path={data_path}" if data_path else "and data_path is not given"
+    raise InputsError(
+        f"there is no task file {name} {below}; the bundled ones are {', '.join(BUNDLED)}"
+    )
+
+
+def read_web_tasks(path: Path, sites_url: str | None = None) -> Iterator[WebTask]:
+    """Every task of a file, read as they are taken, after all were checked.
+
+    `sites_url` is where the bundled sites are served. Raises InputsError with every bad row,
+    StorageError.
+    """
+    tasks = TaskFile(path)
+    for row in tasks.rows(range(len(tasks))):
+        placed = row if sites_url is None else place(row, sites_url)
+        yield WebTask.of(placed, "")
+
+
+def place(row: Row, sites_url: str) -> Row:
+    """The row with the address of the served sites, where it is about them."""
+    website = row.get("website", str, "")
+    if not website.startswith(SITES):
+        return row
+    return row.with_fields({"website": sites_url.rstrip("/") + website.removeprefix(SITES)})
+
+
+class TaskFile:
+    """A checked file. `sha256` is that of its rows, whatever blank lines are between them."""
+
+    def __init__(self, path: Path) -> None:
+        """Reads the whole file. Raises InputsError with every bad row, StorageError."""
+        self.path = path
+        self._file = InputFile(path)
+        checked = _Checked(self._file)
+        self._offsets, self._numbers = checked.offsets, checked.numbers
+        self.table = checked.table
+        self.needs_sites = checked.needs_sites
+        self.sha256 = checked.digest.hexdigest()
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def rows(self, places: Iterable[int]) -> Iterator[Row]:
+        """The rows at these places, from 0, in the order asked for, as they are rolled out.
+
+        Raises InputsError when the file was changed meanwhile, StorageError.
+        """
+        try:
+            with self._file.open() as file:
+                for each in places:
+                    yield _row_at(file, self._offsets[each], self._numbers[each])
+        except OSError as error:
+            raise storage_error(error, self.path, "reading the tasks") from error
+        except RowError as error:
+            raise self._file.changed() from error
+
+
+class _Checked:
+    """The first reading, and what is kept of it."""
+
+    def __init__(self, file: InputFile) -> None:
+        self.offsets, self.numbers = array("Q"), array("Q")
+        self.table = TaskTable()
+        self.needs_sites = False
+        self.digest = sha256()
+        self._path = file.path
+        self._ids = CompactMap()
+        self._bad_rows = 0
+        self._problems: list[str] = []
+        try:
+            with file.open() as rows, file.open() as again:
+                for line in lines_of(rows):
+                    self._take(line, again)
+        except OSError as error:
+            raise storage_error(error, file.path, "reading the tasks") from error
+        if self._bad_rows:
+            raise InputsError(self._report())
+        if not self.offsets:
+            raise InputsError(f"{file.path} has no rows: there are no tasks to roll out")
+
+    def _take(self, line: Line, again: BinaryIO) -> None:
+        self.digest.update(line.content.strip() + b"\n")
+        try:
+            task = _task(line)
+            self._claim_id(task.task_id, again)
+        except RowError as error:
+            self._bad_rows += 1
+            if self._bad_rows <= SHOWN_BAD_ROWS:
+                self._problems.append(f"  {self._path}:{line.number}: {error}")
+            return
+        self.needs_sites |= task.website.startswith(SITES)
+        self.offsets.append(line.offset)
+        self.numbers.append(line.number)
+        self.table.add(task)
+
+    def _claim_id(self, task_id: str, again: BinaryIO) -> None:
+        fingerprint = int.from_bytes(blake2b(task_id.encode(), digest_size=8).digest(), "big")
+        for place_of_other in self._ids.candidates(fingerprint):
+            number = self.numbers[place_of_other]
+            other = _row_at(again, self.offsets[place_of_other], number)
+            if str(other.get("task_id", object)) == task_id:
+                raise RowError(f"field 'task_id': {task_id!r:.100} is that of line {number} too")
+        self._ids.add(fingerprint, len(self.offsets))
+
+    def _report(self) -> str:
+        more = self._bad_rows - SHOWN_BAD_ROWS
+        lines = [f"{self._bad_rows} bad row(s) in {self._path}, nothing was started:"]
+        lines += self._problems
+        if more > 0:
+            lines.append(f"  and {more} more bad row(s)")
+        return "\n".join(lines)
+
+
+def _task(line: Line) -> WebTask:
+    """Raises RowError."""
+    try:
+        task = WebTask.of(_identified(Row.parse(line.content), line.number), "")
+    except RowError:
+        raise
+    except RecursionError as error:
+        raise RowError("it is nested too deeply") from error
+    except ValueError as error:  # an address that cannot even be taken apart
+        raise RowError(f"field 'website': {error}") from error
+    if not task.host:
+        raise RowError(f"field 'website': {task.website!r:.100} names no host")
+    return task
+
+
+def _row_at(file: BinaryIO, offset: int, number: int) -> Row:
+    file.seek(offset)
+    return _identified(Row.parse(file.readline()), number)
+
+
+def _identified(row: Row, number: int) -> Row:
+    """With the id that it has by default, where it says none. Raises RowError."""
+    if row.get("task_id", object) is not None:
+        return row
+    return row.with_fields({"task_id": str(number)})

@@ -1,0 +1,193 @@
+"""Domains that keep us out, learnt from what rollouts met there.
+
+One JSONL file, shared by all ranks and iterations of a folder, to which people may write too (see
+`blocklist_lines`). When the observations of a domain reach the rule, whoever made the last one
+writes an entry, and training tasks of that domain are left out until it expires.
+
+The file is appended to under a lock of its own, a single write each time. Now and then, and when it
+is opened, what no longer counts is taken out: the rest goes to a new file, which replaces the old
+one while the lock is held; whoever waited for the old one finds it replaced, and opens the new. A
+last line that a killed process left unfinished is reported and cut off. Every call may wait for
+other processes for a moment: from an event loop, call in a thread.
+"""
+
+import fcntl
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from rollgym.store import Disk, RefusedError, StorageError
+from rollgym.store.disk import make_directory, write_all, write_atomically
+from rollgym.store.errors import storage_error
+from webgym.utils.blocklist_lines import Line, Standing, entry, plain_domain, read_line, written
+
+PATIENCE = 10.0
+"""Seconds to wait for others who write the file."""
+_POLL = 0.005
+_SMALL = 1 << 16
+_LOG = logging.getLogger(__name__)
+
+
+class BlocklistError(RefusedError):
+    """The file holds a line that is neither an entry nor an observation."""
+
+
+class BlockRule(msgspec.Struct, frozen=True, kw_only=True):
+    """When a domain counts as blocking: of at least `observations`, at least `rate` were blocked.
+
+    Observations count, and entries last, for `hours`.
+    """
+
+    observations: Annotated[int, msgspec.Meta(ge=1)] = 3
+    rate: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.5
+    hours: Annotated[float, msgspec.Meta(gt=0)] = 12.0
+
+    def is_met(self, seen: int, blocked: int) -> bool:
+        return seen >= self.observations and blocked >= self.rate * seen
+
+
+class Blocklist:
+    """The blocklist of a folder. Usable from several threads and processes."""
+
+    def __init__(
+        self,
+        path: Path,
+        rule: BlockRule | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+        disk: Disk | None = None,
+    ) -> None:
+        """Opens the file, or makes it. Raises BlocklistError with file and line, StorageError."""
+        self.path = path
+        self.rule = rule or BlockRule()
+        self._clock = clock
+        self._disk = disk or Disk()
+        self._room = 0
+        try:
+            make_directory(self._disk, path.parent)
+        except OSError as error:
+            raise storage_error(error, path, "opening the blocklist") from error
+        with self._locked() as file:
+            content = _content(file)
+            standing = self._standing(content, strict=True)
+            self._compact(standing, unless=content)
+
+    def blocked_domains(self) -> frozenset[str]:
+        """Those whose tasks to leave out now, by what any process found. Raises StorageError."""
+        with self._locked() as file:
+            return self._standing(_content(file)).blocked
+
+    def observe(self, host: str, blocked: bool) -> bool:
+        """Note what a rollout met at a domain; whether that made an entry. Raises StorageError."""
+        domain, now = plain_domain(host), self._clock()
+        with self._locked() as file:
+            content = _content(file)
+            standing = self._standing(content)
+            lines = [Line(domain=domain, seen=1, blocked=int(blocked), at=now)]
+            standing.add(lines[0])
+            seen, refused = standing.tally(domain)
+            makes_entry = domain not in standing.blocked and self.rule.is_met(seen, refused)
+            if makes_entry:
+                until = now + self.rule.hours * 3600
+                lines.append(entry(domain, until, f"{refused} of {seen} rollouts were blocked"))
+                standing.add(lines[1])
+            if len(content) > self._room:
+                self._compact(standing)
+            else:
+                self._append(file, content, lines)
+        return makes_entry
+
+    def block(self, domain: str, reason: str, *, hours: float | None = None) -> None:
+        """Make an entry by hand, by default for the hours of the rule. Raises StorageError."""
+        until = self._clock() + (hours or self.rule.hours) * 3600
+        with self._locked() as file:
+            self._append(file, _content(file), [entry(plain_domain(domain), until, reason)])
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        """The file that is at the path, with nobody else writing to it."""
+        try:
+            file = _open_locked(self.path)
+            try:
+                yield file
+            finally:
+                os.close(file)
+        except OSError as error:
+            raise storage_error(error, self.path, "using the blocklist") from error
+
+    def _standing(self, content: bytes, *, strict: bool = False) -> Standing:
+        """A bad line stops the opening, where somebody can put it right, and nothing later."""
+        standing = Standing(self.rule.hours, self._clock())
+        lines = content.split(b"\n")
+        for number, text in enumerate(lines, start=1):
+            if not text.strip():
+                continue
+            try:
+                standing.add(read_line(text))
+            except ValueError as error:
+                problem = f"{self.path}:{number}: no line of a blocklist ({error})"
+                if number == len(lines):
+                    problem = f"{self.path}:{number}: left out an unfinished last line"
+                elif strict:
+                    raise BlocklistError(f"{problem}: correct it or delete it") from error
+                _LOG.warning("%s", problem)
+        return standing
+
+    def _compact(self, standing: Standing, unless: bytes | None = None) -> None:
+        kept = b"".join(written(line) for line in standing.lines())
+        self._room = max(_SMALL, 2 * len(kept))
+        if kept != unless:
+            write_atomically(self._disk, self.path, kept)
+
+    def _append(self, file: int, content: bytes, lines: list[Line]) -> None:
+        """After a whole line: one that lacks only its end gets it, an unfinished one is cut off."""
+        last = content[content.rfind(b"\n") + 1 :]
+        start = b""
+        if last and _is_line(last):
+            start = b"\n"
+        elif last:
+            self._disk.truncate(file, len(content) - len(last))
+        write_all(self._disk, file, start + b"".join(written(line) for line in lines))
+
+
+def _open_locked(path: Path) -> int:
+    """Raises StorageError when others hold the file for too long, OSError."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        if _is_ours(file, path):
+            return file
+        os.close(file)
+        if time.monotonic() > deadline:
+            raise StorageError(f"{path} has been locked by another process for {PATIENCE:.0f} s")
+        time.sleep(_POLL)
+
+
+def _is_ours(file: int, path: Path) -> bool:
+    """Whether we have the lock of the file that is at the path."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(file), path.stat())
+    except (BlockingIOError, FileNotFoundError):
+        return False
+    except OSError:
+        os.close(file)
+        raise
+
+
+def _content(file: int) -> bytes:
+    return os.pread(file, os.fstat(file).st_size, 0)
+
+
+def _is_line(text: bytes) -> bool:
+    try:
+        read_line(text)
+    except ValueError:
+        return False
+    return True
