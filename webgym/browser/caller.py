@@ -1,59 +1,33 @@
-"""Requests to a browser server, and what becomes of their answers.
+"""Requests to a browser server.
 
 A request has a deadline, of which the server is told: it answers within that time, and a little
-later we stop waiting. An answer is read as the type that is due, or raised as the error that it
-reports. Where there is none, or none that can be read (a proxy's page, half a body, another
-program), nobody knows what the server did: that is a ServerUnreachableError. A request that may be
-made twice is then repeated a few times inside its deadline.
+later we stop waiting. Where there is no answer, or none that `webgym.browser.reading` can read,
+nobody knows what the server did: that is a ServerUnreachableError. A request that may be made twice
+is then repeated a few times inside its deadline.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import TypeVar
 
 import aiohttp
-import msgspec
 from yarl import URL
 
-from rollgym.records.failure import shorten
 from rollgym.servers.context import TIMEOUT_HEADER, seconds_left
 from rollgym.servers.limit import Limit
-from webgym.browser.contract.answers import Picture
-from webgym.browser.contract.errors import (
-    WIRE_ERRORS,
-    ErrorBody,
-    ServerUnreachableError,
-    StepDeadlineError,
-    error_named,
+from webgym.browser.contract.errors import ServerUnreachableError, StepDeadlineError
+from webgym.browser.reading import (
+    CONNECT_SECONDS,
+    LARGEST_ANSWER,
+    REPEATS,
+    SLACK,
+    Answer,
+    Reader,
 )
 
-SLACK = 5.0
-"""How much longer than the server we wait for its answer."""
-REPEATS = (0.1, 0.3, 1.0)
-"""The pauses before a request is made again."""
-CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 10.0
-LONGEST_RETRY_AFTER = 3600.0
-LARGEST_ANSWER = 2**26
-EXCERPT = 300
 
 T = TypeVar("T")
-_SIGNATURES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8\xff", "image/webp": b"RIFF"}
-_ERROR = msgspec.json.Decoder(ErrorBody)
-_KNOWN_TYPES = frozenset(kind.type for kind in WIRE_ERRORS)
-
-
-class Answer(NamedTuple):
-    """What came back, unread."""
-
-    status: int
-    media_type: str
-    retry_after: str
-    body: bytes
-
-
-Reader = Callable[[Answer], T]
-"""Raises the error that the answer reports, or ServerUnreachableError where it makes no sense."""
 
 
 class Caller:
@@ -147,35 +121,6 @@ class Caller:
             ) from error
 
 
-def reader(wanted: type[T]) -> Reader[T]:
-    """Reads JSON as this type."""
-    decoder = msgspec.json.Decoder(wanted)
-
-    def read(answer: Answer) -> T:
-        if answer.status != 200:
-            raise _reported(answer)
-        try:
-            return decoder.decode(answer.body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise _unreadable(answer, str(error)) from error
-
-    return read
-
-
-def picture_reader(media_type: str) -> Reader[Picture]:
-    """Reads a picture of this type."""
-
-    def read(answer: Answer) -> Picture:
-        if answer.status != 200:
-            raise _reported(answer)
-        begins_well = answer.body.startswith(_SIGNATURES[media_type])
-        if answer.media_type != media_type or not begins_well:
-            raise _unreadable(answer, f"it is no {media_type}")
-        return Picture(media_type, answer.body)
-
-    return read
-
-
 async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
     body = bytearray()
     async for block in response.content.iter_any():
@@ -183,33 +128,3 @@ async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
         if len(body) > LARGEST_ANSWER:
             raise ServerUnreachableError(f"{response.url} answers over {LARGEST_ANSWER} bytes")
     return bytes(body)
-
-
-def _reported(answer: Answer) -> Exception:
-    retry_after = _seconds(answer.retry_after)
-    try:
-        fault = _ERROR.decode(answer.body).error
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return _unreadable(answer, "it is no answer of a browser server", retry_after)
-    if answer.status >= 500 and fault.type not in _KNOWN_TYPES:
-        return _unreadable(answer, "the server broke", retry_after)
-    return error_named(fault.type, fault.message, retry_after)
-
-
-def _unreadable(
-    answer: Answer, why: str, retry_after: float | None = None
-) -> ServerUnreachableError:
-    size = len(answer.body)
-    excerpt = shorten(answer.body[: 4 * EXCERPT].decode("utf-8", "replace"), EXCERPT)
-    return ServerUnreachableError(
-        f"{why}: HTTP {answer.status}, {size} bytes of {answer.media_type}: {excerpt!r}",
-        retry_after=retry_after,
-    )
-
-
-def _seconds(text: str) -> float | None:
-    try:
-        seconds = float(text)
-    except ValueError:
-        return None
-    return seconds if 0 <= seconds <= LONGEST_RETRY_AFTER else None

@@ -30,7 +30,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 import msgspec
 
 from rollgym.servers.context import after_the_deadline, seconds_left
-from webgym.browser.caller import SLACK, Caller, Reader, picture_reader, reader
+from webgym.browser.caller import Caller
 from webgym.browser.contract import commands
 from webgym.browser.contract.answers import (
     ImageFormat,
@@ -48,6 +48,7 @@ from webgym.browser.contract.errors import (
     StepDeadlineError,
 )
 from webgym.browser.exchange.request import LONGEST_DEADLINE, LONGEST_WAIT
+from webgym.browser.reading import SLACK, Reader, picture_reader, reader
 from webgym.environment.actions import Viewport
 
 DEFAULT_URL = "http://localhost:7000"

@@ -1,0 +1,206 @@
+"""A snapshot as the lines of a terminal: numbers on top, then the cells, then the slowest rollouts.
+
+Everything here is a pure function of the snapshot and the size. No line is wider than the terminal
+and there are never more of them than fit. When rows are scarce the cells shrink first, then the
+slowest go, and then the cells; the numbers stay. Text from elsewhere is never read as markup.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
+from rich.style import Style
+
+from rollgym.monitor import printable_line
+from rollgym.monitor.progress_view import ProgressView, bar_line, clock_time
+from rollgym.records import TRAITS, FailureKind
+from webgym.monitor.grid import STYLES, Plan, grid_lines, plan_cells
+from webgym.monitor.snapshot import LiveTask, MonitorSnapshot, most_frequent
+from webgym.monitor.states import OVERDUE_MARK, PHASES, TaskState
+
+LEAST_SLOWEST, MOST_SLOWEST = 3, 20
+TALLEST = 200
+_RARE = frozenset((TaskState.BLOCKED, TaskState.OMITTED, TaskState.EARLIER))
+_MEANINGS = {kind.value: TRAITS[kind].meaning for kind in FailureKind}
+_BOLD = Style(bold=True)
+_WARNING = Style(color="yellow")
+_ALARM = Style(color="red")
+_FAINT = Style(dim=True)
+
+Line = list[Segment]
+Item = tuple[str, str]
+"""A mark or nothing, and words that stay in one piece."""
+
+
+class Board:
+    """What rich draws: the snapshot in the size that the console has when it is drawn."""
+
+    def __init__(self, snapshot: MonitorSnapshot) -> None:
+        self.snapshot = snapshot
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        # A row is left free, so that the terminal need not scroll.
+        height = max(1, min(options.size.height - 1, TALLEST))
+        lines = board_lines(self.snapshot, options.max_width, height, ascii_only=options.ascii_only)
+        for number, line in enumerate(lines):
+            if number:
+                yield Segment.line()
+            yield from line
+
+
+def board_lines(
+    snapshot: MonitorSnapshot, width: int, height: int, *, ascii_only: bool = False
+) -> list[Line]:
+    """The whole board."""
+    head = list(_head(snapshot, width, ascii_only=ascii_only))
+    slowest = [task for task in snapshot.live if task.state is TaskState.RUNNING or task.overdue]
+    room = height - len(head)
+    plan = _plan(len(snapshot.cells), width, room - 1, min(len(slowest), LEAST_SLOWEST))
+    cells = list(_cells(snapshot, plan, width)) if plan else []
+    left = max(0, min(room - len(cells), MOST_SLOWEST))
+    lines = [*head, *cells, *(_slow_row(task) for task in slowest[:left])]
+    return [Segment.adjust_line_length(line, width, pad=False) for line in lines[:height]]
+
+
+def _plan(count: int, width: int, room: int, reserved: int) -> Plan | None:
+    """A cell for each where they fit, if need be at the cost of rows reserved for the slowest."""
+    plans = [plan_cells(count, width, room - rows) for rows in range(reserved, -1, -1)]
+    whole = (plan for plan in plans if plan and plan.merged == 1)
+    return next(whole, None) or next((plan for plan in plans if plan), None)
+
+
+def plain_line(snapshot: MonitorSnapshot) -> str:
+    """Everything on one line, for logs."""
+    share = f"{int(100 * _share(snapshot))}% {snapshot.settled}/{snapshot.expected}"
+    parts = [f"{count} {state.words}" for state, count in _shown_counts(snapshot)]
+    parts += [words for _, words in (*_numbers(snapshot), *_phase_items(snapshot))]
+    left = snapshot.remaining_seconds
+    parts.append(f"{'?' if left is None else clock_time(left)} left")
+    if snapshot.live and not snapshot.finished:
+        parts.append(f"slowest {_slow_line(snapshot.live[0])}")
+    parts += [words for words, _ in _notes(snapshot)]
+    title = f"{snapshot.title}: " if snapshot.title else ""
+    return f"{title}{share} after {clock_time(snapshot.elapsed)}: {', '.join(parts)}"
+
+
+def _head(snapshot: MonitorSnapshot, width: int, *, ascii_only: bool) -> Iterator[Line]:
+    rate = snapshot.rollouts_per_minute
+    view = ProgressView(
+        expected=snapshot.expected,
+        settled=snapshot.settled,
+        elapsed=snapshot.elapsed,
+        rate=None if rate is None else rate / 60,
+    )
+    yield [Segment(bar_line(view, width, ascii_only=ascii_only))]
+    yield from _flowed(_count_items(snapshot), width, "  ")
+    yield from _flowed([*_numbers(snapshot), *_phase_items(snapshot)], width, " | ")
+    for words, style in _notes(snapshot):
+        yield [Segment(words, style)]
+
+
+def _count_items(snapshot: MonitorSnapshot) -> Iterator[Item]:
+    for state, count in _shown_counts(snapshot):
+        share = snapshot.share(state)
+        percent = f" {100 * share:.0f}%" if share is not None else ""
+        yield state.mark, f"{count} {state.words}{percent}"
+    if snapshot.overdue:
+        yield OVERDUE_MARK, f"{snapshot.overdue} overdue"
+
+
+def _shown_counts(snapshot: MonitorSnapshot) -> Iterator[tuple[TaskState, int]]:
+    for state in TaskState:
+        count = snapshot.counts.get(state, 0)
+        if count or state not in _RARE:
+            yield state, count
+
+
+def _numbers(snapshot: MonitorSnapshot) -> Iterator[Item]:
+    rate, success = snapshot.rollouts_per_minute, snapshot.success_rate
+    yield "", f"{'?' if rate is None else f'{rate:.1f}'}/min"
+    yield "", f"success rate {'-' if success is None else f'{100 * success:.1f}%'}"
+    if not snapshot.finished:
+        open_ = sum(
+            snapshot.counts.get(state, 0) for state in (TaskState.WAITING, TaskState.RUNNING)
+        )
+        yield "", f"in flight {min(open_, snapshot.in_flight_limit)}/{snapshot.in_flight_limit}"
+    yield "", f"retried {snapshot.retried}"
+    yield "", f"timeouts {snapshot.timeouts}"
+    if snapshot.resumed:
+        yield "", f"resumed {snapshot.resumed}"
+
+
+def _phase_items(snapshot: MonitorSnapshot) -> Iterator[Item]:
+    known = [phase for phase in PHASES if phase in snapshot.phases]
+    others = sorted(snapshot.phases.keys() - set(PHASES))
+    for phase in (*known, *others):
+        if snapshot.phases[phase]:
+            yield "", f"{phase} {snapshot.phases[phase]}"
+
+
+def _notes(snapshot: MonitorSnapshot) -> Iterator[tuple[str, Style]]:
+    """What goes wrong, and why it will end early."""
+    worst = most_frequent(snapshot.failures)
+    if worst is not None:
+        kind, count = worst
+        failed = snapshot.counts.get(TaskState.FAILED, 0)
+        yield (
+            f"failing: {count} x {kind} ({_MEANINGS.get(kind, '?')})",
+            _ALARM if failed else _WARNING,
+        )
+    if snapshot.stopping and not snapshot.finished:
+        yield f"stopping: {snapshot.stopping}", _WARNING
+    if snapshot.missed:
+        yield f"{snapshot.missed} events were missed: the summary has the true counts", _WARNING
+
+
+def _cells(snapshot: MonitorSnapshot, plan: Plan, width: int) -> Iterator[Line]:
+    each = plan.merged * snapshot.rollouts_per_cell
+    scale = "one cell per rollout" if each == 1 else f"one cell for {each} rollouts"
+    title = f"{snapshot.title}: {scale} " if snapshot.title else f"{scale} "
+    yield [Segment("- "), Segment(title, _BOLD), Segment("-" * width, _FAINT)]
+    steps = {task.cell: task.step for task in snapshot.live if task.state is TaskState.RUNNING}
+    yield from grid_lines(snapshot.cells, {} if each > 1 else steps, plan)
+
+
+def _slow_row(task: LiveTask) -> Line:
+    mark = OVERDUE_MARK if task.overdue else task.state.mark
+    where = f"step {task.step:<3} {task.phase:<10} {clock_time(task.phase_seconds):>5}"
+    return [
+        Segment(mark, STYLES[mark]),
+        Segment(f"{clock_time(task.seconds):>8}  {where}  {_name(task)}"),
+    ]
+
+
+def _slow_line(task: LiveTask) -> str:
+    overdue = ", overdue" if task.overdue else ""
+    return f"({_name(task)}: step {task.step} {task.phase} {task.seconds:.0f} s{overdue})"
+
+
+def _name(task: LiveTask) -> str:
+    name = f"{task.task}" if not task.repeat else f"{task.task}/{task.repeat}"
+    retry = f" (attempt {task.attempt})" if task.attempt > 1 else ""
+    return f"{name}{retry} {printable_line(task.label)}".rstrip()
+
+
+def _flowed(items: Iterable[Item], width: int, separator: str) -> Iterator[Line]:
+    """Items side by side, on as many lines as they need."""
+    line: Line = []
+    used = 0
+    for mark, words in items:
+        size = len(words) + (2 if mark else 0)
+        if line and used + len(separator) + size > width:
+            yield line
+            line, used = [], 0
+        if line:
+            line.append(Segment(separator))
+            used += len(separator)
+        if mark:
+            line += [Segment(mark, STYLES.get(mark)), Segment(" ")]
+        line.append(Segment(words))
+        used += size
+    if line:
+        yield line
+
+
+def _share(snapshot: MonitorSnapshot) -> float:
+    return snapshot.settled / snapshot.expected if snapshot.expected else 1.0
