@@ -32,7 +32,7 @@ class EnvironmentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     instance_lifetime_max: Positive = 50.0
     watch_for_blocking: bool = False
     isolation: Literal["none", "process"] = "none"
-    isolation_workers: Count = 2
+    isolation_workers: Count = 8
     save_every_percent: Annotated[float, Meta(gt=0, le=100)] = 25.0
     sites_url: str = ""
     seed: int = 0

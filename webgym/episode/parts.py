@@ -1,6 +1,6 @@
 """What an episode needs of others: an agent that decides, a judge, somebody who watches."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -24,6 +24,9 @@ class Decision(msgspec.Struct, frozen=True):
 class Judge(Protocol):
     """Says what an episode is worth. Each method raises VerifierError where nobody can tell."""
 
+    evaluation_workers: int
+    """How many episodes it judges at a time."""
+
     def start_url(self, task: WebTask, session: str) -> str:
         """Where the episode begins, so that what it does can be told apart."""
 
@@ -33,7 +36,15 @@ class Judge(Protocol):
 
 
 class Agent(Protocol):
-    """Decides what to do, one step at a time."""
+    """Decides what to do, one step at a time, between its beginning and its end as a context."""
+
+    async def __aenter__(self) -> object: ...
+
+    async def __aexit__(self, *error: object) -> None: ...
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """What of its configuration can change results."""
 
     @property
     def context(self) -> ContextSettings: ...

@@ -9,6 +9,7 @@ failure, no reward, and a typed failure; so has one whose deadline passed.
 """
 
 import asyncio
+from collections.abc import Sequence
 from uuid import uuid4
 
 import msgspec
@@ -32,7 +33,7 @@ from webgym.episode.episode import Episode
 from webgym.episode.parts import Agent, Watcher
 from webgym.episode.settings import EpisodeSettings
 from webgym.tasks import WebTask
-from webgym.trajectory import UNPARSED, Trajectory, Verdict
+from webgym.trajectory import UNPARSED, Step, Trajectory, Verdict
 
 LAST_WORDS = 2.0
 """Seconds before the deadline at which an episode ends by itself, so that its steps are kept."""
@@ -90,18 +91,20 @@ class EpisodeWorker:
 
     async def _attempt(self, attempted: "_Attempt") -> Outcome:
         task = attempted.open()
-        judge = self._agent.evaluator
-        attempted.start_url = judge.start_url(task, attempted.session)
+        attempted.start_url = self._agent.evaluator.start_url(task, attempted.session)
         self._watcher.waiting(attempted.key)
         async with self._sessions:
             await self._play(attempted, task)
-        self._watcher.running(attempted.key, "reward", len(attempted.trajectory().steps))
-        began = asyncio.get_running_loop().time()
-        verdict = attempted.verdict_by_rule() or await judge.evaluate(attempted.trajectory())
-        attempted.phases["reward"] = (
-            attempted.phases.get("reward", 0.0) + asyncio.get_running_loop().time() - began
-        )
-        return attempted.completed(verdict)
+        return attempted.completed(attempted.verdict_by_rule() or await self._judge(attempted))
+
+    async def _judge(self, attempted: "_Attempt") -> Verdict:
+        loop, phases = asyncio.get_running_loop(), attempted.phases
+        trajectory = attempted.trajectory()
+        self._watcher.running(attempted.key, "reward", len(trajectory.steps))
+        began = loop.time()
+        verdict = await self._agent.evaluator.evaluate(trajectory)
+        phases["reward"] = phases.get("reward", 0.0) + loop.time() - began
+        return verdict
 
     async def _play(self, attempted: "_Attempt", task: WebTask) -> None:
         settings = self._settings
@@ -159,6 +162,7 @@ class _Attempt:
     def trajectory(self) -> Trajectory:
         """As far as it has come; `task` stays the row that was given."""
         episode, task = self.episode, self._task
+        steps = episode.log.broken() if episode else ()
         return Trajectory(
             task_id=task.task_id if task else str(self.item.task.index),
             task=msgspec.Raw(self.item.task.row.raw),
@@ -167,11 +171,12 @@ class _Attempt:
             attempt=self._attempt,
             split=self._settings.split,
             interaction_mode=self._agent.context.interaction_mode,
+            model=_model(steps),
             max_steps=self._settings.steps_for(task) if task else 0,
             session=self.session,
             start_url=self.start_url,
             ending=episode.ending if episode else "failed",
-            steps=episode.log.broken() if episode else (),
+            steps=steps,
         )
 
     def result(self) -> msgspec.Raw:
@@ -198,6 +203,11 @@ class _Attempt:
             phases=self.phases,
             result=msgspec.Raw(msgspec.json.encode(trajectory)),
         )
+
+
+def _model(steps: Sequence[Step]) -> str:
+    """The name that the model's server last gave."""
+    return next((step.response.model for step in reversed(steps) if step.response), "")
 
 
 def _measures(trajectory: Trajectory, verdict: Verdict) -> dict[str, float]:

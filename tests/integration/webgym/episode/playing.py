@@ -1,6 +1,6 @@
 """An agent that follows a list and a browser that answers from one, for episodes without either."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rollgym.engine import WorkItem
@@ -43,6 +43,8 @@ def refusal(kind: str, message: str) -> StepAnswer:
 class ListedJudge:
     """Gives one verdict; `asked` is what it was asked about."""
 
+    evaluation_workers = 1
+
     def __init__(self, verdict: Verdict | Exception | None = None) -> None:
         self.verdict = verdict or Verdict(reward=1.0, evaluation={"judge": "list"})
         self.walls: set[bytes] = set()
@@ -65,12 +67,19 @@ class ListedAgent:
     """Does what the plan says, step by step; `seen` is what it was shown."""
 
     observe = Observe()
+    identity: Mapping[str, object] = {}
 
     def __init__(self, plan: Sequence[Planned], judge: ListedJudge | None = None) -> None:
         self.context = ContextSettings()
         self.evaluator = judge or ListedJudge()
         self.seen: list[tuple[list[Round], Sight]] = []
         self._plan = list(plan)
+
+    async def __aenter__(self) -> "ListedAgent":
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        return None
 
     async def decide(
         self, task: WebTask, past: Sequence[Round], sight: Sight, *, conversation: str, seed: int

@@ -1,0 +1,278 @@
+"""AsyncWebGym: runs the sampled tasks with an agent, many at a time, and leaves their trajectories.
+
+It brings the parts together and decides nothing itself: the engine admits, retries, times and
+stops; `webgym.episode` plays; the store keeps every finished rollout before it is counted; the
+files of the iteration and the monitor follow the store. A run that was interrupted is continued by
+running it again.
+
+*Limits.* `num_workers` browsers are held at a time. As many episodes more as there are evaluation
+workers may be under way: those are with the judge, or next in line for a browser.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+from rollgym.engine import Coverage, Fixed, Policy, RetryPolicy, RetryRule, Stop, WorkItem, collect
+from rollgym.engine import run as run_loop
+from rollgym.records import Completed, FailureKind, Outcome, RolloutKey
+from rollgym.store import BlobStore, RefusedError, RunStore, Status, TaskLookup, open_run
+from webgym.browser.contract.commands import InteractionMode
+from webgym.environment.client import BrowserClient
+from webgym.environment.process_isolator import IsolatedBrowserClient
+from webgym.environment.task_monitor import TaskMonitor
+from webgym.episode.browsers import Browsers
+from webgym.episode.environment_settings import EnvironmentSettings, RetrySettings, read_config
+from webgym.episode.held import HeldSessions
+from webgym.episode.parts import Agent
+from webgym.episode.sampled import Sampled, tasks_of
+from webgym.episode.settings import EpisodeSettings
+from webgym.episode.worker import EpisodeWorker
+from webgym.iteration.files import IterationFiles, OnTrajectory
+from webgym.iteration.paths import IterationPaths
+from webgym.iteration.ranks import Rank
+from webgym.iteration.report import IterationLabels
+from webgym.tasks import Split, WebTask
+from webgym.trajectory import BLOCKED
+
+
+class Blocking(Protocol):
+    """Learns which domains block us."""
+
+    def observe(self, host: str, blocked: bool) -> object: ...
+
+
+class AsyncWebGym:
+    """The environment of an iteration of rollouts; see docs/web-agents.md for every parameter."""
+
+    def __init__(  # noqa: PLR0917 - the signature that users know
+        self,
+        master_port: int = 7000,
+        host_ip: str = "localhost",
+        cpu_cluster_token: str | None = None,
+        sampled_tasks: Sampled = (),
+        save_path: str | Path = ".",
+        num_workers: int = 20,
+        verbose: bool = True,
+        retry_policy: object = None,
+        task_timeout_minutes: float = 20,
+        completion_threshold: float = 0.98,
+        completion_grace_period: float = 120,
+        blocklist_manager: Blocking | None = None,
+        skip_instance_cleanup: bool = False,
+        multinode_rank_suffix: str = "",
+        split: Split = "train",
+        env_config: object = None,
+        interaction_mode: InteractionMode = "coordinates",
+        *,
+        iteration_paths: IterationPaths | None = None,
+        rank: Rank | None = None,
+        retry_failed: bool = False,
+        retry_omitted: bool = False,
+    ) -> None:
+        """`env_config` and `retry_policy` are dictionaries or nodes of Hydra.
+
+        Without `iteration_paths` it is iteration 0 of `save_path`. Raises RefusedError.
+        """
+        self._settings = read_config("env_config", env_config, EnvironmentSettings)
+        self._retry = read_config("retry_policy", retry_policy, RetrySettings)
+        self._url = f"http://{f'[{host_ip}]' if ':' in host_ip else host_ip}:{master_port}"
+        self._token = cpu_cluster_token
+        self._sampled = sampled_tasks
+        self._sessions = num_workers
+        self._verbose = verbose
+        self._blocking = blocklist_manager
+        self._keep_sessions = skip_instance_cleanup
+        self._mode: InteractionMode = interaction_mode
+        self._split: Split = split
+        self._rank = rank or Rank()
+        self._paths = iteration_paths or IterationPaths(
+            Path(save_path), split, 0, multinode_rank_suffix
+        )
+        reopened = {Status.FAILED: retry_failed, Status.OMITTED: retry_omitted}
+        self._reopen = [status for status, wanted in reopened.items() if wanted]
+        try:
+            self._policy = _policy(
+                num_workers + self._settings.evaluation_workers,
+                task_timeout_minutes * 60,
+                self._retry.max_retries,
+                completion_threshold,
+                completion_grace_period,
+            )
+        except ValueError as error:
+            raise RefusedError(str(error)) from error
+
+    @property
+    def paths(self) -> IterationPaths:
+        """Where everything of the iteration is."""
+        return self._paths
+
+    def run(self, agent: Agent, checkpoint_callback: OnTrajectory | None = None) -> Coverage:
+        """Run what has no outcome yet; how much there is of everything then.
+
+        `checkpoint_callback` is given each trajectory, as it stands in the file, when its rollout
+        has ended and is on disk. Ctrl-C lets running episodes end, twice stops at once. Raises
+        RefusedError, StoreError, EngineError.
+        """
+        return run_loop(self.collect(agent, checkpoint_callback))
+
+    async def collect(
+        self,
+        agent: Agent,
+        checkpoint_callback: OnTrajectory | None = None,
+        *,
+        stop: Stop | None = None,
+    ) -> Coverage:
+        """As `run`, in a loop that is running."""
+        if agent.context.interaction_mode != self._mode:
+            raise RefusedError(
+                f"the environment is made for interaction_mode {self._mode}, the agent for "
+                f"{agent.context.interaction_mode}: give both the same"
+            )
+        agent.evaluator.evaluation_workers = self._settings.evaluation_workers
+        labels = _Labels()
+        with (
+            TaskMonitor(
+                sys.stderr if self._verbose else None,
+                title=f"{self._split} iteration {self._paths.iteration}{self._paths.suffix}",
+                label=labels,
+                file=self._paths.monitor,
+            ) as monitor,
+            self._open(agent, monitor) as store,
+            TaskLookup(store.inputs.path) as lookup,
+            self._files(store, checkpoint_callback) as files,
+        ):
+            labels.lookup = lookup
+            await asyncio.to_thread(files.put_right)
+            async with self._browsers() as browsers, agent:
+                worker = _Learning(self._worker(agent, browsers, monitor), self._blocking)
+                coverage = await collect(
+                    store.inputs, worker, store, self._policy, [monitor, files], stop=stop
+                )
+            missed = files.name in coverage.dropped_events
+            await asyncio.to_thread(files.finish, missed=missed)
+            return coverage
+
+    def _open(self, agent: Agent, monitor: TaskMonitor) -> RunStore:
+        return open_run(
+            self._paths.run,
+            tasks_of(self._sampled),
+            config={**agent.identity, "max_steps": self._episodes().max_steps},
+            seed=self._settings.seed,
+            reopen=self._reopen,
+            replay=monitor.replay,
+        )
+
+    def _files(self, store: RunStore, on_trajectory: OnTrajectory | None) -> IterationFiles:
+        return IterationFiles(
+            trajectories=self._paths.trajectories,
+            metrics=self._paths.metrics,
+            directory=store.directory,
+            holds=store.inputs.holds,
+            expected=store.inputs.expected,
+            labels=IterationLabels(
+                split=self._split,
+                iteration=self._paths.iteration,
+                rank=self._rank.index,
+                world_size=self._rank.count,
+            ),
+            save_every_percent=self._settings.save_every_percent,
+            on_trajectory=on_trajectory,
+        )
+
+    def _episodes(self) -> EpisodeSettings:
+        return EpisodeSettings(
+            split=self._split,
+            max_steps=self._settings.max_steps(self._split),
+            wait_timeout=self._retry.wait_timeout,
+            operation_timeout=self._retry.operation_timeout,
+            instance_lifetime_max=self._settings.instance_lifetime_max,
+            watch_for_blocking=self._settings.watch_for_blocking,
+            sites_url=self._settings.sites_url,
+        )
+
+    def _worker(self, agent: Agent, browsers: Browsers, monitor: TaskMonitor) -> EpisodeWorker:
+        return EpisodeWorker(
+            agent=agent,
+            browsers=browsers,
+            sessions=self._sessions,
+            settings=self._episodes(),
+            screenshots=BlobStore(self._paths.screenshots),
+            watcher=monitor,
+        )
+
+    @asynccontextmanager
+    async def _browsers(self) -> AsyncIterator[Browsers]:
+        """The browser server, from this process or through others.
+
+        Sessions that an episode could not give back are given back at the end.
+        """
+        timeout, connections = (
+            self._retry.operation_timeout,
+            self._retry.connections(self._sessions),
+        )
+        client: BrowserClient | IsolatedBrowserClient
+        if self._settings.isolation == "process":
+            workers = self._settings.isolation_workers
+            client = IsolatedBrowserClient(self._url, self._token, timeout, workers=workers)
+        else:
+            client = BrowserClient(self._url, self._token, timeout, connections)
+        async with client:
+            held = HeldSessions(client)
+            try:
+                yield held
+            finally:
+                if not self._keep_sessions:
+                    await held.release_all()
+
+
+class _Labels:
+    """What the monitor calls a rollout."""
+
+    lookup: TaskLookup | None = None
+
+    def __call__(self, key: RolloutKey) -> str:
+        if self.lookup is None:
+            return str(key)
+        task = WebTask.of(self.lookup.task(key.task).row, str(key.task))
+        return f"{task.task_id}: {task.task_name}"
+
+
+class _Learning:
+    """A worker from whose outcomes the blocklist learns."""
+
+    def __init__(self, worker: EpisodeWorker, blocking: Blocking | None) -> None:
+        self._worker = worker
+        self._blocking = blocking
+
+    async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        outcome = await self._worker(item, attempt, deadline)
+        if self._blocking is not None and isinstance(outcome, Completed):
+            host = WebTask.of(item.task.row, "").host
+            blocked = outcome.measures[BLOCKED] > 0
+            await asyncio.to_thread(self._blocking.observe, host, blocked)
+        return outcome
+
+
+def _policy(
+    episodes: int, timeout: float, max_retries: int, threshold: float, grace: float
+) -> Policy:
+    """Raises ValueError.
+
+    Of what passes by itself, such as a server that is started again, the engine's patience is kept.
+    """
+    attempts = max_retries + 1
+    usual = RetryPolicy()
+    by_kind = {kind: rule for kind, rule in usual.by_kind.items() if max_retries}
+    by_kind[FailureKind.TIMEOUT] = RetryRule(min(attempts, 2))
+    return Policy(
+        concurrency=Fixed(episodes),
+        retry=RetryPolicy(default=RetryRule(attempts), by_kind=by_kind),
+        attempt_timeout=timeout,
+        rollout_timeout=max(1, attempts) * timeout,
+        completion_threshold=threshold,
+        completion_grace_period=grace,
+    )
