@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs the main job end to end, without a language model: first the engine at work on built-in
 # puzzles (`rollgym demo`, with the arguments given here), then a tool agent in its environment,
-# collected and scored. Both leave their files in results/ of the present folder. Sets .venv up
-# first.
+# collected and scored, then web tasks in a real browser. All leave their files in results/ of the
+# present folder. Sets .venv up first, and a browser; where none can be had, the web tasks are left
+# out.
 set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/setup.sh"
 
@@ -34,4 +35,10 @@ show ng_collect_rollouts \
     +num_repeats=2 \
     +num_samples_in_parallel=3 \
     +responses_create_params.max_output_tokens=8192 || status=$?
+
+if setup_browser; then
+    show python "$(dirname -- "${BASH_SOURCE[0]}")/rollout.py" --config-name demo || status=$?
+else
+    say "The web tasks of the demo need a browser, so they are left out."
+fi
 exit "$status"

@@ -145,8 +145,8 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self.master = ServerProcess(folder, "master", "--role", "master")
-        node = ("--role", "node", "--master", self.master.url, "--capacity", str(PER_NODE))
-        node += ("--first-use-seconds", "10")
+        node = ["--role", "node", "--master", self.master.url, "--capacity", str(PER_NODE)]
+        node += ["--first-use-seconds", "10"]
         self.nodes = [ServerProcess(folder, f"node{n}", *node, *ALLOWED) for n in range(2)]
 
     async def is_complete(self) -> None:

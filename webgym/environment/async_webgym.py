@@ -221,7 +221,7 @@ class AsyncWebGym:
         else:
             client = BrowserClient(self._url, self._token, timeout, connections)
         async with client:
-            held = HeldSessions(client)
+            held = HeldSessions(client, self._retry.taking, self._retry.giving)
             try:
                 yield held
             finally:

@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from rollgym.store import RefusedError
 from webgym.tasks import Difficulty
 
+SESSIONS_AT_A_TIME = 4
 _T = TypeVar("_T")
 Positive = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(ge=1)]
@@ -69,14 +70,21 @@ class RetrySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         Annotated[int, Meta(ge=0)],
     ] = {}
 
+    @property
+    def taking(self) -> int:
+        """How many sessions may be asked for at a time."""
+        return max(1, self.http_pools.get("allocate", SESSIONS_AT_A_TIME))
+
+    @property
+    def giving(self) -> int:
+        """How many sessions may be given back at a time."""
+        return max(1, self.http_pools.get("release", SESSIONS_AT_A_TIME))
+
     def connections(self, sessions: int) -> int:
         """How many requests may be under way at a time."""
-        steps = [size for name, size in self.http_pools.items() if name not in _OF_SESSIONS]
-        others = sum(self.http_pools.get(name, 4) for name in _OF_SESSIONS)
-        return max(1, (max(steps) if any(steps) else sessions) + others)
-
-
-_OF_SESSIONS: tuple[Literal["allocate", "release"], ...] = ("allocate", "release")
+        others = ("allocate", "release")
+        steps = [size for name, size in self.http_pools.items() if name not in others]
+        return (max(steps) if any(steps) else sessions) + self.taking + self.giving
 
 
 def read_config(name: str, given: object, as_type: type[_T]) -> _T:

@@ -1,0 +1,70 @@
+"""`scripts/rollout.py` as a program: help, mistakes and what it leaves alone."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rollgym.engine import ExitStatus
+from webgym.rollout.section import keys_of
+from webgym.rollout.settings import RolloutSettings
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "rollout.py"
+TRAIN = ("--config-name", "rollout_train", "save_path=results/x")
+
+
+def rollout(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    hidden = {"CPU_CLUSTER_TOKEN", "RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS"}
+    return subprocess.run(
+        [sys.executable, SCRIPT, *arguments],
+        cwd=folder,
+        env={name: value for name, value in os.environ.items() if name not in hidden},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_help_lists_every_key(tmp_path: Path) -> None:
+    helped = rollout(tmp_path, "--help")
+    assert helped.returncode == 0
+    for key in keys_of(RolloutSettings):
+        assert f"  {key.name}=" in helped.stdout
+        assert key.description in helped.stdout
+
+
+def test_the_whole_configuration_can_be_shown(tmp_path: Path) -> None:
+    shown = rollout(tmp_path, *TRAIN, "--cfg", "job", "env_config.server_size=3")
+    assert shown.returncode == 0
+    assert "  server_size: 3\n" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--config-name", "rollout_trian"], "did you mean 'rollout_train'?"),
+        ([*TRAIN, "env_config.sever_size=3"], "did you mean env_config.server_size?"),
+        ([*TRAIN, "seed=1,2"], "give one value"),
+        ([*TRAIN], "there is no task file train.jsonl and data_path is not given"),
+        ([*TRAIN, "env_config.train_tasks=sites/train.jsonl"], "embedded=[sites]"),
+        ([*TRAIN, "env_config.host_ip=10.0.0.1"], "CPU_CLUSTER_TOKEN is not set"),
+        ([*TRAIN, "env_config.multinode_rank_suffix=_a"], "by which the master finds them"),
+        ([*TRAIN, "embedded=[heuristic]"], "model_config.model_type=baseline"),
+    ],
+)
+def test_a_mistake_is_refused_in_words_and_nothing_is_made(
+    tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    refused = rollout(tmp_path, *arguments)
+    assert refused.returncode == ExitStatus.REFUSED
+    assert words in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_unknown_options_are_wrong_use(tmp_path: Path) -> None:
+    assert rollout(tmp_path, "--multirun").returncode == 2

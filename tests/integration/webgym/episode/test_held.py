@@ -1,0 +1,65 @@
+"""Sessions that are out."""
+
+import asyncio
+from typing import Any
+
+from tests.integration.webgym.episode.playing import ListedBrowsers
+from webgym.episode.held import HeldSessions
+
+
+class Slow(ListedBrowsers):
+    """Hands out a session, and takes it back, a little later; one object for each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at_once = 0
+        self.most_at_once = 0
+        self.released: list[object] = []
+
+    async def get(self, lifetime_mins: float = 60, wait_seconds: float = 60) -> ListedBrowsers:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(0.01)
+        self.at_once -= 1
+        return ListedBrowsers()
+
+    async def release(self, session: Any) -> None:
+        await asyncio.sleep(0.01)
+        self.released.append(session)
+
+
+def test_only_so_many_are_asked_for_at_a_time() -> None:
+    async def scenario() -> None:
+        slow = Slow()
+        held = HeldSessions(slow, taking=2, giving=2)
+        sessions = await asyncio.gather(*(held.get() for _ in range(6)))
+        assert (len(sessions), slow.most_at_once) == (6, 2)
+
+    asyncio.run(scenario())
+
+
+def test_a_cancelled_episode_gives_its_session_back_all_the_same() -> None:
+    async def scenario() -> None:
+        slow = Slow()
+        held = HeldSessions(slow, taking=1, giving=1)
+        session = await held.get()
+        releasing = asyncio.ensure_future(held.release(session))
+        await asyncio.sleep(0)
+        releasing.cancel()
+        await asyncio.sleep(0.05)
+        assert slow.released == [session]
+
+    asyncio.run(scenario())
+
+
+def test_what_is_still_out_is_given_back_once_in_the_end() -> None:
+    async def scenario() -> None:
+        slow = Slow()
+        held = HeldSessions(slow, taking=4, giving=4)
+        sessions = await asyncio.gather(*(held.get() for _ in range(3)))
+        await held.release(sessions[0])
+        await held.release_all()
+        await held.release(sessions[1])
+        assert sorted(map(id, slow.released)) == sorted(map(id, sessions))
+
+    asyncio.run(scenario())

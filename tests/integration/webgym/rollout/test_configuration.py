@@ -1,0 +1,89 @@
+"""Putting a configuration together from files and overrides."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from webgym.rollout.configuration import compose_config
+from webgym.rollout.mistakes import SettingsError
+from webgym.rollout.settings import RolloutSettings
+
+CONFIGS = Path(__file__).parents[4] / "scripts" / "config"
+OWN = """
+defaults:
+  - rollout_test
+  - _self_
+save_path: results/mine
+env_config:
+  server_size: lots
+  sever_size: 3
+"""
+
+
+def test_a_config_of_ones_own_builds_on_ours_and_is_named_in_messages(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(OWN)
+    found = compose_config(CONFIGS, "mine", [], tmp_path)
+    assert found.values["env_config"]["split"] == "test"
+    with pytest.raises(SettingsError) as caught:
+        RolloutSettings.of(found.values, found.origin)
+    assert str(caught.value).count(str(tmp_path / "mine.yaml")) == 2
+
+
+def test_a_folder_of_ones_own_does_not_hide_our_configs(tmp_path: Path) -> None:
+    found = compose_config(CONFIGS, "rollout_train", [], tmp_path)
+    assert found.values["env_config"]["split"] == "train"
+
+
+def test_the_last_file_that_has_a_key_is_its_origin() -> None:
+    found = compose_config(CONFIGS, "rollout_test", ["seed=1", "policy_config={top_p: 0.5}"])
+    assert found.origin(("env_config", "split")).endswith("rollout_test.yaml")
+    assert found.origin(("env_config", "server_size")).endswith("rollout.yaml")
+    assert found.origin(("policy_config", "top_p")) == "command line"
+    assert found.origin(("seed",)) == "command line"
+    assert found.origin(("no", "such")) == ""
+
+
+def test_mappings_are_merged_and_everything_else_is_replaced() -> None:
+    overrides = ["env_config.http_pools={execute: 3}", "embedded=[sites]"]
+    found = compose_config(CONFIGS, "demo", overrides).values
+    assert found["env_config"]["http_pools"]["execute"] == 3
+    assert found["env_config"]["http_pools"]["allocate"] == 32
+    assert found["embedded"] == ["sites"]
+
+
+def test_values_may_refer_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXPERIMENT", "seven")
+    overrides = ["save_path=results/${oc.env:EXPERIMENT}", "tracker_config.name=${save_path}"]
+    found = compose_config(CONFIGS, "rollout", overrides).values
+    assert found["save_path"] == found["tracker_config"]["name"] == "results/seven"
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "words"),
+    [
+        ("rollout_trian", [], "did you mean 'rollout_train'?"),
+        ("nothing", [], "there are default, demo, rollout, rollout_test, rollout_train"),
+        ("rollout", ["seed=1,2"], 'a list in brackets: "seed=[1,2]"'),
+        ("rollout", ["seed"], "this is no override"),
+        ("rollout", ["~nothing"], "Could not delete"),
+        ("rollout", ["save_path=${nothing}"], "nothing"),
+    ],
+)
+def test_what_cannot_be_put_together_is_refused_in_a_line(
+    name: str, overrides: list[str], words: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        compose_config(CONFIGS, name, overrides)
+    assert words in str(caught.value)
+
+
+def test_nothing_is_made_and_nobody_is_moved(tmp_path: Path) -> None:
+    before = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        compose_config(CONFIGS, "rollout_train", ["save_path=x"])
+        assert Path.cwd() == tmp_path
+        assert not list(tmp_path.iterdir())
+    finally:
+        os.chdir(before)

@@ -1,0 +1,204 @@
+"""Reading configurations: what is right is taken, what is wrong is named with its remedy."""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from webgym.episode.environment_settings import EnvironmentSettings, RetrySettings, read_config
+from webgym.models import settings as agents
+from webgym.models.interfaces import INTERFACES
+from webgym.models.judging.settings import JudgeSettings, Purpose, PurposeSettings
+from webgym.rollout.configuration import compose_config
+from webgym.rollout.mistakes import SettingsError
+from webgym.rollout.section import MISSING, keys_of
+from webgym.rollout.settings import JudgeOverrides, ModelSettings, RolloutSettings
+
+CONFIGS = Path(__file__).parents[4] / "scripts" / "config"
+NEEDED = ["save_path=results/x", "data_path=data"]
+
+
+def composed(*overrides: str, name: str = "rollout_train") -> RolloutSettings:
+    found = compose_config(CONFIGS, name, [*NEEDED, *overrides])
+    return RolloutSettings.of(found.values, found.origin)
+
+
+def refusal(*overrides: str, name: str = "rollout_train") -> str:
+    with pytest.raises(SettingsError) as caught:
+        composed(*overrides, name=name)
+    return str(caught.value)
+
+
+def flat(values: dict[str, Any], path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    found: dict[tuple[str, ...], Any] = {}
+    for key, value in values.items():
+        inner = flat(value, (*path, key)) if isinstance(value, dict) and value else None
+        found |= inner or {(*path, key): value}
+    return found
+
+
+def test_the_files_have_every_key_with_its_default_and_no_other() -> None:
+    values = flat(compose_config(CONFIGS, "rollout", []).values)
+    known = {key.path: key.default for key in keys_of(RolloutSettings)}
+    judge = {path for path in known if path[0] == "openai_config" and len(path) > 1}
+    assert values == {path: default for path, default in known.items() if path not in judge}
+
+
+def test_every_key_in_the_files_has_a_comment() -> None:
+    for name in ("default", "rollout"):
+        lines = (CONFIGS / f"{name}.yaml").read_text().splitlines()
+        for before, line in pairwise(lines):
+            if re.match(r" *[a-z_]+:", line) and not line.startswith("defaults:"):
+                assert before.lstrip().startswith("#"), f"{name}.yaml: {line}"
+
+
+def test_every_key_says_what_it_means() -> None:
+    assert all(key.description for key in keys_of(RolloutSettings))
+
+
+@pytest.mark.parametrize("name", ["rollout", "rollout_train", "rollout_test", "demo"])
+def test_every_config_can_be_read(name: str) -> None:
+    assert composed(name=name).save_path == Path("results/x")
+
+
+def test_train_and_test_differ_in_their_tasks_and_files() -> None:
+    train, test = composed().env_config, composed(name="rollout_test").env_config
+    assert (train.split, train.tasks_file, train.rollout_size) == ("train", "train.jsonl", 1024)
+    assert (test.split, test.tasks_file, test.rollout_size) == ("test", "test.jsonl", -1)
+    assert composed("env_config.test_tasks_repeat_times=4").env_config.repeats == 1
+    repeated = composed("env_config.test_tasks_repeat_times=4", name="rollout_test")
+    assert repeated.env_config.repeats == 4
+
+
+@pytest.mark.parametrize("sign", ["", "+", "++"])
+def test_overrides_set_values_with_and_without_a_plus(sign: str) -> None:
+    settings = composed(f"{sign}env_config.server_size=3", f"{sign}seed=7")
+    assert (settings.env_config.server_size, settings.seed) == (3, 7)
+
+
+def test_an_empty_list_of_steps_means_the_defaults() -> None:
+    settings = composed("env_config.train_difficulty_max_steps=[]").env_config
+    assert settings.train_difficulty_max_steps.plain == {"easy": 10, "medium": 20, "hard": 30}
+    assert settings.test_difficulty_max_steps.plain == {"easy": 30, "medium": 50, "hard": 70}
+
+
+def test_one_difficulty_can_be_given_alone() -> None:
+    settings = composed("env_config.train_difficulty_max_steps.easy=3").env_config
+    assert settings.train_difficulty_max_steps.plain == {"easy": 3, "medium": 20, "hard": 30}
+
+
+def test_null_is_the_default_where_it_means_nothing_itself() -> None:
+    settings = composed(
+        "env_config.server_size=null", "openai_config={model: m, temperature: null}"
+    )
+    assert settings.env_config.server_size == 64
+    assert settings.judge is not None
+    assert settings.judge["temperature"] is None
+
+
+@pytest.mark.parametrize(
+    "written", ["2,1,1", "'2,1,1'", "[2,1,1]", '"2,1,1"'], ids=["bare", "quoted", "list", "double"]
+)
+def test_weights_of_ranks_may_be_written_in_several_ways(written: str) -> None:
+    assert composed(f"env_config.rank_weights={written}").env_config.rank_weights == "2,1,1"
+
+
+def test_ratios_may_have_keys_that_are_numbers() -> None:
+    settings = composed("env_config.difficulty_ratio={1-3: 2, 7: 1}").env_config
+    assert settings.difficulty_ratio == {"1-3": 2.0, "7": 1.0}
+
+
+def test_the_judge_gets_what_was_given_and_each_purpose_only_what_differs() -> None:
+    settings = composed("openai_config.model=m", "openai_config.evaluation.model=better")
+    assert settings.judge is not None
+    assert settings.judge["model"] == "m"
+    assert settings.judge["evaluation"] == {"model": "better"}
+    assert settings.judge["keypoint_detection"] == {}
+    assert composed().judge is None
+
+
+def test_the_agent_keeps_trees_where_the_environment_wants_them() -> None:
+    assert "accessibility_tree" not in composed().context
+    assert composed("env_config.use_rich_actree=true").context["accessibility_tree"] is True
+
+
+def test_without_progress_files_are_written_once() -> None:
+    settings = composed("env_config.save_traj_progress=false").env_config
+    assert settings.of_environment["save_every_percent"] == 100
+    assert composed().env_config.of_environment["save_every_percent"] == 25
+
+
+def fields(struct: type[msgspec.Struct]) -> set[str]:
+    return {field.name for field in msgspec.structs.fields(struct)}
+
+
+def test_everybody_can_be_told_what_they_understand_and_nothing_else() -> None:
+    """Those who read the parts of the configuration have settings of their own."""
+    settings = composed("openai_config.model=m")
+    of_model_type = {"prompt_version", "thinking", "accessibility_tree"}
+    assert set(settings.policy_config.plain) == fields(agents.PolicySettings)
+    assert set(settings.model.plain) == fields(agents.ModelSettings)
+    assert set(settings.context) == fields(agents.AgentContext) - of_model_type
+    assert set(settings.env_config.of_environment) == fields(EnvironmentSettings) - {"seed"}
+    assert set(settings.env_config.retry_policy) == fields(RetrySettings)
+    assert settings.judge is not None
+    own = {*JudgeOverrides.model_fields}
+    assert own == fields(PurposeSettings)
+    assert set(settings.judge) == own | {*Purpose, "max_screenshots"}
+
+
+def test_everybody_takes_what_they_are_given() -> None:
+    settings = composed("openai_config.model=m", "openai_config.evaluation.temperature=null")
+    model = agents.ModelSettings.of(settings.model.plain)
+    assert agents.PolicySettings.of(settings.policy_config.plain).top_k == 2
+    assert agents.AgentContext.of(settings.context, model).window == 4
+    judge = JudgeSettings.of(settings.judge)
+    assert judge is not None
+    assert judge.purposes[Purpose.EVALUATION].temperature is None
+    environment = settings.env_config
+    read = read_config("env_config", environment.of_environment, EnvironmentSettings)
+    assert read.max_steps("train") == {"easy": 10, "medium": 20, "hard": 30}
+    read_config("retry_policy", environment.retry_policy, RetrySettings)
+
+
+def test_the_kinds_of_models_are_those_that_agents_know() -> None:
+    for kind in INTERFACES:
+        assert ModelSettings.model_validate({"model_type": kind}).model_type == kind
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("env_config.sever_size=3", "did you mean env_config.server_size?"),
+        ("sede=3", "did you mean seed?"),
+        ("policy_config.server_size=3", "did you mean env_config.server_size?"),
+        ("+new_key=3", "--help lists those there are"),
+        ("env_config.server_size=many", "env_config.server_size: input should be a valid integer"),
+        ("env_config.server_size=true", "a number is needed, not True"),
+        ("env_config.split=val", "input should be 'train' or 'test', not 'val'"),
+        ("env_config.train_tasks_rollout_size=0", "give -1 for all, or how many, not 0"),
+        ("env_config.rank_weights=heavy", "as in \"2,1,1\", not 'heavy'"),
+        ("embedded=[browser,browser]", "a server is named twice"),
+        ("embedded=[heuristic,scripted]", "choose one"),
+        ("env_config.http_pools=3", "keys and their values are needed, not 3"),
+        ("openai_config.base_url=http://x", "openai_config.model is missing"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place_and_remedy(override: str, words: str) -> None:
+    message = refusal(override)
+    assert words in message
+    assert "command line" in message or "is missing" in message
+
+
+def test_all_mistakes_are_named_at_once() -> None:
+    message = refusal("seed=x", "env_config.sever_size=3", "save_path=''")
+    assert len(message.splitlines()) == 4
+
+
+def test_what_has_to_be_given_is_asked_for() -> None:
+    with pytest.raises(SettingsError, match="save_path is missing: give save_path="):
+        RolloutSettings.of(compose_config(CONFIGS, "rollout", []).values)
+    assert next(keys_of(RolloutSettings)).default == MISSING

@@ -1,0 +1,77 @@
+import pytest
+
+from tests.unit.webgym.policies.pages import decoded, request, seen
+from webgym.browser.contract.commands import InteractionMode
+from webgym.context.parsers import parse_reply
+from webgym.context.settings import ContextSettings, PromptVersion
+from webgym.environment.actions import Answer, Click, Mark, Point, Target
+from webgym.policies.chat import read_chat
+from webgym.policies.errors import WrongRequestError
+from webgym.policies.policy import Decision
+from webgym.policies.reply import write_reply
+
+
+def test_task_mode_and_page_are_read_from_the_messages() -> None:
+    chat = read_chat(decoded(request("Press the bell,\nand wait.")))
+    assert chat.task == "Press the bell, and wait."
+    assert chat.mode == "set_of_marks"
+    assert chat.page is not None
+    assert [(each.id, each.name) for each in chat.page.elements] == [(7, "Bell")]
+    assert (chat.is_first, chat.is_complete, chat.conversation) == (True, True, "one")
+
+
+def test_the_same_chat_has_the_same_digest_and_another_has_not() -> None:
+    one, again = read_chat(decoded(request())), read_chat(decoded(request()))
+    other = read_chat(decoded(request("Press it twice.")))
+    assert one.digest == again.digest != other.digest
+
+
+def test_a_chat_without_text_of_the_page_has_no_page() -> None:
+    body = request()
+    body["messages"] = [
+        {"role": "system", "content": "Use web_interaction."},
+        {"role": "user", "content": "Task:\nPress the bell.\n\nStep 3.\nThere is a picture."},
+    ]
+    chat = read_chat(decoded(body))
+    assert (chat.page, chat.is_first, chat.is_complete) == (None, False, False)
+
+
+@pytest.mark.parametrize(
+    ("system", "user", "message"),
+    [
+        ("Use web_interaction.", "Press the bell.", "has no task"),
+        ("Use your hands.", "Task:\nPress the bell.\n\nStep 1.\n", "none of the tools"),
+    ],
+)
+def test_a_chat_without_task_or_tool_is_refused(system: str, user: str, message: str) -> None:
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+    with pytest.raises(WrongRequestError, match=message):
+        read_chat(decoded(request() | {"messages": messages}))
+
+
+def test_a_chat_without_a_user_message_is_refused() -> None:
+    messages = [{"role": "system", "content": "Use web_interaction."}]
+    with pytest.raises(WrongRequestError, match="has no task"):
+        read_chat(decoded(request() | {"messages": messages}))
+
+
+@pytest.mark.parametrize("version", ["complete", "vanilla"])
+@pytest.mark.parametrize(
+    ("mode", "target"), [("set_of_marks", Mark(7)), ("coordinates", Point(500, 20))]
+)
+def test_replies_are_read_by_the_strict_grammar(
+    mode: InteractionMode, target: Target, version: PromptVersion
+) -> None:
+    chat = read_chat(decoded(request(mode=mode, version=version)))
+    written = write_reply(Decision(Click(target), "Press\nthe bell.", "It is there."), chat)
+    settings = ContextSettings(interaction_mode=mode, prompt_version=version)
+    read = parse_reply(written, settings)
+    assert (read.action, read.failure, read.tolerances) == (Click(target), None, ())
+    assert ("intention" in read.fields) is (version == "complete")
+
+
+def test_an_answer_can_have_any_text() -> None:
+    text = 'It says "</tool_call>" \u2028 and <page>.'
+    written = write_reply(Decision(Answer(text), "Answer."), seen("What does it say?", None))
+    read = parse_reply(written, ContextSettings(interaction_mode="set_of_marks"))
+    assert read.action == Answer(text)

@@ -1,0 +1,168 @@
+import logging
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.unit.webgym.policies.pages import element, page, seen
+from webgym.browser.contract.commands import InteractionMode
+from webgym.context.page_text import PageOption, PageText
+from webgym.context.page_text import Scroll as ScrollState
+from webgym.environment.actions import (
+    Action,
+    Answer,
+    Click,
+    HoverAndScroll,
+    Mark,
+    Point,
+    Scroll,
+    Select,
+    Type,
+    Wait,
+)
+from webgym.policies.errors import PoliciesError
+from webgym.policies.script import LOOKS, SEARCH_STEPS, LostError, Script
+from webgym.policies.scripted import LOST, NO_RECORDING, ScriptedPolicy, load_recordings
+from webgym.sites.tasks import Action as Line
+from webgym.sites.tasks import ActionKind, Solution
+
+BELOW = ScrollState(below=500)
+
+
+def script(*lines: Line, mode: InteractionMode = "set_of_marks", must_see: bool = True) -> Script:
+    return Script(Solution("one", lines), mode, must_see=must_see)
+
+
+def click(target: str) -> Line:
+    return Line(ActionKind.CLICK, target)
+
+
+def test_an_element_is_found_by_its_name_and_by_what_it_takes() -> None:
+    shown = page(
+        element("link", "City", number=1), element("textbox", "City", "editable", number=2)
+    )
+    played = script(Line(ActionKind.TYPE, "City", "Hest"), click("City"))
+    assert [played.decide(shown), played.decide(shown)] == [Type(Mark(2), "Hest"), Click(Mark(1))]
+
+
+def test_what_has_a_number_is_reached_out_of_view_too() -> None:
+    shown = page(element("button", "Save", "out of view", number=4))
+    assert script(click("Save")).decide(shown) == Click(Mark(4))
+
+
+def test_with_coordinates_what_is_out_of_view_is_scrolled_to() -> None:
+    played = script(click("Save"), mode="coordinates")
+    below = page(element("button", "Save", "out of view", point=(500, 1400)))
+    above = page(element("button", "Save", "out of view", point=(500, -20)))
+    there = page(element("button", "Save", point=(500, 700)))
+    assert [played.decide(each) for each in (below, above, there)] == [
+        Scroll("down"),
+        Scroll("up"),
+        Click(Point(500, 700)),
+    ]
+
+
+def test_an_area_that_scrolls_by_itself_is_scrolled_and_given_up_where_that_is_in_vain() -> None:
+    area = element("listbox", "Harbours", "scrollable", point=(510, 300))
+    shown = page(area, element("option", "Brae", "out of view", point=(500, 600)))
+    played = script(click("Brae"), mode="coordinates")
+    assert [played.decide(shown), played.decide(shown)] == [
+        HoverAndScroll(Point(510, 300), "down"),
+        Scroll("down"),
+    ]
+
+
+def test_what_is_not_there_is_scrolled_for_then_waited_for_and_at_last_given_up() -> None:
+    played = script(click("Save"))
+    long = msgspec.structs.replace(page(), scroll=BELOW)
+    assert [played.decide(long), played.decide(page())] == [Scroll("down"), Wait(1.0)]
+    for _ in range(SEARCH_STEPS - 2):
+        assert played.decide(page()) == Wait(1.0)
+    with pytest.raises(LostError, match="there is no 'Save' to be had at http://site/"):
+        played.decide(page())
+
+
+def test_a_choice_is_one_action_with_numbers_and_two_with_coordinates() -> None:
+    line = Line(ActionKind.SELECT, "Size", "Large")
+    options = (PageOption("Small", 5), PageOption("Large", 6))
+    box = msgspec.structs.replace(element("combobox", "Size", number=4), options=options)
+    assert script(line).decide(page(box)) == Select(Mark(6))
+
+    closed = msgspec.structs.replace(box, id=None, point=(10, 20), flags=("collapsed",))
+    opened = msgspec.structs.replace(closed, flags=("expanded",))
+    played = script(line, mode="coordinates")
+    listed = element("option", "Large", point=(10, 60))
+    assert [played.decide(page(closed)), played.decide(page(opened, listed))] == [
+        Click(Point(10, 20)),
+        Click(Point(10, 60)),
+    ]
+
+
+def see(text: str) -> Line:
+    return Line(ActionKind.SEE, value=text)
+
+
+@pytest.mark.parametrize("text", ["Opens at\n 10:30", 'text "Opens at"\ntext "10:30"'])
+def test_what_is_to_be_read_may_stand_in_several_lines(text: str) -> None:
+    assert script(see("opens at 10:30")).decide(page(text=text)) is None
+
+
+def test_what_must_be_read_is_waited_for_and_what_need_not_be_only_for_a_while() -> None:
+    strict, lenient = script(see("Done")), script(see("Done"), must_see=False)
+    assert [strict.decide(page()) for _ in range(LOOKS + 1)] == [Wait(1.0)] * (LOOKS + 1)
+    assert [lenient.decide(page()) for _ in range(LOOKS)] == [Wait(1.0)] * LOOKS
+    assert lenient.decide(page()) is None
+
+
+def decide(policy: ScriptedPolicy, task: str, shown: PageText | None, step: int = 1) -> Action:
+    return policy.decide(seen(task, shown, step)).action
+
+
+def test_the_recording_of_the_task_is_played_from_the_start() -> None:
+    lines = (click("Bell"), see("Rung"), Line(ActionKind.ANSWER, value="Done."))
+    policy = ScriptedPolicy({"ring the bell.": Solution("one", lines)})
+    shown = page(element("button", "Bell", number=3), text="Rung")
+    taken = [decide(policy, "Ring the  Bell.", shown, step) for step in (1, 2)]
+    assert taken == [Click(Mark(3)), Answer("Done.")]
+    assert decide(policy, "Ring the bell.", shown, 1) == Click(Mark(3))
+
+
+def test_a_task_without_a_recording_ends_at_once_and_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert decide(ScriptedPolicy({}), "Ring the bell.", page()) == Answer(NO_RECORDING)
+    assert "no recording for the task 'Ring the bell.'" in caplog.text
+
+
+def test_a_recording_that_cannot_go_on_ends_the_task() -> None:
+    policy = ScriptedPolicy({"ring": Solution("one", (click("Bell"),))})
+    shown = page(element("button", "Bell"))
+    assert [decide(policy, "Ring", shown, 1), decide(policy, "Ring", shown, 2)] == [
+        Click(Mark(1)),
+        Answer(LOST),
+    ]
+    assert decide(policy, "Ring", None, 1) == Answer(LOST)
+
+
+def test_all_tasks_of_the_sites_have_recordings_and_a_file_adds_more(tmp_path: Path) -> None:
+    file = tmp_path / "more.jsonl"
+    file.write_text('{"task_name": "Ring  it", "actions": [{"click": "Bell"}]}\n\n')
+    known = load_recordings(file)
+    assert len(known) == len(load_recordings()) + 1
+    assert known["ring it"].actions == (click("Bell"),)
+
+
+@pytest.mark.parametrize(
+    "line", ["{", '{"actions": []}', '{"task_name": "x", "actions": [{"click": ["a", "b"]}]}']
+)
+def test_a_file_that_holds_no_recordings_is_refused_by_its_line(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "more.jsonl"
+    file.write_text(f"\n{line}\n")
+    with pytest.raises(PoliciesError, match=r"more\.jsonl, line 2 is no recording"):
+        load_recordings(file)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PoliciesError, match="cannot read the recordings"):
+        load_recordings(tmp_path / "none.jsonl")

@@ -1,0 +1,110 @@
+"""Which rank a process is, and what is its own."""
+
+from typing import Any
+
+import pytest
+
+from webgym.iteration.ranks import Rank, RankError, RankSettings, find_rank
+
+
+def rank(environment: dict[str, str] | None = None, **settings: Any) -> Rank:
+    return find_rank(RankSettings(**settings), environment or {})
+
+
+def test_alone_there_is_one_rank_without_a_suffix() -> None:
+    assert rank() == Rank(0, 1, (1.0,))
+    assert rank().suffix == ""
+    assert rank().is_master
+
+
+def test_one_of_several_has_its_number_in_its_suffix() -> None:
+    second = rank({"RANK": "1", "WORLD_SIZE": "3"})
+    assert second == Rank(1, 3, (1.0, 1.0, 1.0))
+    assert second.suffix == "_rank_1"
+    assert not second.is_master
+
+
+def test_slurm_numbers_its_tasks() -> None:
+    found = rank({"SLURM_PROCID": "2", "SLURM_NTASKS": "4"})
+    assert (found.index, found.count) == (2, 4)
+
+
+def test_an_allocation_of_slurm_alone_makes_no_ranks() -> None:
+    assert rank({"SLURM_NTASKS": "4"}).count == 1
+
+
+def test_the_configuration_comes_before_variables_and_those_before_slurm() -> None:
+    slurm = {"SLURM_PROCID": "2", "SLURM_NTASKS": "4"}
+    variables = {"RANK": "1", "WORLD_SIZE": "3"}
+    assert rank(slurm | variables).count == 3
+    assert rank(slurm | variables, multinode_rank=0, multinode_total_workers=2).count == 2
+
+
+@pytest.mark.parametrize("written", ["2,1,1", " 2, 1 ,1.0", [2, 1, 1]])
+def test_weights_divide_servers_exactly(written: str | list[float]) -> None:
+    ranks = [
+        rank(multinode_rank=index, multinode_total_workers=3, rank_weights=written)
+        for index in range(3)
+    ]
+    assert [each.servers(64) for each in ranks] == [32, 16, 16]
+
+
+def test_a_rank_without_weight_has_no_servers() -> None:
+    master = rank(multinode_rank=0, multinode_total_workers=2, rank_weights="0,1")
+    assert master.servers(8) == 0
+
+
+def test_too_few_servers_are_refused_on_every_rank() -> None:
+    for index in range(3):
+        each = rank(multinode_rank=index, multinode_total_workers=3, rank_weights="2,1,1")
+        with pytest.raises(RankError, match="weights 2,1,1 leaves rank 2 without a browser"):
+            each.servers(2)
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"RANK": "0"}, "RANK is given and WORLD_SIZE is not"),
+        ({"WORLD_SIZE": "2"}, "WORLD_SIZE is given and RANK is not"),
+        ({"RANK": "one", "WORLD_SIZE": "2"}, "the variable RANK is 'one'"),
+        ({"RANK": "-1", "WORLD_SIZE": "2"}, "the variable RANK is '-1'"),
+        ({"RANK": "2", "WORLD_SIZE": "2"}, "rank 2 of 2 does not exist"),
+        ({"RANK": "0", "WORLD_SIZE": "0"}, "rank 0 of 0 does not exist"),
+        ({"SLURM_PROCID": "x", "SLURM_NTASKS": "2"}, "SLURM_PROCID is 'x'"),
+    ],
+)
+def test_variables_that_name_no_rank_are_refused(environment: dict[str, str], said: str) -> None:
+    with pytest.raises(RankError, match=said):
+        rank(environment)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"multinode_rank": 1}, "multinode_total_workers is not"),
+        ({"multinode_total_workers": 2}, "multinode_rank is not"),
+        ({"rank_weights": "2,1,1"}, "weights of 3 rank.* but there are 1"),
+        ({"rank_weights": "a"}, "must be numbers"),
+        ({"rank_weights": "-1"}, "0 or more"),
+        ({"rank_weights": "nan"}, "0 or more"),
+        ({"rank_weights": "0"}, "above 0"),
+        ({"rank_load_weight": 2.0}, "give the weights of all ranks"),
+        ({"rank_weights": "2", "rank_load_weight": 1.0}, "rank_load_weight=1 contradicts"),
+        ({"rank_weights": "2", "total_load_weight": 3.0}, "total_load_weight=3 contradicts"),
+    ],
+)
+def test_settings_that_contradict_themselves_are_refused(
+    settings: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(RankError, match=said):
+        rank(**settings)
+
+
+def test_a_ranks_own_weight_may_be_said_beside_those_of_all() -> None:
+    found = rank(
+        {"RANK": "0", "WORLD_SIZE": "2"},
+        rank_weights="2,1",
+        rank_load_weight=2.0,
+        total_load_weight=3.0,
+    )
+    assert found.weights == (2.0, 1.0)

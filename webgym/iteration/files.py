@@ -1,0 +1,296 @@
+"""The files of an iteration: its trajectories and its metrics, kept up with the journal of its run.
+
+`IterationFiles` is an observer. Of each rollout that ended it reads the record back from the
+journal, pickles the trajectory once, and adds it to a draft (see `torch_file`). Whenever another
+`save_every_percent` of the expected rollouts is there, and at the end, the `.pt` is made of the
+draft, and the metrics are written beside it.
+
+The journal is the truth and the draft is nobody's: `put_right` makes it from the journal, before a
+collection and when events were missed. What a killed process had not saved yet is therefore in the
+next file, once.
+
+A completed rollout stays. A failed one may be run again, so failed trajectories are kept on a shelf
+of their own, from which they are taken when another outcome replaces them; in the file they stand
+behind the completed ones. Omitted rollouts are counted, and have no trajectory.
+"""
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from rollgym.engine import AttemptRecorded, CollectionStarted, Event
+from rollgym.records import Attempt, Completed, Failed, Omitted, RowError
+from rollgym.store import (
+    RecordLookup,
+    StorageError,
+    StoreError,
+    TaskLookup,
+    inputs_path,
+    journal_paths,
+    read_standing,
+)
+from webgym.iteration.report import (
+    IterationCoverage,
+    IterationLabels,
+    IterationReport,
+    write_report,
+)
+from webgym.iteration.shelf import FragmentShelf
+from webgym.tasks.task import WebTask
+from webgym.trajectory.metrics import RolloutMeter
+from webgym.trajectory.plain import PlainTrajectory, failed_to_plain, to_plain
+from webgym.trajectory.plain_pickle import encode
+from webgym.trajectory.torch_file import TorchDraft
+from webgym.trajectory.trajectory import Trajectory
+
+FORMAT_VERSION = 1
+WRITING_PATIENCE = 600.0
+"""Seconds: a checkpoint copies everything that is there so far."""
+
+Holds = Callable[[int], bool]
+OnCheckpoint = Callable[[Path, int, int], object]
+"""Called with the file, how many trajectories are in it, and how many are expected."""
+OnTrajectory = Callable[[PlainTrajectory], object]
+
+_TRAJECTORY = msgspec.json.Decoder(Trajectory)
+_log = logging.getLogger(__name__)
+
+
+class NoTrajectoryError(StoreError):
+    """The record of a completed rollout holds no trajectory."""
+
+
+class IterationFiles:
+    """The trajectories and the metrics of one run, or of the part of it that `holds` names."""
+
+    name = "trajectory files"
+
+    def __init__(
+        self,
+        *,
+        trajectories: Path,
+        metrics: Path,
+        directory: Path,
+        holds: Holds,
+        expected: int,
+        labels: IterationLabels,
+        save_every_percent: float = 10.0,
+        on_checkpoint: OnCheckpoint | None = None,
+        on_trajectory: OnTrajectory | None = None,
+    ) -> None:
+        """`trajectories` and `metrics` are the files to keep, `directory` that of the run.
+
+        The callbacks are called in the observer's thread, for what ends from now on; what they
+        raise is logged. Raises InputsError, StorageError, and ValueError for a percentage that is
+        not above 0.
+        """
+        if not save_every_percent > 0:
+            raise ValueError(f"save_every_percent is {save_every_percent:g}: it must be above 0")
+        self._metrics = metrics
+        self._directory = directory
+        self._holds = holds
+        self._expected = expected
+        self._labels = labels
+        self._every = max(1, math.ceil(expected * save_every_percent / 100))
+        self._on_checkpoint = on_checkpoint
+        self._on_trajectory = on_trajectory
+        with ExitStack() as opened:
+            self._tasks = opened.enter_context(TaskLookup(inputs_path(directory)))
+            self._records = opened.enter_context(RecordLookup())
+            self._completed = opened.enter_context(TorchDraft(trajectories))
+            self._failed = opened.enter_context(FragmentShelf(trajectories.parent))
+            self._opened = opened.pop_all()
+        self._meter = RolloutMeter()
+        self._omitted = 0
+        self._saved = 0
+        self._settled = 0
+        self._writing = threading.Lock()
+        self._began = time.monotonic()
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Take in what was recorded. Raises StoreError."""
+        settled = self._settled
+        for event in events:
+            match event:
+                case CollectionStarted() if event.resumed < event.expected:
+                    # From now on the rank is not done, whatever its metrics said before.
+                    with self._alone():
+                        write_report(self._metrics, self.report())
+                case AttemptRecorded() if event.attempt.final and self._holds(event.attempt.task):
+                    self._observe_end(event, settled)
+
+    def put_right(self) -> None:
+        """Make the drafts what the journal says; the files follow when they are next saved.
+
+        Raises StoreError.
+        """
+        with self._alone():
+            self._settled += 1
+            self._completed.clear()
+            self._failed.clear()
+            self._meter = RolloutMeter()
+            self._omitted = 0
+            for entry, stands in read_standing(journal_paths(self._directory)):
+                if stands and entry.attempt.final and self._holds(entry.attempt.task):
+                    self._take(entry.attempt)
+            self._saved = len(self)
+
+    def finish(self, *, missed: bool) -> None:
+        """The collection is over: write the files; `missed` tells that not every event came.
+
+        The report is final when every rollout has an outcome. Raises StoreError.
+        """
+        if missed:
+            self.put_right()
+        with self._alone():
+            self._save(self.report(ended=True))
+        self._tell_checkpoint()
+
+    def report(self, *, ended: bool = False) -> IterationReport:
+        """What there is now. Only one that `ended`, with nothing unresolved, is final."""
+        failed = len(self._failed)
+        unresolved = self._expected - len(self) - self._omitted
+        crashed = RolloutMeter(total=failed, crashed=failed)
+        return IterationReport(
+            **msgspec.structs.asdict(self._labels),
+            final=ended and unresolved == 0,
+            coverage=IterationCoverage(
+                expected=self._expected,
+                completed=len(self._completed),
+                failed=failed,
+                omitted=self._omitted,
+                unresolved=unresolved,
+            ),
+            metrics=self._meter.merged(crashed).metrics,
+            seconds=round(time.monotonic() - self._began, 3),
+            trajectories=self._completed.path.name,
+        )
+
+    def __len__(self) -> int:
+        """How many trajectories there are."""
+        return len(self._completed) + len(self._failed)
+
+    def close(self) -> None:
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One thread writes at a time. Raises StorageError when the other does not come back."""
+        if not self._writing.acquire(timeout=WRITING_PATIENCE):
+            raise StorageError(
+                f"{self._completed.path}: the disk did not take what was written within "
+                f"{WRITING_PATIENCE:.0f} s"
+            )
+        try:
+            yield
+        finally:
+            self._writing.release()
+
+    def _observe_end(self, event: AttemptRecorded, settled: int) -> None:
+        with self._alone():
+            # One that was left behind must not add what has been put right since.
+            if self._settled != settled:
+                return
+            self._omitted -= isinstance(event.replaced, Omitted)
+            plain = self._take(self._records.record(event.journal, event.offset))
+            due = self._is_due()
+            if due:
+                self._save(self.report())
+        if plain is not None:
+            _call(self._on_trajectory, plain)
+        if due:
+            self._tell_checkpoint()
+
+    def _is_due(self) -> bool:
+        """Whether another part is there. The last is for `finish`, which then comes at once."""
+        more = len(self) // self._every > self._saved // self._every
+        return more and len(self) + self._omitted < self._expected
+
+    def _take(self, attempt: Attempt) -> PlainTrajectory | None:
+        """Add what a rollout came to, in place of what it had come to before."""
+        self._failed.drop(attempt.key)
+        match attempt.outcome:
+            case Completed(reward=reward):
+                plain = to_plain(self._trajectory(attempt), reward)
+                self._meter.add(plain)
+                self._completed.append(encode(plain))
+            case Failed(failure=failure):
+                plain = failed_to_plain(self._partial_trajectory(attempt), failure)
+                self._failed.put(attempt.key, encode(plain))
+            case Omitted():
+                self._omitted += 1
+                return None
+        return plain
+
+    def _trajectory(self, attempt: Attempt) -> Trajectory:
+        """Raises NoTrajectoryError."""
+        try:
+            trajectory = _TRAJECTORY.decode(attempt.outcome.result)
+        except msgspec.DecodeError as error:
+            raise NoTrajectoryError(
+                f"{self._directory}: what {attempt.key} came to is no trajectory ({error}). Was "
+                "the run made by another command? Give this one a folder of its own."
+            ) from error
+        return msgspec.structs.replace(
+            trajectory,
+            trajectory_index=attempt.task,
+            repeat=attempt.repeat,
+            attempt=attempt.attempt,
+        )
+
+    def _partial_trajectory(self, attempt: Attempt) -> Trajectory:
+        """As much as a failed rollout left; of one that left nothing, the task."""
+        try:
+            trajectory = self._trajectory(attempt)
+        except NoTrajectoryError:
+            trajectory = self._bare_trajectory(attempt)
+        return msgspec.structs.replace(trajectory, ending=trajectory.ending or "failed")
+
+    def _bare_trajectory(self, attempt: Attempt) -> Trajectory:
+        row, task_id = self._tasks.task(attempt.task).row, str(attempt.task)
+        try:
+            task_id = WebTask.of(row, task_id).task_id
+        except RowError:
+            _log.debug("task %s of %s is no web task", attempt.task, self._directory)
+        return Trajectory(
+            task_id=task_id,
+            task=msgspec.Raw(row.raw),
+            trajectory_index=attempt.task,
+            repeat=attempt.repeat,
+            attempt=attempt.attempt,
+            split=self._labels.split,
+        )
+
+    def _save(self, report: IterationReport) -> None:
+        labels = {name: getattr(report, name) for name in IterationLabels.__struct_fields__}
+        coverage = msgspec.structs.asdict(report.coverage)
+        metadata = {"format_version": FORMAT_VERSION, **labels, **coverage, "final": report.final}
+        self._completed.save(metadata, self._failed.fragments())
+        self._saved = len(self)
+        write_report(self._metrics, report)
+
+    def _tell_checkpoint(self) -> None:
+        _call(self._on_checkpoint, self._completed.path, self._saved, self._expected)
+
+
+def _call(callback: Callable[..., object] | None, *arguments: object) -> None:
+    """A callback of somebody's must not keep the files from being written."""
+    if callback is None:
+        return
+    try:
+        callback(*arguments)
+    except Exception:  # noqa: BLE001 - it is the user's, and may raise anything
+        _log.exception("a callback of the trajectory files failed; the files go on")

@@ -1,0 +1,206 @@
+"""The sample of an iteration: which tasks it rolls out, drawn once and kept in a file.
+
+    <split>_trajectories/iteration5.sample.jsonl
+
+The first line says what the sample was drawn from, each further one is a task. All ranks take their
+tasks from this file. Each of them may come first: it draws, writes a file of its own, and gives it
+the shared name, which only one can. The others, and whoever continues the iteration, read what is
+there, and refuse to go on when it was drawn from something else than they would draw from. Only
+the blocklist may differ, because it changes with time; the file says which domains were left out.
+
+The place of a task in the sample is its index everywhere: in the run of its rank, and as the
+`trajectory_index` of its trajectories.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+from uuid import uuid4
+
+import msgspec
+
+from rollgym.records import Task
+from rollgym.store import Disk, IdentityError, InputsError
+from rollgym.store.disk import make_directory, sync_path
+from rollgym.store.errors import storage_error
+from rollgym.store.inputs import decode_task
+from webgym.tasks.file import TaskFile
+from webgym.tasks.task import Split
+from webgym.utils.division import deal, divide
+from webgym.utils.rollout_sampler import Draw, RolloutSampler, SamplerSettings, first_tasks
+
+SCHEMA_VERSION = 1
+
+
+class SampleOrigin(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that decides a sample but the blocklist, and how ranks divide it."""
+
+    split: Split
+    iteration: int
+    seed: int
+    tasks_sha256: str
+    sampler: Literal["uniform", "ratio"] = "uniform"
+    size: int = -1
+    repeats: int = 1
+    difficulty_ratio: dict[str, float] = {}
+    domain_ratio: dict[str, float] = {}
+    rank_weights: tuple[float, ...] = (1.0,)
+
+    def differences(self, other: "SampleOrigin") -> list[str]:
+        """What differs, a line each."""
+        return [
+            f"{name}: {_shown(ours)} in the sample, {_shown(theirs)} now"
+            for name in self.__struct_fields__
+            if (ours := getattr(self, name)) != (theirs := getattr(other, name))
+        ]
+
+
+class SampleHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """The first line. `blocked` counts the tasks that were left out, by domain."""
+
+    schema_version: int = SCHEMA_VERSION
+    origin: SampleOrigin
+    tasks: int
+    blocked: dict[str, int] = {}
+    notes: tuple[str, ...] = ()
+
+
+_HEADER = msgspec.json.Decoder(SampleHeader)
+
+
+class Sample:
+    """A sample that is on disk."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises InputsError for what is no sample, StorageError."""
+        self.path = path
+        self.header = _read_header(path)
+        self._weights = self.header.origin.rank_weights
+
+    @property
+    def rank_count(self) -> int:
+        return len(self._weights)
+
+    def count(self, rank: int) -> int:
+        """How many tasks a rank has."""
+        return divide(self.header.tasks, self._weights)[rank]
+
+    def rollouts(self, rank: int) -> int:
+        """How many rollouts that makes."""
+        return self.count(rank) * self.header.origin.repeats
+
+    def tasks(self, rank: int) -> Iterator[Task]:
+        """The tasks of a rank, read as they are taken. Raises InputsError, StorageError."""
+        owners = deal(self.header.tasks, self._weights)
+        for owner, task in zip(owners, self._all(), strict=True):
+            if owner == rank:
+                yield task
+
+    def _all(self) -> Iterator[Task]:
+        found = 0
+        try:
+            with self.path.open("rb") as file:
+                for line in islice(file, 1, None):
+                    found += 1
+                    if found <= self.header.tasks:
+                        yield decode_task(line)
+        except OSError as error:
+            raise storage_error(error, self.path, "reading the sample") from error
+        except ValueError as error:
+            raise InputsError(f"{self.path}:{found + 1}: this is no task ({error})") from error
+        if found != self.header.tasks:
+            raise InputsError(
+                f"{self.path} has {found} tasks where its first line says {self.header.tasks}: "
+                "restore the file from a copy"
+            )
+
+
+def share_sample(
+    path: Path,
+    origin: SampleOrigin,
+    tasks: TaskFile,
+    blocked: Callable[[], frozenset[str]] = frozenset,
+    disk: Disk | None = None,
+) -> Sample:
+    """The sample at `path`: the one that is there, or else one drawn now, the same for all.
+
+    `blocked` names the domains to leave out of a training sample. Raises IdentityError where the
+    one that is there was drawn from something else, SamplingError, InputsError, StorageError.
+    """
+    if not path.exists():
+        draw = _draw(origin, tasks, blocked)
+        header = SampleHeader(
+            origin=origin, tasks=len(draw.places), blocked=draw.blocked, notes=draw.notes
+        )
+        _publish(path, _lines(header, draw, tasks), disk or Disk())
+    sample = Sample(path)
+    different = sample.header.origin.differences(origin)
+    if different:
+        raise IdentityError(
+            f"{path} was drawn from something else than would be drawn from now:\n"
+            + "".join(f"  {line}\n" for line in different)
+            + "Give the same settings on every rank and when continuing, or begin another iteration"
+        )
+    return sample
+
+
+def _draw(origin: SampleOrigin, tasks: TaskFile, blocked: Callable[[], frozenset[str]]) -> Draw:
+    if origin.split == "test":
+        return first_tasks(tasks.table, origin.size)
+    settings = SamplerSettings(
+        sampler=origin.sampler,
+        size=origin.size,
+        difficulty_ratio=origin.difficulty_ratio,
+        domain_ratio=origin.domain_ratio,
+    )
+    return RolloutSampler(settings).draw(tasks.table, origin.seed, origin.iteration, blocked())
+
+
+def _lines(header: SampleHeader, draw: Draw, tasks: TaskFile) -> Iterator[bytes]:
+    yield msgspec.json.encode(header) + b"\n"
+    for index, row in enumerate(tasks.rows(draw.places)):
+        yield b'{"task":%d,"repeats":%d,"row":%b}\n' % (index, header.origin.repeats, row.raw)
+
+
+def _publish(path: Path, lines: Iterable[bytes], disk: Disk) -> None:
+    """Give the file its name, unless another has it: a link is made by one of many, whole."""
+    draft = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
+    try:
+        make_directory(disk, path.parent)
+        try:
+            with draft.open("wb") as file:
+                file.writelines(lines)
+                file.flush()
+                disk.sync(file.fileno())
+            try:
+                os.link(draft, path)
+            except FileExistsError:
+                return
+            sync_path(disk, path.parent)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise storage_error(error, path, "writing the sample") from error
+
+
+def _read_header(path: Path) -> SampleHeader:
+    try:
+        with path.open("rb") as file:
+            line = file.readline()
+        header = _HEADER.decode(line)
+    except OSError as error:
+        raise storage_error(error, path, "reading the sample") from error
+    except ValueError as error:
+        raise InputsError(f"{path}:1: this does not begin a sample ({error})") from error
+    if header.schema_version != SCHEMA_VERSION:
+        raise InputsError(
+            f"{path} has schema version {header.schema_version}, and this program reads "
+            f"{SCHEMA_VERSION}: use the version of the program that made it"
+        )
+    return header
+
+
+def _shown(value: object) -> str:
+    return msgspec.json.encode(value).decode()

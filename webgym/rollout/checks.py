@@ -1,0 +1,171 @@
+"""What must be there before a rollout starts: the token, the judge, the browser server, the model.
+
+Servers may be about to come up, so they are waited for, for a while. What is missing then is told
+all at once, because whoever starts one server and tries again should not hear of the next only
+then.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from http import HTTPStatus
+from typing import NamedTuple
+
+from aiohttp import ClientError, ClientSession, ClientTimeout
+
+from rollgym.cli.streams import complain
+from rollgym.records import BrowserUnavailableError, DeadlineError, Row
+from rollgym.store import RefusedError
+from webgym.browser.contract.errors import UnauthorizedError
+from webgym.browser.settings import is_loopback
+from webgym.environment.client import BrowserClient
+from webgym.environment.foundry_endpoints_models import FoundryEndpoint
+from webgym.rollout.environment_settings import EnvironmentSettings
+from webgym.tasks import WebTask
+
+TRY_SECONDS = 10.0
+PAUSE_SECONDS = 0.5
+QUIET_SECONDS = 3.0
+
+
+class UnpreparedError(RefusedError):
+    """Something that the rollout needs is not there; nothing was started."""
+
+
+class BrowserServer(NamedTuple):
+    """Where browsers come from."""
+
+    url: str
+    token: str | None
+    token_variable: str
+
+
+def find_token(settings: EnvironmentSettings, *, required: bool) -> str | None:
+    """The browser server's token, if there is one.
+
+    Raises UnpreparedError where it is `required`, because the server is on another machine.
+    """
+    variable = settings.cpu_cluster_token_env_var
+    token = os.environ.get(variable, "").strip() or None
+    if token is None and required and not is_loopback(settings.host_ip):
+        raise UnpreparedError(
+            f"the browser server at {settings.host_ip} wants a token, and {variable} is not set: "
+            f"export {variable}=…, the one that the server was started with"
+        )
+    return token
+
+
+def require_judge(tasks: Iterable[Row], *, has_judge: bool) -> None:
+    """Raises UnpreparedError where a task has no truth of its own, and nobody would judge it."""
+    if has_judge:
+        return
+    for row in tasks:
+        task = WebTask.of(row, "")
+        if task.verifier is None:
+            raise UnpreparedError(
+                f"task {task.task_id} ({task.task_name:.80}) needs a judge, and there is none: "
+                "give openai_config.model=… and openai_config.base_url=…"
+            )
+
+
+async def require_servers(
+    browsers: BrowserServer, models: Sequence[FoundryEndpoint], within: float
+) -> None:
+    """Return when the browser server and a model answer. Raises UnpreparedError, EndpointError."""
+    deadline = asyncio.get_running_loop().time() + within
+    of_browsers, *of_models = await asyncio.gather(
+        _trouble_with_browsers(browsers, deadline),
+        *(_trouble_with_model(model, deadline) for model in models),
+    )
+    problems = [of_browsers] if of_browsers else []
+    away = [trouble for trouble in of_models if trouble]
+    if len(away) == len(models):
+        problems += away
+    elif not problems:
+        for trouble in away:
+            complain(f"note: {trouble}; the other endpoints go on without it")
+    if problems:
+        raise UnpreparedError("\n".join(problems))
+
+
+class _Trouble(NamedTuple):
+    """Why a server cannot be used; `lasting` where waiting does not help."""
+
+    reason: str
+    lasting: bool = False
+
+
+async def _trouble_with_browsers(server: BrowserServer, deadline: float) -> str | None:
+    async def ask() -> _Trouble | None:
+        try:
+            async with BrowserClient(server.url, server.token, TRY_SECONDS) as client:
+                await client.info()
+        except UnauthorizedError as error:
+            return _Trouble(str(error), lasting=True)
+        except (BrowserUnavailableError, DeadlineError) as error:
+            return _Trouble(str(error))
+        return None
+
+    what = f"the browser server at {server.url}"
+    trouble = await _until(ask, what, deadline)
+    if trouble is None:
+        return None
+    if trouble.lasting:
+        return (
+            f"{what} does not take the token: export {server.token_variable}=…, the one that it "
+            f"was started with ({trouble.reason})"
+        )
+    return (
+        f"{what} cannot be reached: {trouble.reason}; env_config.host_ip and "
+        "env_config.master_port say where it is, embedded=[browser] gives the run its own"
+    )
+
+
+async def _trouble_with_model(endpoint: FoundryEndpoint, deadline: float) -> str | None:
+    key = endpoint.settings().api_key
+    headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
+
+    async def ask() -> _Trouble | None:
+        try:
+            async with (
+                ClientSession(timeout=ClientTimeout(total=TRY_SECONDS), headers=headers) as session,
+                session.get(f"{endpoint.base_url}/models") as answer,
+            ):
+                status = answer.status
+        except (ClientError, TimeoutError, ValueError) as error:
+            return _Trouble(str(error) or type(error).__name__)
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return _Trouble(f"it answers {status}")
+        refused = status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+        return _Trouble(f"it answers {status}", lasting=True) if refused else None
+
+    what = f"the model at {endpoint.name}"
+    trouble = await _until(ask, what, deadline)
+    if trouble is None:
+        return None
+    if trouble.lasting:
+        return (
+            f"{what} does not take the key ({trouble.reason}): give "
+            "policy_config.api_key_env_var=…, the variable that has it"
+        )
+    return (
+        f"{what} cannot be reached: {trouble.reason}; env_config.vllm_server_url says where it is, "
+        "embedded=[heuristic] tries a baseline"
+    )
+
+
+async def _until(
+    ask: Callable[[], Awaitable[_Trouble | None]], what: str, deadline: float
+) -> _Trouble | None:
+    """Ask until there is no trouble any more, or until the deadline; the last trouble."""
+    loop = asyncio.get_running_loop()
+    quiet_until = loop.time() + QUIET_SECONDS
+    while True:
+        trouble = await ask()
+        if trouble is None or trouble.lasting or loop.time() + PAUSE_SECONDS >= deadline:
+            return trouble
+        if loop.time() > quiet_until:
+            left = deadline - loop.time()
+            complain(f"waiting for {what} for up to {left:.0f} s more ({trouble.reason:.200})")
+            quiet_until = deadline
+        await asyncio.sleep(PAUSE_SECONDS)

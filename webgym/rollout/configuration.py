@@ -1,0 +1,172 @@
+"""The configuration of a rollout: Hydra's files and overrides, without Hydra's machinery.
+
+A config is found by its name in the folder of the user, if one is given, and then in ours; it may
+build on others through its `defaults`. Overrides are Hydra's. `key=value`, `+key=value` and
+`++key=value` all set a value, because whether there is such a key is told later, with all other
+mistakes and better words. No working directory is changed, and no folder or log file is made.
+"""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from webgym.rollout.mistakes import SettingsError
+from webgym.rollout.section import KeyPath
+
+COMMAND_LINE = "command line"
+_VERSION = "1.3"
+_WITH_COMMAS = "rank_weights"
+_OVERRIDE_ADVICE = (
+    "write key=value, without spaces around it; quote a value with special characters (= , : "
+    "brackets) twice: \"key='a=b'\""
+)
+
+
+class Composed(NamedTuple):
+    """A whole configuration, and where its values come from. Later files win."""
+
+    values: dict[str, Any]
+    overridden: frozenset[KeyPath]
+    files: tuple[Path, ...]
+
+    def origin(self, key: KeyPath) -> str:
+        """The command line, or the file that has the last word about this key."""
+        if any(_is_within(path, key) or _is_within(key, path) for path in self.overridden):
+            return COMMAND_LINE
+        for file in reversed(self.files):
+            if _has(file, key):
+                return _shown(file)
+        return ""
+
+
+def compose_config(
+    directory: Path, name: str, overrides: Sequence[str], own_directory: Path | None = None
+) -> Composed:
+    """Put a configuration together. Raises SettingsError."""
+    parsed = _read_overrides(overrides)
+    folders = [folder.resolve() for folder in (own_directory, directory) if folder is not None]
+    _require(folders, name)
+    # Where a user's folder has no such config, ours is the main one and theirs is searched too.
+    main, *others = sorted(folders, key=lambda folder: not _file(folder, name).is_file())
+    search = ",".join(f"'file://{folder}'" for folder in others)
+    lines = [str(each.input_line) for each in parsed if _is_for_hydra(each)]
+    if others:
+        lines.insert(0, f"hydra.searchpath=[{search}]")
+    try:
+        with initialize_config_dir(str(main), version_base=_VERSION):
+            config = compose(name, lines)
+            loader = GlobalHydra.instance().config_loader()
+            parts = loader.compute_defaults_list(name, lines, RunMode.RUN).defaults
+        _apply([each for each in parsed if not _is_for_hydra(each)], config)
+        values = plain_values(config)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise SettingsError(f"config {name!r}: {_in_a_line(error)}") from error
+    names = [part.config_path for part in parts if part.config_path]
+    found = [_file(folder, each) for each in names for folder in (main, *others)]
+    keys = frozenset(tuple(each.key_or_group.split(".")) for each in parsed)
+    return Composed(values, keys, tuple(path for path in found if path.is_file()))
+
+
+def config_names(directory: Path) -> list[str]:
+    return sorted(path.stem for path in directory.glob("*.yaml"))
+
+
+def plain_values(config: DictConfig) -> dict[str, Any]:
+    """What a node of Hydra stands for. Raises OmegaConfBaseException."""
+    values = OmegaConf.to_container(config, resolve=True, throw_on_missing=False)
+    return {str(key): value for key, value in values.items()} if isinstance(values, dict) else {}
+
+
+def _read_overrides(overrides: Sequence[str]) -> list[Override]:
+    parser, problems, read = OverridesParser.create(), [], []
+    for text in filter(str.strip, overrides):
+        try:
+            override = _read_override(parser, text)
+        except HydraException:
+            problems.append(f"  {text}: this is no override; {_OVERRIDE_ADVICE}")
+            continue
+        if override.is_sweep_override():
+            key, _, value = text.partition("=")
+            problems.append(f'  {text}: give one value, or a list in brackets: "{key}=[{value}]"')
+        read.append(override)
+    if problems:
+        raise SettingsError("\n".join(["the rollout cannot be run:", *problems]))
+    return read
+
+
+def _read_override(parser: OverridesParser, text: str) -> Override:
+    """Raises HydraException. A shell takes the quotes away that make `"2,1,1"` one value."""
+    (override,) = parser.parse_overrides([text])
+    if override.is_sweep_override() and override.key_or_group.endswith(_WITH_COMMAS):
+        key, _, value = text.partition("=")
+        (override,) = parser.parse_overrides([f"{key}='{value}'"])
+    return override
+
+
+def _is_for_hydra(override: Override) -> bool:
+    """Choices among groups of files, deletions, and what is about Hydra itself."""
+    key = override.key_or_group
+    own = key.startswith("hydra.") or "/" in key or override.package is not None
+    return own or override.is_delete()
+
+
+def _apply(overrides: Sequence[Override], config: DictConfig) -> None:
+    """Set the values, also of keys that no file has. Mappings are merged, all else is replaced."""
+    OmegaConf.set_struct(config, False)
+    for override in overrides:
+        value = override.value()
+        merge = isinstance(value, dict)
+        OmegaConf.update(config, override.key_or_group, value, merge=merge, force_add=True)
+
+
+def _require(folders: Sequence[Path], name: str) -> None:
+    for folder in folders:
+        if not folder.is_dir():
+            raise SettingsError(f"{_shown(folder)} is no folder with configs")
+    if any(_file(folder, name).is_file() for folder in folders):
+        return
+    names = [each for folder in folders for each in config_names(folder)]
+    close = get_close_matches(name, names, 1)
+    advice = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names) or 'none'}"
+    places = " or ".join(_shown(folder) for folder in folders)
+    raise SettingsError(f"there is no config {name!r} in {places}: {advice}")
+
+
+def _file(folder: Path, name: str) -> Path:
+    return folder / (name if name.endswith(".yaml") else f"{name}.yaml")
+
+
+def _has(file: Path, key: KeyPath) -> bool:
+    node: object = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
+    for name in key:
+        if not isinstance(node, dict) or name not in {str(each) for each in node}:
+            return False
+        node = {str(each): value for each, value in node.items()}[name]
+    return True
+
+
+def _is_within(inner: KeyPath, outer: KeyPath) -> bool:
+    return inner[: len(outer)] == outer
+
+
+def _in_a_line(error: Exception) -> str:
+    lines = (line.strip() for line in str(error).splitlines())
+    return "; ".join(line for line in lines if line)
+
+
+def _shown(path: Path) -> str:
+    """As a person here would write it."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

@@ -1,0 +1,231 @@
+"""Servers for the length of a run: a browser server, the test sites, a baseline policy.
+
+Each is a process of its own, in a session of its own, so that a Ctrl-C reaches the run alone and
+the servers are there until it has drained. What they print goes to `<save_path>/logs/`, where the
+line that says that they are ready is waited for. One that dies during the run is started again at
+the same address, a few times. At the end each is asked to stop, and then made to; should the run
+itself be killed, they stop by themselves (see `child`).
+"""
+
+import contextlib
+import logging
+import os
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from rollgym.store import RefusedError
+from webgym.browser.settings import TOKEN_VARIABLE
+from webgym.rollout.settings import EmbeddedName
+
+START_SECONDS = 60.0
+STOP_SECONDS = 20.0
+KILL_SECONDS = 5.0
+POLL_SECONDS = 0.05
+WATCH_SECONDS = 1.0
+RESTARTS = 3
+TAIL_LINES = 12
+LOGS = "logs"
+_READY = re.compile(r"(?:ready|are) at (https?://(?:\[[0-9a-fA-F:]+\]|[^\s/:]+):\d+)")
+_LOGGER = logging.getLogger("webgym.rollout")
+
+
+class EmbeddedError(RefusedError):
+    """A server that the run was to have did not start."""
+
+
+class Program(NamedTuple):
+    """How a server is started. `{port}` stands for its port, 0 at first."""
+
+    name: str
+    module: str
+    arguments: tuple[str, ...]
+    variables: Mapping[str, str] = {}
+
+
+class Embedded(NamedTuple):
+    """Where the servers are that were asked for."""
+
+    browser_url: str | None = None
+    token: str | None = None
+    sites_url: str | None = None
+    model_url: str | None = None
+
+
+@contextlib.contextmanager
+def embedded_servers(
+    names: Sequence[EmbeddedName], save_path: Path, token: str | None
+) -> Iterator[Embedded]:
+    """Start the servers, and stop them at the end of the block. Raises EmbeddedError.
+
+    Without a token, an embedded browser server gets one of its own.
+    """
+    found = Embedded(token=token)
+    with contextlib.ExitStack() as stack:
+
+        def start(program: Program) -> str:
+            return stack.enter_context(Server(program, save_path / LOGS)).url
+
+        if "sites" in names:
+            found = found._replace(sites_url=start(_sites()))
+        if "browser" in names:
+            token = token or secrets.token_urlsafe(32)
+            url = start(_browser(token, found.sites_url))
+            found = found._replace(browser_url=url, token=token)
+        for policy in ("heuristic", "scripted"):
+            if policy in names:
+                found = found._replace(model_url=start(_policy(policy)))
+        yield found
+
+
+def _sites() -> Program:
+    return Program("sites", "webgym.sites", ("serve", "--port", "{port}"))
+
+
+def _browser(token: str, sites_url: str | None) -> Program:
+    allowed = ("--allow-network", urlsplit(sites_url).netloc) if sites_url else ()
+    arguments = ("serve", "--port", "{port}", *allowed)
+    return Program("browser", "webgym.browser", arguments, {TOKEN_VARIABLE: token})
+
+
+def _policy(name: str) -> Program:
+    return Program(name, "webgym.policies", ("serve", name, "--port", "{port}"))
+
+
+class Server:
+    """One server, for the length of a `with` block."""
+
+    def __init__(self, program: Program, logs: Path, start_seconds: float = START_SECONDS) -> None:
+        self.url = ""
+        self.log = logs / f"{program.name}.log"
+        self._program = program
+        self._start_seconds = start_seconds
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopping = threading.Event()
+        self._watching = threading.Thread(
+            target=self._watch, name=f"watch {program.name}", daemon=True
+        )
+
+    def __enter__(self) -> "Server":
+        """Raises EmbeddedError where it is not ready in time."""
+        try:
+            self._start(port=0)
+        except BaseException:
+            self._end()
+            raise
+        self._watching.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        if self._watching.is_alive():
+            self._watching.join(self._start_seconds + STOP_SECONDS + KILL_SECONDS)
+        self._end()
+
+    @property
+    def _name(self) -> str:
+        return f"the embedded server {self._program.name!r}"
+
+    def _start(self, port: int) -> None:
+        """Raises EmbeddedError."""
+        try:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            self._spawn(port)
+            self.url = self._ready()
+        except OSError as error:
+            reason = error.strerror or error
+            raise EmbeddedError(f"{self._name} cannot be started: {reason} ({self.log})") from error
+
+    def _spawn(self, port: int) -> None:
+        program = self._program
+        arguments = [part.replace("{port}", str(port)) for part in program.arguments]
+        with self.log.open("ab") as log:
+            self._offset = log.tell()
+            self._process = subprocess.Popen(  # noqa: S603 - our own modules
+                [sys.executable, "-m", "webgym.rollout.child", program.module, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **program.variables, "PYTHONUNBUFFERED": "1"},
+                start_new_session=True,
+            )
+
+    def _ready(self) -> str:
+        """The URL in the line that says that it is ready."""
+        deadline = time.monotonic() + self._start_seconds
+        while time.monotonic() < deadline:
+            ended = self._ended()
+            said = _READY.search("\n".join(self._lines()))
+            if said is not None and ended is None:
+                return said[1]
+            if ended is not None:
+                raise EmbeddedError(self._with_tail(f"did not start: it {ended}"))
+            if self._stopping.wait(POLL_SECONDS):
+                break
+        raise EmbeddedError(
+            self._with_tail(f"was not ready within {self._start_seconds:g} seconds")
+        )
+
+    def _watch(self) -> None:
+        """Start it again at the same address, should it die."""
+        port = urlsplit(self.url).port or 0
+        for _ in range(RESTARTS):
+            while (ended := self._ended()) is None:
+                if self._stopping.wait(WATCH_SECONDS):
+                    return
+            _LOGGER.warning("%s %s; it is started again (%s)", self._name, ended, self.log)
+            self._end()
+            try:
+                self._start(port)
+            except EmbeddedError as error:
+                if self._stopping.is_set():
+                    return
+                _LOGGER.warning("%s", error)
+        while self._ended() is None:
+            if self._stopping.wait(WATCH_SECONDS):
+                return
+        _LOGGER.error("%s died too often and stays down (%s)", self._name, self.log)
+
+    def _end(self) -> None:
+        """Ask it to stop, then make it and all that it started."""
+        process = self._process
+        if process is None:
+            return
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_SECONDS)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(KILL_SECONDS)
+        if process.stdin is not None:
+            process.stdin.close()
+
+    def _ended(self) -> str | None:
+        """How it ended, once it has."""
+        status = None if self._process is None else self._process.poll()
+        if status is None:
+            return None
+        if status >= 0:
+            return f"ended with status {status}"
+        return f"was killed by signal {-status}"
+
+    def _lines(self) -> list[str]:
+        """What it has printed since it was started, as far as the lines are whole."""
+        with self.log.open("rb") as log:
+            log.seek(self._offset)
+            text = log.read(1_000_000).decode(errors="replace")
+        return text.splitlines() if text.endswith("\n") else text.splitlines()[:-1]
+
+    def _with_tail(self, what: str) -> str:
+        tail = [f"  | {line}" for line in self._lines()[-TAIL_LINES:]]
+        said = ["its last lines:", *tail] if tail else ["it printed nothing"]
+        return "\n".join([f"{self._name} {what}; {self.log} has its log; {said[0]}", *said[1:]])

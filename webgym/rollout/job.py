@@ -1,0 +1,297 @@
+"""One iteration of rollouts, from its settings to its exit status.
+
+Rank, tasks and sample come first, then whatever the run needs: servers of its own, the browser
+server, the model, the judge. Only then episodes start. At the end each rank says what it came to;
+the master waits for the others and says what all of them came to.
+"""
+
+import os
+from contextlib import AbstractContextManager
+from urllib.parse import urlsplit
+
+import msgspec
+
+from rollgym.cli.streams import complain, say
+from rollgym.cli.summary import many
+from rollgym.engine import Coverage, ExitStatus
+from rollgym.engine import run as run_loop
+from rollgym.store import RefusedError
+from webgym.environment.async_webgym import AsyncWebGym
+from webgym.iteration.aggregate import aggregate
+from webgym.iteration.paths import IterationPaths, find_iteration, is_finished
+from webgym.iteration.ranks import Rank, RankSettings, find_rank
+from webgym.iteration.report import IterationReport, read_report
+from webgym.iteration.sample import Sample, SampleOrigin, share_sample
+from webgym.models.web_agent import WebAgent
+from webgym.rollout.checks import BrowserServer, find_token, require_judge, require_servers
+from webgym.rollout.embedded import Embedded, embedded_servers
+from webgym.rollout.ending import (
+    coverage_of,
+    print_failures,
+    print_files,
+    print_metrics,
+    print_verdict,
+    shown,
+)
+from webgym.rollout.environment_settings import EnvironmentSettings
+from webgym.rollout.mistakes import SettingsError
+from webgym.rollout.settings import RolloutSettings
+from webgym.rollout.tracker import open_tracker
+from webgym.tasks.file import TaskFile, find_task_file
+from webgym.utils.blocklist import Blocklist, BlockRule
+
+
+def roll_out(settings: RolloutSettings) -> int:
+    """Roll out one iteration; the exit status. Raises RefusedError, StorageError, EngineError."""
+    job = Job(settings)
+    if job.is_done:
+        return job.tell_what_is_there()
+    tasks = job.read_tasks()
+    with job.servers() as servers:
+        coverage = job.collect(tasks, servers)
+    return job.finish(coverage)
+
+
+class Job:
+    """What the settings mean on this rank: which iteration, which tasks, which browsers."""
+
+    def __init__(self, settings: RolloutSettings) -> None:
+        """Checks what can be checked without starting anything. Raises RefusedError."""
+        environment = settings.env_config
+        _require_baseline(settings)
+        self._settings = settings
+        self._rank = _find_rank(environment)
+        self._browsers = self._rank.servers(environment.server_size)
+        self._token = find_token(environment, required="browser" not in settings.embedded)
+        self._tasks_path = find_task_file(environment.tasks_file, settings.data_path)
+        self._tracker = open_tracker(settings.tracker_config, settings.save_path)
+        iteration = settings.iteration
+        if iteration is None:
+            iteration = find_iteration(settings.save_path, environment.split)
+        self._shared = IterationPaths(settings.save_path, environment.split, iteration)
+        self._paths = self._shared.of_rank(self._rank.index, self._rank.count)
+        self._was_finished = is_finished(self._shared)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether this rank has nothing to do."""
+        again = self._settings.retry_failed or self._settings.retry_omitted
+        return not again and (self._was_finished or is_finished(self._paths))
+
+    def tell_what_is_there(self) -> int:
+        """Say what a finished iteration came to; its exit status. Raises StorageError."""
+        whose = f" on rank {self._rank.index}" if self._is_of_many else ""
+        say(f"iteration {self._shared.iteration} is finished{whose}: nothing had to run")
+        if self._is_of_many and self._rank.is_master:
+            return self._aggregate()
+        paths = self._paths if self._paths.metrics.exists() else self._shared
+        report = read_report(paths.metrics)
+        if report is None:
+            raise RefusedError(f"{paths.metrics} is gone: run the same command again")
+        return self._tell(paths, report, coverage_of(report))
+
+    def read_tasks(self) -> TaskFile:
+        """The task file, checked, with all that its tasks need. Raises RefusedError."""
+        settings, tasks = self._settings, TaskFile(self._tasks_path)
+        has_sites = settings.env_config.sites_url or "sites" in settings.embedded
+        if tasks.needs_sites and not has_sites:
+            raise SettingsError(
+                f"tasks of {shown(tasks.path)} are on the test sites: let the run have them with "
+                "embedded=[sites], or give env_config.sites_url=…, where they are served"
+            )
+        every_row = tasks.rows(range(len(tasks)))
+        require_judge(every_row, has_judge=settings.openai_config is not None)
+        return tasks
+
+    def servers(self) -> AbstractContextManager[Embedded]:
+        """The servers that belong to the run. Raises EmbeddedError."""
+        return embedded_servers(self._settings.embedded, self._settings.save_path, self._token)
+
+    def collect(self, tasks: TaskFile, servers: Embedded) -> Coverage:
+        """Draw the sample, once all that it needs is there, and play the episodes.
+
+        Raises RefusedError, StorageError, EngineError.
+        """
+        environment = _placed(self._settings.env_config, servers)
+        agent = self._agent(environment)
+        variable = environment.cpu_cluster_token_env_var
+        browsers = BrowserServer(environment.browser_url, servers.token, variable)
+        run_loop(require_servers(browsers, agent.endpoints, environment.startup_timeout))
+        sample = self._draw(tasks)
+        self._announce(sample)
+        return AsyncWebGym(
+            master_port=environment.master_port,
+            host_ip=environment.host_ip,
+            cpu_cluster_token=servers.token,
+            sampled_tasks=sample.tasks(self._rank.index),
+            save_path=self._settings.save_path,
+            num_workers=self._browsers,
+            verbose=environment.verbose,
+            retry_policy=environment.retry_policy,
+            task_timeout_minutes=environment.task_timeout_minutes,
+            completion_threshold=environment.completion_threshold,
+            completion_grace_period=environment.completion_grace_period,
+            blocklist_manager=self._blocklist(),
+            skip_instance_cleanup=environment.skip_instance_cleanup,
+            multinode_rank_suffix=self._rank.suffix,
+            split=environment.split,
+            env_config=environment.of_environment | {"seed": self._settings.seed},
+            interaction_mode=self._settings.context_config.interaction_mode,
+            iteration_paths=self._paths,
+            rank=self._rank,
+            retry_failed=self._settings.retry_failed,
+            retry_omitted=self._settings.retry_omitted,
+        ).run(agent)
+
+    def finish(self, coverage: Coverage) -> int:
+        """Say what this rank came to, and on the master what all came to; the exit status.
+
+        Raises StorageError.
+        """
+        print_failures(self._paths.run)
+        if coverage.abandoned:
+            say(f"{many(coverage.abandoned, 'episode')} did not end when cancelled")
+        if coverage.resumed == coverage.expected and not coverage.attempts:
+            say("everything was there already: nothing had to run")
+        if self._is_of_many and self._rank.is_master and not coverage.unresolved:
+            say(f"rank {self._rank.index} of {self._rank.count}: {coverage}")
+            return self._aggregate()
+        return self._tell(self._paths, read_report(self._paths.metrics), coverage)
+
+    @property
+    def _is_of_many(self) -> bool:
+        return self._rank.count > 1
+
+    def _aggregate(self) -> int:
+        """Put the files of all ranks together, as far as they are there in time."""
+        minutes = self._settings.env_config.aggregation_timeout_minutes
+        found = aggregate(self._shared, timeout=60 * minutes, tell=complain)
+        for missing in found.missing:
+            say(f"missing: {missing}; once it has finished, run this rank again")
+        self._tell(self._shared, found.report, coverage_of(found.report))
+        return found.exit_status
+
+    def _tell(
+        self, paths: IterationPaths, report: IterationReport | None, coverage: Coverage
+    ) -> ExitStatus:
+        if report is not None:
+            print_metrics(report)
+            self._track(report)
+        print_files(paths)
+        return print_verdict(coverage, paths.iteration, self._what_is_next)
+
+    def _track(self, report: IterationReport) -> None:
+        """Tell the tracker what the iteration came to, once: when all of it is there."""
+        is_told_already = self._was_finished and self.is_done
+        if report.final and self._rank.is_master and not is_told_already:
+            numbers = msgspec.structs.asdict(report.metrics)
+            named = {f"{report.split}/{name}": number for name, number in numbers.items()}
+            self._tracker.log(named, report.iteration)
+        self._tracker.finish()
+
+    @property
+    def _what_is_next(self) -> str:
+        """What to do when every rollout is completed."""
+        if self._is_of_many and not self._rank.is_master:
+            return "rank 0 puts the files of all ranks together"
+        named = self._settings.iteration is not None
+        again = f"iteration={self._shared.iteration + 1}" if named else "the same command again"
+        return f"{again} begins the next iteration"
+
+    def _draw(self, tasks: TaskFile) -> Sample:
+        """The sample of the iteration, the same for all ranks."""
+        environment = self._settings.env_config
+        origin = SampleOrigin(
+            split=environment.split,
+            iteration=self._shared.iteration,
+            seed=self._settings.seed,
+            tasks_sha256=tasks.sha256,
+            sampler=environment.train_tasks_sampler,
+            size=environment.rollout_size,
+            repeats=environment.repeats,
+            difficulty_ratio=environment.difficulty_ratio or {},
+            domain_ratio=environment.domain_ratio or {},
+            rank_weights=self._rank.weights,
+        )
+        blocked = self._blocklist().blocked_domains
+        return share_sample(self._shared.sample, origin, tasks, blocked)
+
+    def _agent(self, environment: EnvironmentSettings) -> WebAgent:
+        settings = self._settings
+        return WebAgent(
+            policy_config=settings.policy_config.plain,
+            context_config=settings.context,
+            model_config=settings.model.plain,
+            save_path=settings.save_path,
+            vllm_server_url=environment.vllm_server_url,
+            openai_config=settings.judge,
+            operation_timeout=environment.operation_timeout,
+            vllm_timeout=environment.vllm_timeout,
+            max_retries=environment.max_retries,
+            max_vllm_sessions=environment.max_vllm_sessions,
+        )
+
+    def _blocklist(self) -> Blocklist:
+        said = self._settings.blocklist_config
+        rule = BlockRule(
+            observations=said.observations, rate=said.threshold, hours=said.expiry_hours
+        )
+        return Blocklist(self._shared.blocklist, rule)
+
+    def _announce(self, sample: Sample) -> None:
+        header, rank = sample.header, self._rank
+        tasks, rollouts = sample.count(rank.index), sample.rollouts(rank.index)
+        whose = f", rank {rank.index} of {rank.count}" if self._is_of_many else ""
+        complain(
+            f"{header.origin.split} iteration {header.origin.iteration}{whose}: "
+            f"{many(tasks, 'task')}, {many(rollouts, 'rollout')} in "
+            f"{many(self._browsers, 'browser')} into {shown(self._paths.trajectories)}"
+        )
+        for note in header.notes:
+            complain(f"note: {note}")
+        if header.blocked:
+            counted = ", ".join(f"{count} of {host}" for host, count in header.blocked.items())
+            complain(f"note: tasks of blocked domains are left out: {counted}")
+
+
+def _require_baseline(settings: RolloutSettings) -> None:
+    policies = {"heuristic", "scripted"} & set(settings.embedded)
+    if policies and settings.model.model_type != "baseline":
+        raise SettingsError(
+            f"embedded: {policies.pop()} is no model but one of our policies, which read a page as "
+            "text: give model_config.model_type=baseline"
+        )
+
+
+def _find_rank(settings: EnvironmentSettings) -> Rank:
+    """Raises RankError, SettingsError."""
+    rank = find_rank(
+        RankSettings(
+            multinode_rank=settings.multinode_rank,
+            multinode_total_workers=settings.multinode_total_workers,
+            rank_weights=settings.rank_weights,
+            rank_load_weight=settings.rank_load_weight,
+            total_load_weight=settings.total_load_weight,
+        ),
+        os.environ,
+    )
+    suffix = settings.multinode_rank_suffix
+    if suffix is not None and suffix != rank.suffix:
+        raise SettingsError(
+            f"env_config.multinode_rank_suffix={suffix!r}: the files of rank {rank.index} of "
+            f"{rank.count} end with {rank.suffix!r}, by which the master finds them; leave it out"
+        )
+    return rank
+
+
+def _placed(settings: EnvironmentSettings, servers: Embedded) -> EnvironmentSettings:
+    """The settings with the addresses of the servers that the run has itself."""
+    found: dict[str, object] = {}
+    if servers.browser_url is not None:
+        parts = urlsplit(servers.browser_url)
+        found |= {"host_ip": parts.hostname, "master_port": parts.port}
+    if servers.sites_url is not None:
+        found["sites_url"] = servers.sites_url
+    if servers.model_url is not None:
+        found["vllm_server_url"] = servers.model_url
+    return settings.model_copy(update=found)
