@@ -26,11 +26,13 @@ import msgspec
 from yarl import URL
 
 from tests.e2e.browsing import server
-from tests.e2e.solution_script import LostError, Script, Sight
 from webgym.browser.contract.answers import Incident, Observe, StepAnswer
 from webgym.browser.contract.commands import Command, InteractionMode, VisitPage
+from webgym.context.page_text import PageText, page_of
+from webgym.context.sight import Sight
 from webgym.environment.actions import Action, Answer, Viewport, read_action
 from webgym.environment.client import BrowserClient, BrowserSession
+from webgym.policies.script import LostError, Script
 from webgym.sites.names import new_name
 from webgym.sites.tasks import SPLITS, Split, Task, load_solutions, load_tasks, start_url
 from webgym.sites.verify import Verdict, verify
@@ -72,15 +74,16 @@ class Player:
         """From the answer to `open` on; what the script answers. Raises LostError."""
         while True:
             text = await self._session.get_webpage_text(WHOLE_PAGE) if script.reads else ""
-            decided = script.decide(Sight(answer, text))
+            page = page_as_text(answer, text, self._mode)
+            decided = script.decide(page, is_busy=not answer.settled or answer.page.loading)
             if decided is None:
                 continue
             action = as_a_model_says_it(decided, self._mode)
             self.taken.append(action)
             if isinstance(action, Answer):
                 return action.text
-            page = answer.page
-            answer = await self._step(action.to_command(Viewport(page.width, page.height)))
+            viewport = Viewport(answer.page.width, answer.page.height)
+            answer = await self._step(action.to_command(viewport))
 
     async def _step(self, command: Command | None) -> StepAnswer:
         answer = await self._session.step(command, self._observe)
@@ -91,6 +94,12 @@ class Player:
             self._album.mkdir(parents=True, exist_ok=True)
             (self._album / f"{len(self.taken):02}.png").write_bytes(answer.screenshot.data)
         return answer
+
+
+def page_as_text(answer: StepAnswer, text: str, mode: InteractionMode) -> PageText:
+    """What a step showed, as scripts see it; `text` is that of the whole page, where asked for."""
+    sight = Sight(page=answer.page, elements=answer.elements or ())
+    return msgspec.structs.replace(page_of(sight, mode, WHOLE_PAGE), text=text)
 
 
 def as_a_model_says_it(action: Action, mode: InteractionMode) -> Action:

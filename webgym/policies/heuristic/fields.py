@@ -10,10 +10,10 @@ from webgym.policies.heuristic.details import number_of
 from webgym.policies.heuristic.intents import Intent
 from webgym.policies.heuristic.proposals import Proposal
 from webgym.policies.heuristic.scoring import fit
-from webgym.policies.heuristic.words import plain, stems, with_kin, words
+from webgym.policies.heuristic.words import plain, stem, stems, with_kin, words
 
 CHOICE, TICK, AGREE, FILL, TO_BE_CHOSEN = 0.97, 0.95, 0.93, 0.9, 0.65
-UNSURE = 0.25
+UNSURE, SURE = 0.25, 0.6
 WHOLE_SHARE = 0.96
 """What it is worth that words stand in the task, but not together."""
 _TICKED = frozenset({"radio", "checkbox", "switch", "menuitemradio", "menuitemcheckbox", "option"})
@@ -111,9 +111,23 @@ class Fields:
             return
         for clause, have in self._clauses:
             best = _fit(element.name, clause, have)
-            first = next(words(element.name), "")
-            if first in set(words(clause)) and best > (0.3 if element.role == "radio" else 0.6):
-                yield Proposal(TICK * best, Intent("click", element.role, element.name))
+            if _begins_alike(element.name, clause):
+                is_meant = best > (UNSURE if element.role == "radio" else SURE)
+            else:
+                is_meant = _says_all(element.name, clause)
+            if is_meant:
+                score = max(TICK * best, AGREE)
+                yield Proposal(score, Intent("click", element.role, element.name))
+
+
+def _begins_alike(name: str, clause: str) -> bool:
+    """Whether the first word of a name stands in the clause, in any of its forms."""
+    return stem(next(words(name), "")) in set(map(stem, words(clause)))
+
+
+def _says_all(name: str, clause: str) -> bool:
+    """Whether a name has all that the clause says: "Wrap it as a gift" all of "as a gift"."""
+    return bool(stems(clause)) and set(stems(clause)) <= set(stems(name))
 
 
 def _fit(name: str, clause: str, have: frozenset[str]) -> float:

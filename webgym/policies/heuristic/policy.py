@@ -34,6 +34,10 @@ _BLOCKS = re.compile(
     r"security of your connection|access denied"
 )
 _LOADS = re.compile(r"\b(?:loading|please wait|one moment|warming up)\b")
+_THANKS = re.compile(
+    r"\bthank you for your \w+|\byour (?:order|booking) (?:number|reference) is\b|\bis confirmed\b|"
+    r"\bhas been (?:placed|booked|cancelled|sent)\b"
+)
 _GROWS = re.compile(r"\b(?:scroll down|as you scroll|load(?:ing|s|ed)? more|loading)\b")
 
 
@@ -61,7 +65,8 @@ class HeuristicPolicy:
             return going_on
         passages = read_passages(page.text)
         answer = self._answer(state, page, passages)
-        if answer is not None or state.steps >= state.patience:
+        is_over = state.steps >= state.patience or _is_done(state, said)
+        if answer is not None or is_over:
             return answer or _finish(state)
         return self._act(state, chat, page, passages) or self._look(state, chat, page, said)
 
@@ -140,6 +145,11 @@ def _begin(
         if action is not None:
             return Decision(action, str(proposal.intent))
     return None
+
+
+def _is_done(state: State, said: str) -> bool:
+    """Whether the page thanks for what was to be done."""
+    return not state.task.is_question and state.has_acted and bool(_THANKS.search(said))
 
 
 def _lowest(state: State, proposal: Proposal) -> float:

@@ -210,3 +210,16 @@ def test_the_same_seed_decides_the_same_between_equals() -> None:
         for seed in range(5)
     }
     assert all(len(actions) == 1 for actions in decided.values())
+
+
+def test_a_box_that_says_all_of_a_clause_is_ticked() -> None:
+    shown = page(element("checkbox", "Wrap it as a gift", "unchecked", number=5))
+    assert play("Send the tray to the office, as a gift.", shown) == [Click(Mark(5))]
+
+
+def test_a_page_that_confirms_what_was_to_be_done_ends_the_task() -> None:
+    ordering = page(element("button", "Place order", number=4), SEARCH, url="http://site/review")
+    done = page(SEARCH, text='text "Your order number is T-12."', url="http://site/order")
+    taken = play("Order the Oak Tray. Tell the order number.", ordering, ordering, done)
+    assert Click(Mark(4)) in taken
+    assert said(taken[-1]) == "Done. Your order number is T-12."

@@ -1,0 +1,181 @@
+"""Both baselines solve tasks of the test sites, through all that stands between page and action.
+
+Chats are built of what the browser shows, sent to the policies' own command over HTTP, and replies
+are read back into actions by the same parsers as those of a model.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+
+import aiohttp
+import msgspec
+import pytest
+
+from rollgym.records import Row
+from tests.e2e.browsing import server
+from tests.e2e.solving import AT_ONCE, MODES, PATIENCE, sites, step_limit, truth_of
+from tests.integration.webgym.policies.commanding import serving
+from webgym.browser.chromium.executable import NoBrowserError, find_browser
+from webgym.browser.contract.answers import Observe, StepAnswer
+from webgym.browser.contract.commands import InteractionMode, VisitPage
+from webgym.context.conversation import build_chat
+from webgym.context.parsers import Reply, parse_reply
+from webgym.context.settings import ContextSettings
+from webgym.context.sight import Round, Sight
+from webgym.environment.actions import Action, Answer, Viewport
+from webgym.environment.client import BrowserClient, BrowserSession
+from webgym.policies.names import MODEL_NAMES, PolicyName
+from webgym.sites.names import new_name
+from webgym.sites.tasks import SPLITS, Split, Task, load_tasks, start_url
+from webgym.sites.verify import Verdict, verify
+from webgym.tasks import WebTask
+from webgym.trajectory import ActionRecord, Observation, ResponseRecord, Step
+
+SOLVED: dict[PolicyName, tuple[str, ...]] = {
+    "heuristic": (
+        "sites-shop-01",
+        "sites-shop-05",
+        "sites-encyclopedia-02",
+        "sites-booking-05",
+        "sites-slow-05",
+        "sites-widgets-01",
+        "sites-broken-03",
+    ),
+    "scripted": ("sites-shop-05", "sites-widgets-05", "sites-broken-02"),
+}
+BLOCKED = "sites-captcha-03"
+
+pytestmark = pytest.mark.timeout(200)
+
+
+class Episode:
+    """One task with one policy: what it decided, and what that was worth."""
+
+    def __init__(self, task: Task, split: Split, policy: PolicyName, mode: InteractionMode) -> None:
+        self.task = task
+        self.key = policy, mode, task.task_id
+        self.actions: list[Action] = []
+        self._limit = step_limit(task, split)
+        self._policy: PolicyName = policy
+        self._settings = ContextSettings(interaction_mode=mode, observation="text")
+        self._observe = Observe(mode, screenshot=None, elements=True, tree=True)
+        self._name = new_name()
+        row = {"task_name": task.task_name, "website": task.website}
+        self._asked = WebTask.of(Row(msgspec.json.encode(row)), task.task_id)
+        self._past: list[Round] = []
+
+    async def run(self, browser: BrowserClient, http: aiohttp.ClientSession, url: str) -> Verdict:
+        async with browser.session(wait_seconds=PATIENCE) as session:
+            answer = await self._play(session, http, url)
+            return verify(self.task, answer, await truth_of(self.task, self._name))
+
+    async def _play(
+        self, session: BrowserSession, http: aiohttp.ClientSession, url: str
+    ) -> str | None:
+        seen = await session.step(VisitPage(start_url(self.task, self._name)), self._observe)
+        while len(self.actions) < self._limit:
+            action = await self._decide(seen, http, url)
+            self.actions.append(action)
+            if isinstance(action, Answer):
+                return action.text
+            viewport = Viewport(seen.page.width, seen.page.height)
+            seen = await session.step(action.to_command(viewport), self._observe)
+        return None
+
+    async def _decide(self, seen: StepAnswer, http: aiohttp.ClientSession, url: str) -> Action:
+        sight = Sight(page=seen.page, elements=seen.elements or (), tree=seen.tree)
+        chat = build_chat(self._settings, self._asked, self._past, sight)
+        body = {"model": MODEL_NAMES[self._policy], "messages": chat.messages, "user": self._name}
+        async with http.post(f"{url}/v1/chat/completions", json=body) as answer:
+            assert answer.status == 200, await answer.text()
+            said: str = (await answer.json())["choices"][0]["message"]["content"]
+        reply = parse_reply(said, self._settings)
+        assert (reply.failure, reply.tolerances) == (None, ())
+        assert reply.action is not None
+        self._past.append(Round(sight, _step(seen, said, reply)))
+        return reply.action
+
+
+def _step(seen: StepAnswer, said: str, reply: Reply) -> Step:
+    assert reply.action is not None
+    done = ActionRecord(
+        key=reply.action.key, arguments=reply.action.arguments, text=str(reply.action)
+    )
+    response = ResponseRecord(raw_response=said, fields=reply.fields)
+    return Step(observation=Observation(page=seen.page), response=response, action=done)
+
+
+Key = tuple[PolicyName, InteractionMode, str]
+Played = dict[Key, tuple[Verdict, list[Action]]]
+
+
+async def play_all(
+    browser_url: str, policies: dict[PolicyName, str], episodes: Sequence[Episode]
+) -> Played:
+    """Several at a time."""
+    played: Played = {}
+    waiting = list(episodes)
+
+    async def play_next(browser: BrowserClient, http: aiohttp.ClientSession) -> None:
+        while waiting:
+            episode = waiting.pop()
+            verdict = await episode.run(browser, http, policies[episode.key[0]])
+            played[episode.key] = verdict, episode.actions
+
+    async with (
+        BrowserClient(browser_url) as browser,
+        aiohttp.ClientSession() as http,
+        asyncio.TaskGroup() as group,
+    ):
+        for _ in range(AT_ONCE):
+            group.create_task(play_next(browser, http))
+    return played
+
+
+@pytest.fixture(scope="module")
+def played() -> Iterator[Played]:
+    try:
+        find_browser()
+    except NoBrowserError as error:
+        pytest.skip(str(error))
+    with ExitStack() as stack:
+        _, sites_url = stack.enter_context(sites("--port", "0"))
+        browsers = stack.enter_context(server("--capacity", str(AT_ONCE)))
+        policies = {
+            name: stack.enter_context(serving("serve", name, "--port", "0"))[1] for name in SOLVED
+        }
+        tasks = {
+            task.task_id: (task, split) for split in SPLITS for task in load_tasks(split, sites_url)
+        }
+        episodes = [
+            Episode(*tasks[task_id], policy, mode)
+            for mode in MODES
+            for policy, task_ids in SOLVED.items()
+            for task_id in (*task_ids, BLOCKED)
+        ]
+        yield asyncio.run(play_all(browsers.url, policies, episodes))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("policy", "task_id"),
+    [(policy, task_id) for policy, task_ids in SOLVED.items() for task_id in task_ids],
+)
+def test_a_task_is_solved_within_its_steps(
+    played: Played, policy: PolicyName, task_id: str, mode: InteractionMode
+) -> None:
+    verdict, actions = played[policy, mode, task_id]
+    assert [fact.reason for fact in verdict.failed] == [], [str(action) for action in actions]
+    assert verdict.reward == 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("policy", SOLVED)
+def test_a_blocked_page_ends_the_task_with_an_answer(
+    played: Played, policy: PolicyName, mode: InteractionMode
+) -> None:
+    verdict, actions = played[policy, mode, BLOCKED]
+    assert (verdict.reward, verdict.blocked) == (0, True)
+    assert isinstance(actions[-1], Answer)
+    assert "blocked" in actions[-1].text
