@@ -143,7 +143,7 @@ class AsyncWebGym:
             ) as monitor,
             self._open(agent, monitor) as store,
             TaskLookup(store.inputs.path) as lookup,
-            self._files(store, checkpoint_callback) as files,
+            self._files(store, agent, checkpoint_callback) as files,
         ):
             labels.lookup = lookup
             await asyncio.to_thread(files.put_right)
@@ -166,7 +166,9 @@ class AsyncWebGym:
             replay=monitor.replay,
         )
 
-    def _files(self, store: RunStore, on_trajectory: OnTrajectory | None) -> IterationFiles:
+    def _files(
+        self, store: RunStore, agent: Agent, on_trajectory: OnTrajectory | None
+    ) -> IterationFiles:
         return IterationFiles(
             trajectories=self._paths.trajectories,
             metrics=self._paths.metrics,
@@ -179,6 +181,7 @@ class AsyncWebGym:
                 rank=self._rank.index,
                 world_size=self._rank.count,
             ),
+            agent=agent.identity,
             save_every_percent=self._settings.save_every_percent,
             on_trajectory=on_trajectory,
         )

@@ -233,10 +233,19 @@ def _write(paths: IterationPaths, report: IterationReport, arrived: Sequence[_Ar
         **msgspec.structs.asdict(report.coverage),
         "final": report.final,
         "missing_ranks": list(report.missing_ranks),
+        "agent": _agent(arrived),
     }
     with TorchDraft(paths.trajectories) as draft:
         draft.save(metadata, _fragments(arrived))
     write_report(paths.metrics, report)
+
+
+def _agent(arrived: Sequence[_Arrived]) -> object:
+    """Who acted: the same on all ranks."""
+    if not arrived:
+        return {}
+    with TorchFile(arrived[0].trajectories) as file:
+        return file.metadata.get("agent", {})
 
 
 def _fragments(arrived: Sequence[_Arrived]) -> Iterator[bytes]:

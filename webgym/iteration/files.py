@@ -18,7 +18,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
@@ -81,11 +81,14 @@ class IterationFiles:
         holds: Holds,
         expected: int,
         labels: IterationLabels,
+        agent: Mapping[str, object] | None = None,
         save_every_percent: float = 10.0,
         on_checkpoint: OnCheckpoint | None = None,
         on_trajectory: OnTrajectory | None = None,
     ) -> None:
         """`trajectories` and `metrics` are the files to keep, `directory` that of the run.
+
+        `agent` is what the file should say of who acted.
 
         The callbacks are called in the observer's thread, for what ends from now on; what they
         raise is logged. Raises InputsError, StorageError, and ValueError for a percentage that is
@@ -98,6 +101,7 @@ class IterationFiles:
         self._holds = holds
         self._expected = expected
         self._labels = labels
+        self._agent = dict(agent or {})
         self._every = max(1, math.ceil(expected * save_every_percent / 100))
         self._on_checkpoint = on_checkpoint
         self._on_trajectory = on_trajectory
@@ -278,7 +282,7 @@ class IterationFiles:
         labels = {name: getattr(report, name) for name in IterationLabels.__struct_fields__}
         coverage = msgspec.structs.asdict(report.coverage)
         metadata = {"format_version": FORMAT_VERSION, **labels, **coverage, "final": report.final}
-        self._completed.save(metadata, self._failed.fragments())
+        self._completed.save(metadata | {"agent": self._agent}, self._failed.fragments())
         self._saved = len(self)
         write_report(self._metrics, report)
 

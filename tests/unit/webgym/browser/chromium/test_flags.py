@@ -9,7 +9,7 @@ import pytest
 
 from webgym.browser.chromium import flags, sandbox
 from webgym.browser.chromium.executable import Browser
-from webgym.browser.chromium.flags import command_line, user_agent
+from webgym.browser.chromium.flags import command_line
 from webgym.browser.guard.flags import GUARDED_FLAGS
 
 SHELL = Browser(Path("/opt/headless-shell"), version="150.0.7000.12")
@@ -56,13 +56,6 @@ def test_pages_are_not_told_that_there_is_no_window() -> None:
     (told,) = [flag for flag in line if flag.startswith("--user-agent=")]
     assert "Chrome/150.0.0.0 Safari" in told
     assert "Headless" not in told
-
-
-def test_the_user_agent_is_that_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert "Macintosh" in user_agent("150.0.7000.12")
-    monkeypatch.setattr(sys, "platform", "linux")
-    assert "Linux" in user_agent("150.0.7000.12")
 
 
 def test_a_browser_of_unknown_version_speaks_for_itself() -> None:

@@ -114,6 +114,16 @@ def test_a_long_tree_is_cut_and_says_by_how_much() -> None:
     assert len(long) < 250
 
 
+def test_a_tree_that_is_not_whole_says_that_there_is_more() -> None:
+    nodes = read(node(1, "RootWebArea", "Huge", (2,)), node(2, "button", "First"))
+    assert tree_text(nodes, whole=False).splitlines() == [
+        'RootWebArea "Huge"',
+        '  button "First"',
+        "… (the rest of this large page left out)",
+    ]
+    assert len(tree_text(nodes, whole=False, line_limit=1).splitlines()) == 2
+
+
 def test_an_empty_tree_is_empty_text() -> None:
     assert tree_text(read()) == ""
 

@@ -11,7 +11,7 @@ from rollgym.engine import ExitStatus
 from rollgym.store import RefusedError, RunBusyError, StorageError
 from rollgym.store import lock as lock_module
 from rollgym.store.lock import FileLock
-from tests.integration.webgym.rollout.rank_files import a_trajectory, leave_files
+from tests.integration.webgym.iteration.rank_files import a_trajectory, leave_files
 from tests.integration.webgym.tasks.task_rows import some_tasks
 from webgym.iteration.aggregate import Aggregation, aggregate
 from webgym.iteration.paths import IterationPaths, find_iteration

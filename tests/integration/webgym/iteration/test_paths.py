@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.webgym.rollout.rank_files import a_report
+from tests.integration.webgym.iteration.rank_files import a_report
 from webgym.iteration.paths import IterationPaths, find_iteration, is_finished
 from webgym.iteration.ranks import rank_suffix
 from webgym.iteration.report import write_report
