@@ -26,7 +26,7 @@ from webgym.browser.contract.commands import ClickCoords, VisitPage
 from webgym.environment.client import BrowserClient, BrowserSession
 
 PATIENCE = 60.0
-STEPS = 4
+STEPS = 2
 NOBODY = "nobody"
 PNG = b"\x89PNG"
 

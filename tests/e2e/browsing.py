@@ -190,9 +190,13 @@ class Server:
 
     def pages(self) -> set[int]:
         """The processes of the pages of all its browsers."""
+        return self.processes("renderer")
+
+    def processes(self, kind: str) -> set[int]:
+        """Those of one kind, of all its browsers."""
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         groups = read_groups([int(pid) for pid in children]).values()
-        return {each.pid for group in groups for each in group if each.kind == "renderer"}
+        return {each.pid for group in groups for each in group if each.kind == kind}
 
     def close(self) -> None:
         self._runner.close()

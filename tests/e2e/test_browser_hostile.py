@@ -36,7 +36,7 @@ CALM = (
     "<!doctype html><title>Calm</title><script>pushed = 0</script>"
     "<button onclick='document.title = `Pushed ${++pushed}`'>Push</button>"
 )
-SOON = 14.0
+SOON = 12.5
 """A deadline that leaves room for a rescue, and does not take the test long."""
 
 

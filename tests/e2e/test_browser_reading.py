@@ -118,6 +118,58 @@ def test_the_accessibility_tree_is_text(browser: Server) -> None:
     browser.browse(scenario)
 
 
+MANY_LINKS = "<title>Huge</title><h1>All</h1>" + "".join(
+    f"<a href='/{number}'>Link {number}</a> " for number in range(30_000)
+)
+QUICK = 5.0
+"""Such a page takes the browser itself half a minute."""
+
+
+def test_the_tree_of_a_huge_page_comes_soon_and_says_that_there_is_more(browser: Server) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        await visitor.show(MANY_LINKS)
+        answer = await visitor.step(None, Observe("set_of_marks", tree=True))
+        assert answer.timings["observe"] < QUICK
+        assert answer.tree is not None
+        lines = answer.tree.splitlines()
+        assert lines[:2] == ['RootWebArea "Huge"', '  heading "All" level=1']
+        numbers = {each.name: each.id for each in answer.elements or ()}
+        assert f'  [{numbers["Link 7"]}] link "Link 7" url={visitor.site.url}/7' in lines
+        assert lines[-1] == "… (the rest of this large page left out)"
+        assert 1_000 < len(lines) < 2_000
+        tree = str((await visitor.session.get_accessibility_tree())["tree"])
+        assert '  link "Link 7"' in tree
+
+    browser.browse(scenario)
+
+
+def test_a_page_that_hides_the_documents_own_functions_has_a_tree(browser: Server) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        hiding = "<form name=createTreeWalker><input name=nodeType><input name=shadowRoot></form>"
+        await visitor.show(f"<title>Hiding</title>{hiding}<button>Here</button>")
+        answer = await visitor.step(None, Observe(tree=True))
+        assert answer.tree is not None
+        assert 'button "Here"' in answer.tree
+
+    browser.browse(scenario)
+
+
+def test_a_huge_frame_is_left_out_of_the_tree_of_its_page(browser: Server) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        visitor.site.pages["/huge"] = MANY_LINKS
+        frames = "<iframe src='/huge'></iframe><iframe srcdoc='<button>Small'></iframe>"
+        await visitor.show(f"<title>Page</title><h1>Here</h1>{frames}")
+        answer = await visitor.step(None, Observe(tree=True))
+        assert answer.timings["observe"] < QUICK
+        assert answer.tree is not None
+        assert 'heading "Here"' in answer.tree
+        assert 'button "Small"' in answer.tree
+        assert "Link 7" not in answer.tree
+        assert answer.tree.endswith("… (the rest of this large page left out)")
+
+    browser.browse(scenario)
+
+
 def test_screenshots_come_in_three_formats_over_every_route(browser: Server) -> None:
     async def scenario(visitor: Visitor) -> None:
         await visitor.show(READABLE)

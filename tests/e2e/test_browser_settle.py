@@ -39,7 +39,7 @@ in_both_modes = pytest.mark.parametrize("mode", MODES)
 BUSY_MACHINE = 12.0
 """Seconds that a page which never rests may take at most, its first time."""
 STEPS = 4
-SOON = 14.0
+SOON = 12.5
 """A deadline that bounds waiting to a few seconds."""
 
 
@@ -362,7 +362,7 @@ def test_pictures_are_taken_while_pages_come_and_go(browser: Server) -> None:
 
         async def hammer(each: Visitor) -> None:
             await each.visit("/page/0")
-            for step in range(25):
+            for step in range(10):
                 number = step * 7 % 10
                 command = ClickCoords(10, 8 + 40 * number + 20)
                 answer = await each.session.step(command, Observe("coordinates", "jpeg"))

@@ -9,7 +9,7 @@ stopped, or its tab replaced by an empty one, and the request that met it says s
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
@@ -35,20 +35,22 @@ from webgym.browser.contract.errors import (
     StepDeadlineError,
 )
 from webgym.browser.guard.missed import Missed
+from webgym.browser.page.errors import DocumentGoneError
 from webgym.browser.page.observer import Observer, Seen
 from webgym.browser.page.performer import Performer
+from webgym.browser.page.rescue import RESCUE_TIME, Rescue
 from webgym.browser.page.settle import settle
-from webgym.browser.page.tab import DocumentGoneError, ScriptError
 from webgym.browser.page.tabs import Tabs
 
 MAX_INCIDENTS = 50
 CLOSED_WITHIN = 5.0
-RESCUE_TIME = 6.0
-"""Kept back from a deadline, for getting a page that does not answer out of the way."""
 LOOK_TIME = 4.0
-"""Kept back from it for looking at the page."""
-ANSWERED_WITHIN = 1.5
+"""Kept back from a deadline for looking at the page."""
 SETTLE_LIMIT = 20.0
+FAIR_LOOK = 1.5
+"""An empty page that could not be seen within less may have been slow."""
+MARGIN = 0.1
+"""By which a last look ends before its request does."""
 
 T = TypeVar("T")
 
@@ -75,9 +77,11 @@ class BrowserSession:
 
     def __init__(self, targets: Targets, channel: Channel) -> None:
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._targets = targets
         self._channel = channel
         self._incidents: deque[Incident] = deque(maxlen=MAX_INCIDENTS)
         self._tabs = Tabs(targets, self._incidents.append)
+        self._rescue = Rescue(self._tabs, self.lose)
         self._observer = Observer(self._tabs)
         self._performer = Performer(self._tabs, self._observer, channel.check_navigation)
         self._turn = asyncio.Lock()
@@ -137,34 +141,40 @@ class BrowserSession:
 
     async def _execute(self, command: Command, deadline: float) -> dict[str, object]:
         rescue, _ = _plan(deadline)
-        result = await self._rescued(lambda: self._perform(command, rescue), deadline)
+        self._rescue.begin()
+        result = await self._rescue.rescued(lambda: self._perform(command, rescue), deadline)
         if command.acts:
-            await self._rescued(lambda: self._settle(rescue), deadline)
+            await self._rescue.rescued(lambda: self._settle(rescue), deadline)
         return result
 
     async def _step(self, command: Command | None, observe: Observe, deadline: float) -> StepAnswer:
         clock = _Clock()
         rescue, acted = _plan(deadline)
+        self._rescue.begin()
         result: dict[str, object] = {}
         problem: Problem | None = None
         settled = True
         try:
             if command is not None:
-                result = await self._rescued(lambda: self._perform(command, acted), deadline)
+                result = await self._rescue.rescued(lambda: self._perform(command, acted), deadline)
         except CommandError as error:
             problem = Problem(error.type, str(error))
         clock.lap("command")
         try:
             if command is None or command.acts:
-                settled = await self._rescued(lambda: self._settle(acted), deadline)
+                settled = await self._rescue.rescued(lambda: self._settle(acted), deadline)
             clock.lap("settle")
-            seen = await self._rescued(lambda: self._observer.look(observe, rescue), deadline)
+            seen = await self._rescue.rescued(
+                lambda: self._observer.look(observe, rescue), deadline
+            )
         except CommandError as error:
             if isinstance(error, PageCrashedError | PageUnresponsiveError):
                 problem = problem or Problem(error.type, str(error))
             settled = False
             seen = await self._look_again(observe, deadline)
         clock.lap("observe")
+        if seen.picture is not None:
+            self._targets.unseen = 0
         return StepAnswer(
             page=seen.page,
             result=result,
@@ -193,8 +203,11 @@ class BrowserSession:
             ) from error
 
     async def _settle(self, deadline: float) -> bool:
+        """Raises TimeoutError for a page that is stuck, also if it stands behind what it opened."""
         soon = min(deadline, asyncio.get_running_loop().time() + SETTLE_LIMIT)
-        return await settle(lambda: self._tabs.current, soon)
+        settled = await settle(lambda: self._tabs.current, soon)
+        await self._rescue.check_the_page_left()
+        return settled
 
     async def _look_again(self, observe: Observe, deadline: float) -> Seen:
         """Look at what is left after a rescue; a page that is in the way again is given up."""
@@ -202,57 +215,18 @@ class BrowserSession:
         try:
             return await self._observer.look(observe, (now + deadline) / 2)
         except (TimeoutError, PageCrashedError, DocumentGoneError, CallError):
-            await self._replace_tab()
-            return await self._observer.look(observe, deadline)
+            await self._rescue.give_up(*self._tabs.crashed, self._tabs.current)
+            return await self._look_at_nothing(observe, deadline)
 
-    async def _rescued(self, work: Callable[[], Awaitable[T]], deadline: float) -> T:
-        """Do the work; get a page that crashed or does not answer out of the way.
-
-        Raises TimeoutError where the deadline itself leaves no time for that.
-        """
+    async def _look_at_nothing(self, observe: Observe, deadline: float) -> Seen:
+        """Look at an empty page. Where even that cannot be seen it is the browser that is stuck."""
+        now = asyncio.get_running_loop().time()
         try:
-            return await work()
-        except PageCrashedError:
-            await self._replace_tab()
+            return await self._observer.look(observe, deadline - MARGIN)
+        except TimeoutError:
+            if observe.screenshot is not None and deadline - now >= FAIR_LOOK:
+                self._targets.unseen += 1
             raise
-        except TimeoutError as error:
-            if deadline - asyncio.get_running_loop().time() < ANSWERED_WITHIN:
-                raise
-            ended = await self._unblock()
-            raise PageUnresponsiveError(f"the page did not answer in time; {ended}") from error
-        except (DocumentGoneError, ScriptError, CallError) as error:
-            raise CommandError(f"the page changed under the command: {error}") from error
-
-    async def _unblock(self) -> str:
-        """Stop the scripts of a page that does not answer, or give the page up; what was done."""
-        tab = self._tabs.current
-        if tab is None:
-            return "it had closed itself"
-        tab.stop_loading()
-        tab.send("Runtime.terminateExecution")
-        deadline = asyncio.get_running_loop().time() + ANSWERED_WITHIN
-        try:
-            await tab.call("Runtime.evaluate", {"expression": "0"}, deadline=deadline)
-        except (TimeoutError, CallError, CommandError, DocumentGoneError):
-            await self._replace_tab()
-            return "it was closed"
-        return "its scripts were stopped"
-
-    async def _replace_tab(self) -> None:
-        """Close the tab that is of no more use; where it was the current one, open an empty one.
-
-        Raises TimeoutError where that takes too long; the next request tries again.
-        """
-        current, crashed = self._tabs.current, self._tabs.crashed
-        if crashed is not None and crashed is not current:
-            self._tabs.close(crashed)
-            return
-        deadline = asyncio.get_running_loop().time() + RESCUE_TIME
-        try:
-            await self._tabs.replace(current, deadline)
-        except (CallError, DocumentGoneError, PageCrashedError) as error:
-            self.lose(f"no tab could be opened after a crash: {error}")
-            raise SessionLostError(self.lost.result()) from error
 
     async def _in_turn(self, work: Callable[[], Coroutine[None, None, T]], deadline: float) -> T:
         """Do the work alone, and only as long as there is a session."""

@@ -26,6 +26,7 @@ import sys
 from pathlib import Path
 
 from webgym.browser.chromium.executable import Browser
+from webgym.browser.chromium.identity import user_agent
 from webgym.browser.chromium.sandbox import sandbox_is_possible
 from webgym.browser.guard.flags import GUARDED_FLAGS
 
@@ -137,18 +138,6 @@ def command_line(browser: Browser, profile: Path) -> list[str]:
     if _shared_memory_is_small():
         line.append("--disable-dev-shm-usage")
     return line
-
-
-def user_agent(version: str) -> str:
-    """What the same browser says of itself with a window: the same but for the word Headless."""
-    system = (
-        "Macintosh; Intel Mac OS X 10_15_7" if sys.platform == "darwin" else "X11; Linux x86_64"
-    )
-    major = version.partition(".")[0]
-    return (
-        f"Mozilla/5.0 ({system}) AppleWebKit/537.36 (KHTML, like Gecko) "
-        f"Chrome/{major}.0.0.0 Safari/537.36"
-    )
 
 
 def _shared_memory_is_small() -> bool:

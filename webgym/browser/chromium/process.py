@@ -26,6 +26,7 @@ from webgym.browser.chromium.connection import CallError, Connection, Connection
 from webgym.browser.chromium.environment import browser_environment
 from webgym.browser.chromium.executable import Browser
 from webgym.browser.chromium.flags import command_line
+from webgym.browser.chromium.identity import identity
 from webgym.browser.chromium.output import OutputTail
 from webgym.browser.chromium.process_tree import (
     ProcessInfo,
@@ -73,7 +74,7 @@ class Chromium:
         self.group = self.pid = spawned.pid
         self.started_at = asyncio.get_running_loop().time()
         self.connection = Connection(spawned.incoming, spawned.outgoing)
-        self.targets = Targets(self.connection)
+        self.targets = Targets(self.connection, identity(browser))
         self._browser = browser
         self._profile = profile
         self._output = OutputTail(spawned.output)

@@ -2,17 +2,25 @@
 
 Chromium is told once to attach to every tab that opens anywhere, and to hold a new one until it was
 looked at. Its reports come over the browser's own channel; here each finds the context that it
-concerns. Service workers are reported too, and held for ever: they would go on working when their
-page is gone, and answer for it without a request that anybody sees.
+concerns. A tab is told who it is (`identity`) before it runs, and so is a worker that several tabs
+share; other workers know it from their tab. Service workers are reported too, and held for ever:
+they would go on working when their page is gone, and answer for it without a request that anybody
+sees.
 """
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import msgspec
 
 from webgym.browser.chromium.connection import CallError, Connection
 
-_ATTACHED_KINDS = [{"type": "page"}, {"type": "service_worker"}, {"exclude": True}]
+_ATTACHED_KINDS = [
+    {"type": "page"},
+    {"type": "service_worker"},
+    {"type": "shared_worker"},
+    {"exclude": True},
+]
 
 
 class TargetInfo(msgspec.Struct, frozen=True, rename="camel"):
@@ -59,10 +67,15 @@ _READ_DOWNLOAD = msgspec.json.Decoder(_Download).decode
 
 
 class Targets:
-    """The contexts of one Chromium."""
+    """The contexts of one Chromium. `identity` is what its pages say that they run in."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(
+        self, connection: Connection, identity: Mapping[str, object] | None = None
+    ) -> None:
         self.connection = connection
+        self.unseen = 0
+        """Looks in a row, of any session, that showed nothing of an empty page."""
+        self._identity = identity
         self._contexts: dict[str, ContextListener] = {}
         self._tabs: dict[str, TargetInfo] = {}
 
@@ -128,7 +141,12 @@ class Targets:
     def _attached(self, attached: _Attached) -> None:
         target, session = attached.target_info, attached.session_id
         owner = self._contexts.get(target.browser_context_id)
-        if target.type != "page":
+        if target.type == "service_worker":
+            return
+        if self._identity is not None:
+            self.connection.send("Emulation.setUserAgentOverride", self._identity, session=session)
+        if target.type == "shared_worker":
+            self.connection.send("Runtime.runIfWaitingForDebugger", session=session)
             return
         if owner is None:
             self.connection.send("Runtime.runIfWaitingForDebugger", session=session)

@@ -16,7 +16,7 @@ from webgym.browser.page.tab import Tab
 
 
 async def fill_element(tab: Tab, command: FillId, deadline: float) -> None:
-    script = PageScript(tab)
+    script = PageScript(tab.world)
     place = await script.locate(command.id, deadline)
     if place.facts.is_select:
         await script.select_option(command.id, command.value, deadline)
@@ -29,7 +29,7 @@ async def fill_element(tab: Tab, command: FillId, deadline: float) -> None:
 
 
 async def fill_at(tab: Tab, command: FillCoords, deadline: float) -> None:
-    script, point = PageScript(tab), (command.x, command.y)
+    script, point = PageScript(tab.world), (command.x, command.y)
     there = await script.at(*point, deadline)
     if there is not None and there.is_select:
         raise CommandError("this is a drop-down list: click it, then the option in the open list")
@@ -45,7 +45,7 @@ async def _fill(
     tab: Tab, command: FillCoords | FillId, facts: Facts | None, deadline: float
 ) -> None:
     """Put the value into the field that has the focus."""
-    script, hands = PageScript(tab), Hands(tab)
+    script, hands = PageScript(tab.world), Hands(tab)
     if facts is not None and facts.kind == "picker":
         await script.set_special_value(command.value, deadline)
     else:
@@ -81,6 +81,6 @@ async def _place_cursor(tab: Tab, *, replace: bool, deadline: float) -> None:
     if not replace:
         await hands.press([find_key("Control"), find_key("End")], deadline)
         return
-    existing = await PageScript(tab).select_existing(deadline)
+    existing = await PageScript(tab.world).select_existing(deadline)
     if existing.selected and not existing.empty:
         await hands.press([find_key("Delete")], deadline)

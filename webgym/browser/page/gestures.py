@@ -46,7 +46,7 @@ async def act(command: Command, tab: Tab, deadline: float) -> Result:
             for key in ("Tab", "Enter"):
                 await Hands(tab).press([find_key(key)], deadline)
         case SelectOption():
-            choice = await PageScript(tab).select_option(command.id, command.value, deadline)
+            choice = await PageScript(tab.world).select_option(command.id, command.value, deadline)
             return {"status": "success", **msgspec.to_builtins(choice)}
         case ScrollId() | PageDown() | PageUp():
             return await _scroll(command, tab, deadline)
@@ -62,7 +62,7 @@ def _check_in_view(x: float, y: float) -> None:
 
 
 async def _point(command: Command, tab: Tab, deadline: float) -> None:
-    hands, script = Hands(tab), PageScript(tab)
+    hands, script = Hands(tab), PageScript(tab.world)
     match command:
         case ClickCoords():
             await script.prepare_click(command.x, command.y, deadline)
@@ -85,7 +85,7 @@ async def _point(command: Command, tab: Tab, deadline: float) -> None:
 
 
 async def _scroll(command: ScrollId | PageDown | PageUp, tab: Tab, deadline: float) -> Result:
-    script = PageScript(tab)
+    script = PageScript(tab.world)
     match command:
         case ScrollId():
             moved = await script.scroll_element(command.id, command.direction, deadline)

@@ -11,8 +11,9 @@ from contextlib import suppress
 
 from webgym.browser.chromium.connection import CallError
 from webgym.browser.contract.commands import Direction
+from webgym.browser.page.errors import DocumentGoneError
 from webgym.browser.page.keys import CONTROL, META, Key, character_key
-from webgym.browser.page.tab import DocumentGoneError, Tab
+from webgym.browser.page.tab import Tab
 
 HANDLED_WITHIN = 2.0
 TYPED_BY_KEYS = 300

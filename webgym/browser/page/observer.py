@@ -13,9 +13,10 @@ from webgym.browser.contract.answers import Element, ImageFormat, Observe, PageI
 from webgym.browser.contract.errors import PageCrashedError
 from webgym.browser.page.accessibility import accessibility_tree
 from webgym.browser.page.camera import take_picture
+from webgym.browser.page.errors import DocumentGoneError, ScriptError
 from webgym.browser.page.script import PageScript
 from webgym.browser.page.settle import settle
-from webgym.browser.page.tab import DocumentGoneError, ScriptError, Tab
+from webgym.browser.page.tab import Tab
 from webgym.browser.page.tabs import Tabs
 
 LOOKS = 3
@@ -60,7 +61,7 @@ class Observer:
         return seen
 
     async def page_info(self, tab: Tab, deadline: float) -> PageInfo:
-        info = await PageScript(tab).page_info(deadline)
+        info = await PageScript(tab.world).page_info(deadline)
         return msgspec.structs.replace(
             info,
             url=tab.activity.main.unreachable_url or info.url,
@@ -93,7 +94,7 @@ class Observer:
         self, tab: Tab, image_format: ImageFormat, quality: int, deadline: float
     ) -> Picture:
         """What would block the page for ever is no longer loaded, so that it can be seen."""
-        painting = await tab.painting(deadline)
+        painting = await tab.world.painting(deadline)
         if painting == "empty":
             return await self._empty_picture(image_format, quality, deadline)
         if painting == "blocked":
@@ -111,7 +112,7 @@ class Observer:
             self._tabs.close(empty)
 
     async def _look(self, tab: Tab, observe: Observe, deadline: float) -> Seen:
-        script = PageScript(tab)
+        script = PageScript(tab.world)
         page = await self.page_info(tab, deadline)
         marks = observe.interaction_mode == "set_of_marks" and observe.screenshot is not None
         elements: tuple[Element, ...] | None = None

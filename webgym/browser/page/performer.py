@@ -21,12 +21,13 @@ from webgym.browser.contract.commands import (
 )
 from webgym.browser.contract.errors import CommandError
 from webgym.browser.page.accessibility import accessibility_tree
+from webgym.browser.page.errors import DocumentGoneError
 from webgym.browser.page.gestures import act
 from webgym.browser.page.navigation import go_back, visit
 from webgym.browser.page.observer import Observer
 from webgym.browser.page.script import PageScript
 from webgym.browser.page.settle import settle
-from webgym.browser.page.tab import DocumentGoneError, Tab
+from webgym.browser.page.tab import Tab
 from webgym.browser.page.tabs import Tabs
 
 Result = dict[str, object]
@@ -92,7 +93,7 @@ class Performer:
         return {"status": "success", "moved": moved}
 
     async def _read(self, command: Command, tab: Tab, deadline: float) -> Result:
-        script = PageScript(tab)
+        script = PageScript(tab.world)
         match command:
             case GetWebpageText():
                 return {"text": await script.text(command.n_lines, deadline)}

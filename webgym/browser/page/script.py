@@ -29,6 +29,7 @@ from webgym.browser.page.elements import (
     SpecialValue,
     Stillness,
 )
+from webgym.browser.page.tree import Outline
 
 MARKED_ELEMENTS = "markedElements"
 _PARTS = (
@@ -45,7 +46,7 @@ _PARTS = (
         "collect",
         "locate",
     ),
-    *("fields", "selects", "scroll", "marks", "reading", "quiet", "api"),
+    *("fields", "selects", "scroll", "marks", "reading", "outline", "quiet", "api"),
 )
 
 Answer = TypeVar("Answer")
@@ -73,6 +74,7 @@ _READ_MOVEMENT = msgspec.json.Decoder(Movement).decode
 _READ_PAGE_INFO = msgspec.json.Decoder(PageInfo).decode
 _READ_LINES = msgspec.json.Decoder(list[str]).decode
 _READ_METADATA = msgspec.json.Decoder(dict[str, object]).decode
+_READ_OUTLINE = msgspec.json.Decoder(Outline).decode
 _READ_STILLNESS = msgspec.json.Decoder(Stillness).decode
 
 
@@ -187,6 +189,13 @@ class PageScript:
     async def metadata(self, deadline: float) -> dict[str, object]:
         """What the page says about itself: title, url, language, description, headings, …"""
         return await self._call(_READ_METADATA, "metadata", [], deadline)
+
+    async def outline(self, deadline: float) -> Outline:
+        """A tree of roles and names, bounded whatever the size of the page.
+
+        Its nodes have the numbers of the marks that the last `collect` gave, where they have any.
+        """
+        return await self._call(_READ_OUTLINE, "outline", [], deadline)
 
     async def quiet(self, quiet_seconds: float, limit_seconds: float, deadline: float) -> bool:
         """Wait until nothing has changed for a while; whether that came before the limit."""

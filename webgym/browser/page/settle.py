@@ -10,8 +10,9 @@ A document that was not loaded within its bound is not waited for again in the n
 import asyncio
 from collections.abc import Callable
 
+from webgym.browser.page.errors import DocumentGoneError, ScriptError
 from webgym.browser.page.script import PageScript
-from webgym.browser.page.tab import DocumentGoneError, ScriptError, Tab
+from webgym.browser.page.tab import Tab
 
 QUIET = 0.08
 QUIET_LIMIT = 1.0
@@ -129,6 +130,6 @@ async def _requests_ended(tab: Tab, limit: float) -> None:
 async def _still(tab: Tab, deadline: float) -> bool:
     """Whether the page's elements stay as they are for a moment."""
     try:
-        return await PageScript(tab).quiet(QUIET, QUIET_LIMIT, deadline)
+        return await PageScript(tab.world).quiet(QUIET, QUIET_LIMIT, deadline)
     except (DocumentGoneError, ScriptError):
         return False

@@ -12,7 +12,8 @@ import msgspec
 from rollgym.servers.limit import Limit
 from webgym.browser.chromium.targets import TargetInfo, Targets
 from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH, Incident
-from webgym.browser.page.tab import DocumentGoneError, Tab
+from webgym.browser.page.errors import DocumentGoneError
+from webgym.browser.page.tab import Tab
 
 MAX_TABS = 5
 MAX_WINDOWS = 20
@@ -40,9 +41,9 @@ class Tabs:
         return self._tabs[-1] if self._tabs else None
 
     @property
-    def crashed(self) -> Tab | None:
-        """A tab whose page has crashed; it need not be the current one."""
-        return next((tab for tab in self._tabs if tab.crashed), None)
+    def crashed(self) -> list[Tab]:
+        """Those whose pages have crashed: a page and what it opened often share a process."""
+        return [tab for tab in self._tabs if tab.crashed]
 
     def __len__(self) -> int:
         return len(self._tabs)

@@ -69,6 +69,13 @@ class AxNode(msgspec.Struct, frozen=True):
     backend_id: int | None = msgspec.field(name="backendDOMNodeId", default=None)
 
 
+class Outline(msgspec.Struct, frozen=True):
+    """A tree that our script wrote; not `whole` where the page has more than it had room for."""
+
+    nodes: tuple[AxNode, ...]
+    whole: bool
+
+
 class _Answer(msgspec.Struct, frozen=True):
     nodes: tuple[AxNode, ...]
 
@@ -94,10 +101,14 @@ def tree_text(
     *,
     marks: Mapping[int, int] | None = None,
     frames: Mapping[int, Sequence[AxNode]] | None = None,
+    whole: bool = True,
     line_limit: int = LINE_LIMIT,
     character_limit: int = CHARACTER_LIMIT,
 ) -> str:
-    """The tree as indented lines, bounded; the last line says how many were left out."""
+    """The tree as indented lines, bounded; the last line says how many were left out.
+
+    Where the nodes are not the `whole` page it says that there is more.
+    """
     lines: list[str] = []
     characters = left_out = 0
     for line in _lines(nodes, marks or {}, frames or {}):
@@ -106,8 +117,9 @@ def tree_text(
             left_out += 1
         else:
             lines.append(line)
-    if left_out:
-        lines.append(f"… ({left_out} more lines left out)")
+    if left_out or not whole:
+        many = f"{left_out} more lines" if whole else "the rest of this large page"
+        lines.append(f"… ({many} left out)")
     return "\n".join(lines)
 
 

@@ -1,4 +1,9 @@
-"""One browser of a pool: its places, its condition, and the watch over its health."""
+"""One browser of a pool: its places, its condition, and the watch over its health.
+
+A browser hangs when its main process does not answer, and also when that one does but pages are no
+longer drawn, since another of its processes is stuck. Sessions find that out: they say so where
+even an empty page cannot be seen (`Targets.unseen`).
+"""
 
 import asyncio
 from typing import Any
@@ -14,6 +19,7 @@ from webgym.browser.pool.settings import PoolSettings
 _PINGS_TO_HANG = 2
 """One may be late because this process itself was held up; two in a row may not."""
 
+_LOOKS_TO_HANG = 2
 _FAILED_OPENS = 3
 
 
@@ -109,6 +115,8 @@ class Member:
                 return self.ended.result()
             if closed.done() or self.chromium.has_ended():
                 return await self._crash()
+            if self.chromium.targets.unseen >= _LOOKS_TO_HANG:
+                return Ending(Reason.HUNG, f"browser {self.chromium.pid} draws no pages any more")
             missed = (
                 0 if await self._answers(settings.ping_patience / _PINGS_TO_HANG) else missed + 1
             )

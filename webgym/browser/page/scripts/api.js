@@ -25,5 +25,6 @@ return {
   pageInfo: answered(pageInfo),
   text: answered(text),
   metadata: answered(metadata),
+  outline: answered(outline),
   quiet: async (quietMs, limitMs) => JSON.stringify(await quiet(quietMs, limitMs)),
 };

@@ -55,6 +55,21 @@ def test_a_browser_that_dies_or_hangs_is_replaced_and_other_sessions_do_not_noti
     run(scenario)
 
 
+def test_a_browser_that_draws_no_pages_any_more_is_replaced(folder: Path) -> None:
+    async def scenario() -> None:
+        async with pooled(**QUICK) as pools:
+            (session,) = await pools.open()
+            (browser,) = pools.pids()
+            session.targets.unseen = 2
+            assert "draws no pages" in await session.lost
+            await replaced(pools, "hung")
+            (fresh,) = await pools.open()
+            assert await fresh.evaluate("7") == 7
+            assert browser not in pools.pids()
+
+    run(scenario)
+
+
 def test_calls_in_flight_on_a_killed_browser_end_at_once(folder: Path) -> None:
     async def scenario() -> None:
         async with pooled() as pools:

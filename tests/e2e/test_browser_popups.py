@@ -1,0 +1,102 @@
+"""Pages that open others and then break, in a real browser: the right one is given up."""
+
+import os
+import signal
+
+import pytest
+
+from tests.e2e.browsing import VIEWPORT, Server, Visitor, browser_server, kinds, middle, size_of
+from tests.integration.webgym.browser.processes import until
+from webgym.browser.contract.commands import Back, ClickCoords, Keypress
+from webgym.browser.contract.errors import PageCrashedError
+
+browser = browser_server("--capacity", "4")
+POPUP = "<!doctype html><title>Popup</title><button onclick='document.title = `Pushed`'>Push"
+SOON = 12.5
+"""A deadline that leaves room for a rescue, and does not take the test long."""
+
+
+def opener(script: str) -> str:
+    return f"<title>Opener</title><button onclick='{script}'>Open</button>"
+
+
+async def open_popup(visitor: Visitor, features: str) -> None:
+    """A popup that is followed. Without an opener it has a process of its own."""
+    visitor.site.pages["/popup"] = POPUP
+    await visitor.show(opener(f"window.open(`/popup`, ``, `{features}`)"))
+    answer = await visitor.click("Open")
+    assert (answer.page.title, answer.page.tabs) == ("Popup", 2)
+
+
+async def kill(server: Server, pages: set[int]) -> None:
+    for page in pages:
+        os.kill(page, signal.SIGKILL)
+    await until(lambda: not pages & server.pages(), "the processes of the pages are gone")
+
+
+async def work_on(visitor: Visitor) -> None:
+    visitor.site.pages["/popup"] = POPUP
+    assert (await visitor.visit("/popup")).page.title == "Popup"
+    assert (await visitor.click("Push")).page.title == "Pushed"
+
+
+@pytest.mark.parametrize("features", ["", "noopener"])
+def test_a_popup_that_crashes_is_a_typed_crash_and_the_session_goes_on(
+    browser: Server, features: str
+) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        await visitor.visit("/missing")
+        before = browser.pages()
+        async with visitor.another() as doomed:
+            await doomed.visit("/missing")
+            alone = browser.pages() if features else before
+            await open_popup(doomed, features)
+            await kill(browser, browser.pages() - alone)
+            answer = await doomed.session.step(Keypress(("Enter",)))
+            assert answer.error is not None
+            assert answer.error.type == "page_crashed"
+            assert "/popup" in answer.error.message
+            assert "crash" in kinds(answer)
+            assert answer.page.url == "about:blank"
+            assert size_of(answer.screenshot) == VIEWPORT
+            if features:
+                assert (await doomed.step(Back())).page.title == "Opener"
+            await work_on(doomed)
+
+    browser.browse(scenario)
+
+
+def test_a_crash_of_a_popup_and_its_opener_is_met_once(browser: Server) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        before = browser.pages()
+        async with visitor.another() as doomed:
+            await open_popup(doomed, "")
+            await kill(browser, browser.pages() - before)
+            with pytest.raises(PageCrashedError):
+                await doomed.session.execute(Keypress(("Enter",)))
+            await doomed.session.execute(Keypress(("Enter",)))
+            assert (await doomed.step()).page.tabs == 1
+
+    browser.browse(scenario)
+
+
+@pytest.mark.parametrize("features", ["", "noopener"])
+def test_a_page_that_opens_another_and_never_lets_go_is_the_one_to_be_stopped(
+    browser: Server, features: str
+) -> None:
+    """It keeps a processor busy until it is, whatever stands in front of it."""
+
+    async def scenario(visitor: Visitor) -> None:
+        visitor.site.pages["/popup"] = POPUP
+        await visitor.show(opener(f"window.open(`/popup`, ``, `{features}`); for (;;) {{}}"))
+        open_and_loop = ClickCoords(*middle(await visitor.element("Open")))
+        answer = await visitor.session.step(open_and_loop, within=SOON)
+        assert answer.error is not None
+        assert answer.error.type == "page_unresponsive"
+        assert answer.page.tabs == 2
+        assert size_of(answer.screenshot) == VIEWPORT
+        answer = await visitor.step(Back())
+        assert (answer.page.title, answer.settled) == ("Opener", True)
+        await work_on(visitor)
+
+    browser.browse(scenario)
