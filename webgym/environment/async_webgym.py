@@ -14,11 +14,19 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Protocol
 
-from rollgym.engine import Coverage, Fixed, Policy, RetryPolicy, RetryRule, Stop, WorkItem, collect
+from rollgym.engine import (
+    Coverage,
+    Fixed,
+    Observer,
+    Policy,
+    RetryPolicy,
+    RetryRule,
+    Stop,
+    collect,
+)
 from rollgym.engine import run as run_loop
-from rollgym.records import Completed, FailureKind, Outcome, RolloutKey
+from rollgym.records import FailureKind, RolloutKey
 from rollgym.store import BlobStore, RefusedError, RunStore, Status, TaskLookup, open_run
 from webgym.browser.contract.commands import InteractionMode
 from webgym.environment.client import BrowserClient
@@ -27,6 +35,7 @@ from webgym.environment.task_monitor import TaskMonitor
 from webgym.episode.browsers import Browsers
 from webgym.episode.environment_settings import EnvironmentSettings, RetrySettings, read_config
 from webgym.episode.held import HeldSessions
+from webgym.episode.learning import Blocking, BlocklistTeacher
 from webgym.episode.parts import Agent
 from webgym.episode.sampled import Sampled, tasks_of
 from webgym.episode.settings import EpisodeSettings
@@ -36,13 +45,6 @@ from webgym.iteration.paths import IterationPaths
 from webgym.iteration.ranks import Rank
 from webgym.iteration.report import IterationLabels
 from webgym.tasks import Split, WebTask
-from webgym.trajectory import BLOCKED
-
-
-class Blocking(Protocol):
-    """Learns which domains block us."""
-
-    def observe(self, host: str, blocked: bool) -> object: ...
 
 
 class AsyncWebGym:
@@ -148,9 +150,12 @@ class AsyncWebGym:
             labels.lookup = lookup
             await asyncio.to_thread(files.put_right)
             async with self._browsers() as browsers, agent:
-                worker = _Learning(self._worker(agent, browsers, monitor), self._blocking)
+                worker = self._worker(agent, browsers, monitor)
+                observers: list[Observer] = [monitor, files]
+                if self._blocking is not None:
+                    observers.append(BlocklistTeacher(self._blocking, lookup))
                 coverage = await collect(
-                    store.inputs, worker, store, self._policy, [monitor, files], stop=stop
+                    store.inputs, worker, store, self._policy, observers, stop=stop
                 )
             missed = files.name in coverage.dropped_events
             await asyncio.to_thread(files.finish, missed=missed)
@@ -242,22 +247,6 @@ class _Labels:
             return str(key)
         task = WebTask.of(self.lookup.task(key.task).row, str(key.task))
         return f"{task.task_id}: {task.task_name}"
-
-
-class _Learning:
-    """A worker from whose outcomes the blocklist learns."""
-
-    def __init__(self, worker: EpisodeWorker, blocking: Blocking | None) -> None:
-        self._worker = worker
-        self._blocking = blocking
-
-    async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
-        outcome = await self._worker(item, attempt, deadline)
-        if self._blocking is not None and isinstance(outcome, Completed):
-            host = WebTask.of(item.task.row, "").host
-            blocked = outcome.measures[BLOCKED] > 0
-            await asyncio.to_thread(self._blocking.observe, host, blocked)
-        return outcome
 
 
 def _policy(

@@ -1,0 +1,127 @@
+"""What becomes of episodes that a judge decides about, and of those that stand before a wall."""
+
+from pathlib import Path
+
+import pytest
+
+from rollgym.engine import ExitStatus
+from tests.e2e.rolling import (
+    Iteration,
+    Record,
+    Stage,
+    judge,
+    judged,
+    number_task,
+    rewards,
+    roll_out,
+    stage_of_module,
+    write_tasks,
+)
+
+ONE_RETRY = "env_config.max_retries=1"
+TWICE_ILL = ("error", "error")
+"""A judge is asked twice before an attempt fails."""
+WALL: Record = {
+    "task_id": "wall",
+    "task_name": "What does a ticket for the evening concert on 12 June cost?",
+    "domain": "Entertainment",
+    "subdomain": "Tickets",
+    "difficulty": 2,
+    "evaluator_reference": [],
+    "definite_answer": None,
+    "verifier": "sites",
+    "truth": [],
+    "blocked": True,
+}
+
+servers = stage_of_module()
+
+
+def test_a_judge_decides_where_a_task_has_no_truth(tmp_path: Path, servers: Stage) -> None:
+    tasks = write_tasks(tmp_path, [judged(number_task(1, slowly=True))])
+    with judge(tmp_path, "pass") as options:
+        roll_out(servers, tmp_path, *tasks, *options)
+    (trajectory,) = Iteration(tmp_path).trajectories
+    last = trajectory["steps"][-1]["reward"]
+    assert (trajectory["reward"], last["reward"], last["submit"]) == (1.0, 1.0, True)
+    assert last["evaluation"]["judge"] == "model:judge"
+    assert trajectory["keypoint_step_ids"]
+
+
+@pytest.mark.parametrize("behaviour", ["nonsense", "error"])
+def test_a_judge_that_fails_gives_no_reward_but_a_typed_failure(
+    tmp_path: Path, servers: Stage, behaviour: str
+) -> None:
+    tasks = write_tasks(tmp_path, [judged(number_task(1)), number_task(2)])
+    with judge(tmp_path, behaviour) as options:
+        ended = roll_out(servers, tmp_path, *tasks, *options, ONE_RETRY, status=ExitStatus.FAILED)
+    assert ended.coverage == "2 expected = 1 completed + 1 failed + 0 omitted + 0 unresolved"
+    iteration = Iteration(tmp_path)
+    assert iteration.failures == ["verifier", "verifier"]
+    assert iteration.report.metrics.crashed == 1
+    assert rewards(iteration.trajectories) == {"number-1": None, "number-2": 1.0}
+    failed = next(each for each in iteration.trajectories if each["outcome"] == "failed")
+    assert failed["failure"]["kind"] == "verifier"
+    assert failed["steps"][-1]["action"] is None
+    assert all(step["reward"] is None for step in failed["steps"])
+
+
+def test_an_episode_is_tried_again_until_the_judge_works(tmp_path: Path, servers: Stage) -> None:
+    tasks = write_tasks(tmp_path, [judged(number_task(1))])
+    with judge(tmp_path, "pass", *TWICE_ILL) as options:
+        roll_out(servers, tmp_path, *tasks, *options, ONE_RETRY)
+    iteration = Iteration(tmp_path)
+    assert iteration.failures == ["verifier"]
+    (trajectory,) = iteration.trajectories
+    assert (trajectory["reward"], trajectory["attempt"]) == (1.0, 2)
+
+
+def test_failed_rollouts_are_run_again_when_that_is_asked_for(
+    tmp_path: Path, servers: Stage
+) -> None:
+    tasks = write_tasks(tmp_path, [judged(number_task(1))])
+    with judge(tmp_path, "pass", *TWICE_ILL) as options:
+        once = [*tasks, *options, "env_config.max_retries=0", "iteration=0"]
+        roll_out(servers, tmp_path, *once, status=ExitStatus.FAILED)
+        roll_out(servers, tmp_path, *once, "retry_failed=true")
+    assert rewards(Iteration(tmp_path).trajectories) == {"number-1": 1.0}
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_a_judge_that_sees_a_wall_calls_the_episode_blocked(
+    tmp_path: Path, servers: Stage, watched: bool
+) -> None:
+    """While the episode is watched, it ends there and then."""
+    tasks = write_tasks(tmp_path, [judged(WALL) | {"website": "{sites}/captcha/"}])
+    watching = f"env_config.watch_for_blocking={watched}"
+    with judge(tmp_path, "blocked") as options:
+        roll_out(servers, tmp_path, *tasks, *options, watching)
+    (trajectory,) = Iteration(tmp_path).trajectories
+    assert trajectory["reward"] == 0.0
+    assert trajectory["steps"][-1]["reward"]["is_blocked"]
+    assert trajectory["ending"] == ("blocked" if watched else "answer")
+    metrics = Iteration(tmp_path).report.metrics
+    assert (metrics.blocked, metrics.blocked_rate, metrics.crashed) == (1, 1.0, 0)
+
+
+def test_training_leaves_a_domain_out_that_blocks_and_tests_do_not(
+    tmp_path: Path, servers: Stage
+) -> None:
+    """The bundled sites have no domain of their own, so nothing is learnt about them."""
+    wall = WALL | {"website": f"http://localhost:{servers.sites.port}/captcha/"}
+    bundled = WALL | {"task_id": "bundled", "website": "{sites}/captcha/"}
+    tasks = write_tasks(tmp_path, [wall, bundled, number_task(1, site=servers.sites.url)])
+    options = [*tasks, "blocklist_config.observations=1"]
+    roll_out(servers, tmp_path, *options)
+    first = Iteration(tmp_path)
+    metrics = first.report.metrics
+    assert (metrics.blocked, metrics.blocked_rate, metrics.success_rate) == (2, 2 / 3, 1.0)
+    blocked = next(each for each in first.trajectories if each["task_id"] == "wall")
+    assert blocked["steps"][-1]["reward"]["is_blocked"]
+
+    again = roll_out(servers, tmp_path, *options)
+    assert "tasks of blocked domains are left out: 1 of localhost" in again.stderr
+    assert set(Iteration(tmp_path, number=1).sampled) == {"bundled", "number-1"}
+
+    roll_out(servers, tmp_path, *options, config="rollout_test")
+    assert Iteration(tmp_path, "test").sampled == ["wall", "bundled", "number-1"]

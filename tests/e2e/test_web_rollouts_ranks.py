@@ -1,0 +1,81 @@
+"""Three ranks as three processes that share nothing but a folder."""
+
+from pathlib import Path
+
+from rollgym.engine import ExitStatus
+from tests.e2e.rolling import (
+    Iteration,
+    Rollout,
+    Stage,
+    keys,
+    number_task,
+    rewards,
+    roll_out,
+    stage_of_module,
+    write_tasks,
+)
+
+RANKS = 3
+TASKS = 8
+SHARES = (4, 2, 2)
+EVERYTHING = [(number, 0) for number in range(TASKS)]
+
+servers = stage_of_module(latency=0.2)
+
+
+def variables(rank: int) -> dict[str, str]:
+    return {"RANK": str(rank), "WORLD_SIZE": str(RANKS)}
+
+
+def options_of(folder: Path) -> list[str]:
+    tasks = [number_task(number, slowly=True) for number in range(TASKS)]
+    weighted = ["env_config.rank_weights=2,1,1", "env_config.server_size=4"]
+    return [*write_tasks(folder, tasks), *weighted]
+
+
+def rank_files(folder: Path) -> list[Iteration]:
+    return [Iteration(folder, suffix=f"_rank_{rank}") for rank in range(RANKS)]
+
+
+def test_a_rank_that_is_killed_and_run_again_is_in_the_whole_once(
+    tmp_path: Path, servers: Stage
+) -> None:
+    options, files = options_of(tmp_path), rank_files(tmp_path)
+    running = [
+        Rollout(servers, tmp_path, *options, variables=variables(rank)) for rank in range(RANKS)
+    ]
+    running[1].until(files[1].has_ended(1))
+    running[1].kill()
+    before = files[1].ends
+    running[1] = Rollout(servers, tmp_path, *options, variables=variables(1))
+    for rank, rollout in enumerate(running):
+        ended = rollout.end()
+        assert ended.status == ExitStatus.COMPLETE, (rank, ended.stdout, ended.stderr)
+    assert files[1].ends[: len(before)] == before
+    assert tuple(len(each.ends) for each in files) == SHARES
+    whole = Iteration(tmp_path)
+    assert keys(whole.trajectories) == EVERYTHING
+    assert rewards(whole.trajectories) == {f"number-{number}": 1.0 for number in range(TASKS)}
+    assert (whole.report.final, whole.report.coverage.completed) == (True, TASKS)
+    assert whole.report.metrics.successes == TASKS
+
+
+def test_a_rank_that_is_missing_is_named_and_taken_in_later(tmp_path: Path, servers: Stage) -> None:
+    options = [*options_of(tmp_path), "env_config.aggregation_timeout_minutes=0.05"]
+    other = Rollout(servers, tmp_path, *options, variables=variables(1))
+    incomplete = roll_out(
+        servers, tmp_path, *options, variables=variables(0), status=ExitStatus.INTERRUPTED
+    )
+    assert other.end().status == ExitStatus.COMPLETE
+    assert "missing: rank 2 with 2 tasks (nothing of it yet)" in incomplete.stdout
+    whole = Iteration(tmp_path)
+    assert not whole.report.final
+    assert 2 in whole.report.missing_ranks
+    assert whole.report.coverage.unresolved >= SHARES[2]
+
+    roll_out(servers, tmp_path, *options, variables=variables(2))
+    again = roll_out(servers, tmp_path, *options, variables=variables(0))
+    assert "iteration 0 is finished on rank 0: nothing had to run" in again.stdout
+    assert again.coverage == "8 expected = 8 completed + 0 failed + 0 omitted + 0 unresolved"
+    assert keys(whole.trajectories) == EVERYTHING
+    assert whole.report.final
