@@ -46,6 +46,8 @@ from webgym.iteration.ranks import Rank
 from webgym.iteration.report import IterationLabels
 from webgym.tasks import Split, WebTask
 
+START_PAGE_ATTEMPTS = 5
+
 
 class AsyncWebGym:
     """The environment of an iteration of rollouts; see docs/web-agents.md for every parameter."""
@@ -79,6 +81,8 @@ class AsyncWebGym:
 
         Without `iteration_paths` it is iteration 0 of `save_path`. Raises RefusedError.
         """
+        if num_workers < 1:
+            raise RefusedError(f"num_workers is {num_workers}: there must be at least 1")
         self._settings = read_config("env_config", env_config, EnvironmentSettings)
         self._retry = read_config("retry_policy", retry_policy, RetrySettings)
         self._url = f"http://{f'[{host_ip}]' if ':' in host_ip else host_ip}:{master_port}"
@@ -260,6 +264,9 @@ def _policy(
     usual = RetryPolicy()
     by_kind = {kind: rule for kind, rule in usual.by_kind.items() if max_retries}
     by_kind[FailureKind.TIMEOUT] = RetryRule(min(attempts, 2))
+    if max_retries:
+        # A start page that cannot be opened may be that of a site which is just being restarted.
+        by_kind[FailureKind.ENVIRONMENT] = RetryRule(max(attempts, START_PAGE_ATTEMPTS))
     return Policy(
         concurrency=Fixed(episodes),
         retry=RetryPolicy(default=RetryRule(attempts), by_kind=by_kind),

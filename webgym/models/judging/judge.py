@@ -113,7 +113,9 @@ class _Seat:
         return completion
 
     async def _send(self, messages: Sequence[Message], params: dict[str, object]) -> Completion:
-        return await self.chat.complete(messages, params, within=self.settings.timeout)
+        # One try may take `timeout`; a model that hangs leaves time for the next one.
+        tries = 1 + self.settings.max_retries
+        return await self.chat.complete(messages, params, within=tries * self.settings.timeout)
 
 
 def _read(completion: Completion, form: Form[T]) -> T:

@@ -1,0 +1,168 @@
+"""AsyncWebGym as a program uses it, before a browser server that answers from a list."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from omegaconf import OmegaConf
+
+from rollgym.engine import Coverage
+from rollgym.store import RefusedError
+from tests.integration.webgym.environment.scripted_server import ScriptedServer, answer, scripted
+from tests.integration.webgym.episode.playing import START, ListedAgent, Planned, page
+from webgym.environment.actions import Answer, Scroll
+from webgym.environment.async_webgym import AsyncWebGym
+from webgym.iteration.report import read_report
+from webgym.trajectory.torch_file import TorchFile
+
+SEED_SIGNATURE = {
+    "master_port": 7000,
+    "host_ip": "localhost",
+    "num_workers": 20,
+    "verbose": True,
+    "task_timeout_minutes": 20,
+    "completion_threshold": 0.98,
+    "completion_grace_period": 120,
+    "blocklist_manager": None,
+    "skip_instance_cleanup": False,
+    "multinode_rank_suffix": "",
+    "split": "train",
+    "env_config": None,
+    "interaction_mode": "coordinates",
+}
+ROWS = [{"task_name": f"Task {n}", "website": START, "difficulty": 1} for n in range(3)]
+Using = Callable[[ScriptedServer, int], Awaitable[None]]
+
+
+def with_server(using: Using) -> None:
+    async def run() -> None:
+        async with scripted() as (server, url):
+            server.script("/step", answer(msgspec.to_builtins(page())))
+            await using(server, int(url.rpartition(":")[2]))
+
+    asyncio.run(run())
+
+
+def gym(port: int, folder: Path, **more: Any) -> AsyncWebGym:
+    given: dict[str, Any] = {"sampled_tasks": ROWS, "verbose": False, "num_workers": 2}
+    return AsyncWebGym(master_port=port, host_ip="127.0.0.1", save_path=folder, **{**given, **more})
+
+
+def agent(plan: list[Planned] | None = None) -> ListedAgent:
+    return ListedAgent(plan or [Answer("done")] * len(ROWS))
+
+
+def test_its_signature_is_the_one_that_users_know() -> None:
+    parameters = inspect.signature(AsyncWebGym).parameters
+    assert {name: parameters[name].default for name in SEED_SIGNATURE} == SEED_SIGNATURE
+    assert {"cpu_cluster_token", "sampled_tasks", "save_path", "retry_policy"} <= set(parameters)
+
+
+def test_sampled_rows_are_run_kept_and_told(tmp_path: Path) -> None:
+    told: list[dict[str, Any]] = []
+
+    async def using(server: ScriptedServer, port: int) -> None:
+        environment = gym(port, tmp_path)
+        coverage = await environment.collect(agent(), told.append)
+        assert (coverage.completed, coverage.expected) == (3, 3)
+        with TorchFile(environment.paths.trajectories) as file:
+            assert [each["task_id"] for each in file.trajectories()] == ["0", "1", "2"]
+        report = read_report(environment.paths.metrics)
+        assert report is not None
+        assert (report.final, report.metrics.success_rate) == (True, 1.0)
+        assert server.paths().count("/get") == server.paths().count("/reset") == 3
+
+    with_server(using)
+    assert sorted(each["task_id"] for each in told) == ["0", "1", "2"]
+
+
+def test_running_it_again_runs_nothing_that_is_there(tmp_path: Path) -> None:
+    async def using(server: ScriptedServer, port: int) -> None:
+        await gym(port, tmp_path).collect(agent())
+        asked = len(server.paths())
+        coverage = await gym(port, tmp_path).collect(agent())
+        assert (coverage.resumed, coverage.attempts) == (3, 0)
+        assert len(server.paths()) == asked
+
+    with_server(using)
+
+
+def test_another_agent_does_not_go_on_with_the_same_run(tmp_path: Path) -> None:
+    async def using(_: ScriptedServer, port: int) -> None:
+        await gym(port, tmp_path).collect(agent())
+        other = agent()
+        other.identity = {"base_model": "another"}
+        with pytest.raises(RefusedError, match="base_model: absent in the run"):
+            await gym(port, tmp_path).collect(other)
+
+    with_server(using)
+
+
+def test_configurations_may_be_nodes_of_hydra(tmp_path: Path) -> None:
+    settings = OmegaConf.create({"train_difficulty_max_steps": {"easy": 2}})
+    retry = OmegaConf.create({"max_retries": 0, "http_pools": {"allocate": 1}})
+
+    async def using(_: ScriptedServer, port: int) -> None:
+        environment = gym(port, tmp_path, env_config=settings, retry_policy=retry)
+        coverage = await environment.collect(agent([Scroll("down")] * 6))
+        assert coverage.completed == 3
+        with TorchFile(environment.paths.trajectories) as file:
+            assert {each["ending"] for each in file.trajectories()} == {"max_steps"}
+
+    with_server(using)
+
+
+class Frame:
+    """As much of a data frame as is needed."""
+
+    def to_dict(self, orient: str) -> list[dict[str, object]]:
+        assert orient == "records"
+        return [dict(row) for row in ROWS]
+
+
+def test_tasks_may_come_as_a_data_frame(tmp_path: Path) -> None:
+    async def using(_: ScriptedServer, port: int) -> None:
+        coverage: Coverage = await gym(port, tmp_path, sampled_tasks=Frame()).collect(agent())
+        assert coverage.completed == 3
+
+    with_server(using)
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"env_config": {"evaluation_worker": 1}}, "did you mean evaluation_workers?"),
+        ({"retry_policy": {"max_retries": -1}}, "retry_policy: "),
+        ({"num_workers": 0}, "num_workers is 0"),
+        ({"env_config": {"evaluation_workers": 0}}, "evaluation_workers"),
+        ({"completion_threshold": 2}, "completion_threshold"),
+        ({"env_config": [1]}, "must be a dictionary, not list"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    tmp_path: Path, given: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(RefusedError, match=complaint.replace("?", r"\?")):
+        gym(7000, tmp_path, **given)
+
+
+@pytest.mark.parametrize(
+    ("rows", "complaint"),
+    [
+        ([{"website": START}], "sampled task 0 is no web task.*task_name"),
+        ([*ROWS, 7], "sampled task 3 is int, not a row"),
+    ],
+)
+def test_a_row_that_is_no_task_is_named(tmp_path: Path, rows: list[Any], complaint: str) -> None:
+    with pytest.raises(RefusedError, match=complaint):
+        asyncio.run(gym(7000, tmp_path, sampled_tasks=rows).collect(agent()))
+
+
+def test_an_agent_of_the_other_mode_is_refused(tmp_path: Path) -> None:
+    environment = gym(7000, tmp_path, interaction_mode="set_of_marks")
+    with pytest.raises(RefusedError, match="set_of_marks, the agent for coordinates"):
+        asyncio.run(environment.collect(agent()))
