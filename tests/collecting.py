@@ -18,7 +18,7 @@ from rollgym.engine import (
     collect,
     run,
 )
-from rollgym.records import Completed, Outcome, Task
+from rollgym.records import Completed, Outcome, RolloutKey, Task
 from rollgym.store import Disk, Status, SyncPolicy, open_run
 from tests.builders import read_json_lines, tasks
 
@@ -71,6 +71,7 @@ class Collector:
         *,
         observers: Sequence[Observer] = (),
         stop: Stop | None = None,
+        waits: Callable[[RolloutKey], bool] | None = None,
         disk: Disk | None = None,
         sync: SyncPolicy = QUICK_SYNC,
         reopen: Sequence[Status] = (),
@@ -84,7 +85,13 @@ class Collector:
             reopen=reopen,
         ) as store:
             return await collect(
-                store.inputs, worker, store, policy(**policy_changes), observers, stop=stop
+                store.inputs,
+                worker,
+                store,
+                policy(**policy_changes),
+                observers,
+                stop=stop,
+                waits=waits,
             )
 
     @property

@@ -39,12 +39,14 @@ from rollgym.records import (
     OmitReason,
     Omitted,
     Outcome,
+    RolloutKey,
     derive_seed,
 )
 from rollgym.store import RunStore, StoreError
 
 OPEN_PER_PLACE = 2
 WallClock = Callable[[], float]
+Waits = Callable[[RolloutKey], bool]
 
 
 async def collect(
@@ -55,6 +57,7 @@ async def collect(
     observers: Sequence[Observer] = (),
     *,
     stop: Stop | None = None,
+    waits: Waits | None = None,
     wall_clock: WallClock = time.time,
 ) -> Coverage:
     """Run `worker` for every rollout of `source` that `store` has no outcome for.
@@ -62,7 +65,8 @@ async def collect(
     `source` gives the tasks of the run, as `store.inputs` does.
 
     Returns when every rollout has an outcome, or after a request to stop. Without a `stop` of the
-    caller's, SIGINT and SIGTERM are that request.
+    caller's, SIGINT and SIGTERM are that request. Attempts of which `waits` says that they only
+    wait for something to work with are not let begin then.
 
     A store can be collected once; open the run again to continue it.
 
@@ -83,6 +87,7 @@ async def collect(
             policy=policy or Policy(),
             observers=watching,
             stop=stop,
+            waits=waits or _nobody_waits,
             wall_clock=wall_clock,
         )
         try:
@@ -94,6 +99,10 @@ async def collect(
         finally:
             await collection.close()
         return collection.coverage()
+
+
+def _nobody_waits(_: RolloutKey) -> bool:
+    return False
 
 
 async def _with_syncing(collection: "_Collection", store: RunStore) -> None:
@@ -122,6 +131,7 @@ class _Collection:
         policy: Policy,
         observers: Observers,
         stop: Stop,
+        waits: Waits,
         wall_clock: WallClock,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -129,6 +139,7 @@ class _Collection:
         self._policy = policy
         self._observers = observers
         self._stop = stop
+        self._waits = waits
         self._wall_clock = wall_clock
         self._ledger = Ledger(source.expected, source.groups, store.progress)
         self._admission = Admission(source, store.progress, self._ledger, store.seed)
@@ -336,8 +347,9 @@ class _Collection:
             self._drain_timer = self._loop.call_later(
                 self._policy.drain_timeout, self._end_draining
             )
-        if self._drain_over or self._stop.level is StopLevel.NOW:
-            for rollout in list(self._supervisor.in_flight):
+        at_once = self._drain_over or self._stop.level is StopLevel.NOW
+        for rollout in list(self._supervisor.in_flight):
+            if at_once or self._waits(rollout.item.key):
                 self._supervisor.halt(rollout, Halt.STOP)
 
     def _end_draining(self) -> None:

@@ -27,7 +27,15 @@ from rollgym.engine import (
 )
 from rollgym.engine import run as run_loop
 from rollgym.records import FailureKind, RolloutKey
-from rollgym.store import BlobStore, RefusedError, RunStore, Status, TaskLookup, open_run
+from rollgym.store import (
+    BlobStore,
+    RefusedError,
+    RunStore,
+    Status,
+    TaskLookup,
+    open_run,
+    result_relevant,
+)
 from webgym.browser.contract.commands import InteractionMode
 from webgym.environment.client import BrowserClient
 from webgym.environment.process_isolator import IsolatedBrowserClient
@@ -39,7 +47,7 @@ from webgym.episode.learning import Blocking, BlocklistTeacher
 from webgym.episode.parts import Agent
 from webgym.episode.sampled import Sampled, tasks_of
 from webgym.episode.settings import EpisodeSettings
-from webgym.episode.worker import EpisodeWorker
+from webgym.episode.worker import LAST_WORDS, EpisodeWorker
 from webgym.iteration.files import IterationFiles, OnTrajectory
 from webgym.iteration.paths import IterationPaths
 from webgym.iteration.ranks import Rank
@@ -100,13 +108,15 @@ class AsyncWebGym:
         )
         reopened = {Status.FAILED: retry_failed, Status.OMITTED: retry_omitted}
         self._reopen = [status for status, wanted in reopened.items() if wanted]
+        self._task_timeout = task_timeout_minutes * 60
         try:
             self._policy = _policy(
-                num_workers + self._settings.evaluation_workers,
-                task_timeout_minutes * 60,
-                self._retry.max_retries,
-                completion_threshold,
-                completion_grace_period,
+                episodes=num_workers + self._settings.evaluation_workers,
+                wait=self._retry.wait_timeout,
+                task=self._task_timeout,
+                max_retries=self._retry.max_retries,
+                threshold=completion_threshold,
+                grace=completion_grace_period,
             )
         except ValueError as error:
             raise RefusedError(str(error)) from error
@@ -159,7 +169,13 @@ class AsyncWebGym:
                 if self._blocking is not None:
                     observers.append(BlocklistTeacher(self._blocking, lookup))
                 coverage = await collect(
-                    store.inputs, worker, store, self._policy, observers, stop=stop
+                    store.inputs,
+                    worker,
+                    store,
+                    self._policy,
+                    observers,
+                    stop=stop,
+                    waits=worker.waits,
                 )
             missed = files.name in coverage.dropped_events
             await asyncio.to_thread(files.finish, missed=missed)
@@ -169,11 +185,20 @@ class AsyncWebGym:
         return open_run(
             self._paths.run,
             tasks_of(self._sampled),
-            config={**agent.identity, "max_steps": self._episodes().max_steps},
+            config=self._identity(agent),
             seed=self._settings.seed,
             reopen=self._reopen,
             replay=monitor.replay,
         )
+
+    def _identity(self, agent: Agent) -> dict[str, object]:
+        """What can change results, besides the tasks."""
+        episodes = self._episodes()
+        return {
+            **agent.identity,
+            "max_steps": dict(episodes.max_steps),
+            "watch_for_blocking": episodes.watch_for_blocking,
+        }
 
     def _files(
         self, store: RunStore, agent: Agent, on_trajectory: OnTrajectory | None
@@ -190,7 +215,7 @@ class AsyncWebGym:
                 rank=self._rank.index,
                 world_size=self._rank.count,
             ),
-            agent=agent.identity,
+            agent=result_relevant(agent.identity),
             save_every_percent=self._settings.save_every_percent,
             on_trajectory=on_trajectory,
         )
@@ -200,6 +225,7 @@ class AsyncWebGym:
             split=self._split,
             max_steps=self._settings.max_steps(self._split),
             wait_timeout=self._retry.wait_timeout,
+            task_timeout=self._task_timeout,
             operation_timeout=self._retry.operation_timeout,
             instance_lifetime_max=self._settings.instance_lifetime_max,
             watch_for_blocking=self._settings.watch_for_blocking,
@@ -237,8 +263,7 @@ class AsyncWebGym:
             try:
                 yield held
             finally:
-                if not self._keep_sessions:
-                    await held.release_all()
+                await held.release_all(abandoned=not self._keep_sessions)
 
 
 class _Labels:
@@ -254,11 +279,13 @@ class _Labels:
 
 
 def _policy(
-    episodes: int, timeout: float, max_retries: int, threshold: float, grace: float
+    *, episodes: int, wait: float, task: float, max_retries: int, threshold: float, grace: float
 ) -> Policy:
     """Raises ValueError.
 
-    Of what passes by itself, such as a server that is started again, the engine's patience is kept.
+    An attempt may wait for a browser before its own time begins. Of what passes by itself, such as
+    a server that is started again, the engine's patience is kept. Who is asked to stop lets
+    episodes that play come to their end.
     """
     attempts = max_retries + 1
     usual = RetryPolicy()
@@ -270,8 +297,9 @@ def _policy(
     return Policy(
         concurrency=Fixed(episodes),
         retry=RetryPolicy(default=RetryRule(attempts), by_kind=by_kind),
-        attempt_timeout=timeout,
-        rollout_timeout=max(1, attempts) * timeout,
+        attempt_timeout=wait + task + LAST_WORDS,
+        rollout_timeout=attempts * (wait + task + LAST_WORDS),
         completion_threshold=threshold,
         completion_grace_period=grace,
+        drain_timeout=task,
     )

@@ -18,12 +18,12 @@ class GoingBack:
 
     def __init__(self, split: Split) -> None:
         self._split = split
-        self._start = ""
+        self._url = self._start = ""
         self._in_a_row = 0
 
     def begin(self, start: str) -> None:
         """The start page, as the browser names it after all redirects."""
-        self._start = _page(start)
+        self._url, self._start = start, _page(start)
 
     def stuck(self, action: Action, url: str) -> bool:
         """Count this action, done on the page `url`; True where it ends the episode."""
@@ -33,8 +33,10 @@ class GoingBack:
 
     def command(self, usual: Command | None) -> Command | None:
         """What to do in the browser instead of the usual."""
-        return VisitPage(self._start) if self._in_a_row else usual
+        return VisitPage(self._url) if self._in_a_row else usual
 
 
 def _page(url: str) -> str:
-    return urldefrag(url).url
+    """The address, less a place on the page; applications name their views in the same manner."""
+    address, fragment = urldefrag(url)
+    return url if fragment.startswith(("/", "!")) else address

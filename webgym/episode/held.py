@@ -26,17 +26,17 @@ class HeldSessions:
         return session
 
     async def release(self, session: Any) -> None:
-        """Give it back; who is cancelled meanwhile does not keep it from being given back."""
-        if self._held.pop(id(session), None) is None:
-            return
-        releasing = asyncio.create_task(self._release(session), name="give a session back")
-        self._releases.add(releasing)
-        releasing.add_done_callback(self._releases.discard)
-        await asyncio.shield(releasing)
+        """Have it given back, by and by: no episode waits for that, or loses its time by it."""
+        if self._held.pop(id(session), None) is not None:
+            releasing = asyncio.create_task(self._release(session), name="give a session back")
+            self._releases.add(releasing)
+            releasing.add_done_callback(self._releases.discard)
 
-    async def release_all(self) -> None:
-        """Give back what episodes still hold that were abandoned."""
-        await asyncio.gather(*map(self.release, list(self._held.values())), *self._releases)
+    async def release_all(self, *, abandoned: bool) -> None:
+        """Return when all are given back; `abandoned`: also what episodes still hold."""
+        for session in list(self._held.values()) if abandoned else ():
+            await self.release(session)
+        await asyncio.gather(*self._releases)
 
     async def _release(self, session: Any) -> None:
         async with self._giving:

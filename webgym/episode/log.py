@@ -41,7 +41,7 @@ class EpisodeLog:
         if self._steps and image is not None:
             before = self._steps[-1].observation.screenshot
             same = before is not None and before.name == image.name
-            self._steps[-1] = msgspec.structs.replace(self._steps[-1], same_as_next_screenshot=same)
+            self._replace(same_as_next_screenshot=same)
         self._open, self._response = (sight, observation), None
 
     def hear(self, response: ResponseRecord) -> None:
@@ -58,14 +58,18 @@ class EpisodeLog:
 
     def amend(self, action: ActionRecord) -> None:
         """Tell more of the latest action: what came of it."""
-        self._steps[-1] = step = msgspec.structs.replace(self._steps[-1], action=action)
-        self._rounds[-1] = Round(self._rounds[-1].sight, step)
+        self._replace(action=action)
 
     def broken(self) -> tuple[Step, ...]:
         """The steps, with the one that was never ended as the last."""
         if self._open is None:
             return self.steps
         return (*self._steps, self._step(None, {})[0])
+
+    def _replace(self, **more: object) -> None:
+        """Tell more of the latest step, also to who remembers it."""
+        self._steps[-1] = step = msgspec.structs.replace(self._steps[-1], **more)
+        self._rounds[-1] = Round(self._rounds[-1].sight, step)
 
     def _step(self, action: ActionRecord | None, timings: dict[str, float]) -> tuple[Step, Sight]:
         if self._open is None:

@@ -12,7 +12,9 @@ class EpisodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Times are in seconds.
 
     - `max_steps`: by difficulty; what is missing has the defaults of the split.
-    - `wait_timeout`: how long to wait for a browser; `operation_timeout` for one step in it.
+    - `wait_timeout`: how long to wait for a browser.
+    - `task_timeout`: how long an episode may take from then on, with the verdict on it;
+      `operation_timeout` one step of it.
     - `instance_lifetime_max`: minutes after which the server takes the browser back.
     - `watch_for_blocking`: whether the judge looks at every new screenshot while the episode runs.
     - `sites_url`: what `{sites}` in a task's website means.
@@ -21,6 +23,7 @@ class EpisodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     split: Split = "train"
     max_steps: dict[Difficulty, int] = {}
     wait_timeout: float = 2400.0
+    task_timeout: float = 1200.0
     operation_timeout: float = 120.0
     instance_lifetime_max: float = 50.0
     watch_for_blocking: bool = False

@@ -4,8 +4,11 @@
 before the judge is asked, so browsers never wait for judges. How much is asked of the model and of
 the judge at a time is up to them.
 
+*Time.* An attempt waits for a browser first. The time of its task begins when it has one, and ends
+with the verdict.
+
 *What is kept.* A completed rollout has its judged trajectory. A failed one has the steps up to the
-failure, no reward, and a typed failure; so has one whose deadline passed.
+failure, no reward, and a typed failure; so has one whose time was over, and one that was cancelled.
 """
 
 import asyncio
@@ -16,27 +19,32 @@ import msgspec
 
 from rollgym.engine import WorkItem
 from rollgym.records import (
+    BrowserUnavailableError,
     Completed,
     DeadlineError,
     Failed,
     Failure,
+    FailureKind,
     Outcome,
     RolloutError,
     RolloutKey,
     RowError,
     TaskError,
+    VerifierError,
 )
 from rollgym.servers.context import working_for
 from rollgym.store import BlobStore
-from webgym.episode.browsers import Browsers
+from webgym.episode.browsers import Browsers, WebSession
 from webgym.episode.episode import Episode
 from webgym.episode.parts import Agent, Watcher
 from webgym.episode.settings import EpisodeSettings
 from webgym.tasks import WebTask
 from webgym.trajectory import UNPARSED, Step, Trajectory, Verdict
 
-LAST_WORDS = 2.0
-"""Seconds before the deadline at which an episode ends by itself, so that its steps are kept."""
+LAST_WORDS = 10.0
+"""Seconds that the engine should wait longer than an episode may take, which then ends itself."""
+JUDGE_PAUSES = (1.0, 4.0)
+"""Seconds before a judge that gave no verdict is asked again."""
 _SUCCESS = 1.0
 _RULES = {
     "goback": "the agent went back from the start page three times in a row",
@@ -63,67 +71,99 @@ class EpisodeWorker:
         self._settings = settings
         self._screenshots = screenshots
         self._watcher = watcher
+        self._waiting: set[RolloutKey] = set()
+
+    def waits(self, key: RolloutKey) -> bool:
+        """Whether this rollout has no browser yet."""
+        return key in self._waiting
 
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
         attempted = _Attempt(item, attempt, self._settings, self._agent)
         try:
-            with working_for(f"{item.task.index}/{item.repeat}", deadline):
-                return await self._until(deadline, attempted)
+            return await self._attempt(attempted, deadline)
+        except asyncio.CancelledError:
+            # Whoever cancels it knows why; what there is of the episode is kept.
+            over = asyncio.get_running_loop().time() >= deadline
+            kind = FailureKind.TIMEOUT if over else FailureKind.CANCELLED
+            return attempted.failed(Failure.make(kind, "the episode was cancelled"))
         except RolloutError as error:
-            return Failed(
-                Failure.of(error),
-                result=attempted.result(),
-                usage=attempted.trajectory().usage,
-                phases=attempted.phases,
-            )
+            return attempted.failed(Failure.of(error))
 
-    async def _until(self, deadline: float, attempted: "_Attempt") -> Outcome:
-        loop = asyncio.get_running_loop()
-        left = deadline - loop.time()
-        try:
-            async with asyncio.timeout_at(deadline - min(LAST_WORDS, left / 10)):
-                return await self._attempt(attempted)
-        except TimeoutError as error:
-            raise DeadlineError(
-                f"the episode was not over within {left:.0f} s; it was at step "
-                f"{len(attempted.trajectory().steps)}"
-            ) from error
-
-    async def _attempt(self, attempted: "_Attempt") -> Outcome:
+    async def _attempt(self, attempted: "_Attempt", deadline: float) -> Outcome:
         task = attempted.open()
         attempted.start_url = self._agent.evaluator.start_url(task, attempted.session)
-        self._watcher.waiting(attempted.key)
-        async with self._sessions:
-            await self._play(attempted, task)
-        return attempted.completed(attempted.verdict_by_rule() or await self._judge(attempted))
+        with working_for(attempted.name, deadline):
+            session = await self._take_session(attempted.key)
+        loop, within = asyncio.get_running_loop(), self._settings.task_timeout
+        due = loop.time() + within
+        try:
+            with working_for(attempted.name, due):
+                async with asyncio.timeout_at(due):
+                    try:
+                        await self._play(attempted, task, session)
+                    finally:
+                        self._sessions.release()
+                        await self._browsers.release(session)
+                    verdict = attempted.verdict_by_rule() or await self._judge(attempted)
+        except TimeoutError as error:
+            raise DeadlineError(
+                f"the episode was not over within {within:.0f} s; it was at step "
+                f"{len(attempted.trajectory().steps)}"
+            ) from error
+        return attempted.completed(verdict)
+
+    async def _take_session(self, key: RolloutKey) -> WebSession:
+        """Wait for a browser. Raises BrowserUnavailableError."""
+        settings, loop = self._settings, asyncio.get_running_loop()
+        until = loop.time() + settings.wait_timeout
+        self._waiting.add(key)
+        self._watcher.waiting(key)
+        try:
+            async with asyncio.timeout_at(until):
+                await self._sessions.acquire()
+            try:
+                left = until - loop.time()
+                return await self._browsers.get(settings.instance_lifetime_max, left)
+            except BaseException:
+                self._sessions.release()
+                raise
+        except TimeoutError as error:
+            waited = f"{settings.wait_timeout:g} s"
+            raise BrowserUnavailableError(f"there was no browser within {waited}") from error
+        finally:
+            self._waiting.discard(key)
+
+    async def _play(self, attempted: "_Attempt", task: WebTask, session: WebSession) -> None:
+        attempted.episode = Episode(
+            key=attempted.key,
+            task=task,
+            start_url=attempted.start_url,
+            conversation=attempted.session,
+            seed=attempted.item.seed,
+            agent=self._agent,
+            settings=self._settings,
+            screenshots=self._screenshots,
+            watcher=self._watcher,
+        )
+        await attempted.episode.run(session)
 
     async def _judge(self, attempted: "_Attempt") -> Verdict:
+        """Ask again what may be answered later: to play the episode again costs far more."""
         loop, phases = asyncio.get_running_loop(), attempted.phases
         trajectory = attempted.trajectory()
         self._watcher.running(attempted.key, "reward", len(trajectory.steps))
         began = loop.time()
-        verdict = await self._agent.evaluator.evaluate(trajectory)
-        phases["reward"] = phases.get("reward", 0.0) + loop.time() - began
-        return verdict
-
-    async def _play(self, attempted: "_Attempt", task: WebTask) -> None:
-        settings = self._settings
-        session = await self._browsers.get(settings.instance_lifetime_max, settings.wait_timeout)
         try:
-            attempted.episode = Episode(
-                key=attempted.key,
-                task=task,
-                start_url=attempted.start_url,
-                conversation=attempted.session,
-                seed=attempted.item.seed,
-                agent=self._agent,
-                settings=settings,
-                screenshots=self._screenshots,
-                watcher=self._watcher,
-            )
-            await attempted.episode.run(session)
+            for pause in JUDGE_PAUSES:
+                try:
+                    return await self._agent.evaluator.evaluate(trajectory)
+                except VerifierError as error:
+                    if error.retryable is False:
+                        raise
+                await asyncio.sleep(pause)
+            return await self._agent.evaluator.evaluate(trajectory)
         finally:
-            await self._browsers.release(session)
+            phases["reward"] = phases.get("reward", 0.0) + loop.time() - began
 
 
 class _Attempt:
@@ -145,6 +185,10 @@ class _Attempt:
     @property
     def key(self) -> RolloutKey:
         return self.item.key
+
+    @property
+    def name(self) -> str:
+        return f"{self.item.task.index}/{self.item.repeat}"
 
     @property
     def phases(self) -> dict[str, float]:
@@ -179,8 +223,11 @@ class _Attempt:
             steps=steps,
         )
 
-    def result(self) -> msgspec.Raw:
-        return msgspec.Raw(msgspec.json.encode(self.trajectory()))
+    def failed(self, failure: Failure) -> Failed:
+        """What is left of it, with the steps so far."""
+        trajectory = self.trajectory()
+        result = msgspec.Raw(msgspec.json.encode(trajectory))
+        return Failed(failure, result=result, usage=trajectory.usage, phases=self.phases)
 
     def verdict_by_rule(self) -> Verdict | None:
         """Some endings say themselves what they are worth."""

@@ -58,6 +58,7 @@ class Evaluator:
         timeout: float = EVALUATION_SECONDS,
     ) -> None:
         settings = JudgeSettings.of(openai_config)
+        self.identity: dict[str, object] = settings.identity if settings else {}
         self.evaluation_workers = evaluation_workers
         self._timeout = timeout
         self._judge = Judge(settings) if settings else None

@@ -84,21 +84,19 @@ class WebAgent:
         return self.context.observe
 
     @property
-    def metadata(self) -> dict[str, object]:
-        """What a file of its trajectories should say about it; there are no secrets in it."""
+    def identity(self) -> dict[str, object]:
+        """What of it can change results: all but where the models are served.
+
+        Where no `base_model` is named, whatever model is served acts; each response has its name.
+        """
         return {
             "base_model": self.policy.base_model,
             "checkpoint_path": self.policy.checkpoint_path,
-            "endpoints": [endpoint.name for endpoint in self.endpoints],
             "params": dict(self._params),
             "model_config": msgspec.to_builtins(self.model_settings),
             "context_config": msgspec.to_builtins(self.context),
+            "judge": self.evaluator.identity,
         }
-
-    @property
-    def identity(self) -> dict[str, object]:
-        """What of it can change results: all but where the model is served."""
-        return {name: value for name, value in self.metadata.items() if name != "endpoints"}
 
     async def decide(
         self, task: WebTask, past: Sequence[Round], sight: Sight, *, conversation: str, seed: int

@@ -575,6 +575,22 @@ class TestStopping:
         assert (resumed.completed, resumed.attempts) == (100, 100 - coverage.completed)
         assert len(collector.finals) == 100
 
+    def test_what_only_waits_is_not_let_begin(self, collector: Collector) -> None:
+        stop = Stop()
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            if item.task.index == 0:
+                stop.request()
+                await asyncio.sleep(0.1)
+                return Completed(1.0)
+            await asyncio.sleep(3600)
+            return Completed(1.0)
+
+        started = time.monotonic()
+        coverage = collector(worker, stop=stop, waits=lambda key: key.task > 0)
+        assert time.monotonic() - started < 5
+        assert (coverage.completed, coverage.unresolved) == (1, 3)
+
     def test_twice_stops_now_and_keeps_what_finished(self, collector: Collector) -> None:
         stop = Stop()
 

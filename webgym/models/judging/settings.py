@@ -88,6 +88,15 @@ class JudgeSettings(msgspec.Struct, frozen=True, kw_only=True):
             max_screenshots=top["max_screenshots"],
         )
 
+    @property
+    def identity(self) -> dict[str, object]:
+        """What of it can change verdicts: which model is asked how, not where it is."""
+        asked = {
+            str(purpose): {"model": settings.model, **settings.params()}
+            for purpose, settings in self.purposes.items()
+        }
+        return {**asked, "max_screenshots": self.max_screenshots}
+
 
 _FIELDS = tuple(field.name for field in msgspec.structs.fields(PurposeSettings))
 _Top = msgspec.defstruct(

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -31,6 +32,8 @@ from tests.integration.webgym.episode.playing import (
 from webgym.browser.contract.answers import StepAnswer
 from webgym.browser.contract.commands import Back, Command, PageDown, VisitPage
 from webgym.environment.actions import Answer, Click, GoBack, Point, Scroll, Wait
+from webgym.episode import worker as worker_module
+from webgym.episode.parts import Decision
 from webgym.episode.settings import EpisodeSettings
 from webgym.episode.worker import EpisodeWorker
 from webgym.tasks import Difficulty
@@ -59,22 +62,30 @@ class Stage:
         self._folder = folder
         self._settings = settings or EpisodeSettings()
 
-    def play(self, within: float = FOREVER, **fields: object) -> Outcome:
+    def worker(self) -> EpisodeWorker:
+        return EpisodeWorker(
+            agent=self.agent,
+            browsers=self.browsers,
+            sessions=1,
+            settings=self._settings,
+            screenshots=BlobStore(self._folder),
+            watcher=self.notes,
+        )
+
+    def play(self, **fields: object) -> Outcome:
         async def run() -> Outcome:
-            worker = EpisodeWorker(
-                agent=self.agent,
-                browsers=self.browsers,
-                sessions=1,
-                settings=self._settings,
-                screenshots=BlobStore(self._folder),
-                watcher=self.notes,
-            )
-            deadline = asyncio.get_running_loop().time() + within
-            return await worker(item(**fields), 1, deadline)
+            deadline = asyncio.get_running_loop().time() + FOREVER
+            return await self.worker()(item(**fields), 1, deadline)
 
         outcome = asyncio.run(run())
         assert self.browsers.held == 0
         return outcome
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110 - nobody would tell us
+            await asyncio.sleep(0.01)
 
 
 def trajectory_of(outcome: Outcome) -> Trajectory:
@@ -113,6 +124,7 @@ def test_a_reply_that_is_no_action_is_a_step_and_is_told_to_the_model(tmp_path: 
     assert stage.browsers.commands == [VisitPage(START)]
     assert stage.agent.seen[1][1].feedback == "there is no tool call"
     first = trajectory_of(outcome).steps[0]
+    assert stage.agent.seen[-1][0][0].step.same_as_next_screenshot
     assert first.response is not None
     assert (first.response.raw_response, first.same_as_next_screenshot) == ("gibberish", True)
 
@@ -199,27 +211,116 @@ def test_what_breaks_keeps_the_steps_so_far_and_earns_nothing(
     assert all(step.reward is None for step in trajectory_of(outcome).steps)
 
 
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "JUDGE_PAUSES", (0.0, 0.0))
+
+
 def test_a_judge_that_cannot_tell_fails_the_rollout_with_all_its_steps(tmp_path: Path) -> None:
     judge = ListedJudge(VerifierError("nonsense"))
     outcome = Stage(tmp_path, [DONE], judge=judge).play()
     assert isinstance(outcome, Failed)
     assert outcome.failure.kind is FailureKind.VERIFIER
     assert keys(outcome) == ["answer"]
+    assert len(judge.asked) == 3
 
 
-def test_the_deadline_ends_an_episode_with_its_steps(tmp_path: Path) -> None:
-    class Slow(ListedAgent):
-        async def decide(self, *args: object, **kwargs: object) -> object:  # type: ignore[override]
-            if self.seen:
-                await asyncio.sleep(60)
-            return await super().decide(*args, **kwargs)  # type: ignore[arg-type]
+def test_a_judge_that_will_never_tell_is_asked_once(tmp_path: Path) -> None:
+    judge = ListedJudge(VerifierError("no judge", retryable=False))
+    assert isinstance(Stage(tmp_path, [DONE], judge=judge).play(), Failed)
+    assert len(judge.asked) == 1
 
-    stage = Stage(tmp_path, [])
-    stage.agent = Slow([Wait(0), DONE], stage.judge)
-    outcome = stage.play(within=0.3)
+
+def test_a_judge_that_can_tell_the_second_time_spares_the_episode_a_second_play(
+    tmp_path: Path,
+) -> None:
+    class Hesitant(ListedJudge):
+        async def evaluate(self, trajectory: Trajectory) -> Verdict:
+            self.asked.append(trajectory)
+            if len(self.asked) == 1:
+                raise VerifierError("just a moment")
+            return Verdict(reward=1.0, evaluation={})
+
+    stage = Stage(tmp_path, [DONE], judge=Hesitant())
+    assert isinstance(stage.play(), Completed)
+    assert stage.browsers.commands == [VisitPage(START)]
+
+
+class SlowAgent(ListedAgent):
+    """Decides once, and then takes for ever."""
+
+    async def decide(self, *args: Any, **kwargs: Any) -> Decision:
+        if self.seen:
+            await asyncio.sleep(60)
+        return await super().decide(*args, **kwargs)
+
+
+def test_the_end_of_its_time_ends_an_episode_with_its_steps(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [], settings=EpisodeSettings(task_timeout=0.3))
+    stage.agent = SlowAgent([Wait(0), DONE], stage.judge)
+    outcome = stage.play()
     assert isinstance(outcome, Failed)
     assert outcome.failure.kind is FailureKind.TIMEOUT
     assert keys(outcome) == ["wait", None]
+
+
+def test_an_episode_that_is_cancelled_keeps_its_steps(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [])
+    stage.agent = SlowAgent([Wait(0), DONE], stage.judge)
+
+    async def run() -> Outcome:
+        deadline = asyncio.get_running_loop().time() + FOREVER
+        playing = asyncio.ensure_future(stage.worker()(item(), 1, deadline))
+        await until(lambda: bool(stage.agent.seen))
+        await asyncio.sleep(0.05)
+        playing.cancel()
+        return await playing
+
+    outcome = asyncio.run(run())
+    assert isinstance(outcome, Failed)
+    assert outcome.failure.kind is FailureKind.CANCELLED
+    assert keys(outcome) == ["wait", None]
+    assert stage.browsers.held == 0
+
+
+def test_waiting_for_a_browser_does_not_use_up_the_time_of_the_task(tmp_path: Path) -> None:
+    class Unhurried(ListedAgent):
+        async def decide(self, *args: Any, **kwargs: Any) -> Decision:
+            await asyncio.sleep(0.2)
+            return await super().decide(*args, **kwargs)
+
+    stage = Stage(tmp_path, [], settings=EpisodeSettings(task_timeout=0.4))
+    stage.agent = Unhurried([DONE] * 4, stage.judge)
+
+    async def run() -> list[Outcome]:
+        worker, deadline = stage.worker(), asyncio.get_running_loop().time() + FOREVER
+        return await asyncio.gather(*(worker(item(), 1, deadline) for _ in range(4)))
+
+    assert all(isinstance(each, Completed) for each in asyncio.run(run()))
+    assert stage.browsers.most_held == 1
+
+
+def test_who_waits_for_a_browser_in_vain_is_told(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [], settings=EpisodeSettings(wait_timeout=0.1))
+    stage.agent = SlowAgent([Wait(0), DONE], stage.judge)
+
+    async def run() -> tuple[Outcome, bool]:
+        worker, deadline = stage.worker(), asyncio.get_running_loop().time() + FOREVER
+        playing = asyncio.ensure_future(worker(item(), 1, deadline))
+        await until(lambda: bool(stage.agent.seen))
+        waiting = asyncio.ensure_future(worker(item(), 1, deadline))
+        await asyncio.sleep(0.02)
+        waits = worker.waits(item().key)
+        outcome = await waiting
+        playing.cancel()
+        await playing
+        return outcome, waits
+
+    outcome, waits = asyncio.run(run())
+    assert waits
+    assert isinstance(outcome, Failed)
+    assert outcome.failure.kind is FailureKind.BROWSER_UNAVAILABLE
+    assert "no browser within 0.1 s" in outcome.failure.detail
 
 
 def test_the_browser_is_given_back_before_the_judge_is_asked(tmp_path: Path) -> None:

@@ -214,9 +214,8 @@ def test_nodes_of_hydra_configure_an_agent_like_dictionaries(tmp_path: Path) -> 
         assert isinstance(agent.evaluator, Evaluator)
         assert (agent.context.window, agent.context.thinking) == (2, True)
         assert [endpoint.weight for endpoint in agent.endpoints] == [1.0, 2.0]
-        assert agent.metadata["checkpoint_path"] == "weights/7"
-        assert agent.metadata["endpoints"] == ["http://a:1/v1", "http://b:2/v1"]
-        msgspec.json.encode(agent.metadata)
+        assert agent.identity["checkpoint_path"] == "weights/7"
+        assert b"http://" not in msgspec.json.encode(agent.identity)
 
 
 @pytest.mark.parametrize(

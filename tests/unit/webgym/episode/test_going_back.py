@@ -20,7 +20,16 @@ def begun(split: Split = "train") -> GoingBack:
 def test_on_the_start_page_it_opens_that_page_again() -> None:
     going_back = begun()
     assert not going_back.stuck(GoBack(), f"{START}#reviews")
-    assert going_back.command(Back()) == VisitPage(START)
+    assert going_back.command(Back()) == VisitPage(f"{START}#top")
+
+
+def test_a_view_of_an_application_is_not_its_start_page() -> None:
+    going_back = GoingBack("train")
+    going_back.begin("http://app.example/#/inbox")
+    assert not any(going_back.stuck(GoBack(), "http://app.example/#/mail/7") for _ in range(5))
+    assert going_back.command(Back()) == Back()
+    assert not going_back.stuck(GoBack(), "http://app.example/#/inbox")
+    assert going_back.command(Back()) == VisitPage("http://app.example/#/inbox")
 
 
 def test_elsewhere_it_is_what_it_always_is() -> None:
@@ -37,7 +46,7 @@ def test_the_third_time_in_a_row_ends_a_training_episode() -> None:
 def test_a_test_episode_goes_on() -> None:
     going_back = begun("test")
     assert not any(going_back.stuck(GoBack(), START) for _ in range(10))
-    assert going_back.command(Back()) == VisitPage(START)
+    assert going_back.command(Back()) == VisitPage(f"{START}#top")
 
 
 @pytest.mark.parametrize(
