@@ -103,7 +103,7 @@ class Episode:
         if problem.type == NavigationRefusedError.type:
             raise TaskError(
                 f"the browser server does not let sessions open {self._start_url}: "
-                f"{problem.message} Where it is meant, start it with --allow-network."
+                f"{problem.message}"
             )
         raise EnvironmentSessionError(
             f"the start page {self._start_url} cannot be opened: {problem.message}"
