@@ -1,6 +1,6 @@
 SEEDS ?= 20000
 
-.PHONY: help demo test lint bench bench-collect bench-browser chaos
+.PHONY: help demo test lint bench bench-collect bench-browser bench-web chaos
 
 help:
 	@echo 'make demo           run the main job end to end'
@@ -9,6 +9,7 @@ help:
 	@echo 'make bench          measure the engine'
 	@echo 'make bench-collect  measure ng_collect_rollouts against a bare loop'
 	@echo 'make bench-browser  measure browser steps against plain Playwright'
+	@echo 'make bench-web      measure web rollouts against synchronous steps'
 	@echo 'make chaos          run SEEDS=$(SEEDS) simulated runs with faults'
 
 demo:
@@ -31,6 +32,10 @@ bench-collect:
 bench-browser:
 	@scripts/setup.sh dev
 	.venv/bin/python -m benchmarks.browser
+
+bench-web:
+	@scripts/setup.sh dev
+	.venv/bin/python -m benchmarks.web_rollouts
 
 chaos:
 	@scripts/setup.sh dev

@@ -1,8 +1,8 @@
 """How long a policy pretends to think, for benchmarks that need the latency of a real model.
 
 `fixed:0.2` is always the same; `lognormal:2.0` has this mean, and `lognormal:2.0:0.8` also this
-sigma (of the logarithm). How long a reply takes depends on the seed and on what the reply is for,
-never on when it was asked: a benchmark that runs again waits the same times.
+sigma (of the logarithm). How long a reply takes depends on the policy's seed and on that of the
+request, never on when it was asked: a benchmark that runs again waits the same times.
 """
 
 import math

@@ -92,7 +92,9 @@ class PolicyServer:
         reply = write_reply(decision, chat)
         self._answered += 1
         answer = completion(request, f"chatcmpl-{self._answered}", int(time.time()), reply)
-        wanted = self._latency.seconds(self._seed, chat.conversation, chat.digest.hex())
+        # A rollout's requests have the same seeds each time it is run; names and addresses differ.
+        about = request.seed if request.seed is not None else chat.digest.hex()
+        wanted = self._latency.seconds(self._seed, about)
         await asyncio.sleep(max(0.0, wanted - (time.monotonic() - began)))
         return msgspec.json.encode(answer)
 

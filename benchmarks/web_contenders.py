@@ -1,0 +1,154 @@
+"""The same web tasks collected in two ways, each in a process of its own that tells what it cost.
+
+python -m benchmarks.web_contenders CASE    # CASE is the JSON of a Case
+"""
+
+import random
+import resource
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from benchmarks.web_lockstep import collect_in_lockstep
+from rollgym.engine import run as run_loop
+from rollgym.records import Completed, Outcome, Row, Task
+from rollgym.store import journal_paths, read_standing
+from webgym.environment.async_webgym import AsyncWebGym
+from webgym.models.web_agent import WebAgent
+from webgym.tasks.file import BUNDLED, TaskFile
+from webgym.tasks.task import WebTask
+
+MODE: Literal["set_of_marks"] = "set_of_marks"
+Way = Literal["asynchronous", "lockstep"]
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """What to collect, with what, and where to."""
+
+    way: Way
+    episodes: int
+    sessions: int
+    seed: int
+    folder: str
+    sites_url: str
+    browsers_url: str
+    policy_url: str
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What a collection cost this process, and what its episodes were.
+
+    `cpu` and `wall` are seconds, from the first rollout's start to the last file. `memory` is the
+    peak of this process in MB. `model` and `browser` are the seconds of a step that an episode
+    spent with either, on average.
+    """
+
+    cpu: float
+    wall: float
+    memory: float
+    steps: int
+    completed: int
+    solved: int
+    model: float
+    browser: float
+
+
+def drawn_tasks(count: int, seed: int) -> list[Task]:
+    """So many of the bundled tasks at random: none again before all were drawn."""
+    rows = [row for path in BUNDLED.values() for row in _rows(TaskFile(path))]
+    draw = random.Random(seed)
+    drawn = [row for _ in range(-(-count // len(rows))) for row in draw.sample(rows, len(rows))]
+    return [Task(index, row) for index, row in enumerate(drawn[:count])]
+
+
+def _rows(file: TaskFile) -> Iterable[Row]:
+    return file.rows(range(len(file)))
+
+
+def hardest_first(tasks: Sequence[Task]) -> list[Task]:
+    """In the order in which our sampler hands them out."""
+    return sorted(tasks, key=lambda task: WebTask.of(task.row, "").difficulty, reverse=True)
+
+
+def collect(case: Case) -> Told:
+    """Collect, and count."""
+    tasks = drawn_tasks(case.episodes, case.seed)
+    agent = WebAgent(
+        policy_config={},
+        context_config={"interaction_mode": MODE},
+        model_config={"model_type": "qwen3-instruct"},
+        save_path=Path(case.folder),
+        vllm_server_url=case.policy_url,
+    )
+    cpu, began = _cpu(), time.perf_counter()
+    outcomes = _WAYS[case.way](case, tasks, agent)
+    wall, cpu = time.perf_counter() - began, _cpu() - cpu
+    unit = 1 if sys.platform == "darwin" else 1024
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+    completed = [outcome for outcome in outcomes if isinstance(outcome, Completed)]
+    steps = round(sum(outcome.measures["steps"] for outcome in completed))
+    phases = [outcome.phases for outcome in completed]
+    return Told(
+        cpu=cpu,
+        wall=wall,
+        memory=memory,
+        steps=steps,
+        completed=len(completed),
+        solved=sum(outcome.succeeded for outcome in completed),
+        model=sum(phase["model"] for phase in phases) / steps,
+        browser=sum(phase["navigate"] + phase.get("execute", 0.0) for phase in phases) / steps,
+    )
+
+
+def _asynchronous(case: Case, tasks: Sequence[Task], agent: WebAgent) -> list[Outcome]:
+    browsers = urlsplit(case.browsers_url)
+    gym = AsyncWebGym(
+        master_port=browsers.port or 0,
+        host_ip=browsers.hostname or "",
+        sampled_tasks=hardest_first(tasks),
+        save_path=Path(case.folder),
+        num_workers=case.sessions,
+        verbose=False,
+        completion_threshold=1.0,
+        env_config={"sites_url": case.sites_url, "seed": case.seed},
+        interaction_mode=MODE,
+    )
+    gym.run(agent)
+    standing = read_standing(journal_paths(gym.paths.run))
+    return [entry.attempt.outcome for entry, _ in standing]
+
+
+def _lockstep(case: Case, tasks: Sequence[Task], agent: WebAgent) -> list[Outcome]:
+    return run_loop(
+        collect_in_lockstep(
+            tasks,
+            agent,
+            case.browsers_url,
+            sites_url=case.sites_url,
+            sessions=case.sessions,
+            folder=Path(case.folder),
+            seed=case.seed,
+        )
+    )
+
+
+_WAYS = {"asynchronous": _asynchronous, "lockstep": _lockstep}
+
+
+def _cpu() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def main() -> None:
+    case = msgspec.json.decode(sys.argv[1], type=Case)
+    print(msgspec.json.encode(collect(case)).decode())
+
+
+if __name__ == "__main__":
+    main()
