@@ -19,7 +19,8 @@ from tests.e2e.rolling import (
 )
 
 ONE_RETRY = "env_config.max_retries=1"
-TWICE_ILL = ("error", "error")
+ILL = ("error",) * 6
+"""An attempt asks a judge that is ill three times, each time twice."""
 """A judge is asked twice before an attempt fails."""
 WALL: Record = {
     "task_id": "wall",
@@ -68,7 +69,7 @@ def test_a_judge_that_fails_gives_no_reward_but_a_typed_failure(
 
 def test_an_episode_is_tried_again_until_the_judge_works(tmp_path: Path, servers: Stage) -> None:
     tasks = write_tasks(tmp_path, [judged(number_task(1))])
-    with judge(tmp_path, "pass", *TWICE_ILL) as options:
+    with judge(tmp_path, "pass", *ILL) as options:
         roll_out(servers, tmp_path, *tasks, *options, ONE_RETRY)
     iteration = Iteration(tmp_path)
     assert iteration.failures == ["verifier"]
@@ -80,7 +81,7 @@ def test_failed_rollouts_are_run_again_when_that_is_asked_for(
     tmp_path: Path, servers: Stage
 ) -> None:
     tasks = write_tasks(tmp_path, [judged(number_task(1))])
-    with judge(tmp_path, "pass", *TWICE_ILL) as options:
+    with judge(tmp_path, "pass", *ILL) as options:
         once = [*tasks, *options, "env_config.max_retries=0", "iteration=0"]
         roll_out(servers, tmp_path, *once, status=ExitStatus.FAILED)
         roll_out(servers, tmp_path, *once, "retry_failed=true")

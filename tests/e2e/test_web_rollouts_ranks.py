@@ -79,3 +79,45 @@ def test_a_rank_that_is_missing_is_named_and_taken_in_later(tmp_path: Path, serv
     assert again.coverage == "8 expected = 8 completed + 0 failed + 0 omitted + 0 unresolved"
     assert keys(whole.trajectories) == EVERYTHING
     assert whole.report.final
+
+
+class OwnServers(Stage):
+    """Each rollout has its own."""
+
+    def __init__(self) -> None:
+        pass
+
+    @property
+    def options(self) -> list[str]:
+        return ["model_config.model_type=baseline", "embedded=[browser,sites,heuristic]"]
+
+
+def test_ranks_and_splits_of_one_folder_have_servers_of_their_own(tmp_path: Path) -> None:
+    options = [*options_of(tmp_path), "env_config.train_tasks_rollout_size=4"]
+    ranks = [
+        Rollout(OwnServers(), tmp_path, *options, variables=variables(rank))
+        for rank in range(RANKS)
+    ]
+    alone = ["env_config.rank_weights=null", "env_config.test_tasks_rollout_size=1"]
+    test = Rollout(OwnServers(), tmp_path, *options, *alone, config="rollout_test")
+    for rollout in (*ranks, test):
+        ended = rollout.end()
+        assert ended.status == ExitStatus.COMPLETE, (ended.stdout, ended.stderr)
+    logs = [path.name.partition("-")[0] for path in (tmp_path / "logs").iterdir()]
+    assert sorted(logs) == sorted(["browser", "heuristic", "sites"] * (RANKS + 1))
+
+
+def test_a_finished_iteration_is_only_that_of_its_settings(tmp_path: Path, servers: Stage) -> None:
+    options = [*write_tasks(tmp_path, [number_task(1)]), "env_config.server_size=2"]
+    roll_out(servers, tmp_path, *options)
+    roll_out(servers, tmp_path, *options, "iteration=0")
+    for other, difference in [
+        ("seed=7", "seed: 0 in the sample, 7 now"),
+        ("context_config.window=9", "context_config.window: 4 in the run, 9 now"),
+    ]:
+        refused = roll_out(
+            servers, tmp_path, *options, "iteration=0", other, status=ExitStatus.REFUSED
+        )
+        assert difference in refused.stderr
+    roll_out(servers, tmp_path, *options, "retry_failed=true")
+    assert not Iteration(tmp_path, number=1).paths.sample.exists()

@@ -181,17 +181,7 @@ class AsyncWebGym:
             await asyncio.to_thread(files.finish, missed=missed)
             return coverage
 
-    def _open(self, agent: Agent, monitor: TaskMonitor) -> RunStore:
-        return open_run(
-            self._paths.run,
-            tasks_of(self._sampled),
-            config=self._identity(agent),
-            seed=self._settings.seed,
-            reopen=self._reopen,
-            replay=monitor.replay,
-        )
-
-    def _identity(self, agent: Agent) -> dict[str, object]:
+    def identity(self, agent: Agent) -> dict[str, object]:
         """What can change results, besides the tasks."""
         episodes = self._episodes()
         return {
@@ -199,6 +189,16 @@ class AsyncWebGym:
             "max_steps": dict(episodes.max_steps),
             "watch_for_blocking": episodes.watch_for_blocking,
         }
+
+    def _open(self, agent: Agent, monitor: TaskMonitor) -> RunStore:
+        return open_run(
+            self._paths.run,
+            tasks_of(self._sampled),
+            config=self.identity(agent),
+            seed=self._settings.seed,
+            reopen=self._reopen,
+            replay=monitor.replay,
+        )
 
     def _files(
         self, store: RunStore, agent: Agent, on_trajectory: OnTrajectory | None

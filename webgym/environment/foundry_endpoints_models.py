@@ -64,7 +64,7 @@ class FoundryEndpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         if not key:
             raise EndpointError(
                 f"{self.name} takes its key from {self.key_variable}, which is not set: export "
-                f"{self.key_variable}=…, or leave key_variable out where no key is needed"
+                f"{self.key_variable}=…, or name no variable for it where no key is needed"
             )
         return SecretStr(key)
 

@@ -6,14 +6,17 @@ of those that have arrived become one file, copied as they are, in the order of 
 metrics are added up exactly, because they are made of whole numbers. A rank that is missing is
 named, and all of its rollouts count as unresolved.
 
-The files of ranks stay. Putting them together again takes in what has arrived late; it never takes
-out what an earlier time had taken in.
+The files of ranks stay. Putting them together again takes in what has arrived late, and never takes
+out what an earlier time had taken in: the part of a rank that has not arrived now, but had then, is
+taken from the earlier file. Where the rank's own files are gone, because somebody tidied up, that
+part is as good as its own and nobody waits for it. Where the rank is at work again, it is waited
+for, and named when it does not arrive.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
-from pathlib import Path
+from itertools import chain
 
 import msgspec
 
@@ -21,12 +24,20 @@ from rollgym.engine import ExitStatus
 from rollgym.store import RefusedError
 from rollgym.store.lock import FileLock
 from webgym.iteration.files import FORMAT_VERSION
+from webgym.iteration.parts import (
+    MissingRank,
+    Part,
+    Standing,
+    earlier_part,
+    find_earlier,
+    has_part,
+    look,
+    missing_rank,
+)
 from webgym.iteration.paths import IterationPaths
 from webgym.iteration.report import (
     IterationCoverage,
     IterationReport,
-    ReportError,
-    read_report,
     write_report,
 )
 from webgym.iteration.sample import Sample
@@ -39,24 +50,12 @@ TELL_SECONDS = 60.0
 Tell = Callable[[str], object]
 
 
-class MissingRank(msgspec.Struct, frozen=True):
-    """A rank that has not arrived, what it was to do, and how far it is known to have come."""
-
-    rank: int
-    tasks: int
-    rollouts: int
-    standing: str
-
-    def __str__(self) -> str:
-        return f"rank {self.rank} with {self.tasks} tasks ({self.standing})"
-
-
 class Aggregation(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it. `kept` says that the file of an earlier time had more, and was left."""
+    """What came of it. `kept` are the ranks whose part is that of an earlier time."""
 
     report: IterationReport
     missing: tuple[MissingRank, ...] = ()
-    kept: bool = False
+    kept: tuple[int, ...] = ()
 
     @property
     def exit_status(self) -> ExitStatus:
@@ -66,15 +65,6 @@ class Aggregation(msgspec.Struct, frozen=True, kw_only=True):
         if coverage.failed:
             return ExitStatus.FAILED
         return ExitStatus.OMITTED if coverage.omitted else ExitStatus.COMPLETE
-
-
-class _Arrived(msgspec.Struct, frozen=True):
-    rank: int
-    trajectories: Path
-    report: IterationReport
-
-
-Standing = _Arrived | MissingRank
 
 
 def aggregate(
@@ -93,7 +83,8 @@ def aggregate(
     sample = Sample(paths.sample)
     if sample.rank_count == 1:
         raise RefusedError(f"{paths.sample} is of one rank: there is nothing to put together")
-    _wait(lambda: _look(paths, sample), timeout, tell, clock, sleep)
+    earlier = find_earlier(paths, sample)
+    _wait(lambda: _unsettled(paths, sample, earlier), timeout, tell, clock, sleep)
     lock = FileLock(paths.folder / f".iteration{paths.iteration}.aggregation.lock")
     lock.acquire_soon(f"the aggregation of {paths.trajectories}")
     try:
@@ -102,46 +93,16 @@ def aggregate(
         lock.release()
 
 
-def _look(paths: IterationPaths, sample: Sample) -> list[Standing]:
-    """Where each rank stands that has something to do."""
-    ranks = (rank for rank in range(sample.rank_count) if sample.count(rank))
-    return [_look_at(paths.of_rank(rank, sample.rank_count), sample, rank) for rank in ranks]
-
-
-def _look_at(paths: IterationPaths, sample: Sample, rank: int) -> Standing:
-    try:
-        found = _find_report(paths, sample.rollouts(rank))
-    except (ReportError, TorchFileError) as error:
-        found = str(error)
-    if isinstance(found, str):
-        return _missing(sample, rank, found)
-    return _Arrived(rank, paths.trajectories, found)
-
-
-def _find_report(paths: IterationPaths, expected: int) -> IterationReport | str:
-    """The final report of a rank whose trajectories are there, or what is not so yet."""
-    report = read_report(paths.metrics)
-    if report is None:
-        return "nothing of it yet"
-    coverage = report.coverage
-    if coverage.expected != expected:
-        return f"{paths.metrics.name} is of {coverage.expected} rollouts, not of its {expected}"
-    if not report.final:
-        return f"{expected - coverage.unresolved} of {expected} rollouts done"
-    if not paths.trajectories.exists():
-        return f"{paths.trajectories.name} is not there"
-    with TorchFile(paths.trajectories) as file:
-        if len(file) == coverage.completed + coverage.failed:
-            return report
-        return f"{paths.trajectories.name} has {len(file)} trajectories, its metrics say otherwise"
-
-
-def _missing(sample: Sample, rank: int, standing: str) -> MissingRank:
-    return MissingRank(rank, sample.count(rank), sample.rollouts(rank), standing)
+def _unsettled(
+    paths: IterationPaths, sample: Sample, earlier: IterationReport | None
+) -> list[MissingRank]:
+    """Those that are worth waiting for: not those whose part we have, and nothing else is left."""
+    missing = (each for each in look(paths, sample) if isinstance(each, MissingRank))
+    return [each for each in missing if not (each.gone and has_part(earlier, each.rank))]
 
 
 def _wait(
-    look: Callable[[], Sequence[Standing]],
+    unsettled: Callable[[], Sequence[MissingRank]],
     timeout: float,
     tell: Tell,
     clock: Callable[[], float],
@@ -151,7 +112,7 @@ def _wait(
     deadline, told_at = clock() + timeout, -TELL_SECONDS
     told: frozenset[int] | None = None
     while True:
-        waited_for = [standing for standing in look() if isinstance(standing, MissingRank)]
+        waited_for = unsettled()
         left = deadline - clock()
         if not waited_for or left <= 0:
             return
@@ -164,43 +125,46 @@ def _wait(
 
 
 def _put_together(paths: IterationPaths, sample: Sample) -> Aggregation:
-    standings = _look(paths, sample)
+    standings = look(paths, sample)
     while True:
-        arrived = [each for each in standings if isinstance(each, _Arrived)]
-        missing = tuple(each for each in standings if isinstance(each, MissingRank))
-        earlier = _earlier(paths, sample)
-        if earlier and set(earlier.missing_ranks) < {each.rank for each in missing}:
-            return Aggregation(report=earlier, missing=missing, kept=True)
-        report = _merged(paths, sample, arrived, missing)
+        parts = [each for each in standings if isinstance(each, Part)]
+        missing = [each for each in standings if isinstance(each, MissingRank)]
+        kept = _kept(paths, sample, missing)
+        parts = sorted([*parts, *kept.values()], key=lambda part: part.rank)
+        absent = [each for each in missing if each.rank not in kept]
+        named = tuple(each for each in missing if not (each.gone and each.rank in kept))
+        report = _merged(paths, sample, parts, absent, final=not named)
         try:
-            _write(paths, report, arrived)
+            _write(paths, report, parts)
         except TorchFileError as error:
             # Only who has read a file to its end knows that it is damaged.
             before, standings = standings, [_after(error, each, sample) for each in standings]
             if before == standings:
                 raise
         else:
-            return Aggregation(report=report, missing=missing)
+            return Aggregation(report=report, missing=named, kept=tuple(kept))
 
 
-def _earlier(paths: IterationPaths, sample: Sample) -> IterationReport | None:
-    """What an earlier time put together, if its files are whole."""
-    try:
-        report = read_report(paths.metrics)
-    except ReportError:
-        return None
-    there = report is not None and paths.trajectories.exists()
-    return report if report and there and report.world_size == sample.rank_count else None
+def _kept(paths: IterationPaths, sample: Sample, missing: Sequence[MissingRank]) -> dict[int, Part]:
+    """What was put together before of ranks that are missing now."""
+    earlier = find_earlier(paths, sample)
+    if earlier is None:
+        return {}
+    had = [each.rank for each in missing if has_part(earlier, each.rank)]
+    parts = {rank: earlier_part(paths, sample, rank, earlier) for rank in had}
+    return {rank: part for rank, part in parts.items() if part is not None}
 
 
 def _merged(
     paths: IterationPaths,
     sample: Sample,
-    arrived: Sequence[_Arrived],
-    missing: Sequence[MissingRank],
+    parts: Sequence[Part],
+    absent: Sequence[MissingRank],
+    *,
+    final: bool,
 ) -> IterationReport:
-    reports = [each.report for each in arrived]
-    unresolved = sum(each.rollouts for each in missing)
+    reports = [each.report for each in parts]
+    unresolved = sum(each.rollouts for each in absent)
     coverage = IterationCoverage(
         expected=sum(report.coverage.expected for report in reports) + unresolved,
         completed=sum(report.coverage.completed for report in reports),
@@ -213,16 +177,16 @@ def _merged(
         split=paths.split,
         iteration=paths.iteration,
         world_size=sample.rank_count,
-        final=not missing,
+        final=final,
         coverage=coverage,
         metrics=reduce(RolloutMeter.merged, meters, RolloutMeter()).metrics,
         seconds=max((report.seconds for report in reports), default=0.0),
         trajectories=paths.trajectories.name,
-        missing_ranks=tuple(each.rank for each in missing),
+        missing_ranks=tuple(each.rank for each in absent),
     )
 
 
-def _write(paths: IterationPaths, report: IterationReport, arrived: Sequence[_Arrived]) -> None:
+def _write(paths: IterationPaths, report: IterationReport, parts: Sequence[Part]) -> None:
     """The trajectories first: the metrics say that they are there."""
     metadata = {
         "format_version": FORMAT_VERSION,
@@ -233,29 +197,23 @@ def _write(paths: IterationPaths, report: IterationReport, arrived: Sequence[_Ar
         **msgspec.structs.asdict(report.coverage),
         "final": report.final,
         "missing_ranks": list(report.missing_ranks),
-        "agent": _agent(arrived),
+        "agent": _agent(parts),
     }
     with TorchDraft(paths.trajectories) as draft:
-        draft.save(metadata, _fragments(arrived))
+        draft.save(metadata, chain.from_iterable(part.fragments() for part in parts))
     write_report(paths.metrics, report)
 
 
-def _agent(arrived: Sequence[_Arrived]) -> object:
+def _agent(parts: Sequence[Part]) -> object:
     """Who acted: the same on all ranks."""
-    if not arrived:
+    if not parts:
         return {}
-    with TorchFile(arrived[0].trajectories) as file:
+    with TorchFile(parts[0].trajectories) as file:
         return file.metadata.get("agent", {})
-
-
-def _fragments(arrived: Sequence[_Arrived]) -> Iterator[bytes]:
-    for each in arrived:
-        with TorchFile(each.trajectories) as file:
-            yield from file.fragments()
 
 
 def _after(error: TorchFileError, standing: Standing, sample: Sample) -> Standing:
     """Where a rank stands after a file was found damaged."""
-    if isinstance(standing, _Arrived) and standing.trajectories == error.path:
-        return _missing(sample, standing.rank, str(error))
+    if isinstance(standing, Part) and standing.trajectories == error.path:
+        return missing_rank(sample, standing.rank, str(error))
     return standing

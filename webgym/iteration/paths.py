@@ -3,7 +3,8 @@
 Without a number, a command continues the last iteration that was begun, until it is finished: done
 to its end by one process, or by several ranks and put together. Then it begins the next. Ranks that
 are started together come to the same number, whichever is first: what one of them makes belongs to
-an iteration that is not finished.
+an iteration that is not finished. Who runs again what failed or was left out means the last one,
+finished or not.
 """
 
 import re
@@ -78,10 +79,15 @@ def find_iteration(save_path: Path, split: Split) -> int:
 
     Raises StorageError.
     """
-    last = max(_begun(IterationPaths(save_path, split, 0).folder), default=None)
+    last = last_iteration(save_path, split)
     if last is None:
         return 0
     return last + 1 if is_finished(IterationPaths(save_path, split, last)) else last
+
+
+def last_iteration(save_path: Path, split: Split) -> int | None:
+    """The last that was begun, finished or not; None where there is none. Raises StorageError."""
+    return max(_begun(IterationPaths(save_path, split, 0).folder), default=None)
 
 
 def is_finished(paths: IterationPaths) -> bool:

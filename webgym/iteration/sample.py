@@ -98,6 +98,17 @@ class Sample:
             if owner == rank:
                 yield task
 
+    def require(self, origin: SampleOrigin) -> None:
+        """Raises IdentityError where it was drawn from something else."""
+        different = self.header.origin.differences(origin)
+        if different:
+            raise IdentityError(
+                f"{self.path} was drawn from something else than would be drawn from now:\n"
+                + "".join(f"  {line}\n" for line in different)
+                + "Give the same settings on every rank and when continuing, or begin another "
+                "iteration"
+            )
+
     def _all(self) -> Iterator[Task]:
         found = 0
         try:
@@ -136,13 +147,7 @@ def share_sample(
         )
         _publish(path, _lines(header, draw, tasks), disk or Disk())
     sample = Sample(path)
-    different = sample.header.origin.differences(origin)
-    if different:
-        raise IdentityError(
-            f"{path} was drawn from something else than would be drawn from now:\n"
-            + "".join(f"  {line}\n" for line in different)
-            + "Give the same settings on every rank and when continuing, or begin another iteration"
-        )
+    sample.require(origin)
     return sample
 
 

@@ -27,6 +27,8 @@ TRY_SECONDS = 10.0
 PAUSE_SECONDS = 0.5
 QUIET_SECONDS = 3.0
 
+Endpoints = Sequence[FoundryEndpoint]
+
 
 class UnpreparedError(RefusedError):
     """Something that the rollout needs is not there; nothing was started."""
@@ -69,23 +71,49 @@ def require_judge(tasks: Iterable[Row], *, has_judge: bool) -> None:
 
 
 async def require_servers(
-    browsers: BrowserServer, models: Sequence[FoundryEndpoint], within: float
+    browsers: BrowserServer,
+    models: Endpoints,
+    within: float,
+    judges: Sequence[Endpoints] = (),
 ) -> None:
-    """Return when the browser server and a model answer. Raises UnpreparedError, EndpointError."""
+    """Return when the browser server and the model answer, and each judge.
+
+    Of a model that is in several places one has to answer. Raises UnpreparedError, EndpointError.
+    """
     deadline = asyncio.get_running_loop().time() + within
-    of_browsers, *of_models = await asyncio.gather(
+    asked = [(_MODEL, models), *((_JUDGE, judge) for judge in judges)]
+    of_browsers, of_models = await asyncio.gather(
         _trouble_with_browsers(browsers, deadline),
-        *(_trouble_with_model(model, deadline) for model in models),
+        asyncio.gather(*(_troubles_with(kind, places, deadline) for kind, places in asked)),
     )
     problems = [of_browsers] if of_browsers else []
-    away = [trouble for trouble in of_models if trouble]
-    if len(away) == len(models):
-        problems += away
-    elif not problems:
-        for trouble in away:
-            complain(f"note: {trouble}; the other endpoints go on without it")
+    spared: list[str] = []
+    for (_, endpoints), troubles in zip(asked, of_models, strict=True):
+        (problems if len(troubles) == len(endpoints) else spared).extend(troubles)
     if problems:
-        raise UnpreparedError("\n".join(problems))
+        raise UnpreparedError("\n".join(dict.fromkeys(problems)))
+    for trouble in dict.fromkeys(spared):
+        complain(f"note: {trouble}; the other endpoints go on without it")
+
+
+class _Kind(NamedTuple):
+    """A model to be asked, and the settings that are about it."""
+
+    name: str
+    key_setting: str
+    place_advice: str
+
+
+_MODEL = _Kind(
+    "the model",
+    "policy_config.api_key_env_var",
+    "env_config.vllm_server_url says where it is, embedded=[heuristic] tries a baseline",
+)
+_JUDGE = _Kind(
+    "the judge",
+    "openai_config.openai_api_key_env_var",
+    "openai_config.base_url says where it is",
+)
 
 
 class _Trouble(NamedTuple):
@@ -121,7 +149,13 @@ async def _trouble_with_browsers(server: BrowserServer, deadline: float) -> str 
     )
 
 
-async def _trouble_with_model(endpoint: FoundryEndpoint, deadline: float) -> str | None:
+async def _troubles_with(kind: _Kind, endpoints: Endpoints, deadline: float) -> list[str]:
+    """That of each endpoint which has one."""
+    asked = (_trouble_with(kind, endpoint, deadline) for endpoint in endpoints)
+    return [trouble for trouble in await asyncio.gather(*asked) if trouble]
+
+
+async def _trouble_with(kind: _Kind, endpoint: FoundryEndpoint, deadline: float) -> str | None:
     key = endpoint.settings().api_key
     headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
 
@@ -139,19 +173,16 @@ async def _trouble_with_model(endpoint: FoundryEndpoint, deadline: float) -> str
         refused = status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
         return _Trouble(f"it answers {status}", lasting=True) if refused else None
 
-    what = f"the model at {endpoint.name}"
+    what = f"{kind.name} at {endpoint.name}"
     trouble = await _until(ask, what, deadline)
     if trouble is None:
         return None
     if trouble.lasting:
         return (
-            f"{what} does not take the key ({trouble.reason}): give "
-            "policy_config.api_key_env_var=…, the variable that has it"
+            f"{what} does not take the key ({trouble.reason}): give {kind.key_setting}=…, the "
+            "variable that has it"
         )
-    return (
-        f"{what} cannot be reached: {trouble.reason}; env_config.vllm_server_url says where it is, "
-        "embedded=[heuristic] tries a baseline"
-    )
+    return f"{what} cannot be reached: {trouble.reason}; {kind.place_advice}"
 
 
 async def _until(

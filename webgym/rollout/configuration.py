@@ -3,14 +3,18 @@
 A config is found by its name in the folder of the user, if one is given, and then in ours; it may
 build on others through its `defaults`. Overrides are Hydra's. `key=value`, `+key=value` and
 `++key=value` all set a value, because whether there is such a key is told later, with all other
-mistakes and better words. No working directory is changed, and no folder or log file is made.
+mistakes and better words. A mapping may also be written as JSON or YAML, whose keys can be quoted.
+It is merged with that of the files, but for ratios and steps, which are one value: parts of another
+would be left in them. No working directory is changed, and no folder or log file is made.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -26,6 +30,16 @@ from webgym.rollout.section import KeyPath
 COMMAND_LINE = "command line"
 _VERSION = "1.3"
 _WITH_COMMAS = "rank_weights"
+_REPLACED = frozenset(
+    f"env_config.{name}"
+    for name in (
+        "difficulty_ratio",
+        "domain_ratio",
+        "train_difficulty_max_steps",
+        "test_difficulty_max_steps",
+    )
+)
+"""Mappings that are one value."""
 _OVERRIDE_ADVICE = (
     "write key=value, without spaces around it; quote a value with special characters (= , : "
     "brackets) twice: \"key='a=b'\""
@@ -59,7 +73,8 @@ def compose_config(
     # Where a user's folder has no such config, ours is the main one and theirs is searched too.
     main, *others = sorted(folders, key=lambda folder: not _file(folder, name).is_file())
     search = ",".join(f"'file://{folder}'" for folder in others)
-    lines = [str(each.input_line) for each in parsed if _is_for_hydra(each)]
+    for_hydra = [each for each in parsed if _is_for_hydra(each, folders)]
+    lines = [str(each.input_line) for each in for_hydra]
     if others:
         lines.insert(0, f"hydra.searchpath=[{search}]")
     try:
@@ -67,7 +82,7 @@ def compose_config(
             config = compose(name, lines)
             loader = GlobalHydra.instance().config_loader()
             parts = loader.compute_defaults_list(name, lines, RunMode.RUN).defaults
-        _apply([each for each in parsed if not _is_for_hydra(each)], config)
+        _apply([each for each in parsed if each not in for_hydra], config)
         values = plain_values(config)
     except (HydraException, OmegaConfBaseException) as error:
         raise SettingsError(f"config {name!r}: {_in_a_line(error)}") from error
@@ -106,27 +121,75 @@ def _read_overrides(overrides: Sequence[str]) -> list[Override]:
 
 def _read_override(parser: OverridesParser, text: str) -> Override:
     """Raises HydraException. A shell takes the quotes away that make `"2,1,1"` one value."""
-    (override,) = parser.parse_overrides([text])
+    key, _, value = text.partition("=")
+    try:
+        (override,) = parser.parse_overrides([text])
+    except HydraException:
+        mapping = _mapping(value)
+        if mapping is None:
+            raise
+        (override,) = parser.parse_overrides([f"{key}={{}}"])
+        return replace(override, _value=mapping, input_line=text)
     if override.is_sweep_override() and override.key_or_group.endswith(_WITH_COMMAS):
-        key, _, value = text.partition("=")
         (override,) = parser.parse_overrides([f"{key}='{value}'"])
     return override
 
 
-def _is_for_hydra(override: Override) -> bool:
-    """Choices among groups of files, deletions, and what is about Hydra itself."""
+def _mapping(text: str) -> dict[str, Any] | None:
+    """What is written as JSON or YAML in braces; Hydra's own form has no quoted keys."""
+    if not text.startswith("{"):
+        return None
+    try:
+        value = msgspec.yaml.decode(text)
+    except msgspec.DecodeError:
+        return None
+    return {str(key): each for key, each in value.items()} if isinstance(value, dict) else None
+
+
+def _is_for_hydra(override: Override, folders: Sequence[Path]) -> bool:
+    """Choices among groups of files, and what is about Hydra itself."""
     key = override.key_or_group
-    own = key.startswith("hydra.") or "/" in key or override.package is not None
-    return own or override.is_delete()
+    if key.startswith("hydra.") or "/" in key or override.package is not None:
+        return True
+    return override.is_delete() and any((folder / key).is_dir() for folder in folders)
 
 
 def _apply(overrides: Sequence[Override], config: DictConfig) -> None:
-    """Set the values, also of keys that no file has. Mappings are merged, all else is replaced."""
+    """Set the values, also of keys that no file has, and leave out what is not wanted.
+
+    Raises SettingsError.
+    """
     OmegaConf.set_struct(config, False)
     for override in overrides:
-        value = override.value()
+        if override.is_delete():
+            _leave_out(override, config)
+            continue
+        key, value = override.key_or_group, override.value()
+        for path in _replaced(key, value):
+            OmegaConf.update(config, path, None, merge=False, force_add=True)
         merge = isinstance(value, dict)
-        OmegaConf.update(config, override.key_or_group, value, merge=merge, force_add=True)
+        OmegaConf.update(config, key, value, merge=merge, force_add=True)
+
+
+def _replaced(key: str, value: object) -> Iterator[str]:
+    """The mappings within a value, or it itself, that take the place of those in the files."""
+    if key in _REPLACED:
+        yield key
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _replaced(f"{key}.{name}", inner)
+
+
+def _leave_out(override: Override, config: DictConfig) -> None:
+    """`~key`, and `~key=value` where that is its value. Raises SettingsError."""
+    *parents, name = override.key_or_group.split(".")
+    parent = OmegaConf.select(config, ".".join(parents)) if parents else config
+    if not isinstance(parent, DictConfig) or name not in set(parent):
+        raise SettingsError(f"{override.input_line}: there is no such key to leave out")
+    value = override.value()
+    if value is not None and parent[name] != value:
+        raise SettingsError(f"{override.input_line}: its value is {parent[name]!r:.100}")
+    del parent[name]
 
 
 def _require(folders: Sequence[Path], name: str) -> None:

@@ -2,9 +2,10 @@
 
 Each is a process of its own, in a session of its own, so that a Ctrl-C reaches the run alone and
 the servers are there until it has drained. What they print goes to `<save_path>/logs/`, where the
-line that says that they are ready is waited for. One that dies during the run is started again at
-the same address, a few times. At the end each is asked to stop, and then made to; should the run
-itself be killed, they stop by themselves (see `child`).
+line that says that they are ready is waited for. Each log is of one process's server alone, because
+ranks and splits share the folder and must not take each other's address. One that dies during the
+run is started again at the same address, a few times. At the end each is asked to stop, and then
+made to; should the run itself be killed, they stop by themselves (see `child`).
 """
 
 import contextlib
@@ -13,6 +14,7 @@ import os
 import re
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -105,7 +107,7 @@ class Server:
 
     def __init__(self, program: Program, logs: Path, start_seconds: float = START_SECONDS) -> None:
         self.url = ""
-        self.log = logs / f"{program.name}.log"
+        self.log = logs / f"{program.name}-{socket.gethostname()}-{os.getpid()}.log"
         self._program = program
         self._start_seconds = start_seconds
         self._process: subprocess.Popen[bytes] | None = None

@@ -11,7 +11,7 @@ import msgspec
 
 from rollgym.cli.run_directory import read_run
 from rollgym.cli.streams import say
-from rollgym.cli.summary import DIGITS, Flags, summary_lines, verdict_lines
+from rollgym.cli.summary import DIGITS, summary_lines, verdict_lines
 from rollgym.engine import Coverage, ExitStatus
 from rollgym.store import read_manifest
 from webgym.iteration.paths import IterationPaths
@@ -49,14 +49,19 @@ def print_files(paths: IterationPaths) -> None:
 def print_verdict(coverage: Coverage, iteration: int, when_complete: str) -> ExitStatus:
     """The last lines; the exit status. `when_complete` is what to do if nothing is left to do."""
     status = coverage.exit_status
-    again = f"iteration={iteration}"
-    flags = Flags("", f"{again} retry_failed=true", f"{again} retry_omitted=true")
-    meaning, advice = verdict_lines(coverage, flags)
+    meaning, advice = verdict_lines(coverage)
+    match status:
+        case ExitStatus.COMPLETE:
+            advice = when_complete
+        case ExitStatus.FAILED:
+            advice = f"to run them again: iteration={iteration} retry_failed=true"
+        case ExitStatus.OMITTED:
+            advice = f"to run them after all: iteration={iteration} retry_omitted=true"
     if coverage.groups:
         say(coverage.groups_in_words())
     say(str(coverage))
     say(f"exit status {status:d}: {meaning}")
-    say(f"next: {when_complete if status is ExitStatus.COMPLETE else advice}")
+    say(f"next: {advice}")
     return status
 
 

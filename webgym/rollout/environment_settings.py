@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from webgym.rollout.section import (
     Amount,
@@ -95,7 +95,8 @@ class EnvironmentSettings(Section):
     vllm_timeout: Positive = Field(240.0, description="seconds for one reply of the model")
 
     startup_timeout: Positive = Field(
-        60.0, description="seconds to wait at the start for the browser server and the model"
+        60.0,
+        description="seconds to wait at the start for the browser server, the model and the judge",
     )
     wait_timeout: Positive = Field(
         2400.0, description="seconds that an episode waits for a browser"
@@ -104,7 +105,9 @@ class EnvironmentSettings(Section):
     max_retries: Natural = Field(
         2, description="how often a task is tried again when something around it failed"
     )
-    task_timeout_minutes: Positive = Field(20.0, description="minutes for one task")
+    task_timeout_minutes: Positive = Field(
+        20.0, validate_default=True, description="minutes for one task"
+    )
     completion_threshold: Share = Field(
         0.98, description="once this part of the tasks has ended, the rest may be left out"
     )
@@ -175,6 +178,17 @@ class EnvironmentSettings(Section):
         30.0, description="minutes that rank 0 waits for the others at the end"
     )
 
+    @field_validator("task_timeout_minutes", mode="after")
+    @classmethod
+    def _within_a_browser(cls, value: float, info: ValidationInfo) -> float:
+        lifetime = info.data.get("instance_lifetime_max", value)
+        if value > lifetime:
+            raise ValueError(
+                f"a browser is taken back after instance_lifetime_max={lifetime:g} minutes, in the "
+                "middle of a task: give at most that many"
+            )
+        return value
+
     @field_validator("train_difficulty_max_steps", "test_difficulty_max_steps", mode="before")
     @classmethod
     def _empty_is_the_default(cls, value: object) -> object:
@@ -192,6 +206,12 @@ class EnvironmentSettings(Section):
     @property
     def rollout_size(self) -> int:
         train, test = self.train_tasks_rollout_size, self.test_tasks_rollout_size
+        return train if self.split == "train" else test
+
+    @property
+    def max_steps(self) -> MaxSteps:
+        """Those of its split."""
+        train, test = self.train_difficulty_max_steps, self.test_difficulty_max_steps
         return train if self.split == "train" else test
 
     @property

@@ -5,9 +5,8 @@ server, the model, the judge. Only then episodes start. At the end each rank say
 the master waits for the others and says what all of them came to.
 """
 
-import os
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -15,15 +14,22 @@ from rollgym.cli.streams import complain, say
 from rollgym.cli.summary import many
 from rollgym.engine import Coverage, ExitStatus
 from rollgym.engine import run as run_loop
-from rollgym.store import RefusedError
+from rollgym.records import Task
+from rollgym.store import RefusedError, read_manifest
 from webgym.environment.async_webgym import AsyncWebGym
 from webgym.iteration.aggregate import aggregate
-from webgym.iteration.paths import IterationPaths, find_iteration, is_finished
-from webgym.iteration.ranks import Rank, RankSettings, find_rank
+from webgym.iteration.paths import IterationPaths, is_finished
 from webgym.iteration.report import IterationReport, read_report
 from webgym.iteration.sample import Sample, SampleOrigin, share_sample
+from webgym.models.judging.settings import JudgeSettings
 from webgym.models.web_agent import WebAgent
-from webgym.rollout.checks import BrowserServer, find_token, require_judge, require_servers
+from webgym.rollout.checks import (
+    BrowserServer,
+    Endpoints,
+    find_token,
+    require_judge,
+    require_servers,
+)
 from webgym.rollout.embedded import Embedded, embedded_servers
 from webgym.rollout.ending import (
     coverage_of,
@@ -34,9 +40,11 @@ from webgym.rollout.ending import (
     shown,
 )
 from webgym.rollout.environment_settings import EnvironmentSettings
+from webgym.rollout.identity import own_words, require_same_run, require_same_sample
 from webgym.rollout.mistakes import SettingsError
 from webgym.rollout.settings import RolloutSettings
 from webgym.rollout.tracker import open_tracker
+from webgym.rollout.whereabouts import own_iteration, own_rank, placed, require_baseline
 from webgym.tasks.file import TaskFile, find_task_file
 from webgym.utils.blocklist import Blocklist, BlockRule
 
@@ -44,12 +52,14 @@ from webgym.utils.blocklist import Blocklist, BlockRule
 def roll_out(settings: RolloutSettings) -> int:
     """Roll out one iteration; the exit status. Raises RefusedError, StorageError, EngineError."""
     job = Job(settings)
-    if job.is_done:
-        return job.tell_what_is_there()
-    tasks = job.read_tasks()
-    with job.servers() as servers:
-        coverage = job.collect(tasks, servers)
-    return job.finish(coverage)
+    with own_words():
+        tasks = job.read_tasks()
+        if job.is_done:
+            return job.tell_what_is_there()
+        job.require_prepared(tasks)
+        with job.servers() as servers:
+            coverage = job.collect(tasks, servers)
+        return job.finish(coverage)
 
 
 class Job:
@@ -58,25 +68,23 @@ class Job:
     def __init__(self, settings: RolloutSettings) -> None:
         """Checks what can be checked without starting anything. Raises RefusedError."""
         environment = settings.env_config
-        _require_baseline(settings)
+        require_baseline(settings)
         self._settings = settings
-        self._rank = _find_rank(environment)
+        self._rank = own_rank(environment)
         self._browsers = self._rank.servers(environment.server_size)
         self._token = find_token(environment, required="browser" not in settings.embedded)
         self._tasks_path = find_task_file(environment.tasks_file, settings.data_path)
         self._tracker = open_tracker(settings.tracker_config, settings.save_path)
-        iteration = settings.iteration
-        if iteration is None:
-            iteration = find_iteration(settings.save_path, environment.split)
-        self._shared = IterationPaths(settings.save_path, environment.split, iteration)
+        self._shared = IterationPaths(
+            settings.save_path, environment.split, own_iteration(settings)
+        )
         self._paths = self._shared.of_rank(self._rank.index, self._rank.count)
         self._was_finished = is_finished(self._shared)
 
     @property
     def is_done(self) -> bool:
         """Whether this rank has nothing to do."""
-        again = self._settings.retry_failed or self._settings.retry_omitted
-        return not again and (self._was_finished or is_finished(self._paths))
+        return not self._settings.runs_again and (self._was_finished or is_finished(self._paths))
 
     def tell_what_is_there(self) -> int:
         """Say what a finished iteration came to; its exit status. Raises StorageError."""
@@ -91,8 +99,21 @@ class Job:
         return self._tell(paths, report, coverage_of(report))
 
     def read_tasks(self) -> TaskFile:
-        """The task file, checked, with all that its tasks need. Raises RefusedError."""
-        settings, tasks = self._settings, TaskFile(self._tasks_path)
+        """The task file, checked. Raises RefusedError, also where what is there was made otherwise.
+
+        An iteration that was begun, and also a finished one, is of a sample and of settings.
+        """
+        tasks = TaskFile(self._tasks_path)
+        require_same_sample(self._shared.sample, self._origin(tasks))
+        if read_manifest(self._paths.run) is not None:
+            environment = self._settings.env_config
+            gym = self._gym(environment, self._token, ())
+            require_same_run(self._paths.run, gym.identity(self._agent(environment)))
+        return tasks
+
+    def require_prepared(self, tasks: TaskFile) -> None:
+        """Raises RefusedError where the tasks need something that the settings do not give."""
+        settings = self._settings
         has_sites = settings.env_config.sites_url or "sites" in settings.embedded
         if tasks.needs_sites and not has_sites:
             raise SettingsError(
@@ -101,7 +122,6 @@ class Job:
             )
         every_row = tasks.rows(range(len(tasks)))
         require_judge(every_row, has_judge=settings.openai_config is not None)
-        return tasks
 
     def servers(self) -> AbstractContextManager[Embedded]:
         """The servers that belong to the run. Raises EmbeddedError."""
@@ -112,24 +132,31 @@ class Job:
 
         Raises RefusedError, StorageError, EngineError.
         """
-        environment = _placed(self._settings.env_config, servers)
+        environment = placed(self._settings.env_config, servers)
         agent = self._agent(environment)
         variable = environment.cpu_cluster_token_env_var
         browsers = BrowserServer(environment.browser_url, servers.token, variable)
-        run_loop(require_servers(browsers, agent.endpoints, environment.startup_timeout))
+        within = environment.startup_timeout
+        run_loop(require_servers(browsers, agent.endpoints, within, self._judges(tasks)))
         sample = self._draw(tasks)
         self._announce(sample)
+        gym = self._gym(environment, servers.token, sample.tasks(self._rank.index))
+        return gym.run(agent)
+
+    def _gym(
+        self, environment: EnvironmentSettings, token: str | None, tasks: Iterable[Task]
+    ) -> AsyncWebGym:
         return AsyncWebGym(
             master_port=environment.master_port,
             host_ip=environment.host_ip,
-            cpu_cluster_token=servers.token,
-            sampled_tasks=sample.tasks(self._rank.index),
+            cpu_cluster_token=token,
+            sampled_tasks=tasks,
             save_path=self._settings.save_path,
             num_workers=self._browsers,
             verbose=environment.verbose,
             retry_policy=environment.retry_policy,
             task_timeout_minutes=environment.task_timeout_minutes,
-            completion_threshold=environment.completion_threshold,
+            completion_threshold=self._settings.completion_threshold,
             completion_grace_period=environment.completion_grace_period,
             blocklist_manager=self._blocklist(),
             skip_instance_cleanup=environment.skip_instance_cleanup,
@@ -141,7 +168,7 @@ class Job:
             rank=self._rank,
             retry_failed=self._settings.retry_failed,
             retry_omitted=self._settings.retry_omitted,
-        ).run(agent)
+        )
 
     def finish(self, coverage: Coverage) -> int:
         """Say what this rank came to, and on the master what all came to; the exit status.
@@ -166,6 +193,8 @@ class Job:
         """Put the files of all ranks together, as far as they are there in time."""
         minutes = self._settings.env_config.aggregation_timeout_minutes
         found = aggregate(self._shared, timeout=60 * minutes, tell=complain)
+        for rank in found.kept:
+            complain(f"note: of rank {rank} stays what was put together before")
         for missing in found.missing:
             say(f"missing: {missing}; once it has finished, run this rank again")
         self._tell(self._shared, found.report, coverage_of(found.report))
@@ -192,16 +221,23 @@ class Job:
     @property
     def _what_is_next(self) -> str:
         """What to do when every rollout is completed."""
-        if self._is_of_many and not self._rank.is_master:
-            return "rank 0 puts the files of all ranks together"
         named = self._settings.iteration is not None
-        again = f"iteration={self._shared.iteration + 1}" if named else "the same command again"
-        return f"{again} begins the next iteration"
+        following = f"iteration={self._shared.iteration + 1}"
+        if self._is_of_many and not self._rank.is_master:
+            together = "rank 0 puts the files of all ranks together"
+            stays = f"; until it has, only {following} begins the next iteration on this rank"
+            return together if named or self._was_finished else together + stays
+        return f"{following if named else 'the same command again'} begins the next iteration"
 
     def _draw(self, tasks: TaskFile) -> Sample:
         """The sample of the iteration, the same for all ranks."""
+        blocked = self._blocklist().blocked_domains
+        return share_sample(self._shared.sample, self._origin(tasks), tasks, blocked)
+
+    def _origin(self, tasks: TaskFile) -> SampleOrigin:
+        """What the sample is drawn from."""
         environment = self._settings.env_config
-        origin = SampleOrigin(
+        return SampleOrigin(
             split=environment.split,
             iteration=self._shared.iteration,
             seed=self._settings.seed,
@@ -213,8 +249,6 @@ class Job:
             domain_ratio=environment.domain_ratio or {},
             rank_weights=self._rank.weights,
         )
-        blocked = self._blocklist().blocked_domains
-        return share_sample(self._shared.sample, origin, tasks, blocked)
 
     def _agent(self, environment: EnvironmentSettings) -> WebAgent:
         settings = self._settings
@@ -230,6 +264,12 @@ class Job:
             max_retries=environment.max_retries,
             max_vllm_sessions=environment.max_vllm_sessions,
         )
+
+    def _judges(self, tasks: TaskFile) -> Sequence[Endpoints]:
+        """The places of those that will be asked."""
+        is_asked = tasks.needs_judge or self._settings.env_config.watch_for_blocking
+        judge = JudgeSettings.of(self._settings.judge) if is_asked else None
+        return judge.endpoints if judge else ()
 
     def _blocklist(self) -> Blocklist:
         said = self._settings.blocklist_config
@@ -252,46 +292,3 @@ class Job:
         if header.blocked:
             counted = ", ".join(f"{count} of {host}" for host, count in header.blocked.items())
             complain(f"note: tasks of blocked domains are left out: {counted}")
-
-
-def _require_baseline(settings: RolloutSettings) -> None:
-    policies = {"heuristic", "scripted"} & set(settings.embedded)
-    if policies and settings.model.model_type != "baseline":
-        raise SettingsError(
-            f"embedded: {policies.pop()} is no model but one of our policies, which read a page as "
-            "text: give model_config.model_type=baseline"
-        )
-
-
-def _find_rank(settings: EnvironmentSettings) -> Rank:
-    """Raises RankError, SettingsError."""
-    rank = find_rank(
-        RankSettings(
-            multinode_rank=settings.multinode_rank,
-            multinode_total_workers=settings.multinode_total_workers,
-            rank_weights=settings.rank_weights,
-            rank_load_weight=settings.rank_load_weight,
-            total_load_weight=settings.total_load_weight,
-        ),
-        os.environ,
-    )
-    suffix = settings.multinode_rank_suffix
-    if suffix is not None and suffix != rank.suffix:
-        raise SettingsError(
-            f"env_config.multinode_rank_suffix={suffix!r}: the files of rank {rank.index} of "
-            f"{rank.count} end with {rank.suffix!r}, by which the master finds them; leave it out"
-        )
-    return rank
-
-
-def _placed(settings: EnvironmentSettings, servers: Embedded) -> EnvironmentSettings:
-    """The settings with the addresses of the servers that the run has itself."""
-    found: dict[str, object] = {}
-    if servers.browser_url is not None:
-        parts = urlsplit(servers.browser_url)
-        found |= {"host_ip": parts.hostname, "master_port": parts.port}
-    if servers.sites_url is not None:
-        found["sites_url"] = servers.sites_url
-    if servers.model_url is not None:
-        found["vllm_server_url"] = servers.model_url
-    return settings.model_copy(update=found)

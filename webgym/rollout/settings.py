@@ -184,7 +184,9 @@ class RolloutSettings(Section):
     )
     seed: Natural = Field(0, description="of everything that is decided at random")
     iteration: Natural | None = Field(
-        None, description="which iteration (null: the first that is not finished)"
+        None,
+        description="which iteration (null: the first that is not finished; with a retry: the "
+        "last)",
     )
     retry_failed: bool = Field(False, description="run failed rollouts of the iteration again")
     retry_omitted: bool = Field(False, description="run those again that were left out")
@@ -230,6 +232,16 @@ class RolloutSettings(Section):
         if value == "":
             raise ValueError("give the name of a folder")
         return value
+
+    @property
+    def runs_again(self) -> bool:
+        """Whether rollouts that have an outcome are to run again."""
+        return self.retry_failed or self.retry_omitted
+
+    @property
+    def completion_threshold(self) -> float:
+        """1 where rollouts run again: most have ended then, and these would be left out at once."""
+        return 1.0 if self.runs_again else self.env_config.completion_threshold
 
     @property
     def judge(self) -> dict[str, Any] | None:

@@ -8,22 +8,29 @@ Tasks on the bundled sites have `{sites}` where the address of the served sites 
 the row, because the address may be another when the run is continued; `place` puts it in.
 """
 
+import re
 from array import array
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import urlsplit
+
+import msgspec
 
 from rollgym.records import Row, RowError
 from rollgym.rollouts.compact_map import CompactMap
 from rollgym.rollouts.input_file import InputFile, Line, lines_of
 from rollgym.store import InputsError
 from rollgym.store.errors import storage_error
+from webgym.sites.tasks.task import Task as SitesTask
 from webgym.tasks.table import TaskTable
 from webgym.tasks.task import WebTask
 
 SITES = "{sites}"
 SHOWN_BAD_ROWS = 20
+_HOST = re.compile(r"""[^\s"%<>\\^`{|}]+""")
+"""Whatever a name or an address may have: letters of all languages among it."""
 _SITES_FOLDER = Path(__file__).parents[1] / "sites" / "tasks"
 BUNDLED = {f"sites/{name}": _SITES_FOLDER / name for name in ("train.jsonl", "test.jsonl")}
 """Task files that come with the package, by the names that a configuration gives them."""
@@ -66,7 +73,10 @@ def place(row: Row, sites_url: str) -> Row:
 
 
 class TaskFile:
-    """A checked file. `sha256` is that of its rows, whatever blank lines are between them."""
+    """A checked file. `sha256` is that of its rows, whatever blank lines are between them.
+
+    `needs_sites`, `needs_judge`: whether a task is on the bundled sites, or has no verifier.
+    """
 
     def __init__(self, path: Path) -> None:
         """Reads the whole file. Raises InputsError with every bad row, StorageError."""
@@ -76,6 +86,7 @@ class TaskFile:
         self._offsets, self._numbers = checked.offsets, checked.numbers
         self.table = checked.table
         self.needs_sites = checked.needs_sites
+        self.needs_judge = checked.needs_judge
         self.sha256 = checked.digest.hexdigest()
 
     def __len__(self) -> int:
@@ -103,6 +114,7 @@ class _Checked:
         self.offsets, self.numbers = array("Q"), array("Q")
         self.table = TaskTable()
         self.needs_sites = False
+        self.needs_judge = False
         self.digest = sha256()
         self._path = file.path
         self._ids = CompactMap()
@@ -130,6 +142,7 @@ class _Checked:
                 self._problems.append(f"  {self._path}:{line.number}: {error}")
             return
         self.needs_sites |= task.website.startswith(SITES)
+        self.needs_judge |= task.verifier is None
         self.offsets.append(line.offset)
         self.numbers.append(line.number)
         self.table.add(task)
@@ -156,15 +169,28 @@ def _task(line: Line) -> WebTask:
     """Raises RowError."""
     try:
         task = WebTask.of(_identified(Row.parse(line.content), line.number), "")
+        host, _ = task.host, urlsplit(task.website).port
     except RowError:
         raise
     except RecursionError as error:
         raise RowError("it is nested too deeply") from error
     except ValueError as error:  # an address that cannot even be taken apart
         raise RowError(f"field 'website': {error}") from error
-    if not task.host:
+    if not (_HOST.fullmatch(host) or task.website.startswith(SITES)):
         raise RowError(f"field 'website': {task.website!r:.100} names no host")
+    if task.verifier == "sites":
+        _check_truth(task)
     return task
+
+
+def _check_truth(task: WebTask) -> None:
+    """Raises RowError where the test sites could not tell what became of it."""
+    try:
+        msgspec.json.decode(task.row.raw, type=SitesTask)
+    except msgspec.ValidationError as error:
+        raise RowError(
+            f"field 'verifier': with 'sites' it has to be a task of the test sites: {error}"
+        ) from error
 
 
 def _row_at(file: BinaryIO, offset: int, number: int) -> Row:

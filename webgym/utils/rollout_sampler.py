@@ -79,6 +79,9 @@ class RolloutSampler:
             for (bucket, places), count in zip(pools, counts, strict=True)
             for place in _drawn(places, count, derive_seed(seed, "sample", iteration, bucket.name))
         ]
+        again = len(drawn) - len(set(drawn))
+        if again:
+            notes += (f"{again} of {size} tasks are drawn again: there are not that many to draw",)
         drawn.sort(key=tasks.difficulty, reverse=True)
         return Draw(places=tuple(drawn), blocked=dict(sorted(left_out.items())), notes=notes)
 

@@ -72,6 +72,11 @@ class JudgeSettings(msgspec.Struct, frozen=True, kw_only=True):
     purposes: dict[Purpose, PurposeSettings]
     max_screenshots: int = DEFAULT_MAX_SCREENSHOTS
 
+    @property
+    def endpoints(self) -> tuple[tuple[FoundryEndpoint, ...], ...]:
+        """Where the judges are: for each that is elsewhere, its places. Raises EndpointError."""
+        return tuple(dict.fromkeys(each.endpoints() for each in self.purposes.values()))
+
     @classmethod
     def of(cls, written: object) -> "JudgeSettings | None":
         """Read a dict or a Hydra node; None where it says nothing. Raises RefusedError."""

@@ -134,17 +134,65 @@ def test_doing_it_again_takes_in_what_came_late_and_leaves_the_files_of_ranks(
     assert find_iteration(paths.save_path, "train") == 6
 
 
-def test_what_was_put_together_is_not_lost_with_the_files_of_ranks(paths: IterationPaths) -> None:
+@pytest.mark.parametrize("kinds", [["trajectories"], ["metrics"], ["trajectories", "metrics"]])
+def test_what_was_put_together_is_whole_without_the_files_of_ranks_and_nobody_waits(
+    paths: IterationPaths, kinds: list[str]
+) -> None:
+    for rank in range(3):
+        finish(paths, rank)
+    first = aggregate(paths)
+    before = paths.trajectories.read_bytes()
+    for kind in kinds:
+        tidied: Path = getattr(paths.of_rank(1, 3), kind)
+        tidied.unlink()
+    waits: list[float] = []
+    result = aggregate(paths, timeout=100, clock=lambda: sum(waits), sleep=waits.append)
+    assert waits == []
+    assert result.kept == (1,)
+    assert (result.missing, result.exit_status) == ((), ExitStatus.COMPLETE)
+    assert result.report == first.report
+    assert paths.trajectories.read_bytes() == before
+
+
+def test_what_was_taken_in_is_not_taken_out_when_other_ranks_are_missing(
+    paths: IterationPaths,
+) -> None:
+    finish(paths, 0)
+    finish(paths, 2)
+    aggregate(paths)
+    finish(paths, 1)
+    leave_files(paths.of_rank(2, 3), trajectories_of(paths, 2)[:1], expected=3, final=False)
+    result = aggregate(paths)
+    assert sorted(map(str, indexes(paths))) == sorted(map(str, range(12)))
+    assert (missing(result), result.kept) == ([2], (2,))
+    assert result.exit_status is ExitStatus.INTERRUPTED
+    assert (result.report.final, result.report.missing_ranks) == (False, ())
+    assert result.report.metrics == calculate_rollout_metrics(read_torch_file(paths.trajectories))
+    finish(paths, 2)
+    assert aggregate(paths).report.final
+
+
+def test_a_late_rank_is_taken_in_though_the_files_of_another_are_gone(
+    paths: IterationPaths,
+) -> None:
+    finish(paths, 0)
+    finish(paths, 2)
+    aggregate(paths)
+    paths.of_rank(2, 3).trajectories.unlink()
+    finish(paths, 1)
+    assert aggregate(paths).exit_status is ExitStatus.COMPLETE
+    assert len(indexes(paths)) == 12
+
+
+def test_an_earlier_file_that_is_damaged_is_made_anew(paths: IterationPaths) -> None:
     for rank in range(3):
         finish(paths, rank)
     aggregate(paths)
-    before = paths.trajectories.read_bytes()
+    paths.trajectories.write_bytes(paths.trajectories.read_bytes().replace(b"click", b"clock", 1))
     paths.of_rank(1, 3).trajectories.unlink()
     result = aggregate(paths)
-    assert result.kept
-    assert missing(result) == [1]
-    assert result.exit_status is ExitStatus.INTERRUPTED
-    assert paths.trajectories.read_bytes() == before
+    assert (missing(result), result.kept) == ([1], ())
+    assert len(indexes(paths)) == 9
 
 
 def test_a_rank_that_is_not_done_has_not_arrived(paths: IterationPaths) -> None:

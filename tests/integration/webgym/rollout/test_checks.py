@@ -118,6 +118,30 @@ def test_one_of_several_models_may_be_away(capsys: pytest.CaptureFixture[str]) -
     assert "the other endpoints go on without it" in capsys.readouterr().err
 
 
+def check_judge(*statuses: int) -> None:
+    """With one judge that answers, and one with these statuses."""
+
+    async def run() -> None:
+        async with browsers() as browser_url, model(200) as model_url, model(*statuses) as judge:
+            judges = (at(model_url), at(judge))
+            await require_servers(server(browser_url), at(model_url), 3.0, judges)
+
+    asyncio.run(run())
+
+
+def test_every_judge_has_to_answer() -> None:
+    check_judge(503, 200)
+    with pytest.raises(
+        UnpreparedError, match=r"the judge at .* it answers 500; openai_config\.base"
+    ):
+        check_judge(500)
+
+
+def test_the_key_of_a_judge_is_that_of_its_own_setting() -> None:
+    with pytest.raises(UnpreparedError, match=r"give openai_config\.openai_api_key_env_var=…"):
+        check_judge(401)
+
+
 def environment(**given: object) -> EnvironmentSettings:
     return EnvironmentSettings.model_validate(given)
 

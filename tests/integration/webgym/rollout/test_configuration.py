@@ -52,6 +52,36 @@ def test_mappings_are_merged_and_everything_else_is_replaced() -> None:
     assert found["embedded"] == ["sites"]
 
 
+@pytest.mark.parametrize(
+    "written", ['{"1-3": 2, hard: 1}', "{1-3: 2, hard: 1}", '{"1-3":2,"hard":1}']
+)
+@pytest.mark.parametrize("whole", [False, True], ids=["alone", "within its section"])
+def test_weights_take_the_place_of_those_in_the_files(written: str, whole: bool) -> None:
+    key = "env_config.difficulty_ratio"
+    override = f"env_config={{difficulty_ratio: {written}}}" if whole else f"{key}={written}"
+    found = compose_config(CONFIGS, "demo", [override])
+    assert found.values["env_config"]["difficulty_ratio"] == {"1-3": 2, "hard": 1}
+    assert found.values["env_config"]["server_size"] == 6
+    assert found.origin(("env_config", "difficulty_ratio")) == "command line"
+
+
+def test_steps_take_the_place_of_those_in_the_files() -> None:
+    overrides = ["save_path=x", 'env_config.train_difficulty_max_steps={"hard": 3}']
+    values = compose_config(CONFIGS, "rollout", overrides).values
+    assert values["env_config"]["train_difficulty_max_steps"] == {"hard": 3}
+    steps = RolloutSettings.of(values).env_config.train_difficulty_max_steps
+    assert steps.plain == {"easy": 10, "medium": 20, "hard": 3}
+
+
+@pytest.mark.parametrize("override", ["~openai_config", "~env_config.sites_url", "~seed=0"])
+def test_a_key_may_be_left_out_also_one_that_is_null(override: str) -> None:
+    node: object = compose_config(CONFIGS, "rollout", [override]).values
+    for name in override.strip("~").partition("=")[0].split("."):
+        assert isinstance(node, dict)
+        parent, node = node, node.get(name)
+    assert name not in parent
+
+
 def test_values_may_refer_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EXPERIMENT", "seven")
     overrides = ["save_path=results/${oc.env:EXPERIMENT}", "tracker_config.name=${save_path}"]
@@ -66,7 +96,10 @@ def test_values_may_refer_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
         ("nothing", [], "there are default, demo, rollout, rollout_test, rollout_train"),
         ("rollout", ["seed=1,2"], 'a list in brackets: "seed=[1,2]"'),
         ("rollout", ["seed"], "this is no override"),
-        ("rollout", ["~nothing"], "Could not delete"),
+        ("rollout", ["~nothing"], "~nothing: there is no such key to leave out"),
+        ("rollout", ["~env_config.no.such"], "there is no such key to leave out"),
+        ("rollout", ["~seed=3"], "~seed=3: its value is 0"),
+        ("rollout", ['env_config.difficulty_ratio={"1-3": 2'], "this is no override"),
         ("rollout", ["save_path=${nothing}"], "nothing"),
     ],
 )

@@ -83,7 +83,7 @@ def test_a_server_that_does_not_start_is_told_with_its_last_lines(
     with pytest.raises(EmbeddedError, match="it ended with status 3") as caught, make(source):
         pass
     assert "| no memory left" in str(caught.value)
-    assert "tiny.log" in str(caught.value)
+    assert f"-{os.getpid()}.log has its log" in str(caught.value)
 
 
 def test_a_server_that_says_nothing_is_given_up(make: Callable[..., Server]) -> None:
@@ -120,6 +120,32 @@ def test_a_server_that_dies_is_started_again_at_its_address(
         assert server.url == url
 
 
+def test_runs_that_share_a_folder_have_servers_of_their_own(
+    make: Callable[..., Server], tmp_path: Path
+) -> None:
+    make(f"import time; time.sleep(0.3)\n{textwrap.dedent(SERVING)}")
+    program = f"""
+        from pathlib import Path
+        from webgym.rollout.embedded import Program, Server
+        with Server(Program("tiny", "tiny", ("{{port}}",)), Path({str(tmp_path)!r})) as server:
+            print(server.url, flush=True)
+            input()
+    """
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(program)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    urls = {run.stdout.readline() for run in runs if run.stdout is not None}
+    for run in runs:
+        run.communicate("\n", timeout=PATIENCE)
+    assert len(urls) == len(runs)
+
+
 def test_the_servers_of_a_run_that_was_killed_end_by_themselves(
     make: Callable[..., Server], tmp_path: Path
 ) -> None:
@@ -148,7 +174,8 @@ def test_the_test_sites_come_up_by_their_name(tmp_path: Path) -> None:
         assert found.browser_url is None
         with urlopen(f"{found.sites_url}/shop/", timeout=10) as answer:
             assert b"<html" in answer.read().lower()
-    assert (tmp_path / "logs" / "sites.log").exists()
+    (log,) = (tmp_path / "logs").iterdir()
+    assert log.name.startswith("sites-")
 
 
 def test_without_servers_there_is_nothing(tmp_path: Path) -> None:

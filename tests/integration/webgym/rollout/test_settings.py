@@ -90,6 +90,21 @@ def test_one_difficulty_can_be_given_alone() -> None:
     assert settings.train_difficulty_max_steps.plain == {"easy": 3, "medium": 20, "hard": 30}
 
 
+def test_a_task_may_not_last_longer_than_its_browser() -> None:
+    said = refusal("env_config.task_timeout_minutes=60")
+    assert "env_config.task_timeout_minutes: a browser is taken back after" in said
+    assert "instance_lifetime_max=50 minutes" in said
+    assert "instance_lifetime_max=19" in refusal("env_config.instance_lifetime_max=19")
+    both = composed("env_config.task_timeout_minutes=60", "env_config.instance_lifetime_max=60")
+    assert both.env_config.task_timeout_minutes == 60
+
+
+@pytest.mark.parametrize("retry", ["retry_failed", "retry_omitted"])
+def test_what_runs_again_is_not_left_out_because_most_has_ended(retry: str) -> None:
+    assert composed().completion_threshold == 0.98
+    assert composed(f"{retry}=true").completion_threshold == 1
+
+
 def test_null_is_the_default_where_it_means_nothing_itself() -> None:
     settings = composed(
         "env_config.server_size=null", "openai_config={model: m, temperature: null}"

@@ -70,6 +70,27 @@ def test_all_bad_rows_are_named_at_once_with_line_and_field(tmp_path: Path) -> N
     assert f"{path}:9: field 'task_id': 'good' is that of line 1 too" in said
 
 
+@pytest.mark.parametrize("website", ["not a url", "http://a b/", "{site}/shop/", "http://a:70000/"])
+def test_a_website_without_a_host_is_refused(tmp_path: Path, website: str) -> None:
+    path = write_tasks(tmp_path / "tasks.jsonl", [task_row("a", website=website)])
+    assert f"{path}:1: field 'website': " in problems(path)
+
+
+@pytest.mark.parametrize("website", ["a.example/b", "http://[::1]:80/", "https://bücher.example"])
+def test_a_website_may_be_any_host(tmp_path: Path, website: str) -> None:
+    assert TaskFile(write_tasks(tmp_path / "tasks.jsonl", [task_row("a", website=website)]))
+
+
+def test_a_task_of_the_sites_has_to_say_how_to_check_it(tmp_path: Path) -> None:
+    whole = json.loads(BUNDLED["sites/test.jsonl"].read_text().splitlines()[0])
+    without = {name: value for name, value in whole.items() if name != "truth"}
+    path = write_tasks(tmp_path / "tasks.jsonl", [whole, without | {"task_id": "b"}])
+    said = problems(path)
+    assert said.startswith("1 bad row(s)")
+    assert f"{path}:2: field 'verifier': with 'sites'" in said
+    assert "truth" in said
+
+
 def test_ids_that_differ_only_in_type_are_the_same(tmp_path: Path) -> None:
     rows = [task_row("7"), task_row("other") | {"task_id": 7}]
     assert "'7' is that of line 1 too" in problems(write_tasks(tmp_path / "tasks.jsonl", rows))

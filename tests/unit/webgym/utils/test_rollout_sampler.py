@@ -36,6 +36,13 @@ def test_another_seed_and_another_iteration_draw_other_tasks() -> None:
     assert len(set(draws)) == 3
 
 
+def test_a_sample_that_is_larger_than_its_pool_says_so() -> None:
+    tasks = table_of_difficulties([1, 1, 5])
+    (note,) = sampler(size=5).draw(tasks, seed=0, iteration=0).notes
+    assert note == "2 of 5 tasks are drawn again: there are not that many to draw"
+    assert sampler(size=3).draw(tasks, seed=0, iteration=0).notes == ()
+
+
 @given(DIFFICULTIES, st.integers(1, 130), st.integers(0, 5))
 def test_nothing_is_drawn_again_before_everything_was(
     difficulties: list[int], size: int, seed: int
