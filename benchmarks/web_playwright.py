@@ -1,8 +1,9 @@
 """The episodes of a run played again by a plain Playwright script on full Chromium.
 
 As people write it: one browser, a context for each episode, every action at the place on the screen
-where it was in the run, then a PNG of the screen and the title and URL of the page. Nobody looks
-for elements here, numbers them or reads the page's text, which the run's steps did as well.
+where it was in the run, then a PNG of the screen, the title and URL of the page, and what stands on
+it (`aria_snapshot`), because a step of the run observes that too. Nobody numbers elements here and
+lists where they are, which the run's steps did as well.
 
 Nothing thinks between the actions. The addresses of the pages are compared with those of the run,
 to tell whether it is the same browsing.
@@ -98,6 +99,7 @@ async def _look(page: Page) -> None:
     try:
         await page.screenshot(type="png")
         await page.title()
+        await page.locator("body").aria_snapshot()
     except PlaywrightError:
         return  # the page went away meanwhile
 

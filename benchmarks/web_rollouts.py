@@ -55,7 +55,7 @@ class Plan(NamedTuple):
     latency: str
 
 
-FULL = Plan(64, 16, "lognormal:2.0:1")
+FULL = Plan(96, 16, "lognormal:2.0:1")
 QUICK = Plan(4, 2, "lognormal:0.05")
 
 
