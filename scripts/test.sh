@@ -3,7 +3,7 @@
 # Sets .venv, a browser and the pages of MiniWoB++ up first; where one cannot be had the tests that
 # need it are skipped, and with CI=true nothing is run. Torch, with which the tests open our files
 # as others will, is skipped everywhere where it cannot be had. Fails if anything failed; the tests
-# also run when a linter failed. All tests run in a few processes side by side, named ones in one.
+# also run when a linter failed. All tests run in two processes side by side, named ones in one.
 set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/setup.sh"
 trap 'exit 130' INT
@@ -25,8 +25,6 @@ torch=$!
 status=0
 scripts/lint.sh || status=$?
 wait "$torch" || say "Going on without torch: the test that needs it is skipped."
-# Most tests wait for a deadline or a child more than they compute, so there may be more processes
-# than cores.
-[ $# -gt 0 ] || set -- -n "$(($(getconf _NPROCESSORS_ONLN) + 1))" --dist loadgroup
+[ $# -gt 0 ] || set -- -n 2 --dist loadgroup
 "$venv/bin/python" -m pytest "$@" || status=$?
 exit "$status"

@@ -19,7 +19,7 @@ from pathlib import Path
 from aiohttp import web
 
 from rollgym.records import RolloutError
-from tests.e2e.serving import free_port
+from tests.ports import free_port
 from webgym.browser.chromium.process_tree import read_groups
 from webgym.browser.contract.answers import Observe, StepAnswer
 from webgym.browser.contract.commands import ClickCoords, VisitPage

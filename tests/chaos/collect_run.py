@@ -18,8 +18,9 @@ from tests.chaos import faulty_environment
 from tests.chaos.collected import OUTPUT, Collected, Json, journal
 from tests.chaos.faulty_environment import FaultyEnvironment, FaultyTask, Trouble
 from tests.e2e.command import PATIENCE, Ended, wait_until
-from tests.e2e.serving import NG_RUN, free_port
+from tests.e2e.serving import NG_RUN
 from tests.integration.servers.launch.probe import is_alive
+from tests.ports import free_port
 
 NG_COLLECT = (sys.executable, "-m", "rollgym.cli.collect")
 CONFIG, INPUT = "faulty.yaml", "tasks.jsonl"

@@ -16,9 +16,9 @@ from tests.chaos.collected import journal
 from tests.chaos.faulty_environment import FaultyTask, Trouble
 from tests.chaos.faulty_mind import Mind, minded
 from tests.e2e.command import wait_until
-from tests.e2e.serving import free_port
 from tests.faulty_model import FaultyModel, in_background
 from tests.integration.servers.launch.probe import is_alive
+from tests.ports import free_port
 
 PARALLEL = 8
 PACE = 0.1

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.e2e.command import Ended, finish, records, wait_until
+from tests.ports import free_port
 from webgym.browser.chromium.executable import NoBrowserError, find_browser
 from webgym.iteration.paths import IterationPaths
 from webgym.iteration.report import IterationReport, read_report
@@ -43,7 +44,7 @@ class Service:
         """`command` is a module and its arguments, without the port. Returns when it is ready."""
         self._log = log
         self._command = command
-        self.port = 0
+        self.port = free_port()
         self.start()
 
     @property
@@ -66,9 +67,7 @@ class Service:
         def is_ready() -> bool:
             said = self._log.read_bytes()[said_before:].decode()
             assert self.process.poll() is None, said
-            found = _READY.search(said)
-            self.port = int(found[1]) if found else self.port
-            return found is not None
+            return _READY.search(said) is not None
 
         wait_until(is_ready)
 

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -14,15 +13,10 @@ from typing import Any
 
 from tests.e2e.command import PATIENCE, wait_until
 from tests.integration.servers.launch.probe import ProbeRun, is_alive
+from tests.ports import free_port
 
 NG_RUN = (sys.executable, "-m", "rollgym.cli.ng_run")
 NG_STATUS = (sys.executable, "-m", "rollgym.cli.ng_status")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
 
 
 class Serving:

@@ -2,13 +2,13 @@
 
 import re
 import shutil
-import socket
 from argparse import ArgumentParser, _SubParsersAction
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.test_docs import DOCS, code_blocks, names_in, run_script, table
+from tests.ports import free_port
 from webgym.browser.command import configure
 from webgym.browser.contract.commands import COMMANDS
 from webgym.browser.contract.errors import WIRE_ERRORS
@@ -17,11 +17,6 @@ from webgym.browser.settings import Settings
 
 PAGE = "browser-server.md"
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
-
-
-def free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return str(free.getsockname()[1])
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")

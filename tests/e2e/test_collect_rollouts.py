@@ -22,7 +22,7 @@ from tests.e2e.command import (
     wait_for_records,
     wait_until,
 )
-from tests.e2e.serving import free_port
+from tests.ports import free_port
 
 REPOSITORY = Path(__file__).parents[2]
 CONFIG = (

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.command import PATIENCE, wait_until
-from tests.e2e.serving import NG_RUN, Serving, free_port, ng_status
+from tests.e2e.serving import NG_RUN, Serving, ng_status
 from tests.integration.servers.launch.probe import ProbeRun
+from tests.ports import free_port
 
 Start = Callable[..., Serving]
 

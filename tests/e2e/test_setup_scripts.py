@@ -20,7 +20,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TOOLS = ["bash", "cat", "chmod", "cut", "dirname", "env", "find", "grep", "id", "mkdir", "mv", "rm"]
-TOOLS += ["sed", "sleep", "tail", "uname", "wc", "tr", "getconf"]
+TOOLS += ["sed", "sleep", "tail", "uname", "wc", "tr"]
 SCRIPTS = [*sorted((REPOSITORY / "scripts").glob("*.sh")), REPOSITORY / ".ci/run"]
 
 UV = f"""#!/usr/bin/env bash

@@ -22,9 +22,9 @@ import pytest
 
 from tests.counterparts.processes import ROOT, running_module
 from tests.e2e.command import PATIENCE, Ended
-from tests.e2e.serving import free_port
 from tests.e2e.tutorial_model import Notes, notes_of
 from tests.e2e.tutorial_terminal import Running, Terminal, one_line
+from tests.ports import free_port
 
 AGENT = "example_multi_step_simple_agent"
 DATASET = "resources_servers/example_multi_step/data/example.jsonl"

@@ -1,7 +1,6 @@
 """Servers that somebody else runs take part by their URL alone, in both directions."""
 
 import json
-import socket
 import threading
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from rollgym.cli import collect
 from rollgym.servers.config import ConfigError, load_config
 from tests.counterparts.processes import running
 from tests.integration.servers.wire_contract import Json, row_with
+from tests.ports import free_port
 
 OUR_AGENT = """
 agent:
@@ -117,10 +117,3 @@ def test_an_environment_that_is_away_is_waited_for(tmp_path: Path) -> None:
 def environment_at(port: int, done: threading.Event) -> None:
     with running("resources_server", "--port", str(port)):
         done.wait(60)
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port

@@ -20,12 +20,7 @@ from rollgym.servers.launch import (
     head_listening,
 )
 from tests.integration.servers.launch.probe import ProbeRun, ask
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
+from tests.ports import free_port
 
 
 def test_the_head_lists_the_servers_before_and_after_they_are_ready(probes: ProbeRun) -> None:
