@@ -16,7 +16,7 @@ set -euo pipefail
 trap 'exit 130' INT
 
 # The functions of setup.sh work on the environment that these name.
-venv=${XDG_CACHE_HOME:-$HOME/.cache}/rollgym/torch
+venv=${XDG_CACHE_HOME:-${HOME:?names no folder}/.cache}/rollgym/torch
 stamp=$venv/setup.stamp
 log=$venv/setup.log
 
