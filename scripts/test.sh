@@ -3,7 +3,7 @@
 # Sets .venv, a browser and the pages of MiniWoB++ up first; where one cannot be had the tests that
 # need it are skipped, and with CI=true nothing is run. Torch, with which the tests open our files
 # as others will, is skipped everywhere where it cannot be had. Fails if anything failed; the tests
-# also run when a linter failed. All tests run in two processes side by side, named ones in one.
+# also run when a linter failed. All tests run in three processes side by side, named ones in one.
 set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/setup.sh"
 trap 'exit 130' INT
@@ -25,6 +25,6 @@ torch=$!
 status=0
 scripts/lint.sh || status=$?
 wait "$torch" || say "Going on without torch: the test that needs it is skipped."
-[ $# -gt 0 ] || set -- -n 2 --dist loadgroup
+[ $# -gt 0 ] || set -- -n 3 --dist loadgroup
 "$venv/bin/python" -m pytest "$@" || status=$?
 exit "$status"

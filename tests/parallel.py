@@ -1,27 +1,46 @@
 """Which tests may run side by side: those of different files.
 
-The tests of a file share servers and browsers, so they stay in one process. So do all files that
-start browsers: a few dozen Chromium processes at a time are enough for any machine. Files whose
-commands use well-known ports, as a reader of the documentation would, are one group together.
+The tests of a file share servers and browsers, so they stay in one process. Files that start
+browsers are two groups, for the browser server and for what is built on it: more than a few dozen
+Chromium processes at a time are too many for a small machine. Files whose commands use well-known
+ports, as a reader of the documentation would, are one group together.
 """
 
 import re
 
 import pytest
 
-_WELL_KNOWN_PORTS = re.compile(r"tests/e2e/test_(docs|tutorial)\.py")
-_BROWSERS = re.compile(
-    r"tests/chaos/test_(browser|web)_\w+\.py"
-    r"|tests/e2e/(page_script/\w+|test_(browser|web)_\w+|test_guard_chromium)\.py"
-    r"|tests/e2e/test_(isolated_browsers|miniwob|policies|rollout_script|sites|benchmarks)\.py"
-    r"|tests/integration/webgym/browser/(chromium|pool|server|page)/.*"
-)
-_GROUPS = {"well-known ports": _WELL_KNOWN_PORTS, "browsers": _BROWSERS}
+_GROUPS = {
+    "well-known ports": re.compile(r"tests/e2e/test_(docs|tutorial)\.py"),
+    "browser server": re.compile(
+        r"tests/chaos/test_browser_\w+\.py"
+        r"|tests/e2e/(page_script/\w+|test_browser_\w+|test_guard_chromium)\.py"
+        r"|tests/integration/webgym/browser/(chromium|page|pool|server)/.*"
+    ),
+    "web rollouts": re.compile(
+        r"tests/chaos/test_web_\w+\.py"
+        r"|tests/e2e/test_(web_\w+|rollout_script|isolated_browsers|miniwob|policies|sites)\.py"
+        r"|tests/e2e/test_benchmarks\.py"
+    ),
+}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        file = item.nodeid.partition("::")[0]
+        file = _file(item)
         group = next((name for name, files in _GROUPS.items() if files.fullmatch(file)), file)
         item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    """The longest group comes first, but its kills last: not beside those of the other."""
+    file = _file(item)
+    if not _GROUPS["web rollouts"].fullmatch(file):
+        return 1
+    return 2 if file.startswith("tests/chaos") else 0
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
