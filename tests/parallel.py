@@ -7,6 +7,7 @@ ports, as a reader of the documentation would, are one group together.
 """
 
 import re
+from collections.abc import Generator
 
 import pytest
 
@@ -32,6 +33,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         group = next((name for name, files in _GROUPS.items() if files.fullmatch(file)), file)
         item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=_turn)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What a test printed or logged must get to the other process, also half a character."""
+    report = yield
+    report.sections = [
+        (name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections
+    ]
+    return report
 
 
 def _turn(item: pytest.Item) -> int:
