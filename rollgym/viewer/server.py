@@ -55,15 +55,26 @@ def _require_file(path: Path) -> None:
 
 def _bound(host: str, port: int) -> socket.socket:
     try:
-        return listening_socket(Address(host, port or DEFAULT_PORT))
+        return _listening(Address(host, port or DEFAULT_PORT))
     except OSError as error:
         if not port and error.errno == errno.EADDRINUSE:
-            return listening_socket(Address(host, 0))
+            return _listening(Address(host, 0))
         raise ViewerError(
             f"cannot listen on {host} port {port or DEFAULT_PORT} ({error.strerror or error}): "
             "choose another with --port or +server_port, or 0 for any; without --host or "
             "+server_host it is 127.0.0.1"
         ) from error
+
+
+def _listening(address: Address) -> socket.socket:
+    """Two may be bound to a port, but one listens; who comes second learns it here."""
+    bound = listening_socket(address)
+    try:
+        bound.listen()
+    except OSError:
+        bound.close()
+        raise
+    return bound
 
 
 def _url(host: str, port: int, token: str | None) -> str:

@@ -9,6 +9,7 @@ from rollgym.engine import ExitStatus
 from rollgym.store import IdentityError, RefusedError, open_run
 from tests.integration.webgym.iteration.rank_files import a_trajectory, leave_files
 from tests.integration.webgym.tasks.task_rows import some_tasks
+from webgym.environment.async_webgym import AsyncWebGym
 from webgym.iteration.paths import IterationPaths
 from webgym.iteration.ranks import Rank
 from webgym.iteration.sample import SampleOrigin, share_sample
@@ -69,7 +70,8 @@ def finish(
         NOBODY,
         said.judge,
     )
-    config = {**agent.identity, "max_steps": environment.max_steps.plain}
+    gym = AsyncWebGym(env_config=environment.of_environment | {"seed": said.seed})
+    config = gym.identity(agent)
     open_run(paths.run, sample.tasks(rank.index), config=config, seed=said.seed).close()
     trajectories = [a_trajectory(task.index) for task in sample.tasks(rank.index)]
     leave_files(paths, trajectories, failed=failed)

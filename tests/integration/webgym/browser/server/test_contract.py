@@ -168,13 +168,16 @@ def test_a_deadline_in_the_headers_counts(topology: Topology) -> None:
 def test_leases_expire_and_say_so(topology: Topology, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         monkeypatch.setattr("webgym.browser.node.LOOK_INTERVAL", 0.05)
-        pool = FakePool(2)
+        pool = FakePool(3)
         async with reached(topology, pool, idle_seconds=0.5) as client:
             short = await client.lease(lifetime_mins=0.005)
-            idle = await client.lease()
+            idle, unused = await client.lease(), await client.lease()
+            await client.probe(idle)
             await until(lambda: not pool.open)
             assert "it expired after 0.005 min" in (await client.probe(short)).message
             assert "nobody used it for 0.5 s" in (await client.probe(idle)).message
+            told = (await client.probe(unused)).message
+            assert "nobody used it within 0.5 s of its beginning" in told
 
     run(scenario())
 
