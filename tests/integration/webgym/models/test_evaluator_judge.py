@@ -267,13 +267,13 @@ def test_who_gets_no_turn_in_time_is_told_what_to_allow_more_of(tmp_path: Path) 
         evaluator.evaluation_workers = 1
         trajectory = episode(tmp_path)
 
-        async def failure() -> str:
-            with working_for("1/0", asyncio.get_running_loop().time() + 0.3):
+        async def failure(seconds: float) -> str:
+            with working_for("1/0", asyncio.get_running_loop().time() + seconds):
                 with pytest.raises(VerifierError) as caught:
                     await evaluator.evaluate(trajectory)
                 return str(caught.value)
 
-        return await asyncio.gather(failure(), failure())
+        return await asyncio.gather(failure(2.0), failure(0.3))
 
     first, second = with_judge(tmp_path, act, JudgeServer(Behaviour.HANG))
     assert "the judge judge gave no usable reply" in first
