@@ -5,7 +5,6 @@ answered at a time. The policy decides on the event loop; only the pretended thi
 """
 
 import asyncio
-import errno
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +13,6 @@ from http import HTTPStatus
 import msgspec
 from aiohttp import web
 
-from rollgym.servers.config import Address, listening_socket
 from webgym.policies.chat import read_chat
 from webgym.policies.errors import PoliciesError, WrongRequestError
 from webgym.policies.latency import Latency
@@ -22,11 +20,11 @@ from webgym.policies.names import DEFAULT_HOST, DEFAULT_PORT, DEFAULT_SEED
 from webgym.policies.policy import Policy
 from webgym.policies.reply import write_reply
 from webgym.policies.wire import ModelCard, ModelList, completion, error_body, read_request
+from webgym.served import served
 
 LARGEST_BODY = 64 * 2**20
 """A window of screenshots has to fit."""
 ARRIVAL_SECONDS = 30.0
-SHUTDOWN_SECONDS = 0.5
 MOST_AT_ONCE = 1_024
 _AT_ONCE_AGAIN = "1"
 
@@ -107,22 +105,8 @@ async def serving(
 
     Port 0 is any that is free. Raises PoliciesError.
     """
-    try:
-        bound = listening_socket(Address(host, port))
-    except OSError as error:
-        taken = error.errno == errno.EADDRINUSE
-        raise PoliciesError(
-            f"cannot listen on {host} port {port} ({error.strerror or error}): "
-            + ("choose another with --port, or 0 for any" if taken else "choose another --host")
-        ) from error
-    runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
-    try:
-        await runner.setup()
-        await web.SockSite(runner, bound).start()
-        yield Address(host, bound.getsockname()[1]).url
-    finally:
-        await runner.cleanup()
-        bound.close()
+    async with served(server.application(), host, port, PoliciesError) as url:
+        yield url
 
 
 async def _body(request: web.Request) -> bytes:
