@@ -17,7 +17,7 @@ import msgspec
 from rollgym.cli.puzzles import verify
 from rollgym.cli.weather import Weather
 from rollgym.engine import WorkItem
-from rollgym.records import Completed, Outcome, Row, TaskError, boundary, derive_seed
+from rollgym.records import Completed, Outcome, Row, Span, TaskError, boundary, derive_seed
 
 SLIP_PER_DIFFICULTY = 0.08
 _ORDER = re.compile(r"(Add|Subtract|Multiply by) (\d+)")
@@ -38,7 +38,7 @@ class ScriptedSolver:
 
 
 class _Episode:
-    """One attempt: the transcript so far, and the time spent by phase."""
+    """One attempt: the transcript so far, the time spent by phase, and when it was."""
 
     def __init__(self, item: WorkItem, attempt: int, latency: float, weather: Weather) -> None:
         self._item = item
@@ -48,6 +48,8 @@ class _Episode:
         self._pauses = Random(derive_seed(item.seed, "latency", attempt))  # noqa: S311
         self._slips = Random(derive_seed(item.seed, "slip"))  # noqa: S311
         self._phases = {"model": 0.0, "tool": 0.0, "verifier": 0.0}
+        self._spans: list[Span] = []
+        self._began = time.perf_counter()
         self._output: list[dict[str, Any]] = []
 
     async def run(self) -> Completed:
@@ -69,6 +71,7 @@ class _Episode:
                 "response_length": float(len(response)),
             },
             phases=self._phases,
+            spans=tuple(self._spans),
             result=msgspec.Raw(msgspec.json.encode({"question": question, "output": self._output})),
         )
 
@@ -103,7 +106,7 @@ class _Episode:
         arguments = msgspec.json.encode({"expression": expression}).decode()
         call = {"function": {"name": "calculator", "arguments": arguments}}
         self._output.append({"role": "assistant", "tool_calls": [call]})
-        await self._cross("tool")
+        await self._cross("tool", "calculator")
         value = calculate(expression)
         self._output.append({"role": "tool", "content": str(value)})
         return value
@@ -114,12 +117,15 @@ class _Episode:
         slipped = self._slips.random() < SLIP_PER_DIFFICULTY * difficulty
         return error() if slipped else 0
 
-    async def _cross(self, where: str) -> None:
+    async def _cross(self, where: str, label: str = "") -> None:
         """Wait as the other side would have us wait, and meet whatever breaks there."""
         pause = self._latency * (0.5 + self._pauses.random())
         began = time.perf_counter()
         await asyncio.sleep(pause if where == "model" else pause / 10)
-        self._phases[where] += time.perf_counter() - began
+        seconds = time.perf_counter() - began
+        self._phases[where] += seconds
+        start = began - self._began
+        self._spans.append(Span(where, round(start, 6), round(seconds, 6), label))
         self._weather.strike(where, self._item, self._attempt)
 
 

@@ -1,6 +1,7 @@
 """What an attempt came to, from what its worker returned and why it was halted."""
 
 import math
+from typing import TypedDict
 
 import msgspec
 
@@ -13,6 +14,8 @@ from rollgym.records import (
     OmitReason,
     Omitted,
     Outcome,
+    Span,
+    Usage,
 )
 
 
@@ -44,7 +47,7 @@ def _with_usable_reward(outcome: Completed) -> Completed | Failed:
     if math.isfinite(reward):
         return msgspec.structs.replace(outcome, reward=reward)
     failure = Failure.make(FailureKind.VERIFIER, f"the reward {given!r:.100} is no finite number")
-    return Failed(failure, usage=outcome.usage, phases=outcome.phases, result=outcome.result)
+    return Failed(failure, **_kept(outcome))
 
 
 def timed_out(outcome: Outcome | None, seconds: float) -> Outcome:
@@ -60,7 +63,7 @@ def timed_out(outcome: Outcome | None, seconds: float) -> Outcome:
         cleanup = outcome.failure
         causes = (Cause("while it was cancelled", cleanup.detail), *cleanup.causes)
         failure = msgspec.structs.replace(failure, causes=causes, traceback=cleanup.traceback)
-    return Failed(failure, usage=outcome.usage, phases=outcome.phases, result=outcome.result)
+    return Failed(failure, **_kept(outcome))
 
 
 def straggler(outcome: Outcome | None) -> Outcome:
@@ -68,10 +71,18 @@ def straggler(outcome: Outcome | None) -> Outcome:
     detail = "cancelled when enough of the others had finished"
     if outcome is None:
         return Omitted(OmitReason.STRAGGLER, detail)
-    return Omitted(
-        OmitReason.STRAGGLER,
-        detail,
-        usage=outcome.usage,
-        phases=outcome.phases,
-        result=outcome.result,
+    return Omitted(OmitReason.STRAGGLER, detail, **_kept(outcome))
+
+
+class _Kept(TypedDict):
+    usage: Usage
+    phases: dict[str, float]
+    spans: tuple[Span, ...]
+    result: msgspec.Raw
+
+
+def _kept(outcome: Outcome) -> _Kept:
+    """What an outcome has of its interaction, for another outcome that takes its place."""
+    return _Kept(
+        usage=outcome.usage, phases=outcome.phases, spans=outcome.spans, result=outcome.result
     )

@@ -31,7 +31,15 @@ from rollgym.records.failure import (
     boundary,
     error_of,
 )
-from rollgym.records.outcome import NOTHING, Completed, Failed, OmitReason, Omitted, Outcome
+from rollgym.records.outcome import (
+    NOTHING,
+    Completed,
+    Failed,
+    OmitReason,
+    Omitted,
+    Outcome,
+    Span,
+)
 from rollgym.records.row import Row, RowError
 from rollgym.records.seeds import derive_seed
 from rollgym.records.standing import Standing
@@ -69,6 +77,7 @@ __all__ = [
     "Row",
     "RowError",
     "SchemaVersionError",
+    "Span",
     "Standing",
     "Task",
     "TaskError",

@@ -18,15 +18,26 @@ class OmitReason(StrEnum):
     SKIPPED = "skipped"
 
 
+class Span(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """When one call happened: in seconds since its episode began. `label` names a tool."""
+
+    phase: str
+    start: float
+    seconds: float
+    label: str = ""
+
+
 class _Ended(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="status", kw_only=True):
     """What every end has.
 
-    `usage` counts tokens, `phases` names seconds spent by phase, and `result` is the JSON of the
-    whole interaction (of as much of it as there was), kept undecoded.
+    `usage` counts tokens, `phases` names seconds spent by phase, `spans` says when the first calls
+    were, in the order in which they ended, and `result` is the JSON of the whole interaction (of as
+    much of it as there was), kept undecoded.
     """
 
     usage: Usage = NO_USAGE
     phases: dict[str, float] = {}
+    spans: tuple[Span, ...] = ()
     result: msgspec.Raw = NOTHING
 
 

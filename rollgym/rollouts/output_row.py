@@ -4,6 +4,7 @@ A journal keeps of a rollout only what its input row does not say. The output ro
 from the two whenever it is wanted, by the functions here and nowhere else.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -89,6 +90,7 @@ def failure_row(task: Task, attempt: Attempt) -> Row:
         "failure": failure,
         "started": attempt.started,
         "seconds": attempt.seconds,
+        **({METADATA: _given(partial) | _times(outcome)} if outcome.phases else {}),
     }
     return Row.of({**told, **{name: raw for name, raw in partial.items() if name not in told}})
 
@@ -131,19 +133,16 @@ def _metadata(
     transcript: list[dict[str, Any]],
 ) -> dict[str, Any]:
     """Our numbers, beside whatever else the row or the verifier calls metadata."""
-    given: dict[str, Any] = {}
-    for raw in (row.fields.get(METADATA), added.get(METADATA)):
-        if raw is not None and bytes(raw).startswith(b"{"):
-            given |= _FIELDS.decode(raw)
     usage = outcome.usage
     return {
-        **given,
+        **_given(row.fields),
+        **_given(added),
         "reasoning_steps": sum(entry["role"] == "assistant" for entry in transcript),
         "tool_calls_made": sum(len(entry.get("tool_calls", ())) for entry in transcript),
         "verification_score": _score(added, outcome.reward),
         "attempts": attempt.attempt,
         "seconds": round(attempt.seconds, 6),
-        "timings": {phase: round(seconds, 6) for phase, seconds in outcome.phases.items()},
+        **_times(outcome),
         "usage": {
             "input_tokens": usage.input_tokens,
             "output_tokens": usage.output_tokens,
@@ -151,6 +150,18 @@ def _metadata(
             "reasoning_tokens": usage.reasoning_tokens,
         },
     }
+
+
+def _given(fields: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    """What these fields call metadata, where it is an object."""
+    raw = fields.get(METADATA)
+    return _FIELDS.decode(raw) if raw is not None and bytes(raw).startswith(b"{") else {}
+
+
+def _times(outcome: Completed | Failed) -> dict[str, Any]:
+    """Where the seconds went, and when the calls were."""
+    timings = {phase: round(seconds, 6) for phase, seconds in outcome.phases.items()}
+    return {"timings": timings, "spans": outcome.spans}
 
 
 def _score(added: dict[str, msgspec.Raw], reward: float) -> float:

@@ -23,6 +23,7 @@ from rollgym.records import (
     RolloutError,
     Row,
     RowError,
+    Span,
     VerifierError,
 )
 from rollgym.records.failure import shorten
@@ -42,6 +43,7 @@ from rollgym.servers.context import working_for
 from rollgym.servers.exchange import Answer
 from rollgym.servers.patience import Patience
 from rollgym.servers.responses import Response
+from rollgym.servers.spans import SPANS_HEADER, decode_spans
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _PHASES = msgspec.json.Decoder(dict[str, float])
@@ -77,7 +79,7 @@ class AgentWorker:
                 answer = await self._run(agent_name(row), sent)
                 return outcome_of(row, answer, self._success_threshold)
             except RolloutError as error:
-                return Failed(Failure.of(error), result=_partial(error))
+                return _failed(error)
 
     async def _run(self, agent: str, row: Row) -> Answer:
         client = self._clients(agent).one()
@@ -99,7 +101,7 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
     if marks.no_persist:
         return Omitted(OmitReason.SKIPPED, f"the verifier asked for it with {NO_PERSIST}")
     if marks.failure_class or marks.failure_terminal:
-        return _marked_failure(marks, added)
+        return _marked_failure(marks, added, answer.headers)
     reward, response = _reward(answered), _response(answered)
     usage = response.usage
     return Completed(
@@ -107,7 +109,8 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
         success=_success(sent, answered, by_reward=reward >= success_threshold),
         measures=measures_of(response, usage),
         usage=usage,
-        phases=_phases(answer.headers),
+        phases=_phases(answer.headers.get(PHASES_HEADER, "{}")),
+        spans=_spans(answer.headers.get(SPANS_HEADER, "[]")),
         result=_result(added),
     )
 
@@ -127,7 +130,9 @@ class _Marks(NamedTuple):
         return cls(named, bool(terminal), bool(skipped))
 
 
-def _marked_failure(marks: _Marks, added: dict[str, msgspec.Raw]) -> Failed:
+def _marked_failure(
+    marks: _Marks, added: dict[str, msgspec.Raw], headers: Mapping[str, str]
+) -> Failed:
     """A failure that the environment itself reports. A reward beside it would be none."""
     named = str(marks.failure_class or FailureKind.VERIFIER)
     kinds = {str(kind): kind for kind in FailureKind}
@@ -135,7 +140,12 @@ def _marked_failure(marks: _Marks, added: dict[str, msgspec.Raw]) -> Failed:
     detail = shorten(f"the environment marked the rollout as failed: {named}")
     kept = {name: raw for name, raw in added.items() if name not in (REWARD, SUCCESS)}
     failure = Failure(kind, detail, retryable=not marks.failure_terminal)
-    return Failed(failure, result=_result(kept))
+    return Failed(
+        failure,
+        phases=_phases(headers.get(PHASES_HEADER, "{}")),
+        spans=_spans(headers.get(SPANS_HEADER, "[]")),
+        result=_result(kept),
+    )
 
 
 def _reward(row: Row) -> float:
@@ -168,16 +178,27 @@ def _result(fields: dict[str, msgspec.Raw]) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(fields).replace(b"\r", b" "))
 
 
-def _partial(error: RolloutError) -> msgspec.Raw:
-    """What there was of the interaction; other servers may send anything under that name."""
+def _failed(error: RolloutError) -> Failed:
+    """With what there was of the interaction; other servers may send anything under that name."""
     try:
-        return _result(_FIELDS.decode(error.partial)) if error.partial else NOTHING
+        partial = _FIELDS.decode(error.partial) if error.partial else {}
     except msgspec.DecodeError:
-        return NOTHING
+        partial = {}
+    phases = _phases(partial.pop("phases", "{}"))
+    spans = _spans(partial.pop("spans", "[]"))
+    result = _result(partial) if partial else NOTHING
+    return Failed(Failure.of(error), phases=phases, spans=spans, result=result)
 
 
-def _phases(headers: Mapping[str, str]) -> dict[str, float]:
+def _phases(text: str | msgspec.Raw) -> dict[str, float]:
     try:
-        return _PHASES.decode(headers.get(PHASES_HEADER, "{}"))
+        return _PHASES.decode(text)
     except msgspec.DecodeError:
         return {}
+
+
+def _spans(text: str | msgspec.Raw) -> tuple[Span, ...]:
+    try:
+        return decode_spans(text)
+    except msgspec.DecodeError:
+        return ()

@@ -37,6 +37,7 @@ from rollgym.servers.server import (
     ServerRef,
     decode_object,
 )
+from rollgym.servers.spans import SPANS_HEADER, encode_spans
 
 PHASES_HEADER = "x-rollgym-phases"
 CLOSING_TIMEOUT = 5.0
@@ -163,7 +164,8 @@ class AgentServer(Server):
         episode = self.episode()
         body = await self.run(row, episode)
         phases = msgspec.json.encode(episode.phases).decode()
-        return Answer(200, body, headers={PHASES_HEADER: phases})
+        spans = encode_spans(episode.spans())
+        return Answer(200, body, headers={PHASES_HEADER: phases, SPANS_HEADER: spans})
 
     async def _answer_responses(self, request: Request) -> Answer:
         """The loop alone, for callers that seed and verify themselves: their cookies go through."""
@@ -188,8 +190,9 @@ def _partial(episode: Episode) -> bytes | None:
         return None
     usage = episode.usage_object()
     response = {"status": "incomplete", "output": episode.output, "usage": usage}
+    spent = {"phases": episode.phases, "spans": episode.spans()}
     try:
-        return msgspec.json.encode({"response": response})
+        return msgspec.json.encode({"response": response, **spent})
     except (TypeError, ValueError):  # what cannot be kept must not hide what went wrong
         return None
 

@@ -1,7 +1,7 @@
 """One episode of an agent: its model, its tools, and what they cost.
 
 An agent's loop asks the model and calls tools through this. It keeps the cookies of each server,
-sums up tokens, and counts the seconds spent by phase.
+sums up tokens, counts the seconds spent by phase, and notes when its first calls were.
 """
 
 import time
@@ -21,6 +21,7 @@ from rollgym.servers.client import ServerClient
 from rollgym.servers.cookies import CookieJar
 from rollgym.servers.exchange import error_answer
 from rollgym.servers.responses import Response
+from rollgym.servers.spans import MOST_SPANS, Timed, WireSpan, wire_spans
 from rollgym.servers.tools import RESERVED_NAMES, result_text
 
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
@@ -54,18 +55,22 @@ class Episode:
         """The trajectory so far, as items of the Responses API; the agent adds to it."""
         self.usage: Usage = NO_USAGE
         self.phases: dict[str, float] = {}
+        self._began = time.perf_counter()
+        self._calls: list[Timed] = []
 
     async def ask_model(self, params: Mapping[str, Any]) -> Response:
         """One turn of the model. Raises the model errors of `rollgym.records`."""
         began = time.perf_counter()
-        answer = await self._model.call(
-            "/v1/responses",
-            msgspec.json.encode(params),
-            error=ModelUnavailableError,
-            jar=self.model_jar,
-            within=self._model_timeout,
-        )
-        self.spent("model", began)
+        try:
+            answer = await self._model.call(
+                "/v1/responses",
+                msgspec.json.encode(params),
+                error=ModelUnavailableError,
+                jar=self.model_jar,
+                within=self._model_timeout,
+            )
+        finally:
+            self.spent("model", began)
         try:
             response = Response.of(_OBJECT.decode(answer.body))
         except ValueError as error:
@@ -86,14 +91,16 @@ class Episode:
         if name in RESERVED_NAMES or "/" in name:
             return error_answer(404, f"there is no tool {name!r}").text
         began = time.perf_counter()
-        answer = await self.resources.exchange(
-            f"/{name}",
-            arguments,
-            error=ToolError,
-            jar=self.resources_jar,
-            within=self._tool_timeout,
-        )
-        self.spent("tools", began)
+        try:
+            answer = await self.resources.exchange(
+                f"/{name}",
+                arguments,
+                error=ToolError,
+                jar=self.resources_jar,
+                within=self._tool_timeout,
+            )
+        finally:
+            self.spent("tools", began, name)
         return result_text(answer.body)
 
     def usage_object(self) -> dict[str, Any]:
@@ -107,6 +114,13 @@ class Episode:
             "total_tokens": usage.input_tokens + usage.output_tokens,
         }
 
-    def spent(self, phase: str, began: float) -> None:
+    def spans(self) -> list[WireSpan]:
+        """When the first calls were, in the order in which they ended."""
+        return wire_spans(self._calls, self._began)
+
+    def spent(self, phase: str, began: float, label: str = "") -> None:
         """Count the seconds since the performance counter was `began`, of parallel calls each."""
-        self.phases[phase] = self.phases.get(phase, 0.0) + time.perf_counter() - began
+        ended = time.perf_counter()
+        self.phases[phase] = self.phases.get(phase, 0.0) + ended - began
+        if len(self._calls) < MOST_SPANS:
+            self._calls.append((phase, began, ended, label))

@@ -39,6 +39,7 @@ from rollgym.records import (
     OmitReason,
     Omitted,
     Outcome,
+    Span,
     TaskError,
     ToolError,
 )
@@ -280,7 +281,10 @@ class TestBadWorkers:
 
     def test_a_typed_failure_keeps_what_there_was(self, collector: Collector) -> None:
         partial = Failed(
-            failed().failure, phases={"model": 1.5}, result=msgspec.Raw(b'{"steps":9}')
+            failed().failure,
+            phases={"model": 1.5},
+            spans=(Span("model", 0.5, 1.5),),
+            result=msgspec.Raw(b'{"steps":9}'),
         )
 
         async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
@@ -289,6 +293,7 @@ class TestBadWorkers:
         collector(worker, retry=NO_RETRIES)
         assert collector.finals[0, 0]["result"] == {"steps": 9}
         assert collector.finals[0, 0]["phases"] == {"model": 1.5}
+        assert collector.finals[0, 0]["spans"] == [{"phase": "model", "start": 0.5, "seconds": 1.5}]
 
 
 class TestDeadlines:

@@ -16,6 +16,7 @@ from rollgym.records import (
     ModelContextError,
     Outcome,
     Row,
+    Span,
     Task,
 )
 from rollgym.rollouts.worker import AgentWorker
@@ -108,6 +109,21 @@ def test_a_typed_failure_keeps_its_type_and_what_there_was() -> None:
     assert not found.failure.retryable
     assert json.loads(bytes(found.result)) == {"response": {"output": []}}
     assert b"\r" not in bytes(found.result)
+
+
+def test_a_typed_failure_keeps_where_its_time_went() -> None:
+    error = ModelContextError("too long")
+    error.partial = b'{"response":{},"phases":{"model":1.5},"spans":[["model",250000,1500000,""]]}'
+    found = failure(Agent(lambda _: fault_answer(error)))
+    assert (found.phases, found.spans) == ({"model": 1.5}, (Span("model", 0.25, 1.5),))
+    assert bytes(found.result) == b'{"response":{}}'
+
+
+def test_times_of_a_failure_that_cannot_be_read_are_none() -> None:
+    error = ModelContextError("too long")
+    error.partial = b'{"phases":"long","spans":{"model":1}}'
+    found = failure(Agent(lambda _: fault_answer(error)))
+    assert (found.phases, found.spans, bytes(found.result)) == ({}, (), b"")
 
 
 @pytest.mark.parametrize("partial", [b"[1]", b'"text"', b"1", b"null"])

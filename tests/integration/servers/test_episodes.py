@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -17,12 +18,14 @@ from rollgym.records import (
     FailureKind,
     ModelMalformedError,
     RolloutError,
+    Span,
     TaskError,
     ToolError,
     VerifierError,
 )
 from rollgym.servers import Answer, CookieJar, Episode, Http, Request, ServerClient, http_session
 from rollgym.servers.agent import PHASES_HEADER
+from rollgym.servers.spans import MOST_SPANS, SPANS_HEADER, decode_spans
 from tests.integration.servers.transports import Clients, Transport, over_both, reach
 from tests.integration.servers.workshop import (
     WORDS,
@@ -106,18 +109,52 @@ def test_tools_are_called_side_by_side(transport: Transport) -> None:
     assert [item.get("output") for item in verified["response"]["output"][:3]] == ["met"] * 3
 
 
+def timed(transport: Transport, *steps: Sequence[object]) -> tuple[Json, tuple[Span, ...]]:
+    """The phases and spans of an episode."""
+
+    async def scenario() -> Answer:
+        async with open_shop(transport) as shop:
+            return await shop.clients.client("agent").post("/run", task(*steps))
+
+    headers = asyncio.run(scenario()).headers
+    return json.loads(headers[PHASES_HEADER]), decode_spans(headers[SPANS_HEADER])
+
+
 @over_both
 def test_the_seconds_of_each_phase_are_told(transport: Transport) -> None:
-    async def scenario() -> Json:
-        async with open_shop(transport) as shop:
-            row = task(["model"], ["tool", "echo", {"words": "hi"}], ["model"])
-            answer = await shop.clients.client("agent").post("/run", row)
-            phases: Json = json.loads(answer.headers[PHASES_HEADER])
-            return phases
-
-    phases = asyncio.run(scenario())
+    phases, spans = timed(transport, ["model"], ["tool", "echo", {"words": "hi"}], ["model"])
     assert list(phases) == ["seed", "model", "tools", "verify"]
     assert all(seconds > 0 for seconds in phases.values())
+    assert [(span.phase, span.label) for span in spans] == [
+        ("seed", ""),
+        ("model", ""),
+        ("tools", "echo"),
+        ("model", ""),
+        ("verify", ""),
+    ]
+    for one, next_one in pairwise(spans):
+        assert one.start + one.seconds <= next_one.start + 1e-5
+    for phase, seconds in phases.items():
+        assert sum(each.seconds for each in spans if each.phase == phase) == pytest.approx(
+            seconds, abs=1e-5
+        )
+
+
+@over_both
+def test_calls_side_by_side_have_spans_that_overlap(transport: Transport) -> None:
+    _, spans = timed(transport, ["tools", "meet", {}, 3])
+    calls = [span for span in spans if span.label == "meet"]
+    assert len(calls) == 3
+    assert max(call.start for call in calls) < min(call.start + call.seconds for call in calls)
+
+
+@over_both
+def test_of_many_calls_the_first_are_told_and_all_are_summed_up(transport: Transport) -> None:
+    phases, spans = timed(transport, *[["tool", "echo", {"words": "hi"}]] * (MOST_SPANS + 20))
+    assert MOST_SPANS // 2 < len(spans) <= MOST_SPANS
+    assert {span.phase for span in spans} == {"seed", "tools"}
+    told = sum(span.seconds for span in spans if span.phase == "tools")
+    assert told < phases["tools"]
 
 
 # Failures.
@@ -183,6 +220,20 @@ def test_a_failure_keeps_what_there_was_of_the_episode(transport: Transport) -> 
     assert response["status"] == "incomplete"
     assert [item["type"] for item in response["output"]] == ["message", "function_call_output"]
     assert response["usage"]["total_tokens"] == 5
+
+
+@over_both
+def test_a_failure_keeps_when_its_calls_were_with_the_one_that_failed(transport: Transport) -> None:
+    error = failed(transport, task(["model"], ["tool", "give_up", {}]))
+    assert error.partial is not None
+    kept = json.loads(error.partial)
+    assert list(kept["phases"]) == ["seed", "model", "tools"]
+    spans = decode_spans(json.dumps(kept["spans"]))
+    assert [(span.phase, span.label) for span in spans] == [
+        ("seed", ""),
+        ("model", ""),
+        ("tools", "give_up"),
+    ]
 
 
 @over_both

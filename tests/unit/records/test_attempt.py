@@ -19,6 +19,7 @@ from rollgym.records import (
     Outcome,
     RecordError,
     SchemaVersionError,
+    Span,
     Usage,
     decode_attempt,
     derive_seed,
@@ -42,7 +43,11 @@ def attempt_with(outcome: Any) -> Attempt:
 
 OUTCOMES: list[Outcome] = [
     Completed(0.5, success=True, measures={"steps": 3.0}, usage=Usage(10, 2, 1, 1)),
-    Failed(Failure.make(FailureKind.TOOL, "broke", retry_after=2.0), phases={"tool": 1.5}),
+    Failed(
+        Failure.make(FailureKind.TOOL, "broke", retry_after=2.0),
+        phases={"tool": 1.5},
+        spans=(Span("model", 0.0, 0.25), Span("tool", 0.25, 1.5, "saw")),
+    ),
     Omitted(OmitReason.STRAGGLER, "late"),
 ]
 
@@ -60,7 +65,17 @@ def test_the_line_is_plain_json_with_the_status_in_the_outcome() -> None:
     assert line["v"] == SCHEMA_VERSION
     assert line["outcome"]["status"] == "failed"
     assert line["outcome"]["failure"]["kind"] == "tool"
+    assert line["outcome"]["spans"][1] == {
+        "phase": "tool",
+        "start": 0.25,
+        "seconds": 1.5,
+        "label": "saw",
+    }
     assert "reward" not in line["outcome"]
+
+
+def test_an_outcome_without_spans_says_nothing_of_them() -> None:
+    assert b"spans" not in encode_attempt(attempt_with(OUTCOMES[0]))
 
 
 def test_a_result_is_kept_as_it_is_on_one_line() -> None:

@@ -16,6 +16,7 @@ from rollgym.records import (
     Omitted,
     Outcome,
     Row,
+    Span,
     Task,
     VerifierError,
     encode_attempt,
@@ -25,6 +26,7 @@ from rollgym.rollouts.output_row import failure_row, output_row
 from rollgym.rollouts.worker import outcome_of
 from rollgym.servers.agent import PHASES_HEADER
 from rollgym.servers.exchange import Answer
+from rollgym.servers.spans import SPANS_HEADER
 from tests.builders import record
 from tests.unit.rollouts.strategies import object_text, spaces, values
 
@@ -56,11 +58,13 @@ def test_a_reward_and_what_else_the_verifier_says_make_a_completed_rollout() -> 
         "seen": "x",
         "response": {"output": calls, "usage": usage},
     }
-    found = completed(answer, **{PHASES_HEADER: '{"model":1.5}'})
+    headers = {PHASES_HEADER: '{"model":1.5}', SPANS_HEADER: '[["model",250000,1500000,""]]'}
+    found = completed(answer, **headers)
     assert (found.reward, found.success) == (0.25, False)
     assert found.measures == {"tool_calls": 1.0, "response_length": 4.0}
     assert (found.usage.input_tokens, found.usage.output_tokens) == (3, 4)
     assert found.phases == {"model": 1.5}
+    assert found.spans == (Span("model", 0.25, 1.5),)
     assert json.loads(bytes(found.result)) == {
         key: answer[key] for key in ("reward", "seen", "response")
     }
@@ -92,8 +96,9 @@ def test_an_answer_without_a_response_still_has_its_reward() -> None:
     assert completed({"reward": 1.0}).measures == {"tool_calls": 0.0}
 
 
-def test_phases_that_cannot_be_read_are_none() -> None:
-    assert completed({"reward": 1.0}, **{PHASES_HEADER: "soon"}).phases == {}
+def test_phases_and_spans_that_cannot_be_read_are_none() -> None:
+    found = completed({"reward": 1.0}, **{PHASES_HEADER: "soon", SPANS_HEADER: "[[]]"})
+    assert (found.phases, found.spans) == ({}, ())
 
 
 def test_an_answer_laid_out_over_lines_is_kept_on_one() -> None:
@@ -146,6 +151,12 @@ def test_a_mark_of_failure_is_a_failure_whatever_the_reward_beside_it() -> None:
     assert found.failure.retryable
     assert "sandbox_down" in found.failure.detail
     assert json.loads(bytes(found.result)) == {"seen": 2, "_ng_failure_class": "sandbox_down"}
+
+
+def test_a_marked_failure_keeps_where_its_time_went() -> None:
+    headers: Any = {PHASES_HEADER: '{"tools":1.5}', SPANS_HEADER: '[["tools",0,1500000,"saw"]]'}
+    found = outcome({"_ng_failure_class": "sandbox_down"}, **headers)
+    assert (found.phases, found.spans) == ({"tools": 1.5}, (Span("tools", 0.0, 1.5, "saw"),))
 
 
 def test_a_mark_that_names_a_kind_of_ours_has_that_kind() -> None:

@@ -14,6 +14,7 @@ from rollgym.records import (
     Failure,
     FailureKind,
     Row,
+    Span,
     Task,
     Usage,
 )
@@ -35,6 +36,7 @@ RESPONSE = {
     ],
     "usage": {"input_tokens": 7, "output_tokens": 5},
 }
+SPANS = (Span("model", 0.125, 0.25), Span("tools", 0.375, 0.5, "search_document"))
 
 
 def task_of(text: str, index: int = 3, repeats: int = 2) -> Task:
@@ -48,7 +50,12 @@ def task_with(field: str) -> Task:
 def completed(task: Task, repeat: int = 0, **added: Any) -> Row:
     result = msgspec.Raw(msgspec.json.encode({"response": RESPONSE, **added}))
     outcome = Completed(
-        0.5, success=False, usage=Usage(7, 5), phases={"model": 0.25}, result=result
+        0.5,
+        success=False,
+        usage=Usage(7, 5),
+        phases={"model": 0.25},
+        spans=SPANS,
+        result=result,
     )
     return output_row(task, record(task.index, repeat, attempt=2, outcome=outcome))
 
@@ -80,6 +87,10 @@ def test_a_row_has_everything_that_is_promised_of_it() -> None:
         "attempts": 2,
         "seconds": 1.0,
         "timings": {"model": 0.25},
+        "spans": [
+            {"phase": "model", "start": 0.125, "seconds": 0.25},
+            {"phase": "tools", "start": 0.375, "seconds": 0.5, "label": "search_document"},
+        ],
         "usage": {
             "input_tokens": 7,
             "output_tokens": 5,
@@ -213,6 +224,18 @@ def test_a_failure_says_which_attempt_failed_and_why() -> None:
         "started": 1000.0,
         "seconds": 1.0,
         "response": {"output": []},
+    }
+
+
+def test_a_failure_says_where_its_time_went_beside_what_the_environment_says() -> None:
+    result = msgspec.Raw(b'{"metadata":{"room":7,"timings":"none"}}')
+    failure = Failure(FailureKind.TOOL, "it broke")
+    outcome = Failed(failure, phases={"tools": 0.5}, spans=SPANS[1:], result=result)
+    row = msgspec.json.decode(failure_row(task_of(PLAIN), record(3, outcome=outcome)).raw)
+    assert row["metadata"] == {
+        "room": 7,
+        "timings": {"tools": 0.5},
+        "spans": [{"phase": "tools", "start": 0.375, "seconds": 0.5, "label": "search_document"}],
     }
 
 

@@ -1,0 +1,67 @@
+"""When the calls of an episode happened, as they cross from an agent to whoever runs it.
+
+They travel as a header of their own beside the sums of the phases, or with what is left of an
+episode that failed: `[[phase, start, length, label], …]`, in whole microseconds since the episode
+began. A header has to stay well below the 8 KiB that HTTP libraries take, so an episode of many
+calls tells of the first ones only; the sums are of all.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+from rollgym.records import Span
+
+SPANS_HEADER = "x-rollgym-spans"
+MOST_SPANS = 100
+LONGEST_HEADER = 6_000
+LONGEST_LABEL = 40
+_MICROSECONDS = 1e6
+
+Timed = tuple[str, float, float, str]
+"""A call as an episode notes it: phase, begin and end by the performance counter, label."""
+WireSpan = tuple[str, int, int, str]
+_Microseconds = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
+_SPANS = msgspec.json.Decoder(list[tuple[str, _Microseconds, _Microseconds, str]])
+_ENCODER = msgspec.json.Encoder()
+
+
+def wire_spans(calls: Sequence[Timed], began: float) -> list[WireSpan]:
+    """As they are sent, counted from `began`. A label is cut, and safe in a header."""
+    return [
+        (
+            phase,
+            int((start - began) * _MICROSECONDS),
+            int((end - start) * _MICROSECONDS),
+            label and _plain(label),
+        )
+        for phase, start, end, label in calls
+    ]
+
+
+def encode_spans(spans: Sequence[WireSpan]) -> str:
+    """As many of the first spans as a header holds."""
+    encoded = _ENCODER.encode(spans)
+    while len(encoded) > LONGEST_HEADER:
+        spans = spans[: len(spans) * 3 // 4]
+        encoded = _ENCODER.encode(spans)
+    return encoded.decode()
+
+
+def _plain(label: str) -> str:
+    label = label[:LONGEST_LABEL]
+    if label.isascii() and label.isprintable():
+        return label
+    ascii_only = label.encode("ascii", "replace").decode()
+    return "".join(each if each.isprintable() else "?" for each in ascii_only)
+
+
+def decode_spans(text: str | msgspec.Raw) -> tuple[Span, ...]:
+    """The spans of a header. Raises msgspec.DecodeError."""
+    return tuple(
+        [
+            Span(phase, start / _MICROSECONDS, length / _MICROSECONDS, label)
+            for phase, start, length, label in _SPANS.decode(text)[:MOST_SPANS]
+        ]
+    )
