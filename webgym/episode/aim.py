@@ -1,6 +1,6 @@
 """What an action did, for the record: where on the screenshot it was aimed, what came of it."""
 
-from webgym.browser.contract.answers import Box, Problem
+from webgym.browser.contract.answers import Box, Element, Problem
 from webgym.context.sight import Sight
 from webgym.environment.actions import Action, Mark, Point, Viewport
 from webgym.trajectory import UNPARSED, ActionRecord
@@ -32,10 +32,15 @@ def _aim(target: object, sight: Sight) -> tuple[tuple[int, int] | None, Box | No
         case Point():
             return target.pixel(viewport_of(sight)), None
         case Mark():
-            box = next((each.box for each in sight.elements if each.id == target.id), None)
+            box = next((each.box for each in sight.elements if _shows(each, target.id)), None)
             if box is None:
                 return None, None
             middle = round(box.x + box.width / 2), round(box.y + box.height / 2)
             return middle, box
         case _:
             return None, None
+
+
+def _shows(element: Element, number: int) -> bool:
+    """Whether a number is the element's own, or that of an option, which is seen in its list."""
+    return element.id == number or any(option.id == number for option in element.options)

@@ -47,10 +47,12 @@ class Episode:
         settings: EpisodeSettings,
         screenshots: BlobStore,
         watcher: Watcher,
+        phases: dict[str, float],
     ) -> None:
+        """`phases` is where the seconds of each phase are added up."""
         self.log = EpisodeLog(agent.context.window)
         self.ending = "failed"
-        self.phases: dict[str, float] = {}
+        self.phases = phases
         self._key = key
         self._task = task
         self._start_url = start_url

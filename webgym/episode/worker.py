@@ -45,6 +45,8 @@ LAST_WORDS = 10.0
 """Seconds that the engine should wait longer than an episode may take, which then ends itself."""
 JUDGE_PAUSES = (1.0, 4.0)
 """Seconds before a judge that gave no verdict is asked again."""
+WAITING = "browser"
+"""The phase of waiting for one."""
 _SUCCESS = 1.0
 _RULES = {
     "goback": "the agent went back from the start page three times in a row",
@@ -93,7 +95,7 @@ class EpisodeWorker:
         task = attempted.open()
         attempted.start_url = self._agent.evaluator.start_url(task, attempted.session)
         with working_for(attempted.name, deadline):
-            session = await self._take_session(attempted.key)
+            session = await self._take_session(attempted)
         loop, within = asyncio.get_running_loop(), self._settings.task_timeout
         due = loop.time() + within
         try:
@@ -112,10 +114,11 @@ class EpisodeWorker:
             ) from error
         return attempted.completed(verdict)
 
-    async def _take_session(self, key: RolloutKey) -> WebSession:
+    async def _take_session(self, attempted: "_Attempt") -> WebSession:
         """Wait for a browser. Raises BrowserUnavailableError."""
-        settings, loop = self._settings, asyncio.get_running_loop()
-        until = loop.time() + settings.wait_timeout
+        settings, loop, key = self._settings, asyncio.get_running_loop(), attempted.key
+        began = loop.time()
+        until = began + settings.wait_timeout
         self._waiting.add(key)
         self._watcher.waiting(key)
         try:
@@ -132,6 +135,7 @@ class EpisodeWorker:
             raise BrowserUnavailableError(f"there was no browser within {waited}") from error
         finally:
             self._waiting.discard(key)
+            attempted.phases[WAITING] = loop.time() - began
 
     async def _play(self, attempted: "_Attempt", task: WebTask, session: WebSession) -> None:
         attempted.episode = Episode(
@@ -144,6 +148,7 @@ class EpisodeWorker:
             settings=self._settings,
             screenshots=self._screenshots,
             watcher=self._watcher,
+            phases=attempted.phases,
         )
         await attempted.episode.run(session)
 
@@ -176,11 +181,11 @@ class _Attempt:
         self.session = uuid4().hex
         self.start_url = ""
         self.episode: Episode | None = None
+        self.phases: dict[str, float] = {}
         self._attempt = attempt
         self._settings = settings
         self._agent = agent
         self._task: WebTask | None = None
-        self._none: dict[str, float] = {}
 
     @property
     def key(self) -> RolloutKey:
@@ -189,10 +194,6 @@ class _Attempt:
     @property
     def name(self) -> str:
         return f"{self.item.task.index}/{self.item.repeat}"
-
-    @property
-    def phases(self) -> dict[str, float]:
-        return self.episode.phases if self.episode else self._none
 
     def open(self) -> WebTask:
         """Read the row. Raises TaskError."""

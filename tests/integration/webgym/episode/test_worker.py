@@ -296,8 +296,10 @@ def test_waiting_for_a_browser_does_not_use_up_the_time_of_the_task(tmp_path: Pa
         worker, deadline = stage.worker(), asyncio.get_running_loop().time() + FOREVER
         return await asyncio.gather(*(worker(item(), 1, deadline) for _ in range(4)))
 
-    assert all(isinstance(each, Completed) for each in asyncio.run(run()))
+    outcomes = asyncio.run(run())
+    assert all(isinstance(each, Completed) for each in outcomes)
     assert stage.browsers.most_held == 1
+    assert max(each.phases["browser"] for each in outcomes) > 0.4, "the wait is kept as a phase"
 
 
 def test_who_waits_for_a_browser_in_vain_is_told(tmp_path: Path) -> None:
@@ -321,6 +323,7 @@ def test_who_waits_for_a_browser_in_vain_is_told(tmp_path: Path) -> None:
     assert isinstance(outcome, Failed)
     assert outcome.failure.kind is FailureKind.BROWSER_UNAVAILABLE
     assert "no browser within 0.1 s" in outcome.failure.detail
+    assert outcome.phases["browser"] >= 0.1
 
 
 def test_the_browser_is_given_back_before_the_judge_is_asked(tmp_path: Path) -> None:
