@@ -5,10 +5,7 @@ and what the model said, with the action that was taken as its tool call.
 """
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from rollgym.rollouts.fields import (
     FAILURE_CLASS,
@@ -20,10 +17,7 @@ from rollgym.rollouts.fields import (
     SUCCESS,
     TASK_INDEX,
 )
-from rollgym.store import write_derived
 from webgym.trajectory.metrics import SUCCESS_REWARD
-from webgym.trajectory.plain import from_plain
-from webgym.trajectory.torch_file import TorchFileError, read_torch_file
 
 _FACTS = (
     "task_id", "split", "attempt", "model", "interaction_mode", "max_steps", "ending", "outcome",
@@ -49,28 +43,6 @@ def rollout_row(plain: Mapping[str, Any]) -> dict[str, Any]:
     if (failure := plain.get("failure")) is not None:
         row |= {"failure": failure, FAILURE_CLASS: failure.get("kind")}
     return row
-
-
-def convert(trajectories: Path, rollouts: Path) -> int:
-    """Write the rows of a `.pt` to a JSONL file, whole or not at all; returns how many.
-
-    Raises TorchFileError, StorageError.
-    """
-    count = 0
-
-    def lines() -> Iterator[bytes]:
-        nonlocal count
-        for plain in read_torch_file(trajectories):
-            try:
-                from_plain(plain)  # a stranger's file may hold anything
-                line = msgspec.json.encode(rollout_row(plain))
-            except (ValueError, RecursionError) as error:
-                raise TorchFileError(trajectories, f"trajectory {count}: {error}") from error
-            yield line + b"\n"
-            count += 1
-
-    write_derived(rollouts, lines())
-    return count
 
 
 def _turns(number: int, step: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -194,6 +194,16 @@ class TorchFile:
             if zlib.crc32(ending, crc) != self._pickle.crc:
                 raise ArchiveError("its checksum is wrong: it was damaged")
 
+    def places(self) -> Iterator[tuple[int, int]]:
+        """Where in the file each trajectory is, for who reads one by itself: start and length.
+
+        What is there is a fragment, for `plain_pickle.decode`, which checks it.
+        """
+        start = self._pickle.start + len(_HEAD)
+        for length in self._lengths:
+            yield start, length - len(_APPEND)
+            start += length
+
     def trajectories(self) -> Iterator[dict[str, object]]:
         """Each trajectory, decoded when it is asked for. Raises as `fragments` does."""
         for number, fragment in enumerate(self.fragments()):

@@ -1,48 +1,41 @@
-"""Trajectories as rows that the viewer shows."""
-
-import msgspec
+"""Trajectories as rows of a file of rollouts."""
 
 from rollgym.records import Failure, FailureKind
-from rollgym.viewer.index import Head
-from rollgym.viewer.rollout import Rollout
 from tests.trajectories import SCREENSHOT, full_trajectory, step, trajectory
-from webgym.trajectory.plain import PlainTrajectory, failed_to_plain, to_plain
+from webgym.trajectory.plain import failed_to_plain, to_plain
 from webgym.trajectory.rows import rollout_row
 
 
-def shown(plain: PlainTrajectory) -> tuple[Head, Rollout]:
-    line = msgspec.json.encode(rollout_row(plain))
-    return msgspec.json.decode(line, type=Head), Rollout(line)
+def test_a_completed_trajectory_has_two_turns_a_step() -> None:
+    row = rollout_row(to_plain(full_trajectory()))
+    assert (row["_ng_task_index"], row["_ng_rollout_index"]) == (3, 1)
+    assert (row["reward"], row["success"]) == (1.0, True)
+    assert row["responses_create_params"]["input"][0]["content"] == "Find the café"
+    turns = row["output"]
+    assert [turn["role"] for turn in turns] == ["user", "assistant", "tool", "user", "assistant"]
+    text, picture = turns[0]["content"]
+    assert "http://shop.test/é" in text["text"]
+    assert picture["image_url"]["url"].endswith(SCREENSHOT.name)
+    assert turns[1]["content"].startswith("Intention: buy")
+    assert turns[1]["tool_calls"][0]["function"]["name"] == "click"
+    assert turns[2]["tool_call_id"] == turns[1]["tool_calls"][0]["id"]
+    assert row["metadata"]["steps"] == 2
 
 
-def test_the_viewer_shows_a_completed_trajectory() -> None:
-    head, rollout = shown(to_plain(full_trajectory()))
-    assert (head.task, head.repeat, head.reward, head.success) == (3, 1, 1.0, True)
-    assert rollout.words == "Find the café"
-    roles = [turn.role for turn in rollout.turns]
-    assert roles == ["user", "assistant", "tool", "user", "assistant"]
-    assert "http://shop.test/é" in rollout.turns[0].text
-    assert SCREENSHOT.name in rollout.turns[0].text
-    assert rollout.turns[1].text.startswith("Intention: buy")
-    assert rollout.turns[1].calls[0].name == "click"
-    assert rollout.turns[2].tool == "click"
-    assert rollout.value("metadata")["steps"] == 2
-
-
-def test_the_viewer_shows_why_a_trajectory_failed() -> None:
+def test_a_failed_trajectory_has_its_failure_and_no_reward() -> None:
     lost = Failure.make(FailureKind.BROWSER, "the browser died")
-    head, rollout = shown(failed_to_plain(full_trajectory(), lost))
-    assert (head.reward, head.success) == (None, None)
-    assert rollout.failure_class == "browser"
-    assert rollout.value("failure")["detail"] == "the browser died"
+    row = rollout_row(failed_to_plain(full_trajectory(), lost))
+    assert (row["reward"], row["success"]) == (None, None)
+    assert row["_ng_failure_class"] == "browser"
+    assert row["failure"]["detail"] == "the browser died"
 
 
 def test_a_reward_below_1_is_no_success() -> None:
-    head, _ = shown(to_plain(trajectory(step("answer", reward=0.9))))
-    assert (head.reward, head.success) == (0.9, False)
+    row = rollout_row(to_plain(trajectory(step("answer", reward=0.9))))
+    assert (row["reward"], row["success"]) == (0.9, False)
 
 
 def test_a_trajectory_without_steps_has_a_row() -> None:
-    _, rollout = shown(to_plain(trajectory()))
-    assert rollout.turns == []
-    assert rollout.words == "Find the café"
+    row = rollout_row(to_plain(trajectory()))
+    assert row["output"] == []
+    assert row["responses_create_params"]["input"][0]["content"] == "Find the café"
