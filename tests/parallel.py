@@ -1,8 +1,8 @@
 """Which tests may run side by side: those of different files.
 
 The tests of a file share servers and browsers, so they stay in one process. Files that start
-browsers are two groups, for the browser server and for what is built on it: more than a few dozen
-Chromium processes at a time are too many for a small machine. Files whose commands use well-known
+browsers are three groups, for the browser server, for what is built on it, and for the viewer: more
+than a few dozen Chromium processes at a time are too many for a small machine. Files whose commands use well-known
 ports, as a reader of the documentation would, are one group together.
 """
 
@@ -18,6 +18,7 @@ _GROUPS = {
         r"|tests/e2e/(page_script/\w+|test_browser_\w+|test_guard_chromium)\.py"
         r"|tests/integration/webgym/browser/(chromium|page|pool|server)/.*"
     ),
+    "viewer": re.compile(r"tests/e2e/viewer/\w+\.py"),
     "web rollouts": re.compile(
         r"tests/chaos/test_web_\w+\.py"
         r"|tests/e2e/test_(web_\w+|rollout_script|isolated_browsers|miniwob|policies|sites)\.py"

@@ -1,6 +1,7 @@
 """`ng_viewer`, also `rollgym view`: look at rollouts in a browser."""
 
 import asyncio
+import webbrowser
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,15 +15,18 @@ from rollgym.cli.streams import say
 
 LOOPBACK = "127.0.0.1"
 HIGHEST_PORT = 65_535
+USUAL_FOLDER = "results"
 HELP = """
 usage: ng_viewer +jsonl_fpath=FILE [+server_host=HOST] [+server_port=PORT]
+       ng_viewer PATH...
 
 Show the rollouts that ng_collect_rollouts wrote in a browser, until Ctrl-C:
 
   ng_viewer +jsonl_fpath=results/example_multi_step_rollouts.jsonl
 
 The file may still be growing. Failed attempts are shown too, from the file
-*_failures.jsonl beside it.
+*_failures.jsonl beside it. A run directory or a folder of any of these can be
+named as well, and several: +jsonl_fpath=[results/a.jsonl,results/b].
 
 options:
   +jsonl_fpath=FILE        the rollouts
@@ -37,17 +41,28 @@ exit status: 0 ended by Ctrl-C, 6 refused
 class ViewSettings(msgspec.Struct, frozen=True):
     """What the command can be told; port 0 is the usual one or any that is free."""
 
-    jsonl_fpath: str
+    jsonl_fpath: str | Annotated[list[str], msgspec.Meta(min_length=1)]
     server_host: str = LOOPBACK
     server_port: Annotated[int, msgspec.Meta(ge=0, le=HIGHEST_PORT)] = 0
+
+    @property
+    def paths(self) -> list[Path]:
+        named = [self.jsonl_fpath] if isinstance(self.jsonl_fpath, str) else self.jsonl_fpath
+        return [Path(path).expanduser() for path in named]
 
 
 def configure(parser: ArgumentParser) -> None:
     parser.description = (
-        "Show the rollouts that ng_collect_rollouts wrote in a browser, until Ctrl-C. The file may "
-        "still be growing. The same as ng_viewer +jsonl_fpath=PATH."
+        "Show rollouts in a browser, until Ctrl-C: files that ng_collect_rollouts wrote, run "
+        "directories, folders of web rollouts, or any folder with these in it. They may still be "
+        "growing. The same as ng_viewer +jsonl_fpath=PATH."
     )
-    parser.add_argument("path", metavar="PATH", help="the rollouts, a *.jsonl")
+    parser.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="*",
+        help=f"a *.jsonl, a run directory, or a folder of them (default: {USUAL_FOLDER})",
+    )
     parser.add_argument(
         "--host",
         default=LOOPBACK,
@@ -56,18 +71,20 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--port", type=_port, default=0, help="(default: 11001, or any that is free)"
     )
+    parser.add_argument("--open", action="store_true", help="open the page in a browser")
 
 
 def run(arguments: Namespace) -> int:
-    return view(ViewSettings(arguments.path, arguments.host, arguments.port))
+    paths = arguments.paths or [USUAL_FOLDER]
+    settings = ViewSettings(paths, arguments.host, arguments.port)
+    return view(settings, open_browser=arguments.open)
 
 
-def view(settings: ViewSettings) -> int:
-    """Show the file until a signal ends it. Raises RefusedError."""
+def view(settings: ViewSettings, *, open_browser: bool = False) -> int:
+    """Show the rollouts until a signal ends it. Raises RefusedError."""
     from rollgym.engine import run as run_loop  # noqa: PLC0415 - --help does not need it
 
-    path = Path(settings.jsonl_fpath).expanduser()
-    return run_loop(_show(path, settings.server_host, settings.server_port))
+    return run_loop(_show(settings, open_browser=open_browser))
 
 
 def view_overrides(overrides: Sequence[str]) -> int:
@@ -79,17 +96,24 @@ def ng_viewer_entry() -> NoReturn:
     enter(lambda: HELP, view_overrides)
 
 
-async def _show(path: Path, host: str, port: int) -> int:
+async def _show(settings: ViewSettings, *, open_browser: bool) -> int:
     # Here rather than above, so that --help answers at once.
     from rollgym.servers.launch import stopping_on_signals  # noqa: PLC0415
-    from rollgym.viewer import serving  # noqa: PLC0415
+    from rollgym.viewer.server import serving  # noqa: PLC0415
 
     stop = asyncio.Event()
     with stopping_on_signals(stop, _leave_at_once):
-        async with serving(path, host, port) as url:
-            say(f"{path} is shown at {url} until Ctrl-C")
+        async with serving(settings.paths, settings.server_host, settings.server_port) as url:
+            say(f"{_named(settings.paths)} shown at {url} until Ctrl-C")
+            if open_browser and not await asyncio.to_thread(webbrowser.open, url):
+                say("there is no browser to be opened here: open the URL yourself")
             await stop.wait()
     return 0
+
+
+def _named(paths: Sequence[Path]) -> str:
+    first, *others = map(str, paths)
+    return f"{', '.join([first, *others])} {'are' if others else 'is'}"
 
 
 def _leave_at_once() -> NoReturn:
@@ -104,7 +128,11 @@ def _read(overrides: Sequence[str]) -> ViewSettings:
         suggestion,
     )
 
-    given = {name: value for name, value in parse_overrides(overrides).items() if value is not None}
+    paths = [each for each in overrides if "=" not in each and not each.startswith(("+", "~"))]
+    named = parse_overrides([each for each in overrides if each not in paths])
+    given = {name: value for name, value in named.items() if value is not None}
+    if paths:
+        given.setdefault("jsonl_fpath", list(paths))
     known = ViewSettings.__struct_fields__
     unknown = [name for name in given if name not in known]
     if unknown:

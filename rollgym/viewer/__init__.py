@@ -1,6 +1,9 @@
-"""What you see afterwards: the rollouts of a file in a browser, as pages made on the server."""
+"""What you see afterwards, and meanwhile: rollouts of any size in a browser.
+
+`server.serving` shows what is at some paths. Packages that bring formats of their own import
+`source`, `view` and `summary`, and load nothing of the server with them.
+"""
 
 from rollgym.viewer.errors import ViewerError
-from rollgym.viewer.server import serving
 
-__all__ = ["ViewerError", "serving"]
+__all__ = ["ViewerError"]

@@ -1,18 +1,22 @@
 """The viewer on a port."""
 
+import asyncio
 import errno
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
 from aiohttp import web
 
-from rollgym.servers.config import Address, listening_socket, suggestion
-from rollgym.viewer.access import TOKEN, Access
-from rollgym.viewer.application import Viewer
+from rollgym.servers.config import Address, listening_socket
 from rollgym.viewer.errors import ViewerError
+from rollgym.viewer.http.access import TOKEN, Access
+from rollgym.viewer.http.application import application
+from rollgym.viewer.library import Library
+from rollgym.viewer.openers import look_again, open_sources
 
 DEFAULT_PORT = 11_001
 SHUTDOWN_TIMEOUT = 1.0
@@ -20,17 +24,21 @@ _ANYWHERE = frozenset(("0.0.0.0", "::"))  # noqa: S104 - compared with, not boun
 
 
 @asynccontextmanager
-async def serving(path: Path, host: str, port: int) -> AsyncIterator[str]:
-    """Show the file until the end of the block; gives the URL to open.
+async def serving(paths: Sequence[Path], host: str, port: int) -> AsyncIterator[str]:
+    """Show what is at the paths until the end of the block; gives the URL to open.
 
-    Port 0 is the usual one, or any other where that is taken. Raises ViewerError.
+    Port 0 is the usual one, or any other where that is taken. Raises ViewerError, StoreError.
     """
-    _require_file(path)
+    sources = await asyncio.to_thread(open_sources, paths)
+    library = Library(sources, partial(look_again, paths))
     bound = _bound(host, port)
     port = bound.getsockname()[1]
     access = Access(host, port)
     runner = web.AppRunner(
-        Viewer(path).application(access), access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT
+        application(library, access),
+        access_log=None,
+        shutdown_timeout=SHUTDOWN_TIMEOUT,
+        handler_cancellation=True,
     )
     try:
         await runner.setup()
@@ -39,18 +47,6 @@ async def serving(path: Path, host: str, port: int) -> AsyncIterator[str]:
     finally:
         await runner.cleanup()
         bound.close()
-
-
-def _require_file(path: Path) -> None:
-    if path.is_file():
-        return
-    if path.exists():
-        raise ViewerError(f"{path} is no file: name one with rollouts, as in results/x.jsonl")
-    beside = [file.name for file in path.parent.glob("*.jsonl")]
-    raise ViewerError(
-        f"there is no file {path}{suggestion(path.name, beside)}: check the path, or collect "
-        "rollouts first with ng_collect_rollouts"
-    )
 
 
 def _bound(host: str, port: int) -> socket.socket:

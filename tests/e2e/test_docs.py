@@ -38,6 +38,7 @@ from rollgym.servers.config.instances import RESTARTS
 from rollgym.servers.context import ROLLOUT_HEADER, TIMEOUT_HEADER
 from rollgym.servers.faults import FAILURE_HEADER
 from rollgym.servers.resources import CLOSABLE_HEADER
+from rollgym.servers.spans import SPANS_HEADER
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -279,8 +280,9 @@ def test_the_guide_lists_every_header() -> None:
     listed = {
         names_in(row[0])[0] for row in table("servers.md", "| header | direction | meaning |")
     }
-    own = {ROLLOUT_HEADER, TIMEOUT_HEADER, FAILURE_HEADER, CLOSABLE_HEADER, PHASES_HEADER}
-    assert listed == own | {"retry-after"}
+    of_requests = {ROLLOUT_HEADER, TIMEOUT_HEADER}
+    of_answers = {FAILURE_HEADER, CLOSABLE_HEADER, PHASES_HEADER, SPANS_HEADER, "retry-after"}
+    assert listed == of_requests | of_answers
 
 
 def test_the_options_of_ng_run_are_listed() -> None:

@@ -294,13 +294,19 @@ def test_step_4_shows_the_rollouts_until_ctrl_c(terminal: Terminal, first: Colle
         assert found, said
         with urllib.request.urlopen(found[0], timeout=PATIENCE) as answer:
             assert answer.status == 200
-            page = answer.read().decode()
+            assert answer.read().startswith(b"<!doctype html>")
+        source = ROLLOUTS.rpartition("/")[2].removesuffix(".jsonl")
+        listed = f"{found[0]}api/s/{source}/rollouts"
+        with urllib.request.urlopen(listed, timeout=PATIENCE) as answer:
+            entries = json.load(answer)["entries"]
         assert viewer.press_ctrl_c() == 0
     finally:
         viewer.kill()
-    assert "Find the hidden information in this document" in page
-    for reward in {row["reward"] for row in first.rows}:
-        assert re.search(rf"\b{reward:g}\b", re.sub(r"<[^>]*>", " ", page))
+    assert all(
+        entry["title"].startswith("Find the hidden information in this document")
+        for entry in entries
+    )
+    assert [entry["reward"] for entry in entries] == [row["reward"] for row in first.rows]
     assert viewer.said.read_text() == said
 
 

@@ -1,8 +1,8 @@
-"""The real `ng_viewer` in a process of its own, and in a real browser where there is one."""
+"""The real `ng_viewer` in a process of its own."""
 
+import json
 import re
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -11,20 +11,22 @@ from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rollgym.cli.view import configure, run
 from rollgym.viewer import ViewerError
-from tests.e2e.command import PATIENCE, Ended, finish
-from tests.integration.viewer.rollouts import HOSTILE, rollout, write
+from tests.e2e.command import PATIENCE, ROLLGYM, Ended, finish, wait_until
+from tests.integration.viewer.rollouts import rollout, write
 
-CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+NG_VIEWER = (sys.executable, "-m", "rollgym.cli.view")
+VIEW = (str(ROLLGYM), "view")
 
 
-def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+def start(folder: Path, *command: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-m", "rollgym.cli.view", *arguments],
+        command,
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -33,24 +35,49 @@ def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
     )
 
 
-def refused(folder: Path, *arguments: str) -> Ended:
-    ended = finish(start(folder, *arguments))
+def refused(folder: Path, *command: str) -> Ended:
+    ended = finish(start(folder, *command))
     assert "Traceback" not in ended.stderr
     return ended
 
 
+class Viewing:
+    """A viewer that runs, and the line that it printed."""
+
+    def __init__(self, process: "subprocess.Popen[str]", line: str) -> None:
+        self.process = process
+        self.line = line
+        found = re.search(r"http://\S+", line)
+        assert found, f"no URL in {line!r}"
+        self.url = found[0]
+
+    def get(self, path: str = "") -> str:
+        with urllib.request.urlopen(self.url + path, timeout=PATIENCE) as answer:
+            text: str = answer.read().decode()
+        return text
+
+    def json(self, path: str) -> Any:
+        return json.loads(self.get(path))
+
+    def sources(self) -> list[str]:
+        return [source["id"] for source in self.json("api/sources")["sources"]]
+
+    def end(self, number: signal.Signals) -> str:
+        """What it said on standard error meanwhile."""
+        self.process.send_signal(number)
+        assert self.process.wait(PATIENCE) == 0
+        assert self.process.stderr
+        return self.process.stderr.read()
+
+
 @contextmanager
-def viewing(folder: Path, *arguments: str) -> "Iterator[tuple[subprocess.Popen[str], str]]":
-    """The process, and the URL that it printed."""
-    process = start(folder, *arguments)
+def viewing(folder: Path, *command: str) -> Iterator[Viewing]:
+    process = start(folder, *command)
     with process:
         try:
             assert process.stdout
             ready, _, _ = select.select([process.stdout], [], [], PATIENCE)
-            line = process.stdout.readline() if ready else ""
-            found = re.search(r"http://\S+", line)
-            assert found, f"no URL in {line!r}"
-            yield process, found[0]
+            yield Viewing(process, process.stdout.readline() if ready else "")
         finally:
             process.kill()
 
@@ -58,38 +85,91 @@ def viewing(folder: Path, *arguments: str) -> "Iterator[tuple[subprocess.Popen[s
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "results").mkdir()
-    lines = [rollout(0, 0, question=HOSTILE, answer=HOSTILE), rollout(0, 1, 0.0)]
-    write(tmp_path / "results/x.jsonl", lines)
+    write(tmp_path / "results/x.jsonl", [rollout(0, 0), rollout(0, 1, 0.0)])
+    write(tmp_path / "results/y.jsonl", [rollout(1)])
     return tmp_path
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_viewer_shows_a_file_until_it_is_stopped(folder: Path, number: signal.Signals) -> None:
-    with viewing(folder, "+jsonl_fpath=results/x.jsonl", "+server_port=null") as (process, url):
-        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
-            assert "What is the weather?" in answer.read().decode()
-        process.send_signal(number)
-        assert process.wait(PATIENCE) == 0
-        assert process.stderr
-        assert process.stderr.read() == ""
+    command = (*NG_VIEWER, "+jsonl_fpath=results/x.jsonl", "+server_port=null")
+    with viewing(folder, *command) as viewer:
+        assert viewer.line == f"results/x.jsonl is shown at {viewer.url} until Ctrl-C\n"
+        assert viewer.get().startswith("<!doctype html>")
+        wait_until(lambda: viewer.json("api/s/x/rollouts")["total"] == 2)
+        assert viewer.json("api/s/x/rollouts")["entries"][0]["title"] == "What is the weather?"
+        assert viewer.end(number) == ""
+
+
+def test_it_ends_at_once_though_somebody_is_listening(folder: Path) -> None:
+    with (
+        viewing(folder, *NG_VIEWER, "+jsonl_fpath=results/x.jsonl") as viewer,
+        urllib.request.urlopen(f"{viewer.url}api/events", timeout=PATIENCE) as stream,
+    ):
+        assert stream.readline() == b"retry: 2000\n"
+        assert viewer.end(signal.SIGINT) == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ((*NG_VIEWER, "+jsonl_fpath=[results/x.jsonl,results/y.jsonl]"), ["x", "y"]),
+        ((*NG_VIEWER, "results/y.jsonl", "results/x.jsonl"), ["y", "x"]),
+        ((*NG_VIEWER, "+jsonl_fpath=results"), ["x", "y"]),
+        ((*VIEW, "results/y.jsonl"), ["y"]),
+        ((*VIEW, "results/y.jsonl", "results", "--port", "0"), ["y", "x"]),
+        (VIEW, ["x", "y"]),
+    ],
+    ids=["list", "words", "folder", "view", "both", "usual"],
+)
+def test_several_files_and_folders_can_be_shown(
+    folder: Path, command: Sequence[str], expected: list[str]
+) -> None:
+    with viewing(folder, *command) as viewer:
+        assert viewer.sources() == expected
+
+
+def test_what_was_indexed_is_known_the_next_time(folder: Path) -> None:
+    command = (*NG_VIEWER, "+jsonl_fpath=results/x.jsonl")
+    with viewing(folder, *command) as viewer:
+        wait_until(lambda: viewer.json("api/s/x/rollouts")["total"] == 2)
+        viewer.end(signal.SIGINT)
+    with viewing(folder, *command) as viewer:
+        [source] = viewer.json("api/sources")["sources"]
+        assert (source["state"]["ready"], source["state"]["entries"]) == (True, 2)
+
+
+def test_the_page_is_opened_in_a_browser_where_that_is_asked_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser, opened = folder / "browser", folder / "opened"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.part\nmv {opened}.part {opened}\n')
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", str(browser))
+    with viewing(folder, *VIEW, "results", "--open") as viewer:
+        wait_until(opened.exists)
+        assert opened.read_text() == f"{viewer.url}\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["+jsonl_fpath=results/y.jsonl"], "there is no file results/y.jsonl (did you mean"),
-        (["+jsonl_fpath=results"], "results is no file"),
+        (["+jsonl_fpath=results/z.jsonl"], "there is no file results/z.jsonl (did you mean"),
+        (["+jsonl_fpath=empty"], "there is nothing to show in empty"),
+        (["+jsonl_fpath=[]"], "jsonl_fpath"),
+        (["+jsonl_fpath=[results/x.jsonl,none.jsonl]"], "there is no file none.jsonl"),
         (["+jsonl_fpat=results/x.jsonl"], "no option +jsonl_fpat (did you mean 'jsonl_fpath'?)"),
         ([], "`jsonl_fpath`"),
         (["+jsonl_fpath=results/x.jsonl", "+server_port=99999"], "server_port"),
         (["+jsonl_fpath=results/x.jsonl", "+server_host=192.0.2.1"], "cannot listen"),
-        (["results/x.jsonl"], "write +key=value"),
+        (["--port", "results/x.jsonl"], "options are written without dashes"),
     ],
 )
 def test_a_command_that_cannot_be_run_says_what_to_do(
     folder: Path, arguments: Sequence[str], said: str
 ) -> None:
-    ended = refused(folder, *arguments)
+    (folder / "empty").mkdir()
+    ended = refused(folder, *NG_VIEWER, *arguments)
     assert ended.status == 6
     assert said in ended.stderr
 
@@ -97,32 +177,13 @@ def test_a_command_that_cannot_be_run_says_what_to_do(
 def test_rollgym_view_takes_the_same_as_options(folder: Path) -> None:
     parser = ArgumentParser()
     configure(parser)
-    with pytest.raises(ViewerError, match="is no file"):
-        run(parser.parse_args([str(folder), "--host", "127.0.0.1", "--port", "0"]))
+    with pytest.raises(ViewerError, match="there is no file none"):
+        run(parser.parse_args(["none", "--host", "127.0.0.1", "--port", "0"]))
     with pytest.raises(SystemExit, match="2"):
         parser.parse_args([str(folder), "--port", "65536"])
 
 
 def test_help_is_given_without_a_file(folder: Path) -> None:
-    ended = refused(folder, "--help")
+    ended = refused(folder, *NG_VIEWER, "--help")
     assert ended.status == 0
     assert "+jsonl_fpath=FILE" in ended.stdout
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
-def test_in_a_real_browser_nothing_hostile_runs(folder: Path) -> None:
-    with viewing(folder, "+jsonl_fpath=results/x.jsonl") as (_, url):
-        listed, shown = (chromium(folder, "--dump-dom", url + end) for end in ("", "rollouts/1"))
-        for page in (listed, shown):
-            assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
-            assert "<script" not in page
-            assert "onerror=alert(2)&gt;" in page
-        chromium(folder, "--screenshot=shot.png", "--window-size=390,800", f"{url}rollouts/1")
-        assert (folder / "shot.png").stat().st_size > 1000
-
-
-def chromium(folder: Path, *arguments: str) -> str:
-    assert CHROMIUM
-    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", *arguments]
-    ended = subprocess.run(command, cwd=folder, capture_output=True, timeout=PATIENCE, check=True)
-    return ended.stdout.decode()

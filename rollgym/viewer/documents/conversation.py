@@ -1,0 +1,144 @@
+"""The conversation of a row: where its items are, and which tool each call is of.
+
+The prompt is what `responses_create_params` asks; the turns are the row's `output`, else the items
+of its `response`, else its `messages`. One rule decides where the prompt is shown: a prompt of at
+most `PROMPT_TURNS` turns is shown by itself, a longer one stands in front of the other turns, where
+it is read in portions like them.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import msgspec
+
+from rollgym.rollouts.fields import OUTPUT, PARAMS, RESPONSE
+from rollgym.viewer.documents.response import response_facts
+from rollgym.viewer.documents.turns import Item
+from rollgym.viewer.documents.values import (
+    ABSENT,
+    Fields,
+    is_present,
+    items_of,
+    read,
+    short,
+    text_of,
+)
+
+PROMPT_TURNS = 20
+MESSAGES = "messages"
+
+
+class Stretch(msgspec.Struct, frozen=True):
+    """Items that follow each other in one array, or one value that is an item by itself."""
+
+    path: str
+    items: Sequence[msgspec.Raw]
+    role: str = "unknown"
+    alone: bool = False
+
+    def item(self, index: int) -> Item:
+        return Item(
+            self.path if self.alone else f"{self.path}/{index}", self.items[index], self.role
+        )
+
+
+class Conversation:
+    """The items of a row, undecoded."""
+
+    def __init__(self, row: Fields) -> None:
+        asked = read(row.get(PARAMS), _ASKED) or _Asked()
+        prompt = [
+            *_stretch(f"/{PARAMS}/instructions", asked.instructions, "system"),
+            *_stretch(f"/{PARAMS}/input", asked.input, "user"),
+        ]
+        self.field, said = _said(row)
+        long = sum(len(stretch.items) for stretch in prompt) > PROMPT_TURNS
+        self.prompt: list[Stretch] = [] if long else prompt
+        self.turns: list[Stretch] = [*prompt, *said] if long else said
+
+    def __len__(self) -> int:
+        return sum(len(stretch.items) for stretch in self.turns)
+
+    def prompt_items(self) -> Iterator[Item]:
+        for stretch in self.prompt:
+            yield from map(stretch.item, range(len(stretch.items)))
+
+    def items(self, start: int, count: int) -> Iterator[tuple[int, Item]]:
+        """Those from `start` on, at most `count`, each with its index."""
+        end, first = start + count, 0
+        for stretch in self.turns:
+            last = first + len(stretch.items)
+            for index in range(max(start, first), min(end, last)):
+                yield index, stretch.item(index - first)
+            first = last
+
+    def tool_of(self, call: str) -> str:
+        """The name of the tool that a call with this id is of; "" where there is no such call."""
+        return self._tools.get(call, "")
+
+    @cached_property
+    def _tools(self) -> dict[str, str]:
+        """Made in one pass over all items, in which nothing but ids and names is decoded."""
+        names: dict[str, str] = {}
+        for stretch in (*self.prompt, *self.turns):
+            for raw in stretch.items:
+                for call in _calls(raw):
+                    name = short(text_of(call.name))
+                    for identity in (call.id, call.call_id):
+                        if is_present(identity):
+                            names[short(text_of(identity))] = name
+        return names
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    instructions: msgspec.Raw = ABSENT
+    input: msgspec.Raw = ABSENT
+
+
+class _Call(msgspec.Struct, frozen=True):
+    """A call of a chat message, or the item that is one in Responses."""
+
+    id: msgspec.Raw = ABSENT
+    call_id: msgspec.Raw = ABSENT
+    name: msgspec.Raw = ABSENT
+    function: msgspec.Raw = ABSENT
+    type: msgspec.Raw = ABSENT
+    tool_calls: msgspec.Raw = ABSENT
+
+
+_ASKED = msgspec.json.Decoder(_Asked)
+_CALL = msgspec.json.Decoder(_Call)
+
+
+def _calls(raw: msgspec.Raw) -> Iterator[_Call]:
+    item = read(raw, _CALL)
+    if item is None:
+        return
+    if text_of(item.type) == "function_call":
+        yield item
+    if not is_present(item.tool_calls):
+        return
+    for each in items_of(item.tool_calls) or ():
+        if (call := read(each, _CALL)) is not None:
+            function = read(call.function, _CALL)
+            yield call if function is None else msgspec.structs.replace(call, name=function.name)
+
+
+def _said(row: Fields) -> tuple[str, list[Stretch]]:
+    """The field that the turns are in, and where there."""
+    if items := items_of(row.get(OUTPUT)):
+        return OUTPUT, [Stretch(f"/{OUTPUT}", items)]
+    if items := items_of(response_facts(row).output):
+        return RESPONSE, [Stretch(f"/{RESPONSE}/{OUTPUT}", items)]
+    if items := items_of(row.get(MESSAGES)):
+        return MESSAGES, [Stretch(f"/{MESSAGES}", items)]
+    return OUTPUT, _stretch(f"/{OUTPUT}", row.get(OUTPUT, ABSENT), "assistant")
+
+
+def _stretch(path: str, raw: msgspec.Raw, role: str) -> list[Stretch]:
+    if not is_present(raw):
+        return []
+    items = items_of(raw)
+    if items is not None:
+        return [Stretch(path, items, role)]
+    return [Stretch(path, (raw,), role, alone=True)]

@@ -1,0 +1,122 @@
+"""A line of a journal as it is shown: one attempt at a rollout.
+
+A journal keeps of a rollout only what its input row does not say. Shown is the row that the two
+make, put together from windows on their bytes; its conversation stands where the worker put it: in
+the items of its `response`, or under `output`. The row as a file has it, with its transcript, is
+made when it is asked for.
+"""
+
+from typing import Any
+
+import msgspec
+
+from rollgym.records import Attempt, Completed, Failed, Omitted, Row, Task, decode_attempt
+from rollgym.rollouts.bundle import shown
+from rollgym.rollouts.fields import (
+    FAILURE_CLASS,
+    METADATA,
+    RESPONSE,
+    REWARD,
+    ROLLOUT_INDEX,
+    SUCCESS,
+    TASK_INDEX,
+)
+from rollgym.rollouts.output_row import failure_row, output_row
+from rollgym.viewer.documents.failures import FAILURE
+from rollgym.viewer.documents.fields_document import FieldsDocument
+from rollgym.viewer.documents.pointer import names_in, value_at
+from rollgym.viewer.documents.values import Fields, fields_of, raw_of
+from rollgym.viewer.source import Context
+from rollgym.viewer.summary import Summary
+
+RESULT = "result"
+"""The field of a result that is no object."""
+
+
+class JournalDocument(FieldsDocument):
+    """A record of an attempt, with the row of its task where the source has it."""
+
+    def __init__(self, record: bytes, context: Context, summary: Summary) -> None:
+        """Raises ValueError for what is no record."""
+        try:
+            self._attempt = decode_attempt(record)
+        except RecursionError as error:
+            raise ValueError("the record is nested too deeply to be shown") from error
+        self._input = _input_row(context, self._attempt)
+        asked = {} if self._input is None else dict(self._input.fields)
+        super().__init__(asked | _told(self._attempt), context, summary, len(record))
+
+    def row(self) -> bytes:
+        """What the file of rollouts or failures has for it, or else what there is."""
+        attempt = self._attempt
+        try:
+            task = Task(attempt.task, self._input or Row(b"{}"), max(attempt.repeats, 1))
+            if isinstance(attempt.outcome, Failed):
+                return failure_row(task, attempt).raw
+            if isinstance(attempt.outcome, Completed) and self._has_response:
+                return output_row(task, attempt).raw
+        except (ValueError, LookupError, TypeError, RecursionError):
+            # A result of another shape than our agents give has no row in any file.
+            pass
+        return msgspec.json.encode(self._fields)
+
+    def raw(self, path: str) -> bytes:
+        try:
+            return super().raw(path)
+        except KeyError:
+            return bytes(value_at(msgspec.Raw(self.row()), names_in(path)))
+
+    @property
+    def _has_response(self) -> bool:
+        return fields_of(self._fields.get(RESPONSE)) is not None
+
+    def _asked(self) -> Fields | None:
+        return None if self._input is None else dict(self._input.fields)
+
+
+def _input_row(context: Context, attempt: Attempt) -> Row | None:
+    """The row that the rollout was given, as files show it."""
+    row = context.input_row(attempt.task)
+    if row is None:
+        return None
+    try:
+        return shown(Task(attempt.task, row, max(attempt.repeats, 1)), attempt.repeat)[0]
+    except (ValueError, LookupError, RecursionError):
+        return row
+
+
+def _told(attempt: Attempt) -> Fields:
+    """What the record adds to its input row."""
+    outcome = attempt.outcome
+    result = fields_of(outcome.result)
+    if result is None:
+        result = {RESULT: outcome.result} if bytes(outcome.result) else {}
+    ours: dict[str, Any] = {TASK_INDEX: attempt.task, ROLLOUT_INDEX: attempt.repeat}
+    if isinstance(outcome, Completed):
+        ours |= {REWARD: outcome.reward, SUCCESS: outcome.succeeded}
+    elif isinstance(outcome, Failed):
+        ours |= {FAILURE: outcome.failure, FAILURE_CLASS: outcome.failure.kind}
+    metadata = (fields_of(result.get(METADATA)) or {}) | _metadata(attempt)
+    told = {name: raw_of(value) for name, value in ours.items()}
+    return result | told | {METADATA: raw_of(metadata)}
+
+
+def _metadata(attempt: Attempt) -> Fields:
+    """Our numbers of an attempt, by the names that rows have for them."""
+    outcome = attempt.outcome
+    numbers: dict[str, Any] = {
+        "attempts": attempt.attempt,
+        "final": attempt.final,
+        "seed": attempt.seed,
+        "started": attempt.started,
+        "seconds": attempt.seconds,
+        "timings": outcome.phases,
+        "spans": outcome.spans,
+        "usage": outcome.usage,
+    }
+    match outcome:
+        case Completed():
+            numbers["measures"] = outcome.measures
+        case Omitted():
+            numbers |= {"omitted": outcome.reason, "omitted_because": outcome.detail}
+    return {name: raw_of(value) for name, value in numbers.items()}

@@ -1,0 +1,44 @@
+"""A row of a file of rollouts, of failures, or of inputs, as it is shown."""
+
+import codecs
+
+import msgspec
+
+from rollgym.viewer.documents.fields_document import FieldsDocument
+from rollgym.viewer.documents.values import Fields
+from rollgym.viewer.source import Context
+from rollgym.viewer.summary import Summary
+
+_WINDOW = 1 << 20
+_FIELDS = msgspec.json.Decoder(Fields)
+
+
+class RowDocument(FieldsDocument):
+    """A line that is one JSON object."""
+
+    def __init__(self, record: bytes, context: Context, summary: Summary) -> None:
+        """Raises ValueError for what is no row."""
+        super().__init__(fields_of_record(record), context, summary, len(record))
+        self._record = record
+
+    def row(self) -> bytes:
+        return self._record.strip()
+
+
+def fields_of_record(record: bytes) -> Fields:
+    """The fields of a line, undecoded. Raises ValueError for what is not one object in UTF-8."""
+    _check_text(record)
+    try:
+        return _FIELDS.decode(record)
+    except RecursionError as error:
+        raise ValueError("the record is nested too deeply to be shown") from error
+    except msgspec.ValidationError as error:
+        raise ValueError("the record is not a JSON object") from error
+
+
+def _check_text(record: bytes) -> None:
+    """In windows, since the text of a long record may take four times as much memory."""
+    decoder, view = codecs.getincrementaldecoder("utf-8")(), memoryview(record)
+    for start in range(0, len(record), _WINDOW):
+        decoder.decode(view[start : start + _WINDOW])
+    decoder.decode(b"", final=True)

@@ -1,0 +1,71 @@
+"""Where a rollout's time went, from the metadata of its row."""
+
+import msgspec
+
+from rollgym.viewer.documents.values import ABSENT, Fields, fields_of, number_of, read, short
+from rollgym.viewer.view import Span, Timeline
+
+MOST_SPANS = 2_000
+MOST_PHASES = 50
+_LABEL_LIMIT = 80
+
+
+class Times(msgspec.Struct, frozen=True):
+    """The part of a row's metadata that is about time."""
+
+    spans: msgspec.Raw = ABSENT
+    timings: msgspec.Raw = ABSENT
+
+
+class _Span(msgspec.Struct, frozen=True):
+    phase: str
+    start: float
+    seconds: float
+    label: str = ""
+
+
+_TIMES = msgspec.json.Decoder(Times)
+_SPANS = msgspec.json.Decoder(list[_Span])
+
+
+def timeline_of(metadata: msgspec.Raw | None, seconds: float | None) -> Timeline | None:
+    """The timeline of a rollout that took so long; None where nothing is said of its time.
+
+    Where it is known when the calls were, it is exact; a rollout of very many tells of its first
+    calls only, so the sums are those that the metadata gives, if it gives any.
+    """
+    times = read(metadata, _TIMES)
+    if times is None:
+        return None
+    spans = _spans(times.spans)
+    totals = _totals(fields_of(times.timings) or {}) or _sums(spans)
+    if not spans and not totals:
+        return None
+    end = max((span.start + span.seconds for span in spans), default=0.0)
+    least = end if spans else sum(totals.values())
+    return Timeline(max(seconds or 0.0, least), spans, totals, exact=bool(spans))
+
+
+def _spans(raw: msgspec.Raw) -> tuple[Span, ...]:
+    told = [
+        Span(short(span.phase), span.start, span.seconds, short(span.label, _LABEL_LIMIT))
+        for span in (read(raw, _SPANS) or ())[:MOST_SPANS]
+        if span.start >= 0 and span.seconds >= 0
+    ]
+    return tuple(sorted(told, key=lambda span: span.start))
+
+
+def _totals(timings: Fields) -> dict[str, float]:
+    totals: dict[str, float] = {}
+    for name, raw in timings.items():
+        seconds = number_of(raw)
+        if seconds is not None and seconds >= 0 and len(totals) < MOST_PHASES:
+            totals[short(name)] = seconds
+    return totals
+
+
+def _sums(spans: tuple[Span, ...]) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for span in spans:
+        sums[span.phase] = sums.get(span.phase, 0.0) + span.seconds
+    return sums

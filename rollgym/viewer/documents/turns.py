@@ -1,0 +1,256 @@
+"""The turns of a conversation, each read from one item when it is asked for.
+
+Items come from our own collections and from other people's files: chat messages, or the items of
+the Responses API. Nothing is taken for granted; what is not a text, a picture or a call that we
+know is shown as its JSON. A turn's texts share a budget, so that a turn of any size is sent as a
+page's worth of it, and each text says where the whole of it is.
+
+Reasoning that stands in front of a text (`<think>…</think>`) is taken out of it; the pointer of
+either piece is that of the whole text. Texts of more than a megabyte are not looked through for it.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from rollgym.servers.responses.thinking import split_thinking
+from rollgym.viewer.documents.images import image_at
+from rollgym.viewer.documents.pointer import child
+from rollgym.viewer.documents.values import (
+    LONG,
+    Fields,
+    cut,
+    fields_of,
+    indented,
+    is_json,
+    is_present,
+    items_of,
+    json_text,
+    short,
+    size_of,
+    start_of,
+    string_text,
+    text_of,
+)
+from rollgym.viewer.view import TEXT_LIMIT, Call, Image, Text, Turn
+
+MOST_PARTS = 50
+MOST_CALLS = 50
+TURN_TEXT_LIMIT = 4 * TEXT_LIMIT
+"""Characters of all texts of one turn together."""
+LEAST_TEXT = 200
+"""Characters of a text that are sent even where the budget is spent."""
+_INDENTED_UP_TO = 10 * TEXT_LIMIT
+_ROLE_LIMIT = 40
+_ASSISTANT = "assistant"
+_TOOL = "tool"
+_UNKNOWN = "unknown"
+_NO_NAME = "(no name)"
+_OF_MESSAGES = frozenset(("role", "content", "tool_calls"))
+
+
+class Item(NamedTuple):
+    """What a turn is read from. `role` is whose it is where the item does not say."""
+
+    path: str
+    raw: msgspec.Raw
+    role: str = _UNKNOWN
+
+
+class Reader:
+    """How turns are read: which tool an id is a call of, and whether pictures may be files.
+
+    `whole` gives all texts in full; otherwise they are cut.
+    """
+
+    def __init__(
+        self, tool_of: Callable[[str], str], *, has_folder: bool, whole: bool = False
+    ) -> None:
+        self._tool_of = tool_of
+        self._has_folder = has_folder
+        self._whole = whole
+
+    def turn(self, item: Item, index: int) -> Turn:
+        """Reads any item; never raises for what is in it."""
+        return _TurnReader(self._tool_of, self._has_folder, self._whole).turn(item, index)
+
+
+class _TurnReader:
+    """Reads one turn, and keeps account of its texts."""
+
+    def __init__(self, tool_of: Callable[[str], str], has_folder: bool, whole: bool) -> None:
+        self._tool_of = tool_of
+        self._has_folder = has_folder
+        self._whole = whole
+        self._left = TURN_TEXT_LIMIT
+
+    def turn(self, item: Item, index: int) -> Turn:
+        entry, path = fields_of(item.raw), item.path
+        if entry is None:
+            return Turn(index, item.role, path, tuple(self._content(item.raw, path)))
+        kept = fields_of(entry.get("item"))
+        if kept is None:
+            return self._entry(item, entry, path, index)
+        # What a transcript did not understand is kept whole; it may be an entry of its own.
+        within = child(path, "item")
+        if "role" in kept:
+            return self._entry(item, kept, within, index)
+        role, reasoning = self._role(entry, item), self._reasoning(entry, path)
+        return Turn(index, role, path, (self._json(entry["item"], within),), reasoning)
+
+    def _entry(self, item: Item, entry: Fields, path: str, index: int) -> Turn:
+        kind = text_of(entry.get("type"))
+        if kind == "reasoning":
+            thought = self._reasoning_item(entry, path)
+            return Turn(index, _ASSISTANT, item.path, reasoning=thought)
+        if kind == "function_call":
+            call = self._call(entry, path, short(text_of(entry.get("call_id"))))
+            return Turn(index, _ASSISTANT, item.path, calls=(call,))
+        if kind == "function_call_output":
+            parts = tuple(self._content(entry.get("output"), child(path, "output")))
+            return self._result(item, index, short(text_of(entry.get("call_id"))), parts)
+        if entry.keys().isdisjoint(_OF_MESSAGES):
+            return Turn(index, item.role, item.path, (self._json(item.raw, item.path),))
+        return self._message(item, entry, path, index)
+
+    def _message(self, item: Item, entry: Fields, path: str, index: int) -> Turn:
+        role, reasoning = self._role(entry, item), self._reasoning(entry, path)
+        content, at = entry.get("content"), child(path, "content")
+        parts: list[Text | Image] = []
+        if role == _ASSISTANT and reasoning is None:
+            reasoning, parts, content, at = self._thinking(content, at)
+        parts += self._content(content, at)
+        if refusal := text_of(entry.get("refusal")):
+            parts.append(self._text(f"(refused) {refusal}", child(path, "refusal")))
+        if role == _TOOL:
+            called = short(text_of(entry.get("tool_call_id")))
+            named = short(text_of(entry.get("name")))
+            return self._result(item, index, called, tuple(parts), named)
+        calls, left_out = self._calls(entry, path)
+        return Turn(index, role, item.path, (*parts, *left_out), reasoning, calls)
+
+    @staticmethod
+    def _role(entry: Fields, item: Item) -> str:
+        return short(text_of(entry.get("role")), _ROLE_LIMIT) or item.role
+
+    def _result(
+        self, item: Item, index: int, called: str, parts: tuple[Text | Image, ...], named: str = ""
+    ) -> Turn:
+        tool = self._tool_of(called) or named
+        return Turn(index, _TOOL, item.path, parts, tool=tool, tool_call_id=called)
+
+    def _thinking(
+        self, content: msgspec.Raw | None, at: str
+    ) -> tuple[Text | None, list[Text | Image], msgspec.Raw | None, str]:
+        """Reasoning in front of a content that is one text, and what is left to be read of it."""
+        raw, path = content, at
+        if len(parts := items_of(content) or []) == 1:
+            raw, path = (fields_of(parts[0]) or {}).get("text"), f"{at}/0/text"
+        text = text_of(raw) if raw is not None and size_of(raw) <= LONG else None
+        thought, rest = split_thinking(text) if text else ("", "")
+        if not thought:
+            return None, [], content, at
+        answer: list[Text | Image] = [self._text(rest, path)] if rest.strip() else []
+        return self._text(thought, path), answer, None, at
+
+    def _reasoning(self, entry: Fields, path: str) -> Text | None:
+        """Under either name that servers give it."""
+        for name in ("reasoning", "reasoning_content"):
+            raw = entry.get(name)
+            if raw is None or not is_present(raw):
+                continue
+            text = self._string(raw, child(path, name)) or self._json(raw, child(path, name))
+            if text.text:
+                return text
+        return None
+
+    def _reasoning_item(self, entry: Fields, path: str) -> Text:
+        """The reasoning where it is given, else its summary; encrypted, its JSON."""
+        for name, separator in (("content", ""), ("summary", "\n")):
+            texts = [
+                (text, f"{child(path, name)}/{index}/text")
+                for index, part in enumerate(items_of(entry.get(name)) or ())
+                if (text := text_of((fields_of(part) or {}).get("text")))
+            ]
+            if texts:
+                joined = separator.join(text for text, _ in texts)
+                return self._text(joined, texts[0][1] if len(texts) == 1 else "")
+        return self._text("(the reasoning is not given)", "")
+
+    def _content(self, content: msgspec.Raw | None, path: str) -> Iterator[Text | Image]:
+        """The parts of a content: a text, a list of parts, or whatever else is there."""
+        if content is None or not is_present(content):
+            return
+        parts = items_of(content)
+        if parts is None:
+            part = self._part(content, path)
+            yield from [part] if not isinstance(part, Text) or part.text else []
+            return
+        for index, part_of in enumerate(parts[:MOST_PARTS]):
+            yield self._part(part_of, child(path, index))
+        if len(parts) > MOST_PARTS:
+            yield self._left_out(len(parts) - MOST_PARTS, "parts")
+
+    def _part(self, part: msgspec.Raw, path: str) -> Text | Image:
+        fields = fields_of(part)
+        if fields is None:
+            return self._string(part, path) or self._json(part, path)
+        for name in ("text", "refusal"):
+            if (text := self._string(fields.get(name), child(path, name))) is not None:
+                return text
+        image, at = fields.get("image_url"), child(path, "image_url")
+        if (inner := fields_of(image)) is not None:
+            image, at = inner.get("url"), child(at, "url")
+        if image is not None and start_of(image, 1) == b'"':
+            return image_at(image, at, has_folder=self._has_folder)
+        return self._json(part, path)
+
+    def _calls(self, entry: Fields, path: str) -> tuple[tuple[Call, ...], list[Text]]:
+        at = child(path, "tool_calls")
+        given = items_of(entry.get("tool_calls")) or []
+        calls = []
+        for index, raw in enumerate(given[:MOST_CALLS]):
+            fields, where = fields_of(raw) or {}, child(at, index)
+            id_ = short(text_of(fields.get("id")))
+            if (function := fields_of(fields.get("function"))) is not None:
+                fields, where = function, child(where, "function")
+            calls.append(self._call(fields, where, id_))
+        over = len(given) - MOST_CALLS
+        return tuple(calls), [self._left_out(over, "calls")] if over > 0 else []
+
+    def _call(self, fields: Fields, path: str, id_: str) -> Call:
+        name = short(text_of(fields.get("name"))) or _NO_NAME
+        raw, at = fields.get("arguments"), child(path, "arguments")
+        if raw is None or not is_present(raw):
+            return Call(name, Text("", 0), id_)
+        text = text_of(raw)
+        if text is None:
+            return Call(name, self._json(raw, at), id_)
+        if not is_json(text):
+            return Call(name, self._text(text, at), id_, malformed=True)
+        small = len(text) <= _INDENTED_UP_TO
+        return Call(name, self._text(indented(text.encode()) if small else text, at), id_)
+
+    def _left_out(self, number: int, what: str) -> Text:
+        return self._text(f"({number} more {what} are in the raw JSON of this turn)", "")
+
+    def _text(self, text: str, path: str) -> Text:
+        return self._spent(cut(text, self._limit, path))
+
+    def _string(self, raw: msgspec.Raw | None, path: str) -> Text | None:
+        text = string_text(raw, self._limit, path)
+        return None if text is None else self._spent(text)
+
+    def _json(self, raw: msgspec.Raw, path: str) -> Text:
+        return self._spent(json_text(raw, self._limit, path))
+
+    @property
+    def _limit(self) -> int:
+        if self._whole:
+            return 1 << 40
+        return max(min(self._left, TEXT_LIMIT), LEAST_TEXT)
+
+    def _spent(self, text: Text) -> Text:
+        self._left -= len(text.text)
+        return text

@@ -1,0 +1,112 @@
+"""Who may look: the reader's own browser, and with a token others.
+
+*Host.* On loopback, any page of the web could have its host name resolve to this machine and so
+read the rollouts through the reader's browser; the Host header gives it away. The port in it is not
+looked at, so that a tunnel from another machine works.
+
+*Origin.* A page from elsewhere may also send requests to the address itself. It cannot read the
+answers, but it is refused all the same: by the Origin header, and by Sec-Fetch-Site unless somebody
+followed a link to here.
+
+*Token.* Beyond loopback the names of this machine are not known, and everybody can connect: there a
+random token is asked for. The URL that is printed has it, and a cookie keeps it, so that no link on
+a page needs to.
+"""
+
+from hmac import compare_digest
+from http import HTTPStatus
+from ipaddress import ip_address
+from secrets import token_urlsafe
+from urllib.parse import urlsplit
+
+from aiohttp import hdrs, web
+
+from rollgym.viewer.errors import PageError
+
+TOKEN = "token"  # noqa: S105 - the name of a parameter
+METHODS = (hdrs.METH_GET, hdrs.METH_HEAD)
+_LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
+_OURS = frozenset(("same-origin", "none"))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to a server that is bound to this."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Access:
+    """The rule for one server. `token` is None where none is asked for."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._names = _LOOPBACK_NAMES | {host.lower()}
+        self._cookie = f"rollgym_viewer_{port}"
+        self.token = None if is_loopback(host) else token_urlsafe(24)
+
+    def check(self, request: web.Request) -> None:
+        """Raises PageError; HTTPSeeOther for a token that is to become a cookie."""
+        if request.method not in METHODS:
+            raise PageError(
+                HTTPStatus.METHOD_NOT_ALLOWED, "The viewer only shows: ask with GET or HEAD."
+            )
+        if self.token is None:
+            self._check_host(request.headers.get(hdrs.HOST, ""))
+        _check_origin(request)
+        if self.token is not None:
+            self._check_token(request, self.token)
+
+    def _check_host(self, host: str) -> None:
+        try:
+            name = urlsplit(f"//{host}").hostname
+        except ValueError:
+            name = None
+        if name not in self._names:
+            raise PageError(
+                HTTPStatus.FORBIDDEN,
+                "This viewer answers to localhost and 127.0.0.1 only. For another name, start it "
+                "with --host or +server_host.",
+            )
+
+    def _check_token(self, request: web.Request, token: str) -> None:
+        if _equal(request.query.get(TOKEN), token):
+            # A path that begins with two slashes would lead to another host.
+            path = "/" + request.rel_url.path.lstrip("/")
+            query = request.rel_url.without_query_params(TOKEN).query
+            answer = web.HTTPSeeOther(request.rel_url.with_path(path).with_query(query))
+            answer.set_cookie(self._cookie, token, httponly=True, samesite="Lax")
+            raise answer
+        if not _equal(request.cookies.get(self._cookie), token):
+            raise PageError(
+                HTTPStatus.FORBIDDEN,
+                "Open the whole URL that the viewer printed when it started, with its token.",
+            )
+
+
+def _check_origin(request: web.Request) -> None:
+    """Raises PageError for what another page sends; following a link from there is fine."""
+    origin = request.headers.get(hdrs.ORIGIN)
+    if origin is not None and not _is_same(origin, request.headers.get(hdrs.HOST, "")):
+        raise _foreign()
+    if request.headers.get("Sec-Fetch-Site", "none") not in _OURS:
+        mode, target = (request.headers.get(f"Sec-Fetch-{name}") for name in ("Mode", "Dest"))
+        if (mode, target) != ("navigate", "document"):
+            raise _foreign()
+
+
+def _is_same(origin: str, host: str) -> bool:
+    scheme, _, rest = origin.partition("://")
+    return scheme in {"http", "https"} and rest.lower() == host.lower()
+
+
+def _foreign() -> PageError:
+    return PageError(
+        HTTPStatus.FORBIDDEN,
+        "Another page asked for this. The viewer answers only what is asked from its own pages, or "
+        "typed into the browser.",
+    )
+
+
+def _equal(given: str | None, token: str) -> bool:
+    return given is not None and compare_digest(given.encode(), token.encode())

@@ -1,0 +1,152 @@
+"""From a URL to its handler, and what all answers have in common.
+
+Every request is first checked (`access`). What cannot be answered says why: as JSON below `/api`,
+as a line of text elsewhere. Pages may load what is served here and nothing else; everything that
+comes from rollouts is data to them, and is sent such that a browser does not take it for a page.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler, Middleware
+
+from rollgym.store import StorageError
+from rollgym.viewer.errors import PageError
+from rollgym.viewer.http import api, rollouts
+from rollgym.viewer.http.access import METHODS, Access
+from rollgym.viewer.http.answers import LIBRARY, as_json, library_of
+from rollgym.viewer.http.events import Events
+from rollgym.viewer.http.export import export
+from rollgym.viewer.http.static import INDEX, read_static, static_response
+from rollgym.viewer.library import Library
+
+API = "/api"
+_SOURCE = f"{API}/s/{{source}}"
+_ROLLOUT = f"{_SOURCE}/rollouts/{{entry}}"
+PAGES = (
+    "/",
+    "/s/{source}",
+    "/s/{source}/",
+    "/s/{source}/tasks",
+    "/s/{source}/tasks/{task}",
+    "/s/{source}/rollouts",
+    "/s/{source}/rollouts/{entry}",
+    "/s/{source}/live",
+    "/compare",
+    "/configuration",
+)
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'"
+)
+DATA_POLICY = (
+    "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox"
+)
+_WORDS = {HTTPStatus.METHOD_NOT_ALLOWED: "This can be asked for with GET only."}
+HEADERS = {
+    "Server": "rollgym viewer",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), display-capture=(), geolocation=(), microphone=(), usb=()",
+}
+
+
+def application(library: Library, access: Access) -> web.Application:
+    """To be served; starts the library with itself and closes it at its end."""
+    events = Events(library)
+    served = web.Application(middlewares=[_checking(access)])
+    served[LIBRARY] = library
+    served.on_response_prepare.append(_add_headers)
+    served.on_shutdown.append(events.close)
+    served.cleanup_ctx.append(_open_while_serving)
+    served.add_routes(
+        [
+            *(web.get(path, _page) for path in PAGES),
+            web.get("/static/{name}", _static),
+            web.get(f"{API}/sources", api.sources),
+            web.get(f"{API}/joined", api.joined),
+            web.get(f"{API}/configuration", api.configuration),
+            web.get(f"{API}/events", events.stream, allow_head=False),
+            web.get(f"{_SOURCE}/overview", api.overview),
+            web.get(f"{_SOURCE}/facets", api.facets),
+            web.get(f"{_SOURCE}/tasks", api.tasks),
+            web.get(f"{_SOURCE}/tasks/{{task}}/repeats", rollouts.repeats),
+            web.get(f"{_SOURCE}/monitor", api.monitor),
+            web.get(f"{_SOURCE}/pictures/{{file:.+}}", rollouts.picture_file),
+            web.get(f"{_SOURCE}/export.jsonl", export, allow_head=False),
+            web.get(f"{_SOURCE}/rollouts", api.listing),
+            web.get(_ROLLOUT, rollouts.rollout),
+            web.get(f"{_ROLLOUT}/turns", rollouts.turns),
+            web.get(f"{_ROLLOUT}/steps", rollouts.steps),
+            web.get(f"{_ROLLOUT}/neighbours", rollouts.neighbours),
+            web.get(f"{_ROLLOUT}/raw", rollouts.raw),
+            web.get(f"{_ROLLOUT}/text", rollouts.text),
+            web.get(f"{_ROLLOUT}/find", rollouts.find),
+            web.get(f"{_ROLLOUT}/picture", rollouts.picture),
+            web.get(f"{_ROLLOUT}/page.html", rollouts.offline_page),
+        ]
+    )
+    return served
+
+
+async def _open_while_serving(served: web.Application) -> AsyncIterator[None]:
+    library = served[LIBRARY]
+    library.start()
+    yield
+    await asyncio.to_thread(library.close)
+
+
+async def _page(request: web.Request) -> web.Response:
+    body = await library_of(request).work(lambda: read_static(INDEX))
+    return web.Response(body=body, content_type="text/html", charset="utf-8")
+
+
+async def _static(request: web.Request) -> web.Response:
+    name = request.match_info["name"]
+    body = await library_of(request).work(lambda: read_static(name))
+    return static_response(request, name, body)
+
+
+def _checking(access: Access) -> Middleware:
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            access.check(request)
+            return await handler(request)
+        except PageError as error:
+            return _refusal(request, error.status, str(error))
+        except StorageError as error:
+            return _refusal(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        except sqlite3.Error as error:
+            words = f"The index cannot be read ({error}). Try again, or start the viewer again."
+            return _refusal(request, HTTPStatus.SERVICE_UNAVAILABLE, words)
+        except web.HTTPClientError as error:
+            words = _WORDS.get(HTTPStatus(error.status), "There is no such page.")
+            return _refusal(request, HTTPStatus(error.status), words)
+
+    return check
+
+
+def _refusal(request: web.Request, status: HTTPStatus, message: str) -> web.Response:
+    if request.path.startswith(f"{API}/"):
+        answer = as_json({"error": message}, status)
+    else:
+        answer = web.Response(text=f"{status.phrase}: {message}\n", status=status)
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        answer.headers[hdrs.ALLOW] = ", ".join(METHODS)
+    return answer
+
+
+async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
+    is_page = (
+        response.content_type == "text/html" and hdrs.CONTENT_DISPOSITION not in response.headers
+    )
+    response.headers.update(HEADERS)
+    response.headers["Content-Security-Policy"] = PAGE_POLICY if is_page else DATA_POLICY
+    response.headers.setdefault(hdrs.CACHE_CONTROL, "no-store")

@@ -1,0 +1,133 @@
+"""What changes, as server-sent events: `GET /api/events`.
+
+`event: source` brings what `/api/sources` says of one source, whenever that changed, and once at
+the beginning; `event: monitor` the last snapshot of its task monitor. Changes are looked for once a
+second, together for all who listen; whoever is slow gets the latest state of each source and misses
+what was in between. A stream ends by itself after `LONGEST_STREAM` seconds: browsers connect again.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import NamedTuple
+
+import msgspec
+from aiohttp import web
+
+from rollgym.viewer.errors import PageError
+from rollgym.viewer.http.sources import described
+from rollgym.viewer.library import Library
+from rollgym.viewer.liveness import read_monitor
+from rollgym.viewer.shelf import Shelf
+
+INTERVAL = 1.0
+MOST_CLIENTS = 32
+WRITE_SECONDS = 10.0
+HEARTBEAT_SECONDS = 15.0
+LONGEST_STREAM = 3600.0
+RECONNECT_SECONDS = 2
+
+_Subject = tuple[str, str]
+"""The kind of the event, and the id of the source."""
+
+
+class _News(NamedTuple):
+    """The latest of one subject. `number` grows with every change of any."""
+
+    number: int
+    data: bytes
+
+
+class Events:
+    """The handler, and what all its streams share."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._clients = 0
+        self._news: dict[_Subject, _News] = {}
+        self._changes = 0
+        self._looked: float | None = None
+        self._looking = asyncio.Lock()
+        self._closing = asyncio.Event()
+
+    async def close(self, _: web.Application) -> None:
+        """End all streams."""
+        self._closing.set()
+
+    async def stream(self, request: web.Request) -> web.StreamResponse:
+        """Until the client leaves. Raises PageError where too many listen."""
+        if self._clients >= MOST_CLIENTS:
+            raise PageError(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                f"{self._clients} pages are watching already: close one, or load this one again "
+                "to see what is new.",
+            )
+        self._clients += 1
+        try:
+            response = web.StreamResponse()
+            response.content_type = "text/event-stream"
+            response.charset = "utf-8"
+            await response.prepare(request)
+            with contextlib.suppress(ConnectionError, TimeoutError):  # the client is gone
+                await self._send(response.write)
+            return response
+        finally:
+            self._clients -= 1
+
+    async def _send(self, write: Callable[[bytes], Awaitable[None]]) -> None:
+        async def send(data: bytes) -> None:
+            async with asyncio.timeout(WRITE_SECONDS):
+                await write(data)
+
+        clock = asyncio.get_running_loop().time
+        end, heard, sent = clock() + LONGEST_STREAM, clock(), 0
+        await send(f"retry: {1000 * RECONNECT_SECONDS}\n\n".encode())
+        while clock() < end and not self._closing.is_set():
+            await self._look()
+            newest = self._changes
+            for (kind, _), news in list(self._news.items()):
+                if news.number > sent:
+                    await send(b"event: %s\ndata: %s\n\n" % (kind.encode(), news.data))
+                    heard = clock()
+            sent = newest
+            if clock() - heard >= HEARTBEAT_SECONDS:
+                await send(b": nothing new\n\n")
+                heard = clock()
+            await self._pause()
+
+    async def _pause(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(INTERVAL):
+                await self._closing.wait()
+
+    async def _look(self) -> None:
+        """At most once per interval, whoever asks."""
+        async with self._looking:
+            now = asyncio.get_running_loop().time()
+            if self._looked is not None and now - self._looked < INTERVAL / 2:
+                return
+            try:
+                found = await self._library.work(self._current)
+            except PageError:  # slow for the moment, which is no reason to end a stream
+                return
+            self._looked = asyncio.get_running_loop().time()
+            for subject, data in found.items():
+                known = self._news.get(subject)
+                if known is None or known.data != data:
+                    self._changes += 1
+                    self._news[subject] = _News(self._changes, data)
+
+    def _current(self) -> dict[_Subject, bytes]:
+        found: dict[_Subject, bytes] = {}
+        for identity, shelf in self._library.shelves.items():
+            found["source", identity] = msgspec.json.encode(described(shelf))
+            snapshot = read_monitor(shelf.source)
+            if snapshot is not None:
+                found["monitor", identity] = _monitor(shelf, snapshot)
+        return found
+
+
+def _monitor(shelf: Shelf, snapshot: bytes) -> bytes:
+    # Encoded anew: line breaks in the file would end the event.
+    return msgspec.json.encode({"id": shelf.source.id, "snapshot": msgspec.json.decode(snapshot)})

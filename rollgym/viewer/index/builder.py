@@ -1,0 +1,120 @@
+"""Building an index, a portion at a time: the inputs first, then the parts in their order."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from rollgym.viewer.index.entries import EntryWriter
+from rollgym.viewer.index.inputs import INPUTS_PART, InputLines
+from rollgym.viewer.index.known_facts import KnownFacts, spread_facts
+from rollgym.viewer.index.progress import Progress
+from rollgym.viewer.index.readers import ArchiveReader, EntryLines, Reader, ReplacedError
+from rollgym.viewer.source import Source
+
+_TABLES = ("part", "entry", "words", "tool", "cause", "field", "task", "kept")
+
+
+class Builder:
+    """Reads the files of a source on into its database, which it alone writes.
+
+    After an error of the database what it has in memory is ahead of the tables: it is to be thrown
+    away, and a new one made.
+    """
+
+    def __init__(self, source: Source, connection: sqlite3.Connection) -> None:
+        """Raises sqlite3.Error."""
+        self._source = source
+        self._connection = connection
+        self._start()
+
+    @property
+    def problems(self) -> list[str]:
+        """Of the files that cannot be read."""
+        return [reader.problem for reader in self._readers if reader.problem]
+
+    def portion(self, deadline: float) -> bool:
+        """Read on until then, in one transaction; whether the end was reached.
+
+        Raises sqlite3.Error; the transaction is then undone.
+        """
+        news = sum(reader.has_news() for reader in self._readers)
+        if not news and self._is_ready:
+            return True
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            done = self._read(deadline)
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._connection.rollback()
+            raise
+        return done
+
+    def _read(self, deadline: float) -> bool:
+        try:
+            done = all(self._advance(reader, deadline) for reader in self._readers)
+        except ReplacedError:
+            self._empty()
+            return False
+        self._writer.flush()
+        for reader in self._readers:
+            reader.save(self._connection)
+        self._note(changed=self._writer.changed, ready=done)
+        self._writer.changed = False
+        return done
+
+    def _advance(self, reader: Reader, deadline: float) -> bool:
+        done = reader.advance(deadline)
+        if isinstance(reader, InputLines) and reader.take_changed():
+            self._facts.forget()
+            self._writer.flush()
+            spread_facts(self._connection)
+            self._writer.changed = True
+        return done
+
+    def _start(self) -> None:
+        self._writer = EntryWriter(self._connection, self._source.parts)
+        self._facts = KnownFacts(self._connection)
+        self._readers = list(self._made_readers())
+        found = self._connection.execute("SELECT value FROM about WHERE name = 'ready'").fetchone()
+        self._is_ready = bool(found[0])
+
+    def _made_readers(self) -> Iterator[Reader]:
+        if (inputs := self._source.inputs) is not None:
+            progress = Progress.load(self._connection, INPUTS_PART, self._named(inputs), "inputs")
+            yield InputLines(inputs, progress, self._connection)
+        for number, part in enumerate(self._source.parts):
+            made = EntryLines if part.format.by_lines else ArchiveReader
+            name = self._named(part.path)
+            progress = Progress.load(self._connection, number, name, part.format.name)
+            yield made(part, progress, self._writer, self._facts.of)
+
+    def _named(self, path: Path) -> str:
+        return relative_name(self._source, path)
+
+    def _empty(self) -> None:
+        """A file was replaced: everything is read anew."""
+        for table in _TABLES:
+            self._connection.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
+        self._connection.execute("DELETE FROM about WHERE name GLOB 'unfinished *'")
+        self._connection.execute("UPDATE about SET value = 0 WHERE name IN ('entries', 'ready')")
+        self._note(changed=True, ready=False)
+        self._start()
+
+    def _note(self, *, changed: bool, ready: bool) -> None:
+        execute = self._connection.execute
+        if changed:
+            execute("UPDATE about SET value = value + 1 WHERE name = 'version'")
+        if self._writer.count:
+            execute(
+                "UPDATE about SET value = value + ? WHERE name = 'entries'", (self._writer.count,)
+            )
+            self._writer.count = 0
+        if ready and not self._is_ready:
+            execute("UPDATE about SET value = 1 WHERE name = 'ready'")
+            self._is_ready = True
+
+
+def relative_name(source: Source, path: Path) -> str:
+    """How a file of a source is named in its index: the same after its folder was moved."""
+    base = source.path if source.path.is_dir() else source.path.parent
+    return str(path.relative_to(base)) if path.is_relative_to(base) else str(path)

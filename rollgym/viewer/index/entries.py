@@ -1,0 +1,177 @@
+"""Writing summaries into the tables, many at a time.
+
+Nothing is looked up on the way in: names of causes are remembered, and which records stand is
+decided after a batch, for the few rollouts that have several.
+"""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import msgspec
+
+from rollgym.viewer.index.known_facts import lend_facts
+from rollgym.viewer.index.standing import Standings
+from rollgym.viewer.source import Part, Place
+from rollgym.viewer.summary import (
+    DETAIL_LIMIT,
+    FIELD_LIMIT,
+    MOST_FIELDS,
+    MOST_TOOLS,
+    TITLE_LIMIT,
+    Scalar,
+    Summary,
+)
+
+_BATCH = 512
+_NAME_LIMIT = 120
+_MOST_CAUSES = 10_000
+_LARGEST = (1 << 63) - 1
+_ENTRY = f"INSERT INTO entry VALUES ({', '.join('?' * 24)})"  # noqa: S608 - only marks
+_WORDS = "INSERT INTO words VALUES (?, ?, ?, ?)"
+_TOOL = "INSERT INTO tool VALUES (?, ?, ?)"
+_FIELD = (
+    "INSERT INTO field VALUES (?, ?) "
+    "ON CONFLICT (name) DO UPDATE SET records = records + excluded.records"
+)
+_ENCODER = msgspec.json.Encoder()
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_Value = str | int | float | None
+
+
+class EntryWriter:
+    """Adds entries and takes them away again, inside a transaction that is the caller's."""
+
+    def __init__(self, connection: sqlite3.Connection, parts: Sequence[Part]) -> None:
+        self.count = 0
+        """How many entries were added, less those removed."""
+        self.changed = False
+        self._connection = connection
+        self._standings = Standings(connection, parts)
+        self._causes: dict[tuple[str, str], int] = {}
+        self._entries: list[tuple[_Value, ...]] = []
+        self._words: list[tuple[_Value, ...]] = []
+        self._tools: list[tuple[_Value, ...]] = []
+        self._fields: Counter[str] = Counter()
+        self._orphans: list[tuple[int, int]] = []
+
+    def add(self, number: int, place: Place, summary: Summary) -> None:
+        """Keep what is known of a record. It is in the tables after `flush`, if not before."""
+        facts = summary.facts
+        self._entries.append(
+            (
+                number,
+                place.position,
+                place.length,
+                summary.status.value,
+                self._standings.note(summary),
+                _integer(summary.task),
+                _integer(summary.repeat),
+                _integer(summary.attempt),
+                summary.reward,
+                summary.success,
+                _name(summary.kind),
+                self._cause(summary.kind, summary.cause),
+                _integer(summary.steps),
+                _integer(summary.tool_calls),
+                _integer(summary.input_tokens),
+                _integer(summary.output_tokens),
+                summary.seconds,
+                summary.started,
+                _name(summary.model),
+                _name(summary.ending),
+                _name(facts.key),
+                _name(facts.agent),
+                _name(facts.domain),
+                _integer(facts.difficulty),
+            )
+        )
+        fields = dict(_short_fields(summary))
+        title, detail = _text(facts.title, TITLE_LIMIT), _text(summary.detail, DETAIL_LIMIT)
+        self._words.append((number, title, detail, _ENCODER.encode(fields).decode()))
+        self._fields.update(fields.keys())
+        for name, calls in islice(summary.tools.items(), MOST_TOOLS):
+            self._tools.append((_text(name, _NAME_LIMIT), number, _integer(calls)))
+        if summary.task is not None and not facts.key:
+            self._orphans.append((number, summary.task))
+        self.count, self.changed = self.count + 1, True
+        if len(self._entries) >= _BATCH:
+            self.flush()
+
+    def remove(self, number: int) -> None:
+        """Forget an entry, if there is one."""
+        self.flush()
+        found = self._connection.execute(
+            "SELECT task, repeat, fields FROM entry JOIN words ON entry = id WHERE id = ?",
+            (number,),
+        ).fetchone()
+        if found is None:
+            return
+        task, repeat, fields = found
+        names = [(name,) for name in _FIELDS.decode(fields)]
+        self._connection.executemany("UPDATE field SET records = records - 1 WHERE name = ?", names)
+        self._connection.execute("DELETE FROM field WHERE records <= 0")
+        for table, column in (("entry", "id"), ("words", "entry"), ("tool", "entry")):
+            self._connection.execute(
+                f"DELETE FROM {table} WHERE {column} = ?",  # noqa: S608 - names of our own
+                (number,),
+            )
+        self._standings.contest(task, repeat)
+        self.count, self.changed = self.count - 1, True
+
+    def flush(self) -> None:
+        """Put everything into the tables."""
+        self._connection.executemany(_ENTRY, self._entries)
+        self._connection.executemany(_WORDS, self._words)
+        self._connection.executemany(_TOOL, self._tools)
+        self._connection.executemany(_FIELD, self._fields.items())
+        lend_facts(self._connection, self._orphans)
+        for pending in (self._entries, self._words, self._tools, self._fields, self._orphans):
+            pending.clear()
+        self._standings.settle()
+
+    def _cause(self, kind: str, cause: str) -> int | None:
+        if not kind and not cause:
+            return None
+        key = (_text(kind, _NAME_LIMIT), _text(cause, TITLE_LIMIT))
+        known = self._causes.get(key)
+        if known is None:
+            known = self._new_cause(key)
+        return known
+
+    def _new_cause(self, key: tuple[str, str]) -> int:
+        if len(self._causes) >= _MOST_CAUSES:
+            self._causes.clear()
+        self._connection.execute("INSERT OR IGNORE INTO cause (kind, text) VALUES (?, ?)", key)
+        found = self._connection.execute(
+            "SELECT id FROM cause WHERE kind = ? AND text = ?", key
+        ).fetchone()
+        self._causes[key] = int(found[0])
+        return self._causes[key]
+
+
+def _integer(value: int | None) -> int | None:
+    """SQLite has 64 bits."""
+    return value if value is not None and -_LARGEST <= value <= _LARGEST else None
+
+
+def _name(text: str) -> str | None:
+    return _text(text, _NAME_LIMIT) or None
+
+
+def _text(text: str, limit: int) -> str:
+    text = text[:limit]
+    # Half of a surrogate pair can be in a Python text, but in no database.
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _short_fields(summary: Summary) -> Iterator[tuple[str, Scalar]]:
+    for name, value in islice(summary.fields.items(), MOST_FIELDS):
+        match value:
+            case str():
+                yield _text(name, _NAME_LIMIT), _text(value, FIELD_LIMIT)
+            case int() if _integer(value) is None:
+                pass
+            case _:
+                yield _text(name, _NAME_LIMIT), value

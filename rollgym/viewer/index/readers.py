@@ -1,0 +1,242 @@
+"""Reading the files of a source on, each from where it was left.
+
+A reader is asked whether its file has news, and then reads until it is at the end or the time is
+over. What it finds goes to the tables; how far it came is saved in the same transaction.
+"""
+
+import os
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+from stat import S_ISREG
+from time import monotonic
+
+from rollgym.store.errors import StorageError, StoreError, storage_error
+from rollgym.viewer.index.entries import EntryWriter
+from rollgym.viewer.index.entry_id import EntryId
+from rollgym.viewer.index.lines import LONGEST_RECORD, Line, read_exactly, read_lines
+from rollgym.viewer.index.progress import Progress
+from rollgym.viewer.source import FactsOf, Format, Part, Place
+from rollgym.viewer.summary import UNREADABLE, Status, Summary
+
+_Signature = tuple[int, int, int, int]
+
+
+class ReplacedError(Exception):
+    """The file is not the one that was read before, or has lost a part of it."""
+
+
+class Reader(ABC):
+    """Reads one file. `progress` says how far it is."""
+
+    def __init__(self, path: Path, progress: Progress) -> None:
+        self.path = path
+        self.progress = progress
+        self._unseen = ""
+        self._unread = ""
+        self._finished: _Signature | None = None
+        """What the file was when its end had been reached."""
+
+    @property
+    def problem(self) -> str:
+        """Why the file cannot be read, or not to its end; empty where it can."""
+        return self._unseen or self._unread
+
+    def has_news(self) -> bool:
+        """Whether there is something to read. A file that is not there has none, for now."""
+        self._unseen = ""
+        try:
+            return self._signature(self.path.stat()) != self._finished
+        except FileNotFoundError:
+            self._unseen = self._missing()
+        except (OSError, StorageError) as error:
+            self._unseen = self._told(error)
+        return False
+
+    def advance(self, deadline: float) -> bool:
+        """Read on; whether the end was reached. Raises ReplacedError, sqlite3.Error."""
+        if not self.has_news():
+            return True
+        signature: _Signature | None = None
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY)
+            try:
+                signature = self._signature(os.fstat(descriptor))
+                done = self._read(descriptor, deadline)
+            finally:
+                os.close(descriptor)
+            self._unread = ""
+        except (OSError, StoreError) as error:
+            self._unread, done = self._told(error), True
+        self._finished = signature if done else None
+        return done
+
+    def save(self, connection: sqlite3.Connection) -> None:
+        self.progress.save(connection)
+
+    @abstractmethod
+    def _read(self, descriptor: int, deadline: float) -> bool:
+        """Whether the end was reached. Raises ReplacedError, OSError, StoreError."""
+
+    def _missing(self) -> str:
+        """A file that is not there yet is waited for; one that was read is missed."""
+        if self.progress.read or self.progress.unfinished:
+            return f"{self.path} is no longer there: what had been read of it is shown"
+        return ""
+
+    def _signature(self, found: os.stat_result) -> _Signature:
+        if not S_ISREG(found.st_mode):
+            raise StorageError(f"{self.path} is no file: name one with rollouts, a *.jsonl")
+        return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+    def _told(self, error: OSError | StoreError) -> str:
+        if isinstance(error, OSError):
+            error = storage_error(error, self.path, "reading the records")
+        return str(error)
+
+
+class LineReader(Reader):
+    """A file with a record on each line.
+
+    A last line without a line break may still be in the writing. It counts once it is a record,
+    which no beginning of one is, and is read again each time.
+    """
+
+    def _read(self, descriptor: int, deadline: float) -> bool:
+        if not self.progress.continues(descriptor):
+            raise ReplacedError
+        try:
+            return self._read_lines(descriptor, deadline)
+        finally:
+            self.progress.mark(descriptor)
+
+    def _read_lines(self, descriptor: int, deadline: float) -> bool:
+        progress = self.progress
+        for line in read_lines(descriptor, progress.read):
+            if not line.finished:
+                self._take_unfinished(line)
+                return True
+            self._drop_unfinished()
+            self._take(line)
+            progress.read, progress.records = line.end, progress.records + 1
+            if monotonic() >= deadline:
+                return False
+        self._drop_unfinished()
+        return True
+
+    def _take_unfinished(self, line: Line) -> None:
+        content = line.content or b""
+        digest = blake2b(content, digest_size=16).hexdigest()
+        if digest == self.progress.digest:
+            return
+        self._drop_unfinished()
+        if self._take_whole(line):
+            self.progress.unfinished, self.progress.digest = line.length, digest
+
+    def _drop_unfinished(self) -> None:
+        if self.progress.unfinished:
+            self._drop()
+            self.progress.unfinished, self.progress.digest = 0, ""
+
+    @abstractmethod
+    def _take(self, line: Line) -> None:
+        """A line that is finished."""
+
+    @abstractmethod
+    def _take_whole(self, line: Line) -> bool:
+        """One that is not: whether it is a record all the same, and was taken."""
+
+    @abstractmethod
+    def _drop(self) -> None:
+        """Forget the record after those that are finished."""
+
+
+class EntryLines(LineReader):
+    """A part by lines. Blank lines are no entries, but count as lines."""
+
+    def __init__(
+        self, part: Part, progress: Progress, writer: EntryWriter, facts_of: FactsOf
+    ) -> None:
+        super().__init__(part.path, progress)
+        self._format = part.format
+        self._writer = writer
+        self._facts_of = facts_of
+
+    def _take(self, line: Line) -> None:
+        if line.content is None:
+            self._add(line, UNREADABLE)
+        elif line.content and not line.content.isspace():
+            self._add(line, _summary(self._format, line.content, self._facts_of))
+
+    def _take_whole(self, line: Line) -> bool:
+        if line.content is None or line.content.isspace():
+            return False
+        summary = _summary(self._format, line.content, self._facts_of)
+        if summary.status is Status.UNREADABLE:
+            return False
+        self._add(line, summary)
+        return True
+
+    def _drop(self) -> None:
+        self._writer.remove(self._next)
+
+    def _add(self, line: Line, summary: Summary) -> None:
+        self._writer.add(self._next, Place(line.position, line.length), summary)
+
+    @property
+    def _next(self) -> int:
+        return EntryId(self.progress.part, self.progress.records + 1).number
+
+
+class ArchiveReader(Reader):
+    """A part whose format says where its records are. It is read whole; it does not grow.
+
+    `progress.read` adds up the records until the end is reached, and then is the file's size.
+    """
+
+    def __init__(
+        self, part: Part, progress: Progress, writer: EntryWriter, facts_of: FactsOf
+    ) -> None:
+        super().__init__(part.path, progress)
+        self._format = part.format
+        self._writer = writer
+        self._facts_of = facts_of
+        self._places: Iterator[Place] | None = None
+
+    def _read(self, descriptor: int, deadline: float) -> bool:
+        progress, size = self.progress, os.fstat(descriptor).st_size
+        if progress.tail:  # it had been read to its end
+            if progress.read != size or not progress.continues(descriptor):
+                raise ReplacedError
+            return True
+        if self._places is None:
+            if progress.records:  # nothing tells whether it is still the file that was begun
+                raise ReplacedError
+            self._places = self._format.places(self.path)
+        places, self._places = self._places, None
+        for place in places:
+            progress.records += 1
+            number = EntryId(progress.part, progress.records).number
+            self._writer.add(number, place, self._summary_at(descriptor, place))
+            progress.read = min(progress.read + place.length, size)
+            if monotonic() >= deadline:
+                self._places = places
+                return False
+        progress.read = size
+        progress.mark(descriptor)
+        return True
+
+    def _summary_at(self, descriptor: int, place: Place) -> Summary:
+        if place.length > LONGEST_RECORD:
+            return UNREADABLE
+        record = read_exactly(descriptor, place.position, place.length)
+        return _summary(self._format, record, self._facts_of)
+
+
+def _summary(reading: Format, record: bytes, facts_of: FactsOf) -> Summary:
+    try:
+        return reading.summary(record, facts_of)
+    except (ValueError, RecursionError):
+        return UNREADABLE

@@ -1,0 +1,78 @@
+-- The index of one source. `entry.id` is part * 2^32 + the number of its record in the file, from 1
+-- (the line number): the same whenever the index is built anew.
+CREATE TABLE part (
+    id INTEGER PRIMARY KEY,
+    path TEXT NOT NULL,
+    format TEXT NOT NULL,
+    read INTEGER NOT NULL,      -- bytes behind us
+    records INTEGER NOT NULL,   -- lines behind us
+    head BLOB NOT NULL,         -- what the file began with, hashed
+    tail BLOB NOT NULL          -- what stood before `read`, hashed
+);
+CREATE TABLE entry (
+    id INTEGER PRIMARY KEY,
+    position INTEGER NOT NULL,
+    length INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    standing INTEGER NOT NULL,  -- 1: the outcome of its rollout; 0: an earlier attempt, or another
+    task INTEGER,
+    repeat INTEGER,
+    attempt INTEGER,
+    reward REAL,
+    success INTEGER,
+    kind TEXT,
+    cause INTEGER REFERENCES cause (id),
+    steps INTEGER,
+    tool_calls INTEGER,
+    input_tokens INTEGER,
+    output_tokens INTEGER,
+    seconds REAL,
+    started REAL,
+    model TEXT,
+    ending TEXT,
+    task_key TEXT,
+    agent TEXT,
+    domain TEXT,
+    difficulty INTEGER
+);
+CREATE INDEX entry_of_task ON entry (task, repeat);
+CREATE INDEX entry_of_status ON entry (status, standing);
+CREATE INDEX entry_of_kind ON entry (kind, cause, standing) WHERE kind IS NOT NULL;
+CREATE TABLE words (            -- apart, so that charts do not read it
+    entry INTEGER PRIMARY KEY,
+    title TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    fields TEXT NOT NULL        -- a JSON object of short values
+);
+CREATE TABLE tool (
+    name TEXT NOT NULL,
+    entry INTEGER NOT NULL,
+    calls INTEGER NOT NULL,
+    PRIMARY KEY (name, entry)
+) WITHOUT ROWID;
+CREATE TABLE cause (
+    id INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    text TEXT NOT NULL,
+    UNIQUE (kind, text)
+);
+CREATE TABLE field (            -- which names `words.fields` has
+    name TEXT PRIMARY KEY,
+    records INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE task (             -- from the inputs of the run
+    task INTEGER PRIMARY KEY,
+    position INTEGER NOT NULL,
+    length INTEGER NOT NULL,
+    task_key TEXT NOT NULL,
+    title TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    domain TEXT NOT NULL,
+    difficulty INTEGER
+);
+CREATE TABLE kept (             -- answers that are worth keeping, of one version of the index
+    name TEXT PRIMARY KEY,
+    version INTEGER NOT NULL,
+    body BLOB NOT NULL
+);
+CREATE TABLE about (name TEXT PRIMARY KEY, value) WITHOUT ROWID;  -- schema, version

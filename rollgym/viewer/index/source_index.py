@@ -1,0 +1,301 @@
+"""The index of a source, for everybody in this process: one thread builds, many read.
+
+Two viewers of one source share the database. One of them builds it; the other reads along, and
+builds on when the first ends. An index is never a reason to show nothing: one that is damaged is
+made again, and where a place fails another one is taken.
+"""
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic, sleep
+
+import msgspec
+
+from rollgym.records import Row
+from rollgym.store.errors import StorageError, storage_error
+from rollgym.viewer.index.builder import Builder, relative_name
+from rollgym.viewer.index.database import Database, identity_of, is_damage, is_waiting
+from rollgym.viewer.index.entry_id import EntryId
+from rollgym.viewer.index.inputs import input_task
+from rollgym.viewer.index.lines import LONGEST_RECORD, read_exactly
+from rollgym.viewer.index.places import lasting_places, temporary_place
+from rollgym.viewer.index.progress import unfinished_bytes
+from rollgym.viewer.source import Part, Place, Source
+
+PORTION = 0.25
+"""Seconds after which what was read is there for readers."""
+_POLL = 0.05
+
+
+class IndexState(msgspec.Struct, frozen=True):
+    """How far an index is.
+
+    `version` grows whenever rows changed. `read` of `size` bytes are behind us. `ready` tells that
+    the end was reached once; what came since may be missing for a moment. `problem` says which
+    files cannot be read, and is empty where all can.
+    """
+
+    version: int
+    entries: int
+    read: int
+    size: int
+    ready: bool
+    problem: str
+
+
+class SourceIndex:
+    """What is known of the records of a source. It is also the context of its documents."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self._identity = identity_of(_described(source))
+        self._writing = threading.Lock()
+        self._places = lasting_places(source)
+        self._temporary: TemporaryDirectory[str] | None = None
+        self._opened: Database | None = None
+        self._builder: Builder | None = None
+        self._mended: Path | None = None
+        self._damage: sqlite3.Error | None = None
+        self._closing = False
+        self._problem = ""
+
+    def open(self) -> None:
+        """Find the database, or make it. Raises StorageError where there is no place for one."""
+        with self._writing:
+            self._closing = False
+            if self._opened is None:
+                self._places = lasting_places(self.source)
+                self._open_next()
+
+    def extend(self, seconds: float) -> bool:
+        """Read on for about so long; whether the end of all parts was reached.
+
+        At least one record is read, where there is one. Raises StorageError where there is no
+        place left for the index.
+        """
+        deadline = monotonic() + seconds
+        with self._writing:
+            while not self._closing:
+                done = self._extended(deadline)
+                left = deadline - monotonic()
+                if done or left <= 0:
+                    return done
+                if self._builder is None:  # somebody else is at it
+                    sleep(min(left, _POLL))
+        return True
+
+    def state(self) -> IndexState:
+        """Raises StorageError."""
+        with self.reading() as connection:
+            about = dict(connection.execute("SELECT name, value FROM about").fetchall())
+            (read,) = connection.execute("SELECT coalesce(sum(read), 0) FROM part").fetchone()
+            read += unfinished_bytes(connection)
+        return IndexState(
+            version=about["version"],
+            entries=about["entries"],
+            read=read,
+            size=sum(map(_size, _files(self.source))),
+            ready=bool(about["ready"]),
+            problem=self._problem,
+        )
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A read-only connection, which sees one state of the index for as long as it is held.
+
+        Raises StorageError when the index cannot be read; it is then made again.
+        """
+        try:
+            with self._database().reading() as connection:
+                yield connection
+        except sqlite3.DatabaseError as error:
+            if is_damage(error):
+                self._damage = error
+            elif not is_waiting(error):
+                raise
+            raise StorageError(
+                f"the index of {self.source.path} cannot be read ({error}); ask again in a moment"
+            ) from error
+
+    def place(self, entry: EntryId) -> tuple[Part, Place]:
+        """Raises KeyError, StorageError."""
+        with self.reading() as connection:
+            found = connection.execute(
+                "SELECT position, length FROM entry WHERE id = ?", (entry.number,)
+            ).fetchone()
+        if found is None or entry.part >= len(self.source.parts):
+            raise KeyError(str(entry))
+        return self.source.parts[entry.part], Place(*found)
+
+    def record(self, entry: EntryId) -> bytes:
+        """The bytes of a record, without a line break. Raises KeyError, StorageError."""
+        part, place = self.place(entry)
+        if place.length > LONGEST_RECORD:
+            raise StorageError(
+                f"{part.path}: record {entry.record} is longer than {LONGEST_RECORD >> 20} MiB, "
+                "too long to be shown"
+            )
+        return _read(part.path, place)
+
+    def input_row(self, task: int) -> Row | None:
+        """The row of a task, from the source's inputs. Raises StorageError."""
+        if self.source.inputs is None:
+            return None
+        with self.reading() as connection:
+            found = connection.execute(
+                "SELECT position, length FROM task WHERE task = ?", (task,)
+            ).fetchone()
+        if found is None:
+            return None
+        try:
+            return input_task(_read(self.source.inputs, Place(*found)))[1]
+        except ValueError:  # the file was replaced, and is yet to be read anew
+            return None
+
+    @property
+    def images(self) -> Path | None:
+        return self.source.images
+
+    def keep(self, name: str, body: bytes, version: int | None = None) -> None:
+        """Keep an answer for as long as the index stays at the version that it was made from.
+
+        Without `version` that is the present one. It is forgotten while the index is being built.
+        """
+        if not self._writing.acquire(blocking=False):
+            return
+        try:
+            connection = self._database().connection
+            connection.execute(
+                "INSERT OR REPLACE INTO kept (name, version, body) SELECT ?, value, ? "
+                "FROM about WHERE name = 'version' AND value = coalesce(?, value)",
+                (name, body, version),
+            )
+            connection.execute(
+                "DELETE FROM kept WHERE version <> (SELECT value FROM about WHERE name = 'version')"
+            )
+        except sqlite3.OperationalError:  # a full disk, perhaps: it is made again when asked for
+            return
+        finally:
+            self._writing.release()
+
+    def kept(self, name: str) -> bytes | None:
+        """An answer that was kept, if it is still true. Raises StorageError."""
+        with self.reading() as connection:
+            found = connection.execute(
+                "SELECT body FROM kept WHERE name = ? AND version = "
+                "(SELECT value FROM about WHERE name = 'version')",
+                (name,),
+            ).fetchone()
+        return None if found is None else bytes(found[0])
+
+    def close(self) -> None:
+        """Let others build on. What is being read now may go on being read."""
+        self._closing = True
+        with self._writing:
+            self._close_database()
+            if self._temporary is not None:
+                self._temporary.cleanup()
+                self._temporary = None
+
+    def _database(self) -> Database:
+        if self._opened is None:
+            raise StorageError(f"the index of {self.source.path} is not open")
+        return self._opened
+
+    def _extended(self, deadline: float) -> bool:
+        database = self._database()
+        try:
+            if not database.is_there():
+                database = self._open_again()
+            if not database.lead():
+                return self.state().ready
+            if self._damage is not None:
+                raise self._damage
+            if self._builder is None:
+                self._builder = Builder(self.source, database.connection)
+            done = self._builder.portion(min(deadline, monotonic() + PORTION))
+            self._problem = "\n".join(self._builder.problems)
+        except sqlite3.Error as error:
+            self._builder = self._damage = None
+            if not is_waiting(error):
+                self._mend(database, error)
+            return False
+        return done
+
+    def _mend(self, database: Database, error: sqlite3.Error) -> None:
+        """Make a damaged database anew; where that does not help, go elsewhere."""
+        if is_damage(error) and database.leading and self._mended != database.path:
+            self._mended = database.path
+            database.discard()
+            self._open_again()
+        else:
+            self._close_database()
+            self._open_next()
+
+    def _open_again(self) -> Database:
+        """The database at the same place, where there is another file now. Raises StorageError."""
+        path = self._database().path
+        self._close_database()
+        try:
+            self._opened = Database(path, self._identity)
+        except StorageError:
+            self._open_next()
+        return self._database()
+
+    def _open_next(self) -> None:
+        for path in self._places:
+            try:
+                self._opened = Database(path, self._identity)
+            except StorageError:
+                continue
+            return
+        try:
+            path, self._temporary = temporary_place()
+        except OSError as error:
+            raise storage_error(error, self.source.path, "finding a place for its index") from error
+        self._opened = Database(path, self._identity)
+
+    def _close_database(self) -> None:
+        self._builder = None
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+
+def _described(source: Source) -> bytes:
+    """What an index is of: its parts, with their formats."""
+    named = [(relative_name(source, part.path), part.format.name) for part in source.parts]
+    inputs = None if source.inputs is None else relative_name(source, source.inputs)
+    return msgspec.json.encode((inputs, named))
+
+
+def _files(source: Source) -> Iterator[Path]:
+    if source.inputs is not None:
+        yield source.inputs
+    yield from (part.path for part in source.parts)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _read(path: Path, place: Place) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            content = read_exactly(descriptor, place.position, place.length)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise storage_error(error, path, "reading a record") from error
+    if len(content) < place.length:
+        raise StorageError(f"{path}: it is shorter than when it was read; ask again in a moment")
+    return content

@@ -1,0 +1,108 @@
+"""Which of several records of one rollout is its outcome.
+
+A completed record stands before a failed one, a failed one before an omitted one, and any of them
+before an input that was not run; then the highest attempt stands, then the first record. Attempts
+that were followed by another never stand. A journal has one outcome for each rollout; in a file of
+rollouts whatever is completed stands, because people want to see what is in their file.
+
+A bit for each rollout tells which have a second record: only those are looked up and settled.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rollgym.store import KeySet, journal_paths
+from rollgym.viewer.index.entry_id import EntryId
+from rollgym.viewer.source import Part
+from rollgym.viewer.summary import Status, Summary
+
+_RANKS: dict[str, int] = {
+    Status.COMPLETED: 0,
+    Status.FAILED: 1,
+    Status.OMITTED: 2,
+    Status.INPUT: 3,
+}
+
+
+class Candidate(NamedTuple):
+    """A record that may be its rollout's outcome. `settled` are those of journals."""
+
+    id: int
+    status: str
+    attempt: int | None
+    settled: bool
+
+    @property
+    def rank(self) -> int | None:
+        return _RANKS.get(self.status)
+
+
+def outcomes(candidates: Sequence[Candidate]) -> set[int]:
+    """Which of the records of one rollout stand, by their ids."""
+    ranked = [(each.rank, each) for each in candidates if each.rank is not None]
+    if not ranked:
+        return set()
+    least = min(rank for rank, _ in ranked)
+    best = [each for rank, each in ranked if rank == least]
+    if least == _RANKS[Status.COMPLETED]:
+        free = {each.id for each in best if not each.settled}
+        if free:
+            return free
+    return {max(best, key=lambda each: (each.attempt or 0, -each.id)).id}
+
+
+class Standings:
+    """Keeps `entry.standing` right while records come."""
+
+    def __init__(self, connection: sqlite3.Connection, parts: Sequence[Part]) -> None:
+        """Reads which rollouts there are already."""
+        self._connection = connection
+        self._parts = parts
+        self._seen = KeySet()
+        self._contested: set[tuple[int, int]] = set()
+        for task, repeat in connection.execute(
+            "SELECT DISTINCT task, repeat FROM entry WHERE task IS NOT NULL AND repeat IS NOT NULL"
+        ):
+            self._seen.add(task, repeat)
+
+    def note(self, summary: Summary) -> bool:
+        """A record that is about to be added: whether it stands, as far as is known before."""
+        if summary.status is Status.RETRIED:
+            return False
+        if summary.task is not None and summary.repeat is not None:
+            self._seen_again(summary.task, summary.repeat)
+        return True
+
+    def contest(self, task: int | None, repeat: int | None) -> None:
+        """A record of this rollout is gone."""
+        if task is not None and repeat is not None:
+            self._contested.add((task, repeat))
+
+    def settle(self) -> None:
+        """Decide of the rollouts that got another record. Those must be in the table by now."""
+        changes: list[tuple[int, int]] = []
+        journals = {number for number, part in enumerate(self._parts) if _is_journal(part)}
+        for key in self._contested:
+            rows = self._connection.execute(
+                "SELECT id, status, attempt, standing FROM entry WHERE task = ? AND repeat = ?", key
+            ).fetchall()
+            stand = outcomes(
+                [
+                    Candidate(number, status, attempt, EntryId.of(number).part in journals)
+                    for number, status, attempt, _ in rows
+                ]
+            )
+            for number, _, _, stood in rows:
+                if (number in stand) != bool(stood):
+                    changes.append((number in stand, number))
+        self._connection.executemany("UPDATE entry SET standing = ? WHERE id = ?", changes)
+        self._contested.clear()
+
+    def _seen_again(self, task: int, repeat: int) -> None:
+        if not self._seen.add(task, repeat):
+            self._contested.add((task, repeat))
+
+
+def _is_journal(part: Part) -> bool:
+    return part.path in journal_paths(part.path.parent)

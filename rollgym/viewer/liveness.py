@@ -1,0 +1,97 @@
+"""Whether a collection is still going on.
+
+Three signs, of which one is enough: its files grew a moment ago; a process holds the lock of its
+run; its monitor was written a moment ago and does not say that it is finished. Locks are tried only
+every few seconds: for the instant of trying, a collection that begins would find them taken.
+"""
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from rollgym.store import StorageError
+from rollgym.store.layout import RUN_LOCK, shard_locks
+from rollgym.store.lock import FileLock
+from rollgym.viewer.source import Source
+
+GROWING_SECONDS = 10.0
+MONITOR_SECONDS = 30.0
+LOCK_SECONDS = 5.0
+LARGEST_MONITOR = 1 << 24
+
+
+class _Moment(msgspec.Struct):
+    """What counts of the snapshot of a monitor."""
+
+    time: float = 0.0
+    finished: bool = False
+
+
+class Liveness:
+    """The signs of one source. One thread at a time asks it."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._size = 0
+        self._grew: float | None = None
+        self._locked = False
+        self._lock_tried: float | None = None
+
+    def is_live(self) -> bool:
+        return self._is_growing() or self._is_locked() or self._is_monitored()
+
+    def _is_growing(self) -> bool:
+        size, age = 0, GROWING_SECONDS
+        for part in self._source.parts:
+            with suppress(OSError):  # not there yet, or not any more
+                about = part.path.stat()
+                size += about.st_size
+                age = min(age, max(0.0, time.time() - about.st_mtime))
+        now = time.monotonic()
+        if size != self._size:
+            # How long ago the first size was reached only the clock of the file says.
+            self._grew = now if self._size else now - age
+            self._size = size
+        return self._grew is not None and now - self._grew < GROWING_SECONDS
+
+    def _is_locked(self) -> bool:
+        now = time.monotonic()
+        if self._lock_tried is None or now - self._lock_tried >= LOCK_SECONDS:
+            self._lock_tried = now
+            manifest = self._source.manifest
+            self._locked = manifest is not None and _is_written(manifest.parent)
+        return self._locked
+
+    def _is_monitored(self) -> bool:
+        data = read_monitor(self._source)
+        try:
+            moment = msgspec.json.decode(data, type=_Moment) if data else None
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return False
+        return (
+            moment is not None
+            and not moment.finished
+            and time.time() - moment.time < MONITOR_SECONDS
+        )
+
+
+def read_monitor(source: Source) -> bytes | None:
+    """The JSON of its monitor's last snapshot; None where there is none that can be read."""
+    if source.monitor is None:
+        return None
+    try:
+        with source.monitor.open("rb") as file:
+            data = file.read(LARGEST_MONITOR + 1)
+        msgspec.json.decode(data, type=msgspec.Raw)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return data if len(data) <= LARGEST_MONITOR else None
+
+
+def _is_written(run: Path) -> bool:
+    try:
+        return any(FileLock(lock).is_held() for lock in (run / RUN_LOCK, *shard_locks(run)))
+    except (StorageError, OSError):  # not ours to try: in a folder that is read-only to us
+        return False

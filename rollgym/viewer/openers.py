@@ -1,0 +1,258 @@
+"""From paths to sources: which files make up one collection.
+
+A *path* is a file or a folder that somebody named. Plug-ins are asked about it first, then rollgym
+looks itself: for a file of rollouts with what lies beside it, for the folder of a run, and in any
+other folder for all of these, one level of folders deep. What belongs to a source that was found is
+no source of its own: `x_failures.jsonl`, `x_materialized_inputs.jsonl` and `x.run` beside
+`x.jsonl`.
+
+*Links.* Whoever names a path means it, wherever it leads. What is found in a folder, or beside a
+file, must be there: a link that leads out of it is not followed.
+"""
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from itertools import count, islice
+from pathlib import Path
+
+import msgspec
+
+from rollgym.rollouts.paths import JSONL, RUN_SUFFIX, RolloutPaths, run_beside
+from rollgym.servers.config import suggestion
+from rollgym.store import StoreError, inputs_path, journal_paths
+from rollgym.store.errors import storage_error
+from rollgym.store.layout import MANIFEST
+from rollgym.viewer.errors import ViewerError
+from rollgym.viewer.formats import JOURNAL, ROLLOUTS
+from rollgym.viewer.source import ENTRY_POINTS, Opener, Part, Source
+
+MOST_SOURCES = 200
+MOST_FILES = 20_000
+"""How many names of a folder are looked at."""
+_LONGEST_ID = 80
+_FAILURES, _INPUTS = f"_failures{JSONL}", f"_materialized_inputs{JSONL}"
+_NOT_IN_IDS = re.compile(r"[^A-Za-z0-9._-]+")
+_log = logging.getLogger(__name__)
+
+
+def open_sources(paths: Sequence[Path]) -> tuple[Source, ...]:
+    """All sources of the paths, each once, with ids that differ.
+
+    Raises ViewerError for a path at which there is nothing to see, and StoreError.
+    """
+    return look_again(paths, ())
+
+
+def look_again(paths: Sequence[Path], known: Sequence[Source]) -> tuple[Source, ...]:
+    """The same later, when a run may have begun or a file may be gone.
+
+    Those that are `known` keep their place and their id, also what is not there any more; one of
+    which more has appeared, such as the journal of another shard, is the one it is now. Raises as
+    `open_sources` does.
+    """
+    found: list[Source] = []
+    for path in paths:
+        found += _sources_of(path)
+    ids = {_place(source): source.id for source in known}
+    now: dict[Path, Source] = {}
+    for source in found:
+        now.setdefault(_place(source), source)
+    kept = [
+        msgspec.structs.replace(now.get(path, old), id=old.id)
+        for path, old in zip(ids, known, strict=True)
+    ]
+    others = [source for path, source in now.items() if path not in ids]
+    return (*kept, *_with_ids(others[: MOST_SOURCES - len(kept)], set(ids.values())))
+
+
+def _sources_of(path: Path) -> Sequence[Source]:
+    named = _source_at(path)
+    if named:
+        return named
+    if path.is_dir():
+        inside = list(islice(_sources_in(path), MOST_SOURCES))
+        if inside:
+            return inside
+        raise ViewerError(
+            f"there is nothing to show in {path}: name a folder with rollouts (*{JSONL}) or runs "
+            "in it, or one of them itself. Links that lead out of a folder are not followed"
+        )
+    raise _nothing_at(path)
+
+
+def _source_at(path: Path) -> Sequence[Source]:
+    """The sources that this file or folder is; none where it is another folder, or nothing."""
+    for opener in _plugins():
+        found = opener(path)
+        if found:
+            return found
+    if path.is_dir():
+        return [_run(path)] if _is_run(path) else []
+    if path.is_file() and JSONL in path.suffixes:
+        return [_file(path)]
+    run = None if path.exists() else run_beside(path)
+    return [_run(run)] if run and _is_run(run) else []
+
+
+def _sources_in(folder: Path) -> Iterator[Source]:
+    root = folder.resolve()
+    for path in _names_in(folder, root):
+        found = _tried(path)
+        yield from found
+        if not found and path.is_dir():
+            for below in _names_in(path, root):
+                yield from _tried(below)
+
+
+def _tried(path: Path) -> Sequence[Source]:
+    """One that is broken does not keep the others of its folder from being seen."""
+    try:
+        return _source_at(path) if path.is_dir() or path.is_file() else []
+    except StoreError as error:
+        _log.warning("%s is left out: %s", path, error)
+        return []
+
+
+def _names_in(folder: Path, root: Path) -> list[Path]:
+    """What is in a folder and not hidden, less what belongs to another file there."""
+    try:
+        listed = list(islice(folder.iterdir(), MOST_FILES))
+    except OSError as error:
+        raise storage_error(error, folder, "looking for rollouts") from error
+    visible = sorted(path for path in listed if not path.name.startswith("."))
+    names = {path.name for path in visible}
+    return [path for path in visible if not _is_owned(path.name, names) and _is_in(path, root)]
+
+
+def _is_owned(name: str, names: set[str]) -> bool:
+    endings = (_FAILURES, _INPUTS, RUN_SUFFIX)
+    return any(
+        name.endswith(ending) and name.removesuffix(ending) + JSONL in names for ending in endings
+    )
+
+
+def _is_in(path: Path, root: Path) -> bool:
+    try:
+        return path.resolve().is_relative_to(root)
+    except (OSError, RuntimeError):  # links in a circle
+        return False
+
+
+def _is_run(folder: Path) -> bool:
+    return (folder / MANIFEST).is_file() or bool(journal_paths(folder))
+
+
+def _run(folder: Path) -> Source:
+    """Its journals; where there is none yet, the one that there will be."""
+    journals = journal_paths(folder) or [folder / f"journal{JSONL}"]
+    root = folder.resolve()
+    return Source(
+        id="",
+        title=root.name,
+        kind="run",
+        path=folder,
+        parts=tuple(Part(journal, JOURNAL) for journal in journals if _is_in(journal, root)),
+        inputs=_present(inputs_path(folder), root),
+        manifest=_present(folder / MANIFEST, root),
+    )
+
+
+def _file(path: Path) -> Source:
+    if path in journal_paths(path.parent) and (path.parent / MANIFEST).is_file():
+        run = _run(path.parent)
+        return msgspec.structs.replace(
+            run, path=path, title=f"{run.title}/{path.name}", parts=(Part(path, JOURNAL),)
+        )
+    if path.suffix != JSONL or path.name.endswith((_FAILURES, _INPUTS)):
+        return _alone(path)
+    paths, run_folder, beside = RolloutPaths.of(path), run_beside(path), path.parent.resolve()
+    parts = [Part(path, ROLLOUTS)]
+    if _is_in(paths.failures, beside):
+        parts.append(Part(paths.failures, ROLLOUTS))
+    inputs = [paths.materialized_inputs, *([inputs_path(run_folder)] if run_folder else [])]
+    return Source(
+        id="",
+        title=path.name,
+        kind="rollouts",
+        path=path,
+        parts=tuple(parts),
+        inputs=next((each for each in inputs if _present(each, beside)), None),
+        manifest=_present(run_folder / MANIFEST, beside) if run_folder else None,
+    )
+
+
+def _alone(path: Path) -> Source:
+    kinds = {_FAILURES: "failures", _INPUTS: "inputs"}
+    kind = next((kind for end, kind in kinds.items() if path.name.endswith(end)), "rollouts")
+    return Source(id="", title=path.name, kind=kind, path=path, parts=(Part(path, ROLLOUTS),))
+
+
+def _present(path: Path, root: Path) -> Path | None:
+    return path if path.is_file() and _is_in(path, root) else None
+
+
+@cache
+def _plugins() -> tuple[Opener, ...]:
+    """Raises ViewerError."""
+    return tuple(_loaded(point) for point in entry_points(group=ENTRY_POINTS))
+
+
+def _loaded(point: EntryPoint) -> Opener:
+    try:
+        opener: Opener = point.load()
+    except Exception as error:
+        raise ViewerError(
+            f"the viewer's plug-in {point.name} ({point.value}) cannot be loaded "
+            f"({type(error).__name__}: {error}): mend or uninstall the package that it is of"
+        ) from error
+    if not callable(opener):
+        raise ViewerError(
+            f"the viewer's plug-in {point.name} ({point.value}) is no function: it must take a "
+            "path and give the sources there"
+        )
+    return opener
+
+
+def _place(source: Source) -> Path:
+    """The same for the same name in the same folder, however it was reached."""
+    return source.path.parent.resolve() / source.path.name
+
+
+def _with_ids(found: Sequence[Source], taken: set[str]) -> tuple[Source, ...]:
+    """Ids that can be read and are the same whenever the same paths are opened."""
+    named = []
+    for source in found:
+        identity = next(name for name in _candidates(source) if name not in taken)
+        taken.add(identity)
+        named.append(msgspec.structs.replace(source, id=identity))
+    return tuple(named)
+
+
+def _candidates(source: Source) -> Iterator[str]:
+    name = source.id or source.path.resolve().name.removesuffix(JSONL)
+    folder = source.path.resolve().parent.name
+    plain, longer = _slug(name), _slug(f"{folder}-{name}")
+    yield plain
+    yield longer
+    yield from (f"{longer}-{number}" for number in count(2))
+
+
+def _slug(name: str) -> str:
+    return _NOT_IN_IDS.sub("-", name).strip("-.")[:_LONGEST_ID] or "source"
+
+
+def _nothing_at(path: Path) -> ViewerError:
+    if path.exists():
+        return ViewerError(
+            f"{path} is nothing that the viewer can show: name rollouts, as in results/x{JSONL}, "
+            "or the folder of a run"
+        )
+    beside = (each for each in path.parent.glob("*") if each.suffix == JSONL or each.is_dir())
+    names = [each.name for each in islice(beside, MOST_FILES)]
+    return ViewerError(
+        f"there is no file {path}{suggestion(path.name, names)}: check the path, or collect "
+        "rollouts first with ng_collect_rollouts"
+    )

@@ -1,0 +1,142 @@
+"""How a number is distributed: a few figures, and bars whose edges are easy to read.
+
+*Edges* are multiples of 1, 2 or 5 times a power of ten; of whole numbers they are whole. A share
+(all values from 0 to 1) always has the same 20 bars. Where a few values lie far above all others
+the bars go as far as most values do, and one last bar ends at the largest.
+
+*Bars* hold what is at or above `from` and below `to`; the last one also what is `to`. `min` and
+`max` are the smallest and largest value in a bar: a range with them as its inclusive ends holds
+exactly what is in the bar.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from math import ceil, floor, fsum, isfinite, log10
+from sys import float_info
+
+import msgspec
+
+MOST_BINS = 30
+SHARE_BINS = 20
+_NARROWEST, _WIDEST = 1e-300, 1e300
+"""Bars that are not within this cannot be counted with."""
+_MOST = 0.99
+"""The share of the values that the bars must show well."""
+_FAR = 4
+"""How many times as far as those the largest must be to have a bar of its own."""
+
+
+class Bin(msgspec.Struct, frozen=True, rename={"low": "from", "high": "to"}):
+    """One bar."""
+
+    low: float
+    high: float
+    count: int
+    min: float | None
+    max: float | None
+
+
+class Histogram(msgspec.Struct, frozen=True):
+    """`median` and `p90` are values that occur: those at rank floor(q * (count - 1)), from 0."""
+
+    count: int
+    mean: float
+    min: float
+    max: float
+    median: float
+    p90: float
+    bins: tuple[Bin, ...]
+
+
+def histogram(values: Iterable[float | None], *, share: bool = False) -> Histogram | None:
+    """Of the numbers among the values; None where there are none.
+
+    `share` says that values are meant to be from 0 to 1; if they are, the bars go from 0 to 1.
+    """
+    numbers = sorted([value for value in values if value is not None])
+    # Sorted, whatever is not finite is at the ends.
+    while numbers and not isfinite(numbers[-1]):
+        numbers.pop()
+    numbers = numbers[bisect_left(numbers, -float_info.max) :]
+    if not numbers:
+        return None
+    return Histogram(
+        count=len(numbers),
+        mean=mean(numbers),
+        min=numbers[0],
+        max=numbers[-1],
+        median=_quantile(numbers, 0.5),
+        p90=_quantile(numbers, 0.9),
+        bins=tuple(_bins(numbers, _edges(numbers, share=share))),
+    )
+
+
+def mean(numbers: Sequence[float]) -> float:
+    """Of finite numbers, at least one, however large."""
+    try:
+        return fsum(numbers) / len(numbers)
+    except OverflowError:
+        return fsum(number / len(numbers) for number in numbers)
+
+
+def _bins(numbers: Sequence[float], edges: Sequence[float]) -> Iterable[Bin]:
+    """Of sorted numbers, none of which is meant to be outside the edges."""
+    begins = [0, *(bisect_left(numbers, edge) for edge in edges[1:-1]), len(numbers)]
+    for (low, high), (begin, end) in zip(pairwise(edges), pairwise(begins), strict=True):
+        inside = begin < end
+        yield Bin(
+            low,
+            high,
+            end - begin,
+            numbers[begin] if inside else None,
+            numbers[end - 1] if inside else None,
+        )
+
+
+def _edges(numbers: Sequence[float], *, share: bool) -> list[float]:
+    least, largest = numbers[0], numbers[-1]
+    if share and least >= 0 and largest <= 1:
+        return [number / SHARE_BINS for number in range(SHARE_BINS + 1)]
+    if least == largest:
+        return [least, largest]
+    usual = _quantile(numbers, _MOST)
+    has_tail = usual > least and largest - least > _FAR * (usual - least)
+    whole = isinstance(least, int)
+    edges = _nice_edges(least, usual if has_tail else largest, whole=whole)
+    if edges[-1] < largest:
+        edges.append(largest)
+    return edges
+
+
+def _nice_edges(least: float, largest: float, *, whole: bool) -> list[float]:
+    """Edges from at or below the least to at or above the largest, of whole numbers above it."""
+    # One bar may be needed at each end beside those that the span has, and one for a tail.
+    width = largest / (MOST_BINS - 3) - least / (MOST_BINS - 3)
+    if not _NARROWEST < width < _WIDEST:
+        return [least, largest]
+    exponent = max(floor(log10(width)), 0) if whole else floor(log10(width))
+    step, scale = next(
+        (step, exponent + more)
+        for more in (0, 1)
+        for step in (1, 2, 5)
+        if step * 10.0 ** (exponent + more) >= width * (1 - 1e-9)
+    )
+    unit = step * 10.0**scale
+    first = floor(least / unit)
+    last = floor(largest / unit) + 1 if whole else max(ceil(largest / unit), first + 1)
+    # Dividing rounds, so an edge can come out on the wrong side of the smallest number.
+    first -= _multiple(first * step, scale, whole=whole) > least
+    return [_multiple(number * step, scale, whole=whole) for number in range(first, last + 1)]
+
+
+def _multiple(number: int, scale: int, *, whole: bool) -> float:
+    """number * 10**scale: as the float that one would write, or as the integer."""
+    if scale < 0:
+        return float(number / 10**-scale)
+    multiple = number * int(10**scale)
+    return multiple if whole else float(multiple)
+
+
+def _quantile(numbers: Sequence[float], share: float) -> float:
+    return numbers[floor(share * (len(numbers) - 1))]

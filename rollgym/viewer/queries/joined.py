@@ -1,0 +1,268 @@
+"""Two sources side by side, joined by task: what improved, what regressed.
+
+A task is the same in both where its key is. Each side is read into a dictionary of one short tuple
+for each task; titles are looked up for the tasks of the page only, unless they are what is sorted
+by. A task without any reward on one side has `unknown` for its change.
+"""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import starmap
+from operator import attrgetter, itemgetter
+from typing import Literal, NamedTuple, get_args
+
+import msgspec
+
+from rollgym.viewer.index import EntryId
+from rollgym.viewer.queries.filter import MOST_ENTRIES, USUAL_ENTRIES
+from rollgym.viewer.queries.parameters import Parameters, Query
+
+SAME_WITHIN = 1e-9
+Change = Literal["improved", "regressed", "same", "left_only", "right_only", "unknown"]
+CHANGES: tuple[Change, ...] = get_args(Change)
+JOINED_SORTS = ("task", "delta", "left", "right", "title")
+_PARAMETERS = frozenset(("left", "right", "change", "sort", "order", "offset", "limit"))
+# By index first, which is much faster than by key; several indexes of one key are put together.
+# Beside min(id) SQLite takes `task_key` and `task` from the entry that is the least.
+_SIDE = """
+SELECT task_key, task, coalesce(sum(reward), 0.0), count(reward),
+       coalesce(sum(success), 0), count(success), count(*), min(id)
+FROM entry NOT INDEXED WHERE standing = 1 AND status NOT IN ('input', 'unreadable')
+     AND task_key <> ''
+GROUP BY coalesce(task, task_key)
+"""
+
+
+class JoinedQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which tasks are asked for, and in which order. All of them without `changes`."""
+
+    changes: tuple[str, ...] = ()
+    sort: str = JOINED_SORTS[0]
+    descending: bool = False
+    offset: int = 0
+    limit: int = USUAL_ENTRIES
+
+    @classmethod
+    def of(cls, query: Query) -> "JoinedQuery":
+        """From the parameters of a URL; `left` and `right` are the caller's. Raises PageError."""
+        given = Parameters(query, _PARAMETERS)
+        return cls(
+            changes=given.some_of("change", CHANGES),
+            sort=given.one_of("sort", JOINED_SORTS, JOINED_SORTS[0]),
+            descending=given.one_of("order", ("asc", "desc"), "asc") == "desc",
+            offset=given.natural("offset", 0),
+            limit=given.natural("limit", USUAL_ENTRIES, 1, MOST_ENTRIES),
+        )
+
+
+class Side(NamedTuple):
+    """One of the two sources."""
+
+    id: str
+    title: str
+    connection: sqlite3.Connection
+
+
+class SideSummary(msgspec.Struct, frozen=True):
+    """`mean` is that of all rewards of tasks that have a key."""
+
+    id: str
+    title: str
+    tasks: int
+    mean: float | None
+
+
+class TaskSide(msgspec.Struct, frozen=True):
+    """A task in one of the sources; `first` is the first of its entries."""
+
+    task: int | None
+    mean: float | None
+    successes: int
+    judged: int
+    rollouts: int
+    first: str
+
+
+class JoinedTask(msgspec.Struct, frozen=True):
+    """`delta` is right less left, None where either has no reward."""
+
+    task_key: str
+    title: str
+    left: TaskSide | None
+    right: TaskSide | None
+    delta: float | None
+    change: Change
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """A page of the tasks; `counts` are of all, `total` of those with the change asked for."""
+
+    left: SideSummary
+    right: SideSummary
+    counts: dict[Change, int]
+    total: int
+    tasks: tuple[JoinedTask, ...]
+
+
+class _Half(msgspec.Struct, frozen=True, gc=False):
+    """What is known of a task on one side: a row of the statement."""
+
+    key: str
+    task: int | None
+    reward: float
+    rewarded: int
+    successes: int
+    judged: int
+    rollouts: int
+    first: int
+
+    @property
+    def mean(self) -> float | None:
+        return self.reward / self.rewarded if self.rewarded else None
+
+    def side(self) -> TaskSide:
+        return TaskSide(
+            self.task,
+            self.mean,
+            self.successes,
+            self.judged,
+            self.rollouts,
+            str(EntryId.of(self.first)),
+        )
+
+    def and_also(self, other: "_Half") -> "_Half":
+        earlier = min(self, other, key=lambda half: half.first)
+        return _Half(
+            self.key,
+            earlier.task,
+            self.reward + other.reward,
+            self.rewarded + other.rewarded,
+            self.successes + other.successes,
+            self.judged + other.judged,
+            self.rollouts + other.rollouts,
+            earlier.first,
+        )
+
+
+class _Pair(msgspec.Struct, frozen=True, gc=False):
+    """A task in both sources, as far as it is there."""
+
+    key: str
+    left: _Half | None
+    right: _Half | None
+    delta: float | None
+    change: Change
+
+
+def joined(left: Side, right: Side, wanted: JoinedQuery) -> Joined:
+    """The page that is asked for. Each connection must see one state of its index."""
+    lefts, rights = _halves(left.connection), _halves(right.connection)
+    pairs = [_pair(key, half, rights.get(key)) for key, half in lefts.items()]
+    pairs += [_pair(key, None, half) for key, half in rights.items() if key not in lefts]
+    counts = Counter(pair.change for pair in pairs)
+    if wanted.changes:
+        pairs = [pair for pair in pairs if pair.change in wanted.changes]
+    titles: Mapping[str, str] = {}
+    if wanted.sort == "title":
+        titles = _titles(left, right, pairs)
+    ordered = _ordered(pairs, wanted, titles)
+    page = ordered[wanted.offset : wanted.offset + wanted.limit]
+    titles = titles or _titles(left, right, page)
+    return Joined(
+        _summary(left, lefts),
+        _summary(right, rights),
+        {change: counts[change] for change in CHANGES},
+        len(pairs),
+        tuple(
+            JoinedTask(
+                pair.key,
+                titles.get(pair.key, ""),
+                pair.left.side() if pair.left else None,
+                pair.right.side() if pair.right else None,
+                pair.delta,
+                pair.change,
+            )
+            for pair in page
+        ),
+    )
+
+
+def _halves(connection: sqlite3.Connection) -> dict[str, _Half]:
+    halves: dict[str, _Half] = {}
+    for half in starmap(_Half, connection.execute(_SIDE)):
+        known = halves.get(half.key)
+        halves[half.key] = half if known is None else known.and_also(half)
+    return halves
+
+
+def _pair(key: str, left: _Half | None, right: _Half | None) -> _Pair:
+    if right is None:
+        return _Pair(key, left, right, None, "left_only")
+    if left is None:
+        return _Pair(key, left, right, None, "right_only")
+    before, after = left.mean, right.mean
+    if before is None or after is None:
+        return _Pair(key, left, right, None, "unknown")
+    delta = after - before
+    if abs(delta) <= SAME_WITHIN:
+        return _Pair(key, left, right, delta, "same")
+    return _Pair(key, left, right, delta, "improved" if delta > 0 else "regressed")
+
+
+def _ordered(pairs: Sequence[_Pair], wanted: JoinedQuery, titles: Mapping[str, str]) -> list[_Pair]:
+    """Sorted, with pairs that lack the number last, and equal ones in the order of their keys."""
+    ordered = sorted(pairs, key=attrgetter("key"))
+    if wanted.sort == "title":
+        valued: list[tuple[float | str | None, _Pair]] = [
+            (titles.get(pair.key), pair) for pair in ordered
+        ]
+    else:
+        valued = list(zip(map(_VALUES[wanted.sort], ordered), ordered, strict=True))
+    ranked = [(value, pair) for value, pair in valued if value is not None]
+    ranked.sort(key=itemgetter(0), reverse=wanted.descending)
+    return [pair for _, pair in ranked] + [pair for value, pair in valued if value is None]
+
+
+def _task(pair: _Pair) -> int | None:
+    half = pair.left or pair.right
+    return half.task if half else None
+
+
+_VALUES: Mapping[str, Callable[[_Pair], float | None]] = {
+    "task": _task,
+    "delta": lambda pair: pair.delta,
+    "left": lambda pair: pair.left.mean if pair.left else None,
+    "right": lambda pair: pair.right.mean if pair.right else None,
+}
+
+
+def _titles(left: Side, right: Side, pairs: Sequence[_Pair]) -> dict[str, str]:
+    """The title of each task, from the left where it is there."""
+    lefts = _titles_of(left.connection, [pair.left for pair in pairs if pair.left])
+    rights = _titles_of(
+        right.connection, [pair.right for pair in pairs if pair.right and not pair.left]
+    )
+    return {
+        pair.key: lefts.get(pair.left.first, "")
+        if pair.left
+        else rights.get(pair.right.first, "")
+        if pair.right
+        else ""
+        for pair in pairs
+    }
+
+
+def _titles_of(connection: sqlite3.Connection, halves: Sequence[_Half]) -> dict[int, str]:
+    return dict(
+        connection.execute(
+            "SELECT entry, title FROM words WHERE entry IN (SELECT value FROM json_each(?))",
+            (msgspec.json.encode([half.first for half in halves]).decode(),),
+        )
+    )
+
+
+def _summary(side: Side, halves: Mapping[str, _Half]) -> SideSummary:
+    rewarded = sum(half.rewarded for half in halves.values())
+    reward = sum(half.reward for half in halves.values())
+    return SideSummary(side.id, side.title, len(halves), reward / rewarded if rewarded else None)

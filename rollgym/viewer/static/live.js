@@ -1,0 +1,179 @@
+// A run while it is being made: the task monitor's grid, what runs now, how fast, how long to go.
+// Where no monitor watches the run, the grid comes from the index.
+
+import { get, source as pathsOf } from "./api.js";
+import { ranking } from "./charts.js";
+import { CellGrid, MARKS } from "./cells.js";
+import { fill, h } from "./dom.js";
+import { count, counted, number, percent, seconds, words } from "./format.js";
+import { failure, skeleton } from "./notices.js";
+import { address, link } from "./router.js";
+import { onMonitor, onSource, onVersion, sourceOf } from "./state.js";
+
+const ENDED = ["success", "failure", "blocked", "failed", "omitted", "earlier"];
+const MOST_LIVE = 200;
+const FILTERS = {
+  success: { success: "true" }, failure: { success: "false" },
+  failed: { status: "failed" }, omitted: { status: "omitted" },
+};
+
+export function liveView(container, match) {
+  return new Live(container, match.source);
+}
+
+class Live {
+  constructor(container, source) {
+    this.source = source;
+    this.root = `/s/${encodeURIComponent(source)}/`;
+    this.title = h("h1", { text: "Live" });
+    this.note = h("span", { class: "muted", role: "status" });
+    this.numbers = h("dl", { class: "live-numbers" }, skeleton(3.5));
+    this.legend = h("ul", { class: "states live-states", "aria-label": "States" });
+    this.cells = new CellGrid();
+    this.running = h("section", { class: "panel", "aria-label": "Running now" });
+    this.failures = h("section", { class: "panel", "aria-label": "Failed attempts" });
+    this.problem = h("div", {});
+    container.append(h("div", { class: "page live" },
+      h("div", { class: "page-head" }, this.title, this.note),
+      this.problem, this.numbers,
+      h("section", { class: "panel", "aria-label": "Rollouts by state" }, this.legend, this.cells.node),
+      h("div", { class: "panels live-panels" }, this.running, this.failures)));
+    this.offs = [
+      onMonitor(source, (snapshot) => this.#draw(snapshot, this.grid)),
+      onVersion(source, () => this.#load()),
+      onSource(() => this.#drawNote()),
+    ];
+    this.#load();
+  }
+
+  destroy() {
+    for (const off of this.offs) off();
+    this.cells.destroy();
+  }
+
+  async #load() {
+    try {
+      const answer = await get(pathsOf(this.source).monitor);
+      fill(this.problem);
+      this.#draw(answer.snapshot, answer.grid);
+    } catch (error) {
+      fill(this.problem, failure(error, () => this.#load()));
+    }
+  }
+
+  #draw(snapshot, grid) {
+    this.snapshot = snapshot;
+    this.grid = grid;
+    // A monitor knows what runs; without one the index knows what ended.
+    const shown = snapshot?.cells ? snapshot : grid;
+    const counts = shown?.counts ?? {};
+    this.title.textContent = snapshot?.title ? `Live: ${snapshot.title}` : "Live";
+    this.cells.draw(shown?.cells ?? "", shown?.rollouts_per_cell ?? 1);
+    fill(this.legend, this.#legend(counts));
+    fill(this.numbers, [...countsOf(counts), ...(snapshot ? paceOf(snapshot, counts) : [])].map(
+      ([name, value, note]) => h("div", {},
+        h("dt", { text: name }),
+        h("dd", {}, value, note ? h("span", { class: "muted", text: ` ${note}` }) : null))));
+    this.#drawRunning(snapshot);
+    this.#drawFailures(Object.entries(snapshot?.failures ?? {}));
+    this.#drawNote();
+  }
+
+  #drawNote() {
+    const source = sourceOf(this.source);
+    const { snapshot } = this;
+    const ended = snapshot?.finished || (source?.state.ready && !source.live);
+    this.note.textContent = [
+      ended ? "This run has ended." : source?.live ? "Updates as it runs." : "",
+      snapshot?.stopping ? `Winding down: ${snapshot.stopping}` : "",
+      snapshot?.missed
+        ? `The monitor missed ${counted(snapshot.missed, "event")}; counts may be behind.` : "",
+    ].filter(Boolean).join(" ");
+  }
+
+  #legend(counts) {
+    return MARKS.filter(({ state }) => counts[state]).map((mark) => {
+      const content = [
+        h("span", { class: `cell-sign is-${mark.state}`, "aria-hidden": "true", text: mark.sign }),
+        h("span", { class: "states-name", text: mark.words }),
+        h("strong", { text: count(counts[mark.state]) }),
+      ];
+      const filter = FILTERS[mark.state];
+      return h("li", {}, filter
+        ? link(address(`${this.root}rollouts`, filter), content) : h("span", {}, content));
+    });
+  }
+
+  // Comes every second or so: whoever scrolled in the table stays where they are.
+  #drawRunning(snapshot) {
+    const live = snapshot?.live ?? [];
+    const scrolled = this.running.querySelector(".table-box")?.scrollTop ?? 0;
+    const note = live.length > MOST_LIVE ? `the ${MOST_LIVE} slowest of ${count(live.length)}` : "";
+    const nothing = snapshot ? "Nothing runs." : "No task monitor watches this run.";
+    fill(this.running,
+      h("header", {}, h("h2", { text: "Running now" }), h("span", { class: "panel-note muted", text: note })),
+      live.length ? runningTable(live.slice(0, MOST_LIVE), this.root) : h("p", { class: "muted", text: nothing }));
+    if (live.length) this.running.querySelector(".table-box").scrollTop = scrolled;
+  }
+
+  #drawFailures(kinds) {
+    this.failures.hidden = !kinds.length;
+    fill(this.failures, h("header", {}, h("h2", { text: "Failed attempts" })), ranking({
+      label: "Failed attempts",
+      items: kinds.sort((a, b) => b[1] - a[1]).map(([kind, value]) => ({
+        name: words(kind), value, tone: "failed",
+        href: `${address(`${this.root}rollouts`, { kind })}&status=failed&status=retried`,
+      })),
+    }));
+  }
+}
+
+function countsOf(counts) {
+  const ended = ENDED.reduce((sum, state) => sum + (counts[state] ?? 0), 0);
+  const all = Object.values(counts).reduce((sum, one) => sum + one, 0);
+  const success = counts.success ?? 0;
+  const judged = success + (counts.failure ?? 0);
+  return [
+    ["Ended", count(ended), all > ended ? `of ${count(all)} (${percent(ended / all)})` : ""],
+    ["Success", judged ? percent(success / judged) : "–", judged ? `${count(success)} of ${count(judged)}` : ""],
+  ];
+}
+
+function paceOf(snapshot, counts) {
+  const { in_flight_limit: limit, rollouts_per_minute: rate, remaining_seconds: left } = snapshot;
+  const pace = [
+    ["Running", count(counts.running ?? 0), limit ? `of at most ${count(limit)}` : ""],
+    ["Rate", rate === null ? "–" : `${number(rate)} / min`],
+    ["Time left", snapshot.finished ? "none" : seconds(left)],
+    ["Elapsed", seconds(snapshot.elapsed)],
+    ["Steps", count(snapshot.steps)],
+    ["Retried", count(snapshot.retried), snapshot.timeouts ? counted(snapshot.timeouts, "timeout") : ""],
+  ];
+  if (snapshot.overdue) pace.push(["Overdue", h("span", { class: "warn", text: count(snapshot.overdue) })]);
+  return pace;
+}
+
+function runningTable(live, root) {
+  const head = (name, kind = "number") => h("th", { scope: "col", class: kind, text: name });
+  return h("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": "Running rollouts" },
+    h("table", { class: "data running" },
+      h("thead", {}, h("tr", {},
+        head("Task"), head("Repeat"), head("Step"), head("Phase", ""), head("In it for"), head("Running for"),
+        head("About", ""))),
+      h("tbody", {}, live.map((task) => runningRow(task, root)))));
+}
+
+function runningRow(task, root) {
+  const cell = (text) => h("td", { class: "number", text });
+  return h("tr", { class: task.overdue ? "is-overdue" : "" },
+    h("td", { class: "number" }, link(address(`${root}rollouts`, { task: task.task }), String(task.task))),
+    cell(String(task.repeat)),
+    cell(count(task.step ?? 0)),
+    h("td", { text: words(task.phase) }),
+    cell(seconds(task.phase_seconds ?? 0)),
+    cell(seconds(task.seconds ?? 0)),
+    h("td", {}, h("span", { class: "clip" },
+      task.overdue ? h("strong", { class: "warn", text: "overdue " }) : null,
+      task.attempt > 1 ? h("span", { class: "muted", text: `attempt ${task.attempt} ` }) : null,
+      h("span", { class: "muted", text: task.label ?? "" }))));
+}

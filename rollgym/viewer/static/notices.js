@@ -1,0 +1,26 @@
+// What a view shows while it waits, when something went wrong, and when there is nothing.
+
+import { fill, h } from "./dom.js";
+
+// Puts the message in place of the container's content, with a button to try again.
+export function failureNotice(container, error, retry) {
+  fill(container, failure(error, retry));
+}
+
+export function failure(error, retry) {
+  return h("div", { class: "notice problem", role: "alert" },
+    h("p", { text: error.message }),
+    retry ? h("button", { on: { click: retry } }, "Try again") : null);
+}
+
+export function empty(title, ...words) {
+  return h("div", { class: "notice empty" },
+    h("p", { class: "empty-title", text: title }),
+    words.length ? h("p", { class: "muted" }, ...words) : null);
+}
+
+// Grey stand-ins of the given heights (in rem) for what is being loaded.
+export function skeleton(...heights) {
+  return h("div", { class: "skeletons", "aria-hidden": "true" },
+    heights.map((height) => h("div", { class: "skeleton", style: { height: `${height}rem` } })));
+}

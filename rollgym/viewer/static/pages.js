@@ -1,0 +1,133 @@
+// A long list that the server gives in pages, fetched when their rows come into view.
+//
+// Rows that are not there yet are null. Pages that are asked for anew keep their old rows until the
+// new ones arrive. Only the latest pages are kept, and only those in view are waited for.
+
+import { get } from "./api.js";
+
+export const PAGE = 100;
+const MOST_PAGES = 80;
+const REST = 70; // how long a fast scroll has to rest before pages are asked for
+const SEARCH_PAUSE = 700;
+
+export class Pages {
+  // `rowsOf(answer)` gives the rows of an answer; `changed({pages, total, search, answer})` is
+  // called after each; `failed(error)` when one could not be had.
+  constructor({ path, params, rowsOf, changed, failed }) {
+    this.path = path;
+    this.params = params;
+    this.rowsOf = rowsOf;
+    this.changed = changed;
+    this.failed = failed;
+    this.pages = new Map();
+    this.stale = new Set();
+    this.asked = new Map(); // page → AbortController
+    this.total = null;
+    this.wanted = [0, 1];
+    this.ended = false;
+  }
+
+  row(index) {
+    return this.pages.get(Math.floor(index / PAGE))?.[index % PAGE] ?? null;
+  }
+
+  // The index of a row that is here, by a test; null where it is not.
+  indexOf(test) {
+    for (const [page, rows] of this.pages) {
+      const at = rows.findIndex(test);
+      if (at >= 0) return page * PAGE + at;
+    }
+    return null;
+  }
+
+  // Says which rows are in view.
+  want(first, end) {
+    this.wanted = [first, end];
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.#ask(), this.total === null ? 0 : REST);
+  }
+
+  // Asks for everything in view again, without letting go of what is shown.
+  refresh() {
+    this.stale = new Set(this.pages.keys());
+    const [first, end] = this.#wantedPages();
+    for (const page of [...this.stale]) {
+      if (page < first || page >= end) {
+        this.pages.delete(page);
+        this.stale.delete(page);
+      }
+    }
+    for (const control of this.asked.values()) control.abort();
+    this.asked.clear();
+    return this.#ask();
+  }
+
+  // Rows were added behind the last one.
+  grow(total) {
+    const last = Math.floor(this.total / PAGE);
+    this.total = total;
+    if (this.pages.has(last)) this.stale.add(last);
+    this.#ask();
+  }
+
+  destroy() {
+    this.ended = true;
+    clearTimeout(this.timer);
+    clearTimeout(this.searching);
+    for (const control of this.asked.values()) control.abort();
+  }
+
+  #wantedPages() {
+    const [first, end] = this.wanted;
+    return [Math.floor(first / PAGE), Math.max(Math.floor(first / PAGE) + 1, Math.ceil(end / PAGE))];
+  }
+
+  #ask() {
+    const [first, end] = this.#wantedPages();
+    for (const [page, control] of [...this.asked]) {
+      if (page < first || page >= end) {
+        control.abort();
+        this.asked.delete(page);
+      }
+    }
+    const pending = [];
+    for (let page = first; page < end; page++) {
+      const there = this.pages.has(page) && !this.stale.has(page);
+      const beyond = this.total !== null && page > 0 && page * PAGE >= this.total;
+      if (!there && !beyond && !this.asked.has(page)) pending.push(this.#load(page));
+    }
+    return Promise.all(pending);
+  }
+
+  async #load(page) {
+    const control = new AbortController();
+    this.asked.set(page, control);
+    const params = new URLSearchParams(this.params);
+    params.set("offset", page * PAGE);
+    params.set("limit", PAGE);
+    try {
+      const answer = await get(this.path, params, { signal: control.signal });
+      if (!control.signal.aborted && !this.ended) this.#take(page, answer);
+    } catch (error) {
+      if (!control.signal.aborted && !this.ended) this.failed(error);
+    } finally {
+      if (this.asked.get(page) === control) this.asked.delete(page);
+    }
+  }
+
+  #take(page, answer) {
+    this.pages.delete(page); // so that it becomes the latest
+    this.pages.set(page, this.rowsOf(answer));
+    this.stale.delete(page);
+    this.total = answer.total;
+    for (const old of this.pages.keys()) {
+      if (this.pages.size <= MOST_PAGES) break;
+      this.pages.delete(old);
+    }
+    this.changed({ page, total: answer.total, search: answer.search ?? null, answer });
+    clearTimeout(this.searching);
+    if (answer.search && !answer.search.done) {
+      this.searching = setTimeout(() => this.refresh(), SEARCH_PAUSE);
+    }
+  }
+}

@@ -1,0 +1,314 @@
+// The page of one rollout: what it came to, why it failed, where its time went, and all of it turn
+// by turn or step by step.
+
+import { fill, h } from "./dom.js";
+import { get, source as pathsOf, withQuery } from "./api.js";
+import { button } from "./buttons.js";
+import { copyButton } from "./copy.js";
+import { Find } from "./find.js";
+import { bytes, compact, count, counted, moment, seconds } from "./format.js";
+import { keys } from "./keyboard.js";
+import { failureNotice, skeleton } from "./notices.js";
+import { badge, markOf, outcomeOf, repeatWords } from "./outcome.js";
+import { address, link, navigate, note } from "./router.js";
+import { attemptsTable, failureBox, sections } from "./sections.js";
+import { Steps } from "./steps.js";
+import { rawJson } from "./text.js";
+import { timeline } from "./timeline.js";
+import { Transcript } from "./transcript.js";
+
+const BIGGEST_RAW = 20_000_000;
+const MOST_CELLS = 64;
+const PLACES = ["turn", "step"];
+
+export function rolloutView(container, match, params) {
+  const view = new RolloutPage(container, match, params);
+  view.load();
+  return view;
+}
+
+class RolloutPage {
+  constructor(container, { source, id }, params) {
+    this.container = container;
+    this.source = source;
+    this.id = id;
+    this.params = new URLSearchParams(params);
+    this.place = { paths: pathsOf(source), id };
+    this.ended = new AbortController();
+    this.parts = [];
+    this.neighbours = null;
+  }
+
+  async load() {
+    const { signal } = this.ended;
+    fill(this.container, h("div", { class: "rollout" }, skeleton(6, 4, 12)));
+    try {
+      this.answer = await get(this.place.paths.rollout(this.id), null, { signal });
+    } catch (error) {
+      if (!signal.aborted) failureNotice(this.container, error, () => this.load());
+      return;
+    }
+    this.#draw();
+    this.#askNeighbours();
+  }
+
+  update(params) {
+    const before = this.#filter().toString();
+    this.params = new URLSearchParams(params);
+    if (!this.answer) return;
+    this.#goToPlace();
+    if (this.#filter().toString() !== before) this.#askNeighbours();
+  }
+
+  destroy() {
+    this.ended.abort();
+    for (const part of this.parts) part.destroy();
+  }
+
+  // Says in the window's title which rollout this is.
+  #name() {
+    document.title = [this.answer.view.title, "rollgym"].filter(Boolean).join(" · ");
+  }
+
+  // Puts a place into the address.
+  #note(place) {
+    note(this.#path(this.id, place));
+    this.#name();
+  }
+
+  // The list's filter, which the address carries along.
+  #filter() {
+    const filter = new URLSearchParams(this.params);
+    for (const name of PLACES) filter.delete(name);
+    return filter;
+  }
+
+  #root() {
+    return `/s/${encodeURIComponent(this.source)}`;
+  }
+
+  #path(id, place = {}) {
+    const query = this.#filter();
+    for (const [name, value] of Object.entries(place)) query.set(name, value);
+    return address(`${this.#root()}/rollouts/${encodeURIComponent(id)}`, query);
+  }
+
+  #link(place) {
+    return location.origin + this.#path(this.id, place);
+  }
+
+  #draw() {
+    const { view } = this.answer;
+    this.#name();
+    this.walk = h("nav", { class: "walk", "aria-label": "Neighbours in the list" });
+    this.main = h("div", { class: "rollout-main" });
+    this.rawPanel = h("div", { class: "rollout-raw", hidden: true });
+    // Whoever looks for something goes on typing.
+    const jump = (place) => this.#jump(place, { focus: false });
+    this.find = new Find({ place: this.place, within: this.main, jump });
+    const isWeb = (view.steps ?? 0) > 0;
+    const root = h("div", { class: `rollout${isWeb ? " is-web" : ""}` },
+      this.#head(view),
+      this.rawPanel,
+      failureBox(view.failure, this.place),
+      attemptsTable(this.answer.attempts, this.id, (id) => this.#path(id)),
+      isWeb ? null : this.#timeline(view),
+      this.find.node,
+      h("div", { class: "rollout-body" }, this.main,
+        h("aside", { class: "rollout-side", "aria-label": "Facts" }, sections(view, this.place))));
+    fill(this.container, root);
+    this.parts.push(this.find);
+    if (isWeb) this.#addSteps(view);
+    if (view.turns || view.prompt?.length || !isWeb) this.#addTranscript(view);
+    this.parts.push({ destroy: keys(this.#keys(), "Rollout") });
+    this.#goToPlace();
+  }
+
+  // Where its bars lead to: the steps of a rollout that has some, else the turns.
+  #timeline(view) {
+    return view.steps
+      ? timeline(view.timeline, { jump: (step) => this.#jump({ step }), noun: "step" })
+      : timeline(view.timeline, { jump: (turn) => this.#jump({ turn }), noun: "turn" });
+  }
+
+  #addSteps(view) {
+    this.steps = new Steps({
+      place: this.place,
+      total: view.steps,
+      selected: (index) => this.#note({ step: index + 1 }),
+      address: (index) => this.#link({ step: index + 1 }),
+    });
+    // Pictures come first; there is room for their times below them.
+    this.main.append(this.steps.node, this.#timeline(view) ?? "");
+    this.parts.push(this.steps);
+  }
+
+  #addTranscript(view) {
+    const turns = view.turns ?? 0;
+    const holder = h("section", { class: "transcript", "aria-label": "Transcript" },
+      h("h2", { class: "transcript-title" }, "Transcript ",
+        h("span", { class: "muted" }, counted(turns, "turn"))));
+    this.main.append(holder);
+    this.transcript = new Transcript({
+      scroller: this.container,
+      container: holder,
+      place: this.place,
+      prompt: view.prompt ?? [],
+      total: turns,
+      inset: () => (this.find.node.hidden ? 8 : this.find.node.offsetHeight + 16),
+      selected: (index) => this.#note({ turn: index + 1 }),
+      address: (index) => this.#link({ turn: index + 1 }),
+    });
+    this.parts.push(this.transcript);
+  }
+
+  // Where the address points to. Places are counted from 1 there, as on the page.
+  #goToPlace() {
+    const step = placeOf(this.params.get("step"));
+    const turn = placeOf(this.params.get("turn"));
+    this.steps?.show(step ?? this.steps.index, { quietly: true });
+    if (turn !== null) this.transcript?.show(turn, { quietly: true });
+  }
+
+  #jump({ step, turn }, { focus = true } = {}) {
+    if (step !== undefined) {
+      this.steps?.show(step);
+      this.steps?.node.scrollIntoView({ block: "nearest" });
+    } else {
+      this.transcript?.show(turn, { focus });
+    }
+  }
+
+  #head(view) {
+    const { summary } = view;
+    return h("header", { class: "rollout-head" },
+      h("div", { class: "rollout-top" },
+        link({ href: address(`${this.#root()}/rollouts`, this.#filter()), class: "back" }, "‹ Rollouts"),
+        this.#tools(view), this.walk),
+      h("h1", {}, view.title || summary.facts?.title || `Rollout ${this.id}`),
+      h("div", { class: "rollout-outcome" }, badge(summary), this.#facts(view)),
+      this.#siblings(summary));
+  }
+
+  #facts(view) {
+    const { summary } = view;
+    const tokens = summary.input_tokens === null && summary.output_tokens === null ? null
+      : h("span", { title: `${count(summary.input_tokens)} in, ${count(summary.output_tokens)} out` },
+        `${compact(summary.input_tokens)} in / ${compact(summary.output_tokens)} out`);
+    const facts = [
+      ["task", summary.task === null ? null : count(summary.task)],
+      ["repeat", summary.repeat],
+      ["attempt", summary.attempt],
+      [view.steps ? "steps" : "turns", view.steps || view.turns || null],
+      ["tokens", tokens],
+      ["took", summary.seconds === null ? null : seconds(summary.seconds)],
+      ["ending", summary.ending],
+      ["model", summary.model],
+      ["agent", summary.facts?.agent],
+      ["domain", summary.facts?.domain],
+      ["difficulty", summary.facts?.difficulty],
+      ["began", summary.started === null ? null : moment(summary.started)],
+      ["size", bytes(view.bytes)],
+    ];
+    const known = facts.filter(([, value]) => value !== null && value !== undefined && value !== "");
+    return h("dl", { class: "facts" },
+      known.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+  }
+
+  // The task's other repeats as cells, and the way to all of them side by side.
+  #siblings(summary) {
+    const { siblings } = this.answer;
+    const others = siblings.filter(({ id }) => id !== this.id);
+    const all = [...others, { ...summary, id: this.id }].sort((a, b) => (a.repeat ?? 0) - (b.repeat ?? 0));
+    if (all.length < 2) return null;
+    const cell = (each) => {
+      const about = repeatWords(each);
+      const props = { class: `repeat-cell is-${outcomeOf(each)}`, data: { tip: about }, "aria-label": about };
+      return each.id === this.id
+        ? h("span", { ...props, "aria-current": "page" }, markOf(each))
+        : link({ href: this.#path(each.id), ...props }, markOf(each));
+    };
+    const compare = address(`${this.#root()}/tasks/${summary.task}`, this.#filter());
+    return h("div", { class: "siblings" }, h("span", { class: "muted" }, "Repeats"),
+      h("span", { class: "repeat-cells" }, all.slice(0, MOST_CELLS).map(cell)),
+      link({ href: compare, class: "button" }, "Compare repeats"));
+  }
+
+  #tools(view) {
+    const { paths } = this.place;
+    const raw = withQuery(paths.raw(this.id), { download: "1" });
+    return h("div", { class: "tools-row" },
+      button(["Find ", h("kbd", {}, "/")], () => this.find.open()),
+      copyButton(() => location.href, { words: "Copy link", title: "Copy a link to what is shown" }),
+      view.bytes <= BIGGEST_RAW
+        ? button("Raw JSON", (event) => this.#toggleRaw(event.currentTarget), { "aria-expanded": "false" })
+        : h("a", { class: "button", href: raw, download: "" }, `Download JSON (${bytes(view.bytes)})`),
+      h("a", { class: "button", href: paths.page(this.id), download: "" }, "Download page"));
+  }
+
+  #toggleRaw(button) {
+    this.rawPanel.hidden = !this.rawPanel.hidden;
+    button.setAttribute("aria-expanded", String(!this.rawPanel.hidden));
+    if (this.rawPanel.hidden || this.rawPanel.hasChildNodes()) return;
+    const raw = withQuery(this.place.paths.raw(this.id), { download: "1" });
+    const download = h("a", { href: raw, download: "" }, "Download this JSON");
+    fill(this.rawPanel, h("p", {}, download), rawJson(this.place, ""));
+  }
+
+  async #askNeighbours() {
+    const { signal } = this.ended;
+    try {
+      this.neighbours = await get(this.place.paths.neighbours(this.id), this.#filter(), { signal });
+    } catch (error) {
+      const unknown = h("span", { class: "muted", title: error.message }, "no neighbours");
+      if (!signal.aborted) fill(this.walk, unknown);
+      return;
+    }
+    const { previous, next, position, total } = this.neighbours;
+    const way = (id, sign, name) => id
+      ? link({ href: this.#path(id), class: "button", "aria-label": name, data: { tip: name } }, sign)
+      : h("button", { type: "button", disabled: true, "aria-label": name }, sign);
+    fill(this.walk,
+      h("span", { class: "muted" }, position ? `${count(position)} of ${count(total)}` : `not among ${count(total)}`),
+      way(previous, "‹", "Previous rollout ([)"), way(next, "›", "Next rollout (])"));
+  }
+
+  #walkTo(which) {
+    const id = this.neighbours?.[which];
+    if (id) navigate(this.#path(id));
+  }
+
+  #keys() {
+    const move = (by) => (this.transcript && !this.steps ? this.transcript.move(by) : this.steps?.move(by));
+    const noun = this.steps ? "step" : "turn";
+    const next = () => (this.find.active ? this.find.move(1) : this.#walkTo("next"));
+    const previous = () => (this.find.active ? this.find.move(-1) : this.#walkTo("previous"));
+    const map = {
+      j: { words: `Next ${noun}`, run: () => move(1) },
+      k: { words: `Previous ${noun}`, run: () => move(-1) },
+      n: { words: "Next rollout, or next place found", run: next },
+      p: { words: "Previous rollout, or previous place found", run: previous },
+      "]": { words: "Next rollout", run: () => this.#walkTo("next") },
+      "[": { words: "Previous rollout", run: () => this.#walkTo("previous") },
+      "/": { words: "Find in this rollout", run: () => this.find.open() },
+      Escape: { words: "Close the find bar", run: () => this.find.close() },
+      r: { words: `Raw JSON of the ${noun}`, run: () => (this.steps ?? this.transcript?.present())?.toggleRaw() },
+      o: { words: "Fold or unfold the reasoning", run: () => this.transcript?.present()?.toggleReasoning() },
+    };
+    if (!this.steps) return map;
+    return {
+      ...map,
+      ArrowRight: { words: "Next step", run: () => this.steps.move(1) },
+      ArrowLeft: { words: "Previous step", run: () => this.steps.move(-1) },
+      Home: { words: "First step", run: () => this.steps.show(0) },
+      End: { words: "Last step", run: () => this.steps.show(this.steps.total - 1) },
+      b: { words: "Before or after the action", run: () => this.steps.toggleAfter() },
+    };
+  }
+}
+
+// The index that a place in the address stands for; null where it is none.
+function placeOf(text) {
+  const place = Number(text);
+  return text && Number.isInteger(place) && place > 0 ? place - 1 : null;
+}

@@ -1,0 +1,185 @@
+// All runs that are open: how far each is and how well it does, which two to compare, and what their
+// configurations have in common and not.
+
+import { get } from "./api.js";
+import { stacked } from "./charts.js";
+import { fill, h } from "./dom.js";
+import { count, cut, number, percent } from "./format.js";
+import { empty, failure, skeleton } from "./notices.js";
+import { address, link, navigate } from "./router.js";
+import { onSource, shareRead, sources } from "./state.js";
+
+const PAUSE = 500;
+
+export function runsView(container) {
+  const all = sources();
+  if (all.length === 1) {
+    // Not at once: this view is still being made.
+    queueMicrotask(() => navigate(`/s/${encodeURIComponent(all[0].id)}/`, { replace: true }));
+    return { destroy() {} };
+  }
+  return new Runs(container);
+}
+
+export function configurationView(container, match, params) {
+  const box = h("div", { class: "page" }, h("h1", { text: "Configuration" }));
+  container.append(box);
+  const chosen = params.getAll("source");
+  const ids = chosen.length ? chosen : sources().map(({ id }) => id);
+  box.append(configuration(ids));
+  return { destroy() {} };
+}
+
+class Runs {
+  constructor(container) {
+    this.chosen = new Set();
+    this.rows = h("tbody", {});
+    this.compare = h("button", {
+      class: "primary", disabled: true, on: { click: () => this.#compare() },
+    }, "Compare");
+    this.hint = h("span", { class: "muted", role: "status" });
+    container.append(h("div", { class: "page runs" },
+      h("div", { class: "page-head" },
+        h("h1", { text: "Runs" }), h("span", { class: "spring" }), this.hint, this.compare),
+      sources().length
+        ? [this.#table(), configuration(sources().map(({ id }) => id))]
+        : empty("Nothing is open", "Start the viewer with the path of a run or a rollouts file.")));
+    this.#draw();
+    this.off = onSource(() => this.#soon());
+  }
+
+  destroy() {
+    this.off();
+    clearTimeout(this.timer);
+  }
+
+  #soon() {
+    this.timer ??= setTimeout(() => {
+      this.timer = null;
+      this.#draw();
+    }, PAUSE);
+  }
+
+  #table() {
+    const head = ["", "Run", "Coverage", "Rollouts", "Mean reward", "Success", "State"];
+    return h("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": "Runs" },
+      h("table", { class: "data" },
+        h("thead", {}, h("tr", {}, head.map((name, at) => h("th", {
+          scope: "col", class: at >= 3 && at <= 5 ? "number" : "",
+        }, name || h("span", { class: "visually-hidden", text: "Compare" }))))),
+        this.rows));
+  }
+
+  #draw() {
+    const focused = this.rows.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    fill(this.rows, sources().map((source) => this.#row(source)));
+    if (focused) this.rows.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+    const left = 2 - this.chosen.size;
+    this.compare.disabled = left > 0;
+    this.hint.textContent = ["", "Select one more", "Select two to compare"][left];
+  }
+
+  #row(source) {
+    const { coverage, state } = source;
+    const parts = coverageParts(coverage);
+    const choose = (event) => {
+      if (event.target.checked) this.chosen.add(source.id);
+      else this.chosen.delete(source.id);
+      // The third one takes the place of the first.
+      if (this.chosen.size > 2) this.chosen.delete([...this.chosen][0]);
+      this.#draw();
+    };
+    return h("tr", {},
+      h("td", {}, h("input", {
+        type: "checkbox", checked: this.chosen.has(source.id), "aria-label": `Compare ${source.title}`,
+        data: { key: `choose ${source.id}` }, on: { change: choose },
+      })),
+      h("td", { class: "run-name" },
+        link({
+          href: `/s/${encodeURIComponent(source.id)}/`, data: { key: `run ${source.id}` },
+        }, source.title),
+        h("span", { class: "muted clip", title: source.path }, `${source.kind} · ${source.path}`)),
+      h("td", { class: "run-coverage" },
+        parts.some(({ value }) => value)
+          ? stacked({ parts, label: "Coverage", legend: false }) : h("span", { class: "muted", text: "–" })),
+      h("td", { class: "number" },
+        count(coverage.completed + coverage.failed + coverage.omitted),
+        coverage.expected === null
+          ? null : h("span", { class: "muted", text: ` / ${count(coverage.expected)}` })),
+      h("td", { class: "number", text: number(source.mean_reward) }),
+      h("td", { class: "number", text: percent(source.success_rate) }),
+      h("td", {}, stateOf(source, state)));
+  }
+
+  #compare() {
+    const order = sources().map(({ id }) => id).filter((id) => this.chosen.has(id));
+    navigate(address("/compare", { left: order[0], right: order[1] }));
+  }
+}
+
+export function coverageParts(coverage) {
+  return [
+    { name: "completed", value: coverage.completed, tone: "good" },
+    { name: "failed", value: coverage.failed, tone: "failed" },
+    { name: "omitted", value: coverage.omitted, tone: "warn" },
+    { name: "unresolved", value: coverage.unresolved ?? 0, tone: "none" },
+  ];
+}
+
+function stateOf(source, state) {
+  if (state.problem) return h("span", { class: "bad", title: state.problem, text: "cannot be read" });
+  if (!state.ready) return h("span", { class: "muted", text: `reading ${percent(shareRead(state))}` });
+  if (source.live) {
+    return h("span", { class: "good" }, h("span", { class: "live-dot", "aria-hidden": "true" }), "live");
+  }
+  return h("span", { class: "muted", text: "ended" });
+}
+
+// Constants and differences of some runs.
+function configuration(ids) {
+  const box = h("section", { class: "configuration", "aria-label": "Configuration" }, skeleton(8));
+  const load = async () => {
+    try {
+      const answer = await get("/api/configuration", { source: ids });
+      fill(box, differences(answer), constants(answer));
+    } catch (error) {
+      fill(box, failure(error, load));
+    }
+  };
+  load();
+  return box;
+}
+
+function differences({ sources: runs, differences: rows }) {
+  if (runs.length < 2) return null;
+  if (!rows.length) return h("p", { class: "muted", text: "The configurations do not differ." });
+  return [
+    h("h2", { text: "What differs" }),
+    h("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": "What differs" },
+      h("table", { class: "data" },
+        h("thead", {}, h("tr", {},
+          h("th", { scope: "col", text: "Setting" }),
+          runs.map((run) => h("th", { scope: "col", text: run.title })))),
+        h("tbody", {}, rows.map((row) => h("tr", {},
+          h("th", { scope: "row", class: "mono", text: row.name }),
+          row.values.map(settingCell)))))),
+  ];
+}
+
+function settingCell(value) {
+  return h("td", { class: value === null ? "muted" : "mono" },
+    value === null ? "not set" : h("span", { class: "clip-2", title: value, text: cut(value, 400) }));
+}
+
+function constants({ sources: runs, constants: rows }) {
+  const several = runs.length > 1;
+  if (!rows.length) {
+    return several ? null : h("p", { class: "muted", text: "No configuration was stored." });
+  }
+  return h("details", { class: "constants", open: !several },
+    h("summary", {},
+      h("h2", { text: several ? "What is the same" : "Configuration" }),
+      h("span", { class: "muted", text: count(rows.length) })),
+    h("dl", {}, rows.map((row) => h("div", {},
+      h("dt", { class: "mono", text: row.name }), h("dd", { class: "mono", text: row.value })))));
+}

@@ -1,0 +1,87 @@
+// What is known of a rollout beside its conversation: verifier, judge, task, sampling, tools, and
+// why it failed.
+
+import { h } from "./dom.js";
+import { copyButton } from "./copy.js";
+import { count, moment, seconds, words } from "./format.js";
+import { inline } from "./inline.js";
+import { link } from "./router.js";
+import { TextBlock, fold } from "./text.js";
+
+const SHORT = 60;
+const EXCERPT = 1_500;
+const COLUMNS = ["Attempt", "Outcome", "Detail", "Took", "Began"];
+
+// The sections of a view, and its tokens.
+export function sections(view, place) {
+  const usage = Object.entries(view.usage ?? {});
+  const tokens = () => h("dl", { class: "figures" },
+    usage.map(([name, value]) => h("div", {}, h("dt", {}, words(name)), h("dd", {}, count(value)))));
+  return [
+    usage.length ? fold({ class: "section" }, h("h2", {}, "Tokens"), tokens, { open: true }) : null,
+    (view.sections ?? []).map((section) => fold({ class: "section" },
+      [h("h2", {}, section.title), h("span", { class: "fold-about" }, String(section.fields.length))],
+      () => h("dl", { class: "fields" }, section.fields.map((field) => fieldNode(field, place))),
+      { open: !section.folded })),
+  ];
+}
+
+function fieldNode({ name, value, is_json: isJson }, place) {
+  const isShort = value.size <= SHORT && !value.text.includes("\n");
+  if (isShort) {
+    return h("div", { class: "is-short" }, h("dt", {}, words(name)), h("dd", {}, shortValue(value, isJson)));
+  }
+  const block = new TextBlock(value, { place, format: isJson ? "json" : "markdown", excerpt: EXCERPT });
+  const copy = copyButton(() => block.fetchWhole());
+  return h("div", {}, h("dt", {}, words(name), copy), h("dd", {}, block.node));
+}
+
+function shortValue({ text }, isJson) {
+  if (!text) return h("span", { class: "muted" }, "empty");
+  return isJson ? h("code", {}, text) : inline(text);
+}
+
+// Why the rollout failed. null where it did not.
+export function failureBox(failure, place) {
+  if (!failure) return null;
+  const retry = failure.retryable === undefined || failure.retryable === null ? ""
+    : failure.retryable ? "It may be tried again." : "It is not tried again.";
+  const meaning = [sentence(failure.meaning ?? ""), retry].filter(Boolean).join(" ");
+  const cause = ([kind, text]) =>
+    h("li", {}, h("span", { class: "muted" }, "caused by "), h("code", {}, kind), " ", text);
+  const causes = failure.causes?.length
+    ? h("ol", { class: "failure-causes", "aria-label": "Caused by" }, failure.causes.map(cause))
+    : null;
+  return h("section", { class: "failure-box", "aria-label": "Failure" },
+    h("h2", {}, h("span", { "aria-hidden": "true" }, "! "), "Failed: ", h("code", {}, failure.kind)),
+    meaning ? h("p", { class: "failure-meaning" }, meaning) : null,
+    new TextBlock(failure.detail, { place, format: "plain", excerpt: EXCERPT }).node,
+    causes,
+    failure.traceback ? fold({ class: "fold" }, h("span", { class: "fold-name" }, "Traceback"), () =>
+      new TextBlock(failure.traceback, { place, format: "plain" }).node) : null);
+}
+
+// With a capital at the start and a full stop at the end.
+function sentence(words) {
+  const text = words.trim();
+  return text && text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
+}
+
+// All attempts at one rollout, where there was more than one. `path(id)` gives an attempt's address.
+export function attemptsTable(attempts, present, path) {
+  if (attempts.length < 2) return null;
+  const name = ({ id, attempt }) => {
+    const number = `${attempt ?? "?"}`;
+    return id === present ? `${number} (this one)` : link(path(id), number);
+  };
+  const row = (attempt) => h("tr", { class: attempt.id === present ? "is-present" : null },
+    h("td", {}, name(attempt)),
+    h("td", {}, attempt.status, attempt.kind ? [" ", h("code", {}, attempt.kind)] : null),
+    h("td", { class: "attempt-detail" }, attempt.detail),
+    h("td", { class: "number" }, seconds(attempt.seconds)),
+    h("td", {}, moment(attempt.started)));
+  return h("section", { class: "attempts" }, h("h2", {}, "Attempts"),
+    h("div", { class: "scroll-x", tabindex: "0" }, h("table", {},
+      h("thead", {}, h("tr", {}, COLUMNS.map((title) => h("th", { scope: "col" }, title)))),
+      h("tbody", {}, attempts.map(row)))));
+}

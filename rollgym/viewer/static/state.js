@@ -1,0 +1,146 @@
+// What all views share: the sources and how far they have been read, and what the reader prefers.
+//
+// The server says by events when a source has grown or changed. Views ask to be told with
+// `onVersion`, which keeps a pause between two refreshes and waits while nobody looks.
+
+import { get } from "./api.js";
+
+const PREFIX = "rollgym.";
+const PAUSE = 2000;
+
+const known = new Map();
+const listeners = new Set();
+const monitorListeners = new Set();
+const causes = new Map();
+let connected = null;
+
+// All sources, in the server's order.
+export function sources() {
+  return [...known.values()];
+}
+
+export function sourceOf(id) {
+  return known.get(id) ?? null;
+}
+
+// How much of a source has been read, never rounded up.
+export function shareRead({ read, size }) {
+  return size ? Math.floor((100 * read) / size) / 100 : 0;
+}
+
+// Calls `listener(source)` whenever one changed, and `listener(null)` when the connection to the
+// server came or went.
+export function onSource(listener) {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+export function onMonitor(id, listener) {
+  const heard = (event) => event.id === id && listener(event.snapshot);
+  monitorListeners.add(heard);
+  return () => monitorListeners.delete(heard);
+}
+
+// Whether events arrive; null before it is known.
+export function isConnected() {
+  return connected;
+}
+
+export async function loadSources() {
+  const answer = await get("/api/sources");
+  for (const source of answer.sources) known.set(source.id, source);
+  for (const source of answer.sources) tell(source);
+}
+
+export function listenForEvents() {
+  const stream = new EventSource("/api/events");
+  stream.addEventListener("source", (event) => take(event, (source) => {
+    known.set(source.id, source);
+    tell(source);
+  }));
+  stream.addEventListener("monitor", (event) => take(event, (monitor) => {
+    for (const listener of [...monitorListeners]) listener(monitor);
+  }));
+  stream.addEventListener("open", () => setConnected(true));
+  stream.addEventListener("error", () => setConnected(false));
+}
+
+// Calls `refresh()` when the source has another version than the last time: at most every two
+// seconds, never two at once, and not while the page is hidden.
+export function onVersion(id, refresh) {
+  let seen = sourceOf(id)?.state.version;
+  let busy = false;
+  let timer = null;
+  let ended = false;
+  const consider = async () => {
+    const version = sourceOf(id)?.state.version;
+    if (busy || ended || document.hidden || version === seen) return;
+    busy = true;
+    seen = version;
+    try {
+      await refresh();
+    } finally {
+      timer = setTimeout(() => {
+        busy = false;
+        consider();
+      }, PAUSE);
+    }
+  };
+  const off = onSource(consider);
+  document.addEventListener("visibilitychange", consider);
+  return () => {
+    ended = true;
+    off();
+    clearTimeout(timer);
+    document.removeEventListener("visibilitychange", consider);
+  };
+}
+
+// The words of a cause by its id, so that a filter for one can say what it is.
+export function nameCause(source, id, text) {
+  causes.set(`${source} ${id}`, text);
+}
+
+export function causeName(source, id) {
+  return causes.get(`${source} ${id}`) ?? null;
+}
+
+// What the reader chose at an earlier visit; storage may be forbidden.
+export function preference(name, otherwise = null) {
+  try {
+    return localStorage.getItem(PREFIX + name) ?? otherwise;
+  } catch {
+    return otherwise;
+  }
+}
+
+export function prefer(name, value) {
+  try {
+    if (value === null) localStorage.removeItem(PREFIX + name);
+    else localStorage.setItem(PREFIX + name, value);
+  } catch {
+    // It is forgotten with the page, then.
+  }
+}
+
+function tell(source) {
+  for (const listener of [...listeners]) listener(source);
+}
+
+function take(event, then) {
+  let data;
+  try {
+    data = JSON.parse(event.data);
+  } catch {
+    return; // cut off when the connection went; the next event says it again
+  }
+  then(data);
+}
+
+function setConnected(value) {
+  const again = value && connected === false;
+  connected = value;
+  tell(null);
+  // Whatever happened in between was not heard.
+  if (again) loadSources().catch(() => tell(null));
+}

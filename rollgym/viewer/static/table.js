@@ -1,0 +1,64 @@
+// What the long tables share: a head that sorts, grey rows for what has not come yet, and rollouts
+// as rows of cells or, where there is no room for columns, as cards.
+
+import { outcome } from "./columns.js";
+import { h } from "./dom.js";
+import { compact, counted, number, seconds } from "./format.js";
+import { link } from "./router.js";
+
+export const NARROW = "(max-width: 44rem)";
+
+// `columns` of {title, sort, number, falling}: `falling` ones are first sorted from the highest.
+// `onSort(sort, order)` is called with what is wanted next.
+export function tableHead({ columns, sort, order, onSort }) {
+  return h("div", { class: "row head", role: "row", "aria-rowindex": "1" }, columns.map((column) => {
+    const active = column.sort !== undefined && column.sort === sort;
+    const rising = order !== "desc";
+    const next = active ? (rising ? "desc" : "asc") : column.falling ? "desc" : "asc";
+    return h("div", {
+      class: column.number ? "cell number" : "cell", role: "columnheader",
+      "aria-sort": active ? (rising ? "ascending" : "descending") : null,
+    }, column.sort
+      ? h("button", { class: "sort", on: { click: () => onSort(column.sort, next) } },
+        column.title,
+        h("span", { class: "arrow", "aria-hidden": "true", text: active ? (rising ? "▲" : "▼") : "" }))
+      : column.title);
+  }));
+}
+
+// The cells of a row that has not come yet, of widths that differ as real ones would.
+export function standIns(index, cells) {
+  return Array.from({ length: cells }, (_, at) => h("div", { class: "cell", role: "gridcell" },
+    h("span", { class: "stand-in", style: { width: `${35 + ((index * 7 + at * 13) % 45)}%` } })));
+}
+
+// The title is the link that covers the row; without a title the first cell is.
+export function rolloutCells(entry, columns, href) {
+  const linked = Math.max(0, columns.findIndex(({ id }) => id === "title"));
+  return columns.map((column, at) => {
+    const content = column.cell(entry);
+    return h("div", { class: column.number ? "cell number" : "cell", role: "gridcell" },
+      at === linked ? rowLink(href, content) : content);
+  });
+}
+
+export function rolloutCard(entry, href) {
+  const tokens = (entry.input_tokens ?? 0) + (entry.output_tokens ?? 0);
+  const facts = [
+    entry.task === null ? null : `task ${entry.task}${entry.repeat ? ` · ${entry.repeat}` : ""}`,
+    entry.reward === null ? null : `reward ${number(entry.reward)}`,
+    entry.steps === null ? null : counted(entry.steps, "step"),
+    tokens ? `${compact(tokens)} tokens` : null,
+    entry.seconds === null ? null : seconds(entry.seconds),
+  ];
+  return h("div", { class: "card", role: "gridcell" },
+    rowLink(href, h("span", { class: "clip", text: entry.title || "untitled" })),
+    h("span", { class: "card-facts" },
+      outcome(entry),
+      h("span", { class: "clip muted", text: facts.filter(Boolean).join(" · ") })));
+}
+
+// Not a stop of the Tab key: the table is one, and the keys of the list walk its rows.
+function rowLink(href, content) {
+  return link({ class: "row-link", href, tabindex: "-1" }, content);
+}

@@ -1,0 +1,145 @@
+// A text of a rollout: as Markdown, as a JSON tree, or as it is; long ones cut until asked for.
+
+import { h, fill } from "./dom.js";
+import { text as fetchText } from "./api.js";
+import { button } from "./buttons.js";
+import { count } from "./format.js";
+import { isTree, jsonTree, parseJson } from "./json.js";
+import { LONGEST_MARKDOWN, markdown } from "./markdown.js";
+
+const EXCERPT = 5_000;
+const MOST_LINES = 60;
+// What is left out must be worth a button.
+const SPARED = 1_000;
+const PLAIN_PORTION = 200_000;
+
+export class TextBlock {
+  // `text`: {text, size, path} of the view. `format`: "markdown", "json" (a tree where it is one,
+  // else as it is) or "plain". `place`: {paths, id} of the rollout.
+  constructor(text, { place, format = "markdown", excerpt = EXCERPT }) {
+    this.text = text;
+    this.place = place;
+    this.format = format;
+    this.excerpt = excerpt;
+    this.whole = text.text.length >= text.size ? text.text : null;
+    const most = excerpt + SPARED;
+    this.opened = text.size <= most && beginning(text.text, most).length === text.text.length;
+    this.plain = false;
+    this.node = h("div", { class: "text" });
+    this.#draw();
+  }
+
+  // As it was written, or rendered.
+  setPlain(plain) {
+    this.plain = plain;
+    this.#draw();
+  }
+
+  // The whole text, fetched where only its beginning is here.
+  async fetchWhole() {
+    if (this.whole === null) {
+      if (!this.text.path) return this.text.text;
+      this.whole = await fetchText(this.place.paths.text(this.place.id), { path: this.text.path });
+    }
+    return this.whole;
+  }
+
+  #draw() {
+    const shown = this.opened ? this.whole ?? this.text.text : beginning(this.text.text, this.excerpt);
+    const rest = this.opened && this.whole !== null ? null : this.#moreButton();
+    fill(this.node, this.#body(shown), rest);
+  }
+
+  #body(shown) {
+    if (this.plain || this.format === "plain") return plainText(shown);
+    if (this.opened || this.format === "json") {
+      // Even what is cut may be a tree, where all of it is here.
+      const value = this.whole !== null && looksLikeTree(this.whole) ? parseJson(this.whole) : undefined;
+      if (isTree(value)) {
+        this.opened = true;
+        return jsonTree(value, { depth: 2 });
+      }
+    }
+    const isRendered = this.format === "markdown" && shown.length <= LONGEST_MARKDOWN;
+    return isRendered ? markdown(shown) : plainText(shown);
+  }
+
+  #moreButton() {
+    if (this.opened && this.whole !== null) return null;
+    if (this.whole === null && !this.text.path && this.opened) return null;
+    const open = async () => {
+      more.disabled = true;
+      try {
+        await this.fetchWhole();
+        this.opened = true;
+        this.#draw();
+      } catch (error) {
+        more.after(h("span", { class: "bad", role: "alert" }, ` ${error.message}`));
+        more.disabled = false;
+      }
+    };
+    const more = button(`Show all ${count(this.text.size)} characters`, open, { class: "more" });
+    return more;
+  }
+}
+
+// A text as it is. One of many megabytes is laid out a portion at a time.
+function plainText(text) {
+  const node = h("div", { class: "plain" });
+  let at = 0;
+  const more = () => {
+    node.append(h("div", { class: "plain-portion" }, text.slice(at, at + PLAIN_PORTION)));
+    at += PLAIN_PORTION;
+    if (at >= text.length) return;
+    const words = `Show on from character ${count(at)} of ${count(text.length)}`;
+    node.append(button(words, (event) => {
+      event.currentTarget.remove();
+      more();
+    }, { class: "more" }));
+  };
+  more();
+  return node;
+}
+
+// A fold whose content is made when it is first opened.
+export function fold(props, summary, content, { open = false } = {}) {
+  const body = h("div", { class: "fold-body" });
+  const reveal = () => {
+    if (details.open && !body.hasChildNodes()) fill(body, content());
+  };
+  const details = h("details", { ...props, on: { toggle: reveal } }, h("summary", {}, summary), body);
+  details.open = open;
+  reveal();
+  return details;
+}
+
+// The raw JSON of a place in the record, fetched at once; a tree, or the text where it is too big.
+export function rawJson(place, path, { signal = null } = {}) {
+  const node = h("div", { class: "raw" }, h("p", { class: "muted" }, "Reading…"));
+  fetchText(place.paths.raw(place.id), { path }, { signal }).then(
+    (text) => {
+      const value = parseJson(text);
+      fill(node, value === undefined ? plainText(text) : jsonTree(value, { depth: 3 }));
+    },
+    (error) => fill(node, h("p", { class: "problem", role: "alert" }, error.message)),
+  );
+  return node;
+}
+
+function looksLikeTree(text) {
+  return /^\s{0,100}[[{]/.test(text);
+}
+
+// The first so many characters and lines, up to the end of a line where one is near, never half a
+// pair. A few lines more are not worth a cut.
+function beginning(text, most) {
+  let line = -1;
+  let lines = 0;
+  while (lines < MOST_LINES && (line = text.indexOf("\n", line + 1)) >= 0) lines += 1;
+  const room = line >= 0 && text.length - line > SPARED ? Math.min(line, most) : most;
+  if (text.length <= room) return text;
+  const last = text.lastIndexOf("\n", room);
+  const end = last > room * 0.7 ? last : room;
+  const code = text.charCodeAt(end - 1);
+  return text.slice(0, code >= 0xd800 && code <= 0xdbff ? end - 1 : end);
+}

@@ -1,0 +1,259 @@
+"""The list of rollouts: filters, order, columns, keyboard, and an address that says it all."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.e2e.viewer.population import Counts, populate
+from tests.e2e.viewer.serving import PHONE, Viewer, Visit, chromium, overflows, viewing, visiting
+
+LIST = "/s/rollouts/rollouts"
+MOST_ROWS = 100
+"""More than are ever in the document at once, at the sizes of these tests."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("list")
+
+
+@pytest.fixture(scope="module")
+def counts(folder: Path) -> Counts:
+    return populate(folder / "rollouts.jsonl", tasks=200)
+
+
+@pytest.fixture(scope="module")
+def viewer(folder: Path, counts: Counts) -> Iterator[Viewer]:
+    assert counts.rollouts
+    with viewing([folder / "rollouts.jsonl"]) as served:
+        yield served
+
+
+@pytest.fixture
+def visit(browser: Browser, viewer: Viewer) -> Iterator[Visit]:
+    with visiting(browser, viewer) as begun:
+        yield begun
+
+
+def rows(page: Page) -> Locator:
+    return page.get_by_role("row").filter(has=page.get_by_role("gridcell"))
+
+
+def cells(page: Page, column: str, many: int) -> list[str]:
+    """What the first rows say in a column."""
+    expect(page.locator(".row-link").first).to_be_visible()
+    names = page.get_by_role("columnheader").all_inner_texts()
+    at = [re.sub(r"\W", "", name) for name in names].index(column)
+    return [
+        rows(page).nth(index).get_by_role("gridcell").nth(at).inner_text().strip()
+        for index in range(many)
+    ]
+
+
+def say_total(page: Page, number: int) -> None:
+    words = f"{number:,} rollout" + ("" if number == 1 else "s")
+    expect(page.locator(".total")).to_have_text(words)
+
+
+def selected(page: Page) -> Locator:
+    return page.locator(".row.is-selected")
+
+
+def test_all_rollouts_are_there_and_only_those_in_view_are_drawn(
+    visit: Visit, counts: Counts
+) -> None:
+    page = visit.go(LIST)
+    say_total(page, counts.rollouts)
+    expect(page.get_by_role("grid")).to_have_attribute("aria-rowcount", str(counts.rollouts + 1))
+    assert 10 < rows(page).count() < MOST_ROWS
+    page.keyboard.press("End")
+    expect(selected(page)).to_have_attribute("aria-rowindex", str(counts.rollouts + 1))
+    expect(selected(page).get_by_role("link")).to_be_visible()
+    assert rows(page).count() < MOST_ROWS
+
+
+def test_a_click_on_a_header_sorts_and_another_turns_the_order(visit: Visit) -> None:
+    page = visit.go(LIST)
+    say_total(page, 1200)
+    header = page.get_by_role("columnheader", name="Tokens")
+    header.get_by_role("button").click()
+    page.wait_for_url("**?sort=tokens&order=desc")
+    expect(header).to_have_attribute("aria-sort", "descending")
+    assert set(cells(page, "Tokens", 12)) == {"2.3k"}
+    header.get_by_role("button").click()
+    page.wait_for_url("**?sort=tokens")
+    expect(header).to_have_attribute("aria-sort", "ascending")
+    page.go_back()
+    expect(header).to_have_attribute("aria-sort", "descending")
+
+
+def test_filters_are_chips_that_can_be_taken_back(visit: Visit, counts: Counts) -> None:
+    page = visit.go(LIST)
+    page.get_by_role("button", name="Status").click()
+    page.get_by_role("checkbox", name=re.compile("^failed")).check()
+    say_total(page, counts.failed)
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Failure").click()
+    page.get_by_role("checkbox", name=re.compile("^timeout")).check()
+    page.wait_for_url("**?status=failed&kind=timeout")
+    page.get_by_role("button", name="Remove the filter status: failed").click()
+    page.wait_for_url("**?kind=timeout")
+    page.go_back()
+    expect(page.locator(".chip")).to_have_count(2)
+    page.get_by_role("button", name="Clear all").click()
+    say_total(page, counts.rollouts)
+
+
+def test_ranges_and_single_numbers_filter(visit: Visit) -> None:
+    page = visit.go(LIST)
+    page.get_by_role("button", name="Reward").first.click()
+    page.get_by_role("spinbutton", name="Reward, from").fill("0.5")
+    page.keyboard.press("Tab")
+    page.wait_for_url("**?min_reward=0.5")
+    say_total(page, visit.viewer.json("/api" + LIST + "?min_reward=0.5&limit=1")["total"])
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="More").click()
+    page.get_by_role("spinbutton", name="Task").fill("7")
+    page.keyboard.press("Enter")
+    expect(page.locator(".chips")).to_contain_text("task: 7")
+    assert set(cells(page, "Task", 2)) == {"7"}
+
+
+def test_a_search_finds_what_is_in_the_text_of_rollouts(visit: Visit) -> None:
+    page = visit.go(LIST)
+    page.keyboard.press("/")
+    page.keyboard.type("Answer of task 17, repeat")
+    say_total(page, visit.viewer.json("/api" + LIST + "?task=17&status=completed")["total"])
+    expect(page.locator(".search-progress")).to_be_empty()
+    # Letters that are shortcuts elsewhere are letters here.
+    assert "j" not in visit.path
+    expect(selected(page)).to_have_count(0)
+
+
+def test_a_filter_that_nothing_matches_offers_a_way_back(visit: Visit, counts: Counts) -> None:
+    page = visit.go(LIST + "?min_reward=7")
+    expect(page.get_by_text("No rollout matches")).to_be_visible()
+    page.get_by_role("button", name="Clear the filters").click()
+    say_total(page, counts.rollouts)
+
+
+def test_rollouts_are_walked_with_the_keyboard_and_found_again_on_the_way_back(
+    visit: Visit,
+) -> None:
+    page = visit.go(LIST)
+    expect(page.locator(".row-link").first).to_be_visible()
+    page.keyboard.press("End")
+    for key in ("k", "k", "ArrowUp", "j"):
+        page.keyboard.press(key)
+    expect(selected(page)).to_have_attribute("aria-rowindex", "1199")
+    page.wait_for_url("**?sel=*")
+    chosen, scrolled = visit.path.partition("sel=")[2], scroll_top(page)
+    assert scrolled > 30_000
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{LIST}/{chosen}")
+    page.go_back()
+    expect(selected(page)).to_have_attribute("aria-rowindex", "1199")
+    assert abs(scroll_top(page) - scrolled) < 2
+
+
+def scroll_top(page: Page) -> float:
+    return float(page.get_by_role("grid").evaluate("(grid) => grid.scrollTop"))
+
+
+def test_a_click_opens_a_rollout_and_the_way_back_leads_to_its_row(visit: Visit) -> None:
+    page = visit.go(LIST + "?status=completed")
+    page.get_by_role("grid").evaluate("(grid) => { grid.scrollTop = 12345 }")
+    row = rows(page).nth(25)
+    expect(row.get_by_role("link")).to_be_visible()
+    index = row.get_attribute("aria-rowindex") or ""
+    row.get_by_role("link").click()
+    page.wait_for_url(re.compile(rf"{LIST}/\d+-\d+\?status=completed$"))
+    page.go_back()
+    expect(selected(page)).to_have_attribute("aria-rowindex", index)
+    assert abs(scroll_top(page) - 12345) < 2
+
+
+def test_an_address_reproduces_what_is_shown(visit: Visit, browser: Browser) -> None:
+    page = visit.go(LIST + "?success=true&sort=seconds&order=desc&cols=task,title,seconds,domain")
+    expect(page.locator(".row-link").first).to_be_visible()
+    for _ in range(60):
+        page.keyboard.press("j")
+    page.wait_for_url("**&sel=*")
+    shown = selected(page).inner_text()
+    with visiting(browser, visit.viewer) as other:
+        again = other.go(visit.path)
+        expect(selected(again)).to_be_in_viewport()
+        assert selected(again).inner_text() == shown
+        headers = again.get_by_role("columnheader")
+        expect(headers).to_have_text(["Task", "Title", "Time▼", "Domain"])
+
+
+def test_columns_are_the_readers_choice_and_kept(visit: Visit) -> None:
+    page = visit.go(LIST)
+    page.get_by_role("button", name="Columns").click()
+    page.get_by_role("checkbox", name="Repeat").uncheck()
+    page.get_by_role("checkbox", name="judge_score").check()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("columnheader", name="judge_score")).to_be_visible()
+    assert "cols=outcome,task,title," in visit.path
+    assert "field.judge_score" in visit.path
+    page = visit.go(LIST)
+    expect(page.get_by_role("columnheader", name="judge_score")).to_be_visible()
+    expect(page.get_by_role("columnheader", name="Repeat")).to_have_count(0)
+
+
+def test_the_filtered_rollouts_can_be_taken_away(visit: Visit) -> None:
+    page = visit.go(LIST + "?task=3&status=completed")
+    expect(page.locator(".row-link").first).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("link", name=re.compile("^Export")).click()
+    lines = download.value.path().read_bytes().splitlines()
+    assert lines
+    assert {json.loads(line)["_ng_task_index"] for line in lines} == {3}
+
+
+def test_what_the_server_refuses_is_said_where_it_matters_with_a_way_to_try_again(
+    visit: Visit, counts: Counts
+) -> None:
+    page = visit.go(LIST + "?min_reward=much")
+    expect(page.get_by_role("alert")).to_contain_text("min_reward")
+    visit.troubles.clear()
+    page.route("**/api/s/rollouts/rollouts?*", lambda route: route.abort())
+    visit.go(LIST)
+    expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+    page.unroute_all()
+    visit.troubles.clear()
+    page.get_by_role("button", name="Try again").click()
+    say_total(page, counts.rollouts)
+
+
+def test_a_question_mark_shows_the_shortcuts(visit: Visit) -> None:
+    page = visit.go(LIST)
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Next rollout")
+    expect(dialog).to_contain_text("Go to Overview")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    for key in ("g", "t"):
+        page.keyboard.press(key)
+    page.wait_for_url("**/s/rollouts/tasks")
+
+
+def test_on_a_phone_rollouts_are_cards(browser: Browser, viewer: Viewer) -> None:
+    with visiting(browser, viewer, PHONE) as visit:
+        page = visit.go(LIST)
+        expect(page.locator(".card").first).to_contain_text("Task 0")
+        assert not overflows(page)
+        page.locator(".card").nth(2).click()
+        page.wait_for_url(re.compile(LIST + r"/\d+-\d+"))

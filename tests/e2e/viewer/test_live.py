@@ -1,0 +1,126 @@
+"""Runs that are still being made: views follow without a reload, and nothing jumps."""
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.e2e.viewer.population import line, populate
+from tests.e2e.viewer.serving import PHONE, chromium, overflows, viewing, visiting
+from webgym.iteration.paths import IterationPaths
+from webgym.monitor.snapshot import LiveTask, MonitorSnapshot
+from webgym.monitor.states import TaskState
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+def append(path: Path, *lines: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(b"".join(lines))
+
+
+def snapshot(ended: int, **more: object) -> bytes:
+    """A run of twelve, of which so many have succeeded."""
+    counts = {TaskState.SUCCESS: ended, TaskState.RUNNING: 2, TaskState.NOT_STARTED: 10 - ended}
+    running = LiveTask(
+        cell=ended, task=41, repeat=3, state=TaskState.RUNNING, phase="screenshot", step=7,
+        seconds=95.0, phase_seconds=2.5, overdue=True, label="buy a kettle",
+    )  # fmt: skip
+    return msgspec.json.encode(
+        MonitorSnapshot(
+            title="train iteration 0",
+            time=time.time(),
+            elapsed=300.0,
+            expected=12,
+            counts=counts,
+            failures={"timeout": 4},
+            retried=4,
+            rollouts_per_minute=1.5,
+            remaining_seconds=400.0,
+            cells="+" * ended + ">>" + "." * (10 - ended),
+            live=(running,),
+        )
+    )
+
+
+def test_the_overview_follows_a_file_that_grows(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "rollouts.jsonl"
+    counts = populate(path, tasks=4)
+    with viewing([path]) as viewer, visiting(browser, viewer) as visit:
+        page = visit.go("/s/rollouts/")
+        numbers = page.get_by_role("region", name="In numbers")
+        expect(numbers).to_contain_text(f"Rollouts{counts.rollouts}")
+        append(path, line(4, 0), line(4, 1))
+        expect(numbers).to_contain_text(f"Rollouts{counts.rollouts + 2}", timeout=10_000)
+        expect(page.locator("header.top")).to_contain_text("live")
+
+
+def test_the_list_says_that_there_are_new_ones_and_stays_where_it_is(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = tmp_path / "rollouts.jsonl"
+    counts = populate(path, tasks=20)
+    with viewing([path]) as viewer, visiting(browser, viewer) as visit:
+        page = visit.go("/s/rollouts/rollouts?sort=task&order=desc")
+        page.keyboard.press("j")
+        chosen = page.locator(".row.is-selected")
+        expect(chosen).to_have_attribute("aria-rowindex", "2")
+        words = chosen.inner_text()
+        append(path, line(90, 0), line(91, 0), line(92, 0))
+        fresh = page.get_by_role("button", name="Show 3 new rollouts")
+        expect(fresh).to_be_visible(timeout=10_000)
+        expect(chosen).to_have_text(re.compile(re.escape(words.split("\n")[-1])))
+        expect(page.locator(".total")).to_have_text(f"{counts.rollouts} rollouts")
+        fresh.click()
+        expect(page.locator(".total")).to_have_text(f"{counts.rollouts + 3} rollouts")
+        expect(page.locator(".row:not(.head)").first).to_contain_text("Task 92")
+        # The row that was selected still is, wherever it went.
+        expect(chosen).to_have_attribute("aria-rowindex", "5")
+
+
+def test_the_grid_comes_from_the_index_where_no_monitor_watches(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = tmp_path / "rollouts.jsonl"
+    counts = populate(path, tasks=10)
+    with viewing([path]) as viewer, visiting(browser, viewer) as visit:
+        page = visit.go("/s/rollouts/live")
+        states = page.get_by_role("list", name="States")
+        expect(states).to_contain_text(f"success{counts.successes}")
+        expect(states).to_contain_text(f"failed{counts.failed}")
+        squares = page.get_by_role("img", name=re.compile(f"^{counts.rollouts} squares: "))
+        squares.hover(position={"x": 5, "y": 5})
+        expect(page.locator(".tip")).to_have_text("rollout 0: no success")
+        states.get_by_role("link", name=re.compile("^failed")).click()
+        page.wait_for_url("**/s/rollouts/rollouts?status=failed")
+
+
+def test_the_task_monitor_is_shown_and_followed(browser: Browser, tmp_path: Path) -> None:
+    paths = IterationPaths(tmp_path / "shopping", "train", 0)
+    paths.run.mkdir(parents=True)
+    (paths.run / "manifest.json").write_text("{}")
+    paths.monitor.write_bytes(snapshot(3))
+    with viewing([paths.save_path]) as viewer, visiting(browser, viewer, PHONE) as visit:
+        (source,) = viewer.sources()
+        page = visit.go(f"/s/{source}/live")
+        expect(page.get_by_role("heading", name="Live: train iteration 0")).to_be_visible()
+        expect(page.get_by_role("img", name=re.compile("3 success, 2 running"))).to_be_visible()
+        running = page.get_by_role("region", name="Running rollouts")
+        expect(running).to_contain_text("41")
+        expect(running).to_contain_text("screenshot")
+        expect(running).to_contain_text("overdue")
+        expect(page.get_by_role("region", name="Failed attempts")).to_contain_text("timeout4")
+        assert not overflows(page)
+        replacement = paths.monitor.with_suffix(".new")
+        replacement.write_bytes(snapshot(8))
+        replacement.replace(paths.monitor)
+        grid = page.get_by_role("img", name=re.compile("8 success, 2 running"))
+        expect(grid).to_be_visible(timeout=10_000)

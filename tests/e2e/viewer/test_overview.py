@@ -1,0 +1,161 @@
+"""The overview: what it says, where its bars lead, and that it stays in its place."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.viewer.population import Counts, populate
+from tests.e2e.viewer.serving import PHONE, Viewer, Visit, chromium, overflows, viewing, visiting
+
+OVERVIEW = "/s/rollouts/"
+LIST = "/s/rollouts/rollouts"
+SHIFTS = """
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) window.shifted = (window.shifted ?? 0) + entry.value;
+}).observe({ type: "layout-shift", buffered: true });
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("overview")
+
+
+@pytest.fixture(scope="module")
+def counts(folder: Path) -> Counts:
+    return populate(folder / "rollouts.jsonl")
+
+
+@pytest.fixture(scope="module")
+def viewer(folder: Path, counts: Counts) -> Iterator[Viewer]:
+    assert counts.rollouts
+    with viewing([folder / "rollouts.jsonl"]) as served:
+        yield served
+
+
+@pytest.fixture
+def visit(browser: Browser, viewer: Viewer) -> Iterator[Visit]:
+    with visiting(browser, viewer) as begun:
+        yield begun
+
+
+def total(page: Page) -> int:
+    """How many rollouts the list says there are, once it says so."""
+    words = page.locator(".total")
+    expect(words).to_have_text(re.compile(r"^[\d,]+ rollouts?$"))
+    return int((words.text_content() or "").split()[0].replace(",", ""))
+
+
+def counted(words: str | None) -> int:
+    """The number of rollouts in the name of a bar."""
+    found = re.search(r"([\d,]+) rollouts?", words or "")
+    assert found, words
+    return int(found[1].replace(",", ""))
+
+
+def test_the_address_of_the_viewer_leads_to_the_overview_of_its_only_source(visit: Visit) -> None:
+    page = visit.go("/")
+    page.wait_for_url("**" + OVERVIEW)
+    expect(page).to_have_title("Overview · rollouts.jsonl · rollgym")
+
+
+def test_it_says_how_much_there_is_and_how_good_it_is(visit: Visit, counts: Counts) -> None:
+    page = visit.go(OVERVIEW)
+    numbers = page.get_by_role("region", name="In numbers")
+    expect(numbers).to_contain_text(f"Rollouts{counts.rollouts}")
+    expect(numbers).to_contain_text(f"completed{counts.completed}failed{counts.failed}")
+    expect(numbers).to_contain_text(f"{counts.successes} of {counts.completed} judged")
+    for title in ("Reward", "Success over time", "Steps", "Tool calls", "Tokens", "Duration"):
+        expect(page.get_by_role("region", name=title, exact=True).locator("svg")).to_be_visible()
+
+
+def test_a_bar_leads_to_the_rollouts_that_it_counts(visit: Visit) -> None:
+    page = visit.go(OVERVIEW)
+    for title in ("Reward", "Steps", "Tokens"):
+        bar = page.get_by_role("group", name=title, exact=True).get_by_role("link").first
+        expected = counted(bar.get_attribute("aria-label"))
+        bar.click()
+        page.wait_for_url("**" + LIST + "?*")
+        assert total(page) == expected
+        page.go_back()
+
+
+def test_bars_can_be_reached_and_pressed_with_the_keyboard(visit: Visit) -> None:
+    page = visit.go(OVERVIEW)
+    bar = page.get_by_role("group", name="Reward", exact=True).get_by_role("link").last
+    expected = counted(bar.get_attribute("aria-label"))
+    bar.focus()
+    expect(page.locator(".tip")).to_be_visible()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**" + LIST + "?*")
+    assert total(page) == expected
+
+
+def test_a_kind_of_failure_leads_to_the_failures_of_that_kind(visit: Visit) -> None:
+    page = visit.go(OVERVIEW)
+    kind = page.get_by_role("region", name="Failures by kind").get_by_role("link").first
+    expected = int((kind.locator(".ranking-value").text_content() or "0").replace(",", ""))
+    kind.click()
+    assert total(page) == expected
+    expect(page.locator(".row .outcome.failed").first).to_be_visible()
+
+
+def test_errors_are_grouped_by_cause_and_a_filter_for_one_says_what_it_is(visit: Visit) -> None:
+    page = visit.go(OVERVIEW)
+    causes = page.get_by_role("region", name="Errors by cause").locator("tbody tr")
+    # The messages differ in a number each; the causes do not.
+    expect(causes).to_have_count(2)
+    expected = int(causes.first.locator("td").first.text_content() or "0")
+    cause = causes.first.get_by_role("link").first
+    words = cause.text_content()
+    cause.click()
+    assert total(page) == expected
+    expect(page.locator(".chip")).to_contain_text(f"cause: {words}")
+    # Whoever gets the address alone is told too.
+    page.reload()
+    expect(page.locator(".chip")).to_contain_text(f"cause: {words}")
+
+
+def test_what_is_filtered_stays_so_from_tab_to_tab(visit: Visit) -> None:
+    page = visit.go(OVERVIEW + "?success=true")
+    expect(page.locator(".chip")).to_have_text(re.compile("succeeded"))
+    views = page.get_by_role("navigation", name="Views")
+    for name, path in (("Tasks", "tasks"), ("Rollouts", "rollouts"), ("Overview", "")):
+        views.get_by_role("link", name=name).click()
+        page.wait_for_url(f"**/s/rollouts/{path}?success=true")
+        expect(page.locator(".chip")).to_have_text(re.compile("succeeded"))
+    page.get_by_role("button", name="Remove the filter succeeded").click()
+    page.wait_for_url("**" + OVERVIEW)
+
+
+def test_nothing_jumps_while_it_loads(visit: Visit) -> None:
+    visit.page.add_init_script(SHIFTS)
+    for path in (OVERVIEW, LIST, "/s/rollouts/tasks"):
+        page = visit.go(path)
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate("window.shifted ?? 0") < 0.1, path
+
+
+def test_it_fits_on_a_phone(browser: Browser, viewer: Viewer) -> None:
+    with visiting(browser, viewer, PHONE, "dark") as visit:
+        page = visit.go(OVERVIEW)
+        expect(page.locator(".chart svg").first).to_be_visible()
+        assert not overflows(page)
+
+
+def test_the_theme_that_was_chosen_is_kept(visit: Visit) -> None:
+    page = visit.go(OVERVIEW)
+    page.get_by_role("button", name="Dark theme").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    expect(page.get_by_role("button", name="Light theme")).to_be_visible()

@@ -1,0 +1,156 @@
+import msgspec
+import pytest
+
+from rollgym.viewer.index import EntryId
+from rollgym.viewer.queries import Filter, coverage, facets, grid, overview, related, totals
+from rollgym.viewer.queries.grid import MOST_CELLS
+from tests.integration.viewer.queries.databases import Rows
+
+
+def test_the_overview_has_everything_of_the_entries_that_fit(run: Rows) -> None:
+    found = msgspec.json.decode(msgspec.json.encode(overview(run.connection, Filter(), 9)))
+    assert found["coverage"] == {
+        "expected": 9,
+        "completed": 4,
+        "failed": 1,
+        "omitted": 1,
+        "unresolved": 3,
+        "unreadable": 1,
+        "retried": 1,
+        "inputs": 0,
+    }
+    assert (found["rollouts"], found["mean_reward"], found["success_rate"]) == (6, 0.625, 0.5)
+    assert found["reward"]["count"] == 4
+    assert found["reward"]["bins"][-1] == {
+        "from": 0.95,
+        "to": 1.0,
+        "count": 2,
+        "min": 1.0,
+        "max": 1.0,
+    }
+    assert found["over_time"]["by"] == "time"
+    assert sum(point["rollouts"] for point in found["over_time"]["points"]) == 5
+    assert set(found["over_time"]["points"][0]) == {
+        *("from", "to", "rollouts", "successes", "judged", "mean_reward"),
+    }
+    assert (found["steps"]["min"], found["steps"]["max"]) == (3, 9)
+    assert found["tokens"]["count"] == 2
+    assert found["kinds"] == [
+        {"kind": "tool", "failed": 1, "retried": 1, "meaning": "a tool's server broke"}
+    ]
+    assert found["causes"] == [
+        {
+            "id": 1,
+            "kind": "tool",
+            "text": "the server answered HTTP …",
+            "entries": 2,
+            "failed": 1,
+            "retried": 1,
+            "example": "0-6",
+        }
+    ]
+    assert found["tools"] == [
+        {"name": "open", "rollouts": 2, "calls": 5},
+        {"name": "search", "rollouts": 2, "calls": 3},
+    ]
+    assert [(each["k"], each["tasks"]) for each in found["pass_at"]] == [(1, 2), (2, 1), (3, 1)]
+    assert found["pass_at"][0]["value"] == pytest.approx((1 / 3 + 1) / 2)
+    assert found["endings"] == [
+        {"ending": "answer", "rollouts": 3},
+        {"ending": "limit", "rollouts": 1},
+    ]
+    assert found["search"] is None
+
+
+def test_the_overview_is_of_the_filter_and_coverage_of_all(run: Rows) -> None:
+    found = overview(run.connection, Filter(success=True), None)
+    assert (found.rollouts, found.mean_reward, found.coverage.completed) == (2, 1.0, 4)
+    assert (found.coverage.expected, found.coverage.unresolved) == (None, None)
+    assert found.kinds == ()
+
+
+def test_a_bar_filters_to_exactly_what_it_counts(run: Rows) -> None:
+    found = overview(run.connection, Filter(), None)
+    for name in ("reward", "steps", "tool_calls", "tokens", "seconds"):
+        for each in getattr(found, name).bins:
+            if each.count:
+                query = {f"min_{name}": [str(each.min)], f"max_{name}": [str(each.max)]}
+                within = overview(run.connection, Filter.of(query), None)
+                assert within.rollouts == each.count
+
+
+def test_an_empty_index_has_an_overview(rows: Rows) -> None:
+    found = overview(rows.connection, Filter(), 3)
+    assert (found.rollouts, found.mean_reward, found.reward) == (0, None, None)
+    assert found.coverage.unresolved == 3
+    assert facets(rows.connection).status == ()
+    assert grid(rows.connection, None).cells == ""
+
+
+def test_tools_are_counted_over_several_parts(rows: Rows) -> None:
+    for part in (0, 3):
+        for record in (1, 2):
+            rows.add(record, part=part, reward=float(record), tools={"search": record})
+    assert overview(rows.connection, Filter(), None).tools[0].rollouts == 4
+    assert overview(rows.connection, Filter.of({"min_reward": ["2"]}), None).tools[0].calls == 4
+
+
+def test_totals_are_of_what_stands(run: Rows) -> None:
+    found = totals(run.connection, 6)
+    assert (found.mean_reward, found.success_rate) == (0.625, 0.5)
+    assert found.coverage == coverage(run.connection, 6)
+    assert found.coverage.unresolved == 0
+
+
+def test_facets_count_what_a_filter_would_show(run: Rows) -> None:
+    found = facets(run.connection)
+    assert {facet.value: facet.count for facet in found.status} == {
+        "completed": 4,
+        "failed": 1,
+        "omitted": 1,
+        "retried": 1,
+        "unreadable": 1,
+    }
+    assert [(facet.value, facet.count) for facet in found.kind] == [("tool", 1)]
+    assert [(facet.value, facet.count) for facet in found.agent] == [("simple", 6)]
+    assert [(facet.value, facet.count) for facet in found.ending] == [("answer", 3), ("limit", 1)]
+    assert [(facet.value, facet.count) for facet in found.difficulty] == [(2, 3), (5, 3)]
+    assert [(facet.value, facet.count) for facet in found.tool] == [("open", 2), ("search", 2)]
+    assert [(each.name, each.records) for each in found.fields] == [
+        ("judge", 2),
+        ("score.final", 2),
+    ]
+
+
+def test_a_rollout_keeps_its_cell_of_the_grid(run: Rows) -> None:
+    found = grid(run.connection, 9)
+    assert found.cells == "+xx+!-..."
+    assert found.counts == {"failed": 1, "failure": 2, "success": 2, "omitted": 1, "not_started": 3}
+    assert grid(run.connection, None).cells == "+xx+!-"
+    assert grid(run.connection, 8).cells == "+xx+!-.."
+
+
+def test_a_large_grid_shows_the_state_of_most(rows: Rows) -> None:
+    for record in range(1, MOST_CELLS + 2):
+        rows.add(record, task=record - 1, repeat=0, success=int(record > 2))
+    found = grid(rows.connection, None)
+    assert found.rollouts_per_cell == 2
+    assert found.cells == "x" + "+" * (MOST_CELLS // 2)
+
+
+def test_an_entry_has_siblings_and_attempts(run: Rows) -> None:
+    found = related(run.connection, EntryId(0, 4))
+    assert found.standing
+    assert [(each.id, each.repeat) for each in found.siblings] == [
+        ("0-1", 0),
+        ("0-2", 1),
+        ("0-4", 2),
+    ]
+    assert [(each.id, each.status, each.detail) for each in found.attempts] == [
+        ("0-3", "retried", "HTTP 503"),
+        ("0-4", "completed", ""),
+    ]
+    alone = related(run.connection, EntryId(0, 8))
+    assert (alone.siblings, alone.attempts) == ((), ())
+    with pytest.raises(KeyError):
+        related(run.connection, EntryId(0, 99))

@@ -1,0 +1,107 @@
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from rollgym.viewer.documents.difference import PORTION, Difference, first_difference
+from rollgym.viewer.documents.row_document import RowDocument
+from rollgym.viewer.summary import Status, Summary
+from rollgym.viewer.view import TEXT_LIMIT, Step, Text
+from tests.unit.viewer.documents.records import Surroundings
+
+
+class Stepping(RowDocument):
+    """A rollout with steps."""
+
+    def __init__(self, repeat: int, steps: Sequence[Step]) -> None:
+        summary = Summary(status=Status.COMPLETED, repeat=repeat)
+        super().__init__(b"{}", Surroundings(), summary)
+        self._steps = steps
+
+    def steps(self, start: int, count: int) -> list[Step]:
+        return list(self._steps[start : start + count])
+
+
+def repeats(*outputs: Sequence[object]) -> list[RowDocument]:
+    return [
+        RowDocument(
+            msgspec.json.encode({"output": output}),
+            Surroundings(),
+            Summary(status=Status.COMPLETED, task=0, repeat=repeat),
+        )
+        for repeat, output in enumerate(outputs)
+    ]
+
+
+def said(text: str) -> dict[str, object]:
+    return {"role": "assistant", "content": text}
+
+
+def called(name: str, arguments: str = "{}", id_: str = "c") -> dict[str, object]:
+    function = {"name": name, "arguments": arguments}
+    return {"role": "assistant", "tool_calls": [{"id": id_, "function": function}]}
+
+
+def answered(text: str, id_: str = "c") -> dict[str, object]:
+    return {"role": "tool", "tool_call_id": id_, "content": text}
+
+
+def test_ids_make_no_difference() -> None:
+    one = [called("search", id_="c1"), answered("found", "c1"), said("it")]
+    other = [called("search", id_="c2"), answered("found", "c2"), said("it")]
+    assert first_difference(repeats(one, other)) == Difference("turn", None, "")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "words"),
+    [
+        ([called("f")], [said("a")], "repeat 0 calls f, repeat 1 answers"),
+        ([said("a")], [said("b")], "repeat 0 answers, repeat 1 too, but in other words"),
+        (
+            [called("f")],
+            [called("f", '{"a":1}')],
+            "repeat 0 calls f, repeat 1 too, but with other arguments",
+        ),
+        ([answered("a")], [said("a")], "repeat 0 gets a result of a tool, repeat 1 answers"),
+        ([], [said("a")], "repeat 0 has ended, repeat 1 answers"),
+    ],
+    ids=["call or answer", "answers", "arguments", "result or answer", "end"],
+)
+def test_the_first_difference_is_told_in_a_line(
+    one: list[object], other: list[object], words: str
+) -> None:
+    same = [said(str(n)) for n in range(PORTION + 1)]
+    found = first_difference(repeats([*same, *one], [*same, *other, said("z")]))
+    assert found == Difference("turn", PORTION + 1, words)
+
+
+def test_the_rest_of_a_text_that_was_cut_counts() -> None:
+    long = "x" * (2 * TEXT_LIMIT)
+    found = first_difference(repeats([said(f"{long}a")], [said(f"{long}b")]))
+    assert found.index == 0
+    assert first_difference(repeats([said(long)], [said(long)])).index is None
+
+
+def test_the_one_that_differs_is_named_among_many() -> None:
+    found = first_difference(repeats([said("a")], [said("a")], [called("f")]))
+    assert found.words == "repeat 0 answers, repeat 2 calls f"
+
+
+def test_steps_are_compared_where_there_are_any() -> None:
+    response = Text("I click.", 8)
+    steps = [Step(n, "", action="click", url="u", response=response) for n in range(3)]
+    typed = Step(1, "", action="type", url="u", response=response)
+    elsewhere = Step(1, "", action="click", url="v", response=response)
+    one = Stepping(0, steps)
+    assert first_difference([one, Stepping(1, steps)]) == Difference("step", None, "")
+    found = first_difference([one, Stepping(1, [steps[0], typed])])
+    assert found == Difference("step", 1, "repeat 0 does click, repeat 1 does type")
+    found = first_difference([one, Stepping(0, [steps[0], elsewhere])])
+    words = "rollout 1 does click, rollout 2 too, but at another page or in other words"
+    assert found == Difference("step", 1, words)
+    assert first_difference([one, Stepping(1, steps[:2])]).index == 2
+
+
+def test_one_rollout_differs_from_nothing() -> None:
+    assert first_difference(repeats([said("a")])).index is None
+    assert first_difference([]).index is None

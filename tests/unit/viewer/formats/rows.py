@@ -1,0 +1,22 @@
+"""Records as lines, and what is made of them without any inputs."""
+
+from typing import Any
+
+import msgspec
+
+from rollgym.records import Attempt, encode_attempt
+from rollgym.viewer.formats import JOURNAL, ROLLOUTS
+from rollgym.viewer.source import FactsOf
+from rollgym.viewer.summary import Summary
+
+
+def no_facts(_: int) -> None:
+    return None
+
+
+def row(**fields: Any) -> Summary:
+    return ROLLOUTS.summary(msgspec.json.encode(fields), no_facts)
+
+
+def journal(attempt: Attempt, facts_of: FactsOf = no_facts) -> Summary:
+    return JOURNAL.summary(encode_attempt(attempt), facts_of)

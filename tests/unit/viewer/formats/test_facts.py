@@ -1,0 +1,110 @@
+from typing import Any
+
+import pytest
+
+from rollgym.records import Row
+from rollgym.viewer.formats.facts import facts_of_row
+from rollgym.viewer.summary import NO_FACTS, TITLE_LIMIT, TaskFacts
+
+
+def facts(**fields: Any) -> TaskFacts:
+    return facts_of_row(Row.of(fields))
+
+
+def asked(*messages: Any, **params: Any) -> dict[str, Any]:
+    return {"responses_create_params": {"input": list(messages), **params}}
+
+
+SYSTEM = {"role": "system", "content": "You are terse."}
+USER = {"role": "user", "content": "How  many\nlegs?"}
+
+
+def test_the_title_is_the_last_thing_that_the_user_said() -> None:
+    first = {"role": "user", "content": "Hello"}
+    answer = {"role": "assistant", "content": "Yes?"}
+    assert facts(**asked(SYSTEM, first, answer, USER)).title == "How many legs?"
+    assert facts(**asked(SYSTEM)).title == "You are terse."
+    assert facts(responses_create_params={"input": "Just this"}).title == "Just this"
+
+
+def test_the_title_is_short_and_can_be_shown() -> None:
+    title = facts(question="x\x1b[31m" + "y" * 1000).title
+    assert title.startswith("x\ufffd[31myyy")
+    assert len(title) == TITLE_LIMIT
+
+
+@pytest.mark.parametrize("name", ["question", "task_name", "prompt", "problem"])
+def test_a_question_by_itself_is_a_task(name: str) -> None:
+    found = facts(**{name: "Why?"})
+    assert found.title == "Why?"
+    assert len(found.key) == 16
+
+
+def test_the_key_is_the_task_id_where_there_is_one() -> None:
+    assert facts(task_id="a", question="x").key == facts(task_id="a", question="y").key
+    assert facts(task_id="a", question="x").key != facts(task_id="b", question="x").key
+    assert facts(task_id=7).key == facts(task_id="7").key
+
+
+def test_the_same_prompt_has_the_same_key_however_it_is_written() -> None:
+    parts = [{"type": "input_text", "text": USER["content"]}]
+    prompts = [
+        asked(SYSTEM, USER),
+        asked(SYSTEM, USER, tools=[{"name": "x"}], temperature=1),
+        asked(SYSTEM, {"type": "message", "content": parts, "role": "user"}),
+        asked(USER, instructions="You are terse."),
+        {"messages": [SYSTEM, USER]},
+        {"messages": [SYSTEM, USER, {"role": "assistant", "content": "Six."}, USER]},
+    ]
+    assert len({facts(**prompt).key for prompt in prompts}) == 1
+    spaced = Row.parse(
+        b'{"responses_create_params" : {"input": [ {"content": "You are terse.", "role":"system"},'
+        b' {"role": "user", "content": "How  many\\nleg\\u0073?"} ]} }'
+    )
+    assert facts_of_row(spaced).key == facts(**prompts[0]).key
+
+
+def test_other_prompts_have_other_keys() -> None:
+    def image(url: str) -> dict[str, Any]:
+        return {"role": "user", "content": [{"type": "input_image", "image_url": url}]}
+
+    prompts = [
+        asked(USER),
+        asked(SYSTEM, USER),
+        asked({**USER, "role": "developer"}),
+        asked({"role": "user", "content": "How many legs? "}),
+        asked(image("data:image/png;base64,AAAA")),
+        asked(image("data:image/png;base64,BBBB")),
+    ]
+    assert len({facts(**prompt).key for prompt in prompts}) == len(prompts)
+
+
+def test_a_task_of_the_web_says_where_it_belongs() -> None:
+    task = {"task_id": "w-1", "task_name": "Book it", "domain": "Travel", "difficulty": 8}
+    for found in (facts(**task), facts(task=task, **asked())):
+        assert (found.title, found.domain, found.difficulty) == ("Book it", "Travel", 8)
+    assert facts(**task).key == facts(task=task).key
+
+
+def test_the_agent_is_named() -> None:
+    assert facts(agent_ref={"type": "x", "name": "solver"}).agent == "solver"
+
+
+@pytest.mark.parametrize("odd", [None, 3, True, "", [], {}, [[1]], [None], {"name": 3}, 1e300])
+def test_what_cannot_be_used_is_as_if_it_were_not_there(odd: object) -> None:
+    found = facts(agent_ref=odd, domain=odd, task=odd, messages=odd, responses_create_params=odd)
+    assert found == NO_FACTS
+    assert facts(difficulty=odd).difficulty in (None, 3)
+
+
+def test_an_odd_message_among_others_is_passed_over() -> None:
+    found = facts(
+        **asked(3, {"role": 7, "content": "?"}, {"role": "user", "content": {"a": 1}}, USER)
+    )
+    assert found.title == "How many legs?"
+
+
+def test_a_difficulty_is_a_whole_number() -> None:
+    assert facts(difficulty=3.0).difficulty == 3
+    assert facts(difficulty=3.5).difficulty is None
+    assert facts(difficulty="hard").difficulty is None

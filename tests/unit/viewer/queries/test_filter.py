@@ -1,0 +1,108 @@
+import pytest
+
+from rollgym.viewer.errors import PageError
+from rollgym.viewer.queries.filter import SORTS, Filter, Range
+
+EVERYTHING = {
+    "q": ["a text"],
+    "status": ["completed", "retried"],
+    "success": ["false"],
+    "kind": ["timeout", "tool"],
+    "cause": ["3"],
+    "tool": ["search", "open"],
+    "task": ["0", "7"],
+    "repeat": ["1"],
+    "agent": ["a"],
+    "domain": ["b"],
+    "model": ["c"],
+    "ending": ["d"],
+    "min_reward": ["0.25"],
+    "max_reward": ["1.0"],
+    "max_tokens": ["2000.0"],
+    "sort": ["field.judge.score"],
+    "order": ["desc"],
+    "offset": ["200"],
+    "limit": ["50"],
+}
+
+
+def test_a_filter_goes_to_a_query_and_back() -> None:
+    wanted = Filter.of(EVERYTHING)
+    assert wanted.query() == EVERYTHING
+    assert Filter.of(wanted.query()) == wanted
+    assert wanted.ranges == (Range("reward", 0.25, 1.0), Range("tokens", None, 2000.0))
+
+
+def test_a_filter_that_asks_for_nothing_has_no_query() -> None:
+    assert Filter.of({}) == Filter()
+    assert Filter.of({"success": [""], "min_reward": [" "], "kind": []}) == Filter()
+    assert Filter().query() == {}
+
+
+def test_the_same_value_twice_is_one() -> None:
+    assert Filter.of({"kind": ["tool", "tool"], "success": ["true", "true"]}) == Filter(
+        kind=("tool",), success=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ({"succes": ["true"]}, r"'succes' is no parameter \(did you mean 'success'\?\)"),
+        ({"success": ["perhaps"]}, "success='perhaps' cannot be used: give one of true, false"),
+        ({"success": ["true", "false"]}, "success is given 2 times: give it once"),
+        ({"status": ["complete"]}, r"status='complete' .*did you mean 'completed'"),
+        ({"min_reward": ["nan"]}, "min_reward='nan' cannot be used: give a finite number"),
+        ({"max_steps": ["many"]}, "max_steps='many' cannot be used: give a finite number"),
+        ({"task": ["-1"]}, "task='-1' cannot be used: give a whole number"),
+        ({"cause": ["9" * 30]}, "cause='9+' cannot be used"),
+        ({"sort": ["rewards"]}, r"sort='rewards' .*did you mean 'reward'"),
+        ({"sort": ["field."]}, "give the name of a field"),
+        ({"sort": ['field.a"b']}, "without quotes"),
+        ({"order": ["up"]}, "order='up' cannot be used: give one of asc, desc"),
+        ({"limit": ["0"]}, "limit='0' cannot be used: give a whole number from 1 to 500"),
+        ({"limit": ["501"]}, "limit='501'"),
+        ({"offset": ["1.5"]}, "offset='1.5' cannot be used: give a whole number from 0"),
+        ({"q": ["x" * 501]}, "give at most 500 characters"),
+        ({"kind": [str(n) for n in range(201)]}, "kind is given 201 times: give at most 200"),
+    ],
+)
+def test_what_means_nothing_is_told(query: dict[str, list[str]], told: str) -> None:
+    with pytest.raises(PageError, match=told) as refused:
+        Filter.of(query)
+    assert refused.value.status == 400
+
+
+def test_a_view_has_its_own_columns_and_parameters() -> None:
+    assert Filter.of({}, sorts=("task", "mean")).sort == "task"
+    assert Filter.of({"sort": ["mean"]}, sorts=("task", "mean")).sort == "mean"
+    assert Filter.of({"turn": ["3"]}, besides=("turn",)) == Filter()
+    with pytest.raises(PageError, match="sort='field.x'"):
+        Filter.of({"sort": ["field.x"]}, sorts=("task", "mean"))
+
+
+def test_values_are_parameters_of_the_statement_and_never_in_it() -> None:
+    hostile = "'); DROP TABLE entry; --"
+    sql, values = Filter.of({"kind": [hostile], "tool": [hostile]}).where()
+    assert "DROP" not in sql
+    assert values == (hostile, hostile)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "condition"),
+    [
+        ([], "entry.standing = 1"),
+        (["retried"], "entry.standing = 0"),
+        (["failed"], "(entry.standing = 1 AND entry.status IN (?))"),
+        (
+            ["failed", "retried"],
+            "(entry.standing = 0 OR (entry.standing = 1 AND entry.status IN (?)))",
+        ),
+    ],
+)
+def test_without_a_status_what_stands_is_meant(statuses: list[str], condition: str) -> None:
+    assert Filter.of({"status": statuses}).where()[0] == condition
+
+
+def test_every_column_that_can_be_sorted_by_is_accepted() -> None:
+    assert [Filter.of({"sort": [name]}).sort for name in SORTS] == list(SORTS)

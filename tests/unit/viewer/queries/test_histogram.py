@@ -1,0 +1,96 @@
+from itertools import pairwise
+from math import isfinite
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollgym.viewer.queries.histogram import MOST_BINS, Histogram, histogram
+
+INTEGERS = st.lists(st.integers(-(2**63), 2**63 - 1) | st.none(), max_size=60)
+FLOATS = st.lists(st.floats(allow_nan=False) | st.none(), max_size=60)
+SHARES = st.lists(st.floats(0, 1) | st.none(), max_size=60)
+
+
+def made(values: list[float], *, share: bool = False) -> Histogram:
+    found = histogram(values, share=share)
+    assert found is not None
+    return found
+
+
+def edges(found: Histogram) -> list[float]:
+    return [found.bins[0].low, *(each.high for each in found.bins)]
+
+
+@given(INTEGERS | FLOATS | SHARES, st.booleans())
+def test_a_range_from_min_to_max_of_a_bar_holds_what_is_in_it(
+    values: list[float | None], share: bool
+) -> None:
+    found = histogram(values, share=share)
+    numbers = [value for value in values if value is not None and isfinite(value)]
+    if found is None:
+        assert not numbers
+        return
+    assert found.count == len(numbers) == sum(each.count for each in found.bins)
+    assert len(found.bins) <= MOST_BINS
+    assert (found.min, found.max) == (min(numbers), max(numbers))
+    for each in found.bins:
+        if each.min is None or each.max is None:
+            assert each.count == 0
+        else:
+            assert sum(each.min <= number <= each.max for number in numbers) == each.count
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1))
+def test_whole_numbers_have_whole_edges(values: list[int]) -> None:
+    assert all(isinstance(edge, int) for edge in edges(made(list(values))))
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2))
+def test_bars_follow_each_other_and_hold_what_is_between_their_edges(values: list[float]) -> None:
+    found = made(values)
+    for one, next_one in pairwise(found.bins):
+        assert one.high == next_one.low
+    for each in found.bins:
+        if each.min is not None and each.max is not None:
+            assert each.low <= each.min
+            assert each.max <= each.high
+
+
+def test_nothing_has_no_histogram() -> None:
+    assert histogram([]) is None
+    assert histogram([None, float("inf"), float("-inf")]) is None
+
+
+def test_a_single_value_has_one_bar() -> None:
+    found = made([3, 3])
+    assert [(each.low, each.high, each.count) for each in found.bins] == [(3, 3, 2)]
+
+
+def test_a_share_has_twenty_bars_from_0_to_1() -> None:
+    found = made([0.0, 0.15, 1.0, 1.0], share=True)
+    assert edges(found) == [number / 20 for number in range(21)]
+    assert [place for place, each in enumerate(found.bins) if each.count] == [0, 3, 19]
+    assert made([0.5, 2.5], share=True).bins[-1].high == 2.5
+
+
+def test_few_whole_numbers_have_a_bar_each() -> None:
+    found = made([2, 3, 3, 5])
+    assert [(each.low, each.count) for each in found.bins] == [(2, 1), (3, 2), (4, 0), (5, 1)]
+
+
+def test_values_far_above_all_others_are_in_one_last_bar() -> None:
+    found = made([*(number % 20 for number in range(1000)), 9_000])
+    assert found.bins[-1].high == 9_000
+    assert found.bins[-1].count == 1
+    assert len(found.bins) > 15
+
+
+def test_figures_are_values_that_occur() -> None:
+    found = made([1, 2, 3, 4])
+    assert (found.mean, found.median, found.p90) == (2.5, 2, 3)
+
+
+@pytest.mark.parametrize("values", [[-1.7e308, 1.7e308], [0.0, 5e-324], [1e16, 1e16 + 2]])
+def test_numbers_at_the_ends_of_what_floats_can_hold_do(values: list[float]) -> None:
+    assert made(values).count == 2

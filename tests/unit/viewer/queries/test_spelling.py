@@ -1,0 +1,57 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollgym.viewer.queries.spelling import Spelling
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+
+
+@given(TEXTS, TEXTS, TEXTS, st.booleans())
+def test_a_text_is_found_however_json_spells_it(
+    before: str, text: str, after: str, ascii_only: bool
+) -> None:
+    record = json.dumps({"content": before + text + after}, ensure_ascii=ascii_only).encode()
+    assert Spelling(text, in_json=True).is_in(record)
+
+
+@given(TEXTS, TEXTS)
+def test_other_archives_have_texts_as_they_are(before: str, text: str) -> None:
+    assert Spelling(text, in_json=False).is_in(b"\x00" + (before + text).encode() + b"\xff")
+
+
+@pytest.mark.parametrize(
+    ("text", "content", "found"),
+    [
+        ("ERROR", "an Error came", True),
+        ("GRÖSSE", "größe", False),
+        ("größe", "GRößE", True),
+        ("test", "a\test", False),
+        ("nothing", "and\nothing", False),
+        ("nothing", "a backslash \\nothing", True),
+        ("line\nbreak", "Line\nbreak", True),
+        ('say "this"', 'to say "THIS" now', True),
+        ("50%", "50% of it", True),
+        ("2024", "in 2024", True),
+    ],
+    ids=str,
+)
+def test_case_does_not_matter_in_ascii_and_escapes_are_no_letters(
+    text: str, content: str, found: bool
+) -> None:
+    for ascii_only in (True, False):
+        record = json.dumps({"content": content}, ensure_ascii=ascii_only).encode()
+        assert Spelling(text, in_json=True).is_in(record) == found
+
+
+def test_only_what_is_within_one_record_counts() -> None:
+    data = b"abc\nabcabc\nc"
+    spelling = Spelling("abc", in_json=True)
+    assert sorted(set(spelling.records_in(data, [0, 4, 11], [3, 10, 12]))) == [0, 1]
+    assert list(spelling.records_in(data, [0, 2], [2, 3])) == []
+
+
+def test_half_of_a_surrogate_pair_is_in_no_file() -> None:
+    assert not Spelling("\ud800", in_json=True).is_in(b'{"a":"\\ud800"}')

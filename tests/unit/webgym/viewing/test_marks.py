@@ -1,0 +1,144 @@
+"""The action of a step, drawn on its screenshot."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollgym.viewer.view import Mark
+from webgym.browser.contract.answers import Box
+from webgym.environment.actions import ACTIONS, Point, Viewport
+from webgym.trajectory.step import Image
+from webgym.viewing.marks import Drawing, draw
+from webgym.viewing.records import Done, Page, Seen, StepRecord
+
+PAGE = Page(width=1000, height=500)
+SHOT = Image("ab" * 32 + ".png", "image/png", 1000, 500)
+
+
+def drawn(
+    key: str,
+    arguments: dict[str, Any] | None = None,
+    *,
+    page: Page = PAGE,
+    shot: Image | None = SHOT,
+    mode: str = "set_of_marks",
+    **aim: Any,
+) -> Drawing:
+    step = StepRecord(
+        observation=Seen(screenshot=shot, page=page),
+        action=Done(key=key, arguments=arguments or {}, **aim),
+    )
+    return draw(step, mode)
+
+
+def test_a_click_is_a_point_in_its_box() -> None:
+    marks = drawn("click", pixel=(500, 100), box=Box(400.0, 50.0, 200.0, 100.0)).marks
+    assert marks == (Mark("box", 0.4, 0.1, 0.2, 0.2), Mark("point", 0.5, 0.2))
+
+
+def test_a_screenshot_with_more_pixels_than_the_viewport_has_the_same_marks() -> None:
+    sharp = Image(SHOT.name, "image/png", 3000, 1500)
+    assert drawn("click", pixel=(500, 100), shot=sharp) == drawn("click", pixel=(500, 100))
+
+
+def test_what_is_typed_is_written_beside_the_point() -> None:
+    marks = drawn("type", {"text": "two\nlines " + "x" * 200}, pixel=(0, 0)).marks
+    assert marks[0].label.startswith("two lines xxx")
+    assert len(marks[0].label) == 80
+
+
+def test_the_chosen_option_is_written_beside_the_point() -> None:
+    assert drawn("select", {"option": "Blue"}, pixel=(0, 0)).marks[0].label == "Blue"
+
+
+def test_a_box_is_cut_where_the_viewport_ends() -> None:
+    box = drawn("click", pixel=(990, 490), box=Box(900.0, 480.0, 300.0, 80.0)).marks[0]
+    assert (box.x, box.y) == (0.9, 0.96)
+    assert (box.width, box.height) == pytest.approx((0.1, 0.04))
+
+
+@pytest.mark.parametrize(
+    ("direction", "way"),
+    [("up", (0.0, -0.2)), ("down", (0.0, 0.2)), ("left", (-0.2, 0.0)), ("right", (0.2, 0.0))],
+)
+def test_scrolling_is_an_arrow_in_its_direction(direction: str, way: tuple[float, float]) -> None:
+    (arrow,) = drawn("scroll", {"direction": direction}).marks
+    assert (arrow.shape, arrow.x, arrow.y) == ("arrow", 0.5, 0.5)
+    assert (arrow.width, arrow.height) == way
+
+
+def test_scrolling_over_something_is_a_point_and_an_arrow_from_there() -> None:
+    marks = drawn("hover_and_scroll", {"direction": "down"}, pixel=(250, 250)).marks
+    assert [(mark.shape, mark.x, mark.y) for mark in marks] == [
+        ("point", 0.25, 0.5),
+        ("arrow", 0.25, 0.5),
+    ]
+
+
+@pytest.mark.parametrize("key", ["goback", "navigate", "wait", "answer", "keypress", "unparsed"])
+def test_an_action_that_is_aimed_at_nothing_has_no_marks(key: str) -> None:
+    assert drawn(key) == Drawing()
+
+
+def test_without_a_screenshot_there_is_nothing_to_draw_on() -> None:
+    assert drawn("click", pixel=(1, 1), shot=None) == Drawing()
+
+
+@pytest.mark.parametrize("page", [Page(), Page(width=0, height=0)], ids=["unknown", "empty"])
+def test_without_the_size_of_the_viewport_nothing_is_placed(page: Page) -> None:
+    drawing = drawn("click", pixel=(1, 1), page=page)
+    assert drawing == Drawing((), "the size of the viewport was not stored")
+
+
+@pytest.mark.parametrize("pixel", [(1000, 0), (0, 500), (-1, 0), (0, 9000)])
+def test_what_is_out_of_view_is_not_placed(pixel: tuple[int, int]) -> None:
+    drawing = drawn("click", pixel=pixel, box=Box(0.0, 0.0, 10.0, 10.0))
+    assert drawing.marks == ()
+    assert f"({pixel[0]}, {pixel[1]}), out of the viewport of 1000 by 500" in drawing.unplaced
+
+
+def test_an_element_that_was_not_stored_is_not_placed() -> None:
+    drawing = drawn("select", {"element_id": 19})
+    assert drawing == Drawing((), "where it was aimed was not stored")
+
+
+def test_coordinates_without_a_pixel_are_thousandths_of_the_viewport() -> None:
+    (point,) = drawn("click", {"coordinate": [500, 250.0]}, mode="coordinates").marks
+    assert (point.x, point.y) == (0.5, 0.25)
+
+
+@pytest.mark.parametrize(
+    "coordinate", [[500], [500, 1001], [-1, 5], ["5", 5], "5,5", None, {"x": 1}],
+    ids=["one", "beyond", "before", "text", "joined", "none", "object"],
+)  # fmt: skip
+def test_coordinates_that_are_none_are_not_guessed(coordinate: object) -> None:
+    drawing = drawn("click", {"coordinate": coordinate}, mode="coordinates")
+    assert drawing == Drawing((), "where it was aimed was not stored")
+
+
+def test_coordinates_of_the_other_mode_are_not_guessed() -> None:
+    assert drawn("click", {"coordinate": [500, 250]}, mode="set_of_marks").marks == ()
+
+
+@given(
+    x=st.floats(0, 1000),
+    y=st.floats(0, 1000),
+    width=st.integers(1, 5000),
+    height=st.integers(1, 5000),
+)
+def test_every_point_that_an_agent_can_aim_at_is_on_the_screenshot(
+    x: float, y: float, width: int, height: int
+) -> None:
+    page = Page(width=width, height=height)
+    stored = drawn("click", pixel=Point(x, y).pixel(Viewport(width, height)), page=page)
+    assert 0 <= stored.marks[0].x < 1
+    assert 0 <= stored.marks[0].y < 1
+    assert drawn("click", {"coordinate": [x, y]}, mode="coordinates", page=page) == stored
+
+
+def test_every_action_with_a_target_is_drawn() -> None:
+    aimed = [key for key, kind in ACTIONS.items() if "target" in kind.__struct_fields__]
+    for key in aimed:
+        assert drawn(key, pixel=(10, 10)).marks[0].shape == "point"

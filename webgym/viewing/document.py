@@ -1,0 +1,221 @@
+"""A web rollout that is looked at: the record's bytes, and steps that are read when asked for.
+
+The record is JSON: a line of a journal as it is, or the JSON of a trajectory of a `.pt`. Pointers
+are into it. Of every step a little is read at once, for the timeline and the verdict; the rest of a
+step, by far the most, when the step is looked at.
+
+A step is two turns of a chat: what could be seen, and what the model said to it.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from rollgym.records import NO_USAGE, TRAITS, Usage
+from rollgym.viewer.documents.pointer import names_in, value_at
+from rollgym.viewer.documents.values import ABSENT, cut, fields_of, text_of
+from rollgym.viewer.summary import Summary
+from rollgym.viewer.view import (
+    FIELD_TEXT_LIMIT,
+    STEPS_LIMIT,
+    TEXT_LIMIT,
+    TURNS_LIMIT,
+    FailureView,
+    Picture,
+    RolloutView,
+    Section,
+    Step,
+    Timeline,
+    Turn,
+)
+from webgym.trajectory.rows import rollout_row
+from webgym.viewing.records import Account, FailureRecord, Names, RawSteps
+from webgym.viewing.sections import judge_section, run_section, task_section
+from webgym.viewing.steps import StepReader
+from webgym.viewing.timeline import lay_out
+
+_TASK_NAME = "task_name"
+PlainOf = Callable[[], dict[str, Any]]
+
+
+class _Response(msgspec.Struct, frozen=True):
+    usage: Usage = NO_USAGE
+
+
+class _Reward(msgspec.Struct, frozen=True):
+    evaluation: msgspec.Raw = ABSENT
+    submission_judgment: str | None = None
+
+
+class _Outline(msgspec.Struct, frozen=True):
+    """What is read of every step, under the same names in both forms."""
+
+    timings: dict[str, float] = {}
+    response: _Response | None = None
+    reward: _Reward | None = None
+
+
+_OUTLINE = msgspec.json.Decoder(_Outline)
+
+
+class TrajectoryDocument:
+    """A `Document` of a web rollout."""
+
+    def __init__(
+        self,
+        record: bytes,
+        account: Account[RawSteps],
+        names: Names,
+        summary: Summary,
+        plain_of: PlainOf,
+        *,
+        size: int,
+        has_images: bool,
+    ) -> None:
+        """`plain_of` gives the plain form of the trajectory; it may raise ValueError.
+
+        `size` is that of the record in its file.
+        """
+        self._record = record
+        self._account = account
+        self._names = names
+        self._summary = summary
+        self._plain_of = plain_of
+        self._size = size
+        self._steps = account.trajectory.steps or ()
+        self._reader = StepReader(
+            names,
+            account.trajectory.interaction_mode,
+            account.trajectory.keypoint_step_ids,
+            has_images=has_images,
+        )
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def view(self) -> RolloutView:
+        asked = self._asked()
+        return RolloutView(
+            summary=self._summary,
+            title=self._summary.facts.title or f"task {self._account.trajectory_index}",
+            bytes=self._size,
+            turns=2 * len(self._steps),
+            steps=len(self._steps),
+            prompt=() if asked is None else (asked,),
+            failure=_failure_view(self._account.failure, self._names.failure),
+            timeline=self._timeline(),
+            usage=_counts(self._usage()),
+            sections=tuple(self._sections()),
+        )
+
+    def steps(self, start: int, count: int) -> list[Step]:
+        wanted = self._steps[start : start + min(count, STEPS_LIMIT)]
+        return [self._reader.step(raw, index) for index, raw in enumerate(wanted, start)]
+
+    def turns(self, start: int, count: int) -> list[Turn]:
+        stop = min(start + min(count, TURNS_LIMIT), 2 * len(self._steps))
+        first, last = start // 2, (stop + 1) // 2
+        turns = [
+            turn
+            for index, raw in enumerate(self._steps[first:last], first)
+            for turn in self._reader.turns(raw, index)
+        ]
+        return turns[start - 2 * first : stop - 2 * first]
+
+    def raw(self, path: str) -> bytes:
+        return bytes(value_at(msgspec.Raw(self._record), names_in(path)))
+
+    def image(self, path: str) -> Picture:
+        """There is none: screenshots are files of their own."""
+        raise KeyError(path)
+
+    def find(self, text: str) -> tuple[list[int], list[int]]:
+        """Prompts are left out, because they repeat the steps before."""
+        turns: list[int] = []
+        steps: list[int] = []
+        for index, raw in enumerate(self._steps if text else ()):
+            found = self._reader.find(raw, text.lower())
+            turns += (2 * index + number for number in found.turns)
+            steps += [index] if found.anywhere else []
+        return turns, steps
+
+    def row(self) -> bytes:
+        """As a file of rollouts has it. Raises ValueError for what is no whole trajectory."""
+        return msgspec.json.encode(rollout_row(self._plain_of()))
+
+    @cached_property
+    def _outlines(self) -> list[_Outline]:
+        return [_outline(raw) for raw in self._steps]
+
+    def _asked(self) -> Turn | None:
+        path = f"{self._names.trajectory}/task/{_TASK_NAME}"
+        row = fields_of(self._account.trajectory.task) or {}
+        words = text_of(row.get(_TASK_NAME))
+        if words is None:
+            return None
+        return Turn(0, "user", path, (cut(words, TEXT_LIMIT, path),))
+
+    def _sections(self) -> list[Section]:
+        trajectory, at = self._account.trajectory, self._names.trajectory
+        rewards = {
+            index: outline.reward
+            for index, outline in enumerate(self._outlines)
+            if outline.reward is not None
+        }
+        last = len(self._outlines) - 1
+        verdict = rewards.get(last)
+        judge = judge_section(
+            verdict.evaluation if verdict else ABSENT,
+            f"{self._reader.path(last)}/reward/evaluation",
+            {
+                index: reward.submission_judgment
+                for index, reward in rewards.items()
+                if reward.submission_judgment
+            },
+            trajectory.keypoint_step_ids,
+        )
+        task = task_section(trajectory.task, f"{at}/task")
+        sections = (judge, task, run_section(self._account, at))
+        return [section for section in sections if section is not None]
+
+    def _timeline(self) -> Timeline | None:
+        timings = [outline.timings for outline in self._outlines]
+        return lay_out(timings, self._account.phases, self._account.seconds)
+
+    def _usage(self) -> Usage:
+        said = self._account.usage
+        if said != NO_USAGE:
+            return said
+        usages = (outline.response.usage for outline in self._outlines if outline.response)
+        return sum(usages, NO_USAGE)
+
+
+def _outline(raw: msgspec.Raw) -> _Outline:
+    """Nothing of a step that cannot be read: where it is looked at, it says so."""
+    try:
+        return _OUTLINE.decode(raw)
+    except ValueError:
+        return _Outline()
+
+
+def _counts(usage: Usage) -> dict[str, int]:
+    counts: dict[str, int] = msgspec.structs.asdict(usage)
+    return {name: count for name, count in counts.items() if count}
+
+
+def _failure_view(failure: FailureRecord | None, path: str) -> FailureView | None:
+    if failure is None:
+        return None
+    kind, trace = failure.kind, failure.traceback
+    meanings = {str(known): traits.meaning for known, traits in TRAITS.items()}
+    return FailureView(
+        kind=kind,
+        detail=cut(failure.detail, FIELD_TEXT_LIMIT, f"{path}/detail"),
+        meaning=meanings.get(kind, ""),
+        retryable=failure.retryable,
+        causes=tuple((cause.type, cause.message) for cause in failure.causes),
+        traceback=cut(trace, FIELD_TEXT_LIMIT, f"{path}/traceback") if trace else None,
+    )

@@ -1,0 +1,271 @@
+"""Where web rollouts are: folders of experiments, their iterations, single runs, `.pt` files.
+
+*A source is an iteration of a split.* Its parts are the journals of its run directories, those of
+all ranks together: a journal is the truth, and grows while the run goes on. The sample says how
+many ranks there are, so the journal of a rank that has not begun yet is a part already, and the
+parts keep their order. A `.pt` is a part where there is no run directory.
+
+*What lies beside.* Tasks are those of the run's inputs, of several ranks those of the sample, which
+has the same lines. Of several ranks the manifest and the monitor are the first one's. Paths of
+screenshots begin at the folder of the experiment.
+
+Whoever names one run or one `.pt` gets that alone. A link that leads out of a folder is not
+followed.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from rollgym.store import StoreError, inputs_path, journal_paths
+from rollgym.store.errors import storage_error
+from rollgym.store.layout import MANIFEST
+from rollgym.viewer.source import Part, Source
+from webgym.iteration.paths import IterationPaths
+from webgym.iteration.sample import Sample
+from webgym.tasks.task import Split
+from webgym.trajectory.plain import SCREENSHOTS
+from webgym.trajectory.torch_file import TorchFile
+from webgym.viewing.records import Glances, JournalRecord
+from webgym.viewing.torch_format import TORCH
+from webgym.viewing.trajectory_format import TRAJECTORIES
+
+KIND = "web rollouts"
+SPLITS: tuple[Split, ...] = ("train", "test")
+MOST_NAMES = 20_000
+"""How many names of a folder are looked at."""
+LONGEST_LINE = 1 << 24
+"""Bytes of a first line that is looked at to see whether a run is one of web rollouts."""
+
+_RANK = r"(?:_rank_(?P<rank>\d{1,6}))?"
+_RUN = re.compile(rf"iteration(?P<iteration>\d{{1,9}}){_RANK}\.run")
+_TORCH = re.compile(rf"(?:.+\.)?pt\.iteration(?P<iteration>\d{{1,9}}){_RANK}")
+_SAMPLE = re.compile(r"iteration(?P<iteration>\d{1,9})(?P<rank>)\.sample\.jsonl")
+_FOLDERS: dict[str, Split] = {f"{split}_trajectories": split for split in SPLITS}
+_JOURNAL = "journal.jsonl"
+_RECORD = msgspec.json.Decoder(JournalRecord[Glances])
+
+
+class Place(NamedTuple):
+    """Which iteration a file is of, by its name and its folder. `rank` is None for all together."""
+
+    paths: IterationPaths
+    rank: int | None
+
+    @property
+    def name(self) -> str:
+        experiment = self.paths.save_path.resolve().name or "experiment"
+        rank = "" if self.rank is None else f" rank {self.rank}"
+        return f"{experiment} {self.paths.split} iteration {self.paths.iteration}{rank}"
+
+    @property
+    def id(self) -> str:
+        return self.name.replace(" iteration ", " ").replace(" ", "-")
+
+
+def open_web(path: Path) -> Sequence[Source]:
+    """The web rollouts at a path, the latest iteration last; none where there are none.
+
+    Raises StoreError.
+    """
+    if path.is_dir():
+        own = path.resolve()
+        if own.name in _FOLDERS:
+            return _iterations(own.parent, _FOLDERS[own.name])
+        folders = [split for name, split in _FOLDERS.items() if (path / name).is_dir()]
+        if folders:
+            return [source for split in folders for source in _iterations(path, split)]
+        return [_run(path)] if _is_web_run(path) else []
+    if not path.is_file():
+        return []
+    if path in journal_paths(path.parent) and _is_web_run(path.parent):
+        return [_run(path.parent)]
+    return [_torch(path)] if path.suffix == ".pt" or _TORCH.fullmatch(path.name) else []
+
+
+def _iterations(save_path: Path, split: Split) -> list[Source]:
+    folder = IterationPaths(save_path, split, 0).folder
+    begun = {found.iteration for found in _found(folder)}
+    return [
+        source
+        for iteration in sorted(begun)
+        if (source := _iteration(IterationPaths(save_path, split, iteration))) is not None
+    ]
+
+
+class _Found(NamedTuple):
+    iteration: int
+    rank: int | None
+
+
+def _found(folder: Path) -> Iterator[_Found]:
+    """The iterations, and the ranks of them, that something in a folder is of."""
+    try:
+        names = [path.name for path in islice(folder.iterdir(), MOST_NAMES)]
+    except OSError as error:
+        raise storage_error(error, folder, "looking for iterations") from error
+    for name in names:
+        for pattern in (_RUN, _TORCH, _SAMPLE):
+            if match := pattern.fullmatch(name):
+                rank = match["rank"]
+                yield _Found(int(match["iteration"]), int(rank) if rank else None)
+
+
+def _iteration(paths: IterationPaths) -> Source | None:
+    """None where there is nothing of it that can be shown."""
+    root = paths.save_path.resolve()
+    ranks = _ranks(paths)
+    runs = [each.run for each in ranks if each.run.is_dir() and _is_in(each.run, root)]
+    torch = [each.trajectories for each in (paths, *ranks) if each.trajectories.is_file()]
+    torch = [path for path in torch if _is_in(path, root)]
+    if not runs and torch:
+        # That of all ranks has what theirs have.
+        parts = torch[:1] if torch[0] == paths.trajectories else torch
+        return _source(Place(paths, None), torch[0], [Part(path, TORCH) for path in parts])
+    journals = [part for each in ranks for part in _parts(each, root)]
+    several = len(ranks) > 1
+    at = paths.sample if several and paths.sample.is_file() else ranks[0].run
+    return _source(Place(paths, None), at, journals, ranks[0], is_of_many=several)
+
+
+def _ranks(paths: IterationPaths) -> list[IterationPaths]:
+    """The paths of all ranks: those the sample knows, and those there are."""
+    present = {found.rank for found in _found(paths.folder) if found.iteration == paths.iteration}
+    numbers = {rank for rank in present if rank is not None} | set(range(_rank_count(paths)))
+    if not numbers:
+        return [paths]
+    # One that is there by itself is one of several all the same: its name says so.
+    count = max(numbers) + 2
+    return [paths.of_rank(rank, count) for rank in sorted(numbers)]
+
+
+def _rank_count(paths: IterationPaths) -> int:
+    """How many ranks the sample divides its tasks among; 0 where it is one, or there is none."""
+    try:
+        count = Sample(paths.sample).rank_count
+    except StoreError:  # not there yet; the runs say what they are
+        return 0
+    return count if count > 1 else 0
+
+
+def _parts(paths: IterationPaths, root: Path) -> list[Part]:
+    """The journals of a rank, or the one it will have; the `.pt` of one whose run is gone."""
+    if not paths.run.is_dir() and paths.trajectories.is_file():
+        found = [Part(paths.trajectories, TORCH)]
+    else:
+        journals = journal_paths(paths.run) or [paths.run / _JOURNAL]
+        found = [Part(journal, TRAJECTORIES) for journal in journals]
+    return [part for part in found if _is_in(part.path, root)]
+
+
+def _run(folder: Path) -> Source:
+    """One run directory."""
+    place = _place(folder, _RUN)
+    journals = journal_paths(folder) or [folder / _JOURNAL]
+    parts = [Part(path, TRAJECTORIES) for path in journals if _is_in(path, folder.resolve())]
+    if place is not None:
+        return _source(place, folder, parts, place.paths)
+    above = folder.resolve().parent.parent
+    return Source(
+        id=folder.resolve().name,
+        title=folder.resolve().name,
+        kind=KIND,
+        path=folder,
+        parts=tuple(parts),
+        inputs=inputs_path(folder),
+        manifest=folder / MANIFEST,
+        images=above if (above / SCREENSHOTS).is_dir() else None,
+    )
+
+
+def _torch(path: Path) -> Source:
+    """One file of trajectories. Raises TorchFileError, StorageError."""
+    TorchFile(path).close()
+    place = _place(path, _TORCH)
+    parts = [Part(path, TORCH)]
+    if place is not None:
+        return _source(place, path, parts, suffix="-pt")
+    above = path.resolve().parent.parent
+    images = next(
+        (each for each in (path.resolve().parent, above) if (each / SCREENSHOTS).is_dir()), None
+    )
+    return Source(
+        id=path.name, title=path.name, kind=KIND, path=path, parts=tuple(parts), images=images
+    )
+
+
+def _source(
+    place: Place,
+    path: Path,
+    parts: Iterable[Part],
+    run: IterationPaths | None = None,
+    *,
+    is_of_many: bool = False,
+    suffix: str = "",
+) -> Source:
+    """`run` are the paths of the run whose manifest and monitor are those of the source."""
+    paths = place.paths
+    inputs = None
+    if run is not None:
+        inputs = paths.sample if is_of_many else inputs_path(run.run)
+    return Source(
+        id=place.id + suffix,
+        title=place.name,
+        kind=KIND,
+        path=path,
+        parts=tuple(parts),
+        inputs=inputs,
+        manifest=run.run / MANIFEST if run else None,
+        monitor=run.monitor if run else None,
+        images=paths.save_path,
+        expected=_expected(paths) if is_of_many else None,
+    )
+
+
+def _expected(paths: IterationPaths) -> int | None:
+    """How many rollouts the ranks have together, which no manifest of one of them says."""
+    try:
+        sample = Sample(paths.sample)
+    except StoreError:
+        return None
+    return sum(map(sample.rollouts, range(sample.rank_count)))
+
+
+def _place(path: Path, pattern: re.Pattern[str]) -> Place | None:
+    """Which iteration a run or a file is of; None where it lies in no folder of an experiment."""
+    folder = path.resolve().parent
+    match = pattern.fullmatch(path.resolve().name)
+    split = _FOLDERS.get(folder.name)
+    if match is None or split is None:
+        return None
+    paths = IterationPaths(folder.parent, split, int(match["iteration"]))
+    rank = int(match["rank"]) if match["rank"] else None
+    return Place(paths if rank is None else paths.of_rank(rank, rank + 2), rank)
+
+
+def _is_web_run(folder: Path) -> bool:
+    """By its place, or by what its first record is."""
+    journals = journal_paths(folder)
+    if not journals and not (folder / MANIFEST).is_file():
+        return _place(folder, _RUN) is not None
+    return _place(folder, _RUN) is not None or any(map(_has_trajectories, journals))
+
+
+def _has_trajectories(journal: Path) -> bool:
+    try:
+        with journal.open("rb") as file:
+            record = _RECORD.decode(file.readline(LONGEST_LINE))
+    except (OSError, ValueError):  # whoever opens it as something else says what is wrong
+        return False
+    return bool(record.outcome.result and record.outcome.result.task_id)
+
+
+def _is_in(path: Path, root: Path) -> bool:
+    try:
+        return path.resolve().is_relative_to(root)
+    except (OSError, RuntimeError):  # links in a circle
+        return False

@@ -1,0 +1,276 @@
+"""What the viewer reads of a trajectory, in the two forms in which there are trajectories.
+
+*Two forms.* A line of a journal is an attempt, and its result a trajectory with the names of
+`webgym.trajectory.step`. In a `.pt` it has the names of `webgym.trajectory.plain`, and says itself
+what its outcome was. Both become an `Account`; the steps of both have the same attributes here.
+
+*Only what is asked for.* `Account` is generic in its steps: for a list glances are enough, which
+pass over pages, prompts and token ids without making anything of them; a document takes each step
+as its bytes, and reads those that are looked at.
+
+*Nothing has a stand-in.* Unlike where trajectories are made, a size that was not stored is None.
+"""
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from rollgym.records import NO_USAGE, NOTHING, Usage
+from rollgym.records.outcome import SUCCESS_REWARD
+from webgym.browser.contract.answers import Box, Incident, Problem
+from webgym.trajectory.step import Image
+
+Steps = TypeVar("Steps")
+
+COMPLETED, FAILED, OMITTED = "completed", "failed", "omitted"
+
+
+class CauseRecord(msgspec.Struct, frozen=True):
+    type: str = ""
+    message: str = ""
+
+
+class FailureRecord(msgspec.Struct, frozen=True):
+    """As `rollgym.records.Failure`; its kind may be one of a later version."""
+
+    kind: str = ""
+    detail: str = ""
+    retryable: bool | None = None
+    causes: tuple[CauseRecord, ...] = ()
+    traceback: str | None = None
+
+
+class Account(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
+    """What a record tells: of its attempt, how that ended, and of its trajectory.
+
+    `status` is the name of the outcome. `task` is the row of the task, as it was. `phases` are the
+    seconds of the whole attempt; a `.pt` does not have them.
+    """
+
+    status: str
+    trajectory_index: int
+    repeat: int
+    attempt: int
+    final: bool = True
+    started: float | None = None
+    seconds: float | None = None
+    reward: float | None = None
+    success: bool | None = None
+    failure: FailureRecord | None = None
+    reason: str = ""
+    usage: Usage = NO_USAGE
+    phases: dict[str, float] = {}
+    trajectory: "TrajectoryRecord[Steps]"
+
+
+class TrajectoryRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
+    """What a trajectory says, under the same names in both forms."""
+
+    steps: Steps | None = None
+    task_id: str = ""
+    task: msgspec.Raw = NOTHING
+    split: str = "train"
+    interaction_mode: str = "coordinates"
+    max_steps: int = 0
+    model: str = ""
+    session: str = ""
+    start_url: str = ""
+    ending: str = ""
+    keypoint_step_ids: tuple[int, ...] = ()
+
+
+class JournalRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
+    """A line of a journal."""
+
+    task: int
+    repeat: int
+    attempt: int
+    final: bool
+    started: float
+    seconds: float
+    outcome: "OutcomeRecord[Steps]"
+
+    @property
+    def account(self) -> Account[Steps]:
+        outcome = self.outcome
+        return Account(
+            status=outcome.status,
+            trajectory_index=self.task,
+            repeat=self.repeat,
+            attempt=self.attempt,
+            final=self.final,
+            started=self.started,
+            seconds=self.seconds,
+            reward=outcome.reward,
+            success=_success(outcome.reward, outcome.success),
+            failure=outcome.failure,
+            reason=": ".join(filter(None, (outcome.reason, outcome.detail))),
+            usage=outcome.usage,
+            phases=outcome.phases,
+            trajectory=outcome.result or TrajectoryRecord(),
+        )
+
+
+class OutcomeRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
+    """Of any status; `result` is not there where nothing was left."""
+
+    status: str
+    reward: float | None = None
+    success: bool | None = None
+    failure: FailureRecord | None = None
+    reason: str = ""
+    detail: str = ""
+    usage: Usage = NO_USAGE
+    phases: dict[str, float] = {}
+    result: TrajectoryRecord[Steps] | None = None
+
+
+class PlainRecord(TrajectoryRecord[Steps], Generic[Steps], frozen=True, kw_only=True):
+    """A trajectory of a `.pt`."""
+
+    trajectory_index: int
+    repeat: int = 0
+    attempt: int = 1
+    outcome: str
+    reward: float | None = None
+    failure: FailureRecord | None = None
+
+    def account(self, usage: Usage) -> Account[Steps]:
+        return Account(
+            status=self.outcome,
+            trajectory_index=self.trajectory_index,
+            repeat=self.repeat,
+            attempt=self.attempt,
+            reward=self.reward,
+            success=_success(self.reward, None),
+            failure=self.failure,
+            usage=usage,
+            trajectory=self,
+        )
+
+
+class ActionGlance(msgspec.Struct, frozen=True):
+    key: str = ""
+    arguments: msgspec.Raw = NOTHING
+
+
+class ResponseGlance(msgspec.Struct, frozen=True):
+    usage: Usage = NO_USAGE
+
+
+class RewardGlance(msgspec.Struct, frozen=True):
+    is_blocked: bool = False
+
+
+class StepGlance(msgspec.Struct, frozen=True):
+    """What a list needs of a step, under the same names in both forms."""
+
+    action: ActionGlance | None = None
+    response: ResponseGlance | None = None
+    reward: RewardGlance | None = None
+
+
+Glances = tuple[StepGlance, ...]
+RawSteps = tuple[msgspec.Raw, ...]
+
+
+class Page(msgspec.Struct, frozen=True):
+    url: str = ""
+    title: str = ""
+    width: int | None = None
+    height: int | None = None
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What could be seen before a step."""
+
+    screenshot: Image | None = None
+    page: Page = Page()
+    tree: str | None = None
+    incidents: tuple[Incident, ...] = ()
+    settled: bool = True
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """The action of a step."""
+
+    key: str
+    arguments: dict[str, Any] = {}
+    text: str = ""
+    pixel: tuple[int, int] | None = None
+    box: Box | None = None
+    problem: Problem | None = None
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What the model was asked and said, without token ids."""
+
+    raw_prompt: tuple[msgspec.Raw, ...] = ()
+    raw_response: str = ""
+    fields: dict[str, msgspec.Raw] = {}
+    tolerances: tuple[str, ...] = ()
+    parse_failure: str | None = None
+    finish_reason: str | None = None
+    usage: Usage = NO_USAGE
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """What a step was worth."""
+
+    reward: float | None = None
+    evaluation: dict[str, Any] = {}
+    submit: bool = False
+    submission_judgment: str | None = None
+
+
+class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of a journal."""
+
+    observation: Seen = Seen()
+    action: Done | None = None
+    response: Said | None = None
+    reward: Judged | None = None
+    same_as_next_screenshot: bool | None = None
+    timings: dict[str, float] = {}
+
+
+class _PlainSeen(Seen, frozen=True, kw_only=True):
+    screenshot: Image | None = msgspec.field(default=None, name="image")
+    page: Page = msgspec.field(default=Page(), name="page_metadata")
+    tree: str | None = msgspec.field(default=None, name="ac_tree")
+
+
+class _PlainDone(Done, frozen=True, kw_only=True):
+    text: str = msgspec.field(default="", name="action_string")
+
+
+class _PlainSaid(Said, frozen=True, kw_only=True):
+    fields: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict, name="answering_tokens")
+
+
+class PlainStepRecord(StepRecord, frozen=True, kw_only=True):
+    """A step of a `.pt`."""
+
+    observation: _PlainSeen = _PlainSeen()
+    action: _PlainDone | None = None
+    response: _PlainSaid | None = None
+
+
+class Names(msgspec.Struct, frozen=True):
+    """Where a form keeps what is shown: pointers, and names within a step."""
+
+    trajectory: str
+    failure: str
+    step: type[StepRecord]
+    tree: str
+    fields: str
+
+
+JOURNAL_NAMES = Names("/outcome/result", "/outcome/failure", StepRecord, "tree", "fields")
+PLAIN_NAMES = Names("", "/failure", PlainStepRecord, "ac_tree", "answering_tokens")
+
+
+def _success(reward: float | None, said: bool | None) -> bool | None:
+    if reward is None:
+        return None
+    return reward >= SUCCESS_REWARD if said is None else said

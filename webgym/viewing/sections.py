@@ -1,0 +1,113 @@
+"""What is told of a web rollout beside its steps: the verdict, the task, the run.
+
+Rows are other people's, and what a judge found may be of a later version: each value that does not
+read as expected is shown as its JSON.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from rollgym.viewer.documents.pointer import child
+from rollgym.viewer.documents.sections import MOST_FIELDS, field_of
+from rollgym.viewer.documents.values import Fields, cut, fields_of, is_present, raw_of, read
+from rollgym.viewer.view import FIELD_TEXT_LIMIT, Field, Section
+from webgym.models.judging.findings import Blocking, Finding
+from webgym.tasks.rubric import Rubric
+from webgym.viewing.records import Account
+
+_FINDING = msgspec.json.Decoder(Finding)
+_BLOCKING = msgspec.json.Decoder(Blocking)
+_ROW_FIELDS = (
+    "task_id", "website", "domain", "subdomain", "difficulty", "definite_answer", "verifier",
+)  # fmt: skip
+_RUBRIC = "evaluator_reference"
+_ELSEWHERE = frozenset(("task_name", _RUBRIC))
+_TOLD = ("model", "interaction_mode", "max_steps", "ending", "split", "start_url", "session")
+
+
+def judge_section(
+    evaluation: msgspec.Raw, path: str, judgments: Mapping[int, str], seen: Sequence[int]
+) -> Section | None:
+    """The verdict, of which `path` is the pointer.
+
+    `seen` are the steps whose screenshots were judged, `judgments` why each was, or was not.
+    """
+    found = fields_of(evaluation) or {}
+    fields = list(_verdict(found, path))
+    if seen:
+        steps = ", ".join(f"step {index + 1}" for index in sorted(seen))
+        fields.append(_words("screenshots judged", steps))
+    fields += [_words(f"step {index + 1}", why) for index, why in sorted(judgments.items())]
+    return Section("Judge", tuple(fields[:MOST_FIELDS])) if fields else None
+
+
+def task_section(task: msgspec.Raw, path: str) -> Section | None:
+    """The task's row, of which `path` is the pointer: what is known first, then the rest."""
+    row = fields_of(task) or {}
+    known = [name for name in _ROW_FIELDS if name in row]
+    others = [name for name in row if name not in _ROW_FIELDS and name not in _ELSEWHERE]
+    fields = [
+        field_of(name, row[name], child(path, name)) for name in known if is_present(row[name])
+    ]
+    if _RUBRIC in row:
+        fields.append(_rubric(row[_RUBRIC], child(path, _RUBRIC)))
+    fields += [field_of(name, row[name], child(path, name)) for name in others]
+    return Section("Task", tuple(fields[:MOST_FIELDS])) if fields else None
+
+
+def run_section(account: Account[Any], path: str) -> Section:
+    """How the rollout was run; `path` is the pointer of its trajectory."""
+    told = [(name, getattr(account.trajectory, name)) for name in _TOLD]
+    fields = [field_of(name, raw_of(value), child(path, name)) for name, value in told if value]
+    fields += [
+        _words(name, str(number))
+        for name, number in (
+            ("trajectory_index", account.trajectory_index),
+            ("repeat", account.repeat),
+            ("attempt", account.attempt),
+        )
+    ]
+    if account.reason:
+        fields.append(_words(account.status, account.reason))
+    return Section("Run", tuple(fields), folded=True)
+
+
+def _verdict(found: Fields, path: str) -> Iterator[Field]:
+    for name, raw in found.items():
+        at = child(path, name)
+        if name == "criteria" and (criteria := fields_of(raw)) is not None:
+            for criterion, finding in criteria.items():
+                yield _finding(criterion, finding, child(at, criterion))
+        elif name == "blocking" and (blocking := read(raw, _BLOCKING)) is not None:
+            yield _words(name, f"{blocking.verdict}: {blocking.reason}", at)
+        else:
+            yield field_of(name, raw, at)
+
+
+def _finding(criterion: str, raw: msgspec.Raw, path: str) -> Field:
+    finding = read(raw, _FINDING)
+    if finding is None:
+        return field_of(criterion, raw, path)
+    facts = (
+        f"{fact.verdict}: {fact.fact}" + (f" ({fact.reason})" if fact.reason else "")
+        for fact in finding.facts
+    )
+    return _words(criterion, _lines((f"{finding.verdict}: {finding.reason}", *facts)), path)
+
+
+def _rubric(raw: msgspec.Raw, path: str) -> Field:
+    try:
+        rubric = Rubric.of(msgspec.json.decode(raw))
+    except (ValueError, RecursionError):
+        return field_of(_RUBRIC, raw, path)
+    return _words("rubric", _lines(fact.text for fact in rubric.facts), path)
+
+
+def _words(name: str, text: str, path: str = "") -> Field:
+    return Field(name, cut(text, FIELD_TEXT_LIMIT, path))
+
+
+def _lines(texts: Iterable[str]) -> str:
+    return "\n".join(texts)

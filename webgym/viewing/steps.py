@@ -1,0 +1,252 @@
+"""A step of a trajectory as it is shown: the page, what the model was asked and said, what it did.
+
+The texts of a prompt are cut shorter than others, because each prompt repeats most of the one
+before it; the whole of any is where its path says.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from rollgym.servers.responses.thinking import split_thinking
+from rollgym.viewer.documents.pointer import child
+from rollgym.viewer.documents.turns import Item, Reader
+from rollgym.viewer.documents.values import cut, json_text, raw_of, short, text_of
+from rollgym.viewer.view import FIELD_TEXT_LIMIT, TEXT_LIMIT, Call, Image, Step, Text, Turn
+from webgym.trajectory.plain import SCREENSHOTS
+from webgym.trajectory.step import Image as Screenshot
+from webgym.viewing.marks import draw
+from webgym.viewing.records import Done, Names, Said, Seen, StepRecord
+
+_BLOB = "blob:"
+_BLOB_NAME = re.compile(r"[0-9a-f]{64}\.(?:png|jpeg|jpg|webp)")
+_CUT_SHORT = "length"
+
+
+class Found(NamedTuple):
+    """Which of the two turns of a step show a text, and whether the step does."""
+
+    turns: tuple[int, ...]
+    anywhere: bool
+
+
+class StepReader:
+    """Makes the steps and the turns of one trajectory."""
+
+    def __init__(
+        self, names: Names, mode: str, keypoints: Sequence[int], *, has_images: bool
+    ) -> None:
+        """`mode` is how the agent aims; `keypoints` are the steps that the judge looked at.
+
+        Without `has_images` nobody knows where the screenshots are.
+        """
+        self._names = names
+        self._mode = mode
+        self._keypoints = frozenset(keypoints)
+        self._has_images = has_images
+        self._decoder = msgspec.json.Decoder(names.step)
+        self._turns = Reader(lambda _: "", has_folder=False)
+
+    def read(self, raw: msgspec.Raw) -> StepRecord:
+        """Raises ValueError."""
+        return self._decoder.decode(raw)
+
+    def step(self, raw: msgspec.Raw, index: int) -> Step:
+        """The step; of one that cannot be read, why."""
+        path = self.path(index)
+        try:
+            record = self.read(raw)
+        except (ValueError, RecursionError) as error:
+            return Step(index, path, problem=f"this step cannot be read: {error}")
+        return self._shown(record, index, path)
+
+    def find(self, raw: msgspec.Raw, wanted: str) -> Found:
+        """Where in a step a text in small letters occurs; nowhere in one that cannot be read."""
+        try:
+            record = self.read(raw)
+        except (ValueError, RecursionError):
+            return Found((), False)
+        shown = (_texts_seen(record), _texts_said(record), _texts_beside(record))
+        seen, said, beside = (any(wanted in text.lower() for text in texts) for texts in shown)
+        turns = tuple(number for number, has in enumerate((seen, said)) if has)
+        return Found(turns, seen or said or beside)
+
+    def path(self, index: int) -> str:
+        return f"{self._names.trajectory}/steps/{index}"
+
+    def turns(self, raw: msgspec.Raw, index: int) -> tuple[Turn, Turn]:
+        """A step as a chat has it: what could be seen, and the reply with the action as a call."""
+        path = self.path(index)
+        try:
+            record = self.read(raw)
+        except (ValueError, RecursionError) as error:
+            said = (cut(f"this step cannot be read: {error}", TEXT_LIMIT, path),)
+            return Turn(2 * index, "user", path), Turn(2 * index + 1, "assistant", path, said)
+        return (
+            Turn(2 * index, "user", f"{path}/observation", self._sight(record.observation, index)),
+            self._reply(record, index, path),
+        )
+
+    def _shown(self, record: StepRecord, index: int, path: str) -> Step:
+        seen, action, said, reward = (
+            record.observation, record.action, record.response, record.reward,
+        )  # fmt: skip
+        drawing = draw(record, self._mode)
+        return Step(
+            index=index,
+            path=path,
+            title=seen.page.title,
+            url=seen.page.url,
+            screenshot=self._screenshot(seen.screenshot),
+            action=action.text or action.key if action else "",
+            action_key=action.key if action else "",
+            arguments=_arguments(action, path),
+            marks=drawing.marks,
+            unplaced=drawing.unplaced,
+            problem=_problem(action),
+            notes=tuple(_notes(record)),
+            fields=self._fields(said, path),
+            response=_response(said, path),
+            prompt=self._prompt(said, path),
+            tree=self._tree(seen, path),
+            parse_failure=(said.parse_failure or "") if said else "",
+            reward=reward.reward if reward else None,
+            judged=index in self._keypoints or (reward is not None and reward.submit),
+            judgment=(reward.submission_judgment or "") if reward else "",
+            same_as_next=record.same_as_next_screenshot,
+            timings=record.timings,
+            input_tokens=said.usage.input_tokens if said else None,
+            output_tokens=said.usage.output_tokens if said else None,
+        )
+
+    def _tree(self, seen: Seen, path: str) -> Text | None:
+        if not seen.tree:
+            return None
+        return cut(seen.tree, TEXT_LIMIT, f"{path}/observation/{self._names.tree}")
+
+    def _sight(self, seen: Seen, index: int) -> tuple[Text | Image, ...]:
+        words = cut(f"Step {index + 1}: {seen.page.title} ({seen.page.url})", TEXT_LIMIT)
+        picture = self._screenshot(seen.screenshot)
+        return (words, picture) if picture else (words,)
+
+    def _reply(self, record: StepRecord, index: int, path: str) -> Turn:
+        said, action = record.response, record.action
+        at = f"{path}/response/raw_response"
+        thought, answer = split_thinking(said.raw_response) if said else ("", "")
+        parts: list[Text | Image] = [cut(answer, TEXT_LIMIT, at)] if answer else []
+        if problem := _problem(action):
+            parts.append(cut(problem, TEXT_LIMIT, f"{path}/action/problem"))
+        calls: tuple[Call, ...] = ()
+        if action is not None:
+            arguments = _arguments(action, path) or Text("", 0)
+            calls = (Call(action.key, arguments, f"step-{index + 1}"),)
+        reasoning = cut(thought, TEXT_LIMIT, at) if thought else None
+        return Turn(2 * index + 1, "assistant", path, tuple(parts), reasoning, calls)
+
+    def _fields(self, said: Said | None, path: str) -> dict[str, Text]:
+        at = f"{path}/response/{self._names.fields}"
+        fields = said.fields if said else {}
+        return {name: _field(raw, child(at, name)) for name, raw in fields.items()}
+
+    def _prompt(self, said: Said | None, path: str) -> tuple[Turn, ...]:
+        at = f"{path}/response/raw_prompt"
+        asked = said.raw_prompt if said else ()
+        turns = (
+            self._turns.turn(Item(child(at, number), raw), number)
+            for number, raw in enumerate(asked)
+        )
+        return tuple(
+            msgspec.structs.replace(turn, parts=tuple(map(self._part, turn.parts)))
+            for turn in turns
+        )
+
+    def _part(self, part: Text | Image) -> Text | Image:
+        """Of a prompt: a text cut shorter, or a screenshot in place of its name."""
+        if isinstance(part, Text):
+            return _cut_again(part, FIELD_TEXT_LIMIT)
+        return self._picture(part.note.removeprefix(_BLOB)) if part.note else part
+
+    def _screenshot(self, stored: Screenshot | None) -> Image | None:
+        if stored is None:
+            return None
+        return self._picture(stored.name, stored.width, stored.height)
+
+    def _picture(self, name: str, width: int | None = None, height: int | None = None) -> Image:
+        """A file of the source; a name that is none of ours is shown and not looked for."""
+        if not _BLOB_NAME.fullmatch(name):
+            return Image(width=width, height=height, note=short(name))
+        file = f"{SCREENSHOTS}/{name[:2]}/{name}"
+        if not self._has_images:
+            return Image(width=width, height=height, note=file)
+        return Image(file=file, width=width, height=height)
+
+
+def _texts_seen(record: StepRecord) -> Iterator[str]:
+    """What the turn of a page shows."""
+    yield record.observation.page.title
+    yield record.observation.page.url
+
+
+def _texts_said(record: StepRecord) -> Iterator[str]:
+    """What the turn of a reply shows."""
+    if record.response is not None:
+        yield record.response.raw_response
+    if (action := record.action) is not None:
+        yield from (action.key, msgspec.json.encode(action.arguments).decode(), _problem(action))
+
+
+def _texts_beside(record: StepRecord) -> Iterator[str]:
+    """What only the step shows; its prompt, which repeats other steps, is left out."""
+    yield record.observation.tree or ""
+    yield record.action.text if record.action else ""
+    yield (record.response.parse_failure or "") if record.response else ""
+    yield (record.reward.submission_judgment or "") if record.reward else ""
+    yield from _notes(record)
+
+
+def _cut_again(text: Text, limit: int) -> Text:
+    """A text that has been cut, cut to a lower limit."""
+    return msgspec.structs.replace(text, text=text.text[:limit])
+
+
+def _field(raw: msgspec.Raw, path: str) -> Text:
+    """A text as it is, anything else as its JSON."""
+    text = text_of(raw)
+    if text is None:
+        return json_text(raw, FIELD_TEXT_LIMIT, path)
+    return cut(text, FIELD_TEXT_LIMIT, path)
+
+
+def _response(said: Said | None, path: str) -> Text | None:
+    if said is None:
+        return None
+    return cut(said.raw_response, TEXT_LIMIT, f"{path}/response/raw_response")
+
+
+def _arguments(action: Done | None, path: str) -> Text | None:
+    if action is None or not action.arguments:
+        return None
+    return json_text(raw_of(action.arguments), TEXT_LIMIT, f"{path}/action/arguments")
+
+
+def _problem(action: Done | None) -> str:
+    problem = action.problem if action else None
+    return f"{problem.type}: {problem.message}" if problem else ""
+
+
+def _notes(record: StepRecord) -> Iterator[str]:
+    """What happened beside what was asked for, in the order in which it is noticed."""
+    for incident in record.observation.incidents:
+        yield f"{incident.kind}: {incident.detail}"
+    if not record.observation.settled:
+        yield "the page was still busy when it was looked at"
+    said = record.response
+    if said is not None:
+        if said.finish_reason == _CUT_SHORT:
+            yield "the reply was cut short: it had as many tokens as it may have"
+        for tolerance in said.tolerances:
+            yield f"forgiven when the reply was read: {tolerance}"
+    if record.action is None:
+        yield "the rollout broke within this step"
