@@ -1,6 +1,6 @@
 SEEDS ?= 20000
 
-.PHONY: help demo test lint bench bench-collect bench-browser bench-web chaos
+.PHONY: help demo test lint bench bench-collect bench-browser bench-web bench-viewer chaos
 
 help:
 	@echo 'make demo           run the main job end to end'
@@ -10,6 +10,7 @@ help:
 	@echo 'make bench-collect  measure ng_collect_rollouts against a bare loop'
 	@echo 'make bench-browser  measure browser steps against plain Playwright'
 	@echo 'make bench-web      measure web rollouts against synchronous steps'
+	@echo 'make bench-viewer   measure the viewer with 200,000 rollouts'
 	@echo 'make chaos          run SEEDS=$(SEEDS) simulated runs with faults'
 
 demo:
@@ -36,6 +37,10 @@ bench-browser:
 bench-web:
 	@scripts/setup.sh dev
 	.venv/bin/python -m benchmarks.web_rollouts
+
+bench-viewer:
+	@scripts/setup.sh dev
+	.venv/bin/python -m benchmarks.viewer
 
 chaos:
 	@scripts/setup.sh dev

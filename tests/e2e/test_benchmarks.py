@@ -61,6 +61,15 @@ def test_the_browser_benchmark_compares_without_failure() -> None:
     }
 
 
+def test_the_viewer_benchmark_finds_what_was_written() -> None:
+    figures = figures_of("benchmarks.viewer", "--quick")
+    values = {figure["name"]: figure["value"] for figure in figures}
+    assert values["viewer.file.rollouts"] == 600
+    assert values["viewer.peak_memory"] > 0
+    with_goals = {figure["name"] for figure in figures if figure["goal"]}
+    assert {"viewer.first_paint.list", "viewer.first_paint.overview"} <= with_goals
+
+
 def test_the_benchmark_of_web_rollouts_collects_the_same_in_both_ways() -> None:
     figures = figures_of("benchmarks.web_rollouts", "--quick")
     assert figures[0]["name"] == "web.speedup"
