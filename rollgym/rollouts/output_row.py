@@ -141,6 +141,7 @@ def _metadata(
         "tool_calls_made": sum(len(entry.get("tool_calls", ())) for entry in transcript),
         "verification_score": _score(added, outcome.reward),
         "attempts": attempt.attempt,
+        "started": attempt.started,
         "seconds": round(attempt.seconds, 6),
         **_times(outcome),
         "usage": {

@@ -85,6 +85,7 @@ def test_a_row_has_everything_that_is_promised_of_it() -> None:
         "tool_calls_made": 1,
         "verification_score": 0.5,
         "attempts": 2,
+        "started": 1000.0,
         "seconds": 1.0,
         "timings": {"model": 0.25},
         "spans": [
