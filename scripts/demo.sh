@@ -41,4 +41,6 @@ if setup_browser; then
 else
     say "The web tasks of the demo need a browser, so they are left out."
 fi
+say ""
+say "To look at all of it in a browser: $venv/bin/rollgym view results"
 exit "$status"

@@ -5,6 +5,7 @@ The last lines are always the coverage and what it means, so that they are what 
 
 import json
 import os
+import shlex
 from pathlib import Path
 
 import msgspec
@@ -44,6 +45,7 @@ def print_files(paths: IterationPaths) -> None:
     ):
         if path.exists():
             say(f"{name + ':':<14}{shown(path)}")
+    say(f"look at them: rollgym view {shlex.quote(shown(paths.save_path))}")
 
 
 def print_verdict(coverage: Coverage, iteration: int, when_complete: str) -> ExitStatus:
