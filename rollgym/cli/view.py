@@ -128,11 +128,12 @@ def _read(overrides: Sequence[str]) -> ViewSettings:
         suggestion,
     )
 
-    paths = [each for each in overrides if "=" not in each and not each.startswith(("+", "~"))]
+    paths = [each for each in overrides if _is_path(each)]
     named = parse_overrides([each for each in overrides if each not in paths])
-    given = {name: value for name, value in named.items() if value is not None}
+    given = {name: value for name, value in named.items() if value not in (None, "")}
     if paths:
-        given.setdefault("jsonl_fpath", list(paths))
+        others = given.get("jsonl_fpath", [])
+        given["jsonl_fpath"] = [*(others if isinstance(others, list) else [others]), *paths]
     known = ViewSettings.__struct_fields__
     unknown = [name for name in given if name not in known]
     if unknown:
@@ -147,6 +148,11 @@ def _read(overrides: Sequence[str]) -> ViewSettings:
         raise ConfigError(
             [Problem("command line", f"an option is wrong: {error}", "see `ng_viewer --help`")]
         ) from error
+
+
+def _is_path(text: str) -> bool:
+    """Rather than an override. Folders are often named after settings, as in `lr=0.1`."""
+    return not text.startswith(("+", "~")) and ("=" not in text or Path(text).exists())
 
 
 def _port(text: str) -> int:

@@ -24,6 +24,7 @@ from typing import NamedTuple, TypeVar
 from rollgym.store import StoreError
 from rollgym.viewer.errors import PageError
 from rollgym.viewer.index import EntryId
+from rollgym.viewer.queries.version import begun_of
 from rollgym.viewer.shelf import FIRST_LOOK_SECONDS, PAGE_PATIENCE, Shelf, too_slow
 from rollgym.viewer.source import Place, Source
 from rollgym.viewer.view import Document
@@ -41,12 +42,12 @@ _log = logging.getLogger(__name__)
 
 
 class _Seen(NamedTuple):
-    """Which record a document was made from: a file that was replaced has others."""
+    """Which record a document was made from: files that are read anew have others."""
 
     source: str
     entry: EntryId
     place: Place
-    file: int
+    begun: int
 
 
 class Library:
@@ -101,13 +102,12 @@ class Library:
         return shelf
 
     def document(self, shelf: Shelf, entry: EntryId) -> Document:
-        """Raises KeyError, StorageError, ValueError."""
-        part, place = shelf.index().place(entry)
-        try:
-            file = part.path.stat().st_ino
-        except OSError:
-            file = 0  # reading it will say what is wrong
-        seen = _Seen(shelf.source.id, entry, place, file)
+        """Raises KeyError, StorageError, PageError, ValueError."""
+        with shelf.reading() as connection:
+            begun = begun_of(connection)
+        # Asked for after that: what is read anew in between is kept under a name that is over.
+        _, place = shelf.index().place(entry)
+        seen = _Seen(shelf.source.id, entry, place, begun)
         return self._documents.get(seen, lambda: shelf.document(entry))
 
     async def work(self, job: Callable[[], T]) -> T:

@@ -85,7 +85,7 @@ def read_monitor(source: Source) -> bytes | None:
         with source.monitor.open("rb") as file:
             data = file.read(LARGEST_MONITOR + 1)
         msgspec.json.decode(data, type=msgspec.Raw)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return data if len(data) <= LARGEST_MONITOR else None
 

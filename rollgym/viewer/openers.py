@@ -27,6 +27,7 @@ from rollgym.store.errors import storage_error
 from rollgym.store.layout import MANIFEST
 from rollgym.viewer.errors import ViewerError
 from rollgym.viewer.formats import JOURNAL, ROLLOUTS
+from rollgym.viewer.journals import is_journal
 from rollgym.viewer.source import ENTRY_POINTS, Opener, Part, Source
 
 MOST_SOURCES = 200
@@ -34,6 +35,7 @@ MOST_FILES = 20_000
 """How many names of a folder are looked at."""
 _LONGEST_ID = 80
 _FAILURES, _INPUTS = f"_failures{JSONL}", f"_materialized_inputs{JSONL}"
+_PACKED = frozenset((".gz", ".zst", ".xz", ".bz2", ".lz4", ".zip"))
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9._-]+")
 _log = logging.getLogger(__name__)
 
@@ -91,7 +93,7 @@ def _source_at(path: Path) -> Sequence[Source]:
             return found
     if path.is_dir():
         return [_run(path)] if _is_run(path) else []
-    if path.is_file() and JSONL in path.suffixes:
+    if path.is_file() and JSONL in path.suffixes and path.suffix not in _PACKED:
         return [_file(path)]
     run = None if path.exists() else run_beside(path)
     return [_run(run)] if run and _is_run(run) else []
@@ -161,7 +163,7 @@ def _run(folder: Path) -> Source:
 
 
 def _file(path: Path) -> Source:
-    if path in journal_paths(path.parent) and (path.parent / MANIFEST).is_file():
+    if is_journal(path) and (path.parent / MANIFEST).is_file():
         run = _run(path.parent)
         return msgspec.structs.replace(
             run, path=path, title=f"{run.title}/{path.name}", parts=(Part(path, JOURNAL),)
@@ -245,6 +247,8 @@ def _slug(name: str) -> str:
 
 
 def _nothing_at(path: Path) -> ViewerError:
+    if path.suffix in _PACKED and path.exists():
+        return ViewerError(f"{path} is packed: unpack it first, and name the *{JSONL} itself")
     if path.exists():
         return ViewerError(
             f"{path} is nothing that the viewer can show: name rollouts, as in results/x{JSONL}, "

@@ -37,10 +37,10 @@ READING_SECONDS = 0.25
 FIRST_LOOK_SECONDS = 0.5
 """How long an answer waits for the first lines of a source that was opened just now."""
 AGAIN_SECONDS = 5.0
-OVERVIEW = f"overview of rollgym {__version__}"
-"""What the overview of all is kept as."""
 _STEPS_BETWEEN_LOOKS = 20_000
 """How many steps of a query go by between two looks at the clock."""
+_Signature = tuple[int, int, int]
+"""Which manifest was read: a run that is made again has another one."""
 _SHARD = re.compile(r"-\d+-of-\d+\.jsonl$")
 _log = logging.getLogger(__name__)
 
@@ -63,8 +63,8 @@ class Shelf:
         self._problem_since = 0.0
         self._met = threading.Event()
         self._closing = False
-        self._totals: tuple[int, Totals | None] = (0, None)
-        self._expected: int | None = None
+        self._totals: tuple[tuple[int, int | None], Totals] | None = None
+        self._manifest: tuple[_Signature | None, int | None] = (None, None)
         self._prepared: int | None = None
 
     @property
@@ -109,28 +109,29 @@ class Shelf:
         if self._problem:
             raise StorageError(self._problem)
         self._open()
-        state = self._index.state()
-        known, totals = self._totals
-        if totals is None or known != state.version:
+        state, expected = self._index.state(), self.expected()
+        known = self._totals
+        if known is None or known[0] != (state.version, expected):
             with self._index.reading() as connection:
-                totals = totals_of(connection, self.expected())
-            self._totals = state.version, totals
-        return state, totals
+                known = (state.version, expected), totals_of(connection, expected)
+            self._totals = known
+        return state, known[1]
 
     def overview(self) -> bytes:
         """The JSON of the overview of all, kept for as long as nothing is added.
 
         Raises StorageError, PageError.
         """
-        index = self.index()
-        kept = index.kept(OVERVIEW)
+        index, expected = self.index(), self.expected()
+        name = overview_name(expected)
+        kept = index.kept(name)
         if kept is not None:
             return kept
         state = index.state()
         with self.reading() as connection:
-            body = msgspec.json.encode(overview(connection, Filter(), self.expected()))
+            body = msgspec.json.encode(overview(connection, Filter(), expected))
         if state.ready:
-            index.keep(OVERVIEW, body, state.version)
+            index.keep(name, body, state.version)
         return body
 
     def expected(self) -> int | None:
@@ -138,13 +139,19 @@ class Shelf:
         manifest = self.source.manifest
         if self.source.expected is not None:
             return self.source.expected
-        if self._expected is None and manifest and not _SHARD.search(self.source.path.name):
-            try:
+        if manifest is None or _SHARD.search(self.source.path.name):
+            return None
+        known, expected = self._manifest
+        try:
+            about = manifest.stat()
+            present = (about.st_ino, about.st_size, about.st_mtime_ns)
+            if known != present:
                 found = read_manifest(manifest.parent)
-            except StoreError:
-                return None
-            self._expected = None if found is None else found.identity.inputs.rollouts
-        return self._expected
+                expected = None if found is None else found.identity.inputs.rollouts
+                self._manifest = present, expected
+        except (OSError, StoreError):
+            return None
+        return expected
 
     def document(self, entry: EntryId) -> Document:
         """Raises KeyError, StorageError, ValueError."""
@@ -162,7 +169,11 @@ class Shelf:
             self._open()
             is_at_end = self._index.extend(READING_SECONDS)
         except (StorageError, sqlite3.Error) as error:
-            self._problem, self._problem_since = str(error), time.monotonic()
+            self._fail(str(error))
+            is_at_end = True
+        except Exception as error:  # noqa: BLE001 - a plug-in's; the thread reads all other sources
+            _log.exception("%s cannot be read on", self.source.path)
+            self._fail(f"{self.source.path}: {type(error).__name__}: {error} while reading it")
             is_at_end = True
         else:
             self._problem = ""
@@ -189,15 +200,27 @@ class Shelf:
 
     def close(self) -> None:
         with self._opening:
-            if self._is_open:
-                self._index.close()
+            self._index.close()
+            self._is_open = False
+
+    def _fail(self, problem: str) -> None:
+        """It is tried again after a while, from opening the index on."""
+        self._problem, self._problem_since = problem, time.monotonic()
+        with self._opening:
             self._is_open = False
 
     def _open(self) -> None:
         with self._opening:
+            if self._closing:
+                raise StorageError(f"{self.source.path} is being closed: ask again in a moment")
             if not self._is_open:
                 self._index.open()
                 self._is_open = True
+
+
+def overview_name(expected: int | None) -> str:
+    """What the overview of all is kept as. What is expected is not in the index, but in it."""
+    return f"overview of rollgym {__version__}, {expected} expected"
 
 
 def too_slow() -> PageError:

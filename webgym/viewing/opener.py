@@ -24,6 +24,7 @@ import msgspec
 from rollgym.store import StoreError, inputs_path, journal_paths
 from rollgym.store.errors import storage_error
 from rollgym.store.layout import MANIFEST
+from rollgym.viewer.journals import is_journal
 from rollgym.viewer.source import Part, Source
 from webgym.iteration.paths import IterationPaths
 from webgym.iteration.sample import Sample
@@ -82,7 +83,7 @@ def open_web(path: Path) -> Sequence[Source]:
         return [_run(path)] if _is_web_run(path) else []
     if not path.is_file():
         return []
-    if path in journal_paths(path.parent) and _is_web_run(path.parent):
+    if is_journal(path) and _is_web_run(path.parent):
         return [_run(path.parent)]
     return [_torch(path)] if path.suffix == ".pt" or _TORCH.fullmatch(path.name) else []
 

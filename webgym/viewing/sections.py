@@ -15,7 +15,7 @@ from rollgym.viewer.documents.values import Fields, cut, fields_of, is_present, 
 from rollgym.viewer.view import FIELD_TEXT_LIMIT, Field, Section
 from webgym.models.judging.findings import Blocking, Finding
 from webgym.tasks.rubric import Rubric
-from webgym.viewing.records import Account
+from webgym.viewing.records import Account, TrajectoryRecord
 
 _FINDING = msgspec.json.Decoder(Finding)
 _BLOCKING = msgspec.json.Decoder(Blocking)
@@ -25,6 +25,8 @@ _ROW_FIELDS = (
 _RUBRIC = "evaluator_reference"
 _ELSEWHERE = frozenset(("task_name", _RUBRIC))
 _TOLD = ("model", "interaction_mode", "max_steps", "ending", "split", "start_url", "session")
+_USUAL = {field.name: field.default for field in msgspec.structs.fields(TrajectoryRecord)}
+"""What journals leave out, so that no pointer leads to it."""
 
 
 def judge_section(
@@ -60,7 +62,11 @@ def task_section(task: msgspec.Raw, path: str) -> Section | None:
 def run_section(account: Account[Any], path: str) -> Section:
     """How the rollout was run; `path` is the pointer of its trajectory."""
     told = [(name, getattr(account.trajectory, name)) for name in _TOLD]
-    fields = [field_of(name, raw_of(value), child(path, name)) for name, value in told if value]
+    fields = [
+        field_of(name, raw_of(value), "" if value == _USUAL[name] else child(path, name))
+        for name, value in told
+        if value
+    ]
     fields += [
         _words(name, str(number))
         for name, number in (

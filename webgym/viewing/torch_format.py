@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from rollgym.records import NO_USAGE
+from rollgym.viewer.formats.facts import facts_from
 from rollgym.viewer.source import Context, FactsOf, Place
 from rollgym.viewer.summary import Summary
 from rollgym.viewer.view import Document
@@ -20,7 +21,6 @@ from webgym.trajectory.torch_file import TorchFile
 from webgym.viewing.document import TrajectoryDocument
 from webgym.viewing.records import PLAIN_NAMES, Glances, PlainRecord, RawSteps
 from webgym.viewing.summary import summarise
-from webgym.viewing.task_facts import facts_from
 
 _GLANCES = msgspec.json.Decoder(PlainRecord[Glances])
 _STEPS = msgspec.json.Decoder(PlainRecord[RawSteps])

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from rollgym.records import Attempt, Completed, Failed, Omitted, Row, decode_attempt
+from rollgym.viewer.formats.facts import facts_from
 from rollgym.viewer.source import Context, FactsOf, Place
 from rollgym.viewer.summary import Summary
 from rollgym.viewer.view import Document
@@ -15,7 +16,6 @@ from webgym.trajectory.trajectory import Trajectory
 from webgym.viewing.document import TrajectoryDocument
 from webgym.viewing.records import JOURNAL_NAMES, OMITTED, Glances, JournalRecord, RawSteps
 from webgym.viewing.summary import summarise
-from webgym.viewing.task_facts import facts_from
 
 _GLANCES = msgspec.json.Decoder(JournalRecord[Glances])
 _STEPS = msgspec.json.Decoder(JournalRecord[RawSteps])

@@ -24,6 +24,7 @@ from rollgym.viewer.formats.values import (
     one_line,
     text,
 )
+from rollgym.viewer.source import Context, FactsOf
 from rollgym.viewer.summary import TITLE_LIMIT, TaskFacts
 
 TASK_ID = "task_id"
@@ -55,6 +56,16 @@ _CONTENT = msgspec.json.Decoder(Content)
 def facts_of_row(row: Row) -> TaskFacts:
     """The facts of a task, from its input row or from the row of one of its rollouts."""
     return facts_of_fields(row.fields)
+
+
+def facts_from(context: Context) -> FactsOf:
+    """The facts of tasks, from the rows that a context has of them."""
+
+    def facts_of(task: int) -> TaskFacts | None:
+        row = context.input_row(task)
+        return None if row is None else facts_of_row(row)
+
+    return facts_of
 
 
 def facts_of_fields(fields: Fields) -> TaskFacts:

@@ -12,9 +12,8 @@ from rollgym.records import Attempt, Completed, Failed, Omitted, Outcome, Usage,
 from rollgym.rollouts.fields import METADATA, OUTPUT, RESPONSE, REWARD, SUCCESS
 from rollgym.viewer.documents.journal_document import JournalDocument
 from rollgym.viewer.formats.cause import cause_of
-from rollgym.viewer.formats.facts import MESSAGES, QUESTIONS, facts_of_fields
+from rollgym.viewer.formats.facts import MESSAGES, QUESTIONS, facts_from, facts_of_fields
 from rollgym.viewer.formats.result import Result
-from rollgym.viewer.formats.rollouts import facts_from
 from rollgym.viewer.formats.values import Fields, either, fields_in, one_line, short_scalars
 from rollgym.viewer.source import Context, FactsOf, Place
 from rollgym.viewer.summary import DETAIL_LIMIT, MOST_FIELDS, Scalar, Status, Summary

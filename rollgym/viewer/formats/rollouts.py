@@ -30,8 +30,8 @@ from rollgym.viewer.formats.facts import (
     DOMAIN,
     MESSAGES,
     QUESTIONS,
+    facts_from,
     facts_of_fields,
-    facts_of_row,
 )
 from rollgym.viewer.formats.result import Result
 from rollgym.viewer.formats.values import (
@@ -118,16 +118,6 @@ class RolloutsFormat:
 
 
 ROLLOUTS = RolloutsFormat()
-
-
-def facts_from(context: Context) -> FactsOf:
-    """The facts of tasks, from the rows that a context has of them."""
-
-    def facts_of(task: int) -> TaskFacts | None:
-        row = context.input_row(task)
-        return None if row is None else facts_of_row(row)
-
-    return facts_of
 
 
 def _status(fields: Fields, result: Result) -> Status:

@@ -109,4 +109,4 @@ def _foreign() -> PageError:
 
 
 def _equal(given: str | None, token: str) -> bool:
-    return given is not None and compare_digest(given.encode(), token.encode())
+    return given is not None and compare_digest(given.encode("utf-8", "replace"), token.encode())

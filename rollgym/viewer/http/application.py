@@ -89,7 +89,7 @@ def application(library: Library, access: Access) -> web.Application:
             web.get(f"{_ROLLOUT}/text", rollouts.text),
             web.get(f"{_ROLLOUT}/find", rollouts.find),
             web.get(f"{_ROLLOUT}/picture", rollouts.picture),
-            web.get(f"{_ROLLOUT}/page.html", rollouts.offline_page),
+            web.get(f"{_ROLLOUT}/page.html", rollouts.offline_page, allow_head=False),
         ]
     )
     return served

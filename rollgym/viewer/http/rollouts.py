@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 from aiohttp import hdrs, web
 
+from rollgym.store import StorageError
 from rollgym.viewer.documents.difference import Difference, first_difference
 from rollgym.viewer.errors import PageError
 from rollgym.viewer.http.answers import (
@@ -225,14 +226,24 @@ def _opened(library: Library, shelf: Shelf, entry: EntryId) -> Document:
 def _together(
     library: Library, shelf: Shelf, found: Iterable[Repeat]
 ) -> Iterator[tuple[str, Document]]:
-    """As many as fit into memory side by side, and one at least."""
+    """As many as fit into memory side by side, and one at least.
+
+    Those that cannot be shown are left out. Raises PageError, StorageError where that are all.
+    """
     size = 0
+    problem: PageError | StorageError | None = None
     for each in found:
-        document = _opened(library, shelf, EntryId.parse(each.id))
-        size += document.size
-        if size > COMPARED_BYTES and size > document.size:
+        try:
+            document = _opened(library, shelf, EntryId.parse(each.id))
+        except (PageError, StorageError) as error:
+            problem = error
+            continue
+        if size and size + document.size > COMPARED_BYTES:
             return
+        size += document.size
         yield each.id, document
+    if problem is not None and not size:
+        raise problem
 
 
 def _repeat(found: Repeat, view: RolloutView) -> _Repeat:

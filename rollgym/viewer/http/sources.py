@@ -1,5 +1,7 @@
 """What is said of a source in the list of all."""
 
+import sqlite3
+
 import msgspec
 
 from rollgym.store import StorageError
@@ -26,7 +28,7 @@ def described(shelf: Shelf) -> SourceInfo:
     """Also of a source that cannot be read: its state says what is wrong."""
     try:
         state, totals = shelf.totals()
-    except StorageError as error:
+    except (StorageError, sqlite3.Error) as error:
         state, totals = _unknown(str(error)), _NOTHING
     source = shelf.source
     return SourceInfo(

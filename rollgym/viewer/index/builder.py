@@ -98,6 +98,9 @@ class Builder:
         self._connection.execute("DELETE FROM about WHERE name GLOB 'unfinished *'")
         self._connection.execute("UPDATE about SET value = 0 WHERE name IN ('entries', 'ready')")
         self._note(changed=True, ready=False)
+        self._connection.execute(
+            "INSERT OR REPLACE INTO about SELECT 'begun', value FROM about WHERE name = 'version'"
+        )
         self._start()
 
     def _note(self, *, changed: bool, ready: bool) -> None:

@@ -148,7 +148,13 @@ class Database:
         connection.executescript(f"BEGIN;\n{SCHEMA}")
         connection.executemany(
             "INSERT INTO about (name, value) VALUES (?, ?)",
-            [("schema", self._identity), ("version", version), ("entries", 0), ("ready", 0)],
+            [
+                ("schema", self._identity),
+                ("version", version),
+                ("begun", version),
+                ("entries", 0),
+                ("ready", 0),
+            ],
         )
         connection.execute("COMMIT")
 

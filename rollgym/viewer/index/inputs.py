@@ -45,7 +45,6 @@ class InputLines(LineReader):
         self._connection = connection
         self._changed = False
         self._pending: list[tuple[object, ...]] = []
-        self._unfinished_task: int | None = None
 
     def take_changed(self) -> bool:
         """Whether tasks have come since this was last asked."""

@@ -4,6 +4,7 @@ A line that fits into a block is cut out of it. A longer one is first measured a
 that one too long to be held never is.
 """
 
+import codecs
 import os
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,6 +12,8 @@ from typing import NamedTuple
 LONGEST_RECORD = 256 << 20
 """Bytes of the longest record that is read; of a longer one only its place is known."""
 _BLOCK = 1 << 20
+_MARK = codecs.BOM_UTF8
+"""What some editors begin a file with; it belongs to no line."""
 
 
 class Line(NamedTuple):
@@ -32,7 +35,7 @@ class Line(NamedTuple):
 
 def read_lines(descriptor: int, start: int) -> Iterator[Line]:
     """Every line from a byte on that a line begins at. Raises OSError."""
-    position = start
+    position = start or _beginning(descriptor)
     while block := os.pread(descriptor, _BLOCK, position):
         begin = 0
         while (end := block.find(b"\n", begin)) >= 0:
@@ -59,6 +62,10 @@ def read_exactly(descriptor: int, position: int, length: int) -> bytes:
         parts.append(more)
         missing -= len(more)
     return b"".join(parts)
+
+
+def _beginning(descriptor: int) -> int:
+    return len(_MARK) if os.pread(descriptor, len(_MARK), 0) == _MARK else 0
 
 
 def _line(position: int, content: bytes, *, finished: bool) -> Line:

@@ -216,15 +216,21 @@ class SourceIndex:
                 return self.state().ready
             if self._damage is not None:
                 raise self._damage
-            if self._builder is None:
-                self._builder = Builder(self.source, database.connection)
-            done = self._builder.portion(min(deadline, monotonic() + PORTION))
-            self._problem = "\n".join(self._builder.problems)
+            done = self._portion(database, deadline)
         except sqlite3.Error as error:
-            self._builder = self._damage = None
+            self._damage = None
             if not is_waiting(error):
                 self._mend(database, error)
             return False
+        return done
+
+    def _portion(self, database: Database, deadline: float) -> bool:
+        """A builder that fails, for whatever reason, is not used again. Raises sqlite3.Error."""
+        builder = self._builder or Builder(self.source, database.connection)
+        self._builder = None
+        done = builder.portion(min(deadline, monotonic() + PORTION))
+        self._builder = builder
+        self._problem = "\n".join(builder.problems)
         return done
 
     def _mend(self, database: Database, error: sqlite3.Error) -> None:

@@ -12,8 +12,9 @@ import sqlite3
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rollgym.store import KeySet, journal_paths
+from rollgym.store import KeySet
 from rollgym.viewer.index.entry_id import EntryId
+from rollgym.viewer.journals import is_journal
 from rollgym.viewer.source import Part
 from rollgym.viewer.summary import Status, Summary
 
@@ -81,8 +82,10 @@ class Standings:
 
     def settle(self) -> None:
         """Decide of the rollouts that got another record. Those must be in the table by now."""
+        if not self._contested:
+            return
         changes: list[tuple[int, int]] = []
-        journals = {number for number, part in enumerate(self._parts) if _is_journal(part)}
+        journals = {number for number, part in enumerate(self._parts) if is_journal(part.path)}
         for key in self._contested:
             rows = self._connection.execute(
                 "SELECT id, status, attempt, standing FROM entry WHERE task = ? AND repeat = ?", key
@@ -102,7 +105,3 @@ class Standings:
     def _seen_again(self, task: int, repeat: int) -> None:
         if not self._seen.add(task, repeat):
             self._contested.add((task, repeat))
-
-
-def _is_journal(part: Part) -> bool:
-    return part.path in journal_paths(part.path.parent)

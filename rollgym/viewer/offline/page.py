@@ -10,6 +10,7 @@ something out.
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import chain
+from math import inf
 from pathlib import Path
 from typing import TypeVar
 
@@ -160,7 +161,7 @@ def _failure(failure: FailureView) -> Element:
 
 def _timeline(timeline: Timeline) -> Element:
     """A row for each phase: when it was, where that is known, and how long it took in all."""
-    whole = timeline.seconds or 1.0
+    whole = timeline.seconds if 0 < timeline.seconds < inf else 1.0
     rows = []
     for phase, seconds in timeline.totals.items():
         spans = [
@@ -168,9 +169,10 @@ def _timeline(timeline: Timeline) -> Element:
             for span in timeline.spans[:_MOST_SPANS]
             if span.phase == phase
         ] or ([] if timeline.exact else [(0.0, seconds)])
+        shares = ((min(start / whole, 1.0), min(length / whole, 1.0)) for start, length in spans)
         bars = (
-            shape("rect", x=Share(start / whole), y=0, width=Share(length / whole), height=12)
-            for start, length in spans
+            shape("rect", x=Share(start), y=0, width=Share(length), height=12)
+            for start, length in shares
         )
         chart = shape("svg", *bars, class_="bars")
         told = element("dd", chart, f" {seconds:.3g} s")

@@ -10,7 +10,7 @@ every other status means those that stand. So each entry has one status to be fo
 *Ranges.* `min_X` and `max_X` are inclusive. Entries without the number are in no range of it.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -91,15 +91,13 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     found: str | None = None
 
     @classmethod
-    def of(
-        cls, query: Query, *, sorts: Sequence[str] = SORTS, besides: Collection[str] = ()
-    ) -> "Filter":
+    def of(cls, query: Query, *, sorts: Sequence[str] = SORTS) -> "Filter":
         """From the parameters of a URL. Raises PageError (400) for what means nothing.
 
         `sorts` are the columns that this view can be sorted by, the first of them where nothing is
-        asked for. `besides` names further parameters that are the caller's own.
+        asked for.
         """
-        given = Parameters(query, PARAMETERS.union(besides))
+        given = Parameters(query, PARAMETERS)
         return cls(
             q=given.text("q"),
             status=given.some_of("status", _STATUSES),
@@ -119,23 +117,6 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
             offset=given.natural("offset", 0),
             limit=given.natural("limit", USUAL_ENTRIES, 1, MOST_ENTRIES),
         )
-
-    def query(self) -> dict[str, list[str]]:
-        """The same as parameters, without those that ask for nothing."""
-        asked: dict[str, list[str]] = {
-            "q": [self.q] if self.q else [],
-            "success": [] if self.success is None else [str(self.success).lower()],
-            "sort": [] if self.sort == BY_RECORD else [self.sort],
-            "order": ["desc"] if self.descending else [],
-            "offset": [str(self.offset)] if self.offset else [],
-            "limit": [] if self.limit == USUAL_ENTRIES else [str(self.limit)],
-        }
-        for name in ("status", "tool", *_NAMES, *_INDEXES):
-            asked[name] = [str(value) for value in getattr(self, name)]
-        for range_ in self.ranges:
-            for end, value in (("min", range_.least), ("max", range_.most)):
-                asked[f"{end}_{range_.name}"] = [] if value is None else [str(value)]
-        return {name: values for name, values in asked.items() if values}
 
     def among(self, entries: Sequence[int]) -> "Filter":
         """The same, of these entries only."""

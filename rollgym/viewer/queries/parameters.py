@@ -41,6 +41,8 @@ class Parameters:
             for value in kept:
                 if len(value) > LONGEST_VALUE:
                     raise unusable(name, value, f"at most {LONGEST_VALUE} characters")
+                if "\0" in value:  # where it is, a text ends for SQLite
+                    raise unusable(name, value, "a text without the character of number 0")
             self._given[name] = kept
 
     def texts(self, name: str) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ the text is looked for at once; a longer record is read in pieces that overlap. 
 looked for in the index, since not every record has its own.
 
 What has been read is remembered by the last record of each part. When records were added the scan
-goes on behind it; when it is not where it was the file was replaced, and everything is read again.
+goes on behind it; when it is not where it was, or the index was begun anew because a file was
+replaced, everything is read again.
 """
 
 import os
@@ -17,8 +18,8 @@ from typing import NamedTuple
 
 from rollgym.store.errors import storage_error
 from rollgym.viewer.index import SourceIndex
-from rollgym.viewer.queries.spelling import Spelling
-from rollgym.viewer.queries.version import version_of
+from rollgym.viewer.queries.spelling import LONGEST_ESCAPE, Spelling
+from rollgym.viewer.queries.version import begun_of, version_of
 from rollgym.viewer.source import Part
 
 BLOCK = 1 << 20
@@ -49,6 +50,7 @@ class Scan:
         self._title = "%" + "".join("\\" + mark if mark in "%_\\" else mark for mark in text) + "%"
         self._spellings = {lines: Spelling(text, in_json=lines) for lines in (True, False)}
         self._last: dict[int, _Record] = {}
+        self._begun = 0
         self._part = 0
 
     @property
@@ -69,13 +71,16 @@ class Scan:
                 self._part += 1
         self._part = 0
         with index.reading() as connection:
-            if not any(self._after(connection, part, 1) for part in range(len(parts))):
+            is_more = any(self._after(connection, part, 1) for part in range(len(parts)))
+            if not is_more and begun_of(connection) == self._begun:
                 self.version = version_of(connection)
 
     def _next(self, index: SourceIndex) -> tuple[list[_Record], set[int]]:
         """The next records of a part, and which of them have the text in their title."""
         with index.reading() as connection:
-            if not self._is_there(connection, self._last.get(self._part)):
+            begun = begun_of(connection)
+            if begun != self._begun or not self._is_there(connection, self._last.get(self._part)):
+                self._begun = begun
                 self._part = 0
                 self._last.clear()
                 del self.matches[:]
@@ -153,9 +158,11 @@ def _found(descriptor: int, block: Sequence[_Record], spelling: Spelling) -> Ite
 
 
 def _is_in_long(descriptor: int, record: _Record, spelling: Spelling) -> bool:
-    # What a piece ends with is at the beginning of the next, with room for escapes before it.
-    overlap = spelling.longest + 64
-    return any(
-        spelling.is_in(os.pread(descriptor, min(BLOCK + overlap, record.end - position), position))
-        for position in range(record.position, record.end, BLOCK)
-    )
+    """Piece by piece: each with what it takes to tell an escape before it, and a find across it."""
+    for position in range(record.position, record.end, BLOCK):
+        before = min(LONGEST_ESCAPE, position - record.position)
+        size = min(before + BLOCK + spelling.longest, record.end - position + before)
+        data = os.pread(descriptor, size, position - before)
+        if spelling.is_in(data, before):
+            return True
+    return False

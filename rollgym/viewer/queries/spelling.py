@@ -2,9 +2,9 @@
 
 Case does not matter for the letters of ASCII: both sides are made lower, which leaves all other
 bytes of UTF-8 alone. In JSON a text can be spelled with its characters as they are, or as escapes
-(`\\u00fc`); quotes, backslashes and line breaks are always escapes. A find whose first character
-turns out to be the end of an escape, as the `n` of `\\n`, is none. Other archives have their texts
-as they are.
+(`\\u00fc`); quotes, backslashes and line breaks are always escapes. A find that begins inside an
+escape, as with the `n` of `\\n` or the `2019` of `\\u2019`, is none. Other archives have their
+texts as they are.
 """
 
 import json
@@ -12,9 +12,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-_ODD_BACKSLASHES = re.compile(rb"(?<!\\)\\(?:\\\\)*$")
-_LONGEST_ESCAPE = 64
-"""How many backslashes in a row are looked at."""
+_BEGUN_ESCAPE = re.compile(rb"(?<!\\)\\(?:\\\\)*(?:u[0-9a-fA-F]{0,3})?$")
+"""An odd number of backslashes, and as much of a character's number as is not the last digit."""
+_LONGEST_NUMBER = 5
+LONGEST_ESCAPE = 64
+"""How many bytes before a find are looked at, most of which would be backslashes."""
 
 
 class Spelling:
@@ -32,9 +34,9 @@ class Spelling:
         self._as_it_is = all(pattern == pattern.upper() for pattern in self._patterns)
         self.longest = max(map(len, self._patterns))
 
-    def is_in(self, data: bytes) -> bool:
-        """Whether the text is in a record, or in a piece of one."""
-        return next(iter(self.records_in(data, [0], [len(data)])), None) is not None
+    def is_in(self, data: bytes, begin: int = 0) -> bool:
+        """Whether the text is in a record, or from an offset on in a piece of one."""
+        return next(self.records_in(data, [begin], [len(data)]), None) is not None
 
     def records_in(self, data: bytes, begins: Sequence[int], ends: Sequence[int]) -> Iterator[int]:
         """The indexes of the records that have the text, not in order, and some of them twice.
@@ -58,7 +60,7 @@ class Spelling:
                     offset = data.find(pattern, offset + 1)
 
     def _is_escaped(self, data: bytes, offset: int) -> bool:
-        if not self._in_json or offset == 0 or data[offset - 1] != 0x5C:
+        if not self._in_json or data.find(b"\\", max(0, offset - _LONGEST_NUMBER), offset) < 0:
             return False
-        before = data[max(0, offset - _LONGEST_ESCAPE) : offset]
-        return _ODD_BACKSLASHES.search(before) is not None
+        before = data[max(0, offset - LONGEST_ESCAPE) : offset]
+        return _BEGUN_ESCAPE.search(before) is not None

@@ -2,7 +2,8 @@
 
 The table of tools has several rows for each entry, and each row must be looked up in the selection.
 That is fastest in a byte for each record: a row then costs one look at one byte. The bytes of the
-parts follow each other, as many for each as the longest of them needs.
+parts follow each other, as many for each as the longest of them needs; records behind that are in
+no selection, and would be looked up among those of the next part.
 """
 
 import sqlite3
@@ -40,7 +41,9 @@ def tools(connection: sqlite3.Connection, numbers: Sequence[int]) -> tuple[ToolC
             offset = part * longest - (part << 32)
             for number in numbers[begin:end]:
                 marks[number + offset] = 1
-        condition = f"substr(?, (entry >> 32) * {longest} + (entry & {_RECORD}) + 1, 1) = x'01'"
+        record = f"(entry & {_RECORD})"
+        marked = f"substr(?, (entry >> 32) * {longest} + {record} + 1, 1) = x'01'"
+        condition = f"{record} < {longest} AND {marked}"
         value: bytes | str = bytes(marks)
     else:  # many parts of which one is long
         condition = "entry IN (SELECT value FROM json_each(?))"

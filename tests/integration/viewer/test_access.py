@@ -8,7 +8,7 @@ from yarl import URL
 from rollgym.viewer import ViewerError
 from rollgym.viewer.http.application import DATA_POLICY, HEADERS, PAGE_POLICY
 from rollgym.viewer.server import serving
-from tests.integration.viewer.browsing import LOOPBACK, Browser, browse, browsing
+from tests.integration.viewer.browsing import LOOPBACK, PATIENCE, Browser, browse, browsing
 from tests.integration.viewer.rollouts import rollout, write
 
 LISTED = "/api/s/x/rollouts"
@@ -133,8 +133,21 @@ def test_beyond_loopback_the_token_of_the_url_is_asked_for(path: Path) -> None:
                 assert (await browser.get(LISTED, Origin="http://evil.example")).status == 403
             async with aiohttp.ClientSession() as session:
                 assert (await Browser(root, session).get(LISTED)).status == 403
+            assert await status_of_odd_cookie(URL(printed).port or 0) == b"403"
 
     asyncio.run(asking())
+
+
+async def status_of_odd_cookie(port: int) -> bytes:
+    """Of a request whose cookie is no text."""
+    reader, writer = await asyncio.open_connection(LOOPBACK, port)
+    async with asyncio.timeout(PATIENCE):
+        cookie = b"Cookie: rollgym_viewer_%d=\xff" % port
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n%s\r\nConnection: close\r\n\r\n" % cookie)
+        answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+    return answer.split()[1]
 
 
 @pytest.mark.parametrize("host", [LOOPBACK, "127.0.0.2"])

@@ -206,6 +206,15 @@ def test_a_rollout_can_be_taken_away_as_one_file(path: Path) -> None:
     assert "It is warm." in page.text
 
 
+def test_what_is_streamed_can_be_asked_for_with_get_only(path: Path) -> None:
+    async def asking() -> None:
+        async with browsing(path) as browser:
+            for url in ("/api/s/x/rollouts/0-1/page.html", "/api/s/x/export.jsonl"):
+                assert (await browser.get(url, method="HEAD")).status == 405
+
+    asyncio.run(asking())
+
+
 def test_repeats_are_compared(path: Path) -> None:
     found = ask(path, "tasks/1/repeats")
     assert found["title"] == "What is the weather?"
@@ -216,6 +225,15 @@ def test_repeats_are_compared(path: Path) -> None:
     assert found["difference"]["unit"] == "turn"
     assert found["difference"]["index"] == found["repeats"][0]["turns"] - 1
     assert ask(path, "tasks/3/repeats")["difference"]["index"] is None
+
+
+def test_repeats_are_compared_without_those_that_cannot_be_shown(path: Path) -> None:
+    odd = rollout(0, 1, answer="@").replace(b"@", b"\xff")
+    write(path, [rollout(0, 0), odd, rollout(0, 2), odd.replace(b'_index":0', b'_index":1')])
+    some, none = browse(path, "/api/s/x/tasks/0/repeats", "/api/s/x/tasks/1/repeats")
+    assert [repeat["id"] for repeat in some.json["repeats"]] == ["0-1", "0-3"]
+    assert some.json["left_out"] == 1
+    assert none.status == 422
 
 
 def test_two_sources_are_joined_by_their_tasks(path: Path) -> None:

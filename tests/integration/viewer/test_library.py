@@ -1,5 +1,6 @@
 import asyncio
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,12 +16,15 @@ from rollgym.viewer import library as library_module
 from rollgym.viewer import liveness
 from rollgym.viewer import shelf as shelf_module
 from rollgym.viewer.errors import PageError
+from rollgym.viewer.formats import ROLLOUTS
+from rollgym.viewer.http.sources import described
 from rollgym.viewer.index import EntryId
 from rollgym.viewer.library import Library
 from rollgym.viewer.liveness import Liveness
 from rollgym.viewer.openers import look_again, open_sources
-from rollgym.viewer.shelf import OVERVIEW, Shelf
-from rollgym.viewer.source import Source
+from rollgym.viewer.shelf import Shelf, overview_name
+from rollgym.viewer.source import FactsOf, Part, Source
+from rollgym.viewer.summary import Summary
 from tests.builders import make_run, record, write_journal
 from tests.integration.viewer.rollouts import failure, rollout, write
 
@@ -127,9 +131,9 @@ def test_the_overview_of_all_is_kept_with_the_index(path: Path) -> None:
     with opened(path) as library:
         shelf = library.shelf("x")
         wait_until(lambda: shelf.totals()[0].ready)
-        wait_until(lambda: shelf.overview() == shelf.index().kept(OVERVIEW))
+        wait_until(lambda: shelf.overview() == shelf.index().kept(overview_name(None)))
     with opened(path) as library:
-        kept = library.shelf("x").index().kept(OVERVIEW)
+        kept = library.shelf("x").index().kept(overview_name(None))
         assert kept is not None
         assert msgspec.json.decode(kept)["rollouts"] == 4
         with path.open("ab") as file:
@@ -141,7 +145,7 @@ def test_the_overview_is_made_ready_before_anybody_asks_for_it(path: Path) -> No
     os.utime(path, (1, 1))  # long finished
     with opened(path) as library:
         index = library.shelf("x").index()
-        wait_until(lambda: index.kept(OVERVIEW) is not None)
+        wait_until(lambda: index.kept(overview_name(None)) is not None)
 
 
 def test_a_rollout_is_opened_once_as_long_as_its_file_is_the_same(path: Path) -> None:
@@ -344,3 +348,105 @@ def test_sources_that_are_gone_stay_listed(path: Path, monkeypatch: pytest.Monke
         path.unlink()
         write(path.with_name("y.jsonl"), [rollout(0)])
         wait_until(lambda: list(library.shelves) == ["x", "y"])
+
+
+def test_a_rollout_is_opened_anew_when_its_file_was_written_over(path: Path) -> None:
+    write(path, [rollout(1, question="aaaa")])
+    with opened(path) as library:
+        shelf = library.shelf("x")
+        wait_until(lambda: entries(shelf) == 1)
+        version = shelf.totals()[0].version
+        assert library.document(shelf, EntryId(0, 1)).view().title == "aaaa"
+        write(path, [rollout(1, question="bbbb")])
+        wait_until(lambda: entries(shelf) == 1 and shelf.totals()[0].version > version)
+        assert library.document(shelf, EntryId(0, 1)).view().title == "bbbb"
+
+
+def test_a_run_that_is_made_again_has_another_number_of_rollouts(path: Path) -> None:
+    run = path.with_name("x.run")
+    make_run(run, 5, 2).close()
+    with opened(path) as library:
+        shelf = library.shelf("x")
+        wait_until(lambda: entries(shelf) == 4)
+        assert msgspec.json.decode(shelf.overview())["coverage"]["expected"] == 10
+        shutil.rmtree(run)
+        assert shelf.expected() is None
+        make_run(run, 3, 2).close()
+        assert shelf.totals()[1].coverage.expected == 6
+        assert msgspec.json.decode(shelf.overview())["coverage"]["expected"] == 6
+
+
+class Unforeseen:
+    """A plug-in's format with a mistake in it."""
+
+    name = "unforeseen"
+    by_lines = True
+    places = ROLLOUTS.places
+    document = ROLLOUTS.document
+
+    def __init__(self) -> None:
+        self.is_mended = False
+
+    def summary(self, record: bytes, facts_of: FactsOf) -> Summary:
+        if b'"reward":0' in record and not self.is_mended:
+            raise KeyError("unforeseen")
+        return ROLLOUTS.summary(record, facts_of)
+
+
+def test_a_format_that_fails_ends_neither_its_own_reading_nor_that_of_others(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelf_module, "AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr(library_module, "LOOKING_SECONDS", 0.05)
+    other = write(path.with_name("y.jsonl"), [rollout(0), rollout(1, reward=0.0), rollout(2)])
+    format_ = Unforeseen()
+    broken = Source(id="y", title="y", kind="test", path=other, parts=(Part(other, format_),))
+    library = Library([broken, *open_sources([path])])
+    library.start()
+    try:
+        wait_until(lambda: "unforeseen" in described(library.shelf("y")).state.problem)
+        wait_until(lambda: entries(library.shelf("x")) == 4)
+        format_.is_mended = True
+        wait_until(lambda: described(library.shelf("y")).state.entries == 3)
+    finally:
+        library.close()
+
+
+def test_a_source_that_is_closed_is_not_opened_again(path: Path) -> None:
+    with opened(path) as library:
+        shelf = library.shelf("x")
+        wait_until(lambda: entries(shelf) == 4)
+    with pytest.raises(StorageError, match="being closed"):
+        shelf.index()
+    assert not list(path.parent.glob(".*.lock"))
+
+
+def test_a_source_whose_index_is_gone_is_told_of_all_the_same(path: Path) -> None:
+    (source,) = open_sources([path])
+    shelf = Shelf(source)
+    shelf.index()
+    for index in path.parent.glob(".*rollgym-index*"):
+        index.unlink()
+    try:
+        assert "unable to open" in described(shelf).state.problem
+    finally:
+        shelf.close()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"[" * 100_000, b"{", b"\xff", b"null"],
+    ids=["deep", "torn", "bytes", "null"],
+)
+def test_a_monitor_that_says_nothing_does_not_end_the_reading(path: Path, content: bytes) -> None:
+    monitor = path.with_name("monitor.json")
+    monitor.write_bytes(content)
+    os.utime(path, (1, 1))  # long finished: only the monitor could say otherwise
+    (source,) = open_sources([path])
+    shelf = Shelf(msgspec.structs.replace(source, monitor=monitor))
+    try:
+        while shelf.read_on():
+            pass
+        assert entries(shelf) == 4
+    finally:
+        shelf.close()

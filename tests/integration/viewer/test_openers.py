@@ -240,3 +240,27 @@ def test_a_plug_in_that_cannot_be_used_is_named(
     make(tmp_path, "x.jsonl")
     with pytest.raises(ViewerError, match=said):
         open_sources([tmp_path / "x.jsonl"])
+
+
+def test_a_packed_file_is_to_be_unpacked_first(tmp_path: Path) -> None:
+    make(tmp_path, "x.jsonl.gz", "y.jsonl")
+    with pytest.raises(ViewerError, match=r"x\.jsonl\.gz is packed: unpack it first"):
+        open_sources([tmp_path / "x.jsonl.gz"])
+    assert [source.id for source in open_sources([tmp_path])] == ["y"]
+
+
+def test_a_folder_is_listed_once_however_many_files_are_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plug_in(monkeypatch, web="webgym.viewing:open_web")
+    make(tmp_path, *(f"{number}.txt" for number in range(50)), "a.jsonl", "b.jsonl")
+    globbed: list[str] = []
+    glob = Path.glob
+
+    def counting(path: Path, pattern: str) -> Iterator[Path]:
+        globbed.append(pattern)
+        return iter(glob(path, pattern))
+
+    monkeypatch.setattr(Path, "glob", counting)
+    assert len(open_sources([tmp_path])) == 2
+    assert len(globbed) <= 5

@@ -249,3 +249,14 @@ def test_names_and_causes_are_counted(tmp_path: Path) -> None:
             index, "SELECT text, count(*) FROM entry JOIN cause ON cause.id = cause GROUP BY text"
         )
         assert causes == [("HTTP 429 from …", 1), ("HTTP 503 from …", 2)]
+
+
+def test_a_mark_of_the_encoding_belongs_to_no_record(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", [b"\xef\xbb\xbf", rollout(1), rollout(2)])
+    with indexed(source(path)) as index:
+        assert column(index, "status") == ["completed", "completed"]
+        assert index.record(EntryId(0, 1)) + b"\n" == rollout(1)
+        append(path, rollout(3))
+        assert index.extend(PATIENCE)
+        assert column(index, "task") == [1, 2, 3]
+        assert index.state().read == path.stat().st_size

@@ -95,6 +95,16 @@ def test_tools_are_counted_over_several_parts(rows: Rows) -> None:
     assert overview(rows.connection, Filter.of({"min_reward": ["2"]}), None).tools[0].calls == 4
 
 
+def test_a_tool_of_a_record_behind_the_selection_is_not_counted_in_the_next_part(
+    rows: Rows,
+) -> None:
+    for part in (0, 1):
+        for record in range(1, 9):
+            rows.add(record, part=part, task=record, tools={"search": 1})
+    (found,) = overview(rows.connection, Filter.of({"task": ["1", "2", "3"]}), None).tools
+    assert (found.rollouts, found.calls) == (6, 6)
+
+
 def test_totals_are_of_what_stands(run: Rows) -> None:
     found = totals(run.connection, 6)
     assert (found.mean_reward, found.success_rate) == (0.625, 0.5)

@@ -155,6 +155,35 @@ def test_a_search_begins_anew_when_the_file_was_replaced(
     index.close()
 
 
+def test_a_search_begins_anew_though_the_records_of_the_other_file_are_in_the_same_places(
+    searches: Searches, rollouts: Path
+) -> None:
+    rollouts.write_bytes(line("aaaa") + line("aaab"))
+    index = opened(Part(rollouts, ROLLOUTS))
+    assert records(finished(searches, "aaaa", index)) == ["0-1"]
+    version = index.state().version
+    rollouts.write_bytes(line("bbbb") + line("aaaa"))
+    deadline = time.monotonic() + PATIENCE
+    while not index.extend(1.0) or index.state().version == version:
+        assert time.monotonic() < deadline
+    assert records(finished(searches, "aaaa", index)) == ["0-2"]
+    index.close()
+
+
+def test_an_escape_across_the_edge_of_a_block_is_told(
+    rollouts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanning, "BLOCK", 100)
+    for before in range(100):
+        rollouts.write_bytes(line("x" * before + "\nothing" + "y" * 300))
+        index = opened(Part(rollouts, ROLLOUTS))
+        scan = Scan("nothing")
+        while scan.version < 0:
+            scan.advance(index, time.monotonic())
+        assert list(scan.matches) == []
+        index.close()
+
+
 def test_records_longer_than_a_block_are_searched_across_its_edges(
     rollouts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -167,3 +167,10 @@ def test_a_long_rollout_is_written_piece_by_piece() -> None:
         tracemalloc.stop()
     assert written > 16_000_000
     assert peak < written / 2
+
+
+def test_times_beyond_all_bounds_are_drawn_within_the_page() -> None:
+    span = {"phase": "model", "start": 1e308, "seconds": 1e308}
+    read = shown(opened({"metadata": {"spans": [span]}}))
+    bars = [attributes for name, attributes in read.elements if name == "rect"]
+    assert [bar["width"] for bar in bars] == ["100%"]

@@ -35,6 +35,11 @@ def test_other_archives_have_texts_as_they_are(before: str, text: str) -> None:
         ('say "this"', 'to say "THIS" now', True),
         ("50%", "50% of it", True),
         ("2024", "in 2024", True),
+        ("2019", "it\u2019s", False),
+        ("19s", "it\u2019s", False),
+        ("2019", "it\u2019s 2019", True),
+        ("u2019", "a backslash \\u2019", True),
+        ("de00", "😀", False),
     ],
     ids=str,
 )
@@ -55,3 +60,10 @@ def test_only_what_is_within_one_record_counts() -> None:
 
 def test_half_of_a_surrogate_pair_is_in_no_file() -> None:
     assert not Spelling("\ud800", in_json=True).is_in(b'{"a":"\\ud800"}')
+
+
+def test_of_a_piece_what_is_before_the_offset_only_tells_escapes() -> None:
+    spelling = Spelling("nothing", in_json=True)
+    assert not spelling.is_in(b"and\\nothing", 4)
+    assert spelling.is_in(b"and nothing", 4)
+    assert not spelling.is_in(b"and nothing", 5)

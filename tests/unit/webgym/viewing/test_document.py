@@ -288,3 +288,11 @@ def test_what_is_told_of_a_trajectory_of_many_steps_is_bounded(opened: Opened) -
     assert len(view.timeline.spans) == MOST_SPANS
     assert view.timeline.totals["model"] == pytest.approx(1_250.0)
     assert len(section(view, "Judge")) <= MOST_FIELDS
+
+
+def test_what_a_field_points_to_is_in_the_record(opened: Opened) -> None:
+    document = opened(trajectory())
+    for part in document.view().sections:
+        for field in part.fields:
+            if field.value.path:
+                assert document.raw(field.value.path)
