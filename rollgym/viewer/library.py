@@ -60,7 +60,7 @@ class Library:
         """`find` is asked again and again; without it, the sources stay those."""
         self.shelves: Mapping[str, Shelf] = {source.id: Shelf(source) for source in sources}
         self._find = find
-        self._found = time.monotonic()
+        self._find_at = time.monotonic() + FINDING_SECONDS
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="viewer")
         self._documents = _Documents()
         self._stopping = threading.Event()
@@ -133,7 +133,8 @@ class Library:
                 self._stopping.wait(LOOKING_SECONDS)
 
     def _look_for_others(self) -> None:
-        if self._find is None or time.monotonic() - self._found < FINDING_SECONDS:
+        began = time.monotonic()
+        if self._find is None or began < self._find_at:
             return
         known = self.shelves
         try:
@@ -141,7 +142,9 @@ class Library:
         except (StoreError, OSError) as error:  # a folder that is gone; it may come back
             _log.info("sources were not looked for: %s", error)
             found = ()
-        self._found = time.monotonic()
+        now = time.monotonic()
+        # Where looking takes long, because there are very many files, it is done more seldom.
+        self._find_at = now + max(FINDING_SECONDS, 10 * (now - began))
         changed = {
             source.id: Shelf(source)
             for source in found

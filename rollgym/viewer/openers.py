@@ -27,7 +27,7 @@ from rollgym.store.errors import storage_error
 from rollgym.store.layout import MANIFEST
 from rollgym.viewer.errors import ViewerError
 from rollgym.viewer.formats import JOURNAL, ROLLOUTS
-from rollgym.viewer.journals import is_journal
+from rollgym.viewer.journals import is_journal, journals_of
 from rollgym.viewer.source import ENTRY_POINTS, Opener, Part, Source
 
 MOST_SOURCES = 200
@@ -148,15 +148,13 @@ def _is_run(folder: Path) -> bool:
 
 
 def _run(folder: Path) -> Source:
-    """Its journals; where there is none yet, the one that there will be."""
-    journals = journal_paths(folder) or [folder / f"journal{JSONL}"]
     root = folder.resolve()
     return Source(
         id="",
         title=root.name,
         kind="run",
         path=folder,
-        parts=tuple(Part(journal, JOURNAL) for journal in journals if _is_in(journal, root)),
+        parts=tuple(Part(path, JOURNAL) for path in journals_of(folder) if _is_in(path, root)),
         inputs=_present(inputs_path(folder), root),
         manifest=_present(folder / MANIFEST, root),
     )

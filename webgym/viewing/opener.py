@@ -24,7 +24,7 @@ import msgspec
 from rollgym.store import StoreError, inputs_path, journal_paths
 from rollgym.store.errors import storage_error
 from rollgym.store.layout import MANIFEST
-from rollgym.viewer.journals import is_journal
+from rollgym.viewer.journals import is_journal, journals_of
 from rollgym.viewer.source import Part, Source
 from webgym.iteration.paths import IterationPaths
 from webgym.iteration.sample import Sample
@@ -47,7 +47,6 @@ _RUN = re.compile(rf"iteration(?P<iteration>\d{{1,9}}){_RANK}\.run")
 _TORCH = re.compile(rf"(?:.+\.)?pt\.iteration(?P<iteration>\d{{1,9}}){_RANK}")
 _SAMPLE = re.compile(r"iteration(?P<iteration>\d{1,9})(?P<rank>)\.sample\.jsonl")
 _FOLDERS: dict[str, Split] = {f"{split}_trajectories": split for split in SPLITS}
-_JOURNAL = "journal.jsonl"
 _RECORD = msgspec.json.Decoder(JournalRecord[Glances])
 
 
@@ -158,16 +157,15 @@ def _parts(paths: IterationPaths, root: Path) -> list[Part]:
     if not paths.run.is_dir() and paths.trajectories.is_file():
         found = [Part(paths.trajectories, TORCH)]
     else:
-        journals = journal_paths(paths.run) or [paths.run / _JOURNAL]
-        found = [Part(journal, TRAJECTORIES) for journal in journals]
+        found = [Part(journal, TRAJECTORIES) for journal in journals_of(paths.run)]
     return [part for part in found if _is_in(part.path, root)]
 
 
 def _run(folder: Path) -> Source:
     """One run directory."""
     place = _place(folder, _RUN)
-    journals = journal_paths(folder) or [folder / _JOURNAL]
-    parts = [Part(path, TRAJECTORIES) for path in journals if _is_in(path, folder.resolve())]
+    root = folder.resolve()
+    parts = [Part(path, TRAJECTORIES) for path in journals_of(folder) if _is_in(path, root)]
     if place is not None:
         return _source(place, folder, parts, place.paths)
     above = folder.resolve().parent.parent

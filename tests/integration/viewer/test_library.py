@@ -335,10 +335,30 @@ def test_a_shard_that_begins_later_is_read_with_the_others(
     run = tmp_path / "run"
     make_run(run).close()
     (run / "journal.jsonl").unlink()
-    write_journal(run / "journal-0-of-2.jsonl", [record(0)])
+    write_journal(run / "journal-1-of-2.jsonl", [record(1)])
+    with watched(tmp_path, monkeypatch) as library:
+        shelf = library.shelf("run")
+        wait_until(lambda: entries(shelf) == 1)
+        write_journal(run / "journal-0-of-2.jsonl", [record(0), record(2)])
+        wait_until(lambda: entries(shelf) == 3)
+        assert library.shelf("run") is shelf
+        with shelf.reading() as connection:
+            ids = [
+                str(EntryId.of(number))
+                for (number,) in connection.execute("SELECT id FROM entry ORDER BY id")
+            ]
+        assert ids == ["0-1", "0-2", "1-1"], "the first has the id that it had before"
+
+
+def test_a_run_that_is_divided_later_is_read_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    make_run(run).close()
+    write_journal(run / "journal.jsonl", [record(3)])
     with watched(tmp_path, monkeypatch) as library:
         wait_until(lambda: entries(library.shelf("run")) == 1)
-        write_journal(run / "journal-1-of-2.jsonl", [record(1), record(3)])
+        write_journal(run / "journal-0-of-2.jsonl", [record(0), record(2)])
         wait_until(lambda: entries(library.shelf("run")) == 3)
 
 

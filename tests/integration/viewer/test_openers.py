@@ -82,9 +82,9 @@ def test_a_run_is_opened_with_all_its_journals(tmp_path: Path) -> None:
     [source] = open_sources([tmp_path / "run"])
     assert (source.id, source.title, source.kind) == ("run", "run", "run")
     assert [(part.path.name, part.format) for part in source.parts] == [
+        ("journal.jsonl", JOURNAL),
         ("journal-0-of-2.jsonl", JOURNAL),
         ("journal-1-of-2.jsonl", JOURNAL),
-        ("journal.jsonl", JOURNAL),
     ]
     assert source.inputs == tmp_path / "run/inputs.jsonl"
     assert source.manifest == tmp_path / "run/manifest.json"
