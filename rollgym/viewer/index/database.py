@@ -20,8 +20,8 @@ from rollgym.store.errors import StorageError, storage_error
 from rollgym.store.lock import FileLock
 
 SCHEMA = files(__package__).joinpath("schema.sql").read_text("utf-8")
-REVISION = 1
-"""Goes up when what the columns mean changes though the schema does not: old indexes are remade."""
+REVISION = 2
+"""Goes up when columns or kept answers change their meaning, and the schema does not."""
 MAKING_PATIENCE = 5.0
 BUSY_PATIENCE = 5.0
 _POLL = 0.02

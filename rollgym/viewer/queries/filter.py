@@ -7,7 +7,8 @@ table `entry`. Values only ever get into a statement as parameters; names in it 
 that does not stand another took its place, so it goes by `status=retried`, whatever it said itself;
 every other status means those that stand. So each entry has one status to be found under.
 
-*Ranges.* `min_X` and `max_X` are inclusive. Entries without the number are in no range of it.
+*Ranges.* `min_X` and `max_X` are inclusive. Entries without the number are in no range of it. When
+something began is compared in microseconds.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,9 @@ from rollgym.viewer.summary import Status
 
 TOKENS = "coalesce(input_tokens + output_tokens, input_tokens, output_tokens)"
 """Input and output together; what is known where only one is."""
+MICROSECONDS = 1_000_000
+MOMENT = f"CAST(round({{}} * {MICROSECONDS}) AS INTEGER)"
+"""A time in whole microseconds, so that a portion of time begins where the one before it ends."""
 MOST_ENTRIES = 500
 USUAL_ENTRIES = 100
 FIELD_PREFIX = "field."
@@ -167,7 +171,9 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         for range_ in self.ranges:
             for sign, end in ((">=", range_.least), ("<=", range_.most)):
                 if end is not None:
-                    yield f"{NUMBERS[range_.name]} {sign} ?", (end,)
+                    form = MOMENT if range_.name == "started" else "{}"
+                    number = form.format(NUMBERS[range_.name])
+                    yield f"{number} {sign} {form.format('?')}", (end,)
 
 
 def _any_of(column: str, values: tuple[str | int, ...]) -> Sql:

@@ -9,18 +9,21 @@ from typing import Literal
 
 import msgspec
 
+from rollgym.viewer.queries.filter import MICROSECONDS
+
 MOST_POINTS = 60
-MICROSECONDS = 1_000_000
 
 
-class Point(msgspec.Struct, frozen=True, rename={"begin": "from", "end": "to"}):
+class Point(msgspec.Struct, frozen=True, rename={"begin": "from", "end": "to", "last": "max"}):
     """One portion: seconds since the epoch, or the numbers of its first and last entry from 1.
 
-    A portion of time holds what began at or after `from` and before `to`, the last also `to`.
+    A portion of time holds what began at or after `from` and before `to`, that is from `from` to
+    `max` with both ends, as a filter has them.
     """
 
     begin: float
     end: float
+    last: float
     rollouts: int
     successes: int
     judged: int
@@ -52,10 +55,11 @@ class _Portion:
             self.rewarded += count
             self.reward += count * reward
 
-    def point(self, begin: float, end: float) -> Point:
+    def point(self, begin: float, end: float, last: float) -> Point:
         return Point(
             begin,
             end,
+            last,
             self.rollouts,
             self.successes,
             self.judged,
@@ -92,8 +96,12 @@ def _by_time(
     ).items():
         if place is not None:
             portions[place].add(success, reward, count)
-    edges = [(first + place * width) / MICROSECONDS for place in range(len(portions) + 1)]
-    return [portion.point(edges[place], edges[place + 1]) for place, portion in enumerate(portions)]
+    return [
+        portion.point(
+            begin / MICROSECONDS, (begin + width) / MICROSECONDS, (begin + width - 1) / MICROSECONDS
+        )
+        for begin, portion in zip(range(first, last + 1, width), portions, strict=True)
+    ]
 
 
 def _by_order(successes: Sequence[int | None], rewards: Sequence[float | None]) -> list[Point]:
@@ -106,5 +114,5 @@ def _by_order(successes: Sequence[int | None], rewards: Sequence[float | None]) 
         same = Counter(zip(successes[begin:end], rewards[begin:end], strict=True))
         for (success, reward), count in same.items():
             portion.add(success, reward, count)
-        points.append(portion.point(begin + 1, end))
+        points.append(portion.point(begin + 1, end, end))
     return points

@@ -13,9 +13,9 @@ import msgspec
 
 from rollgym.viewer.queries.causes import CauseCount, KindCount, failures
 from rollgym.viewer.queries.coverage import Coverage, coverage
-from rollgym.viewer.queries.filter import TOKENS, Filter
+from rollgym.viewer.queries.filter import MOMENT, TOKENS, Filter
 from rollgym.viewer.queries.histogram import Histogram, histogram
-from rollgym.viewer.queries.over_time import MICROSECONDS, OverTime, over_time
+from rollgym.viewer.queries.over_time import OverTime, over_time
 from rollgym.viewer.queries.pass_at import PassAt, pass_at
 from rollgym.viewer.queries.search import Search
 from rollgym.viewer.queries.tools import ToolCount, tools
@@ -27,7 +27,7 @@ _COLUMNS = (
     "steps",
     "tool_calls",
     TOKENS,
-    f"CAST(started * {MICROSECONDS} AS INTEGER)",
+    MOMENT.format("started"),
     "nullif(ending, '')",
 )
 _ROLLOUTS = "entry.status NOT IN ('input', 'unreadable')"

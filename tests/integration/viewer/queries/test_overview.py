@@ -31,7 +31,7 @@ def test_the_overview_has_everything_of_the_entries_that_fit(run: Rows) -> None:
     assert found["over_time"]["by"] == "time"
     assert sum(point["rollouts"] for point in found["over_time"]["points"]) == 5
     assert set(found["over_time"]["points"][0]) == {
-        *("from", "to", "rollouts", "successes", "judged", "mean_reward"),
+        *("from", "to", "max", "rollouts", "successes", "judged", "mean_reward"),
     }
     assert (found["steps"]["min"], found["steps"]["max"]) == (3, 9)
     assert found["tokens"]["count"] == 2
@@ -77,6 +77,15 @@ def test_a_bar_filters_to_exactly_what_it_counts(run: Rows) -> None:
                 query = {f"min_{name}": [str(each.min)], f"max_{name}": [str(each.max)]}
                 within = overview(run.connection, Filter.of(query), None)
                 assert within.rollouts == each.count
+
+
+@pytest.mark.parametrize("step", [1e-6, 2.4e-7, 1e-5, 0.37, 61.0])
+def test_a_portion_of_time_filters_to_exactly_what_it_counts(rows: Rows, step: float) -> None:
+    for record in range(1, 200):
+        rows.add(record, started=1_790_000_000.1 + step * (record % 101))
+    for point in overview(rows.connection, Filter(), None).over_time.points:
+        query = {"min_started": [str(point.begin)], "max_started": [str(point.last)]}
+        assert overview(rows.connection, Filter.of(query), None).rollouts == point.rollouts
 
 
 def test_an_empty_index_has_an_overview(rows: Rows) -> None:

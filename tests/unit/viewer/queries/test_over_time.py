@@ -6,7 +6,8 @@ def test_portions_of_time_are_equal_and_empty_ones_are_told() -> None:
     found = over_time(started, [1, 0, None, 1], [1.0, 0.0, None, 1.0])
     assert found.by == "time"
     assert len(found.points) == MOST_POINTS
-    assert found.points[0] == Point(100.0, found.points[1].begin, 2, 1, 2, 0.5)
+    after = found.points[1].begin
+    assert found.points[0] == Point(100.0, after, after - 1e-6, 2, 1, 2, 0.5)
     assert found.points[-1].rollouts == 1
     assert sum(point.rollouts for point in found.points) == 4
     assert [point.mean_reward for point in found.points if point.rollouts] == [0.5, None, 1.0]
