@@ -2,8 +2,8 @@
 
 The tests of a file share servers and browsers, so they stay in one process. Files that start
 browsers are three groups, for the browser server, for what is built on it, and for the viewer: more
-than a few dozen Chromium processes at a time are too many for a small machine. Files whose commands use well-known
-ports, as a reader of the documentation would, are one group together.
+than a few dozen Chromium processes at a time are too many for a small machine. Files whose commands
+use well-known ports, as a reader of the documentation would, are one group together.
 """
 
 import re

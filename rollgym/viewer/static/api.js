@@ -3,7 +3,7 @@
 const TIME_LIMIT = 120_000;
 
 // What the server, or the way to it, said instead of an answer. `status` is 0 where none came.
-export class ApiError extends Error {
+class ApiError extends Error {
   constructor(message, status) {
     super(message);
     this.name = "ApiError";

@@ -3,11 +3,14 @@
 // Each has a fixed height from the start; the width comes from its box. Whatever can be pressed is a
 // link with a name that says all that its tooltip says.
 
-import { fill, h, svg } from "./dom.js";
+import { h, refill, svg } from "./dom.js";
 import { compact, count, counted, percent } from "./format.js";
+import { oneStop } from "./stops.js";
 
 const MARGIN = { top: 10, right: 8, bottom: 22, left: 40 };
 const LABEL_ROOM = 64;
+const LETTER = 6.2; // px: about as wide as one is in a label
+const WIDEST_BAR = 96;
 
 // A box that calls `draw(width, height)` for its SVG children, now and whenever its width changes.
 function responsive({ height, label, draw }) {
@@ -17,10 +20,11 @@ function responsive({ height, label, draw }) {
     const width = Math.floor(box.clientWidth);
     if (!width || width === drawn) return;
     drawn = width;
-    const focused = box.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-    fill(box, svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label },
-      draw(width, height)));
-    if (focused) box.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+    const drawing = svg("svg", {
+      width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label,
+    }, draw(width, height));
+    oneStop(drawing, "a.mark");
+    refill(box, drawing);
   });
   observer.observe(box);
   return box;
@@ -36,7 +40,7 @@ export function histogram({ bins, label, format, hrefOf, height = 150, chosen = 
       const scale = steps(most, area.height > 90 ? 3 : 2);
       const y = (value) => area.bottom - (value / scale.at(-1)) * area.height;
       const step = area.width / bins.length;
-      const gap = step > 6 ? Math.min(2, step / 6) : 0.5;
+      const gap = Math.max(step - WIDEST_BAR, step > 6 ? Math.min(2, step / 6) : 0.5);
       return [
         grid(scale, y, area, compact),
         bins.map((bin, at) => histogramBar({
@@ -72,7 +76,9 @@ function binWords(bin, format) {
 
 // Labels under the edges of the bins, as many as there is room for.
 function edges(bins, area, step, format) {
-  const every = Math.max(1, Math.ceil((LABEL_ROOM * bins.length) / area.width));
+  const longest = Math.max(...bins.map((bin) => format(bin.from).length)) * LETTER + 12;
+  const room = Math.max(LABEL_ROOM, longest);
+  const every = Math.max(1, Math.ceil((room * bins.length) / area.width));
   const y = area.bottom + 15;
   const label = (x, text, anchor) => svg("text", { class: "label", x, y, "text-anchor": anchor }, text);
   // A bin of one whole number is labelled in its middle.
@@ -87,25 +93,25 @@ function edges(bins, area, step, format) {
   const labels = [label(area.right, end, "end")];
   for (let at = 0; at < bins.length; at += every) {
     const x = area.left + at * step;
-    if (area.right - x > 1.3 * LABEL_ROOM) labels.push(label(x, format(bins[at].from), at ? "middle" : "start"));
+    if (area.right - x > 1.3 * room) labels.push(label(x, format(bins[at].from), at ? "middle" : "start"));
   }
   return labels;
 }
 
 // Lines over the same points. `points` of {x: label, words, href | null}; `series` of
-// {name, class, values, plain} with values from 0 to 1, null where there is none; `plain` has no dots.
+// {name, class, values, plain}, null where there is no value; `plain` has no dots. From 0 to 1 at least.
 export function lines({ points, series, label, height = 150, format = percent }) {
   return responsive({
     height, label,
     draw(width) {
       const area = areaOf(width, height);
-      const high = series.some(({ values }) => values.some((value) => value > 1))
-        ? Math.max(...series.flatMap(({ values }) => values.filter((value) => value !== null))) : 1;
-      const y = (value) => area.bottom - (Math.max(0, value) / high) * area.height;
+      const values = series.flatMap((one) => one.values.filter((value) => value !== null));
+      const [low, high] = [Math.min(0, ...values), Math.max(...values) > 1 ? Math.max(...values) : 1];
+      const y = (value) => area.bottom - ((value - low) / (high - low)) * area.height;
       const step = area.width / points.length;
       const x = (at) => area.left + (at + 0.5) * step;
       return [
-        grid([0, high / 2, high], y, area, format),
+        grid([low, (low + high) / 2, high], y, area, format),
         axis(area),
         series.map((one) => svg("path", { class: `line ${one.class}`, d: pathOf(one.values, x, y) })),
         series.map((one) => step < 8 || one.plain ? null : one.values.map((value, at) => value === null ? null

@@ -1,8 +1,10 @@
 // The columns of the list: which there are, which are shown, and how a rollout fills each.
 
+import { get, source as pathsOf } from "./api.js";
 import { h } from "./dom.js";
 import { bytes, compact, count, cut, moment, number, seconds, words } from "./format.js";
-import { preference, prefer } from "./state.js";
+import { outcome } from "./outcome.js";
+import { preference, prefer, sourceOf } from "./state.js";
 
 // `width` in rem; with `grow` a column takes its share of what is left. `menu` is its name where
 // columns are chosen, if the title alone does not say enough.
@@ -58,22 +60,40 @@ const BY_ID = new Map(COLUMNS.map((column) => [column.id, column]));
 const DEFAULT = [
   "outcome", "task", "repeat", "title", "reward", "steps", "tool_calls", "tokens", "seconds", "detail",
 ];
+// Of these an overview says whether any rollout has them.
+const MEASURED = ["reward", "steps", "tool_calls", "tokens", "seconds"];
+const PATIENCE = 300; // ms: a list does not wait longer than this to know them
+const LONGEST_TIP = 2_000;
 const FIELD = "field.";
 const PADDING = 1.25; // rem at both ends of a row together
 
-// The shown columns: those of the address, else those chosen at an earlier visit.
-export function columnsOf(params) {
-  const wanted = params.get("cols") ?? preference("columns");
-  const columns = (wanted ? wanted.split(",") : DEFAULT).map(columnOf).filter(Boolean);
-  return columns.length ? columns : DEFAULT.map(columnOf);
+// The columns of a source that nobody chose: those that any of its rollouts can fill. All of them
+// where that cannot be said soon.
+export async function usualColumns(source) {
+  if (!sourceOf(source)?.state.ready) return DEFAULT;
+  try {
+    const signal = AbortSignal.timeout(PATIENCE);
+    const overview = await get(pathsOf(source).overview, null, { signal });
+    const without = new Set(MEASURED.filter((name) => overview.rollouts && overview[name] === null));
+    return DEFAULT.filter((id) => !without.has(id));
+  } catch {
+    return DEFAULT;
+  }
 }
 
-// The value of `cols` for these, null for the built-in choice; it is also the choice of later visits.
-export function chosen(ids) {
+// The shown columns: those of the address, else those chosen at an earlier visit, else the usual ones.
+export function columnsOf(params, usual) {
+  const wanted = params.get("cols") ?? preference("columns", "");
+  const columns = wanted.split(",").map(columnOf).filter(Boolean);
+  return columns.length ? columns : (usual ?? DEFAULT).map(columnOf);
+}
+
+// The value of `cols` for these, null for the usual ones; it is also the choice of later visits.
+export function chosen(ids, usual) {
   const value = ids.join(",");
-  const usual = value === DEFAULT.join(",") || !ids.length;
-  prefer("columns", usual ? null : value);
-  return usual ? null : value;
+  const isUsual = value === usual.join(",") || !ids.length;
+  prefer("columns", isUsual ? null : value);
+  return isUsual ? null : value;
 }
 
 // A checkbox for each column, and for each field that rollouts brought along.
@@ -88,7 +108,7 @@ export function columnChoices(shown, fields, change) {
   };
   const option = (column) => h("label", { class: "option" },
     h("input", {
-      type: "checkbox", checked: ids.includes(column.id),
+      type: "checkbox", checked: ids.includes(column.id), data: { key: column.id },
       on: { change: (event) => toggle(column, event.target.checked) },
     }),
     h("span", { text: column.menu ?? column.title, title: column.menu ?? column.title }));
@@ -98,7 +118,7 @@ export function columnChoices(shown, fields, change) {
       ? h("fieldset", { class: "options two" },
         h("legend", { text: "Fields of the rollouts" }), all.slice(COLUMNS.length).map(option))
       : null,
-    h("button", { class: "quiet", on: { click: () => change([]) } }, "Usual columns"));
+    h("button", { class: "quiet", data: { key: "usual" }, on: { click: () => change([]) } }, "Usual columns"));
 }
 
 // For `grid-template-columns`, and the least width of the table in rem.
@@ -111,25 +131,6 @@ export function layout(columns) {
   }
   const width = columns.reduce((sum, column) => sum + column.width, PADDING);
   return { template: template.join(" "), width };
-}
-
-// What came of a rollout: a sign, a word and a colour.
-export function outcomeOf({ status, success, kind }) {
-  if (status === "completed" && success === true) return { sign: "✓", word: "success", tone: "good" };
-  if (status === "completed" && success === false) return { sign: "✕", word: "no success", tone: "bad" };
-  if (status === "completed") return { sign: "●", word: "completed", tone: "info" };
-  if (status === "failed") return { sign: "!", word: kind ? words(kind) : "failed", tone: "failed" };
-  if (status === "retried") return { sign: "↻", word: kind ? words(kind) : "retried", tone: "warn" };
-  if (status === "omitted") return { sign: "–", word: "omitted", tone: "muted" };
-  if (status === "unreadable") return { sign: "?", word: "unreadable", tone: "bad" };
-  return { sign: "·", word: status, tone: "muted" };
-}
-
-export function outcome(entry) {
-  const { sign, word, tone } = outcomeOf(entry);
-  return h("span", { class: `outcome ${tone}` },
-    h("span", { class: "sign", "aria-hidden": "true", text: sign }),
-    h("span", { class: "clip", text: word, title: word }));
 }
 
 // Numbers that are mostly wanted from the highest.
@@ -162,12 +163,10 @@ function fieldCell(value) {
 
 function reward(value) {
   if (value === null) return h("span", { class: "muted", text: "–" });
-  const share = Math.min(1, Math.max(0, value));
-  return [
-    h("span", { class: "gauge", "aria-hidden": "true" },
-      h("span", { class: value > 0 ? "" : "none", style: { width: `${100 * share}%` } })),
-    h("span", { text: number(value) }),
-  ];
+  // Of another scale than from 0 to 1 nobody knows where its ends are.
+  const gauge = value < 0 || value > 1 ? null
+    : h("span", { class: "gauge", "aria-hidden": "true" }, h("span", { style: { width: `${100 * value}%` } }));
+  return [gauge, h("span", { text: number(value), title: String(value) })];
 }
 
 function tokens(entry) {
@@ -184,5 +183,6 @@ function plain(value) {
 }
 
 function clipped(text, tone = "") {
-  return h("span", { class: `clip ${tone}`, text: cut(text, 300), title: text.length > 24 ? text : null });
+  const title = text.length > 24 ? cut(text, LONGEST_TIP) : null;
+  return h("span", { class: `clip ${tone}`, dir: "auto", text: cut(text, 300), title });
 }

@@ -1,14 +1,14 @@
 // Repeats of one task side by side: a column for each, a row for each turn or step, the first row in
 // which they differ marked. (Two runs joined by their tasks are in joined.js.)
 
-import { fill, h } from "./dom.js";
+import { fill, h, refill } from "./dom.js";
 import { get, source as pathsOf } from "./api.js";
 import { button } from "./buttons.js";
 import { commonStart, isSame } from "./difference.js";
 import { counted, cut } from "./format.js";
 import { keys } from "./keyboard.js";
 import { failureNotice, skeleton } from "./notices.js";
-import { badge, markOf, outcomeOf, repeatWords } from "./outcome.js";
+import { badge, repeatCell } from "./outcome.js";
 import { overlay } from "./overlay.js";
 import { picture } from "./pictures.js";
 import { Portions } from "./portions.js";
@@ -24,6 +24,7 @@ const FIRST_COLUMNS = 4;
 const MOST_CHOICES = 64;
 const EXCERPT = 700;
 const DEPARTURE = 80;
+const LONGEST_TITLE = 120;
 const PORTION = { turn: 25, step: 20 };
 const ESTIMATE = { turn: 150, step: 210 };
 
@@ -87,14 +88,14 @@ class RepeatsPage {
 
   #draw() {
     const { title, difference } = this.answer;
-    document.title = [title, "repeats", "rollgym"].filter(Boolean).join(" · ");
+    document.title = [cut(title, LONGEST_TITLE), "repeats", "rollgym"].filter(Boolean).join(" · ");
     this.chooser = h("div", { class: "chooser", role: "group", "aria-label": "Which repeats" });
     this.grid = h("div", { class: "compare-grid" });
     const differs = difference.index !== null && difference.index !== undefined;
     fill(this.container, h("div", { class: "compare" },
       h("header", { class: "rollout-head" },
         link({ href: `${this.#root()}/tasks`, class: "back" }, "‹ Tasks"),
-        h("h1", {}, title || `Task ${this.task}`),
+        h("h1", { dir: "auto" }, title || `Task ${this.task}`),
         h("p", { class: "muted" }, this.#about()),
         h("div", { class: "rollout-tools" }, this.chooser,
           differs ? button(["Go to the first difference ", h("kbd", {}, "d")], () => this.#goToDifference()) : null)),
@@ -114,7 +115,7 @@ class RepeatsPage {
     const { unit } = this.answer.difference;
     const chosen = this.#chosen();
     this.columns = chosen.map((repeat) => this.#column(repeat, unit));
-    fill(this.chooser, this.answer.repeats.slice(0, MOST_CHOICES).map((repeat) => this.#choice(repeat, chosen)));
+    refill(this.chooser, this.answer.repeats.slice(0, MOST_CHOICES).map((repeat) => this.#choice(repeat, chosen)));
     this.list?.destroy();
     const rows = h("div", { class: "compare-rows" });
     const inner = h("div", { class: "compare-inner", style: { "--columns": String(chosen.length) } },
@@ -157,13 +158,9 @@ class RepeatsPage {
       note(address(`${this.#root()}/tasks/${encodeURIComponent(this.task)}`, this.params));
       this.#drawColumns();
     };
-    const about = repeatWords(repeat);
-    return button(markOf(repeat), toggle, {
-      class: `repeat-cell is-${outcomeOf(repeat)}`,
-      "aria-pressed": String(isShown),
-      "aria-label": about,
-      data: { tip: about },
-    });
+    const [props, sign] = repeatCell(repeat);
+    const data = { ...props.data, key: repeat.id };
+    return button(sign, toggle, { ...props, data, "aria-pressed": String(isShown) });
   }
 
   #goToDifference() {

@@ -29,16 +29,36 @@ export function math(tag, props, ...children) {
   return build(document.createElementNS(MATH, accepted(tag)), props, children);
 }
 
-export function clear(node) {
-  node.replaceChildren();
-  return node;
-}
-
 // Puts children in place of whatever `node` has.
 export function fill(node, ...children) {
   node.replaceChildren();
   append(node, children);
   return node;
+}
+
+// The same for what is drawn anew while it is used: whoever was in it with the keyboard stays at the
+// element with the same `data-key`.
+export function refill(node, ...children) {
+  const held = heldKey(node);
+  fill(node, ...children);
+  holdKey(node, held);
+  return node;
+}
+
+// The key of the element within `node` that has the focus; null where none has.
+export function heldKey(node) {
+  const { activeElement } = document;
+  return node !== activeElement && node.contains(activeElement) ? activeElement.dataset.key ?? null : null;
+}
+
+export function holdKey(node, key) {
+  if (key === null) return;
+  node.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
+}
+
+// So many rem in pixels; the reader may have chosen larger letters.
+export function rem(many) {
+  return many * parseFloat(getComputedStyle(document.documentElement).fontSize);
 }
 
 function accepted(tag) {

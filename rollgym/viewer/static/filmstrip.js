@@ -1,11 +1,11 @@
 // The screenshots of a rollout in a row, of which only those in view are in the document.
 
-import { h, fill } from "./dom.js";
+import { h, fill, rem } from "./dom.js";
 import { picture } from "./pictures.js";
 
-const WIDTH = 136;
+const WIDTH = 8.5; // rem
+const EDGE = 0.75;
 const AROUND = 4;
-const EDGE = 12;
 
 export class Filmstrip {
   // `get(index)` gives a step or a promise of it; `select(index)` is called when one is chosen.
@@ -16,20 +16,24 @@ export class Filmstrip {
     this.select = select;
     this.frames = new Map();
     this.selected = 0;
-    this.space = h("div", { class: "film-space", style: { width: `${total * WIDTH + 2 * EDGE}px` } });
+    this.width = rem(WIDTH);
+    this.edge = rem(EDGE);
+    this.space = h("div", { class: "film-space", style: { width: `${total * WIDTH + 2 * EDGE}rem` } });
     this.node = h("div", { class: "film", role: "group", "aria-label": "Screenshots" }, this.space);
     this.node.addEventListener("scroll", () => this.#draw(), { passive: true });
     this.observer = new ResizeObserver(() => this.#resized());
     this.observer.observe(this.node);
   }
 
-  // Marks a frame as the chosen one and brings it into view.
+  // Marks a frame as the chosen one and brings it into view. The focus goes along from frame to frame.
   show(index) {
+    const focused = this.node.contains(document.activeElement);
     this.#setCurrent(this.selected, false);
     this.selected = index;
     this.#bringIntoView();
     this.#draw();
     this.#setCurrent(index, true);
+    if (focused) this.frames.get(index)?.focus({ preventScroll: true });
   }
 
   destroy() {
@@ -37,11 +41,12 @@ export class Filmstrip {
   }
 
   #bringIntoView() {
-    const left = EDGE + this.selected * WIDTH;
+    const { width } = this;
+    const left = this.edge + this.selected * width;
     const room = this.node.clientWidth;
     if (!room) return;
-    if (left - WIDTH < this.node.scrollLeft) this.node.scrollLeft = left - WIDTH;
-    if (left + 2 * WIDTH > this.node.scrollLeft + room) this.node.scrollLeft = left + 2 * WIDTH - room;
+    if (left - width < this.node.scrollLeft) this.node.scrollLeft = left - width;
+    if (left + 2 * width > this.node.scrollLeft + room) this.node.scrollLeft = left + 2 * width - room;
   }
 
   #resized() {
@@ -60,8 +65,8 @@ export class Filmstrip {
 
   #draw() {
     const { scrollLeft: left, clientWidth: room } = this.node;
-    const from = Math.max(0, Math.floor((left - EDGE) / WIDTH) - AROUND);
-    const until = Math.min(this.total, Math.ceil((left + room) / WIDTH) + AROUND);
+    const from = Math.max(0, Math.floor((left - this.edge) / this.width) - AROUND);
+    const until = Math.min(this.total, Math.ceil((left + room) / this.width) + AROUND);
     for (const [index, frame] of [...this.frames]) {
       if ((index >= from && index < until) || frame === document.activeElement) continue;
       frame.remove();
@@ -75,7 +80,7 @@ export class Filmstrip {
       class: "frame",
       type: "button",
       data: { step: index },
-      style: { transform: `translateX(${EDGE + index * WIDTH}px)` },
+      style: { transform: `translateX(${EDGE + index * WIDTH}rem)` },
       "aria-label": `Step ${index + 1}`,
       on: { click: () => this.select(index) },
     }, h("span", { class: "frame-picture" }), h("span", { class: "frame-words" }, String(index + 1)));

@@ -55,14 +55,16 @@ export function isFiltered(params) {
   return [...filterOf(params)].length > 0;
 }
 
-// The bar. `onChange(params)` gets the new parameters; `update(params, search)` draws others, with
-// how far a search of the text has come.
+// The bar. `onChange(params, {replace})` gets the new parameters, and whether they only go on with
+// what was typed before; `update(params, search)` draws others, with how far a search of the text
+// has come.
 export class FilterBar {
   constructor({ source, params, onChange, extra = [] }) {
     this.source = source;
     this.params = params;
     this.onChange = onChange;
     this.facets = null;
+    this.typing = null; // the timer of what was typed and is not asked for yet
     this.search = h("input", {
       type: "search", class: "search", placeholder: "Search the text of rollouts", value: params.get("q"),
       "aria-label": "Search the text of rollouts", autocomplete: "off", spellcheck: "false",
@@ -81,10 +83,10 @@ export class FilterBar {
 
   update(params, search) {
     this.params = params;
-    if (document.activeElement !== this.search) this.search.value = params.get("q") ?? "";
+    const used = document.activeElement === this.search || this.typing !== null;
+    if (!used) this.search.value = params.get("q") ?? "";
     this.#drawProgress(params.get("q") ? search : null);
-    fill(this.chips, this.#chips());
-    this.chips.hidden = !this.chips.childNodes.length;
+    this.#drawChips();
     for (const button of this.buttons.querySelectorAll("[data-filters]")) {
       const active = button.dataset.filters.split(" ").some((name) => this.params.has(name));
       button.classList.toggle("is-active", active);
@@ -96,22 +98,46 @@ export class FilterBar {
     this.search.select();
   }
 
-  #change(changes) {
-    this.onChange(changed(this.params, changes));
+  // What was typed last is not asked for any more.
+  destroy() {
+    clearTimeout(this.typing);
+  }
+
+  #change(changes, { replace = false } = {}) {
+    this.onChange(changed(this.params, changes), { replace });
   }
 
   #typed() {
     clearTimeout(this.typing);
-    this.typing = setTimeout(() => this.#change({ q: this.search.value.trim() || null }), TYPING_PAUSE);
+    this.typing = setTimeout(() => this.#ask(), TYPING_PAUSE);
+  }
+
+  // Typing on replaces what was typed before; any other filter can be taken back.
+  #ask() {
+    clearTimeout(this.typing);
+    this.typing = null;
+    const q = this.search.value.trim() || null;
+    const before = this.params.get("q");
+    if (q !== before) this.#change({ q }, { replace: Boolean(q && before) });
   }
 
   #key(event) {
     if (event.key === "Enter") {
-      clearTimeout(this.typing);
-      this.#change({ q: this.search.value.trim() || null });
+      this.#ask();
     } else if (event.key === "Escape") {
+      // Browsers would empty the field; one only wants to leave it.
+      event.preventDefault();
       this.search.blur();
     }
+  }
+
+  // Whoever removes one filter after another with the keyboard stays among them.
+  #drawChips() {
+    const buttons = () => [...this.chips.querySelectorAll("button")];
+    const at = buttons().indexOf(document.activeElement);
+    fill(this.chips, this.#chips());
+    this.chips.hidden = !this.chips.childNodes.length;
+    if (at >= 0) (buttons()[Math.min(at, buttons().length - 1)] ?? this.search).focus({ preventScroll: true });
   }
 
   #drawProgress(search) {

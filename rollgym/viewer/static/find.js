@@ -41,6 +41,7 @@ export class Find {
   }
 
   open() {
+    if (this.node.hidden) this.before = document.activeElement;
     this.node.hidden = false;
     this.field.focus();
     this.field.select();
@@ -48,6 +49,11 @@ export class Find {
   }
 
   close() {
+    // Whoever was in the bar with the keyboard goes back to where they came from.
+    if (this.node.contains(document.activeElement)) {
+      const before = this.before === document.body ? this.within.closest("main") : this.before;
+      before.focus({ preventScroll: true });
+    }
     this.node.hidden = true;
     this.hits = [];
     this.observer.disconnect();

@@ -35,13 +35,13 @@ export function compact(value) {
   return trimmed(value.toFixed(Number.isInteger(value) ? 0 : 1));
 }
 
-// A number of unknown size with three figures that matter: 0.333, 12.5, 1,234.
+// A number of unknown size with three figures that matter: 0.333, 12.5, 1,234, 2.5e12.
 export function number(value) {
   if (value === null || value === undefined) return NOTHING;
   if (!Number.isFinite(value)) return String(value);
   const size = Math.abs(value);
+  if (size >= 1e9 || (size !== 0 && size < 0.001)) return powers(value);
   if (size >= 1000) return WHOLE.format(value);
-  if (size !== 0 && size < 0.001) return value.toExponential(1);
   return trimmed(value.toFixed(size >= 100 ? 1 : size >= 10 ? 2 : 3));
 }
 
@@ -106,6 +106,12 @@ export function cut(text, limit) {
 function pair(more, moreUnit, less, lessUnit) {
   const first = `${more}${THIN}${moreUnit}`;
   return less ? `${first} ${less}${THIN}${lessUnit}` : first;
+}
+
+// 2.5e12, 1e-9
+function powers(value) {
+  const [digits, exponent] = value.toExponential(2).split("e");
+  return `${trimmed(digits)}e${Number(exponent)}`;
 }
 
 function trimmed(digits) {

@@ -1,15 +1,15 @@
 // Two runs joined by their tasks: which tasks became better, which worse.
 
-import { fill, h } from "./dom.js";
+import { fill, h, heldKey, holdKey, rem } from "./dom.js";
 import { button } from "./buttons.js";
+import { FixedList } from "./fixed_list.js";
 import { Pages } from "./pages.js";
 import { count, counted, cut, number } from "./format.js";
 import { failure } from "./notices.js";
 import { address, link, navigate } from "./router.js";
 import { sources } from "./state.js";
-import { FixedList } from "./virtual.js";
 
-const ROW = 44;
+const ROW = 2.75; // rem
 const CHANGES = [
   ["improved", "Improved", "▲"], ["regressed", "Regressed", "▼"], ["same", "Same", "="],
   ["left_only", "Only left", "◧"], ["right_only", "Only right", "◨"], ["unknown", "Without reward", "?"],
@@ -44,10 +44,14 @@ class JoinedPage {
     const [left, right] = [this.params.get("left") ?? all[0]?.id, this.params.get("right") ?? all[1]?.id];
     this.head = h("header", { class: "rollout-head" });
     this.counts = h("div", { class: "changes", role: "group", "aria-label": "Which tasks" });
-    this.table = h("div", { class: "joined-rows", tabindex: "0", role: "region", "aria-label": "Tasks" });
+    this.table = h("div", {
+      class: "joined-rows", tabindex: "0", role: "table", "aria-label": "Tasks", data: { scrolls: "" },
+    });
     this.problem = h("div", {});
+    this.held = heldKey(this.container);
     fill(this.container, h("div", { class: "joined" }, this.head, this.counts, this.problem, this.table));
     this.#drawHead(all, left, right);
+    holdKey(this.container, this.held);
     if (!left || !right) {
       const how = "Open two runs to compare them: rollgym view FIRST SECOND";
       fill(this.problem, h("p", { class: "muted" }, how));
@@ -85,12 +89,16 @@ class JoinedPage {
   #drawHead(all, left, right) {
     document.title = "Compare · rollgym";
     const choose = (side, value) => h("label", { class: "side-choice" }, side === "left" ? "Left" : "Right",
-      h("select", { value, on: { change: (event) => this.#go({ [side]: event.target.value }) } },
+      h("select", {
+        value, data: { key: side }, on: { change: (event) => this.#go({ [side]: event.target.value }) },
+      },
         all.map((source) => h("option", { value: source.id }, source.title))));
     const swap = () => this.#go({ left: right, right: left });
     fill(this.head, h("h1", {}, "Compare runs"),
       h("div", { class: "sides" },
-        choose("left", left), button("⇄", swap, { "aria-label": "Swap left and right" }), choose("right", right),
+        choose("left", left),
+        button("⇄", swap, { "aria-label": "Swap left and right", data: { key: "swap" } }),
+        choose("right", right),
         this.#sortChoice(), this.#orderButton()));
   }
 
@@ -98,24 +106,28 @@ class JoinedPage {
     const choose = (event) => this.#go({ sort: event.target.value });
     const value = this.params.get("sort") ?? SORTS[0][0];
     const options = SORTS.map(([name, words]) => h("option", { value: name }, words));
-    return h("label", { class: "side-choice" }, "Sort by", h("select", { value, on: { change: choose } }, options));
+    return h("label", { class: "side-choice" }, "Sort by",
+      h("select", { value, data: { key: "sort" }, on: { change: choose } }, options));
   }
 
   #orderButton() {
     const down = this.params.get("order") === "desc";
     const words = down ? "Largest first" : "Smallest first";
     const turn = () => this.#go({ order: down ? null : "desc" });
-    return button(down ? "↓" : "↑", turn, { "aria-label": words, data: { tip: words } });
+    return button(down ? "↓" : "↑", turn, { "aria-label": words, data: { tip: words, key: "order" } });
   }
 
   #changed({ total, answer }) {
     this.answer = answer;
     fill(this.problem);
     this.#drawCounts(answer);
+    // Whoever pressed one of the groups, which were drawn anew just now, stays there.
+    if (document.activeElement === document.body) holdKey(this.container, this.held);
     if (!this.list) {
       fill(this.table, this.#columnHeads(answer));
       const render = (index) => this.#row(index);
-      this.list = new FixedList({ container: this.table, rowHeight: ROW, total, render, top: ROW });
+      const rowHeight = rem(ROW);
+      this.list = new FixedList({ container: this.table, rowHeight, total, render, top: rowHeight });
       this.table.addEventListener("scroll", () => this.pages.want(...this.list.visible()), { passive: true });
       this.pages.want(...this.list.visible());
     } else {
@@ -130,7 +142,10 @@ class JoinedPage {
     const group = (value, words, mark, size) => button(
       [mark ? h("span", { "aria-hidden": "true" }, mark) : null, h("b", {}, count(size)), words],
       () => this.#go({ change: chosen === value ? null : value }),
-      { class: `change is-${value ?? "all"}`, "aria-pressed": String(chosen === value) },
+      {
+        class: `change is-${value ?? "all"}`, "aria-pressed": String(chosen === value),
+        data: { key: `group ${value}` },
+      },
     );
     const all = CHANGES.reduce((sum, [value]) => sum + (counts[value] ?? 0), 0);
     const shown = CHANGES.filter(([value]) => value !== "unknown" || counts[value]);
@@ -139,29 +154,33 @@ class JoinedPage {
   }
 
   #columnHeads({ left, right }) {
-    const side = ({ title, mean, tasks }) => h("span", { class: "joined-side", title },
+    const side = ({ title, mean, tasks }) => h("span", { class: "joined-side", role: "columnheader", title },
       h("span", { class: "joined-title" }, title),
       h("span", { class: "muted" }, `mean ${number(mean)} · ${counted(tasks, "task")}`));
-    return h("div", { class: "joined-row joined-heads" },
-      h("span", {}, "Task"), side(left), side(right), h("span", {}, "Change"));
+    const head = (words) => h("span", { role: "columnheader" }, words);
+    return h("div", { class: "joined-row joined-heads", role: "row" },
+      head("Task"), side(left), side(right), head("Change"));
   }
 
   #row(index) {
     const task = this.pages.row(index);
-    if (!task) return h("div", { class: "joined-row is-pending" }, h("span", { class: "muted" }, "…"));
-    return h("div", { class: `joined-row is-${task.change}` },
-      h("span", { class: "joined-task", title: task.title }, cut(task.title || task.task_key, 160)),
+    if (!task) {
+      return h("div", { class: "joined-row", role: "row" }, h("span", { class: "muted", role: "cell" }, "…"));
+    }
+    return h("div", { class: `joined-row is-${task.change}`, role: "row", "aria-rowindex": index + 2 },
+      h("span", { class: "joined-task", role: "rowheader", dir: "auto", title: task.title },
+        cut(task.title || task.task_key, 160)),
       this.#side(task.left, this.answer.left.id),
       this.#side(task.right, this.answer.right.id),
       deltaBar(task));
   }
 
   #side(side, source) {
-    if (!side) return h("span", { class: "joined-side muted" }, "–");
+    if (!side) return h("span", { class: "joined-side muted", role: "cell" }, "–");
     const { successes, judged, rollouts, task, first } = side;
     const about = judged ? `${count(successes)}/${count(judged)}` : counted(rollouts, "rollout");
     const path = task === null ? `rollouts/${encodeURIComponent(first)}` : `tasks/${task}`;
-    return h("span", { class: "joined-side" }, link(`/s/${encodeURIComponent(source)}/${path}`,
+    return h("span", { class: "joined-side", role: "cell" }, link(`/s/${encodeURIComponent(source)}/${path}`,
       h("b", {}, number(side.mean)), h("span", { class: "muted" }, ` ${about}`)));
   }
 }
@@ -173,7 +192,7 @@ function deltaBar({ delta, change }) {
   const left = delta < 0 ? 50 - share : 50;
   const bar = h("span", { class: "delta-bar", style: { width: `${share}%`, left: `${left}%` } });
   const [, words, mark] = CHANGES.find(([value]) => value === change) ?? ["", change, ""];
-  return h("span", { class: "delta" }, h("span", { class: "delta-track", "aria-hidden": "true" }, bar),
+  return h("span", { class: "delta", role: "cell" }, h("span", { class: "delta-track", "aria-hidden": "true" }, bar),
     h("span", { class: "delta-words" }, h("span", { "aria-hidden": "true" }, `${mark} `),
-      known && delta !== 0 ? `${delta > 0 ? "+" : "−"}${number(Math.abs(delta))}` : words));
+      known && change !== "same" ? `${delta > 0 ? "+" : "−"}${number(Math.abs(delta))}` : words));
 }

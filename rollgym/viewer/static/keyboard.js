@@ -6,6 +6,7 @@ import { h } from "./dom.js";
 
 const SEQUENCE_TIME = 1200;
 const FIELDS = "input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable]";
+const SCROLLING = new Set(["PageDown", "PageUp", "ArrowDown", "ArrowUp", "Home", "End", " "]);
 const PRESSABLE = "a, button, summary, [role=menuitemcheckbox], input[type=checkbox]";
 
 const registered = []; // the latest first
@@ -41,6 +42,9 @@ function pressed(event) {
     shortcut.run(event);
   } else if (begins(event.key)) {
     begun = { key: event.key, time: event.timeStamp };
+  } else if (SCROLLING.has(event.key) && event.target === document.body) {
+    // Not the window scrolls but a part of the page, and a key only moves the part that has the focus.
+    (document.querySelector("main [data-scrolls]") ?? document.querySelector("main")).focus({ preventScroll: true });
   }
 }
 

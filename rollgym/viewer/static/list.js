@@ -2,9 +2,10 @@
 // order, the columns and the selected row; the history entry how far one had scrolled.
 
 import { get, source as pathsOf, withQuery } from "./api.js";
-import { chosen, columnChoices, columnsOf, layout } from "./columns.js";
-import { fill, h } from "./dom.js";
+import { chosen, columnChoices, columnsOf, layout, usualColumns } from "./columns.js";
+import { fill, h, refill, rem } from "./dom.js";
 import { FilterBar, changed, filterOf, isFiltered } from "./filters.js";
+import { FixedList } from "./fixed_list.js";
 import { count, counted } from "./format.js";
 import { keys } from "./keyboard.js";
 import { menu } from "./menu.js";
@@ -12,11 +13,11 @@ import { empty, failure } from "./notices.js";
 import { Pages } from "./pages.js";
 import { address, navigate, note, onLeave, visit } from "./router.js";
 import { nameCause, onVersion, sourceOf } from "./state.js";
-import { NARROW, rolloutCard, rolloutCells, standIns, tableHead } from "./table.js";
-import { FixedList } from "./virtual.js";
+import { NARROW, rolloutCard, rolloutCells, sortChoice, standIns, tableHead } from "./table.js";
 
-const ROW = 34;
-const CARD = 62;
+const ROW = 2.125; // rem
+const CARD = 3.875;
+const AS_WRITTEN = { title: "As written", sort: "record" };
 const NOTE_PAUSE = 250;
 
 export function listView(container, match, params) {
@@ -30,6 +31,7 @@ class List {
     this.paths = pathsOf(source);
     this.path = `/s/${encodeURIComponent(source)}/rollouts`;
     this.selected = null; // {index, id | null}
+    this.usual = null; // the columns that are shown where none were chosen, once they are known
     this.wasReady = sourceOf(source)?.state.ready;
     container.className = "fills list";
     this.#build(params);
@@ -41,13 +43,23 @@ class List {
     this.offKeys = keys(this.#shortcuts(), "List");
     this.offVersion = onVersion(source, () => this.#sourceChanged());
     this.update(params);
+    this.#learnColumns();
+  }
+
+  // Rows are asked for once it is known which columns have anything to show, or columns would jump.
+  async #learnColumns() {
+    this.usual = await usualColumns(this.source);
+    if (this.ended) return;
+    this.grid.classList.remove("is-new");
+    this.update(this.params);
+    this.#wantFirst();
   }
 
   update(params) {
-    const query = this.#query(params).toString();
-    const columns = columnsOf(params).map(({ id }) => id).join(",");
-    const redraw = columns !== this.columnIds;
     this.params = params;
+    const query = this.#query(params).toString();
+    const columns = columnsOf(params, this.usual).map(({ id }) => id).join(",");
+    const redraw = columns !== this.columnIds;
     this.columnIds = columns;
     if (query !== this.queried) this.#begin(query);
     else if (redraw) this.#table();
@@ -56,7 +68,9 @@ class List {
   }
 
   destroy() {
+    this.ended = true;
     clearTimeout(this.noting);
+    this.filters.destroy();
     this.narrow.removeEventListener("change", this.onNarrow);
     this.offKeys();
     this.offVersion();
@@ -68,16 +82,17 @@ class List {
     this.total = h("span", { class: "total", role: "status" });
     this.fresh = h("button", { class: "fresh", hidden: true, on: { click: () => this.#showNew() } });
     this.exported = h("span", {});
+    this.sorting = h("span", { class: "sort-choice" });
     this.columnMenu = menu({
       label: "Columns", kind: "end", content: () => this.#columnMenu(),
     });
     this.filters = new FilterBar({
       source: this.source, params,
-      onChange: (wanted) => this.#filter(wanted),
-      extra: [this.fresh, this.total, this.columnMenu, this.exported],
+      onChange: (wanted, how) => navigate(address(this.path, changed(wanted, { sel: null })), how),
+      extra: [this.fresh, this.total, this.sorting, this.columnMenu, this.exported],
     });
     this.grid = h("div", {
-      class: "table", role: "grid", tabindex: "0", "aria-label": "Rollouts", "aria-busy": "true",
+      class: "table is-new", role: "grid", tabindex: "0", "aria-label": "Rollouts", "aria-busy": "true",
     });
     this.container.append(h("h1", { class: "visually-hidden", text: "Rollouts" }), this.filters.node,
       h("div", { class: "table-frame" }, this.grid));
@@ -107,10 +122,14 @@ class List {
     });
     this.grid.setAttribute("aria-busy", "true");
     this.#table();
-    const first = Math.floor(this.restore / this.rowHeight);
-    this.pages.want(first, first + 1);
+    if (this.usual) this.#wantFirst();
     const id = this.params.get("sel");
     if (id && !this.selected) this.#findSelected(id);
+  }
+
+  #wantFirst() {
+    const first = Math.floor(this.restore / this.rowHeight);
+    this.pages.want(first, first + 1);
   }
 
   // The row of an id that the address names, wherever it is in the list.
@@ -131,20 +150,22 @@ class List {
   #table() {
     const scroll = this.list ? this.grid.scrollTop : this.restore;
     this.list?.destroy();
-    this.columns = columnsOf(this.params);
+    this.columns = columnsOf(this.params, this.usual);
     const narrow = this.narrow.matches;
-    this.rowHeight = narrow ? CARD : ROW;
+    this.rowHeight = rem(narrow ? CARD : ROW);
     this.grid.classList.toggle("cards", narrow);
     const { template, width } = layout(this.columns);
     this.grid.style.setProperty("--columns", template);
     this.grid.style.setProperty("--width", `${width}rem`);
     this.notice = h("div", { class: "table-notice" });
-    fill(this.grid, narrow ? null : this.#head(), this.notice);
+    const sorting = this.#sorting();
+    refill(this.grid, narrow ? null : tableHead(sorting), this.notice);
+    refill(this.sorting, narrow ? sortChoice({ ...sorting, columns: [AS_WRITTEN, ...this.columns] }) : null);
     this.grid.setAttribute("aria-colcount", this.columns.length);
     const total = this.pages.total;
     this.list = new FixedList({
       container: this.grid, rowHeight: this.rowHeight, total: total ?? this.#standIns(),
-      top: narrow ? 0 : ROW, render: (index) => this.#row(index),
+      top: narrow ? 0 : this.rowHeight, render: (index) => this.#row(index),
     });
     if (total !== null) this.grid.scrollTop = scroll;
   }
@@ -154,13 +175,13 @@ class List {
     return Math.max(1, Math.ceil(this.grid.clientHeight / this.rowHeight) - 1);
   }
 
-  #head() {
-    return tableHead({
+  #sorting() {
+    return {
       columns: this.columns,
-      sort: this.params.get("sort") ?? "record",
+      sort: this.params.get("sort") ?? AS_WRITTEN.sort,
       order: this.params.get("order"),
       onSort: (sort, order) => this.#sort(sort, order),
-    });
+    };
   }
 
   #row(index) {
@@ -180,7 +201,7 @@ class List {
   }
 
   #wantVisible() {
-    if (this.list) this.pages.want(...this.list.visible());
+    if (this.list && this.pages.total !== null) this.pages.want(...this.list.visible());
   }
 
   #address(entry) {
@@ -224,6 +245,7 @@ class List {
 
   #failed(error) {
     this.grid.setAttribute("aria-busy", "false");
+    if (this.pages.total === null) this.list.setTotal(0); // grey rows would say that some will come
     fill(this.notice, failure(error, () => {
       fill(this.notice);
       this.pages.refresh();
@@ -248,8 +270,9 @@ class List {
 
   #columnMenu() {
     const box = h("div", { class: "columns-menu" });
-    const draw = (fields) => fill(box, columnChoices(this.columns, fields, (ids) => {
-      navigate(address(this.path, changed(this.params, { cols: chosen(ids) })), { replace: true });
+    const draw = (fields) => refill(box, columnChoices(this.columns, fields, (ids) => {
+      const cols = chosen(ids, this.usual);
+      navigate(address(this.path, changed(this.params, { cols })), { replace: true });
       if (!ids.length) draw(fields);
     }));
     draw([]);
@@ -257,20 +280,18 @@ class List {
     return box;
   }
 
-  #filter(wanted) {
-    // Typing on replaces what was typed before; any other filter can be taken back.
-    const typing = wanted.has("q") && this.params.has("q");
-    navigate(address(this.path, changed(wanted, { sel: null })), { replace: typing });
-  }
-
   #sort(sort, order) {
-    const usual = sort === "record" && order === "asc";
+    const usual = sort === AS_WRITTEN.sort && order === "asc";
     navigate(address(this.path, changed(this.params, {
       sort: usual ? null : sort, order: usual || order === "asc" ? null : order, sel: null,
     })));
   }
 
   #select(index, { scroll = true, now = false } = {}) {
+    if (this.pages.total === null) {
+      this.selected = { index: Math.max(0, index), id: null }; // of the rows that will come
+      return;
+    }
     if (!this.pages.total) return;
     const at = Math.min(Math.max(index, 0), this.pages.total - 1);
     const before = this.selected?.index;

@@ -4,7 +4,7 @@
 import { get, source as pathsOf } from "./api.js";
 import { ranking } from "./charts.js";
 import { CellGrid, MARKS } from "./cells.js";
-import { fill, h } from "./dom.js";
+import { fill, h, refill } from "./dom.js";
 import { count, counted, number, percent, seconds, words } from "./format.js";
 import { failure, skeleton } from "./notices.js";
 import { address, link } from "./router.js";
@@ -69,7 +69,7 @@ class Live {
     const counts = shown?.counts ?? {};
     this.title.textContent = snapshot?.title ? `Live: ${snapshot.title}` : "Live";
     this.cells.draw(shown?.cells ?? "", shown?.rollouts_per_cell ?? 1);
-    fill(this.legend, this.#legend(counts));
+    refill(this.legend, this.#legend(counts));
     fill(this.numbers, [...countsOf(counts), ...(snapshot ? paceOf(snapshot, counts) : [])].map(
       ([name, value, note]) => h("div", {},
         h("dt", { text: name }),
@@ -100,7 +100,8 @@ class Live {
       ];
       const filter = FILTERS[mark.state];
       return h("li", {}, filter
-        ? link(address(`${this.root}rollouts`, filter), content) : h("span", {}, content));
+        ? link({ href: address(`${this.root}rollouts`, filter), data: { key: mark.state } }, content)
+        : h("span", {}, content));
     });
   }
 
@@ -110,7 +111,7 @@ class Live {
     const scrolled = this.running.querySelector(".table-box")?.scrollTop ?? 0;
     const note = live.length > MOST_LIVE ? `the ${MOST_LIVE} slowest of ${count(live.length)}` : "";
     const nothing = snapshot ? "Nothing runs." : "No task monitor watches this run.";
-    fill(this.running,
+    refill(this.running,
       h("header", {}, h("h2", { text: "Running now" }), h("span", { class: "panel-note muted", text: note })),
       live.length ? runningTable(live.slice(0, MOST_LIVE), this.root) : h("p", { class: "muted", text: nothing }));
     if (live.length) this.running.querySelector(".table-box").scrollTop = scrolled;
@@ -118,7 +119,7 @@ class Live {
 
   #drawFailures(kinds) {
     this.failures.hidden = !kinds.length;
-    fill(this.failures, h("header", {}, h("h2", { text: "Failed attempts" })), ranking({
+    refill(this.failures, h("header", {}, h("h2", { text: "Failed attempts" })), ranking({
       label: "Failed attempts",
       items: kinds.sort((a, b) => b[1] - a[1]).map(([kind, value]) => ({
         name: words(kind), value, tone: "failed",
@@ -155,7 +156,10 @@ function paceOf(snapshot, counts) {
 
 function runningTable(live, root) {
   const head = (name, kind = "number") => h("th", { scope: "col", class: kind, text: name });
-  return h("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": "Running rollouts" },
+  const box = {
+    class: "table-box", tabindex: "0", role: "region", "aria-label": "Running rollouts", data: { key: "box" },
+  };
+  return h("div", box,
     h("table", { class: "data running" },
       h("thead", {}, h("tr", {},
         head("Task"), head("Repeat"), head("Step"), head("Phase", ""), head("In it for"), head("Running for"),
@@ -166,7 +170,9 @@ function runningTable(live, root) {
 function runningRow(task, root) {
   const cell = (text) => h("td", { class: "number", text });
   return h("tr", { class: task.overdue ? "is-overdue" : "" },
-    h("td", { class: "number" }, link(address(`${root}rollouts`, { task: task.task }), String(task.task))),
+    h("td", { class: "number" }, link({
+      href: address(`${root}rollouts`, { task: task.task }), data: { key: `${task.task} ${task.repeat}` },
+    }, String(task.task))),
     cell(String(task.repeat)),
     cell(count(task.step ?? 0)),
     h("td", { text: words(task.phase) }),

@@ -1,6 +1,6 @@
 // The shell around the views: header, tabs, routes, and the shortcuts that are valid everywhere.
 
-import { fill, h } from "./dom.js";
+import { fill, h, refill } from "./dom.js";
 import { count, percent } from "./format.js";
 import { filterOf } from "./filters.js";
 import { keys, listenForKeys, showHelp } from "./keyboard.js";
@@ -40,6 +40,7 @@ const ROUTES = [
 const header = h("header", { class: "top" });
 const main = h("main", { id: "main", tabindex: "-1" });
 const standing = h("span", { class: "standing", role: "status" });
+let drawn = 0; // how many sources the header knows
 let about = { path: location.pathname, params: new URLSearchParams(), match: {}, name: "" };
 
 // A view from a module that is loaded when it is first wanted.
@@ -84,10 +85,8 @@ function missingView(container) {
 
 function drawHeader() {
   const source = sourceOf(about.match.source ?? "");
-  // The header is drawn anew; whoever was in it with the keyboard stays where they were.
-  const focused = document.activeElement?.closest?.("header.top")
-    ? document.activeElement.dataset.key : null;
-  fill(header,
+  drawn = sources().length;
+  refill(header,
     h("a", { class: "skip", href: "#main", text: "Skip to the content", on: { click: skip } }),
     link({ href: "/", class: "brand", "aria-label": "rollgym viewer, all runs", data: { key: "brand" } },
       h("img", { src: "/static/icon.svg", alt: "", width: 20, height: 20 }),
@@ -104,7 +103,6 @@ function drawHeader() {
         data: { tip: "Keyboard shortcuts (?)", key: "help" }, on: { click: showHelp },
       }, "?")));
   drawStanding();
-  if (focused) header.querySelector(`[data-key="${focused}"]`)?.focus();
 }
 
 function sourceName(source) {
@@ -147,6 +145,12 @@ function pathOf(source, tab) {
 }
 
 // How it stands with the source; apart from the rest, because it changes while it is looked at.
+// A run that has begun since is to be chosen from; otherwise only the words about this one change.
+function sourceChanged() {
+  if (sources().length === drawn) drawStanding();
+  else drawHeader();
+}
+
 function drawStanding() {
   const source = sourceOf(about.match.source ?? "");
   const [tone, ...words] = standingOf(source);
@@ -224,7 +228,7 @@ async function begin() {
     failureNotice(main, error, () => location.reload());
     return;
   }
-  onSource(drawStanding);
+  onSource(sourceChanged);
   start(main, ROUTES, changed);
   listenForEvents();
 }

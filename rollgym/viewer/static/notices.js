@@ -1,16 +1,25 @@
 // What a view shows while it waits, when something went wrong, and when there is nothing.
 
 import { fill, h } from "./dom.js";
+import { isConnected, onSource } from "./state.js";
 
 // Puts the message in place of the container's content, with a button to try again.
 export function failureNotice(container, error, retry) {
   fill(container, failure(error, retry));
 }
 
+// The message alone. Where no answer came it is tried again as soon as the server is back.
 export function failure(error, retry) {
-  return h("div", { class: "notice problem", role: "alert" },
+  const node = h("div", { class: "notice problem", role: "alert" },
     h("p", { text: error.message }),
-    retry ? h("button", { on: { click: retry } }, "Try again") : null);
+    h("button", { on: { click: retry } }, "Try again"));
+  if (error.status !== 0) return node;
+  const off = onSource(() => {
+    if (!isConnected()) return;
+    off();
+    if (node.isConnected) retry();
+  });
+  return node;
 }
 
 export function empty(title, ...words) {

@@ -1,44 +1,61 @@
-// How a rollout ended, as a word, a mark and a colour that always go together.
+// How a rollout ended: a sign, a word and a colour that always go together, wherever it is shown.
 
 import { h } from "./dom.js";
-import { number } from "./format.js";
+import { number, words } from "./format.js";
 
-const MARKS = {
+const OUTCOMES = {
   __proto__: null,
-  success: "✓", "no-success": "✕", partial: "~", failed: "!", omitted: "–", retried: "↻",
-  completed: "·", input: "·", unreadable: "?",
+  success: { sign: "✓", word: "success", tone: "good" },
+  partial: { sign: "~", word: "no success", tone: "warn" },
+  none: { sign: "✕", word: "no success", tone: "bad" },
+  blocked: { sign: "#", word: "blocked", tone: "warn" },
+  completed: { sign: "●", word: "completed", tone: "info" },
+  failed: { sign: "!", word: "failed", tone: "failed" },
+  retried: { sign: "↻", word: "retried", tone: "warn" },
+  omitted: { sign: "–", word: "omitted", tone: "muted" },
+  input: { sign: "·", word: "not run", tone: "muted" },
+  unreadable: { sign: "?", word: "unreadable", tone: "bad" },
 };
-const WORDS = { __proto__: null, partial: "no success", "no-success": "no success", input: "not run" };
 
-// The name of an outcome. What was never judged by success is judged by its reward.
-export function outcomeOf({ status, success, reward }) {
-  if (status !== "completed") return status;
-  const judged = success ?? (reward === null || reward === undefined ? null : reward > 0);
-  if (judged === null) return "completed";
-  if (judged) return "success";
-  return reward > 0 ? "partial" : "no-success";
+// {sign, word, tone} of an entry. One that a page blocked was never judged.
+function outcomeOf({ status, success, reward, fields }) {
+  if (status !== "completed") return OUTCOMES[status] ?? { sign: "·", word: status, tone: "muted" };
+  if (success === null || success === undefined) return OUTCOMES[fields?.is_blocked ? "blocked" : "completed"];
+  if (success) return OUTCOMES.success;
+  return reward > 0 ? OUTCOMES.partial : OUTCOMES.none;
 }
 
-export function markOf(entry) {
-  return MARKS[outcomeOf(entry)] ?? "?";
-}
-
-function wordsOf(entry) {
-  const outcome = outcomeOf(entry);
-  return WORDS[outcome] ?? outcome;
+// In a list: the sign, and what it was that failed.
+export function outcome(entry) {
+  const { sign, word, tone } = outcomeOf(entry);
+  const said = entry.kind ? words(entry.kind) : word;
+  return h("span", { class: `outcome ${tone}` },
+    h("span", { class: "sign", "aria-hidden": "true", text: sign }),
+    h("span", { class: "clip", text: said, title: said }));
 }
 
 // A repeat in a line: its number and what it came to.
-export function repeatWords(entry) {
-  const hasReward = entry.reward !== null && entry.reward !== undefined;
-  return `Repeat ${entry.repeat}: ${wordsOf(entry)}${hasReward ? `, reward ${number(entry.reward)}` : ""}`;
+export function repeatWords({ repeat, ...entry }) {
+  const reward = hasReward(entry) ? `, reward ${number(entry.reward)}` : "";
+  return `${repeat === null ? "" : `Repeat ${repeat}: `}${outcomeOf(entry).word}${reward}`;
 }
 
-// Its mark, its reward and its word.
+// The properties and the content of a small square that stands for a repeat.
+export function repeatCell(entry) {
+  const { sign, tone } = outcomeOf(entry);
+  const about = repeatWords(entry);
+  return [{ class: `repeat-cell ${tone}`, data: { tip: about }, "aria-label": about }, sign];
+}
+
+// Its sign, its reward and its word.
 export function badge(entry) {
-  const hasReward = entry.reward !== null && entry.reward !== undefined;
-  return h("span", { class: `badge is-${outcomeOf(entry)}` },
-    h("span", { class: "badge-mark", "aria-hidden": "true" }, markOf(entry)),
-    hasReward ? h("b", { title: "Reward" }, number(entry.reward)) : null,
-    wordsOf(entry));
+  const { sign, word, tone } = outcomeOf(entry);
+  return h("span", { class: `badge ${tone}` },
+    h("span", { class: "badge-mark", "aria-hidden": "true" }, sign),
+    hasReward(entry) ? h("b", { title: "Reward" }, number(entry.reward)) : null,
+    word);
+}
+
+function hasReward({ reward }) {
+  return reward !== null && reward !== undefined;
 }

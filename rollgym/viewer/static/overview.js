@@ -26,7 +26,8 @@ class Overview {
     this.source = source;
     this.root = `/s/${encodeURIComponent(source)}/`;
     this.filters = new FilterBar({
-      source, params, onChange: (wanted) => navigate(address(this.root, filterOf(wanted))),
+      source, params,
+      onChange: (wanted, how) => navigate(address(this.root, filterOf(wanted)), how),
     });
     this.body = h("div", { class: "overview" }, skeleton(7, 14, 12, 14));
     container.append(h("h1", { class: "visually-hidden", text: "Overview" }), this.filters.node, this.body);
@@ -46,6 +47,7 @@ class Overview {
   destroy() {
     this.asking?.abort();
     clearTimeout(this.searching);
+    this.filters.destroy();
     this.offKeys();
     this.offVersion();
   }
@@ -179,10 +181,11 @@ class Overview {
   #overTime(overTime) {
     const points = overTime?.points ?? [];
     const title = "Success over time";
-    if (!points.length) return panel(title, null, blank(190, "No rollout was judged."));
+    const judged = points.some((point) => point.judged);
+    const means = points.map((one) => one.mean_reward).filter((mean) => mean !== null);
+    if (!judged && !means.length) return panel(title, null, blank(190, "No rollout was judged."));
     const timed = overTime.by === "time";
     const span = points.at(-1).to - points[0].from;
-    const judged = points.some((point) => point.judged);
     const rewards = {
       name: "mean reward", class: "reward", plain: judged, values: points.map((one) => one.mean_reward),
     };
@@ -190,7 +193,9 @@ class Overview {
       name: "success rate", class: "success",
       values: points.map((one) => (one.judged ? one.successes / one.judged : null)),
     };
-    const series = judged ? [successes, rewards] : [rewards];
+    // Rewards on another scale than shares are left to their own chart.
+    const alike = means.length && means.every((mean) => mean >= 0 && mean <= 1);
+    const series = !judged ? [rewards] : alike ? [successes, rewards] : [successes];
     const key = h("span", { class: "series" },
       series.map((one) => h("span", { class: `series-name ${one.class}`, text: one.name })));
     return panel(title, key, lines({
@@ -198,7 +203,7 @@ class Overview {
       points: points.map((point) => ({
         x: timed ? axisMoment(point.from, span) : `no. ${count(point.from)}`,
         words: pointWords(point, timed),
-        href: timed ? this.#list({ min_started: point.from, max_started: point.to }) : null,
+        href: timed ? this.#list({ min_started: point.from, max_started: point.max }) : null,
       })),
     }));
   }

@@ -5,7 +5,7 @@
 
 import { get } from "./api.js";
 
-export const PAGE = 100;
+const PAGE = 100;
 const MOST_PAGES = 80;
 const REST = 70; // how long a fast scroll has to rest before pages are asked for
 const SEARCH_PAUSE = 700;

@@ -1,15 +1,15 @@
 // The page of one rollout: what it came to, why it failed, where its time went, and all of it turn
 // by turn or step by step.
 
-import { fill, h } from "./dom.js";
+import { fill, h, refill } from "./dom.js";
 import { get, source as pathsOf, withQuery } from "./api.js";
 import { button } from "./buttons.js";
 import { copyButton } from "./copy.js";
 import { Find } from "./find.js";
-import { bytes, compact, count, counted, moment, seconds } from "./format.js";
+import { bytes, compact, count, counted, cut, moment, seconds } from "./format.js";
 import { keys } from "./keyboard.js";
 import { failureNotice, skeleton } from "./notices.js";
-import { badge, markOf, outcomeOf, repeatWords } from "./outcome.js";
+import { badge, repeatCell } from "./outcome.js";
 import { address, link, navigate, note } from "./router.js";
 import { attemptsTable, failureBox, sections } from "./sections.js";
 import { Steps } from "./steps.js";
@@ -19,6 +19,7 @@ import { Transcript } from "./transcript.js";
 
 const BIGGEST_RAW = 20_000_000;
 const MOST_CELLS = 64;
+const LONGEST_TITLE = 120;
 const PLACES = ["turn", "step"];
 
 export function rolloutView(container, match, params) {
@@ -35,8 +36,10 @@ class RolloutPage {
     this.params = new URLSearchParams(params);
     this.place = { paths: pathsOf(source), id };
     this.ended = new AbortController();
-    this.parts = [];
     this.neighbours = null;
+    this.wanted = null; // the neighbour that was asked for before it was known
+    this.parts = [{ destroy: keys(this.#walkKeys(), "Rollout") }];
+    this.#askNeighbours();
   }
 
   async load() {
@@ -49,7 +52,7 @@ class RolloutPage {
       return;
     }
     this.#draw();
-    this.#askNeighbours();
+    this.#drawWalk();
   }
 
   update(params) {
@@ -67,7 +70,7 @@ class RolloutPage {
 
   // Says in the window's title which rollout this is.
   #name() {
-    document.title = [this.answer.view.title, "rollgym"].filter(Boolean).join(" · ");
+    document.title = [cut(this.answer.view.title ?? "", LONGEST_TITLE), "rollgym"].filter(Boolean).join(" · ");
   }
 
   // Puts a place into the address.
@@ -185,7 +188,7 @@ class RolloutPage {
       h("div", { class: "rollout-top" },
         link({ href: address(`${this.#root()}/rollouts`, this.#filter()), class: "back" }, "‹ Rollouts"),
         this.#tools(view), this.walk),
-      h("h1", {}, view.title || summary.facts?.title || `Rollout ${this.id}`),
+      h("h1", { dir: "auto" }, view.title || summary.facts?.title || `Rollout ${this.id}`),
       h("div", { class: "rollout-outcome" }, badge(summary), this.#facts(view)),
       this.#siblings(summary));
   }
@@ -217,16 +220,17 @@ class RolloutPage {
 
   // The task's other repeats as cells, and the way to all of them side by side.
   #siblings(summary) {
-    const { siblings } = this.answer;
-    const others = siblings.filter(({ id }) => id !== this.id);
+    const { siblings, standing } = this.answer;
+    // An attempt that another followed is shown in the place of its repeat, not beside it.
+    const isOther = ({ id, repeat }) => id !== this.id && (standing || repeat !== summary.repeat);
+    const others = siblings.filter(isOther);
     const all = [...others, { ...summary, id: this.id }].sort((a, b) => (a.repeat ?? 0) - (b.repeat ?? 0));
     if (all.length < 2) return null;
     const cell = (each) => {
-      const about = repeatWords(each);
-      const props = { class: `repeat-cell is-${outcomeOf(each)}`, data: { tip: about }, "aria-label": about };
+      const [props, sign] = repeatCell(each);
       return each.id === this.id
-        ? h("span", { ...props, "aria-current": "page" }, markOf(each))
-        : link({ href: this.#path(each.id), ...props }, markOf(each));
+        ? h("span", { ...props, role: "img", "aria-current": "page" }, sign)
+        : link({ href: this.#path(each.id), ...props }, sign);
     };
     const compare = address(`${this.#root()}/tasks/${summary.task}`, this.#filter());
     return h("div", { class: "siblings" }, h("span", { class: "muted" }, "Repeats"),
@@ -260,22 +264,41 @@ class RolloutPage {
     try {
       this.neighbours = await get(this.place.paths.neighbours(this.id), this.#filter(), { signal });
     } catch (error) {
-      const unknown = h("span", { class: "muted", title: error.message }, "no neighbours");
-      if (!signal.aborted) fill(this.walk, unknown);
+      if (signal.aborted) return;
+      this.neighbours = { error };
+    }
+    if (this.wanted) this.#walkTo(this.wanted);
+    else this.#drawWalk();
+  }
+
+  #drawWalk() {
+    // Whichever of the rollout and its neighbours comes last draws them.
+    if (!this.walk || !this.neighbours) return;
+    const { previous, next, position, total, error } = this.neighbours;
+    if (error) {
+      fill(this.walk, h("span", { class: "muted", title: error.message }, "no neighbours"));
       return;
     }
-    const { previous, next, position, total } = this.neighbours;
     const way = (id, sign, name) => id
-      ? link({ href: this.#path(id), class: "button", "aria-label": name, data: { tip: name } }, sign)
+      ? link({ href: this.#path(id), class: "button", "aria-label": name, data: { tip: name, key: name } }, sign)
       : h("button", { type: "button", disabled: true, "aria-label": name }, sign);
-    fill(this.walk,
+    refill(this.walk,
       h("span", { class: "muted" }, position ? `${count(position)} of ${count(total)}` : `not among ${count(total)}`),
       way(previous, "‹", "Previous rollout ([)"), way(next, "›", "Next rollout (])"));
   }
 
   #walkTo(which) {
+    this.wanted = this.neighbours ? null : which;
     const id = this.neighbours?.[which];
     if (id) navigate(this.#path(id));
+  }
+
+  // Valid before the rollout has come, so that one can leaf through many.
+  #walkKeys() {
+    return {
+      "]": { words: "Next rollout", run: () => this.#walkTo("next") },
+      "[": { words: "Previous rollout", run: () => this.#walkTo("previous") },
+    };
   }
 
   #keys() {
@@ -288,8 +311,6 @@ class RolloutPage {
       k: { words: `Previous ${noun}`, run: () => move(-1) },
       n: { words: "Next rollout, or next place found", run: next },
       p: { words: "Previous rollout, or previous place found", run: previous },
-      "]": { words: "Next rollout", run: () => this.#walkTo("next") },
-      "[": { words: "Previous rollout", run: () => this.#walkTo("previous") },
       "/": { words: "Find in this rollout", run: () => this.find.open() },
       Escape: { words: "Close the find bar", run: () => this.find.close() },
       r: { words: `Raw JSON of the ${noun}`, run: () => (this.steps ?? this.transcript?.present())?.toggleRaw() },

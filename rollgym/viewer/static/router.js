@@ -31,7 +31,8 @@ export function start(element, table, changed) {
 export function navigate(path, { replace = false } = {}) {
   if (!replace) rememberVisit();
   if (path === location.pathname + location.search) replace = true;
-  if (replace) history.replaceState(history.state, "", path);
+  // Something else is shown now: where one had scrolled to before is not where it begins.
+  if (replace) history.replaceState({}, "", path);
   else history.pushState({}, "", path);
   show();
 }
@@ -48,7 +49,7 @@ export function link(path, ...children) {
   return h("a", typeof path === "string" ? { href: path } : path, ...children);
 }
 
-export function current() {
+function current() {
   return { path: location.pathname, params: new URLSearchParams(location.search) };
 }
 
@@ -69,7 +70,7 @@ export function visit() {
   return history.state?.visit ?? null;
 }
 
-export function rememberVisit() {
+function rememberVisit() {
   if (saveVisit) history.replaceState({ ...history.state, visit: saveVisit() }, "");
 }
 
@@ -80,6 +81,7 @@ function show() {
     afterwards(present.about());
     return;
   }
+  const first = present === null;
   const route = routes.find((one) => one.expression.test(path)) ?? routes.at(-1);
   const match = { ...(route.expression.exec(path)?.groups ?? {}) };
   for (const name of Object.keys(match)) match[name] = decoded(match[name]);
@@ -91,6 +93,8 @@ function show() {
   present = { path, instance: null, about: () => ({ ...current(), match, name: route.name }) };
   afterwards(present.about());
   present.instance = route.view(container, match, params);
+  // The link that led here is gone, and the focus with it.
+  if (!first && document.activeElement === document.body) container.focus({ preventScroll: true });
 }
 
 function followLink(event) {

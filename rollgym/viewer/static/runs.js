@@ -3,7 +3,7 @@
 
 import { get } from "./api.js";
 import { stacked } from "./charts.js";
-import { fill, h } from "./dom.js";
+import { fill, h, refill } from "./dom.js";
 import { count, cut, number, percent } from "./format.js";
 import { empty, failure, skeleton } from "./notices.js";
 import { address, link, navigate } from "./router.js";
@@ -38,11 +38,13 @@ class Runs {
       class: "primary", disabled: true, on: { click: () => this.#compare() },
     }, "Compare");
     this.hint = h("span", { class: "muted", role: "status" });
+    this.configuration = h("div", {});
+    this.configured = 0;
     container.append(h("div", { class: "page runs" },
       h("div", { class: "page-head" },
         h("h1", { text: "Runs" }), h("span", { class: "spring" }), this.hint, this.compare),
       sources().length
-        ? [this.#table(), configuration(sources().map(({ id }) => id))]
+        ? [this.#table(), this.configuration]
         : empty("Nothing is open", "Start the viewer with the path of a run or a rollouts file.")));
     this.#draw();
     this.off = onSource(() => this.#soon());
@@ -71,9 +73,12 @@ class Runs {
   }
 
   #draw() {
-    const focused = this.rows.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-    fill(this.rows, sources().map((source) => this.#row(source)));
-    if (focused) this.rows.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+    const all = sources();
+    refill(this.rows, all.map((source) => this.#row(source)));
+    if (all.length !== this.configured) {
+      this.configured = all.length;
+      fill(this.configuration, configuration(all.map(({ id }) => id)));
+    }
     const left = 2 - this.chosen.size;
     this.compare.disabled = left > 0;
     this.hint.textContent = ["", "Select one more", "Select two to compare"][left];
@@ -117,7 +122,7 @@ class Runs {
   }
 }
 
-export function coverageParts(coverage) {
+function coverageParts(coverage) {
   return [
     { name: "completed", value: coverage.completed, tone: "good" },
     { name: "failed", value: coverage.failed, tone: "failed" },

@@ -1,7 +1,7 @@
 // A rollout in a browser, step by step: the screenshot with the action drawn on it, what the model
 // was asked and answered, and what came of it.
 
-import { h, fill } from "./dom.js";
+import { h, fill, refill } from "./dom.js";
 import { get } from "./api.js";
 import { button } from "./buttons.js";
 import { copyButton } from "./copy.js";
@@ -92,27 +92,26 @@ export class Steps {
 
   #drawBar() {
     const go = (by, label, sign) => button(sign, () => this.move(by), {
-      "aria-label": label, data: { tip: label }, disabled: !this.#isStep(this.index + by),
+      "aria-label": label, data: { tip: label, key: label },
+      // Not `disabled`, which would take the focus away at the last step.
+      "aria-disabled": this.#isStep(this.index + by) ? null : "true",
     });
-    // The bar is drawn anew; whoever was in it with the keyboard stays where they were.
-    const focused = this.bar.contains(document.activeElement) && document.activeElement.ariaLabel;
-    fill(this.bar,
+    refill(this.bar,
       h("div", { class: "step-walk" }, go(-1, "Previous step (←)", "‹"), go(1, "Next step (→)", "›"),
         h("h2", {}, `Step ${this.index + 1} `, h("span", { class: "muted" }, `of ${count(this.total)}`))),
       h("div", { class: "segmented", role: "group", "aria-label": "Which screenshot" },
         MODES.map(([mode, name]) => button(name, () => this.#setMode(mode), {
-          "aria-pressed": String(this.mode === mode), "aria-label": name,
+          "aria-pressed": String(this.mode === mode), data: { key: mode },
         }))),
       copyButton(() => this.address(this.index), { words: "Link", title: "Copy a link to this step" }));
-    if (focused) this.bar.querySelector(`[aria-label="${focused}"]`)?.focus();
   }
 
   #draw(step, next) {
     const before = this.mode === "after" ? null : this.#picture(step, BEFORE, step.marks ?? []);
     const after = this.mode === "before" ? null : this.#after(next);
     this.stage.className = `stage${this.mode === "both" ? " is-both" : ""}`;
-    fill(this.stage, before, after);
-    fill(this.facts, this.#facts(step));
+    refill(this.stage, before, after);
+    refill(this.facts, this.#facts(step));
   }
 
   #after(next) {
@@ -129,7 +128,7 @@ export class Steps {
     const layers = overlay(marks, screenshot);
     return h("figure", { class: "shot" },
       button([image, layers], () => enlarge(screenshot, this.place, alt), {
-        class: "shot-picture", title: "Show larger",
+        class: "shot-picture", title: "Show larger", data: { key: caption },
       }),
       h("figcaption", {},
         h("span", { class: "shot-when" }, caption),
@@ -199,6 +198,7 @@ export class Steps {
   #fold(name, title, about, content) {
     const summary = [h("span", { class: "fold-name" }, title), h("span", { class: "fold-about" }, about)];
     const details = fold({ class: `fold step-${name}` }, summary, content, { open: this.open.has(name) });
+    details.firstChild.dataset.key = name;
     details.addEventListener("toggle", () => (details.open ? this.open.add(name) : this.open.delete(name)));
     return details;
   }

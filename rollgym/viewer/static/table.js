@@ -1,9 +1,9 @@
 // What the long tables share: a head that sorts, grey rows for what has not come yet, and rollouts
 // as rows of cells or, where there is no room for columns, as cards.
 
-import { outcome } from "./columns.js";
 import { h } from "./dom.js";
 import { compact, counted, number, seconds } from "./format.js";
+import { outcome } from "./outcome.js";
 import { link } from "./router.js";
 
 export const NARROW = "(max-width: 44rem)";
@@ -19,11 +19,33 @@ export function tableHead({ columns, sort, order, onSort }) {
       class: column.number ? "cell number" : "cell", role: "columnheader",
       "aria-sort": active ? (rising ? "ascending" : "descending") : null,
     }, column.sort
-      ? h("button", { class: "sort", on: { click: () => onSort(column.sort, next) } },
+      ? h("button", {
+        class: "sort", data: { key: `sort ${column.id ?? column.sort}` },
+        on: { click: () => onSort(column.sort, next) },
+      },
         column.title,
         h("span", { class: "arrow", "aria-hidden": "true", text: active ? (rising ? "▲" : "▼") : "" }))
       : column.title);
   }));
+}
+
+// The same where there is no room for a head: a choice, and a button that turns the order.
+export function sortChoice({ columns, sort, order, onSort }) {
+  const sortable = columns.filter((column) => column.sort);
+  const rising = order !== "desc";
+  const words = rising ? "Smallest first" : "Largest first";
+  const choose = (event) => {
+    const column = sortable.find((one) => one.sort === event.target.value);
+    onSort(column.sort, column.falling ? "desc" : "asc");
+  };
+  return [
+    h("select", { "aria-label": "Sort by", value: sort, data: { key: "sort" }, on: { change: choose } },
+      sortable.map((column) => h("option", { value: column.sort, text: column.title }))),
+    h("button", {
+      class: "icon", "aria-label": words, data: { key: "order" },
+      on: { click: () => onSort(sort, rising ? "desc" : "asc") },
+    }, rising ? "↑" : "↓"),
+  ];
 }
 
 // The cells of a row that has not come yet, of widths that differ as real ones would.
@@ -52,7 +74,7 @@ export function rolloutCard(entry, href) {
     entry.seconds === null ? null : seconds(entry.seconds),
   ];
   return h("div", { class: "card", role: "gridcell" },
-    rowLink(href, h("span", { class: "clip", text: entry.title || "untitled" })),
+    rowLink(href, h("span", { class: "clip", dir: "auto", text: entry.title || "untitled" })),
     h("span", { class: "card-facts" },
       outcome(entry),
       h("span", { class: "clip muted", text: facts.filter(Boolean).join(" · ") })));

@@ -2,20 +2,20 @@
 // high as its reward; one that failed is hatched, so that colour is not all there is.
 
 import { source as pathsOf } from "./api.js";
-import { outcomeOf } from "./columns.js";
-import { fill, h } from "./dom.js";
+import { fill, h, refill, rem } from "./dom.js";
 import { FilterBar, changed, filterOf, isFiltered } from "./filters.js";
+import { FixedList } from "./fixed_list.js";
 import { count, counted, number } from "./format.js";
 import { keys } from "./keyboard.js";
 import { empty, failure } from "./notices.js";
+import { repeatWords } from "./outcome.js";
 import { Pages } from "./pages.js";
 import { address, link, navigate, onLeave, visit } from "./router.js";
 import { onVersion, sourceOf } from "./state.js";
-import { NARROW, tableHead } from "./table.js";
-import { FixedList } from "./virtual.js";
+import { NARROW, sortChoice, tableHead } from "./table.js";
 
-const ROW = 40;
-const CARD = 68;
+const ROW = 2.5; // rem
+const CARD = 4.25;
 const MANY_CELLS = 24;
 const COLUMNS = [
   { title: "Task", sort: "task", number: true },
@@ -37,11 +37,14 @@ class Tasks {
     this.source = source;
     this.root = `/s/${encodeURIComponent(source)}/`;
     this.total = h("span", { class: "total", role: "status" });
+    this.sorting = h("span", { class: "sort-choice" });
     this.filters = new FilterBar({
-      source, params, extra: [this.total],
-      onChange: (wanted) => navigate(address(`${this.root}tasks`, wanted)),
+      source, params, extra: [this.total, this.sorting],
+      onChange: (wanted, how) => navigate(address(`${this.root}tasks`, wanted), how),
     });
-    this.table = h("div", { class: "table tasks", role: "table", "aria-label": "Tasks", tabindex: "0" });
+    this.table = h("div", {
+      class: "table tasks", role: "table", "aria-label": "Tasks", tabindex: "0", data: { scrolls: "" },
+    });
     container.className = "fills";
     container.append(
       h("h1", { class: "visually-hidden", text: "Tasks" }),
@@ -52,7 +55,7 @@ class Tasks {
     this.narrow.addEventListener("change", this.onNarrow);
     this.table.addEventListener("scroll", () => this.#wantVisible(), { passive: true });
     onLeave(() => ({ scroll: this.table.scrollTop }));
-    this.offKeys = keys({ "/": { words: "Search", run: () => this.filters.focus() } }, "Tasks");
+    this.offKeys = keys(this.#shortcuts(), "Tasks");
     this.offVersion = onVersion(source, () => this.pages.refresh());
     this.update(params);
   }
@@ -65,6 +68,7 @@ class Tasks {
 
   destroy() {
     this.narrow.removeEventListener("change", this.onNarrow);
+    this.filters.destroy();
     this.offKeys();
     this.offVersion();
     this.pages.destroy();
@@ -81,18 +85,17 @@ class Tasks {
       path: pathsOf(this.source).tasks, params: query,
       rowsOf: (answer) => answer.tasks,
       changed: (news) => this.#arrived(news),
-      failed: (error) => fill(this.notice, failure(error, () => {
-        fill(this.notice);
-        this.pages.refresh();
-      })),
+      failed: (error) => this.#failed(error),
     });
     const narrow = this.narrow.matches;
     this.table.classList.toggle("cards", narrow);
     this.notice = h("div", { class: "table-notice" });
-    fill(this.table, narrow ? null : this.#head(), this.notice);
-    this.rowHeight = narrow ? CARD : ROW;
+    const sorting = this.#sorting();
+    refill(this.table, narrow ? null : tableHead(sorting), this.notice);
+    refill(this.sorting, narrow ? sortChoice(sorting) : null);
+    this.rowHeight = rem(narrow ? CARD : ROW);
     this.list = new FixedList({
-      container: this.table, rowHeight: this.rowHeight, top: narrow ? 0 : ROW,
+      container: this.table, rowHeight: this.rowHeight, top: narrow ? 0 : this.rowHeight,
       total: Math.max(1, Math.ceil(this.table.clientHeight / this.rowHeight) - 1),
       render: (index) => this.#row(index),
     });
@@ -100,14 +103,39 @@ class Tasks {
     this.pages.want(first, first + 1);
   }
 
-  #head() {
-    return tableHead({
+  #shortcuts() {
+    const next = { words: "Next task", run: () => this.#walk(1) };
+    const previous = { words: "Previous task", run: () => this.#walk(-1) };
+    return {
+      j: next, ArrowDown: next, k: previous, ArrowUp: previous,
+      ArrowRight: { words: "Next repeat", run: () => this.#walkAlong(1) },
+      ArrowLeft: { words: "Previous repeat", run: () => this.#walkAlong(-1) },
+      "/": { words: "Search", run: () => this.filters.focus() },
+    };
+  }
+
+  // From the task that has the focus to another; to the first in view where none has it.
+  #walk(by) {
+    const row = document.activeElement.closest(".row[data-index]");
+    const index = row ? Number(row.dataset.index) + by : this.list.visible()[0];
+    if (index < 0 || index >= (this.pages.total ?? 0)) return;
+    this.list.scrollToIndex(index);
+    this.list.row(index)?.querySelector("a")?.focus({ preventScroll: true });
+  }
+
+  #walkAlong(by) {
+    const links = [...document.activeElement.closest(".row[data-index]")?.querySelectorAll("a") ?? []];
+    links[links.indexOf(document.activeElement) + by]?.focus();
+  }
+
+  #sorting() {
+    return {
       columns: COLUMNS,
       sort: this.params.get("sort") ?? "task",
       order: this.params.get("order"),
       onSort: (sort, order) => navigate(address(`${this.root}tasks`,
         changed(this.params, { sort, order: order === "asc" ? null : order }))),
-    });
+    };
   }
 
   #arrived({ total, search }) {
@@ -123,6 +151,14 @@ class Tasks {
     fill(this.notice, total ? null : this.#nothing());
   }
 
+  #failed(error) {
+    if (this.pages.total === null) this.list.setTotal(0); // grey rows would say that some will come
+    fill(this.notice, failure(error, () => {
+      fill(this.notice);
+      this.pages.refresh();
+    }));
+  }
+
   #nothing() {
     if (isFiltered(this.params)) {
       return empty("No task matches",
@@ -133,7 +169,7 @@ class Tasks {
 
   #row(index) {
     const task = this.pages.row(index);
-    const row = h("div", { class: "row", role: "row", "aria-rowindex": index + 2 });
+    const row = h("div", { class: "row", role: "row", "aria-rowindex": index + 2, data: { index } });
     if (!task) {
       queueMicrotask(() => this.#wantVisible());
       return fill(row, h("div", { class: "cell", role: "cell" },
@@ -161,7 +197,10 @@ class Tasks {
     const href = task.task === null
       ? address(`${this.root}rollouts`, filterOf(this.params))
       : address(`${this.root}tasks/${task.task}`, filterOf(this.params));
-    return link({ href, class: "clip", title: title.length > 40 ? title : null }, title);
+    return link({
+      href, class: "clip", dir: "auto", title: title.length > 40 ? title : null,
+      data: { key: `task ${task.task_key}` },
+    }, title);
   }
 
   #cells(task) {
@@ -173,13 +212,15 @@ class Tasks {
   }
 }
 
-// One repeat. Rewards outside of 0 to 1 fill the cell, or leave it empty.
+// One repeat. Rewards outside of 0 to 1 fill the cell, or leave it empty. No stop of the Tab key: the
+// arrows go along the repeats.
 function rewardCell(cell, href) {
-  const { word } = outcomeOf({ ...cell, kind: "" });
-  const reward = cell.reward === null ? "" : `, reward ${number(cell.reward)}`;
-  const words = `${cell.repeat === null ? "" : `repeat ${cell.repeat}: `}${word}${reward}`;
-  const share = cell.reward === null ? (cell.success ? 1 : 0) : Math.min(1, Math.max(0, cell.reward));
-  const state = cell.status === "completed" ? `reward-${Math.round(share * 4)}` : cell.status;
-  return link({ href, class: `profile-cell ${state}`, "aria-label": words, data: { tip: words } },
-    cell.status === "completed" ? h("span", { style: { height: `${Math.max(8, 100 * share)}%` } }) : null);
+  const words = repeatWords(cell);
+  const share = cell.reward ?? (cell.success === null ? null : Number(cell.success));
+  const filled = share === null ? null : Math.min(1, Math.max(0, share));
+  const isJudged = cell.status === "completed" && filled !== null;
+  const state = isJudged ? `reward-${Math.round(filled * 4)}` : cell.status;
+  return link({
+    href, class: `profile-cell ${state}`, tabindex: "-1", "aria-label": words, data: { tip: words, key: cell.id },
+  }, isJudged ? h("span", { style: { height: `${Math.max(8, 100 * filled)}%` } }) : null);
 }

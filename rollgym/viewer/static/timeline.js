@@ -3,10 +3,10 @@
 
 import { h, svg } from "./dom.js";
 import { percent, seconds, words } from "./format.js";
+import { oneStop } from "./stops.js";
 
 const SPACE = 1_000;
 const NARROWEST = 1.5;
-const MOST_FOCUSABLE = 120;
 const QUARTERS = [0, 0.25, 0.5, 0.75, 1];
 
 // Which colour a phase has. Whatever is not named here belongs to none of them.
@@ -78,15 +78,15 @@ function stretched(height) {
 function lanes(view, totals, target) {
   const latest = view.spans.reduce((until, span) => Math.max(until, span.start + span.seconds), view.seconds);
   const end = latest || 1;
-  const focusable = view.spans.length <= MOST_FOCUSABLE;
   const byPhase = Map.groupBy(view.spans, ({ phase }) => phase);
   const rows = [...byPhase].map(([phase, spans]) => {
     const took = new Map(totals).get(phase) ?? 0;
+    const bars = svg("svg", { class: "lane-bars", ...stretched(16), role: "group", "aria-label": words(phase) },
+      svg("line", { class: "lane-line", x1: 0, x2: SPACE, y1: 8, y2: 8 }),
+      merged(spans, end).map((span) => bar(span, end, target)));
+    oneStop(bars, ".is-link");
     return h("div", { class: "lane" },
-      h("span", { class: "lane-name" }, swatch(phase), words(phase)),
-      svg("svg", { class: "lane-bars", ...stretched(16) },
-        svg("line", { class: "lane-line", x1: 0, x2: SPACE, y1: 8, y2: 8 }),
-        merged(spans, end).map((span) => bar(span, end, target, focusable))),
+      h("span", { class: "lane-name" }, swatch(phase), words(phase)), bars,
       h("span", { class: "lane-total" }, short(took)));
   });
   return h("div", { class: "lanes" }, rows, axis(end));
@@ -109,7 +109,7 @@ function merged(spans, end) {
   return result;
 }
 
-function bar(span, end, { jump, noun }, focusable) {
+function bar(span, end, { jump, noun }) {
   const hasStep = span.step !== undefined && span.step !== null;
   const several = span.spans > 1 ? `${span.spans} times` : span.label;
   const about = [
@@ -129,7 +129,6 @@ function bar(span, end, { jump, noun }, focusable) {
     width: Math.max((span.seconds / end) * SPACE, NARROWEST),
     height: 12,
     role: hasStep ? "button" : "img",
-    tabindex: hasStep && focusable ? "0" : null,
     "aria-label": about,
     data: { tip: about },
     on: { click: go, keydown: pressed },

@@ -172,8 +172,10 @@ def scroll_top(page: Page) -> float:
 
 def test_a_click_opens_a_rollout_and_the_way_back_leads_to_its_row(visit: Visit) -> None:
     page = visit.go(LIST + "?status=completed")
-    page.get_by_role("grid").evaluate("(grid) => { grid.scrollTop = 12345 }")
     row = rows(page).nth(25)
+    expect(row.get_by_role("link")).to_be_visible()
+    page.get_by_role("grid").evaluate("(grid) => { grid.scrollTop = 12345 }")
+    expect(row).to_have_attribute("aria-rowindex", re.compile(r"^3\d\d$"))
     expect(row.get_by_role("link")).to_be_visible()
     index = row.get_attribute("aria-rowindex") or ""
     row.get_by_role("link").click()
@@ -257,3 +259,79 @@ def test_on_a_phone_rollouts_are_cards(browser: Browser, viewer: Viewer) -> None
         assert not overflows(page)
         page.locator(".card").nth(2).click()
         page.wait_for_url(re.compile(LIST + r"/\d+-\d+"))
+
+
+def test_cards_can_be_sorted_too(browser: Browser, viewer: Viewer) -> None:
+    with visiting(browser, viewer, PHONE) as visit:
+        page = visit.go(LIST)
+        page.get_by_label("Sort by").focus()
+        page.get_by_label("Sort by").select_option("Steps")
+        page.wait_for_url("**?sort=steps&order=desc")
+        expect(page.get_by_label("Sort by")).to_be_focused()
+        expect(rows(page).first).to_contain_text("5 steps")
+        page.get_by_role("button", name="Largest first").click()
+        page.wait_for_url("**?sort=steps")
+        expect(rows(page).first).to_contain_text("1 step")
+        assert not overflows(page)
+
+
+def test_a_filter_can_be_taken_back_while_something_is_searched(visit: Visit) -> None:
+    page = visit.go(f"{LIST}?q=Lisbon")
+    expect(page.locator(".total")).to_have_text("300 rollouts")
+    page.get_by_role("button", name="Success", exact=True).click()
+    page.get_by_label("Succeeded").check()
+    page.wait_for_url("**?q=Lisbon&success=true")
+    page.go_back()
+    page.wait_for_url("**/rollouts?q=Lisbon")
+
+
+def test_whoever_opens_a_rollout_while_typing_stays_there(visit: Visit) -> None:
+    page = visit.go(LIST)
+    rows(page).nth(2).wait_for()
+    page.locator(".search").press_sequentially("Lis")
+    rows(page).nth(2).click()
+    expect(page.locator(".rollout-head")).to_be_visible()
+    page.wait_for_timeout(400)  # longer than the pause in which the list waits for more letters
+    assert visit.path.startswith(f"{LIST}/0-3")
+
+
+def test_the_focus_stays_where_it_was_when_the_list_is_drawn_anew(visit: Visit) -> None:
+    page = visit.go(f"{LIST}?success=true&min_reward=0.5")
+    first = page.get_by_label("Remove the filter succeeded")
+    first.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Remove the filter reward ≥ 0.5")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator(".search")).to_be_focused()
+    sorts = page.get_by_role("columnheader", name="Steps").get_by_role("button")
+    sorts.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**?sort=steps&order=desc")
+    expect(sorts).to_be_focused()
+    page.get_by_role("button", name="Columns").press("Enter")
+    expect(page.get_by_label("judge_score")).to_be_visible()
+    expect(page.get_by_label("Outcome")).to_be_focused()
+
+
+def test_columns_that_no_rollout_can_fill_are_not_shown_unless_they_are_wanted(
+    browser: Browser, tmp_path: Path
+) -> None:
+    plain = {"responses_create_params": {"input": "Say it."}, "_ng_task_index": 0, "reward": 1.0}
+    (tmp_path / "plain.jsonl").write_text(json.dumps(plain) + "\n")
+    with viewing([tmp_path / "plain.jsonl"]) as viewer, visiting(browser, viewer) as visit:
+        page = visit.go("/s/plain/rollouts")
+        rows(page).first.wait_for()
+        expect(page.get_by_role("columnheader", name="Reward")).to_be_visible()
+        expect(page.get_by_role("columnheader", name="Tokens")).to_have_count(0)
+        page.get_by_role("button", name="Columns").click()
+        page.get_by_label("Tokens", exact=True).check()
+        expect(page.get_by_role("columnheader", name="Tokens")).to_be_visible()
+
+
+def test_rows_are_as_high_as_large_letters_need(visit: Visit) -> None:
+    page = visit.go("/s/rollouts/")
+    page.evaluate("document.documentElement.style.setProperty('font-size', '24px')")
+    page.get_by_role("link", name="Rollouts", exact=True).click()
+    expect(page.locator(".row-link").nth(3)).to_be_visible()
+    tops = rows(page).evaluate_all("(all) => all.map((row) => row.getBoundingClientRect().top)")
+    assert tops[1] - tops[0] == pytest.approx(2.125 * 24, abs=1)

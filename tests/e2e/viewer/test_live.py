@@ -124,3 +124,33 @@ def test_the_task_monitor_is_shown_and_followed(browser: Browser, tmp_path: Path
         replacement.replace(paths.monitor)
         grid = page.get_by_role("img", name=re.compile("8 success, 2 running"))
         expect(grid).to_be_visible(timeout=10_000)
+
+
+def test_a_task_that_has_the_focus_keeps_it_while_the_file_grows(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = tmp_path / "rollouts.jsonl"
+    populate(path, tasks=4)
+    with viewing([path]) as viewer, visiting(browser, viewer) as visit:
+        page = visit.go("/s/rollouts/tasks")
+        cell = page.locator(".row[data-index='1'] .profile-cell").nth(2)
+        cell.focus()
+        append(path, line(4, 0))
+        expect(page.locator(".total")).to_have_text("5 tasks", timeout=10_000)
+        expect(cell).to_be_focused()
+
+
+def test_a_view_that_found_no_server_comes_when_the_server_is_back(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = tmp_path / "rollouts.jsonl"
+    populate(path, tasks=4)
+    with viewing([path]) as viewer, visiting(browser, viewer) as visit:
+        for name in ("events", "s/rollouts/overview"):
+            visit.page.route(f"**/api/{name}", lambda route: route.abort("connectionrefused"))
+        page = visit.go("/s/rollouts/")
+        expect(page.get_by_role("alert")).to_contain_text("server cannot be reached")
+        expect(page.locator("header.top")).to_contain_text("not connected")
+        page.unroute_all()
+        expect(page.get_by_role("region", name="In numbers")).to_be_visible(timeout=10_000)
+        visit.troubles.clear()  # the browser itself says which requests failed

@@ -1,5 +1,6 @@
 """The overview: what it says, where its bars lead, and that it stays in its place."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -159,3 +160,35 @@ def test_the_theme_that_was_chosen_is_kept(visit: Visit) -> None:
     page.reload()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     expect(page.get_by_role("button", name="Light theme")).to_be_visible()
+
+
+def test_keys_scroll_it_before_anything_was_clicked(visit: Visit) -> None:
+    page = visit.go(OVERVIEW)
+    expect(page.locator(".chart svg").first).to_be_visible()
+    page.keyboard.press("PageDown")
+    expect(page.get_by_role("region", name="In numbers")).not_to_be_in_viewport()
+
+
+def test_a_chart_is_one_stop_of_the_tab_key_and_arrows_go_along_its_bars(visit: Visit) -> None:
+    page = visit.go(OVERVIEW)
+    bars = page.get_by_role("group", name="Reward").locator("a.mark")
+    bars.first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(bars.nth(1)).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(
+        page.get_by_role("group", name="Success over time").locator("a.mark").first
+    ).to_be_focused()
+
+
+def test_rewards_of_any_size_are_readable(browser: Browser, tmp_path: Path) -> None:
+    rewards = (-1e12, 1e12, 1e-9, 0.5)
+    rows = [{"_ng_task_index": at, "reward": reward} for at, reward in enumerate(rewards)]
+    (tmp_path / "huge.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with viewing([tmp_path / "huge.jsonl"]) as viewer, visiting(browser, viewer) as visit:
+        page = visit.go("/s/huge/")
+        expect(page.get_by_role("region", name="In numbers")).to_contain_text("from -1e12 to 1e12")
+        labels = page.get_by_role("group", name="Reward").locator(".label").all()
+        assert "1e12" in [label.text_content() for label in labels]
+        page.goto(f"{viewer.root}/s/huge/rollouts")
+        expect(page.get_by_role("gridcell", name="-1e12")).to_be_visible()

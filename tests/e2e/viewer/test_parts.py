@@ -143,7 +143,7 @@ def test_a_list_of_millions_of_rows_can_be_scrolled_to_its_end(visit: Visit) -> 
     page = visit.go("/s/rollouts/live")
     seen = page.evaluate(
         """async () => {
-          const { FixedList } = await import("/static/virtual.js");
+          const { FixedList } = await import("/static/fixed_list.js");
           const { h } = await import("/static/dom.js");
           const container = h("div", { style: { height: "400px", overflow: "auto" } });
           document.body.append(container);

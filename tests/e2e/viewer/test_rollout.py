@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.e2e.viewer.serving import PHONE, Viewer, Visit, chromium, overflows, viewing, visiting
 from tests.e2e.viewer.shown import (
@@ -171,6 +171,7 @@ def test_a_text_is_found_wherever_it_is(visit: Visit) -> None:
     expect(page.locator(turn(page, 2990))).to_be_in_viewport()
     page.keyboard.press("Escape")
     expect(said).to_be_hidden()
+    assert page.evaluate("document.activeElement.tagName") != "BODY"
 
 
 def test_neighbours_are_those_of_the_list_it_came_from(visit: Visit) -> None:
@@ -184,6 +185,22 @@ def test_neighbours_are_those_of_the_list_it_came_from(visit: Visit) -> None:
     expect(page.locator("h1")).to_have_text("Who is the captain of ship 0?")
     page.get_by_role("link", name="Rollouts").first.click()
     assert visit.path == "/s/ships/rollouts?success=true"
+
+
+def test_rollouts_can_be_leafed_through_faster_than_they_come(visit: Visit) -> None:
+    page = visit.go(FIRST)
+    expect(page.locator(".walk")).to_contain_text("1 of 3")
+
+    def late(route: Route) -> None:
+        page.wait_for_timeout(150)
+        route.continue_()
+
+    page.route("**/neighbours*", late)
+    page.keyboard.press("]")
+    page.wait_for_url("**/0-2")
+    page.wait_for_selector(".rollout")
+    page.keyboard.press("]")
+    page.wait_for_url("**/0-3")
 
 
 def test_other_repeats_are_cells_that_lead_to_them(visit: Visit) -> None:
@@ -229,6 +246,7 @@ def test_a_failure_says_what_broke_and_what_was_tried(visit: Visit) -> None:
     expect(attempts.nth(0)).to_contain_text("the tool closed the connection")
     attempts.nth(0).get_by_role("link").click()
     expect(page.locator(".failure-box")).to_contain_text("the tool closed the connection")
+    expect(page.locator(".repeat-cell")).to_have_count(0)
 
 
 def test_a_picture_is_shown_larger_when_it_is_clicked(visit: Visit) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
+from rollgym.viewer import library
 from tests.builders import make_run
 from tests.e2e.viewer.population import Counts, populate
 from tests.e2e.viewer.serving import PHONE, Viewer, Visit, chromium, overflows, viewing, visiting
@@ -90,3 +91,22 @@ def test_runs_fit_on_a_phone(browser: Browser, viewer: Viewer) -> None:
         page = visit.go("/")
         expect(page.get_by_role("region", name="What differs")).to_be_visible()
         assert not overflows(page)
+
+
+def test_a_run_that_begins_while_another_is_looked_at_can_be_chosen(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "FINDING_SECONDS", 0.2)
+    populate(tmp_path / "one.jsonl", tasks=2)
+    with viewing([tmp_path]) as served, visiting(browser, served) as visit:
+        page = visit.go("/s/one/")
+        expect(page.get_by_role("banner")).to_contain_text("one.jsonl")
+        expect(page.get_by_role("banner").get_by_role("combobox")).to_have_count(0)
+        populate(tmp_path / "two.jsonl", tasks=2)
+        page.get_by_role("banner").get_by_role("combobox").select_option(label="two.jsonl")
+        page.wait_for_url("**/s/two/")
+        page.get_by_role("link", name="all runs").click()
+        config = {"temperature": 1.0}
+        for name in ("three", "four"):
+            make_run(tmp_path / name, 3, config=config | {"model": name}).close()
+        expect(page.get_by_role("region", name="What differs")).to_contain_text("four")

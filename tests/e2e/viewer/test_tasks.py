@@ -44,15 +44,15 @@ def test_each_task_has_a_cell_for_each_repeat_that_says_what_came_of_it(visit: V
     row = page.locator(".row:not(.head)").first
     cells = row.locator(".profile-cell")
     expect(cells).to_have_count(REPEATS)
-    expect(cells.first).to_have_attribute("aria-label", "repeat 0: no success, reward 0")
+    expect(cells.first).to_have_attribute("aria-label", "Repeat 0: no success, reward 0")
     cells.nth(2).hover()
-    expect(page.locator(".tip")).to_contain_text("repeat 2")
+    expect(page.locator(".tip")).to_contain_text("Repeat 2")
 
 
 def test_a_cell_that_failed_differs_by_more_than_its_colour(visit: Visit) -> None:
     page = visit.go(PATH)
     failed = page.locator(".profile-cell.failed").first
-    expect(failed).to_have_attribute("aria-label", re.compile(r"^repeat \d: failed$"))
+    expect(failed).to_have_attribute("aria-label", re.compile(r"^Repeat \d: failed$"))
     background = failed.evaluate("(cell) => getComputedStyle(cell).backgroundImage")
     assert "repeating-linear-gradient" in background
 
@@ -89,3 +89,17 @@ def test_tasks_fit_on_a_phone(browser: Browser, viewer: Viewer) -> None:
         page = visit.go(PATH)
         expect(page.locator(".profile-cell").first).to_be_visible()
         assert not overflows(page)
+
+
+def test_tasks_and_their_repeats_are_walked_with_the_keyboard(visit: Visit) -> None:
+    page = visit.go(PATH)
+    expect(page.locator(".total")).to_have_text(f"{TASKS} tasks")
+    for key in ("j", "j", "ArrowDown", "k"):
+        page.keyboard.press(key)
+    expect(page.get_by_role("link", name="Task 1:")).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    cell = page.locator(".row[data-index='1'] .profile-cell").nth(1)
+    expect(cell).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/s/rollouts/rollouts/*")

@@ -111,6 +111,19 @@ def test_the_filmstrip_leads_to_a_step(visit: Visit) -> None:
     assert visit.path == f"{FIRST}?step=3"
 
 
+def test_the_focus_goes_along_from_frame_to_frame_and_stays_in_the_folds(visit: Visit) -> None:
+    page = visit.go(FIRST)
+    frames = page.locator(".frame")
+    frames.first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(frames.nth(1)).to_be_focused()
+    fold = page.locator(".step-response summary")
+    fold.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".step-walk h2")).to_have_text("Step 3 of 4")
+    expect(fold).to_be_focused()
+
+
 def test_thousands_of_steps_are_there_but_few_are_drawn(visit: Visit) -> None:
     page = visit.go(f"{LONG}?step=4000")
     expect(page.locator(".step-did")).to_contain_text("click 4000")
