@@ -36,6 +36,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_turn)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Where pytest and pytest-xdist do not go together, groups would be torn apart unnoticed."""
+    config = session.config
+    if hasattr(config, "workerinput") and config.getoption("loadgroup", False):
+        apart = [item.nodeid for item in session.items if "@" not in item.nodeid]
+        if apart:
+            raise pytest.UsageError(f"pytest-xdist gave {apart[0]} no group: use another pytest")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """What a test printed or logged must get to the other process, also half a character."""
