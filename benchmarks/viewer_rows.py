@@ -36,7 +36,7 @@ _HEAD = (
 _MIDDLE = (
     b',{"role":"assistant","content":%b}],"reward":%.2f,"success":%b,"metadata":'
     b'{"reasoning_steps":%d,"tool_calls_made":%d,"verification_score":%.2f,"attempts":1,'
-    b'"seconds":%.3f,"timings":{"seed":0.01,"model":%.3f,"tools":%.3f,"verify":0.02},"spans":%b,'
+    b'"started":%d.5,"seconds":%.3f,"timings":{"seed":0.01,"model":%.3f,"tools":%.3f,"verify":0.02},"spans":%b,'
     b'"usage":{%b,"cached_tokens":0,"reasoning_tokens":0}},"response":{"id":"resp_%012x",'
     b'"object":"response","created_at":%d,"status":"completed","model":"%b","tool_choice":"auto",'
     b'"temperature":0.7,"output":['
@@ -135,8 +135,16 @@ class Rows:
         )
         spans = self._spans[min(calls, MOST_CALLS_WITH_SPANS)]
         middle = _MIDDLE % (
-            *(last, reward, _flag(reward >= 1), calls + 1, calls, reward, seconds, seconds * 0.8),
-            *(seconds * 0.15, spans, usage, facts.place, _EPOCH + facts.place),
+            *(last, reward, _flag(reward >= 1), calls + 1, calls, reward, _EPOCH + facts.place),
+            *(
+                seconds,
+                seconds * 0.8,
+                seconds * 0.15,
+                spans,
+                usage,
+                facts.place,
+                _EPOCH + facts.place,
+            ),
             facts.model.encode(),
         )
         judgment = self._judgments[facts.place % len(self._judgments)]

@@ -11,6 +11,7 @@ from collections.abc import Generator
 
 import pytest
 
+LONGEST_VALUE = 100
 _GROUPS = {
     "well-known ports": re.compile(r"tests/e2e/test_(docs|tutorial)\.py"),
     "browser server": re.compile(
@@ -34,6 +35,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         group = next((name for name, files in _GROUPS.items() if files.fullmatch(file)), file)
         item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=_turn)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Names of tests are sent from process to process: one with a value of megabytes is no name."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_VALUE:
+        return f"{val[:LONGEST_VALUE]!r} and on to {len(val)}"
+    return None
 
 
 @pytest.hookimpl(trylast=True)
