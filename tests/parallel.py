@@ -1,9 +1,9 @@
 """Which tests may run side by side: those of different files.
 
 The tests of a file share servers and browsers, so they stay in one process. Files that start
-browsers are three groups, for the browser server, for what is built on it, and for the viewer: more
-than a few dozen Chromium processes at a time are too many for a small machine. Files whose commands
-use well-known ports, as a reader of the documentation would, are one group together.
+browsers are two groups, for the browser server and the viewer, and for web rollouts: more than a
+few dozen Chromium processes at a time are too many for a small machine. Files whose commands use
+well-known ports, as a reader of the documentation would, are one group together.
 """
 
 import re
@@ -14,12 +14,11 @@ import pytest
 LONGEST_VALUE = 100
 _GROUPS = {
     "well-known ports": re.compile(r"tests/e2e/test_(docs|tutorial)\.py"),
-    "browser server": re.compile(
+    "browser server and viewer": re.compile(
         r"tests/chaos/test_browser_\w+\.py"
-        r"|tests/e2e/(page_script/\w+|test_browser_\w+|test_guard_chromium)\.py"
+        r"|tests/e2e/(page_script/\w+|viewer/\w+|test_browser_\w+|test_guard_chromium)\.py"
         r"|tests/integration/webgym/browser/(chromium|page|pool|server)/.*"
     ),
-    "viewer": re.compile(r"tests/e2e/viewer/\w+\.py"),
     "web rollouts": re.compile(
         r"tests/chaos/test_web_\w+\.py"
         r"|tests/e2e/test_(web_\w+|rollout_script|isolated_browsers|miniwob|policies|sites)\.py"
