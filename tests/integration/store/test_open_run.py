@@ -251,16 +251,21 @@ def test_only_disjoint_shards_share_a_run(
 def test_a_child_forked_by_a_worker_does_not_keep_the_lock(tmp_path: Path) -> None:
     """As multiprocessing forks, a child of a killed process may live on."""
     run = make_run(tmp_path)
+    reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
+        os.write(writing, b"here")
         time.sleep(30)
         os._exit(0)
     try:
+        assert os.read(reading, 4) == b"here"
         run.close()
         make_run(tmp_path).close()
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+        os.close(reading)
+        os.close(writing)
 
 
 def test_a_corrupt_journal_keeps_its_torn_end(tmp_path: Path) -> None:
