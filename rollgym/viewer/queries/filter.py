@@ -39,7 +39,9 @@ NUMBERS = {
     "difficulty": "difficulty",
     "started": "started",
 }
-"""What there are ranges of, as SQL."""
+"""The numbers of an entry, as SQL."""
+RANGES = {**NUMBERS, BY_RECORD: "entry.id"}
+"""What there are ranges of. A record goes by the number of its entry, which has its part too."""
 _NAMES = ("kind", "agent", "domain", "model", "ending")
 _INDEXES = ("task", "repeat", "cause")
 SORTS = (
@@ -51,7 +53,7 @@ SORTS = (
 """The columns that a list can be sorted by, besides `field.NAME`."""
 _ORDERS = ("asc", "desc")
 _STATUSES = tuple(status.value for status in Status)
-_RANGES = tuple(f"{end}_{name}" for name in NUMBERS for end in ("min", "max"))
+_RANGES = tuple(f"{end}_{name}" for name in RANGES for end in ("min", "max"))
 _PAGING = ("sort", "order", "offset", "limit")
 PARAMETERS = frozenset(
     ("q", "status", "success", "tool", *_NAMES, *_INDEXES, *_RANGES, *_PAGING),
@@ -172,7 +174,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
             for sign, end in ((">=", range_.least), ("<=", range_.most)):
                 if end is not None:
                     form = MOMENT if range_.name == "started" else "{}"
-                    number = form.format(NUMBERS[range_.name])
+                    number = form.format(RANGES[range_.name])
                     yield f"{number} {sign} {form.format('?')}", (end,)
 
 
@@ -181,7 +183,7 @@ def _any_of(column: str, values: tuple[str | int, ...]) -> Sql:
 
 
 def _ranges(given: Parameters) -> Iterator[Range]:
-    for name in NUMBERS:
+    for name in RANGES:
         least, most = given.number(f"min_{name}"), given.number(f"max_{name}")
         if least is not None or most is not None:
             yield Range(name, least, most)

@@ -14,16 +14,20 @@ from rollgym.viewer.queries.filter import MICROSECONDS
 MOST_POINTS = 60
 
 
-class Point(msgspec.Struct, frozen=True, rename={"begin": "from", "end": "to", "last": "max"}):
-    """One portion: seconds since the epoch, or the numbers of its first and last entry from 1.
+_NAMES = {"begin": "from", "end": "to", "least": "min", "most": "max"}
 
-    A portion of time holds what began at or after `from` and before `to`, that is from `from` to
-    `max` with both ends, as a filter has them.
+
+class Point(msgspec.Struct, frozen=True, rename=_NAMES):
+    """One portion: seconds since the epoch, or which entries it has, counted from 1.
+
+    A portion of time holds what began at or after `from` and before `to`. `min` and `max` are what
+    a filter takes to show it: of `started`, or of `record`.
     """
 
     begin: float
     end: float
-    last: float
+    least: float
+    most: float
     rollouts: int
     successes: int
     judged: int
@@ -55,11 +59,12 @@ class _Portion:
             self.rewarded += count
             self.reward += count * reward
 
-    def point(self, begin: float, end: float, last: float) -> Point:
+    def point(self, begin: float, end: float, least: float, most: float) -> Point:
         return Point(
             begin,
             end,
-            last,
+            least,
+            most,
             self.rollouts,
             self.successes,
             self.judged,
@@ -68,14 +73,15 @@ class _Portion:
 
 
 def over_time(
+    numbers: Sequence[int],
     started: Sequence[int | None],
     successes: Sequence[int | None],
     rewards: Sequence[float | None],
 ) -> OverTime:
-    """Of entries in the order of their records; `started` in microseconds since the epoch."""
+    """Of entries in the order of their `numbers`; `started` in microseconds since the epoch."""
     times = [time for time in started if time is not None]
     if not times or 2 * len(times) < len(started):
-        return OverTime("order", tuple(_by_order(successes, rewards)))
+        return OverTime("order", tuple(_by_order(numbers, successes, rewards)))
     return OverTime("time", tuple(_by_time(min(times), max(times), started, successes, rewards)))
 
 
@@ -96,15 +102,18 @@ def _by_time(
     ).items():
         if place is not None:
             portions[place].add(success, reward, count)
-    return [
-        portion.point(
-            begin / MICROSECONDS, (begin + width) / MICROSECONDS, (begin + width - 1) / MICROSECONDS
-        )
-        for begin, portion in zip(range(first, last + 1, width), portions, strict=True)
-    ]
+    points = []
+    for begin, portion in zip(range(first, last + 1, width), portions, strict=True):
+        edges = (begin, begin + width, begin, begin + width - 1)
+        points.append(portion.point(*(edge / MICROSECONDS for edge in edges)))
+    return points
 
 
-def _by_order(successes: Sequence[int | None], rewards: Sequence[float | None]) -> list[Point]:
+def _by_order(
+    numbers: Sequence[int],
+    successes: Sequence[int | None],
+    rewards: Sequence[float | None],
+) -> list[Point]:
     total = len(successes)
     number = min(MOST_POINTS, total)
     points = []
@@ -114,5 +123,5 @@ def _by_order(successes: Sequence[int | None], rewards: Sequence[float | None]) 
         same = Counter(zip(successes[begin:end], rewards[begin:end], strict=True))
         for (success, reward), count in same.items():
             portion.add(success, reward, count)
-        points.append(portion.point(begin + 1, end, end))
+        points.append(portion.point(begin + 1, end, numbers[begin], numbers[end - 1]))
     return points

@@ -82,7 +82,7 @@ def overview(
         mean_reward=None if reward is None else reward.mean,
         success_rate=sum(judged) / len(judged) if judged else None,
         reward=reward,
-        over_time=over_time(columns.started, columns.successes, columns.rewards),
+        over_time=over_time(columns.numbers, columns.started, columns.successes, columns.rewards),
         steps=histogram(columns.steps),
         tool_calls=histogram(columns.tool_calls),
         tokens=histogram(columns.tokens),

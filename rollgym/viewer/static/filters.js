@@ -3,7 +3,7 @@
 
 import { get, source as pathsOf } from "./api.js";
 import { fill, h } from "./dom.js";
-import { compact, count, cut, momentWords, number, percent, seconds, words } from "./format.js";
+import { compact, count, cut, momentWords, number, percent, recordWords, seconds, words } from "./format.js";
 import { menu } from "./menu.js";
 import { causeName } from "./state.js";
 
@@ -21,6 +21,7 @@ const RANGES = {
   seconds: { title: "Duration (s)", format: seconds },
   difficulty: { title: "Difficulty", format: number },
   started: { title: "Started", format: momentWords },
+  record: { title: "Record", format: recordWords },
 };
 const SINGLE = { task: "Task", repeat: "Repeat", cause: "Cause" };
 const IN_WORDS = new Set(["status", "kind", "ending"]); // the others are names, shown as they are

@@ -88,6 +88,11 @@ export function momentWords(time) {
   return Number.isNaN(date.getTime()) ? NOTHING : DATE.format(date);
 }
 
+// The name of a record from the number of its entry, which has its part in the upper half.
+export function recordWords(entry) {
+  return `${Math.floor(entry / 2 ** 32)}-${entry % 2 ** 32}`;
+}
+
 // Short enough for an axis; the day only where the span (in seconds) is longer than one.
 export function axisMoment(time, span) {
   const date = new Date(time * 1000);

@@ -203,7 +203,9 @@ class Overview {
       points: points.map((point) => ({
         x: timed ? axisMoment(point.from, span) : `no. ${count(point.from)}`,
         words: pointWords(point, timed),
-        href: timed ? this.#list({ min_started: point.from, max_started: point.max }) : null,
+        href: this.#list(timed
+          ? { min_started: point.min, max_started: point.max }
+          : { min_record: point.min, max_record: point.max }),
       })),
     }));
   }

@@ -31,7 +31,7 @@ def test_the_overview_has_everything_of_the_entries_that_fit(run: Rows) -> None:
     assert found["over_time"]["by"] == "time"
     assert sum(point["rollouts"] for point in found["over_time"]["points"]) == 5
     assert set(found["over_time"]["points"][0]) == {
-        *("from", "to", "max", "rollouts", "successes", "judged", "mean_reward"),
+        *("from", "to", "min", "max", "rollouts", "successes", "judged", "mean_reward"),
     }
     assert (found["steps"]["min"], found["steps"]["max"]) == (3, 9)
     assert found["tokens"]["count"] == 2
@@ -84,7 +84,17 @@ def test_a_portion_of_time_filters_to_exactly_what_it_counts(rows: Rows, step: f
     for record in range(1, 200):
         rows.add(record, started=1_790_000_000.1 + step * (record % 101))
     for point in overview(rows.connection, Filter(), None).over_time.points:
-        query = {"min_started": [str(point.begin)], "max_started": [str(point.last)]}
+        query = {"min_started": [str(point.least)], "max_started": [str(point.most)]}
+        assert overview(rows.connection, Filter.of(query), None).rollouts == point.rollouts
+
+
+def test_so_does_a_portion_of_the_records_where_there_are_no_times(rows: Rows) -> None:
+    for record in range(1, 200):
+        rows.add(record % 70 + 1 + 70 * (record // 70), part=record // 70)
+    points = overview(rows.connection, Filter(), None).over_time.points
+    assert sum(point.rollouts for point in points) == 199
+    for point in points:
+        query = {"min_record": [str(point.least)], "max_record": [str(point.most)]}
         assert overview(rows.connection, Filter.of(query), None).rollouts == point.rollouts
 
 
