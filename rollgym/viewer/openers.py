@@ -28,6 +28,7 @@ from rollgym.store.layout import MANIFEST
 from rollgym.viewer.errors import ViewerError
 from rollgym.viewer.formats import JOURNAL, ROLLOUTS
 from rollgym.viewer.journals import is_journal, journals_of
+from rollgym.viewer.links import is_in
 from rollgym.viewer.source import ENTRY_POINTS, Opener, Part, Source
 
 MOST_SOURCES = 200
@@ -126,7 +127,7 @@ def _names_in(folder: Path, root: Path) -> list[Path]:
         raise storage_error(error, folder, "looking for rollouts") from error
     visible = sorted(path for path in listed if not path.name.startswith("."))
     names = {path.name for path in visible}
-    return [path for path in visible if not _is_owned(path.name, names) and _is_in(path, root)]
+    return [path for path in visible if not _is_owned(path.name, names) and is_in(path, root)]
 
 
 def _is_owned(name: str, names: set[str]) -> bool:
@@ -134,13 +135,6 @@ def _is_owned(name: str, names: set[str]) -> bool:
     return any(
         name.endswith(ending) and name.removesuffix(ending) + JSONL in names for ending in endings
     )
-
-
-def _is_in(path: Path, root: Path) -> bool:
-    try:
-        return path.resolve().is_relative_to(root)
-    except (OSError, RuntimeError):  # links in a circle
-        return False
 
 
 def _is_run(folder: Path) -> bool:
@@ -154,7 +148,7 @@ def _run(folder: Path) -> Source:
         title=root.name,
         kind="run",
         path=folder,
-        parts=tuple(Part(path, JOURNAL) for path in journals_of(folder) if _is_in(path, root)),
+        parts=tuple(Part(path, JOURNAL) for path in journals_of(folder) if is_in(path, root)),
         inputs=_present(inputs_path(folder), root),
         manifest=_present(folder / MANIFEST, root),
     )
@@ -170,7 +164,7 @@ def _file(path: Path) -> Source:
         return _alone(path)
     paths, run_folder, beside = RolloutPaths.of(path), run_beside(path), path.parent.resolve()
     parts = [Part(path, ROLLOUTS)]
-    if _is_in(paths.failures, beside):
+    if is_in(paths.failures, beside):
         parts.append(Part(paths.failures, ROLLOUTS))
     inputs = [paths.materialized_inputs, *([inputs_path(run_folder)] if run_folder else [])]
     return Source(
@@ -191,7 +185,7 @@ def _alone(path: Path) -> Source:
 
 
 def _present(path: Path, root: Path) -> Path | None:
-    return path if path.is_file() and _is_in(path, root) else None
+    return path if path.is_file() and is_in(path, root) else None
 
 
 @cache

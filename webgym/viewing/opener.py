@@ -25,6 +25,7 @@ from rollgym.store import StoreError, inputs_path, journal_paths
 from rollgym.store.errors import storage_error
 from rollgym.store.layout import MANIFEST
 from rollgym.viewer.journals import is_journal, journals_of
+from rollgym.viewer.links import is_in
 from rollgym.viewer.source import Part, Source
 from webgym.iteration.paths import IterationPaths
 from webgym.iteration.sample import Sample
@@ -119,9 +120,9 @@ def _iteration(paths: IterationPaths) -> Source | None:
     """None where there is nothing of it that can be shown."""
     root = paths.save_path.resolve()
     ranks = _ranks(paths)
-    runs = [each.run for each in ranks if each.run.is_dir() and _is_in(each.run, root)]
+    runs = [each.run for each in ranks if each.run.is_dir() and is_in(each.run, root)]
     torch = [each.trajectories for each in (paths, *ranks) if each.trajectories.is_file()]
-    torch = [path for path in torch if _is_in(path, root)]
+    torch = [path for path in torch if is_in(path, root)]
     if not runs and torch:
         # That of all ranks has what theirs have.
         parts = torch[:1] if torch[0] == paths.trajectories else torch
@@ -158,14 +159,14 @@ def _parts(paths: IterationPaths, root: Path) -> list[Part]:
         found = [Part(paths.trajectories, TORCH)]
     else:
         found = [Part(journal, TRAJECTORIES) for journal in journals_of(paths.run)]
-    return [part for part in found if _is_in(part.path, root)]
+    return [part for part in found if is_in(part.path, root)]
 
 
 def _run(folder: Path) -> Source:
     """One run directory."""
     place = _place(folder, _RUN)
     root = folder.resolve()
-    parts = [Part(path, TRAJECTORIES) for path in journals_of(folder) if _is_in(path, root)]
+    parts = [Part(path, TRAJECTORIES) for path in journals_of(folder) if is_in(path, root)]
     if place is not None:
         return _source(place, folder, parts, place.paths)
     above = folder.resolve().parent.parent
@@ -261,10 +262,3 @@ def _has_trajectories(journal: Path) -> bool:
     except (OSError, ValueError):  # whoever opens it as something else says what is wrong
         return False
     return bool(record.outcome.result and record.outcome.result.task_id)
-
-
-def _is_in(path: Path, root: Path) -> bool:
-    try:
-        return path.resolve().is_relative_to(root)
-    except (OSError, RuntimeError):  # links in a circle
-        return False
