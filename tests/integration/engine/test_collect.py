@@ -356,16 +356,19 @@ class TestDeadlines:
         assert len(collector.lines) <= 5 + 7
 
     def test_abandoned_workers_that_end_later_count_no_more(self, tmp_path: Path) -> None:
+        may_end = [asyncio.Event() for _ in range(9)]
+
         async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
-            if item.task.index % 2 == 0:
-                await asyncio.sleep(0.2)  # up to its deadline: the one before ends meanwhile
-            end = time.monotonic() + 0.2
-            while time.monotonic() < end:
+            index = item.task.index
+            if index % 2 == 0:
+                may_end[index - 1].set()  # the one before, which was abandoned
+                await asyncio.sleep(3600)
+            while not may_end[index].is_set():
                 with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.sleep(0.01)
+                    await may_end[index].wait()
             return Completed(1.0)
 
-        coverage = Collector(tmp_path, count=8)(
+        coverage = Collector(tmp_path, count=9)(
             worker,
             concurrency=Fixed(1),
             attempt_timeout=0.1,
@@ -373,7 +376,7 @@ class TestDeadlines:
             retry=NO_RETRIES,
             max_abandoned=1,
         )
-        assert (coverage.failed, coverage.abandoned) == (8, 4)
+        assert (coverage.failed, coverage.abandoned) == (9, 4)
 
     def test_what_completes_while_it_is_cancelled_is_kept(self, collector: Collector) -> None:
         async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
@@ -867,30 +870,41 @@ def test_many_resumed_rollouts_do_not_hold_up_the_loop(tmp_path: Path) -> None:
     assert turns >= count // 1000
 
 
-class SlowDisk(Disk):
+class DiskThatWaits(Disk):
+    def __init__(self) -> None:
+        self.syncing = asyncio.Event()
+        self.may_go_on = asyncio.Event()
+
     async def sync_in_background(self, descriptor: int) -> None:
-        await asyncio.sleep(0.5)
+        self.syncing.set()
+        await self.may_go_on.wait()
         await super().sync_in_background(descriptor)
 
 
 def test_a_worker_that_ended_while_the_loop_waited_for_a_sync_is_not_abandoned(
     tmp_path: Path,
 ) -> None:
+    disk, grace, both_cancelled = DiskThatWaits(), 1.0, asyncio.Event()
+
     async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
             if item.task.index == 0:
+                await both_cancelled.wait()
                 raise
-            await asyncio.sleep(0.3)
+            both_cancelled.set()
+            await disk.syncing.wait()
+            await asyncio.sleep(grace)
+            disk.may_go_on.set()
         return Completed(1.0)
 
     coverage = Collector(tmp_path / "run", count=2)(
         worker,
-        disk=SlowDisk(),
+        disk=disk,
         sync=EVERY_RECORD,
         attempt_timeout=0.1,
-        cancel_grace=0.2,
+        cancel_grace=grace,
         max_abandoned=0,
         retry=NO_RETRIES,
     )
