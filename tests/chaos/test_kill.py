@@ -53,6 +53,13 @@ class Target:
         lines = map(msgspec.json.decode, whole.splitlines())
         return [(line["task"], line["repeat"]) for line in lines if line["final"]]
 
+    def wait_for_more_than(self, count: int) -> None:
+        """Until the command is in the middle of collecting."""
+        deadline = time.monotonic() + 60
+        while len(self.finals()) <= count:
+            assert time.monotonic() < deadline, "it collected nothing within a minute"
+            time.sleep(0.02)
+
     def _starts(self) -> Path:
         return self.directory / f"starts-{self.incarnations}"
 
@@ -61,18 +68,17 @@ class Target:
 def test_a_run_killed_twenty_times_has_every_rollout_exactly_once(tmp_path: Path) -> None:
     chance = random.Random(20)
     target = Target(tmp_path)
-    mid_collection = 0
-    for _ in range(KILLS):
+    for number in range(KILLS):
         before = set(target.finals())
         process = target.start()
-        time.sleep(chance.uniform(0.15, 0.75))
+        if number % 2:
+            target.wait_for_more_than(len(before))
+        time.sleep(chance.uniform(0.0, 0.5))
         process.kill()
         process.communicate()
         assert process.returncode == -9, "it ended before it could be killed"
         assert not target.started() & before
         assert before <= set(target.finals())
-        mid_collection += len(target.finals()) > len(before)
-    assert mid_collection >= KILLS // 2
 
     before = set(target.finals())
     last = target.start()
