@@ -18,7 +18,6 @@ SEEDS = range(300)
 @pytest.mark.timeout(600)  # what fails is shrunk, and that takes a while
 @settings(
     max_examples=300,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(st.randoms(use_true_random=False))

@@ -158,7 +158,7 @@ ROWS = st.builds(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(ROWS, min_size=1, max_size=12), limit=st.none() | st.integers(1, 14))
 def test_numbering_is_as_the_simplest_model_has_it(
     given_file: Given, rows: list[Json], limit: int | None

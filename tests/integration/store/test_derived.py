@@ -79,7 +79,7 @@ def test_what_is_there_is_kept_as_far_as_it_is_right(path: Path) -> None:
     assert path.stat().st_ino == inode
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     keep=st.integers(0, len(WHOLE)),
     damage=st.binary(max_size=12) | st.sampled_from([*LINES, b"\n", b"\x00" * 4]),

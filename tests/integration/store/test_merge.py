@@ -75,7 +75,7 @@ def summary_of(directory: Path) -> object:
     return metrics.summary()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     history=histories(), parts=st.integers(1, 4), copies=st.integers(1, 2), seed=st.integers(0, 99)
 )

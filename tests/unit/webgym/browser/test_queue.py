@@ -228,7 +228,7 @@ def test_when_to_come_back_is_told_by_the_pace_of_the_line() -> None:
     over_time(scenario)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32), st.integers(1, 4), st.integers(1, 8))
 def test_grants_are_neither_lost_nor_given_twice(seed: int, free: int, size: int) -> None:
     """Random clients that come, hang up, time out, hold a grant for a while and give it back."""

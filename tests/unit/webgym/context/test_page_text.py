@@ -2,7 +2,7 @@ import math
 import time
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.webgym.context.rounds import drop_down, element, sight
@@ -13,7 +13,6 @@ from webgym.context.page_text import PageOption, Scroll, page_of, read_page, wri
 from webgym.context.sight import Sight
 
 # A busy machine is no reason to fail.
-UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NASTY = st.one_of(
     st.text(max_size=40),
     st.lists(
@@ -70,7 +69,6 @@ SIGHTS = st.builds(
 MODES = st.sampled_from(["coordinates", "set_of_marks"])
 
 
-@UNHURRIED
 @given(SIGHTS, MODES, st.integers(100, 4_000))
 def test_what_was_written_is_read_back_exactly(
     seen: Sight, mode: InteractionMode, characters: int
@@ -79,7 +77,6 @@ def test_what_was_written_is_read_back_exactly(
     assert read_page(written) == page_of(seen, mode, characters)
 
 
-@UNHURRIED
 @given(SIGHTS, MODES, NASTY, NASTY)
 def test_a_page_is_found_inside_a_message_whatever_stands_around_it(
     seen: Sight, mode: InteractionMode, before: str, after: str
@@ -89,7 +86,6 @@ def test_a_page_is_found_inside_a_message_whatever_stands_around_it(
     assert read_page(message) == page_of(seen, mode)
 
 
-@UNHURRIED
 @given(SIGHTS, MODES)
 def test_no_page_can_write_a_tag_or_a_control_token(seen: Sight, mode: InteractionMode) -> None:
     written = write_page(seen, mode)
@@ -97,7 +93,6 @@ def test_no_page_can_write_a_tag_or_a_control_token(seen: Sight, mode: Interacti
         assert tag not in written
 
 
-@UNHURRIED
 @given(NASTY | st.lists(st.sampled_from("<\\/|pa"), max_size=12).map("".join))
 def test_inert_text_is_revived_exactly(text: str) -> None:
     assert revive(inert(text)) == text
@@ -213,7 +208,6 @@ def test_what_is_no_page_is_none(text: str) -> None:
     assert read_page(text) is None
 
 
-@UNHURRIED
 @given(NASTY)
 def test_reading_any_text_raises_nothing(text: str) -> None:
     read_page(text)

@@ -3,7 +3,7 @@
 import json
 
 import msgspec
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from webgym.browser.contract.commands import InteractionMode
@@ -27,7 +27,6 @@ from webgym.environment.actions import (
 )
 
 # A busy machine is no reason to fail.
-UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SETTINGS = st.builds(
     ContextSettings,
     interaction_mode=st.sampled_from(["coordinates", "set_of_marks"]),
@@ -82,14 +81,12 @@ def check(reply: Reply) -> None:
         msgspec.json.encode(reply.action.arguments)
 
 
-@UNHURRIED
 @given(ANY_TEXT | PIECES, SETTINGS)
 @example("<tool_call>\ud800", ContextSettings())
 def test_any_text_has_a_result(text: str, context: ContextSettings) -> None:
     check(parse_reply(text, context))
 
 
-@UNHURRIED
 @given(acts(), TEXTS, TEXTS)
 def test_a_reply_of_the_strict_grammar_is_read_exactly(
     act: tuple[InteractionMode, Action], memory: str, progress: str
@@ -106,7 +103,7 @@ def test_a_reply_of_the_strict_grammar_is_read_exactly(
     assert (reply.fields["memory"], reply.fields["progress"]) == (memory, progress)
 
 
-@settings(UNHURRIED, max_examples=300)
+@settings(max_examples=300)
 @given(acts(), st.data())
 def test_a_mutated_reply_is_the_same_action_or_none(
     act: tuple[InteractionMode, Action], data: st.DataObject
@@ -126,7 +123,6 @@ def test_a_mutated_reply_is_the_same_action_or_none(
     assert reply.action in {None, action}
 
 
-@UNHURRIED
 @given(acts(), st.data(), SETTINGS)
 def test_a_reply_with_anything_in_it_has_a_result(
     act: tuple[InteractionMode, Action], data: st.DataObject, context: ContextSettings
@@ -137,7 +133,6 @@ def test_a_reply_with_anything_in_it_has_a_result(
     check(parse_reply(text[:at] + data.draw(ANY_TEXT | PIECES) + text[until:], context))
 
 
-@UNHURRIED
 @given(acts())
 def test_a_reply_that_breaks_off_is_no_action(act: tuple[InteractionMode, Action]) -> None:
     mode, action = act
@@ -148,7 +143,6 @@ def test_a_reply_that_breaks_off_is_no_action(act: tuple[InteractionMode, Action
         assert parse_reply(text[:cut], context).action is None
 
 
-@UNHURRIED
 @given(JSON)
 def test_json_is_read_as_json_without_tolerances(value: object) -> None:
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):
@@ -157,7 +151,6 @@ def test_json_is_read_as_json_without_tolerances(value: object) -> None:
         assert forgiven.names == ()
 
 
-@UNHURRIED
 @given(JSON)
 def test_what_python_prints_is_read_as_what_it_is(value: object) -> None:
     """Less `\\x00` and the like, which JSON does not have."""
@@ -166,7 +159,6 @@ def test_what_python_prints_is_read_as_what_it_is(value: object) -> None:
         assert read_whole(text, Tolerances()) == value
 
 
-@UNHURRIED
 @given(st.text(st.sampled_from("<>/think abc\n"), max_size=60) | PIECES)
 def test_nothing_said_has_a_tag_of_thinking(text: str) -> None:
     said = without_thinking(text).lower()
