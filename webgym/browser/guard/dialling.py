@@ -21,7 +21,11 @@ from webgym.browser.guard.socks import Reply, Target
 
 ProtocolFactory = Callable[[], asyncio.Protocol]
 Connect = Callable[[Address, int, ProtocolFactory], Awaitable[object]]
-"""Opens a connection to an address. Raises OSError."""
+"""Opens a connection to an address. Raises OSError.
+
+Cancelled at any moment, it leaves nothing behind, or a protocol that is connected and will be told
+when it is not any more.
+"""
 
 _REPLIES = {
     errno.ECONNREFUSED: Reply.CONNECTION_REFUSED,
@@ -55,7 +59,16 @@ class DialError(Exception):
 async def connect_directly(address: Address, port: int, protocol: ProtocolFactory) -> None:
     """The connector of production. It is given an address and cannot look up anything."""
     loop = asyncio.get_running_loop()
-    await loop.create_connection(protocol, str(address), port, flags=socket.AI_NUMERICHOST)
+    dialled = socket.socket(socket.AF_INET6 if address.version == 6 else socket.AF_INET)
+    try:
+        dialled.setblocking(False)
+        dialled.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await loop.sock_connect(dialled, (str(address), port))
+    except BaseException:
+        dialled.close()
+        raise
+    # A cancelled `create_connection` may close what it has just connected, and tell nobody.
+    await asyncio.shield(loop.create_connection(protocol, sock=dialled))
 
 
 class Dialler:

@@ -2,7 +2,9 @@
 
 import asyncio
 import socket
+from ipaddress import ip_address
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -23,7 +25,7 @@ from tests.integration.webgym.browser.guard.network import (
     until,
 )
 from webgym.browser.guard.addresses import Address
-from webgym.browser.guard.dialling import ProtocolFactory
+from webgym.browser.guard.dialling import ProtocolFactory, connect_directly
 from webgym.browser.guard.guard import NetworkGuard
 from webgym.browser.guard.limits import GuardLimits
 from webgym.browser.guard.rules import NetworkRules
@@ -215,6 +217,35 @@ def test_a_browser_that_goes_away_while_its_site_is_dialled_ends_the_dialling() 
         await guard.close()
 
     run(scenario())
+
+
+@over_both_loops
+def test_an_end_that_connects_as_its_dialling_is_given_up_is_told_when_it_is_lost(
+    loop: str,
+) -> None:
+    class End(asyncio.Protocol):
+        dialling: asyncio.Future[None]
+        transport: asyncio.Transport
+        lost = False
+
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            self.transport = cast("asyncio.Transport", transport)
+            self.dialling.cancel()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self.lost = True
+
+    async def scenario() -> None:
+        end = End()
+        async with Site(echo).served() as site:
+            connecting = connect_directly(ip_address("127.0.0.1"), site.port, lambda: end)
+            end.dialling = asyncio.ensure_future(connecting)
+            with pytest.raises(asyncio.CancelledError):
+                await end.dialling
+            end.transport.abort()
+            await until(lambda: end.lost)
+
+    run(scenario(), loop)
 
 
 @over_both_loops
