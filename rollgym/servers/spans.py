@@ -34,7 +34,7 @@ def wire_spans(calls: Sequence[Timed], began: float) -> list[WireSpan]:
             phase,
             int((start - began) * _MICROSECONDS),
             int((end - start) * _MICROSECONDS),
-            label and _plain(label),
+            label and span_label(label),
         )
         for phase, start, end, label in calls
     ]
@@ -49,8 +49,9 @@ def encode_spans(spans: Sequence[WireSpan]) -> str:
     return encoded.decode()
 
 
-def _plain(label: str) -> str:
-    label = label[:LONGEST_LABEL]
+def span_label(name: str) -> str:
+    """The label of what has this name: so much of it as a header takes."""
+    label = name[:LONGEST_LABEL]
     if label.isascii() and label.isprintable():
         return label
     ascii_only = label.encode("ascii", "replace").decode()

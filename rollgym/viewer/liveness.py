@@ -65,24 +65,25 @@ class Liveness:
         return self._locked
 
     def _is_monitored(self) -> bool:
-        data = read_monitor(self._source)
-        try:
-            moment = msgspec.json.decode(data, type=_Moment) if data else None
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return False
-        return (
-            moment is not None
-            and not moment.finished
-            and time.time() - moment.time < MONITOR_SECONDS
-        )
+        return any(map(_is_kept_up, read_monitors(self._source)))
 
 
-def read_monitor(source: Source) -> bytes | None:
-    """The JSON of its monitor's last snapshot; None where there is none that can be read."""
-    if source.monitor is None:
-        return None
+def _is_kept_up(snapshot: bytes) -> bool:
     try:
-        with source.monitor.open("rb") as file:
+        moment = msgspec.json.decode(snapshot, type=_Moment)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return not moment.finished and time.time() - moment.time < MONITOR_SECONDS
+
+
+def read_monitors(source: Source) -> list[bytes]:
+    """The JSON of the last snapshot of each of its monitors that has one which can be read."""
+    return [data for path in source.monitors if (data := _snapshot(path)) is not None]
+
+
+def _snapshot(path: Path) -> bytes | None:
+    try:
+        with path.open("rb") as file:
             data = file.read(LARGEST_MONITOR + 1)
         msgspec.json.decode(data, type=msgspec.Raw)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -12,10 +12,10 @@ file, must be there: a link that leads out of it is not followed.
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from itertools import count, islice
+from itertools import chain, count, islice
 from pathlib import Path
 
 import msgspec
@@ -44,9 +44,19 @@ _log = logging.getLogger(__name__)
 def open_sources(paths: Sequence[Path]) -> tuple[Source, ...]:
     """All sources of the paths, each once, with ids that differ.
 
-    Raises ViewerError for a path at which there is nothing to see, and StoreError.
+    There may be none yet in a folder. Raises ViewerError for a path at which there is nothing, or
+    nothing that can be shown, and StoreError.
     """
-    return look_again(paths, ())
+    found = [_sources_of(path) for path in paths]
+    for path, inside in zip(paths, found, strict=True):
+        if not inside:
+            _log.warning(
+                "there is nothing to show in %s yet: rollouts (*%s) and runs that are written "
+                "there appear by themselves. Links that lead out of a folder are not followed",
+                path,
+                JSONL,
+            )
+    return _settled(chain.from_iterable(found), ())
 
 
 def look_again(paths: Sequence[Path], known: Sequence[Source]) -> tuple[Source, ...]:
@@ -56,9 +66,10 @@ def look_again(paths: Sequence[Path], known: Sequence[Source]) -> tuple[Source, 
     which more has appeared, such as the journal of another shard, is the one it is now. Raises as
     `open_sources` does.
     """
-    found: list[Source] = []
-    for path in paths:
-        found += _sources_of(path)
+    return _settled([source for path in paths for source in _sources_of(path)], known)
+
+
+def _settled(found: Iterable[Source], known: Sequence[Source]) -> tuple[Source, ...]:
     ids = {_place(source): source.id for source in known}
     now: dict[Path, Source] = {}
     for source in found:
@@ -76,13 +87,7 @@ def _sources_of(path: Path) -> Sequence[Source]:
     if named:
         return named
     if path.is_dir():
-        inside = list(islice(_sources_in(path), MOST_SOURCES))
-        if inside:
-            return inside
-        raise ViewerError(
-            f"there is nothing to show in {path}: name a folder with rollouts (*{JSONL}) or runs "
-            "in it, or one of them itself. Links that lead out of a folder are not followed"
-        )
+        return list(islice(_sources_in(path), MOST_SOURCES))
     raise _nothing_at(path)
 
 

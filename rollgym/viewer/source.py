@@ -69,12 +69,21 @@ class Part(NamedTuple):
     format: Format
 
 
+def size_of_file(path: Path) -> int:
+    """In bytes; 0 for one that is not there, or not yet."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """One collection. `id` is its name in URLs.
 
-    `inputs` is a materialised `inputs.jsonl`, `manifest` the run's, `monitor` the task monitor's
-    snapshot, `images` the folder that paths of pictures begin at. `expected` is how many rollouts
-    there are to be where the manifest does not say it. `kind` is for people.
+    `inputs` is a materialised `inputs.jsonl`, `manifest` the run's, `monitors` the snapshots
+    of its task monitors, one for each rank, `images` the folder that paths of pictures begin at.
+    `expected` is how many rollouts there are to be where the manifest does not say it. `kind` is
+    for people.
     """
 
     id: str
@@ -84,7 +93,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...]
     inputs: Path | None = None
     manifest: Path | None = None
-    monitor: Path | None = None
+    monitors: tuple[Path, ...] = ()
     images: Path | None = None
     expected: int | None = None
 

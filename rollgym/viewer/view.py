@@ -117,7 +117,10 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Span(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A bar of the timeline: seconds from the rollout's start. `step` is the one it is of."""
+    """A bar of the timeline: seconds from the rollout's start.
+
+    `step` is the one it is of; the turn, in a rollout that has no steps.
+    """
 
     phase: str
     start: float

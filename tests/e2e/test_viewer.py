@@ -151,11 +151,20 @@ def test_the_page_is_opened_in_a_browser_where_that_is_asked_for(
         assert opened.read_text() == f"{viewer.url}\n"
 
 
+def test_a_folder_may_be_empty_when_the_viewer_is_started(folder: Path) -> None:
+    (folder / "empty").mkdir()
+    with viewing(folder, *VIEW, "empty") as viewer:
+        assert viewer.line == f"empty is shown at {viewer.url} until Ctrl-C\n"
+        assert viewer.sources() == []
+        write(folder / "empty/z.jsonl", [rollout()])
+        wait_until(lambda: viewer.sources() == ["z"])
+        assert "there is nothing to show in empty yet" in viewer.end(signal.SIGINT)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["+jsonl_fpath=results/z.jsonl"], "there is no file results/z.jsonl (did you mean"),
-        (["+jsonl_fpath=empty"], "there is nothing to show in empty"),
         (["+jsonl_fpath=[]"], "jsonl_fpath"),
         (["+jsonl_fpath=[results/x.jsonl,none.jsonl]"], "there is no file none.jsonl"),
         (["+jsonl_fpat=results/x.jsonl"], "no option +jsonl_fpat (did you mean 'jsonl_fpath'?)"),
@@ -168,7 +177,6 @@ def test_the_page_is_opened_in_a_browser_where_that_is_asked_for(
 def test_a_command_that_cannot_be_run_says_what_to_do(
     folder: Path, arguments: Sequence[str], said: str
 ) -> None:
-    (folder / "empty").mkdir()
     ended = refused(folder, *NG_VIEWER, *arguments)
     assert ended.status == 6
     assert said in ended.stderr

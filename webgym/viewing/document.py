@@ -13,10 +13,12 @@ from typing import Any
 
 import msgspec
 
-from rollgym.records import NO_USAGE, TRAITS, Usage
+from rollgym.records import NO_USAGE, Usage
+from rollgym.viewer.documents.failures import meaning_of
 from rollgym.viewer.documents.pointer import names_in, value_at
-from rollgym.viewer.documents.values import ABSENT, cut, fields_of, text_of
+from rollgym.viewer.documents.texts import cut
 from rollgym.viewer.summary import Summary
+from rollgym.viewer.values import ABSENT, fields_of, text_of
 from rollgym.viewer.view import (
     FIELD_TEXT_LIMIT,
     STEPS_LIMIT,
@@ -210,11 +212,10 @@ def _failure_view(failure: FailureRecord | None, path: str) -> FailureView | Non
     if failure is None:
         return None
     kind, trace = failure.kind, failure.traceback
-    meanings = {str(known): traits.meaning for known, traits in TRAITS.items()}
     return FailureView(
         kind=kind,
         detail=cut(failure.detail, FIELD_TEXT_LIMIT, f"{path}/detail"),
-        meaning=meanings.get(kind, ""),
+        meaning=meaning_of(kind),
         retryable=failure.retryable,
         causes=tuple((cause.type, cause.message) for cause in failure.causes),
         traceback=cut(trace, FIELD_TEXT_LIMIT, f"{path}/traceback") if trace else None,

@@ -6,7 +6,7 @@ many ranks there are, so the journal of a rank that has not begun yet is a part 
 parts keep their order. A `.pt` is a part where there is no run directory.
 
 *What lies beside.* Tasks are those of the run's inputs, of several ranks those of the sample, which
-has the same lines. Of several ranks the manifest and the monitor are the first one's. Paths of
+has the same lines. Of several ranks the manifest is the first one's; each has a monitor. Paths of
 screenshots begin at the folder of the experiment.
 
 Whoever names one run or one `.pt` gets that alone. A link that leads out of a folder is not
@@ -128,9 +128,8 @@ def _iteration(paths: IterationPaths) -> Source | None:
         parts = torch[:1] if torch[0] == paths.trajectories else torch
         return _source(Place(paths, None), torch[0], [Part(path, TORCH) for path in parts])
     journals = [part for each in ranks for part in _parts(each, root)]
-    several = len(ranks) > 1
-    at = paths.sample if several and paths.sample.is_file() else ranks[0].run
-    return _source(Place(paths, None), at, journals, ranks[0], is_of_many=several)
+    at = paths.sample if len(ranks) > 1 and paths.sample.is_file() else ranks[0].run
+    return _source(Place(paths, None), at, journals, ranks)
 
 
 def _ranks(paths: IterationPaths) -> list[IterationPaths]:
@@ -168,7 +167,7 @@ def _run(folder: Path) -> Source:
     root = folder.resolve()
     parts = [Part(path, TRAJECTORIES) for path in journals_of(folder) if is_in(path, root)]
     if place is not None:
-        return _source(place, folder, parts, place.paths)
+        return _source(place, folder, parts, [place.paths])
     above = folder.resolve().parent.parent
     return Source(
         id=folder.resolve().name,
@@ -202,16 +201,15 @@ def _source(
     place: Place,
     path: Path,
     parts: Iterable[Part],
-    run: IterationPaths | None = None,
+    ranks: Sequence[IterationPaths] = (),
     *,
-    is_of_many: bool = False,
     suffix: str = "",
 ) -> Source:
-    """`run` are the paths of the run whose manifest and monitor are those of the source."""
-    paths = place.paths
+    """`ranks` are the paths of the runs that it is of; the first one's manifest is the source's."""
+    paths, is_of_many = place.paths, len(ranks) > 1
     inputs = None
-    if run is not None:
-        inputs = paths.sample if is_of_many else inputs_path(run.run)
+    if ranks:
+        inputs = paths.sample if is_of_many else inputs_path(ranks[0].run)
     return Source(
         id=place.id + suffix,
         title=place.name,
@@ -219,8 +217,8 @@ def _source(
         path=path,
         parts=tuple(parts),
         inputs=inputs,
-        manifest=run.run / MANIFEST if run else None,
-        monitor=run.monitor if run else None,
+        manifest=ranks[0].run / MANIFEST if ranks else None,
+        monitors=tuple(each.monitor for each in ranks),
         images=paths.save_path,
         expected=_expected(paths) if is_of_many else None,
     )

@@ -11,7 +11,8 @@ import msgspec
 
 from rollgym.viewer.documents.pointer import child
 from rollgym.viewer.documents.sections import MOST_FIELDS, field_of
-from rollgym.viewer.documents.values import Fields, cut, fields_of, is_present, raw_of, read
+from rollgym.viewer.documents.texts import cut
+from rollgym.viewer.values import Fields, fields_of, is_present, raw_of, read
 from rollgym.viewer.view import FIELD_TEXT_LIMIT, Field, Section
 from webgym.models.judging.findings import Blocking, Finding
 from webgym.tasks.rubric import Rubric

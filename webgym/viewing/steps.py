@@ -12,8 +12,9 @@ import msgspec
 
 from rollgym.servers.responses.thinking import split_thinking
 from rollgym.viewer.documents.pointer import child
+from rollgym.viewer.documents.texts import cut, json_text, short
 from rollgym.viewer.documents.turns import Item, Reader
-from rollgym.viewer.documents.values import cut, json_text, raw_of, short, text_of
+from rollgym.viewer.values import raw_of, text_of
 from rollgym.viewer.view import FIELD_TEXT_LIMIT, TEXT_LIMIT, Call, Image, Step, Text, Turn
 from webgym.trajectory.plain import SCREENSHOTS
 from webgym.trajectory.step import Image as Screenshot

@@ -8,21 +8,15 @@ it is read in portions like them.
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import msgspec
 
 from rollgym.rollouts.fields import OUTPUT, PARAMS, RESPONSE
 from rollgym.viewer.documents.response import response_facts
+from rollgym.viewer.documents.texts import short
 from rollgym.viewer.documents.turns import Item
-from rollgym.viewer.documents.values import (
-    ABSENT,
-    Fields,
-    is_present,
-    items_of,
-    read,
-    short,
-    text_of,
-)
+from rollgym.viewer.values import ABSENT, Fields, is_present, items_of, read, text_of
 
 PROMPT_TURNS = 20
 MESSAGES = "messages"
@@ -42,6 +36,13 @@ class Stretch(msgspec.Struct, frozen=True):
         )
 
 
+class Reply(NamedTuple):
+    """What the model said at one time: its first turn, and its calls, each with its own turn."""
+
+    turn: int
+    calls: list[tuple[str, int]]
+
+
 class Conversation:
     """The items of a row, undecoded."""
 
@@ -55,6 +56,7 @@ class Conversation:
         long = sum(len(stretch.items) for stretch in prompt) > PROMPT_TURNS
         self.prompt: list[Stretch] = [] if long else prompt
         self.turns: list[Stretch] = [*prompt, *said] if long else said
+        self._said = said
 
     def __len__(self) -> int:
         return sum(len(stretch.items) for stretch in self.turns)
@@ -71,6 +73,26 @@ class Conversation:
             for index in range(max(start, first), min(end, last)):
                 yield index, stretch.item(index - first)
             first = last
+
+    def replies(self) -> list[Reply]:
+        """The turns of the model that follow each other are one reply.
+
+        Messages of another program may begin with replies that were not asked for: they give none.
+        """
+        if self.field == MESSAGES:
+            return []
+        replies: list[Reply] = []
+        others = True
+        first = len(self) - sum(len(stretch.items) for stretch in self._said)
+        for turn, (_, raw, _) in self.items(first, len(self)):
+            if not _is_of_model(raw):
+                others = True
+                continue
+            if others:
+                replies.append(Reply(turn, []))
+                others = False
+            replies[-1].calls.extend((text_of(call.name) or "", turn) for call in _calls(raw))
+        return replies
 
     def tool_of(self, call: str) -> str:
         """The name of the tool that a call with this id is of; "" where there is no such call."""
@@ -103,11 +125,20 @@ class _Call(msgspec.Struct, frozen=True):
     name: msgspec.Raw = ABSENT
     function: msgspec.Raw = ABSENT
     type: msgspec.Raw = ABSENT
+    role: msgspec.Raw = ABSENT
     tool_calls: msgspec.Raw = ABSENT
 
 
 _ASKED = msgspec.json.Decoder(_Asked)
 _CALL = msgspec.json.Decoder(_Call)
+
+
+def _is_of_model(raw: msgspec.Raw) -> bool:
+    item = read(raw, _CALL) or _Call()
+    return text_of(item.type) != "function_call_output" and text_of(item.role) in (
+        None,
+        "assistant",
+    )
 
 
 def _calls(raw: msgspec.Raw) -> Iterator[_Call]:

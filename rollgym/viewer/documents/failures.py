@@ -5,23 +5,19 @@ import msgspec
 from rollgym.records import TRAITS
 from rollgym.rollouts.fields import FAILURE_CLASS
 from rollgym.viewer.documents.pointer import child
-from rollgym.viewer.documents.values import (
-    Fields,
-    fields_of,
-    flag_of,
-    is_present,
-    items_of,
-    json_text,
-    short,
-    string_text,
-    text_of,
-)
+from rollgym.viewer.documents.texts import json_text, short, string_text
+from rollgym.viewer.values import Fields, fields_of, flag_of, is_present, items_of, text_of
 from rollgym.viewer.view import FIELD_TEXT_LIMIT, FailureView, Text
 
 FAILURE = "failure"
 MOST_CAUSES = 20
 _CAUSE_LIMIT = 1_000
 _MEANINGS = {str(kind): traits.meaning for kind, traits in TRAITS.items()}
+
+
+def meaning_of(kind: str) -> str:
+    """What a kind of failure means; empty for one that rollgym does not know."""
+    return _MEANINGS.get(kind, "")
 
 
 def failure_of(row: Fields) -> FailureView | None:
@@ -35,7 +31,7 @@ def failure_of(row: Fields) -> FailureView | None:
     return FailureView(
         kind=short(kind),
         detail=_text(failure, "detail") or Text("", 0),
-        meaning=_MEANINGS.get(kind, ""),
+        meaning=meaning_of(kind),
         retryable=flag_of(failure.get("retryable")),
         causes=_causes(failure.get("causes")),
         traceback=_text(failure, "traceback"),

@@ -17,13 +17,14 @@ from rollgym.viewer.documents.find import Needle
 from rollgym.viewer.documents.images import picture_of
 from rollgym.viewer.documents.pointer import names_in, value_at
 from rollgym.viewer.documents.sections import sections_of
+from rollgym.viewer.documents.span_turns import lead_to_turns
 from rollgym.viewer.documents.timeline import timeline_of
 from rollgym.viewer.documents.turns import Reader
 from rollgym.viewer.documents.usage import usage_of
-from rollgym.viewer.documents.values import Fields, text_of
 from rollgym.viewer.source import Context
 from rollgym.viewer.summary import Summary
-from rollgym.viewer.view import Picture, RolloutView, Step, Turn
+from rollgym.viewer.values import Fields, text_of
+from rollgym.viewer.view import FailureView, Picture, RolloutView, Step, Timeline, Turn
 
 
 class FieldsDocument(ABC):
@@ -43,8 +44,7 @@ class FieldsDocument(ABC):
         return self._size
 
     def view(self) -> RolloutView:
-        summary, metadata = self._summary, self._fields.get(METADATA)
-        reader = self._reader()
+        summary, reader, failure = self._summary, self._reader(), failure_of(self._fields)
         return RolloutView(
             summary=summary,
             title=summary.facts.title or _name(summary),
@@ -54,8 +54,8 @@ class FieldsDocument(ABC):
                 reader.turn(item, index)
                 for index, item in enumerate(self._conversation.prompt_items())
             ),
-            failure=failure_of(self._fields),
-            timeline=timeline_of(metadata, summary.seconds),
+            failure=failure,
+            timeline=self._timeline(failure),
             usage=usage_of(self._fields),
             sections=sections_of(
                 self._fields, self._asked(), conversation=self._conversation.field
@@ -94,6 +94,13 @@ class FieldsDocument(ABC):
             if needle.is_in(item.raw, partial(reader.turn, item, index))
         ]
         return found, []
+
+    def _timeline(self, failure: FailureView | None) -> Timeline | None:
+        timeline = timeline_of(self._fields.get(METADATA), self._summary.seconds)
+        if timeline is None or not timeline.spans:
+            return timeline
+        model_failed = failure is not None and failure.kind.startswith("model_")
+        return lead_to_turns(timeline, self._conversation.replies(), model_failed=model_failed)
 
     def _asked(self) -> Mapping[str, msgspec.Raw] | None:
         """The fields of the task's input row, where the source has it."""

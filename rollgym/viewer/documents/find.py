@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from rollgym.viewer.documents.values import size_of
 from rollgym.viewer.view import Text, Turn
 
 LONGEST_READ = 4 << 20
@@ -29,7 +28,7 @@ class Needle:
 
     def is_in(self, raw: msgspec.Raw, turn: Callable[[], Turn]) -> bool:
         """Whether the turn of this item shows it; `turn` reads that in full."""
-        if size_of(raw) > LONGEST_READ:
+        if len(raw) > LONGEST_READ:
             return _holds(raw, self._written)
         return _holds(raw, self._run) and any(self._text in text.lower() for text in _texts(turn()))
 

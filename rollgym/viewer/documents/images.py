@@ -13,7 +13,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from rollgym.viewer.documents.values import short, start_of, text_of
+from rollgym.viewer.documents.texts import short
+from rollgym.viewer.values import start_of, text_of
 from rollgym.viewer.view import Image, Picture
 
 MediaType: TypeAlias = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]

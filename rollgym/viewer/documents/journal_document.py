@@ -25,9 +25,9 @@ from rollgym.rollouts.output_row import failure_row, output_row
 from rollgym.viewer.documents.failures import FAILURE
 from rollgym.viewer.documents.fields_document import FieldsDocument
 from rollgym.viewer.documents.pointer import names_in, value_at
-from rollgym.viewer.documents.values import Fields, fields_of, raw_of
 from rollgym.viewer.source import Context
 from rollgym.viewer.summary import Summary
+from rollgym.viewer.values import Fields, fields_of, raw_of
 
 RESULT = "result"
 """The field of a result that is no object."""
@@ -85,7 +85,7 @@ def _input_row(context: Context, attempt: Attempt) -> Row | None:
         return row
 
 
-def _told(attempt: Attempt) -> Fields:
+def _told(attempt: Attempt) -> dict[str, msgspec.Raw]:
     """What the record adds to its input row."""
     outcome = attempt.outcome
     result = fields_of(outcome.result)
@@ -101,7 +101,7 @@ def _told(attempt: Attempt) -> Fields:
     return result | told | {METADATA: raw_of(metadata)}
 
 
-def _metadata(attempt: Attempt) -> Fields:
+def _metadata(attempt: Attempt) -> dict[str, msgspec.Raw]:
     """Our numbers of an attempt, by the names that rows have for them."""
     outcome = attempt.outcome
     numbers: dict[str, Any] = {

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from rollgym.viewer.documents.values import fields_of, items_of
+from rollgym.viewer.values import fields_of, items_of
 
 LONGEST_INDEX = 12
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from rollgym.rollouts.fields import RESPONSE
-from rollgym.viewer.documents.values import ABSENT, Fields, read
+from rollgym.viewer.values import ABSENT, Fields, read
 
 
 class ResponseFacts(msgspec.Struct, frozen=True):

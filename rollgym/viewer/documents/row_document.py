@@ -5,12 +5,11 @@ import codecs
 import msgspec
 
 from rollgym.viewer.documents.fields_document import FieldsDocument
-from rollgym.viewer.documents.values import Fields
 from rollgym.viewer.source import Context
 from rollgym.viewer.summary import Summary
+from rollgym.viewer.values import Fields, fields_of_record
 
 _WINDOW = 1 << 20
-_FIELDS = msgspec.json.Decoder(Fields)
 
 
 class RowDocument(FieldsDocument):
@@ -18,18 +17,18 @@ class RowDocument(FieldsDocument):
 
     def __init__(self, record: bytes, context: Context, summary: Summary) -> None:
         """Raises ValueError for what is no row."""
-        super().__init__(fields_of_record(record), context, summary, len(record))
+        super().__init__(_checked_fields(record), context, summary, len(record))
         self._record = record
 
     def row(self) -> bytes:
         return self._record.strip()
 
 
-def fields_of_record(record: bytes) -> Fields:
+def _checked_fields(record: bytes) -> Fields:
     """The fields of a line, undecoded. Raises ValueError for what is not one object in UTF-8."""
     _check_text(record)
     try:
-        return _FIELDS.decode(record)
+        return fields_of_record(record)
     except RecursionError as error:
         raise ValueError("the record is nested too deeply to be shown") from error
     except msgspec.ValidationError as error:

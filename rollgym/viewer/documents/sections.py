@@ -27,17 +27,8 @@ from rollgym.rollouts.output_row import same_value
 from rollgym.viewer.documents.failures import FAILURE
 from rollgym.viewer.documents.pointer import child
 from rollgym.viewer.documents.response import response_facts
-from rollgym.viewer.documents.values import (
-    Fields,
-    fields_of,
-    is_present,
-    items_of,
-    json_text,
-    short,
-    size_of,
-    string_text,
-    text_of,
-)
+from rollgym.viewer.documents.texts import json_text, short, string_text
+from rollgym.viewer.values import Fields, fields_of, is_present, items_of, text_of
 from rollgym.viewer.view import FIELD_TEXT_LIMIT, Field, Section, Text
 
 MOST_FIELDS = 200
@@ -118,7 +109,7 @@ def _is_new(raw: msgspec.Raw, asked: Mapping[str, msgspec.Raw], name: str) -> bo
     before = asked.get(name)
     if before is None:
         return True
-    if max(size_of(raw), size_of(before)) > _COMPARED_UP_TO:
+    if max(len(raw), len(before)) > _COMPARED_UP_TO:
         return memoryview(raw) != memoryview(before)
     return not same_value(before, raw)
 

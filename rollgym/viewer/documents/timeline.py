@@ -2,7 +2,8 @@
 
 import msgspec
 
-from rollgym.viewer.documents.values import ABSENT, Fields, fields_of, number_of, read, short
+from rollgym.viewer.documents.texts import short
+from rollgym.viewer.values import ABSENT, Fields, fields_of, number_of, read
 from rollgym.viewer.view import Span, Timeline
 
 MOST_SPANS = 2_000

@@ -17,22 +17,16 @@ import msgspec
 from rollgym.servers.responses.thinking import split_thinking
 from rollgym.viewer.documents.images import image_at
 from rollgym.viewer.documents.pointer import child
-from rollgym.viewer.documents.values import (
+from rollgym.viewer.documents.texts import (
     LONG,
-    Fields,
     cut,
-    fields_of,
     indented,
     is_json,
-    is_present,
-    items_of,
     json_text,
     short,
-    size_of,
-    start_of,
     string_text,
-    text_of,
 )
+from rollgym.viewer.values import Fields, fields_of, is_present, items_of, start_of, text_of
 from rollgym.viewer.view import TEXT_LIMIT, Call, Image, Text, Turn
 
 MOST_PARTS = 50
@@ -147,7 +141,7 @@ class _TurnReader:
         raw, path = content, at
         if len(parts := items_of(content) or []) == 1:
             raw, path = (fields_of(parts[0]) or {}).get("text"), f"{at}/0/text"
-        text = text_of(raw) if raw is not None and size_of(raw) <= LONG else None
+        text = text_of(raw) if raw is not None and len(raw) <= LONG else None
         thought, rest = split_thinking(text) if text else ("", "")
         if not thought:
             return None, [], content, at

@@ -4,7 +4,7 @@ import msgspec
 
 from rollgym.rollouts.fields import METADATA
 from rollgym.viewer.documents.response import response_facts
-from rollgym.viewer.documents.values import ABSENT, Fields, count_of, fields_of, read
+from rollgym.viewer.values import ABSENT, Fields, count_of, fields_of, read
 
 _TOLD = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "total_tokens")
 _WITHIN = {

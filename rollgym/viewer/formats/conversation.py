@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from rollgym.viewer.formats.values import begins, decoded
 from rollgym.viewer.summary import MOST_TOOLS
+from rollgym.viewer.values import ABSENT, begins, items_of, read, text_of
 
 _UNNAMED = "(no name)"
 _NAME_LIMIT = 120
@@ -44,15 +44,13 @@ class Item(msgspec.Struct):
     role: str | None = None
     type: str | None = None
     name: str | None = None
-    content: msgspec.Raw = msgspec.Raw(b"")
+    content: msgspec.Raw = ABSENT
     tool_calls: list[_Call] | None = None
 
 
 _ITEM = msgspec.json.Decoder(Item)
 _ITEMS = msgspec.json.Decoder(list[Item])
-_RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 _CONTENT = msgspec.json.Decoder(Content)
-_TEXT = msgspec.json.Decoder(str)
 _NO_ITEM = Item()
 
 
@@ -68,16 +66,16 @@ class Conversation(msgspec.Struct, frozen=True):
 def conversation_in(raw: msgspec.Raw | None) -> Conversation | None:
     """The conversation of a list of entries or of a single text; None where there is none."""
     if begins(raw, b'"'):
-        said = decoded(_TEXT, raw)
+        said = text_of(raw)
         return None if said is None else Conversation(1, 0, {}, said)
     if not begins(raw, b"["):
         return None
-    items = decoded(_ITEMS, raw)
+    items = read(raw, _ITEMS)
     if items is None:  # one of them is odd: the others are not
-        raws = decoded(_RAWS, raw)
+        raws = items_of(raw)
         if raws is None:
             return None
-        items = [decoded(_ITEM, each) or _NO_ITEM for each in raws]
+        items = [read(each, _ITEM) or _NO_ITEM for each in raws]
     return conversation_of(items)
 
 
@@ -124,7 +122,7 @@ def _named(name: str | None) -> str:
 def _last_words(items: list[Item]) -> str:
     for item in reversed(items):
         if item.role == "assistant" and item.content:
-            said = content_text(decoded(_CONTENT, item.content))
+            said = content_text(read(item.content, _CONTENT))
             if said and not said.isspace():
                 return said
     return ""

@@ -14,18 +14,19 @@ import msgspec
 from rollgym.records import Row
 from rollgym.rollouts.fields import AGENT, PARAMS
 from rollgym.viewer.formats.conversation import Content, content_text
-from rollgym.viewer.formats.values import (
-    Fields,
-    decoded,
-    either,
-    fields_in,
-    natural,
-    number,
-    one_line,
-    text,
-)
+from rollgym.viewer.formats.scalars import either, one_line
 from rollgym.viewer.source import Context, FactsOf
 from rollgym.viewer.summary import TITLE_LIMIT, TaskFacts
+from rollgym.viewer.values import (
+    ABSENT,
+    Fields,
+    count_of,
+    fields_of,
+    items_of,
+    number_of,
+    read,
+    text_of,
+)
 
 TASK_ID = "task_id"
 TASK = "task"
@@ -39,7 +40,7 @@ _NAME_LIMIT = 120
 
 class _Message(msgspec.Struct):
     role: str = ""
-    content: msgspec.Raw = msgspec.Raw(b"")
+    content: msgspec.Raw = ABSENT
 
 
 class _Asked(NamedTuple):
@@ -49,7 +50,6 @@ class _Asked(NamedTuple):
 
 _MESSAGE = msgspec.json.Decoder(_Message)
 _MESSAGES = msgspec.json.Decoder(list[_Message])
-_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _CONTENT = msgspec.json.Decoder(Content)
 
 
@@ -70,24 +70,24 @@ def facts_from(context: Context) -> FactsOf:
 
 def facts_of_fields(fields: Fields) -> TaskFacts:
     """The facts of a task, each empty where the fields do not say it."""
-    task = fields_in(fields.get(TASK))
+    task = fields_of(fields.get(TASK)) or {}
     asked = _asked(fields) or _asked(task)
     users = [each.said for each in asked if each.role == "user" and each.said]
     title = users[-1] if users else next((each.said for each in asked if each.said), "")
     return TaskFacts(
         key=_key(_identifier(fields) or _identifier(task), asked),
         title=one_line(title, TITLE_LIMIT),
-        agent=text(fields_in(fields.get(AGENT)).get("name"))[:_NAME_LIMIT],
-        domain=(text(fields.get(DOMAIN)) or text(task.get(DOMAIN)))[:_NAME_LIMIT],
+        agent=_name((fields_of(fields.get(AGENT)) or {}).get("name")),
+        domain=_name(fields.get(DOMAIN)) or _name(task.get(DOMAIN)),
         difficulty=either(_level(fields.get(DIFFICULTY)), _level(task.get(DIFFICULTY))),
     )
 
 
 def _asked(fields: Fields) -> list[_Asked]:
     """What the agent is asked: its prompt, or the one field that holds the question."""
-    params = fields_in(fields.get(PARAMS))
+    params = fields_of(fields.get(PARAMS)) or {}
     asked = []
-    if instructions := text(params.get("instructions")):
+    if instructions := text_of(params.get("instructions")):
         asked.append(_Asked("system", instructions))
     asked += _messages(params.get("input"))
     return asked or [*_before_the_answer(fields.get(MESSAGES))] or _question(fields)
@@ -96,12 +96,12 @@ def _asked(fields: Fields) -> list[_Asked]:
 def _messages(raw: msgspec.Raw | None) -> list[_Asked]:
     if raw is None:
         return []
-    if said := text(raw):
+    if said := text_of(raw):
         return [_Asked("user", said)]
-    messages = decoded(_MESSAGES, raw)
+    messages = read(raw, _MESSAGES)
     if messages is None:  # one of them is odd: the others are not
-        items = decoded(_ITEMS, raw) or []
-        messages = [found for item in items if (found := decoded(_MESSAGE, item)) is not None]
+        items = items_of(raw) or []
+        messages = [found for item in items if (found := read(item, _MESSAGE)) is not None]
     return [_Asked(each.role, _said(each.content)) for each in messages]
 
 
@@ -124,7 +124,7 @@ def _question(fields: Fields) -> list[_Asked]:
 def _said(content: msgspec.Raw) -> str:
     if not content:
         return ""
-    known = decoded(_CONTENT, content)
+    known = read(content, _CONTENT)
     if known is None:
         return bytes(content).decode("utf-8", "replace")
     return content_text(known)
@@ -132,8 +132,8 @@ def _said(content: msgspec.Raw) -> str:
 
 def _identifier(fields: Fields) -> str:
     raw = fields.get(TASK_ID)
-    numbered = natural(raw)
-    return text(raw) if numbered is None else str(numbered)
+    numbered = count_of(raw)
+    return text_of(raw) or "" if numbered is None else str(numbered)
 
 
 def _key(identifier: str, asked: list[_Asked]) -> str:
@@ -145,6 +145,10 @@ def _key(identifier: str, asked: list[_Asked]) -> str:
     return digest.hexdigest()
 
 
+def _name(raw: msgspec.Raw | None) -> str:
+    return (text_of(raw) or "")[:_NAME_LIMIT]
+
+
 def _level(raw: msgspec.Raw | None) -> int | None:
-    level = number(raw)
+    level = number_of(raw)
     return int(level) if level is not None and level.is_integer() and abs(level) < 1e9 else None

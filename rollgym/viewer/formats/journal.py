@@ -14,9 +14,10 @@ from rollgym.viewer.documents.journal_document import JournalDocument
 from rollgym.viewer.formats.cause import cause_of
 from rollgym.viewer.formats.facts import MESSAGES, QUESTIONS, facts_from, facts_of_fields
 from rollgym.viewer.formats.result import Result
-from rollgym.viewer.formats.values import Fields, either, fields_in, one_line, short_scalars
+from rollgym.viewer.formats.scalars import either, one_line, short_scalars
 from rollgym.viewer.source import Context, FactsOf, Place
 from rollgym.viewer.summary import DETAIL_LIMIT, MOST_FIELDS, Scalar, Status, Summary
+from rollgym.viewer.values import Fields, fields_of
 from rollgym.viewer.view import Document
 
 _KNOWN = frozenset((OUTPUT, RESPONSE, REWARD, SUCCESS, METADATA, MESSAGES, *QUESTIONS))
@@ -38,7 +39,7 @@ class JournalFormat:
         """Raises ValueError for what is no record of an attempt."""
         attempt = decode_attempt(record)
         outcome = attempt.outcome
-        given = fields_in(outcome.result) if outcome.result else {}
+        given = fields_of(outcome.result) or {}
         result = Result.of(given)
         measures = _measures(outcome)
         into, out = _tokens(outcome.usage, result)

@@ -3,7 +3,8 @@
 import msgspec
 
 from rollgym.viewer.formats.conversation import Conversation, conversation_in
-from rollgym.viewer.formats.values import Fields, either, fields_in, natural, text
+from rollgym.viewer.formats.scalars import either
+from rollgym.viewer.values import Fields, count_of, fields_of, text_of
 
 
 class ResponseWords(msgspec.Struct, frozen=True):
@@ -17,10 +18,11 @@ class ResponseWords(msgspec.Struct, frozen=True):
 
 def response_words(fields: Fields) -> ResponseWords:
     """Each empty where the response does not say it."""
-    usage = tokens_of(fields_in(fields.get("usage")))
+    usage = tokens_of(fields_of(fields.get("usage")) or {})
+    incomplete = fields_of(fields.get("incomplete_details")) or {}
     return ResponseWords(
-        model=text(fields.get("model")),
-        ending=text(fields_in(fields.get("incomplete_details")).get("reason")),
+        model=text_of(fields.get("model")) or "",
+        ending=text_of(incomplete.get("reason")) or "",
         input_tokens=usage[0],
         output_tokens=usage[1],
     )
@@ -28,8 +30,8 @@ def response_words(fields: Fields) -> ResponseWords:
 
 def tokens_of(usage: Fields) -> tuple[int | None, int | None]:
     """Tokens in and out, by either interface's names; None where they were not counted."""
-    into = natural(usage.get("input_tokens")), natural(usage.get("prompt_tokens"))
-    out = natural(usage.get("output_tokens")), natural(usage.get("completion_tokens"))
+    into = count_of(usage.get("input_tokens")), count_of(usage.get("prompt_tokens"))
+    out = count_of(usage.get("output_tokens")), count_of(usage.get("completion_tokens"))
     return either(*into), either(*out)
 
 

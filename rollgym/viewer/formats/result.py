@@ -17,7 +17,8 @@ from rollgym.viewer.formats.response import (
     response_words,
     tokens_of,
 )
-from rollgym.viewer.formats.values import Fields, begins, either, fields_in, natural, number, text
+from rollgym.viewer.formats.scalars import either
+from rollgym.viewer.values import Fields, begins, count_of, fields_of, number_of, text_of
 
 
 class Numbers(NamedTuple):
@@ -39,7 +40,7 @@ class Result(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, fields: Fields) -> "Result":
-        response = fields_in(fields.get(RESPONSE))
+        response = fields_of(fields.get(RESPONSE)) or {}
         conversation = conversation_in(fields.get(OUTPUT))
         if conversation is None:
             conversation = response_conversation(response)
@@ -47,38 +48,39 @@ class Result(msgspec.Struct, frozen=True):
             conversation = conversation_in(fields.get(RESPONSE))
         if conversation is None:
             conversation = _answered(fields)
-        return cls(conversation, response_words(response), fields_in(fields.get(METADATA)))
+        metadata = fields_of(fields.get(METADATA)) or {}
+        return cls(conversation, response_words(response), metadata)
 
     @property
     def numbers(self) -> Numbers:
         metadata = self.metadata
-        into, out = tokens_of(fields_in(metadata.get("usage")))
+        into, out = tokens_of(fields_of(metadata.get("usage")) or {})
         return Numbers(
-            attempt=either(natural(metadata.get("attempts")), natural(metadata.get("attempt"))),
-            seconds=number(metadata.get("seconds")),
-            started=number(metadata.get("started")),
+            attempt=either(count_of(metadata.get("attempts")), count_of(metadata.get("attempt"))),
+            seconds=number_of(metadata.get("seconds")),
+            started=number_of(metadata.get("started")),
             input_tokens=either(into, self.response.input_tokens),
             output_tokens=either(out, self.response.output_tokens),
         )
 
     @property
     def model(self) -> str:
-        return self.response.model or text(self.metadata.get("model"))
+        return self.response.model or text_of(self.metadata.get("model")) or ""
 
     @property
     def ending(self) -> str:
-        return text(self.metadata.get("ending")) or self.response.ending
+        return text_of(self.metadata.get("ending")) or self.response.ending
 
     @property
     def steps(self) -> int | None:
         """As the metadata counts them, else as the conversation shows."""
         metadata = self.metadata
-        told = either(natural(metadata.get("reasoning_steps")), natural(metadata.get("steps")))
+        told = either(count_of(metadata.get("reasoning_steps")), count_of(metadata.get("steps")))
         return told if told is not None or self.conversation is None else self.conversation.turns
 
     @property
     def tool_calls(self) -> int | None:
-        told = natural(self.metadata.get("tool_calls_made"))
+        told = count_of(self.metadata.get("tool_calls_made"))
         return told if told is not None or self.conversation is None else self.conversation.calls
 
     @property

@@ -23,6 +23,7 @@ from rollgym.rollouts.fields import (
     SUCCESS,
     TASK_INDEX,
 )
+from rollgym.viewer.documents.failures import FAILURE
 from rollgym.viewer.documents.row_document import RowDocument
 from rollgym.viewer.formats.cause import cause_of
 from rollgym.viewer.formats.facts import (
@@ -34,18 +35,7 @@ from rollgym.viewer.formats.facts import (
     facts_of_fields,
 )
 from rollgym.viewer.formats.result import Result
-from rollgym.viewer.formats.values import (
-    Fields,
-    either,
-    fields_in,
-    fields_of,
-    flag,
-    natural,
-    number,
-    one_line,
-    short_scalars,
-    text,
-)
+from rollgym.viewer.formats.scalars import either, one_line, short_scalars
 from rollgym.viewer.source import Context, FactsOf, Place
 from rollgym.viewer.summary import (
     DETAIL_LIMIT,
@@ -55,9 +45,17 @@ from rollgym.viewer.summary import (
     Summary,
     TaskFacts,
 )
+from rollgym.viewer.values import (
+    Fields,
+    count_of,
+    fields_of,
+    fields_of_record,
+    flag_of,
+    number_of,
+    text_of,
+)
 from rollgym.viewer.view import Document
 
-FAILURE = "failure"
 _KNOWN = frozenset((
     PARAMS, AGENT, TASK_INDEX, ROLLOUT_INDEX, OUTPUT, RESPONSE, REWARD, SUCCESS, METADATA,
     FAILURE, FAILURE_CLASS, FAILURE_TERMINAL, "final", "attempt", "started", "seconds",
@@ -81,20 +79,20 @@ class RolloutsFormat:
 
     def summary(self, record: bytes, facts_of: FactsOf) -> Summary:
         """Raises ValueError for what is no JSON object."""
-        fields = fields_of(record)
+        fields = fields_of_record(record)
         result = Result.of(fields)
         status = _status(fields, result)
         numbers = result.numbers
-        failure = fields_in(fields.get(FAILURE))
+        failure = fields_of(fields.get(FAILURE)) or {}
         failed = status in (Status.FAILED, Status.RETRIED)
-        message = text(failure.get("detail")) or text(fields.get(FAILURE))
-        task = natural(fields.get(TASK_INDEX))
+        message = text_of(failure.get("detail")) or text_of(fields.get(FAILURE)) or ""
+        task = count_of(fields.get(TASK_INDEX))
         return Summary(
             status=status,
             task=task,
-            repeat=natural(fields.get(ROLLOUT_INDEX)),
-            attempt=either(natural(fields.get("attempt")), numbers.attempt),
-            reward=None if failed else number(fields.get(REWARD)),
+            repeat=count_of(fields.get(ROLLOUT_INDEX)),
+            attempt=either(count_of(fields.get("attempt")), numbers.attempt),
+            reward=None if failed else number_of(fields.get(REWARD)),
             success=None if failed else _success(fields),
             kind=_kind(fields, failure) if failed else "",
             cause=cause_of(message) if failed else "",
@@ -102,9 +100,9 @@ class RolloutsFormat:
             tool_calls=result.tool_calls,
             input_tokens=numbers.input_tokens,
             output_tokens=numbers.output_tokens,
-            seconds=either(numbers.seconds, number(fields.get("seconds"))),
-            started=either(numbers.started, number(fields.get("started"))),
-            model=result.model or text(fields_in(fields.get(PARAMS)).get("model")),
+            seconds=either(numbers.seconds, number_of(fields.get("seconds"))),
+            started=either(numbers.started, number_of(fields.get("started"))),
+            model=result.model or text_of((fields_of(fields.get(PARAMS)) or {}).get("model")) or "",
             ending=result.ending,
             facts=_facts(fields, task, facts_of),
             detail=one_line(message if failed else result.last_words, DETAIL_LIMIT),
@@ -122,22 +120,22 @@ ROLLOUTS = RolloutsFormat()
 
 def _status(fields: Fields, result: Result) -> Status:
     failure = fields.get(FAILURE)
-    if fields_in(failure) or text(failure) or text(fields.get(FAILURE_CLASS)):
-        return Status.RETRIED if flag(fields.get("final")) is False else Status.FAILED
-    if number(fields.get(REWARD)) is not None or flag(fields.get(SUCCESS)) is not None:
+    if fields_of(failure) or text_of(failure) or text_of(fields.get(FAILURE_CLASS)):
+        return Status.RETRIED if flag_of(fields.get("final")) is False else Status.FAILED
+    if number_of(fields.get(REWARD)) is not None or flag_of(fields.get(SUCCESS)) is not None:
         return Status.COMPLETED
-    if result.conversation is not None or fields_in(fields.get(RESPONSE)):
+    if result.conversation is not None or fields_of(fields.get(RESPONSE)):
         return Status.COMPLETED
     return Status.INPUT
 
 
 def _success(fields: Fields) -> bool | None:
-    reward, success = number(fields.get(REWARD)), flag(fields.get(SUCCESS))
+    reward, success = number_of(fields.get(REWARD)), flag_of(fields.get(SUCCESS))
     return success if reward is None else Completed(reward, success).succeeded
 
 
 def _kind(fields: Fields, failure: Fields) -> str:
-    return text(fields.get(FAILURE_CLASS)) or text(failure.get("kind")) or "unknown"
+    return text_of(fields.get(FAILURE_CLASS)) or text_of(failure.get("kind")) or "unknown"
 
 
 def _facts(fields: Fields, task: int | None, facts_of: FactsOf) -> TaskFacts:

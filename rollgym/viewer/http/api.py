@@ -16,7 +16,7 @@ from rollgym.viewer.http.answers import (
 )
 from rollgym.viewer.http.asking import Asked, asking
 from rollgym.viewer.http.sources import described
-from rollgym.viewer.liveness import read_monitor
+from rollgym.viewer.liveness import read_monitors
 from rollgym.viewer.queries.configuration import Run
 from rollgym.viewer.queries.configuration import configuration as configuration_of
 from rollgym.viewer.queries.facets import facets as facets_of
@@ -33,7 +33,7 @@ from rollgym.viewer.shelf import Shelf
 
 
 class _Monitor(msgspec.Struct, frozen=True):
-    snapshot: msgspec.Raw
+    snapshots: list[msgspec.Raw]
     grid: Grid
 
 
@@ -90,14 +90,14 @@ async def listing(request: web.Request) -> web.Response:
 
 
 async def monitor(request: web.Request) -> web.Response:
-    """The last snapshot of the task monitor, where there is one, and the board from the index."""
+    """The last snapshot of each task monitor that there is, and the board from the index."""
     shelf = shelf_of(request)
 
     def look_up() -> web.Response:
         with shelf.reading() as connection:
             grid = grid_of(connection, shelf.expected())
-        snapshot = read_monitor(shelf.source) or b"null"
-        return as_json(_Monitor(msgspec.Raw(snapshot), grid))
+        snapshots = list(map(msgspec.Raw, read_monitors(shelf.source)))
+        return as_json(_Monitor(snapshots, grid))
 
     return await library_of(request).work(look_up)
 

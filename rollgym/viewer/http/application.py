@@ -15,7 +15,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from rollgym.store import StorageError
 from rollgym.viewer.errors import PageError
-from rollgym.viewer.http import api, rollouts
+from rollgym.viewer.http import api, repeats, rollouts
 from rollgym.viewer.http.access import METHODS, Access
 from rollgym.viewer.http.answers import LIBRARY, as_json, library_of
 from rollgym.viewer.http.events import Events
@@ -76,7 +76,7 @@ def application(library: Library, access: Access) -> web.Application:
             web.get(f"{_SOURCE}/overview", api.overview),
             web.get(f"{_SOURCE}/facets", api.facets),
             web.get(f"{_SOURCE}/tasks", api.tasks),
-            web.get(f"{_SOURCE}/tasks/{{task}}/repeats", rollouts.repeats),
+            web.get(f"{_SOURCE}/tasks/{{task}}/repeats", repeats.repeats),
             web.get(f"{_SOURCE}/monitor", api.monitor),
             web.get(f"{_SOURCE}/pictures/{{file:.+}}", rollouts.picture_file),
             web.get(f"{_SOURCE}/export.jsonl", export, allow_head=False),

@@ -1,14 +1,15 @@
 """What changes, as server-sent events: `GET /api/events`.
 
 `event: source` brings what `/api/sources` says of one source, whenever that changed, and once at
-the beginning; `event: monitor` the last snapshot of its task monitor. Changes are looked for once a
-second, together for all who listen; whoever is slow gets the latest state of each source and misses
-what was in between. A stream ends by itself after `LONGEST_STREAM` seconds: browsers connect again.
+the beginning; `event: monitor` the last snapshots of its task monitors. Changes are looked for
+once a second, together for all who listen; whoever is slow gets the latest state of each source
+and misses what was in between. A stream ends by itself after `LONGEST_STREAM` seconds: browsers
+connect again.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from aiohttp import web
 from rollgym.viewer.errors import PageError
 from rollgym.viewer.http.sources import described
 from rollgym.viewer.library import Library
-from rollgym.viewer.liveness import read_monitor
+from rollgym.viewer.liveness import read_monitors
 from rollgym.viewer.shelf import Shelf
 
 INTERVAL = 1.0
@@ -122,12 +123,13 @@ class Events:
         found: dict[_Subject, bytes] = {}
         for identity, shelf in self._library.shelves.items():
             found["source", identity] = msgspec.json.encode(described(shelf))
-            snapshot = read_monitor(shelf.source)
-            if snapshot is not None:
-                found["monitor", identity] = _monitor(shelf, snapshot)
+            snapshots = read_monitors(shelf.source)
+            if snapshots:
+                found["monitor", identity] = _monitor(shelf, snapshots)
         return found
 
 
-def _monitor(shelf: Shelf, snapshot: bytes) -> bytes:
+def _monitor(shelf: Shelf, snapshots: Sequence[bytes]) -> bytes:
     # Encoded anew: line breaks in the file would end the event.
-    return msgspec.json.encode({"id": shelf.source.id, "snapshot": msgspec.json.decode(snapshot)})
+    decoded = list(map(msgspec.json.decode, snapshots))
+    return msgspec.json.encode({"id": shelf.source.id, "snapshots": decoded})

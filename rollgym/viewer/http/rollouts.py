@@ -5,16 +5,13 @@ JSON pointer. Nothing of a record is ever sent as a page: JSON, plain text, or a
 type.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
-from itertools import islice
 from typing import TypeVar
 
 import msgspec
 from aiohttp import hdrs, web
 
-from rollgym.store import StorageError
-from rollgym.viewer.documents.difference import Difference, first_difference
 from rollgym.viewer.errors import PageError
 from rollgym.viewer.http.answers import (
     as_download,
@@ -27,25 +24,21 @@ from rollgym.viewer.http.answers import (
     query_of,
     shelf_of,
     text_of,
-    whole_number,
 )
 from rollgym.viewer.http.asking import asking
+from rollgym.viewer.http.opening import of_document, opened
 from rollgym.viewer.http.pictures import read_picture
 from rollgym.viewer.http.streaming import send_body, send_download
 from rollgym.viewer.index import EntryId
-from rollgym.viewer.library import Library
 from rollgym.viewer.offline import offline_page as page_of
 from rollgym.viewer.queries.filter import Filter
 from rollgym.viewer.queries.listing import neighbours as neighbours_of
 from rollgym.viewer.queries.related import AttemptLine, Repeat, related
-from rollgym.viewer.queries.related import repeats as repeats_of
 from rollgym.viewer.shelf import Shelf
 from rollgym.viewer.view import STEPS_LIMIT, TURNS_LIMIT, Document, Image, Picture, RolloutView
 
 _PICTURE_CACHE = "private, max-age=600"
 _USUAL_COUNT = 50
-MOST_COMPARED = 32
-COMPARED_BYTES = 128 << 20
 T = TypeVar("T")
 
 
@@ -59,24 +52,6 @@ class _Rollout(msgspec.Struct, frozen=True):
     attempts: tuple[AttemptLine, ...]
 
 
-class _Repeat(msgspec.Struct, frozen=True):
-    id: str
-    repeat: int | None
-    status: str
-    reward: float | None
-    success: bool | None
-    turns: int
-    steps: int
-
-
-class _Repeats(msgspec.Struct, frozen=True):
-    title: str
-    task: int
-    repeats: list[_Repeat]
-    difference: Difference
-    left_out: int
-
-
 async def rollout(request: web.Request) -> web.Response:
     """All but its turns and steps, with the other attempts at it and the other repeats."""
     shelf, entry = shelf_of(request), entry_of(request)
@@ -88,7 +63,7 @@ async def rollout(request: web.Request) -> web.Response:
         view = document.view()
         return as_json(_Rollout(str(entry), view, found.standing, others, found.attempts))
 
-    return await _of_document(request, look_up)
+    return await of_document(request, look_up)
 
 
 async def neighbours(request: web.Request) -> web.Response:
@@ -105,12 +80,12 @@ async def neighbours(request: web.Request) -> web.Response:
 
 async def turns(request: web.Request) -> web.Response:
     start, count = number_of(request, "from", 0), _count_of(request, TURNS_LIMIT)
-    return await _of_document(request, lambda it: as_json({"turns": it.turns(start, count)}))
+    return await of_document(request, lambda it: as_json({"turns": it.turns(start, count)}))
 
 
 async def steps(request: web.Request) -> web.Response:
     start, count = number_of(request, "from", 0), _count_of(request, STEPS_LIMIT)
-    return await _of_document(request, lambda it: as_json({"steps": it.steps(start, count)}))
+    return await of_document(request, lambda it: as_json({"steps": it.steps(start, count)}))
 
 
 async def find(request: web.Request) -> web.Response:
@@ -121,13 +96,13 @@ async def find(request: web.Request) -> web.Response:
         in_turns, in_steps = document.find(text) if text else ([], [])
         return as_json({"turns": in_turns, "steps": in_steps})
 
-    return await _of_document(request, look)
+    return await of_document(request, look)
 
 
 async def raw(request: web.Request) -> web.StreamResponse:
     """The JSON at a pointer."""
     path = request.query.get("path", "")
-    answer = await _of_document(request, lambda it: json_body(_at(path, it.raw)))
+    answer = await of_document(request, lambda it: json_body(_at(path, it.raw)))
     if request.query.get("download"):
         as_download(answer, f"{_name_of(request)}.json")
     return await send_body(request, answer)
@@ -149,13 +124,13 @@ async def text(request: web.Request) -> web.StreamResponse:
             ) from None
         return _plain(found.encode())
 
-    return await send_body(request, await _of_document(request, read))
+    return await send_body(request, await of_document(request, read))
 
 
 async def picture(request: web.Request) -> web.Response:
     """A picture that is in the record."""
     path = text_of(request, "path")
-    return await _of_document(request, lambda it: _shown(_at(path, it.image)))
+    return await of_document(request, lambda it: _shown(_at(path, it.image)))
 
 
 async def picture_file(request: web.Request) -> web.Response:
@@ -170,86 +145,13 @@ async def offline_page(request: web.Request) -> web.StreamResponse:
     name = f"{shelf.source.id}-{entry}"
 
     def pieces() -> Iterator[bytes]:
-        document = _opened(library, shelf, entry)
+        document = opened(library, shelf, entry)
         title = f"{document.view().title or 'Rollout'} ({name})"
         yield from page_of(
             document, title=title, picture=lambda image: _picture_of(shelf, document, image)
         )
 
     return await send_download(request, pieces(), "text/html", f"{name}.html")
-
-
-async def repeats(request: web.Request) -> web.Response:
-    """The repeats of a task side by side, and where they part."""
-    library, shelf = library_of(request), shelf_of(request)
-    task = whole_number("task", request.match_info["task"])
-
-    def compare() -> _Repeats:
-        with shelf.reading() as connection:
-            found = repeats_of(connection, task)
-        if not found:
-            raise PageError(HTTPStatus.NOT_FOUND, f"There is no rollout of task {task} here.")
-        shown = dict(islice(_together(library, shelf, found), MOST_COMPARED))
-        views = {identity: document.view() for identity, document in shown.items()}
-        return _Repeats(
-            next(iter(views.values())).title,
-            task,
-            [_repeat(each, views[each.id]) for each in found if each.id in views],
-            first_difference(list(shown.values())),
-            len(found) - len(shown),
-        )
-
-    return as_json(await library.work(compare))
-
-
-async def _of_document(
-    request: web.Request, answer: Callable[[Document], web.Response]
-) -> web.Response:
-    """Have a thread answer from the record that the URL names. Raises PageError, StorageError."""
-    library, shelf, entry = library_of(request), shelf_of(request), entry_of(request)
-
-    return await library.work(lambda: answer(_opened(library, shelf, entry)))
-
-
-def _opened(library: Library, shelf: Shelf, entry: EntryId) -> Document:
-    """Raises PageError, StorageError."""
-    try:
-        return library.document(shelf, entry)
-    except KeyError:
-        raise no_entry(str(entry)) from None
-    except ValueError as error:
-        raise PageError(
-            HTTPStatus.UNPROCESSABLE_ENTITY, f"This record cannot be shown: {error}."
-        ) from error
-
-
-def _together(
-    library: Library, shelf: Shelf, found: Iterable[Repeat]
-) -> Iterator[tuple[str, Document]]:
-    """As many as fit into memory side by side, and one at least.
-
-    Those that cannot be shown are left out. Raises PageError, StorageError where that are all.
-    """
-    size = 0
-    problem: PageError | StorageError | None = None
-    for each in found:
-        try:
-            document = _opened(library, shelf, EntryId.parse(each.id))
-        except (PageError, StorageError) as error:
-            problem = error
-            continue
-        if size and size + document.size > COMPARED_BYTES:
-            return
-        size += document.size
-        yield each.id, document
-    if problem is not None and not size:
-        raise problem
-
-
-def _repeat(found: Repeat, view: RolloutView) -> _Repeat:
-    return _Repeat(
-        found.id, found.repeat, found.status, found.reward, found.success, view.turns, view.steps
-    )
 
 
 def _record(shelf: Shelf, entry: EntryId) -> bytes:

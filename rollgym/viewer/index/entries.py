@@ -23,11 +23,11 @@ from rollgym.viewer.summary import (
     Scalar,
     Summary,
 )
+from rollgym.viewer.values import LARGEST, fields_of_record
 
 _BATCH = 512
 _NAME_LIMIT = 120
 _MOST_CAUSES = 10_000
-_LARGEST = (1 << 63) - 1
 _ENTRY = f"INSERT INTO entry VALUES ({', '.join('?' * 24)})"  # noqa: S608 - only marks
 _WORDS = "INSERT INTO words VALUES (?, ?, ?, ?)"
 _TOOL = "INSERT INTO tool VALUES (?, ?, ?)"
@@ -36,7 +36,6 @@ _FIELD = (
     "ON CONFLICT (name) DO UPDATE SET records = records + excluded.records"
 )
 _ENCODER = msgspec.json.Encoder()
-_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _Value = str | int | float | None
 
 
@@ -109,7 +108,7 @@ class EntryWriter:
         if found is None:
             return
         task, repeat, fields = found
-        names = [(name,) for name in _FIELDS.decode(fields)]
+        names = [(name,) for name in fields_of_record(fields.encode())]
         self._connection.executemany("UPDATE field SET records = records - 1 WHERE name = ?", names)
         self._connection.execute("DELETE FROM field WHERE records <= 0")
         for table, column in (("entry", "id"), ("words", "entry"), ("tool", "entry")):
@@ -153,7 +152,7 @@ class EntryWriter:
 
 def _integer(value: int | None) -> int | None:
     """SQLite has 64 bits."""
-    return value if value is not None and -_LARGEST <= value <= _LARGEST else None
+    return value if value is not None and -LARGEST <= value <= LARGEST else None
 
 
 def _name(text: str) -> str | None:

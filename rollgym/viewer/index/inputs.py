@@ -12,11 +12,11 @@ from rollgym.viewer.formats.facts import facts_of_row
 from rollgym.viewer.index.lines import Line
 from rollgym.viewer.index.progress import Progress
 from rollgym.viewer.index.readers import LineReader
+from rollgym.viewer.values import LARGEST
 
 INPUTS_PART = -1
 """The inputs are no part, and have no entries; what was read of them is kept under this number."""
 _BATCH = 512
-_LARGEST = (1 << 63) - 1
 
 
 def input_task(line: bytes) -> tuple[int, Row]:
@@ -29,10 +29,10 @@ def input_task(line: bytes) -> tuple[int, Row]:
     except msgspec.ValidationError:
         row = Row.parse(line)
         index = row.get(TASK_INDEX, int)
-        if index is None or not 0 <= index <= _LARGEST:
+        if index is None or not 0 <= index <= LARGEST:
             raise ValueError("a row without the index of its task") from None
         return index, row
-    if task.index > _LARGEST:
+    if task.index > LARGEST:
         raise ValueError(f"task index {task.index} is too large")
     return task.index, task.row
 

@@ -2,10 +2,16 @@
 
 A file that grew keeps what it began with and what stood before the end of what was read. Both are
 kept as hashes: if they are the same the rest is read on, if not everything is read anew.
+
+A file that has another time of change and the same size did not grow: something within it may be
+another, and it is read anew too. That is told of files *at rest* only, which nobody has written to
+for a moment. While a file is written to, its time runs ahead of its size, and two changes may have
+the same time.
 """
 
 import os
 import sqlite3
+import time
 from hashlib import blake2b
 from typing import Self
 
@@ -13,6 +19,8 @@ import msgspec
 
 _HEAD = 64 << 10
 _TAIL = 4 << 10
+_REST_SECONDS = 2.0
+"""No clock of a file system is coarser."""
 
 
 class Progress(msgspec.Struct, kw_only=True):
@@ -20,6 +28,9 @@ class Progress(msgspec.Struct, kw_only=True):
 
     `unfinished` is the length of a last line that counts though it has no line break yet, and
     `digest` tells whether it is still the same; its entry has the number after `records`.
+
+    `size` and `changed`, its time of change in nanoseconds, are of the file when it was last seen
+    at rest.
     """
 
     part: int
@@ -29,6 +40,8 @@ class Progress(msgspec.Struct, kw_only=True):
     records: int = 0
     head: bytes = b""
     tail: bytes = b""
+    size: int = -1
+    changed: int = 0
     unfinished: int = 0
     digest: str = ""
 
@@ -37,10 +50,11 @@ class Progress(msgspec.Struct, kw_only=True):
         """What the index says of a part; the beginning where it says nothing."""
         progress = cls(part=part, path=path, format=format_name)
         found = connection.execute(
-            "SELECT read, records, head, tail FROM part WHERE id = ?", (part,)
+            "SELECT read, records, head, tail, size, changed FROM part WHERE id = ?", (part,)
         ).fetchone()
         if found is not None:
-            progress.read, progress.records, progress.head, progress.tail = found
+            progress.read, progress.records, progress.head, progress.tail = found[:4]
+            progress.size, progress.changed = found[4:]
         found = connection.execute(
             "SELECT value FROM about WHERE name = ?", (_unfinished(part),)
         ).fetchone()
@@ -51,8 +65,18 @@ class Progress(msgspec.Struct, kw_only=True):
 
     def save(self, connection: sqlite3.Connection) -> None:
         connection.execute(
-            "INSERT OR REPLACE INTO part VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (self.part, self.path, self.format, self.read, self.records, self.head, self.tail),
+            "INSERT OR REPLACE INTO part VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                self.part,
+                self.path,
+                self.format,
+                self.read,
+                self.records,
+                self.head,
+                self.tail,
+                self.size,
+                self.changed,
+            ),
         )
         if self.unfinished:
             connection.execute(
@@ -69,6 +93,22 @@ class Progress(msgspec.Struct, kw_only=True):
     def continues(self, descriptor: int) -> bool:
         """Whether what has been read is there still. Raises OSError."""
         return (self.head, self.tail) == _hashes(descriptor, self.read)
+
+    def is_rewritten(self, found: os.stat_result) -> bool:
+        """Whether the file was changed without growing since it was last seen at rest.
+
+        If it is at rest now, this is what it is compared with the next time.
+        """
+        if not is_at_rest(found):
+            return False
+        size, changed = self.size, self.changed
+        self.size, self.changed = found.st_size, found.st_mtime_ns
+        return size == self.size and changed != self.changed
+
+
+def is_at_rest(found: os.stat_result) -> bool:
+    """Whether nobody has written to a file for a moment."""
+    return time.time() - found.st_mtime > _REST_SECONDS
 
 
 def unfinished_bytes(connection: sqlite3.Connection) -> int:

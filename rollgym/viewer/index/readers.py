@@ -17,11 +17,11 @@ from rollgym.store.errors import StorageError, StoreError, storage_error
 from rollgym.viewer.index.entries import EntryWriter
 from rollgym.viewer.index.entry_id import EntryId
 from rollgym.viewer.index.lines import LONGEST_RECORD, Line, read_exactly, read_lines
-from rollgym.viewer.index.progress import Progress
+from rollgym.viewer.index.progress import Progress, is_at_rest
 from rollgym.viewer.source import FactsOf, Format, Part, Place
 from rollgym.viewer.summary import UNREADABLE, Status, Summary
 
-_Signature = tuple[int, int, int, int]
+_Signature = tuple[int, int, int, int, bool]
 
 
 class ReplacedError(Exception):
@@ -63,7 +63,10 @@ class Reader(ABC):
         try:
             descriptor = os.open(self.path, os.O_RDONLY)
             try:
-                signature = self._signature(os.fstat(descriptor))
+                found = os.fstat(descriptor)
+                signature = self._signature(found)
+                if self.progress.is_rewritten(found):
+                    raise ReplacedError
                 done = self._read(descriptor, deadline)
             finally:
                 os.close(descriptor)
@@ -89,7 +92,8 @@ class Reader(ABC):
     def _signature(self, found: os.stat_result) -> _Signature:
         if not S_ISREG(found.st_mode):
             raise StorageError(f"{self.path} is no file: name one with rollouts, a *.jsonl")
-        return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        size, changed = found.st_size, found.st_mtime_ns
+        return (found.st_dev, found.st_ino, size, changed, is_at_rest(found))
 
     def _told(self, error: OSError | StoreError) -> str:
         if isinstance(error, OSError):

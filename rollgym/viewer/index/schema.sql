@@ -7,7 +7,9 @@ CREATE TABLE part (
     read INTEGER NOT NULL,      -- bytes behind us
     records INTEGER NOT NULL,   -- lines behind us
     head BLOB NOT NULL,         -- what the file began with, hashed
-    tail BLOB NOT NULL          -- what stood before `read`, hashed
+    tail BLOB NOT NULL,         -- what stood before `read`, hashed
+    size INTEGER NOT NULL,      -- of the file when nobody was writing to it; -1 before that
+    changed INTEGER NOT NULL    -- its time of change then, in nanoseconds
 );
 CREATE TABLE entry (
     id INTEGER PRIMARY KEY,

@@ -1,8 +1,7 @@
 """The index of a source, for everybody in this process: one thread builds, many read.
 
 Two viewers of one source share the database. One of them builds it; the other reads along, and
-builds on when the first ends. An index is never a reason to show nothing: one that is damaged is
-made again, and where a place fails another one is taken.
+builds on when the first ends.
 """
 
 import contextlib
@@ -11,21 +10,20 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 
 import msgspec
 
 from rollgym.records import Row
 from rollgym.store.errors import StorageError, storage_error
-from rollgym.viewer.index.builder import Builder, relative_name
-from rollgym.viewer.index.database import Database, identity_of, is_damage, is_waiting
+from rollgym.viewer.index.builder import Builder
+from rollgym.viewer.index.database import Database, is_damage, is_waiting
 from rollgym.viewer.index.entry_id import EntryId
+from rollgym.viewer.index.home import Home
 from rollgym.viewer.index.inputs import input_task
 from rollgym.viewer.index.lines import LONGEST_RECORD, read_exactly
-from rollgym.viewer.index.places import lasting_places, temporary_place
 from rollgym.viewer.index.progress import unfinished_bytes
-from rollgym.viewer.source import Part, Place, Source
+from rollgym.viewer.source import Part, Place, Source, size_of_file
 
 PORTION = 0.25
 """Seconds after which what was read is there for readers."""
@@ -53,13 +51,9 @@ class SourceIndex:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self._identity = identity_of(_described(source))
         self._writing = threading.Lock()
-        self._places = lasting_places(source)
-        self._temporary: TemporaryDirectory[str] | None = None
-        self._opened: Database | None = None
+        self._home = Home(source)
         self._builder: Builder | None = None
-        self._mended: Path | None = None
         self._damage: sqlite3.Error | None = None
         self._closing = False
         self._problem = ""
@@ -68,9 +62,7 @@ class SourceIndex:
         """Find the database, or make it. Raises StorageError where there is no place for one."""
         with self._writing:
             self._closing = False
-            if self._opened is None:
-                self._places = lasting_places(self.source)
-                self._open_next()
+            self._home.open()
 
     def extend(self, seconds: float) -> bool:
         """Read on for about so long; whether the end of all parts was reached.
@@ -99,7 +91,7 @@ class SourceIndex:
             version=about["version"],
             entries=about["entries"],
             read=read,
-            size=sum(map(_size, _files(self.source))),
+            size=sum(map(size_of_file, _files(self.source))),
             ready=bool(about["ready"]),
             problem=self._problem,
         )
@@ -111,7 +103,7 @@ class SourceIndex:
         Raises StorageError when the index cannot be read; it is then made again.
         """
         try:
-            with self._database().reading() as connection:
+            with self._home.database.reading() as connection:
                 yield connection
         except sqlite3.DatabaseError as error:
             if is_damage(error):
@@ -169,7 +161,7 @@ class SourceIndex:
         if not self._writing.acquire(blocking=False):
             return
         try:
-            connection = self._database().connection
+            connection = self._home.database.connection
             connection.execute(
                 "INSERT OR REPLACE INTO kept (name, version, body) SELECT ?, value, ? "
                 "FROM about WHERE name = 'version' AND value = coalesce(?, value)",
@@ -197,21 +189,15 @@ class SourceIndex:
         """Let others build on. What is being read now may go on being read."""
         self._closing = True
         with self._writing:
-            self._close_database()
-            if self._temporary is not None:
-                self._temporary.cleanup()
-                self._temporary = None
-
-    def _database(self) -> Database:
-        if self._opened is None:
-            raise StorageError(f"the index of {self.source.path} is not open")
-        return self._opened
+            self._builder = None
+            self._home.close()
 
     def _extended(self, deadline: float) -> bool:
-        database = self._database()
+        database = self._home.database
         try:
             if not database.is_there():
-                database = self._open_again()
+                self._builder = None
+                database = self._home.open_again()
             if not database.lead():
                 return self.state().ready
             if self._damage is not None:
@@ -220,7 +206,8 @@ class SourceIndex:
         except sqlite3.Error as error:
             self._damage = None
             if not is_waiting(error):
-                self._mend(database, error)
+                self._builder = None
+                self._home.mend(error)
             return False
         return done
 
@@ -233,64 +220,11 @@ class SourceIndex:
         self._problem = "\n".join(builder.problems)
         return done
 
-    def _mend(self, database: Database, error: sqlite3.Error) -> None:
-        """Make a damaged database anew; where that does not help, go elsewhere."""
-        if is_damage(error) and database.leading and self._mended != database.path:
-            self._mended = database.path
-            database.discard()
-            self._open_again()
-        else:
-            self._close_database()
-            self._open_next()
-
-    def _open_again(self) -> Database:
-        """The database at the same place, where there is another file now. Raises StorageError."""
-        path = self._database().path
-        self._close_database()
-        try:
-            self._opened = Database(path, self._identity)
-        except StorageError:
-            self._open_next()
-        return self._database()
-
-    def _open_next(self) -> None:
-        for path in self._places:
-            try:
-                self._opened = Database(path, self._identity)
-            except StorageError:
-                continue
-            return
-        try:
-            path, self._temporary = temporary_place()
-        except OSError as error:
-            raise storage_error(error, self.source.path, "finding a place for its index") from error
-        self._opened = Database(path, self._identity)
-
-    def _close_database(self) -> None:
-        self._builder = None
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = None
-
-
-def _described(source: Source) -> bytes:
-    """What an index is of: its parts, with their formats."""
-    named = [(relative_name(source, part.path), part.format.name) for part in source.parts]
-    inputs = None if source.inputs is None else relative_name(source, source.inputs)
-    return msgspec.json.encode((inputs, named))
-
 
 def _files(source: Source) -> Iterator[Path]:
     if source.inputs is not None:
         yield source.inputs
     yield from (part.path for part in source.parts)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def _read(path: Path, place: Place) -> bytes:

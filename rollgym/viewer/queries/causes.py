@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from rollgym.records import TRAITS, FailureKind
+from rollgym.viewer.documents.failures import meaning_of
 from rollgym.viewer.index import EntryId
 from rollgym.viewer.queries.filter import Filter
 
@@ -66,7 +66,7 @@ def failures(connection: sqlite3.Connection, wanted: Filter) -> Failures:
     texts = _texts(connection, [cause for _, cause, *_ in frequent])
     return Failures(
         tuple(
-            KindCount(kind, ended[kind], count - ended[kind], _meaning(kind))
+            KindCount(kind, ended[kind], count - ended[kind], meaning_of(kind))
             for kind, count in sorted(entries.items(), key=lambda item: (-item[1], item[0]))
         ),
         tuple(
@@ -91,10 +91,3 @@ def _texts(connection: sqlite3.Connection, causes: list[int]) -> Mapping[int, st
             (msgspec.json.encode(causes).decode(),),
         )
     )
-
-
-def _meaning(kind: str) -> str:
-    try:
-        return TRAITS[FailureKind(kind)].meaning
-    except ValueError:
-        return ""

@@ -12,56 +12,82 @@ from collections import Counter
 from collections.abc import Sequence
 from math import inf
 from operator import itemgetter
+from typing import NamedTuple
 
 import msgspec
+
+from rollgym.viewer.queries.blocked import IS_BLOCKED
 
 MOST_CELLS = 10_000
 _NOT_STARTED = "."
 _STATES = {
     "!": "failed",
     "x": "failure",
+    "#": "blocked",
     "+": "success",
     "-": "omitted",
     "=": "earlier",
     _NOT_STARTED: "not_started",
 }
 """What each character stands for. Of states that are equally frequent the first is shown."""
-_ENDS = """
-SELECT json_group_array(task), json_group_array(repeat),
+_ENDS = f"""
+SELECT json_group_array(task), json_group_array(repeat), json_group_array(id),
        group_concat(
            CASE status WHEN 'failed' THEN '!' WHEN 'omitted' THEN '-' ELSE
-           CASE success WHEN 1 THEN '+' WHEN 0 THEN 'x' ELSE '=' END END, '')
+           CASE success WHEN 1 THEN '+' WHEN 0 THEN 'x' ELSE
+           CASE WHEN {IS_BLOCKED} THEN '#' ELSE '=' END END END, '')
 FROM entry NOT INDEXED
 WHERE standing = 1 AND status IN ('completed', 'failed', 'omitted')
-"""
+"""  # noqa: S608 - names of our own
 _INDEXES = msgspec.json.Decoder(list[int | None])
+_NUMBERS = msgspec.json.Decoder(list[int])
 _Index = int | None
 
 
 class Grid(msgspec.Struct, frozen=True):
-    """`counts` are of rollouts by state; states that none is in are left out."""
+    """`counts` are of rollouts by state; states that none is in are left out.
+
+    `entries` has the number of each cell's entry, None where its rollout has not ended. It ends
+    with the last that has; where a cell stands for several it is empty.
+    """
 
     cells: str
     rollouts_per_cell: int
     counts: dict[str, int]
+    entries: tuple[int | None, ...]
+
+
+class _End(NamedTuple):
+    """What is in a cell."""
+
+    mark: str = _NOT_STARTED
+    entry: int | None = None
 
 
 def grid(connection: sqlite3.Connection, expected: int | None) -> Grid:
     """Of the rollouts that ended, and as many more as are `expected`."""
-    tasks, repeats, ends = connection.execute(_ENDS).fetchone()
+    tasks, repeats, numbers, marks = connection.execute(_ENDS).fetchone()
     places = list(zip(_INDEXES.decode(tasks), _INDEXES.decode(repeats), strict=True))
-    marks = _placed(places, ends or "", expected or 0) or _in_order(places, ends or "")
-    marks.extend(_NOT_STARTED * ((expected or 0) - len(marks)))
-    counts = Counter(marks)
-    each = max(1, -(-len(marks) // MOST_CELLS))
+    ends = list(map(_End, marks or "", _NUMBERS.decode(numbers)))
+    cells = _placed(places, ends, expected or 0) or _in_order(places, ends)
+    entries = [cell.entry for cell in cells]
+    shown = [cell.mark for cell in cells]
+    shown.extend(_NOT_STARTED * ((expected or 0) - len(shown)))
+    counts = Counter(shown)
+    each = max(1, -(-len(shown) // MOST_CELLS))
+    while entries and entries[-1] is None:
+        entries.pop()
     return Grid(
-        "".join(marks if each == 1 else _condensed(marks, each)),
+        "".join(shown if each == 1 else _condensed(shown, each)),
         each,
         {state: counts[mark] for mark, state in _STATES.items() if counts[mark]},
+        tuple(entries) if each == 1 else (),
     )
 
 
-def _placed(places: Sequence[tuple[_Index, _Index]], ends: str, expected: int) -> list[str]:
+def _placed(
+    places: Sequence[tuple[_Index, _Index]], ends: Sequence[_End], expected: int
+) -> list[_End]:
     """Every rollout in its own cell; nothing where they do not all have one."""
     known = [(task, repeat) for task, repeat in places if task is not None and repeat is not None]
     if not known or len(known) < len(places):
@@ -69,13 +95,13 @@ def _placed(places: Sequence[tuple[_Index, _Index]], ends: str, expected: int) -
     repeats = 1 + max(repeat for _, repeat in known)
     if expected % repeats or (1 + max(task for task, _ in known)) * repeats > expected:
         return []
-    cells = [_NOT_STARTED] * expected
+    cells = [_End()] * expected
     for (task, repeat), end in zip(known, ends, strict=True):
         cells[task * repeats + repeat] = end
     return cells
 
 
-def _in_order(places: Sequence[tuple[_Index, _Index]], ends: str) -> list[str]:
+def _in_order(places: Sequence[tuple[_Index, _Index]], ends: Sequence[_End]) -> list[_End]:
     """By task and repeat, those without either last."""
     order = [tuple(inf if index is None else index for index in place) for place in places]
     return [end for _, end in sorted(zip(order, ends, strict=True), key=itemgetter(0))]

@@ -77,7 +77,8 @@ def mean(numbers: Sequence[float]) -> float:
     try:
         return fsum(numbers) / len(numbers)
     except OverflowError:
-        return fsum(number / len(numbers) for number in numbers)
+        half = fsum(number / len(numbers) / 2 for number in numbers)
+        return max(min(numbers), min(2 * half, max(numbers)))  # whatever rounding made of it
 
 
 def _bins(numbers: Sequence[float], edges: Sequence[float]) -> Iterable[Bin]:
@@ -127,7 +128,10 @@ def _nice_edges(least: float, largest: float, *, whole: bool) -> list[float]:
     last = floor(largest / unit) + 1 if whole else max(ceil(largest / unit), first + 1)
     # Dividing rounds, so an edge can come out on the wrong side of the smallest number.
     first -= _multiple(first * step, scale, whole=whole) > least
-    return [_multiple(number * step, scale, whole=whole) for number in range(first, last + 1)]
+    try:
+        return [_multiple(number * step, scale, whole=whole) for number in range(first, last + 1)]
+    except OverflowError:  # the last edge would be beyond what a float can be
+        return [least, largest]
 
 
 def _multiple(number: int, scale: int, *, whole: bool) -> float:

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from rollgym.servers.config import suggestion
 from rollgym.viewer.errors import PageError
+from rollgym.viewer.values import LARGEST
 
 Query = Mapping[str, Sequence[str]]
 """Each parameter with its values, in the order of the URL."""
@@ -18,7 +19,6 @@ Query = Mapping[str, Sequence[str]]
 MOST_VALUES = 200
 LONGEST_VALUE = 500
 _SHOWN = 80
-_LARGEST = (1 << 63) - 1
 _T = TypeVar("_T")
 
 
@@ -68,11 +68,11 @@ class Parameters:
     def naturals(self, name: str) -> tuple[int, ...]:
         return tuple(_read(name, value, _natural, "a whole number") for value in self.texts(name))
 
-    def natural(self, name: str, default: int, least: int = 0, most: int = _LARGEST) -> int:
+    def natural(self, name: str, default: int, least: int = 0, most: int = LARGEST) -> int:
         value = self.text(name)
         if not value:
             return default
-        allowed = f"a whole number from {least}" + (f" to {most}" if most < _LARGEST else "")
+        allowed = f"a whole number from {least}" + (f" to {most}" if most < LARGEST else "")
         number = _read(name, value, _natural, allowed)
         if not least <= number <= most:
             raise unusable(name, value, allowed)
@@ -108,7 +108,7 @@ def _read(name: str, value: str, reader: Callable[[str], _T], allowed: str) -> _
 
 
 def _natural(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 20) or int(text) > _LARGEST:
+    if not (text.isascii() and text.isdigit() and len(text) < 20) or int(text) > LARGEST:
         raise ValueError(text)
     return int(text)
 

@@ -5,12 +5,13 @@ import sqlite3
 import msgspec
 
 from rollgym.viewer.index import EntryId
+from rollgym.viewer.queries.blocked import IS_BLOCKED
 
 MOST_RELATED = 1_000
 
 
-class Repeat(msgspec.Struct, frozen=True):
-    """The end of one repeat of a task."""
+class Repeat(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The end of one repeat of a task. `blocked` tells that a page blocked it."""
 
     id: str
     repeat: int | None
@@ -18,6 +19,7 @@ class Repeat(msgspec.Struct, frozen=True):
     status: str
     reward: float | None
     success: bool | None
+    blocked: bool = False
 
 
 class AttemptLine(msgspec.Struct, frozen=True):
@@ -58,7 +60,7 @@ def related(connection: sqlite3.Connection, entry: EntryId) -> Related:
 def repeats(connection: sqlite3.Connection, task: int) -> list[Repeat]:
     """The standing entries of a task, in the order of their repeats."""
     rows = connection.execute(
-        "SELECT id, repeat, attempt, status, reward, success FROM entry "
+        f"SELECT id, repeat, attempt, status, reward, success, {IS_BLOCKED} FROM entry "  # noqa: S608
         "WHERE task = ? AND standing ORDER BY repeat NULLS LAST, id LIMIT ?",
         (task, MOST_RELATED),
     )
@@ -70,8 +72,9 @@ def repeats(connection: sqlite3.Connection, task: int) -> list[Repeat]:
             status,
             reward,
             None if success is None else bool(success),
+            bool(blocked),
         )
-        for number, repeat, attempt, status, reward, success in rows
+        for number, repeat, attempt, status, reward, success, blocked in rows
     ]
 
 

@@ -10,6 +10,7 @@ replaced, everything is read again.
 """
 
 import os
+import re
 import sqlite3
 from array import array
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from typing import NamedTuple
 
 from rollgym.store.errors import storage_error
 from rollgym.viewer.index import SourceIndex
-from rollgym.viewer.queries.spelling import LONGEST_ESCAPE, Spelling
+from rollgym.viewer.queries.spelling import LONGEST_ESCAPE, Spelling, has_case_beyond_ascii
 from rollgym.viewer.queries.version import begun_of, version_of
 from rollgym.viewer.source import Part
 
@@ -47,7 +48,7 @@ class Scan:
         """The numbers of the entries that have the text."""
         self.version = -1
         """Of the index when everything in it had been read; -1 before that."""
-        self._title = "%" + "".join("\\" + mark if mark in "%_\\" else mark for mark in text) + "%"
+        self._title = _Title(text)
         self._spellings = {lines: Spelling(text, in_json=lines) for lines in (True, False)}
         self._last: dict[int, _Record] = {}
         self._begun = 0
@@ -87,11 +88,7 @@ class Scan:
             records = self._after(connection, self._part, _BATCH)
             if not records:
                 return [], set()
-            titled = connection.execute(
-                "SELECT entry FROM words WHERE entry BETWEEN ? AND ? AND title LIKE ? ESCAPE '\\'",
-                (records[0].number, records[-1].number, self._title),
-            )
-            return records, {entry for (entry,) in titled}
+            return records, self._title.entries(connection, records[0].number, records[-1].number)
 
     def _after(self, connection: sqlite3.Connection, part: int, limit: int) -> list[_Record]:
         last = self._last.get(part)
@@ -127,6 +124,29 @@ class Scan:
                 os.close(descriptor)
         except OSError as error:
             raise storage_error(error, part.path, "searching in it") from error
+
+
+class _Title:
+    """A text that is looked for in the titles of tasks."""
+
+    def __init__(self, text: str) -> None:
+        # SQLite knows the case of ASCII letters only: in place of others it takes any character.
+        marks = ("_" if has_case_beyond_ascii(mark) else _escaped(mark) for mark in text)
+        self._like = f"%{''.join(marks)}%"
+        self._expression = re.compile(re.escape(text), re.IGNORECASE)
+
+    def entries(self, connection: sqlite3.Connection, first: int, last: int) -> set[int]:
+        """Those that have the text in their title."""
+        found = connection.execute(
+            "SELECT entry, title FROM words "
+            "WHERE entry BETWEEN ? AND ? AND title LIKE ? ESCAPE '\\'",
+            (first, last, self._like),
+        )
+        return {entry for entry, title in found if self._expression.search(title)}
+
+
+def _escaped(mark: str) -> str:
+    return f"\\{mark}" if mark in "%_\\" else mark
 
 
 def _blocks(records: Sequence[_Record]) -> Iterator[list[_Record]]:

@@ -10,7 +10,6 @@ import sqlite3
 import threading
 from array import array
 from collections import OrderedDict
-from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from rollgym.store.errors import StorageError
 from rollgym.viewer.index import SourceIndex
 from rollgym.viewer.queries.scan import Scan
 from rollgym.viewer.queries.version import version_of
+from rollgym.viewer.source import size_of_file
 
 FORGOTTEN_AFTER = 15.0
 """Seconds without being asked about."""
@@ -106,7 +106,7 @@ class Searches:
                 raise asked.problem
             done = state.ready and asked.caught_up
             entries, read = asked.entries, asked.read
-        size = sum(_size(part.path) for part in index.source.parts)
+        size = sum(size_of_file(part.path) for part in index.source.parts)
         return Found(Search(size if done else min(read, size), size, done, len(entries)), entries)
 
     def close(self) -> None:
@@ -177,10 +177,3 @@ def _advanced(scan: Scan, index: SourceIndex) -> StorageError | None:
 def _key(text: str) -> str:
     """Texts that are searched for alike."""
     return text.encode("utf-8", "replace").lower().decode("utf-8")
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from rollgym.viewer.index import EntryId
+from rollgym.viewer.queries.blocked import IS_BLOCKED
 from rollgym.viewer.queries.filter import Filter
 from rollgym.viewer.queries.search import Search
 
@@ -28,14 +29,15 @@ TASK_SORTS = tuple(_ORDERS)
 """What the table can be sorted by; `spread` is the variance of a task's rewards."""
 
 
-class Cell(msgspec.Struct, frozen=True):
-    """One repeat."""
+class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One repeat. `blocked` tells that a page blocked it."""
 
     id: str
     repeat: int | None
     status: str
     reward: float | None
     success: bool | None
+    blocked: bool = False
 
 
 class TaskLine(msgspec.Struct, frozen=True):
@@ -122,13 +124,14 @@ def _cells(
         if not some:
             continue
         rows = connection.execute(
-            f"SELECT {_KEY}, entry.id, repeat, status, reward, success FROM entry "  # noqa: S608
+            f"SELECT {_KEY}, entry.id, repeat, status, reward, success, "  # noqa: S608
+            f"{IS_BLOCKED} FROM entry "
             f"WHERE entry.{condition} IN (SELECT value FROM json_each(?)) AND {where} "
             "ORDER BY repeat NULLS LAST, entry.id",
             (msgspec.json.encode(some).decode(), *values),
         )
-        for key, number, repeat, status, reward, success in rows:
+        for key, number, repeat, status, reward, success, blocked in rows:
             if len(cells[key]) < MOST_CELLS:
-                good = None if success is None else bool(success)
-                cells[key].append(Cell(str(EntryId.of(number)), repeat, status, reward, good))
+                id_, good = str(EntryId.of(number)), None if success is None else bool(success)
+                cells[key].append(Cell(id_, repeat, status, reward, good, bool(blocked)))
     return cells

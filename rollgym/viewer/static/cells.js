@@ -1,9 +1,10 @@
 // The task monitor's grid: a square for each rollout, drawn on a canvas because there may be
 // thousands. Squares have their signs while they are large enough; the legend beside them says the
-// counts in words.
+// counts in words. A square leads to its rollout where it is known which that is.
 
 import { h } from "./dom.js";
 import { count } from "./format.js";
+import { link } from "./router.js";
 import { hideTip, showTip } from "./tooltip.js";
 
 // In the order of the legend. `mark` is the character of a snapshot's cells.
@@ -24,13 +25,22 @@ const SIZES = [18, 14, 11, 8, 6, 4];
 const ROOM = 480; // px: the grid is no higher than this where smaller squares avoid it
 const SIGNED = 11;
 
+// The arrow keys go to the next square that leads somewhere, along the row or the column.
+const WAYS = {
+  ArrowRight: () => 1, ArrowLeft: () => -1, ArrowDown: (columns) => columns, ArrowUp: (columns) => -columns,
+};
+
 export class CellGrid {
+  // One link is enough for all squares: it lies on the one that is pointed at, or that the keys chose.
   constructor() {
-    this.canvas = h("canvas", { role: "img", data: { ownTip: "" } });
-    this.node = h("div", { class: "cell-grid" }, this.canvas);
+    this.canvas = h("canvas", { role: "img" });
+    this.link = link({ href: "/", class: "cell-link", hidden: true });
+    this.node = h("div", { class: "cell-grid", data: { ownTip: "" } }, this.canvas, this.link);
     this.cells = "";
-    this.canvas.addEventListener("pointermove", (event) => this.#pointed(event));
-    this.canvas.addEventListener("pointerleave", hideTip);
+    this.hrefs = () => null;
+    this.node.addEventListener("pointermove", (event) => this.#pointed(event));
+    this.node.addEventListener("pointerleave", hideTip);
+    this.link.addEventListener("keydown", (event) => this.#walk(event));
     this.observer = new ResizeObserver(() => this.#paint());
     this.observer.observe(this.node);
     this.repaint = () => this.#paint();
@@ -39,9 +49,11 @@ export class CellGrid {
     document.addEventListener("theme", this.repaint);
   }
 
-  draw(cells, perCell) {
+  // `hrefs(index)` says where a square leads to; null where it is not known.
+  draw(cells, perCell, hrefs = () => null) {
     this.cells = cells;
     this.perCell = perCell;
+    this.hrefs = hrefs;
     this.canvas.setAttribute("aria-label", summary(cells, perCell));
     this.#paint();
   }
@@ -56,7 +68,7 @@ export class CellGrid {
     const width = this.node.clientWidth;
     if (!width) return;
     const { size, step, columns, rows } = planOf(this.cells.length, width);
-    Object.assign(this, { step, columns });
+    Object.assign(this, { size, step, columns });
     const ratio = devicePixelRatio || 1;
     const height = Math.max(1, rows * step);
     this.canvas.width = Math.round(width * ratio);
@@ -66,10 +78,16 @@ export class CellGrid {
     context.scale(ratio, ratio);
     context.textAlign = "center";
     context.textBaseline = "middle";
-    const tokens = getComputedStyle(document.documentElement);
-    const paper = tokens.getPropertyValue("--bg");
-    context.font = `700 ${Math.round(size * 0.66)}px ${tokens.getPropertyValue("--sans")}`;
-    for (const kind of MARKS) this.#paintKind(context, kind, tokens.getPropertyValue(kind.fill), paper, size);
+    context.font = `700 ${Math.round(size * 0.66)}px ${getComputedStyle(this.canvas).fontFamily}`;
+    const paper = this.#colour("--bg");
+    for (const kind of MARKS) this.#paintKind(context, kind, this.#colour(kind.fill), paper, size);
+    this.#putLink(this.#leads(this.at) ? this.at : this.#next(-1, 1));
+  }
+
+  // What a token comes to in the present theme.
+  #colour(token) {
+    this.canvas.style.setProperty("color", `var(${token})`);
+    return getComputedStyle(this.canvas).color;
   }
 
   // All squares of one colour after each other, which is quicker than to change it.
@@ -77,8 +95,7 @@ export class CellGrid {
     context.fillStyle = colour;
     const places = [];
     for (let at = this.cells.indexOf(kind.mark); at >= 0; at = this.cells.indexOf(kind.mark, at + 1)) {
-      const x = (at % this.columns) * this.step;
-      const y = Math.floor(at / this.columns) * this.step;
+      const [x, y] = this.#corner(at);
       if (size >= 8) {
         context.beginPath();
         context.roundRect(x, y, size, size, 2);
@@ -93,6 +110,10 @@ export class CellGrid {
     for (const [x, y] of places) context.fillText(kind.sign, x + size / 2, y + size / 2 + 0.5);
   }
 
+  #corner(index) {
+    return [(index % this.columns) * this.step, Math.floor(index / this.columns) * this.step];
+  }
+
   #pointed(event) {
     const box = this.canvas.getBoundingClientRect();
     const column = Math.floor((event.clientX - box.left) / this.step);
@@ -101,9 +122,45 @@ export class CellGrid {
       hideTip();
       return;
     }
+    if (this.#leads(index)) this.#putLink(index);
+    showTip(this.#about(index), event.clientX, event.clientY);
+  }
+
+  #walk(event) {
+    const by = WAYS[event.key]?.(this.columns);
+    if (!by) return;
+    event.preventDefault();
+    const next = this.#next(this.at, by);
+    if (next === null) return;
+    this.#putLink(next);
+    const box = this.link.getBoundingClientRect();
+    // After the key has hidden what was said before.
+    requestAnimationFrame(() => showTip(this.#about(next), box.left, box.bottom));
+  }
+
+  #about(index) {
     const words = BY_MARK.get(this.cells[index])?.words ?? "unknown";
-    const state = this.perCell > 1 ? `mostly ${words}` : words;
-    showTip(`${name(index, this.perCell)}: ${state}`, event.clientX, event.clientY);
+    return `${name(index, this.perCell)}: ${this.perCell > 1 ? `mostly ${words}` : words}`;
+  }
+
+  #leads(index) {
+    return index < this.cells.length && this.hrefs(index) !== null;
+  }
+
+  #next(from, by) {
+    for (let at = from + by; at >= 0 && at < this.cells.length; at += by) if (this.#leads(at)) return at;
+    return null;
+  }
+
+  #putLink(index) {
+    this.at = index;
+    this.link.hidden = index === null;
+    if (index === null) return;
+    const [x, y] = this.#corner(index);
+    const place = { left: x, top: y, width: this.size, height: this.size };
+    for (const [side, far] of Object.entries(place)) this.link.style.setProperty(side, `${far}px`);
+    this.link.setAttribute("href", this.hrefs(index));
+    this.link.setAttribute("aria-label", this.#about(index));
   }
 }
 

@@ -8,7 +8,7 @@ import { preference, prefer, sourceOf } from "./state.js";
 
 // `width` in rem; with `grow` a column takes its share of what is left. `menu` is its name where
 // columns are chosen, if the title alone does not say enough.
-const COLUMNS = [
+export const COLUMNS = [
   { id: "outcome", title: "Outcome", sort: "status", width: 9.5, cell: outcome },
   { id: "task", title: "Task", sort: "task", width: 4, number: true, cell: (e) => plain(e.task) },
   { id: "repeat", title: "Repeat", sort: "repeat", width: 4.5, number: true, cell: (e) => plain(e.repeat) },
@@ -96,31 +96,6 @@ export function chosen(ids, usual) {
   return isUsual ? null : value;
 }
 
-// A checkbox for each column, and for each field that rollouts brought along.
-export function columnChoices(shown, fields, change) {
-  const ids = shown.map((column) => column.id);
-  const all = [...COLUMNS, ...fields.map(({ name }) => columnOf(FIELD + name))];
-  const toggle = (column, on) => {
-    const at = ids.indexOf(column.id);
-    if (on && at < 0) ids.splice(placeOf(column, ids, all), 0, column.id);
-    else if (!on && at >= 0) ids.splice(at, 1);
-    change([...ids]);
-  };
-  const option = (column) => h("label", { class: "option" },
-    h("input", {
-      type: "checkbox", checked: ids.includes(column.id), data: { key: column.id },
-      on: { change: (event) => toggle(column, event.target.checked) },
-    }),
-    h("span", { text: column.menu ?? column.title, title: column.menu ?? column.title }));
-  return h("div", {},
-    h("fieldset", { class: "options two" }, h("legend", { text: "Columns" }), COLUMNS.map(option)),
-    fields.length
-      ? h("fieldset", { class: "options two" },
-        h("legend", { text: "Fields of the rollouts" }), all.slice(COLUMNS.length).map(option))
-      : null,
-    h("button", { class: "quiet", data: { key: "usual" }, on: { click: () => change([]) } }, "Usual columns"));
-}
-
 // For `grid-template-columns`, and the least width of the table in rem.
 export function layout(columns) {
   const template = columns.map(({ width, grow }) =>
@@ -141,18 +116,13 @@ function measure(sort) {
 function columnOf(id) {
   if (!id.startsWith(FIELD)) return BY_ID.get(id) ?? null;
   const name = id.slice(FIELD.length);
-  if (!name) return null;
-  return { id, title: name, sort: id, width: 8, cell: (entry) => fieldCell(entry.fields?.[name]) };
+  return name ? fieldColumn(name) : null;
 }
 
-// Beside the shown column that comes before it in the menu.
-function placeOf(column, ids, all) {
-  const order = all.map(({ id }) => id);
-  for (let at = order.indexOf(column.id) - 1; at >= 0; at--) {
-    const place = ids.indexOf(order[at]);
-    if (place >= 0) return place + 1;
-  }
-  return 0;
+// The column of a field that rollouts brought along.
+export function fieldColumn(name) {
+  const id = FIELD + name;
+  return { id, title: name, sort: id, width: 8, cell: (entry) => fieldCell(entry.fields?.[name]) };
 }
 
 function fieldCell(value) {

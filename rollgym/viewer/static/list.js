@@ -1,24 +1,27 @@
 // The list of rollouts: filtered, sorted, as long as it may be. The address has the filter, the
 // order, the columns and the selected row; the history entry how far one had scrolled.
 
-import { get, source as pathsOf, withQuery } from "./api.js";
-import { chosen, columnChoices, columnsOf, layout, usualColumns } from "./columns.js";
+import { source as pathsOf, withQuery } from "./api.js";
+import { columnMenu } from "./column_menu.js";
+import { chosen, columnsOf, layout, usualColumns } from "./columns.js";
 import { fill, h, refill, rem } from "./dom.js";
-import { FilterBar, changed, filterOf, isFiltered } from "./filters.js";
+import { changed, filterOf, isFiltered } from "./filter_params.js";
+import { FilterBar } from "./filters.js";
 import { FixedList } from "./fixed_list.js";
 import { count, counted } from "./format.js";
+import { FreshRows } from "./fresh_rows.js";
 import { keys } from "./keyboard.js";
 import { menu } from "./menu.js";
 import { empty, failure } from "./notices.js";
 import { Pages } from "./pages.js";
-import { address, navigate, note, onLeave, visit } from "./router.js";
+import { address, navigate, onLeave, visit } from "./router.js";
+import { Selection } from "./selection.js";
 import { nameCause, onVersion, sourceOf } from "./state.js";
 import { NARROW, rolloutCard, rolloutCells, sortChoice, standIns, tableHead } from "./table.js";
 
 const ROW = 2.125; // rem
 const CARD = 3.875;
 const AS_WRITTEN = { title: "As written", sort: "record" };
-const NOTE_PAUSE = 250;
 
 export function listView(container, match, params) {
   return new List(container, match.source, params);
@@ -30,18 +33,18 @@ class List {
     this.source = source;
     this.paths = pathsOf(source);
     this.path = `/s/${encodeURIComponent(source)}/rollouts`;
-    this.selected = null; // {index, id | null}
+    this.selection = new Selection(this);
     this.usual = null; // the columns that are shown where none were chosen, once they are known
-    this.wasReady = sourceOf(source)?.state.ready;
+    this.fresh = new FreshRows(this, (total) => this.#drawTotal(total));
     container.className = "fills list";
     this.#build(params);
     this.narrow = matchMedia(NARROW);
     this.onNarrow = () => this.#table();
     this.narrow.addEventListener("change", this.onNarrow);
     this.grid.addEventListener("scroll", () => this.#wantVisible(), { passive: true });
-    onLeave(() => ({ scroll: this.grid.scrollTop, selected: this.selected }));
+    onLeave(() => ({ scroll: this.grid.scrollTop, selected: this.selection.row }));
     this.offKeys = keys(this.#shortcuts(), "List");
-    this.offVersion = onVersion(source, () => this.#sourceChanged());
+    this.offVersion = onVersion(source, () => this.fresh.look());
     this.update(params);
     this.#learnColumns();
   }
@@ -69,7 +72,7 @@ class List {
 
   destroy() {
     this.ended = true;
-    clearTimeout(this.noting);
+    this.selection.destroy();
     this.filters.destroy();
     this.narrow.removeEventListener("change", this.onNarrow);
     this.offKeys();
@@ -80,16 +83,17 @@ class List {
 
   #build(params) {
     this.total = h("span", { class: "total", role: "status" });
-    this.fresh = h("button", { class: "fresh", hidden: true, on: { click: () => this.#showNew() } });
     this.exported = h("span", {});
     this.sorting = h("span", { class: "sort-choice" });
     this.columnMenu = menu({
-      label: "Columns", kind: "end", content: () => this.#columnMenu(),
+      label: "Columns", kind: "end", content: () => columnMenu({
+        facets: this.paths.facets, shown: () => this.columns, choose: (ids) => this.#choose(ids),
+      }),
     });
     this.filters = new FilterBar({
       source: this.source, params,
       onChange: (wanted, how) => navigate(address(this.path, changed(wanted, { sel: null })), how),
-      extra: [this.fresh, this.total, this.sorting, this.columnMenu, this.exported],
+      extra: [this.fresh.node, this.total, this.sorting, this.columnMenu, this.exported],
     });
     this.grid = h("div", {
       class: "table is-new", role: "grid", tabindex: "0", "aria-label": "Rollouts", "aria-busy": "true",
@@ -109,9 +113,8 @@ class List {
     this.pages?.destroy();
     this.queried = query;
     this.search = null;
-    this.fresh.hidden = true;
+    this.fresh.hide();
     const visited = visit();
-    this.selected = visited?.selected ?? null;
     this.restore = visited?.scroll ?? 0;
     this.pages = new Pages({
       path: this.paths.rollouts,
@@ -120,30 +123,15 @@ class List {
       changed: (news) => this.#arrived(news),
       failed: (error) => this.#failed(error),
     });
+    this.selection.begin(visited?.selected ?? null);
     this.grid.setAttribute("aria-busy", "true");
     this.#table();
     if (this.usual) this.#wantFirst();
-    const id = this.params.get("sel");
-    if (id && !this.selected) this.#findSelected(id);
   }
 
   #wantFirst() {
     const first = Math.floor(this.restore / this.rowHeight);
     this.pages.want(first, first + 1);
-  }
-
-  // The row of an id that the address names, wherever it is in the list.
-  async #findSelected(id) {
-    const pages = this.pages;
-    try {
-      const place = await get(this.paths.neighbours(id), pages.params);
-      if (pages !== this.pages || this.selected || place.position === null) return;
-      this.selected = { index: place.position - 1, id };
-      this.goTo = this.selected.index;
-      this.#bringIntoView();
-    } catch {
-      // It is gone, or filtered away: then nothing is selected.
-    }
   }
 
   // Draws the table anew: other columns, or another width.
@@ -188,11 +176,11 @@ class List {
     const entry = this.pages.row(index);
     // Asked for together, once all rows in view are known.
     if (!entry) queueMicrotask(() => this.#wantVisible());
-    const selected = this.selected?.index === index;
+    const selected = this.selection.row?.index === index;
     const row = h("div", {
       class: `row${selected ? " is-selected" : ""}${entry?.standing === false ? " is-earlier" : ""}`,
       role: "row", id: `row-${index}`, "aria-rowindex": index + 2, "aria-selected": String(selected),
-      on: { click: () => entry && this.#select(index, { scroll: false, now: true }) },
+      on: { click: () => entry && this.selection.select(index, { scroll: false, now: true }) },
     });
     if (!entry) fill(row, standIns(index, this.narrow.matches ? 1 : this.columns.length));
     else if (this.narrow.matches) fill(row, rolloutCard(entry, this.#address(entry)));
@@ -219,8 +207,7 @@ class List {
       this.restore = null;
     }
     this.list.refresh();
-    this.#resolveSelected();
-    this.#bringIntoView();
+    this.selection.resolve();
     this.#nameCause(page);
     this.filters.update(this.params, search);
     this.#drawTotal(total);
@@ -268,16 +255,9 @@ class List {
     }, "Export"));
   }
 
-  #columnMenu() {
-    const box = h("div", { class: "columns-menu" });
-    const draw = (fields) => refill(box, columnChoices(this.columns, fields, (ids) => {
-      const cols = chosen(ids, this.usual);
-      navigate(address(this.path, changed(this.params, { cols })), { replace: true });
-      if (!ids.length) draw(fields);
-    }));
-    draw([]);
-    get(this.paths.facets).then((facets) => draw(facets.fields ?? []), () => {});
-    return box;
+  #choose(ids) {
+    const cols = chosen(ids, this.usual);
+    navigate(address(this.path, changed(this.params, { cols })), { replace: true });
   }
 
   #sort(sort, order) {
@@ -287,103 +267,15 @@ class List {
     })));
   }
 
-  #select(index, { scroll = true, now = false } = {}) {
-    if (this.pages.total === null) {
-      this.selected = { index: Math.max(0, index), id: null }; // of the rows that will come
-      return;
-    }
-    if (!this.pages.total) return;
-    const at = Math.min(Math.max(index, 0), this.pages.total - 1);
-    const before = this.selected?.index;
-    this.selected = { index: at, id: this.pages.row(at)?.id ?? null };
-    if (scroll) this.list.scrollToIndex(at);
-    for (const one of new Set([before, at])) this.#mark(one);
-    this.grid.setAttribute("aria-activedescendant", `row-${at}`);
-    this.#noteSelected(now);
-  }
-
-  #mark(index) {
-    const row = index === undefined ? null : this.list.row(index);
-    if (!row) return;
-    const selected = this.selected?.index === index;
-    row.classList.toggle("is-selected", selected);
-    row.setAttribute("aria-selected", String(selected));
-  }
-
-  // Into the address, but not at every press of a key that is held.
-  #noteSelected(now) {
-    clearTimeout(this.noting);
-    const write = () => {
-      if (!this.selected?.id || this.params.get("sel") === this.selected.id) return;
-      this.params = changed(this.params, { sel: this.selected.id });
-      note(address(this.path, this.params));
-    };
-    if (now) write();
-    else this.noting = setTimeout(write, NOTE_PAUSE);
-  }
-
-  // After rows came: the selected one may be elsewhere, or be known only now.
-  #resolveSelected() {
-    if (!this.selected) return;
-    const { id, index } = this.selected;
-    if (id === null) {
-      this.#select(index, { scroll: false });
-    } else if (this.pages.row(index) && this.pages.row(index).id !== id) {
-      const found = this.pages.indexOf((entry) => entry.id === id);
-      this.selected = found === null ? null : { id, index: found };
-      this.list.refresh();
-    }
-  }
-
-  #bringIntoView() {
-    if (this.goTo === undefined || this.pages.total === null) return;
-    this.list.scrollToIndex(this.goTo, { align: "center" });
-    this.list.refresh();
-    this.goTo = undefined;
-  }
-
-  // While a file is read for the first time rows only come behind the last; later they may come
-  // anywhere, and the list waits to be asked.
-  async #sourceChanged() {
-    if (this.pages.total === null) return;
-    const pages = this.pages;
-    const reading = !this.wasReady;
-    this.wasReady = sourceOf(this.source)?.state.ready;
-    const params = new URLSearchParams(pages.params);
-    params.set("limit", "1");
-    const answer = await get(this.paths.rollouts, params).catch(() => null);
-    if (!answer || pages !== this.pages) return;
-    const more = answer.total - pages.total;
-    if (!pages.total || (reading && !this.params.get("sort"))) {
-      if (more > 0 && pages.total) {
-        pages.grow(answer.total);
-        this.list.setTotal(answer.total);
-        this.#drawTotal(answer.total);
-      } else {
-        await pages.refresh();
-      }
-    } else {
-      const words = more > 0 ? `Show ${counted(more, "new rollout")}` : "Show what changed";
-      this.fresh.textContent = more > 0 ? `${count(more)} new` : "Changed";
-      this.fresh.setAttribute("aria-label", words);
-      this.fresh.hidden = false;
-    }
-  }
-
-  #showNew() {
-    this.fresh.hidden = true;
-    this.grid.focus({ preventScroll: true });
-    this.pages.refresh();
-  }
-
   #shortcuts() {
+    const { selection } = this;
     const move = (by) => () =>
-      this.#select(this.selected ? this.selected.index + by : this.list.visible()[0]);
+      selection.select(selection.row ? selection.row.index + by : this.list.visible()[0]);
     const page = () => Math.max(1, this.list.visible()[1] - this.list.visible()[0] - 1);
     const open = () => {
-      const entry = this.selected && this.pages.row(this.selected.index);
+      const entry = selection.row && this.pages.row(selection.row.index);
       if (entry) {
-        this.#noteSelected(true);
+        selection.note();
         navigate(this.#address(entry));
       }
     };
@@ -393,8 +285,8 @@ class List {
       j: next, ArrowDown: next, k: previous, ArrowUp: previous,
       Enter: { words: "Open the rollout", run: open },
       "/": { words: "Search", run: () => this.filters.focus() },
-      Home: { words: "First rollout", run: () => this.#select(0) },
-      End: { words: "Last rollout", run: () => this.#select(this.pages.total - 1) },
+      Home: { words: "First rollout", run: () => selection.select(0) },
+      End: { words: "Last rollout", run: () => selection.select(this.pages.total - 1) },
       PageDown: { words: "A page down", run: () => move(page())() },
       PageUp: { words: "A page up", run: () => move(-page())() },
     };

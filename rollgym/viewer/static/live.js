@@ -1,17 +1,21 @@
-// A run while it is being made: the task monitor's grid, what runs now, how fast, how long to go.
-// Where no monitor watches the run, the grid comes from the index.
+// A run while it is being made: the grid of the task monitor, of each rank where there are several,
+// what runs now, how fast, how long to go. Where no monitor watches the run, or any more, the grid
+// comes from the index, which knows which rollout a square is.
 
 import { get, source as pathsOf } from "./api.js";
 import { ranking } from "./charts.js";
-import { CellGrid, MARKS } from "./cells.js";
+import { Boards } from "./boards.js";
+import { MARKS } from "./cells.js";
 import { fill, h, refill } from "./dom.js";
 import { count, counted, number, percent, seconds, words } from "./format.js";
+import { joinSnapshots } from "./monitors.js";
 import { failure, skeleton } from "./notices.js";
 import { address, link } from "./router.js";
 import { onMonitor, onSource, onVersion, sourceOf } from "./state.js";
 
 const ENDED = ["success", "failure", "blocked", "failed", "omitted", "earlier"];
 const MOST_LIVE = 200;
+const NOTHING = { cells: "", rollouts_per_cell: 1 };
 const FILTERS = {
   success: { success: "true" }, failure: { success: "false" },
   failed: { status: "failed" }, omitted: { status: "omitted" },
@@ -29,62 +33,75 @@ class Live {
     this.note = h("span", { class: "muted", role: "status" });
     this.numbers = h("dl", { class: "live-numbers" }, skeleton(3.5));
     this.legend = h("ul", { class: "states live-states", "aria-label": "States" });
-    this.cells = new CellGrid();
+    this.boards = new Boards((id) => `${this.root}rollouts/${id}`);
     this.running = h("section", { class: "panel", "aria-label": "Running now" });
     this.failures = h("section", { class: "panel", "aria-label": "Failed attempts" });
     this.problem = h("div", {});
     container.append(h("div", { class: "page live" },
       h("div", { class: "page-head" }, this.title, this.note),
       this.problem, this.numbers,
-      h("section", { class: "panel", "aria-label": "Rollouts by state" }, this.legend, this.cells.node),
+      h("section", { class: "panel", "aria-label": "Rollouts by state" }, this.legend, this.boards.node),
       h("div", { class: "panels live-panels" }, this.running, this.failures)));
     this.offs = [
-      onMonitor(source, (snapshot) => this.#draw(snapshot, this.grid)),
+      onMonitor(source, (snapshots) => this.#draw(snapshots, this.grid)),
       onVersion(source, () => this.#load()),
-      onSource(() => this.#drawNote()),
+      onSource(() => this.#sourceChanged()),
     ];
     this.#load();
   }
 
   destroy() {
     for (const off of this.offs) off();
-    this.cells.destroy();
+    this.boards.destroy();
   }
 
   async #load() {
     try {
       const answer = await get(pathsOf(this.source).monitor);
       fill(this.problem);
-      this.#draw(answer.snapshot, answer.grid);
+      this.#draw(answer.snapshots, answer.grid);
     } catch (error) {
       fill(this.problem, failure(error, () => this.#load()));
     }
   }
 
-  #draw(snapshot, grid) {
-    this.snapshot = snapshot;
+  #draw(snapshots, grid) {
+    this.snapshots = (snapshots ?? []).filter((one) => one?.cells);
     this.grid = grid;
-    // A monitor knows what runs; without one the index knows what ended.
-    const shown = snapshot?.cells ? snapshot : grid;
-    const counts = shown?.counts ?? {};
+    const snapshot = joinSnapshots(this.snapshots);
+    this.snapshot = snapshot;
+    this.over = this.#isOver();
+    // A monitor knows what runs; the index knows what ended.
+    const watched = snapshot && !this.over;
+    const counts = (watched ? snapshot : grid)?.counts ?? {};
     this.title.textContent = snapshot?.title ? `Live: ${snapshot.title}` : "Live";
-    this.cells.draw(shown?.cells ?? "", shown?.rollouts_per_cell ?? 1);
+    this.boards.draw(watched ? this.snapshots : [grid ?? NOTHING]);
     refill(this.legend, this.#legend(counts));
     fill(this.numbers, [...countsOf(counts), ...(snapshot ? paceOf(snapshot, counts) : [])].map(
       ([name, value, note]) => h("div", {},
         h("dt", { text: name }),
         h("dd", {}, value, note ? h("span", { class: "muted", text: ` ${note}` }) : null))));
-    this.#drawRunning(snapshot);
+    this.#drawRunning(snapshot, watched ? snapshot.live ?? [] : []);
     this.#drawFailures(Object.entries(snapshot?.failures ?? {}));
     this.#drawNote();
   }
 
-  #drawNote() {
+  #sourceChanged() {
+    if (!this.snapshots) return; // nothing is drawn yet
+    if (this.#isOver() === this.over) this.#drawNote();
+    else this.#draw(this.snapshots, this.grid);
+  }
+
+  // Once the index has all of it; whatever a monitor said last of a run that broke off.
+  #isOver() {
     const source = sourceOf(this.source);
+    return Boolean(source?.state.ready && (this.snapshot?.finished || !source.live));
+  }
+
+  #drawNote() {
     const { snapshot } = this;
-    const ended = snapshot?.finished || (source?.state.ready && !source.live);
     this.note.textContent = [
-      ended ? "This run has ended." : source?.live ? "Updates as it runs." : "",
+      this.over ? "This run has ended." : sourceOf(this.source)?.live ? "Updates as it runs." : "",
       snapshot?.stopping ? `Winding down: ${snapshot.stopping}` : "",
       snapshot?.missed
         ? `The monitor missed ${counted(snapshot.missed, "event")}; counts may be behind.` : "",
@@ -106,8 +123,7 @@ class Live {
   }
 
   // Comes every second or so: whoever scrolled in the table stays where they are.
-  #drawRunning(snapshot) {
-    const live = snapshot?.live ?? [];
+  #drawRunning(snapshot, live) {
     const scrolled = this.running.querySelector(".table-box")?.scrollTop ?? 0;
     const note = live.length > MOST_LIVE ? `the ${MOST_LIVE} slowest of ${count(live.length)}` : "";
     const nothing = snapshot ? "Nothing runs." : "No task monitor watches this run.";

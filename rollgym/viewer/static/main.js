@@ -2,7 +2,7 @@
 
 import { fill, h, refill } from "./dom.js";
 import { count, percent } from "./format.js";
-import { filterOf } from "./filters.js";
+import { filterOf } from "./filter_params.js";
 import { keys, listenForKeys, showHelp } from "./keyboard.js";
 import { listView } from "./list.js";
 import { liveView } from "./live.js";

@@ -5,22 +5,14 @@
 // that is too long or too deep, stays as its source.
 
 import { h, math } from "./dom.js";
-import {
-  ACCENTS, BIG, BRACKETS, DROPPED, ENVIRONMENTS, FONTS, FUNCTIONS, INTEGRALS, LETTERS, LIMITS,
-  OPERATORS, SILENT, SPACES, STRETCHED, UNDER, inAlphabet,
-} from "./maths_symbols.js";
+import { command } from "./maths_commands.js";
+import { bracketProps, table } from "./maths_nodes.js";
+import { BIG, LIMITS } from "./maths_symbols.js";
+import { NotUnderstood, Tokens } from "./maths_tokens.js";
 
 const LONGEST = 4_000;
-const DEEPEST = 40;
-const TOKEN = /\\(?:[A-Za-z]+\*?|[\s\S])|\s+|%[^\n]*|[\s\S]/gu;
-const TEXTS = new Set(["text", "textrm", "textbf", "textit", "textsf", "texttt", "mbox", "hbox"]);
-const UPRIGHT = new Set(["mathrm", "operatorname", "operatorname*", "mathop", "mathit", "mathnormal"]);
 const BRACES = new Set(["overbrace", "underbrace", "operatorname*"]);
 const STRAY = new Set(["}", "&", "\\\\", "$"]);
-const FRACTIONS = new Set(["frac", "dfrac", "tfrac", "cfrac"]);
-const BINOMIALS = new Set(["binom", "dbinom", "tbinom"]);
-
-class NotUnderstood extends Error {}
 
 // The element of a formula: MathML, or `whole`, the source with its delimiters, where it is not
 // understood. `display`: on a line of its own.
@@ -39,40 +31,10 @@ function understood(source) {
   }
 }
 
-class Formula {
-  constructor(source) {
-    this.tokens = source.match(TOKEN)?.filter((token) => !token.startsWith("%")) ?? [];
-    this.at = 0;
-    this.depth = 0;
-  }
-
+class Formula extends Tokens {
   whole() {
     const rows = this.rows((token) => token === undefined);
     return rows.length === 1 && rows[0].length === 1 ? rows[0][0] : table(rows, "align");
-  }
-
-  // The next token that is not a space, without taking it.
-  peek() {
-    while (this.tokens[this.at]?.trim() === "") this.at += 1;
-    return this.tokens[this.at];
-  }
-
-  take() {
-    const token = this.peek();
-    this.at += 1;
-    return token;
-  }
-
-  expect(token) {
-    if (this.take() !== token) throw new NotUnderstood(`no ${token}`);
-  }
-
-  deeper(read) {
-    this.depth += 1;
-    if (this.depth > DEEPEST) throw new NotUnderstood("too deep");
-    const result = read();
-    this.depth -= 1;
-    return result;
   }
 
   // Rows of cells, up to the token for which `ends` holds (which stays).
@@ -174,22 +136,6 @@ class Formula {
     return row;
   }
 
-  // A group in braces, as it is written.
-  verbatim() {
-    this.expect("{");
-    let text = "";
-    for (let open = 1; ; this.at += 1) {
-      const token = this.tokens[this.at];
-      if (token === undefined) throw new NotUnderstood("no }");
-      open += token === "{" ? 1 : token === "}" ? -1 : 0;
-      if (open === 0) break;
-      if (/^\\[{}%$&#_ ]$/.test(token)) text += token[1];
-      else if (!/^[{}$]$/.test(token)) text += token;
-    }
-    this.at += 1;
-    return text;
-  }
-
   atom() {
     const token = this.take();
     if (token === "{") {
@@ -202,7 +148,7 @@ class Formula {
       this.at -= 1;
       return null;
     }
-    if (token.startsWith("\\")) return this.command(token.slice(1));
+    if (token.startsWith("\\")) return command(this, token.slice(1));
     if (/\d/.test(token)) return this.number(token);
     if (token === "~") return math("mspace", { width: "0.333em" });
     if (token === "'") return math("mo", {}, "′");
@@ -219,173 +165,4 @@ class Formula {
     }
     return math("mn", {}, digits);
   }
-
-  command(name) {
-    if (Object.hasOwn(LETTERS, name)) return math("mi", {}, LETTERS[name]);
-    if (Object.hasOwn(OPERATORS, name)) return math("mo", {}, OPERATORS[name]);
-    if (Object.hasOwn(BIG, name)) return math("mo", { movablelimits: "true", largeop: "true" }, BIG[name]);
-    if (Object.hasOwn(INTEGRALS, name)) return math("mo", { largeop: "true" }, INTEGRALS[name]);
-    if (FUNCTIONS.has(name)) return upright(functionName(name));
-    if (Object.hasOwn(SPACES, name)) return math("mspace", { width: SPACES[name] });
-    if (SILENT.has(name)) return null;
-    if (DROPPED.has(name)) return this.drop();
-    if (/^[{}|]$/.test(name)) return math("mo", bracketProps(name), name === "|" ? "‖" : name);
-    if (/^[%$&#_]$/.test(name)) return upright(name);
-    if (Object.hasOwn(BRACKETS, name)) return math("mo", { stretchy: "false" }, BRACKETS[name]);
-    return this.construct(name);
-  }
-
-  // A command that has arguments.
-  construct(name) {
-    if (FRACTIONS.has(name)) return math("mfrac", {}, this.argument(), this.argument());
-    if (BINOMIALS.has(name)) return this.binomial();
-    if (TEXTS.has(name)) return this.words(name);
-    if (UPRIGHT.has(name)) return upright(this.plainArgument());
-    if (Object.hasOwn(FONTS, name)) return upright(inAlphabet(this.plainArgument(), FONTS[name]));
-    if (Object.hasOwn(ACCENTS, name)) return this.accent("mover", ACCENTS[name], name);
-    if (Object.hasOwn(UNDER, name)) return this.accent("munder", UNDER[name], name);
-    switch (name) {
-      case "sqrt": {
-        const degree = this.optional();
-        const inner = this.argument();
-        return degree ? math("mroot", {}, inner, degree) : math("msqrt", {}, inner);
-      }
-      case "left":
-        return this.fenced();
-      case "begin":
-        return this.environment();
-      case "boxed":
-      case "fbox":
-        return math("mrow", { class: "math-boxed" }, this.argument());
-      case "overset":
-      case "stackrel": {
-        const above = this.argument();
-        return math("mover", {}, this.argument(), above);
-      }
-      case "underset": {
-        const below = this.argument();
-        return math("munder", {}, this.argument(), below);
-      }
-      case "xrightarrow":
-      case "xleftarrow":
-        return this.longArrow(name === "xrightarrow" ? "→" : "←");
-      case "substack":
-        return this.substack();
-      case "not":
-        return this.negated();
-      case "pmod":
-        return math("mrow", {}, math("mo", {}, "("), upright("mod"),
-          math("mspace", { width: "0.333em" }), this.argument(), math("mo", {}, ")"));
-      case "bmod":
-        return math("mo", { lspace: "0.3em", rspace: "0.3em" }, "mod");
-      case "right":
-      case "end":
-        throw new NotUnderstood(`a stray \\${name}`);
-      default:
-        return math("mtext", { class: "math-unknown" }, `\\${name}`);
-    }
-  }
-
-  words(name) {
-    return math("mtext", { class: name === "textbf" ? "math-bold" : null }, spaced(this.verbatim()));
-  }
-
-  drop() {
-    if (this.peek() === "{") this.verbatim();
-    return null;
-  }
-
-  // The argument as text, where it is only letters, digits and the like.
-  plainArgument() {
-    const text = this.peek() === "{" ? this.verbatim() : this.take() ?? "";
-    const spacedOut = text.trim().replace(/\\[,;: ]/g, " ");
-    return spacedOut.replace(/\\([A-Za-z]+)/g, (command, name) => LETTERS[name] ?? command);
-  }
-
-  binomial() {
-    const stack = math("mfrac", { linethickness: "0" }, this.argument(), this.argument());
-    return math("mrow", {}, math("mo", {}, "("), stack, math("mo", {}, ")"));
-  }
-
-  accent(tag, mark, name) {
-    const stretchy = STRETCHED.has(name) ? "true" : "false";
-    const props = tag === "mover" ? { accent: "true" } : { accentunder: "true" };
-    return math(tag, props, this.argument(), math("mo", { stretchy }, mark));
-  }
-
-  longArrow(arrow) {
-    const below = this.optional();
-    const above = this.argument();
-    const stretched = math("mo", { stretchy: "true" }, arrow);
-    return below ? math("munderover", {}, stretched, below, above) : math("mover", {}, stretched, above);
-  }
-
-  substack() {
-    this.expect("{");
-    const rows = this.rows((token) => token === undefined || token === "}");
-    this.expect("}");
-    return table(rows, "substack");
-  }
-
-  negated() {
-    const node = this.atom();
-    if (node) node.textContent += "\u0338";
-    return node;
-  }
-
-  bracket() {
-    const token = this.take();
-    if (token === undefined) throw new NotUnderstood("no bracket");
-    const name = token === "\\|" ? token : token.replace(/^\\/, "");
-    if (!Object.hasOwn(BRACKETS, name)) throw new NotUnderstood(`no bracket: ${token}`);
-    return BRACKETS[name];
-  }
-
-  fenced() {
-    const start = this.bracket();
-    const inner = this.row((token) => token === "\\right");
-    this.at += 1;
-    return fence(start, inner, this.bracket());
-  }
-
-  environment() {
-    const name = this.verbatim().replace(/\*$/, "");
-    const brackets = ENVIRONMENTS[name];
-    if (!brackets) throw new NotUnderstood(`the environment ${name}`);
-    if (name === "array" || name === "alignedat") this.verbatim();
-    const rows = this.deeper(() => this.rows((token) => token === undefined || token === "\\end"));
-    this.expect("\\end");
-    this.verbatim();
-    const layout = name.includes("align") || name === "split" || name === "eqnarray" ? "align" : name;
-    return fence(brackets[0], table(rows, layout.endsWith("cases") ? "cases" : layout), brackets[1]);
-  }
-}
-
-function upright(text) {
-  return math("mi", { mathvariant: "normal" }, text);
-}
-
-function table(rows, layout) {
-  return math("mtable", { class: `math-${layout}`, displaystyle: layout === "align" ? "true" : null },
-    rows.map((row) => math("mtr", {}, row.map((cell) => math("mtd", {}, cell)))));
-}
-
-function fence(start, inner, end) {
-  if (!start && !end) return inner;
-  const bracket = (text) => (text ? math("mo", { fence: "true", stretchy: "true" }, text) : null);
-  return math("mrow", {}, bracket(start), inner, bracket(end));
-}
-
-// Brackets that nobody asked to grow stay as they are.
-function bracketProps(token) {
-  return /[()[\]{}|/]/.test(token) ? { stretchy: "false" } : {};
-}
-
-function functionName(name) {
-  return { argmax: "arg max", argmin: "arg min", limsup: "lim sup", liminf: "lim inf" }[name] ?? name;
-}
-
-// MathML drops spaces at the ends of a text.
-function spaced(text) {
-  return text.replace(/^\s+|\s+$/g, "\u00a0");
 }

@@ -17,10 +17,17 @@ const OUTCOMES = {
   unreadable: { sign: "?", word: "unreadable", tone: "bad" },
 };
 
-// {sign, word, tone} of an entry. One that a page blocked was never judged.
-function outcomeOf({ status, success, reward, fields }) {
+// Whether a page blocked it: then it was never judged. A cell says so itself, a line of the list has it
+// among its fields.
+export function isBlocked({ status, success, blocked, fields }) {
+  return status === "completed" && typeof success !== "boolean" && Boolean(blocked ?? fields?.is_blocked);
+}
+
+// {sign, word, tone} of an entry.
+function outcomeOf(entry) {
+  const { status, success, reward } = entry;
   if (status !== "completed") return OUTCOMES[status] ?? { sign: "·", word: status, tone: "muted" };
-  if (success === null || success === undefined) return OUTCOMES[fields?.is_blocked ? "blocked" : "completed"];
+  if (success === null || success === undefined) return OUTCOMES[isBlocked(entry) ? "blocked" : "completed"];
   if (success) return OUTCOMES.success;
   return reward > 0 ? OUTCOMES.partial : OUTCOMES.none;
 }

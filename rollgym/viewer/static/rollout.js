@@ -1,16 +1,17 @@
 // The page of one rollout: what it came to, why it failed, where its time went, and all of it turn
 // by turn or step by step.
 
-import { fill, h, refill } from "./dom.js";
+import { fill, h } from "./dom.js";
 import { get, source as pathsOf, withQuery } from "./api.js";
 import { button } from "./buttons.js";
 import { copyButton } from "./copy.js";
 import { Find } from "./find.js";
-import { bytes, compact, count, counted, cut, moment, seconds } from "./format.js";
+import { bytes, counted, cut } from "./format.js";
 import { keys } from "./keyboard.js";
+import { Neighbours } from "./neighbours.js";
 import { failureNotice, skeleton } from "./notices.js";
-import { badge, repeatCell } from "./outcome.js";
-import { address, link, navigate, note } from "./router.js";
+import { rolloutHead } from "./rollout_head.js";
+import { address, note } from "./router.js";
 import { attemptsTable, failureBox, sections } from "./sections.js";
 import { Steps } from "./steps.js";
 import { rawJson } from "./text.js";
@@ -18,7 +19,6 @@ import { timeline } from "./timeline.js";
 import { Transcript } from "./transcript.js";
 
 const BIGGEST_RAW = 20_000_000;
-const MOST_CELLS = 64;
 const LONGEST_TITLE = 120;
 const PLACES = ["turn", "step"];
 
@@ -36,10 +36,11 @@ class RolloutPage {
     this.params = new URLSearchParams(params);
     this.place = { paths: pathsOf(source), id };
     this.ended = new AbortController();
-    this.neighbours = null;
-    this.wanted = null; // the neighbour that was asked for before it was known
-    this.parts = [{ destroy: keys(this.#walkKeys(), "Rollout") }];
-    this.#askNeighbours();
+    this.neighbours = new Neighbours({
+      path: this.place.paths.neighbours(id), address: (other) => this.#path(other),
+    });
+    this.parts = [this.neighbours, { destroy: keys(this.#walkKeys(), "Rollout") }];
+    this.neighbours.ask(this.#filter());
   }
 
   async load() {
@@ -52,7 +53,6 @@ class RolloutPage {
       return;
     }
     this.#draw();
-    this.#drawWalk();
   }
 
   update(params) {
@@ -60,7 +60,7 @@ class RolloutPage {
     this.params = new URLSearchParams(params);
     if (!this.answer) return;
     this.#goToPlace();
-    if (this.#filter().toString() !== before) this.#askNeighbours();
+    if (this.#filter().toString() !== before) this.neighbours.ask(this.#filter());
   }
 
   destroy() {
@@ -103,7 +103,6 @@ class RolloutPage {
   #draw() {
     const { view } = this.answer;
     this.#name();
-    this.walk = h("nav", { class: "walk", "aria-label": "Neighbours in the list" });
     this.main = h("div", { class: "rollout-main" });
     this.rawPanel = h("div", { class: "rollout-raw", hidden: true });
     // Whoever looks for something goes on typing.
@@ -183,59 +182,14 @@ class RolloutPage {
   }
 
   #head(view) {
-    const { summary } = view;
-    return h("header", { class: "rollout-head" },
-      h("div", { class: "rollout-top" },
-        link({ href: address(`${this.#root()}/rollouts`, this.#filter()), class: "back" }, "‹ Rollouts"),
-        this.#tools(view), this.walk),
-      h("h1", { dir: "auto" }, view.title || summary.facts?.title || `Rollout ${this.id}`),
-      h("div", { class: "rollout-outcome" }, badge(summary), this.#facts(view)),
-      this.#siblings(summary));
-  }
-
-  #facts(view) {
-    const { summary } = view;
-    const tokens = summary.input_tokens === null && summary.output_tokens === null ? null
-      : h("span", { title: `${count(summary.input_tokens)} in, ${count(summary.output_tokens)} out` },
-        `${compact(summary.input_tokens)} in / ${compact(summary.output_tokens)} out`);
-    const facts = [
-      ["task", summary.task === null ? null : count(summary.task)],
-      ["repeat", summary.repeat],
-      ["attempt", summary.attempt],
-      [view.steps ? "steps" : "turns", view.steps || view.turns || null],
-      ["tokens", tokens],
-      ["took", summary.seconds === null ? null : seconds(summary.seconds)],
-      ["ending", summary.ending],
-      ["model", summary.model],
-      ["agent", summary.facts?.agent],
-      ["domain", summary.facts?.domain],
-      ["difficulty", summary.facts?.difficulty],
-      ["began", summary.started === null ? null : moment(summary.started)],
-      ["size", bytes(view.bytes)],
-    ];
-    const known = facts.filter(([, value]) => value !== null && value !== undefined && value !== "");
-    return h("dl", { class: "facts" },
-      known.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
-  }
-
-  // The task's other repeats as cells, and the way to all of them side by side.
-  #siblings(summary) {
-    const { siblings, standing } = this.answer;
-    // An attempt that another followed is shown in the place of its repeat, not beside it.
-    const isOther = ({ id, repeat }) => id !== this.id && (standing || repeat !== summary.repeat);
-    const others = siblings.filter(isOther);
-    const all = [...others, { ...summary, id: this.id }].sort((a, b) => (a.repeat ?? 0) - (b.repeat ?? 0));
-    if (all.length < 2) return null;
-    const cell = (each) => {
-      const [props, sign] = repeatCell(each);
-      return each.id === this.id
-        ? h("span", { ...props, role: "img", "aria-current": "page" }, sign)
-        : link({ href: this.#path(each.id), ...props }, sign);
+    const addresses = {
+      list: address(`${this.#root()}/rollouts`, this.#filter()),
+      compare: address(`${this.#root()}/tasks/${view.summary.task}`, this.#filter()),
+      of: (id) => this.#path(id),
     };
-    const compare = address(`${this.#root()}/tasks/${summary.task}`, this.#filter());
-    return h("div", { class: "siblings" }, h("span", { class: "muted" }, "Repeats"),
-      h("span", { class: "repeat-cells" }, all.slice(0, MOST_CELLS).map(cell)),
-      link({ href: compare, class: "button" }, "Compare repeats"));
+    return rolloutHead({
+      id: this.id, answer: this.answer, addresses, tools: this.#tools(view), walk: this.neighbours.node,
+    });
   }
 
   #tools(view) {
@@ -259,53 +213,19 @@ class RolloutPage {
     fill(this.rawPanel, h("p", {}, download), rawJson(this.place, ""));
   }
 
-  async #askNeighbours() {
-    const { signal } = this.ended;
-    try {
-      this.neighbours = await get(this.place.paths.neighbours(this.id), this.#filter(), { signal });
-    } catch (error) {
-      if (signal.aborted) return;
-      this.neighbours = { error };
-    }
-    if (this.wanted) this.#walkTo(this.wanted);
-    else this.#drawWalk();
-  }
-
-  #drawWalk() {
-    // Whichever of the rollout and its neighbours comes last draws them.
-    if (!this.walk || !this.neighbours) return;
-    const { previous, next, position, total, error } = this.neighbours;
-    if (error) {
-      fill(this.walk, h("span", { class: "muted", title: error.message }, "no neighbours"));
-      return;
-    }
-    const way = (id, sign, name) => id
-      ? link({ href: this.#path(id), class: "button", "aria-label": name, data: { tip: name, key: name } }, sign)
-      : h("button", { type: "button", disabled: true, "aria-label": name }, sign);
-    refill(this.walk,
-      h("span", { class: "muted" }, position ? `${count(position)} of ${count(total)}` : `not among ${count(total)}`),
-      way(previous, "‹", "Previous rollout ([)"), way(next, "›", "Next rollout (])"));
-  }
-
-  #walkTo(which) {
-    this.wanted = this.neighbours ? null : which;
-    const id = this.neighbours?.[which];
-    if (id) navigate(this.#path(id));
-  }
-
   // Valid before the rollout has come, so that one can leaf through many.
   #walkKeys() {
     return {
-      "]": { words: "Next rollout", run: () => this.#walkTo("next") },
-      "[": { words: "Previous rollout", run: () => this.#walkTo("previous") },
+      "]": { words: "Next rollout", run: () => this.neighbours.goTo("next") },
+      "[": { words: "Previous rollout", run: () => this.neighbours.goTo("previous") },
     };
   }
 
   #keys() {
     const move = (by) => (this.transcript && !this.steps ? this.transcript.move(by) : this.steps?.move(by));
     const noun = this.steps ? "step" : "turn";
-    const next = () => (this.find.active ? this.find.move(1) : this.#walkTo("next"));
-    const previous = () => (this.find.active ? this.find.move(-1) : this.#walkTo("previous"));
+    const next = () => (this.find.active ? this.find.move(1) : this.neighbours.goTo("next"));
+    const previous = () => (this.find.active ? this.find.move(-1) : this.neighbours.goTo("previous"));
     const map = {
       j: { words: `Next ${noun}`, run: () => move(1) },
       k: { words: `Previous ${noun}`, run: () => move(-1) },

@@ -18,7 +18,25 @@ export function runsView(container) {
     queueMicrotask(() => navigate(`/s/${encodeURIComponent(all[0].id)}/`, { replace: true }));
     return { destroy() {} };
   }
-  return new Runs(container);
+  return all.length ? new Runs(container) : noRuns(container);
+}
+
+// Until there is one. Several may come at once: they are waited for a moment.
+function noRuns(container) {
+  container.append(h("div", { class: "page runs" },
+    h("h1", { text: "Runs" }),
+    empty("There is nothing here yet",
+      "Rollouts and runs that are written to the opened folder appear here by themselves.")));
+  let timer = null;
+  const off = onSource((source) => {
+    if (source) timer ??= setTimeout(() => navigate("/", { replace: true }), PAUSE);
+  });
+  return {
+    destroy() {
+      off();
+      clearTimeout(timer);
+    },
+  };
 }
 
 export function configurationView(container, match, params) {
@@ -43,9 +61,8 @@ class Runs {
     container.append(h("div", { class: "page runs" },
       h("div", { class: "page-head" },
         h("h1", { text: "Runs" }), h("span", { class: "spring" }), this.hint, this.compare),
-      sources().length
-        ? [this.#table(), this.configuration]
-        : empty("Nothing is open", "Start the viewer with the path of a run or a rollouts file.")));
+      this.#table(),
+      this.configuration));
     this.#draw();
     this.off = onSource(() => this.#soon());
   }

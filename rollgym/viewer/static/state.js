@@ -36,7 +36,7 @@ export function onSource(listener) {
 }
 
 export function onMonitor(id, listener) {
-  const heard = (event) => event.id === id && listener(event.snapshot);
+  const heard = (event) => event.id === id && listener(event.snapshots);
   monitorListeners.add(heard);
   return () => monitorListeners.delete(heard);
 }

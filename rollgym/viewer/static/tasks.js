@@ -1,14 +1,16 @@
 // Tasks with their repeats as a row of cells: the reward profile at a glance. A cell is filled as
-// high as its reward; one that failed is hatched, so that colour is not all there is.
+// high as its reward; one that failed is hatched and one that was blocked checked, so that colour is
+// not all there is.
 
 import { source as pathsOf } from "./api.js";
 import { fill, h, refill, rem } from "./dom.js";
-import { FilterBar, changed, filterOf, isFiltered } from "./filters.js";
+import { changed, filterOf, isFiltered } from "./filter_params.js";
+import { FilterBar } from "./filters.js";
 import { FixedList } from "./fixed_list.js";
 import { count, counted, number } from "./format.js";
 import { keys } from "./keyboard.js";
 import { empty, failure } from "./notices.js";
-import { repeatWords } from "./outcome.js";
+import { isBlocked, repeatWords } from "./outcome.js";
 import { Pages } from "./pages.js";
 import { address, link, navigate, onLeave, visit } from "./router.js";
 import { onVersion, sourceOf } from "./state.js";
@@ -25,6 +27,11 @@ const COLUMNS = [
   { title: "Mean", sort: "mean", number: true },
   { title: "Success", sort: "successes", number: true },
   { title: "Repeats", sort: "rollouts" },
+];
+
+const LEGEND = [
+  ["reward 1", "reward-4", 1], ["reward ½", "reward-2", 0.5], ["reward 0", "reward-0", 0],
+  ["blocked", "blocked"], ["failed", "failed"], ["not judged", "completed"], ["omitted", "omitted"],
 ];
 
 export function tasksView(container, match, params) {
@@ -49,7 +56,8 @@ class Tasks {
     container.append(
       h("h1", { class: "visually-hidden", text: "Tasks" }),
       this.filters.node,
-      h("div", { class: "table-frame" }, this.table));
+      h("div", { class: "table-frame" }, this.table),
+      legend());
     this.narrow = matchMedia(NARROW);
     this.onNarrow = () => this.#begin();
     this.narrow.addEventListener("change", this.onNarrow);
@@ -218,9 +226,19 @@ function rewardCell(cell, href) {
   const words = repeatWords(cell);
   const share = cell.reward ?? (cell.success === null ? null : Number(cell.success));
   const filled = share === null ? null : Math.min(1, Math.max(0, share));
-  const isJudged = cell.status === "completed" && filled !== null;
-  const state = isJudged ? `reward-${Math.round(filled * 4)}` : cell.status;
+  const isJudged = cell.status === "completed" && filled !== null && !isBlocked(cell);
+  const state = isJudged ? `reward-${Math.round(filled * 4)}` : isBlocked(cell) ? "blocked" : cell.status;
   return link({
     href, class: `profile-cell ${state}`, tabindex: "-1", "aria-label": words, data: { tip: words, key: cell.id },
-  }, isJudged ? h("span", { style: { height: `${Math.max(8, 100 * filled)}%` } }) : null);
+  }, isJudged ? filling(filled) : null);
+}
+
+function filling(share) {
+  return h("span", { style: { height: `${Math.max(8, 100 * share)}%` } });
+}
+
+function legend() {
+  return h("ul", { class: "profile-legend", "aria-label": "Cells" }, LEGEND.map(([name, state, share]) =>
+    h("li", {}, h("span", { class: `profile-cell ${state}`, "aria-hidden": "true" },
+      share === undefined ? null : filling(share)), name)));
 }

@@ -7,6 +7,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 from urllib.parse import parse_qs, urlsplit
@@ -507,9 +508,13 @@ def test_the_monitors_grid_is_that_of_the_finished_run(visit: Visit, demo: Demo)
         f"6 squares: {counts['success']} success, {counts['failure']} no success, "
         f"{counts['blocked']} blocked",
     )
-    for at, mark in enumerate(monitor["cells"]):
-        grid.hover(position={"x": 21 * at + 9, "y": 9})
-        words = {"+": "success", "x": "no success", "#": "blocked"}[mark]
+    records = read_json_lines(demo.iteration.paths.run / "journal.jsonl")
+    ended = sorted(filter(itemgetter("final"), records), key=itemgetter("task"))
+    for at, record in enumerate(ended):
+        page.locator(".cell-grid").hover(position={"x": 21 * at + 9, "y": 9})
+        outcome = record["outcome"]
+        blocked = outcome["measures"].get("blocked")
+        words = "blocked" if blocked else "success" if outcome["success"] else "no success"
         expect(page.locator(".tip")).to_have_text(f"rollout {at}: {words}")
     states = page.get_by_role("list", name="States")
     states.get_by_role("link", name=re.compile("^success")).click()

@@ -4,6 +4,7 @@ The rollouts are real ones, played once by recorded policies in a real browser. 
 in the journals of both ranks together, and in the `.pt` that the ranks leave.
 """
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -172,6 +173,14 @@ def test_a_wall_is_shown_as_one_and_not_as_a_failure(
     expect(page.locator(".row:not(.head) .outcome")).to_contain_text("blocked")
     visit.go(f"/s/{source}/rollouts?success=false")
     assert total(page) == 0
+    visit.go(f"/s/{source}/tasks")
+    cell = page.locator(".row .profile-cell.blocked")
+    expect(cell).to_have_attribute("aria-label", re.compile("blocked"))
+    background = cell.evaluate("(cell) => getComputedStyle(cell).backgroundImage")
+    assert background.count("repeating-linear-gradient") == 2
+    expect(page.get_by_role("list", name="Cells")).to_contain_text("blocked")
+    visit.go(f"/s/{source}/live")
+    expect(page.get_by_role("list", name="States")).to_contain_text("blocked1")
 
 
 @BOTH

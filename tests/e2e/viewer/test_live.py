@@ -27,7 +27,7 @@ def append(path: Path, *lines: bytes) -> None:
         file.write(b"".join(lines))
 
 
-def snapshot(ended: int, **more: object) -> bytes:
+def snapshot(ended: int, title: str = "train iteration 0") -> bytes:
     """A run of twelve, of which so many have succeeded."""
     counts = {TaskState.SUCCESS: ended, TaskState.RUNNING: 2, TaskState.NOT_STARTED: 10 - ended}
     running = LiveTask(
@@ -36,7 +36,7 @@ def snapshot(ended: int, **more: object) -> bytes:
     )  # fmt: skip
     return msgspec.json.encode(
         MonitorSnapshot(
-            title="train iteration 0",
+            title=title,
             time=time.time(),
             elapsed=300.0,
             expected=12,
@@ -97,10 +97,63 @@ def test_the_grid_comes_from_the_index_where_no_monitor_watches(
         expect(states).to_contain_text(f"success{counts.successes}")
         expect(states).to_contain_text(f"failed{counts.failed}")
         squares = page.get_by_role("img", name=re.compile(f"^{counts.rollouts} squares: "))
-        squares.hover(position={"x": 5, "y": 5})
+        expect(squares).to_be_visible()
+        page.locator(".cell-grid").hover(position={"x": 5, "y": 5})
         expect(page.locator(".tip")).to_have_text("rollout 0: no success")
         states.get_by_role("link", name=re.compile("^failed")).click()
         page.wait_for_url("**/s/rollouts/rollouts?status=failed")
+
+
+def test_a_square_leads_to_its_rollout_by_pointer_and_by_keys(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = tmp_path / "rollouts.jsonl"
+    populate(path, tasks=10)
+    with viewing([path]) as viewer, visiting(browser, viewer) as visit:
+        page = visit.go("/s/rollouts/live")
+        square = page.locator(".cell-link")
+        expect(square).to_have_attribute("aria-label", "rollout 0: no success")
+        page.locator(".cell-grid").hover(position={"x": 21 * 7 + 9, "y": 9})
+        expect(page.locator(".tip")).to_have_text(re.compile("^rollout 7: "))
+        expect(square).to_have_attribute("aria-label", re.compile("^rollout 7: "))
+        page.locator(".cell-grid").click(position={"x": 21 * 7 + 9, "y": 9})
+        expect(page.locator(".facts")).to_contain_text("task1repeat1")
+        page.go_back()
+        square.focus()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+        expect(square).to_have_attribute("aria-label", re.compile("^rollout 2: "))
+        expect(page.locator(".tip")).to_have_text(re.compile("^rollout 2: "))
+        page.keyboard.press("Enter")
+        expect(page.locator(".facts")).to_contain_text("task0repeat2")
+
+
+def test_each_rank_has_its_grid_and_the_numbers_are_those_of_all(
+    browser: Browser, tmp_path: Path
+) -> None:
+    whole = IterationPaths(tmp_path / "shopping", "train", 0)
+    for number, ended in enumerate((3, 5)):
+        rank = whole.of_rank(number, 2)
+        rank.run.mkdir(parents=True)
+        (rank.run / "manifest.json").write_text("{}")
+        rank.monitor.write_bytes(snapshot(ended, title=f"rank {number}"))
+    with viewing([whole.save_path]) as viewer, visiting(browser, viewer) as visit:
+        (source,) = viewer.sources()
+        page = visit.go(f"/s/{source}/live")
+        boards = page.locator(".boards > section")
+        for number, ended in enumerate((3, 5)):
+            board = boards.nth(number)
+            expect(board.get_by_role("heading")).to_have_text(f"rank {number}")
+            expect(board.get_by_role("img", name=re.compile(f"{ended} success, "))).to_be_visible()
+        numbers = page.locator(".live-numbers")
+        expect(numbers).to_contain_text("Ended8 of 24")
+        expect(numbers).to_contain_text("Running4")
+        expect(numbers).to_contain_text("Rate3 / min")
+        expect(page.get_by_role("list", name="States")).to_contain_text("success8")
+        expect(page.locator(".running tbody tr")).to_have_count(2)
+        # A square of a monitor does not say which rollout it is.
+        expect(page.locator(".cell-link")).to_have_count(2)
+        assert page.locator(".cell-link:visible").count() == 0
 
 
 def test_the_task_monitor_is_shown_and_followed(browser: Browser, tmp_path: Path) -> None:

@@ -227,9 +227,26 @@ def test_bars_show_when_calls_were_where_that_is_known(visit: Visit) -> None:
     expect(page.locator(".lane")).to_contain_text(["model", "tools", "0"])
     searched = page.locator(".lane-bar[aria-label*='search']")
     expect(searched).to_have_attribute(
-        "aria-label", re.compile(r"^tools · search · .+ from 1.s on$")
+        "aria-label", re.compile(r"^tools · search · turn 2 · .+ from 1.s on$")
     )
     assert float(searched.get_attribute("x") or 0) == pytest.approx(1000 / 3, abs=1)
+
+
+def test_bars_lead_to_the_turns_of_their_calls(visit: Visit) -> None:
+    page = visit.go("/s/ships/rollouts/0-2")
+    chosen = page.locator("article.is-selected")
+    page.locator(".lane-bar[aria-label*='search']").click()
+    expect(chosen).to_have_attribute("data-turn", "1")
+    expect(chosen).to_be_in_viewport()
+    expect(chosen).to_be_focused()
+    assert visit.path.endswith("?turn=2")
+    first, second = page.locator(".lane-bar[aria-label^='model']").all()
+    first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(second).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(chosen).to_have_attribute("data-turn", "4")
+    expect(chosen).to_be_in_viewport()
 
 
 def test_a_failure_says_what_broke_and_what_was_tried(visit: Visit) -> None:

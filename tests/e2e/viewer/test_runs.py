@@ -110,3 +110,15 @@ def test_a_run_that_begins_while_another_is_looked_at_can_be_chosen(
         for name in ("three", "four"):
             make_run(tmp_path / name, 3, config=config | {"model": name}).close()
         expect(page.get_by_role("region", name="What differs")).to_contain_text("four")
+
+
+def test_an_empty_folder_says_so_and_shows_what_begins_in_it(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "FINDING_SECONDS", 0.2)
+    with viewing([tmp_path]) as served, visiting(browser, served) as visit:
+        page = visit.go("/")
+        expect(page.get_by_role("main")).to_contain_text("There is nothing here yet")
+        populate(tmp_path / "one.jsonl", tasks=2)
+        page.wait_for_url("**/s/one/")
+        expect(page.get_by_role("banner")).to_contain_text("one.jsonl")

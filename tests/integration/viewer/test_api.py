@@ -11,6 +11,7 @@ from rollgym.viewer import library as library_module
 from rollgym.viewer import server
 from rollgym.viewer import shelf as shelf_module
 from rollgym.viewer.http import static
+from rollgym.viewer.index import EntryId
 from rollgym.viewer.openers import open_sources
 from rollgym.viewer.server import serving
 from rollgym.viewer.shelf import Shelf
@@ -260,11 +261,12 @@ def test_what_several_runs_have_in_common_is_told_from_what_they_have_not(path: 
 def test_the_monitor_draws_what_has_ended_and_what_has_not(path: Path) -> None:
     make_run(path.with_name("x.run"), 5, 2).close()
     assert ask(path, "monitor") == {
-        "snapshot": None,
+        "snapshots": [],
         "grid": {
             "cells": "+x+x+x!.!.",
             "rollouts_per_cell": 1,
             "counts": {"success": 3, "failure": 3, "failed": 2, "not_started": 2},
+            "entries": [*range(1, 7), EntryId(1, 1).number, None, EntryId(1, 2).number],
         },
     }
 

@@ -8,7 +8,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from rollgym.viewer import server
+from rollgym.viewer import library, server
 from rollgym.viewer.http import events
 from rollgym.viewer.openers import open_sources
 from tests.integration.viewer.browsing import PATIENCE, Browser, browsing, until
@@ -79,6 +79,21 @@ def test_what_is_appended_is_told_without_being_asked_for(path: Path) -> None:
             assert (await stream.entries(3))["coverage"]["failed"] == 1
 
     asyncio.run(growing())
+
+
+def test_of_an_empty_folder_is_told_what_begins_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "FINDING_SECONDS", 0.0)
+
+    async def beginning() -> None:
+        async with browsing(tmp_path) as browser, listening(browser) as stream:
+            assert (await browser.get("/api/sources")).json == {"sources": []}
+            assert (await browser.get("/")).status == 200
+            write(tmp_path / "x.jsonl", [rollout()])
+            assert (await stream.entries(1))["id"] == "x"
+
+    asyncio.run(beginning())
 
 
 def test_two_who_listen_are_told_the_same(path: Path) -> None:
@@ -169,7 +184,7 @@ def test_the_monitor_of_a_run_is_told_as_it_changes(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monitor = path.with_name("monitor.json")
-    sources = [msgspec.structs.replace(each, monitor=monitor) for each in open_sources([path])]
+    sources = [msgspec.structs.replace(each, monitors=(monitor,)) for each in open_sources([path])]
     monkeypatch.setattr(server, "open_sources", lambda _: sources)
 
     async def watching() -> None:
@@ -183,9 +198,9 @@ def test_the_monitor_of_a_run_is_told_as_it_changes(
                 text = msgspec.json.format(msgspec.json.encode(snapshot))  # of several lines
                 write(path.with_name("new"), [text]).replace(monitor)
                 event = await until(told, lambda event: event is not None and event[0] == "monitor")
-                assert event == ("monitor", {"id": "x", "snapshot": snapshot})
+                assert event == ("monitor", {"id": "x", "snapshots": [snapshot]})
             monitor.write_text("{half of it")
             shown = await browser.get("/api/s/x/monitor")
-            assert shown.json["snapshot"] is None
+            assert shown.json["snapshots"] == []
 
     asyncio.run(watching())

@@ -309,7 +309,7 @@ def test_a_monitor_that_is_kept_up_says_that_a_run_is_live(
     if snapshot is not None:
         monitor.write_bytes(msgspec.json.encode(snapshot))
     [source] = open_sources([path])
-    watched: Source = msgspec.structs.replace(source, monitor=monitor)
+    watched: Source = msgspec.structs.replace(source, monitors=(monitor,))
     assert Liveness(watched).is_live() is expected
 
 
@@ -327,6 +327,17 @@ def test_a_collection_that_begins_later_appears(
         wait_until(lambda: list(library.shelves) == ["x", "a-x"])
         wait_until(lambda: entries(library.shelf("a-x")) == 1)
         assert entries(library.shelf("x")) == 4, "the first keeps its id"
+
+
+def test_a_run_that_begins_in_an_empty_folder_appears(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with watched(tmp_path, monkeypatch) as library:
+        assert not library.shelves
+        make_run(tmp_path / "run").close()
+        write_journal(tmp_path / "run" / "journal.jsonl", [record(0)])
+        wait_until(lambda: list(library.shelves) == ["run"])
+        wait_until(lambda: entries(library.shelf("run")) == 1)
 
 
 def test_a_shard_that_begins_later_is_read_with_the_others(
@@ -463,7 +474,7 @@ def test_a_monitor_that_says_nothing_does_not_end_the_reading(path: Path, conten
     monitor.write_bytes(content)
     os.utime(path, (1, 1))  # long finished: only the monitor could say otherwise
     (source,) = open_sources([path])
-    shelf = Shelf(msgspec.structs.replace(source, monitor=monitor))
+    shelf = Shelf(msgspec.structs.replace(source, monitors=(monitor,)))
     try:
         while shelf.read_on():
             pass

@@ -7,7 +7,7 @@ import pytest
 from rollgym.store import RefusedError
 from rollgym.viewer import ViewerError, openers
 from rollgym.viewer.formats import JOURNAL, ROLLOUTS
-from rollgym.viewer.openers import open_sources
+from rollgym.viewer.openers import look_again, open_sources
 from rollgym.viewer.source import ENTRY_POINTS, Part, Source
 
 
@@ -188,7 +188,6 @@ def test_what_is_named_twice_is_opened_once(tmp_path: Path) -> None:
         ("folde", r"did you mean 'folder'"),
         ("none/x.jsonl", "check the path, or collect rollouts first"),
         ("notes.txt", "is nothing that the viewer can show"),
-        ("folder", "there is nothing to show in .*folder"),
         ("pipe.jsonl", "is nothing that the viewer can show"),
     ],
 )
@@ -197,6 +196,25 @@ def test_a_path_at_which_there_is_nothing_is_refused(tmp_path: Path, name: str, 
     (tmp_path / "pipe.jsonl").symlink_to("/dev/null")
     with pytest.raises(ViewerError, match=said):
         open_sources([tmp_path / name])
+
+
+def test_a_folder_may_have_nothing_to_show_yet(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make(tmp_path, "x.jsonl", "folder/notes.txt")
+    assert [source.id for source in open_sources([tmp_path / "folder", tmp_path])] == ["x"]
+    [said] = caplog.messages
+    assert said.startswith(f"there is nothing to show in {tmp_path / 'folder'} yet")
+
+
+def test_what_begins_in_an_empty_folder_or_becomes_of_it_is_found_later(tmp_path: Path) -> None:
+    paths = [tmp_path / "results", tmp_path / "demo"]
+    for path in paths:
+        path.mkdir()
+    assert look_again(paths, ()) == ()
+    make(tmp_path, "results/x.jsonl", "demo/")
+    found = look_again(paths, ())
+    assert [(source.id, source.kind) for source in found] == [("x", "rollouts"), ("demo", "run")]
 
 
 def opened_by_plugin(path: Path) -> list[Source]:

@@ -170,10 +170,10 @@ def test_a_full_disk_sends_the_index_elsewhere(
     path = write(tmp_path / "x.jsonl", [rollout(task) for task in range(2000)])
     with opened(source(path)) as index:
         # The real limit of SQLite on a database's pages; the error is that of a full disk.
-        index._database().connection.execute("PRAGMA max_page_count = 40")
+        index._home.database.connection.execute("PRAGMA max_page_count = 40")
         assert index.extend(PATIENCE)
         assert index.state().entries == 2000
-        assert index._database().path.is_relative_to(cache)
+        assert index._home.database.path.is_relative_to(cache)
 
 
 def test_two_sources_of_one_folder_do_not_take_each_others_index(

@@ -1,12 +1,13 @@
 """Files that grow, break off, are replaced, or hold what is no record."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from rollgym.store import StorageError
-from rollgym.viewer.index import EntryId, lines, source_index
+from rollgym.viewer.index import EntryId, SourceIndex, lines, source_index
 from tests.integration.viewer.index.sources import (
     PATIENCE,
     append,
@@ -17,6 +18,16 @@ from tests.integration.viewer.index.sources import (
     source,
 )
 from tests.integration.viewer.rollouts import failure, rollout, write
+
+
+def change(path: Path, old: bytes = b"", new: bytes = b"", *, seconds_ago: float) -> None:
+    """Write something else of the same length in the middle of a file, by its clock then."""
+    content = path.read_bytes()
+    with path.open("r+b") as file:
+        file.write(content.replace(old, new))
+    assert path.stat().st_size == len(content)
+    then = time.time() - seconds_ago
+    os.utime(path, (then, then))
 
 
 def test_every_record_can_be_had_again_with_its_numbers(tmp_path: Path) -> None:
@@ -87,7 +98,7 @@ def test_a_last_line_without_a_line_break_is_counted_once_however_often_it_is_re
         assert (before.entries, before.read, before.ready) == (2, before.size, True)
     with indexed(source(path)) as index:
         assert index.state() == before
-        os.utime(path)
+        change(path, seconds_ago=-3600.0)
         assert index.extend(PATIENCE)
         assert index.state() == before
 
@@ -133,6 +144,61 @@ def test_a_file_that_was_replaced_while_nobody_looked_is_read_anew(tmp_path: Pat
         assert index.state().entries == 2
         assert index.extend(PATIENCE)
         assert column(index, "task") == [2, 3, 4]
+
+
+LARGE = [rollout(task, question=f"{task} {'x' * 10_000}") for task in range(20)]
+"""The task in the middle is neither where the file begins nor where it ends."""
+
+
+@pytest.mark.parametrize("looked", [True, False], ids=["while it is open", "while nobody looked"])
+def test_a_change_in_the_middle_of_a_file_is_noticed_though_its_size_is_the_same(
+    tmp_path: Path, looked: bool
+) -> None:
+    path = write(tmp_path / "x.jsonl", LARGE)
+    change(path, seconds_ago=1000.0)
+    with indexed(source(path)) as index:
+        version = index.state().version
+        if looked:
+            change(path, b'"10 xxx', b'"77 xxx', seconds_ago=500.0)
+            assert index.extend(PATIENCE)
+            assert titles(index)[9:12] == ["9", "77", "11"]
+            assert index.state().version > version
+    if not looked:
+        change(path, b'"10 xxx', b'"77 xxx', seconds_ago=500.0)
+        with indexed(source(path)) as index:
+            assert titles(index)[9:12] == ["9", "77", "11"]
+
+
+def test_a_change_is_told_from_growth_only_when_nobody_is_writing(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", LARGE)
+    change(path, seconds_ago=1000.0)
+    with indexed(source(path)) as index:
+        version = index.state().version
+        change(path, seconds_ago=-3600.0)  # the time of a file changes before its size does
+        assert index.extend(PATIENCE)
+        assert index.state().version == version
+        append(path, rollout(20))
+        assert index.extend(PATIENCE)
+        change(path, seconds_ago=500.0)
+        assert index.extend(PATIENCE)
+        assert index.state().version == version + 1  # it grew by one record, and was not read anew
+
+
+def test_a_change_while_a_file_is_being_read_is_noticed(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", LARGE)
+    change(path, seconds_ago=1000.0)
+    with opened(source(path)) as index:
+        while index.state().entries < 12:
+            assert not index.extend(0.0)
+        change(path, b'"10 xxx', b'"77 xxx', seconds_ago=500.0)
+        assert index.extend(PATIENCE)
+        assert titles(index)[9:12] == ["9", "77", "11"]
+
+
+def titles(index: SourceIndex) -> list[str]:
+    """How the titles begin."""
+    found = rows(index, "SELECT title FROM words ORDER BY entry")
+    return [title.split()[0] for (title,) in found]
 
 
 def test_an_index_that_is_there_is_not_built_again(tmp_path: Path) -> None:

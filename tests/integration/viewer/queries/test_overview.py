@@ -154,6 +154,7 @@ def test_facets_count_what_a_filter_would_show(run: Rows) -> None:
 def test_a_rollout_keeps_its_cell_of_the_grid(run: Rows) -> None:
     found = grid(run.connection, 9)
     assert found.cells == "+xx+!-..."
+    assert found.entries == (1, 2, 4, 5, 6, 7)
     assert found.counts == {"failed": 1, "failure": 2, "success": 2, "omitted": 1, "not_started": 3}
     assert grid(run.connection, None).cells == "+xx+!-"
     assert grid(run.connection, 8).cells == "+xx+!-.."
@@ -165,6 +166,23 @@ def test_a_large_grid_shows_the_state_of_most(rows: Rows) -> None:
     found = grid(rows.connection, None)
     assert found.rollouts_per_cell == 2
     assert found.cells == "x" + "+" * (MOST_CELLS // 2)
+    assert found.entries == ()
+
+
+def test_what_a_page_blocked_is_no_failure_in_the_grid(rows: Rows) -> None:
+    rows.add(1, task=1, repeat=0, fields={"is_blocked": True})
+    rows.add(2, task=2, repeat=0, fields={"is_blocked": False})
+    rows.add(3, task=0, repeat=0, success=0, fields={"is_blocked": True})
+    found = grid(rows.connection, 5)
+    assert (found.cells, found.entries) == ("x#=..", (3, 1, 2))
+    assert found.counts == {"failure": 1, "blocked": 1, "earlier": 1, "not_started": 2}
+
+
+def test_a_sibling_that_a_page_blocked_says_so(rows: Rows) -> None:
+    rows.add(1, task=0, repeat=0, fields={"is_blocked": True})
+    rows.add(2, task=0, repeat=1, success=1, fields={"is_blocked": False})
+    siblings = related(rows.connection, EntryId(0, 2)).siblings
+    assert [each.blocked for each in siblings] == [True, False]
 
 
 def test_an_entry_has_siblings_and_attempts(run: Rows) -> None:

@@ -68,6 +68,7 @@ def rollouts(tmp_path: Path) -> Path:
     [
         ("ANSWER", ["0-1", "0-2", "0-4"]),
         ("größer", ["0-1", "0-2"]),
+        ("GRÖßER", ["0-1", "0-2"]),
         ('"answer\nme"', ["0-4"]),
         ("answer is", ["0-1"]),
         ("nowhere", []),
@@ -108,7 +109,7 @@ def test_the_title_of_a_task_is_found_though_its_records_lack_it(
         b"".join(
             json.dumps({"_ng_task_index": task, "question": question}).encode() + b"\n"
             for task, question in enumerate(
-                ("Sort 100% of these", "Add one_and two", "Add oneXand two")
+                ("Sort 100% of these", "Add one_and two", "Addiere Äpfel in oneXand two")
             )
         )
     )
@@ -128,6 +129,8 @@ def test_the_title_of_a_task_is_found_though_its_records_lack_it(
     index = opened(Part(journal, JOURNAL), inputs=inputs)
     assert records(finished(searches, "SORT 100%", index)) == ["0-1"]
     assert records(finished(searches, "one_and", index)) == ["0-2"]
+    assert records(finished(searches, "äpfel", index)) == ["0-3"]
+    assert records(finished(searches, "öpfel", index)) == []
     index.close()
 
 
@@ -184,14 +187,15 @@ def test_an_escape_across_the_edge_of_a_block_is_told(
         index.close()
 
 
+@pytest.mark.parametrize("needle", ["needle", "nädel"])
 def test_records_longer_than_a_block_are_searched_across_its_edges(
-    rollouts: Path, monkeypatch: pytest.MonkeyPatch
+    rollouts: Path, monkeypatch: pytest.MonkeyPatch, needle: str
 ) -> None:
     monkeypatch.setattr(scanning, "BLOCK", 100)
     for before in range(60, 140):
-        rollouts.write_bytes(line("x" * before + "needle" + "y" * 300) + line("hay" * 100))
+        rollouts.write_bytes(line("x" * before + needle + "y" * 300) + line("hay" * 100))
         index = opened(Part(rollouts, ROLLOUTS))
-        scan = Scan("needle")
+        scan = Scan(needle.upper())
         while scan.version < 0:
             scan.advance(index, time.monotonic())
         assert list(scan.matches) == [1]

@@ -71,6 +71,14 @@ def test_a_task_without_an_index_goes_by_its_key(rows: Rows) -> None:
     assert (line.task, line.task_key, line.rollouts, len(line.cells)) == (None, "a", 2, 2)
 
 
+def test_a_cell_tells_that_a_page_blocked_it(rows: Rows) -> None:
+    rows.add(1, task=0, repeat=0, fields={"is_blocked": True})
+    rows.add(2, task=0, repeat=1, fields={"is_blocked": False})
+    rows.add(3, task=0, repeat=2, fields={"is_blocked": "yes"})
+    (line,) = tasks(rows.connection, wanted()).tasks
+    assert [cell.blocked for cell in line.cells] == [True, False, False]
+
+
 def test_there_are_only_so_many_cells(rows: Rows) -> None:
     for record in range(1, MOST_CELLS + 10):
         rows.add(record, task=0, repeat=record)

@@ -72,7 +72,7 @@ def test_a_source_knows_what_lies_beside_its_journal(tmp_path: Path) -> None:
     assert source.path == paths.run
     assert source.inputs == paths.run / "inputs.jsonl"
     assert source.manifest == paths.run / "manifest.json"
-    assert source.monitor == paths.monitor
+    assert source.monitors == (paths.monitor,)
     assert source.images == paths.save_path
 
 
@@ -110,7 +110,9 @@ def test_all_ranks_of_an_iteration_are_one_source_also_those_that_have_not_begun
         paths.folder / "iteration0_rank_2.run" / "journal.jsonl",
     ]
     assert (source.path, source.inputs) == (drawn, drawn)
-    assert source.monitor == paths.folder / "monitor.iteration0_rank_0.json"
+    assert [monitor.name for monitor in source.monitors] == [
+        f"monitor.iteration0_rank_{rank}.json" for rank in range(3)
+    ]
     assert source.id == "shopping-train-0"
 
 

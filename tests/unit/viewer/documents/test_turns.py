@@ -2,8 +2,8 @@ import msgspec
 import pytest
 
 from rollgym.viewer.documents.row_document import RowDocument
+from rollgym.viewer.documents.texts import LONG
 from rollgym.viewer.documents.turns import MOST_CALLS, MOST_PARTS, TURN_TEXT_LIMIT
-from rollgym.viewer.documents.values import LONG
 from rollgym.viewer.view import TEXT_LIMIT, Call, Text, Turn
 from tests.unit.viewer.documents.records import DONE, Surroundings, opened, texts, turns
 

@@ -1,5 +1,6 @@
 from itertools import pairwise
 from math import isfinite
+from sys import float_info
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from rollgym.viewer.queries.histogram import MOST_BINS, Histogram, histogram
 
 INTEGERS = st.lists(st.integers(-(2**63), 2**63 - 1) | st.none(), max_size=60)
 FLOATS = st.lists(st.floats(allow_nan=False) | st.none(), max_size=60)
+LARGEST = float_info.max
 SHARES = st.lists(st.floats(0, 1) | st.none(), max_size=60)
 
 
@@ -55,6 +57,14 @@ def test_bars_follow_each_other_and_hold_what_is_between_their_edges(values: lis
         if each.min is not None and each.max is not None:
             assert each.low <= each.min
             assert each.max <= each.high
+
+
+@pytest.mark.parametrize("least", [LARGEST, 1.7976931348623153e308, -LARGEST])
+@pytest.mark.parametrize("count", [1, 2, 6])
+def test_numbers_may_be_as_large_as_can_be(least: float, count: int) -> None:
+    found = made([least] * count + [LARGEST] * count)
+    assert least <= found.mean <= LARGEST
+    assert sum(each.count for each in found.bins) == 2 * count
 
 
 def test_nothing_has_no_histogram() -> None:

@@ -1,0 +1,56 @@
+// The parameters of the address that filter, which all views and all questions to the server share.
+
+import { compact, count, momentWords, number, recordWords, seconds, words } from "./format.js";
+
+// Whose values one chooses from, those that are ranges, and those of which there is one.
+export const CHOICES = {
+  status: "Status", kind: "Failure", tool: "Tool", agent: "Agent", domain: "Domain",
+  model: "Model", ending: "Ending",
+};
+export const RANGES = {
+  reward: { title: "Reward", format: number },
+  steps: { title: "Steps", format: count },
+  tool_calls: { title: "Tool calls", format: count },
+  tokens: { title: "Tokens", format: compact },
+  input_tokens: { title: "Input tokens", format: compact },
+  output_tokens: { title: "Output tokens", format: compact },
+  seconds: { title: "Duration (s)", format: seconds },
+  difficulty: { title: "Difficulty", format: number },
+  started: { title: "Started", format: momentWords },
+  record: { title: "Record", format: recordWords },
+};
+export const SINGLE = { task: "Task", repeat: "Repeat", cause: "Cause" };
+const IN_WORDS = new Set(["status", "kind", "ending"]); // the others are names, shown as they are
+
+export const NAMES = [
+  "q", "success", ...Object.keys(CHOICES), ...Object.keys(SINGLE),
+  ...Object.keys(RANGES).flatMap((name) => [`min_${name}`, `max_${name}`]),
+];
+
+// Of an address's parameters those that filter.
+export function filterOf(params) {
+  const filter = new URLSearchParams();
+  for (const name of NAMES) for (const value of params.getAll(name)) filter.append(name, value);
+  return filter;
+}
+
+// Other parameters with some set anew: `{name: value | [values] | null}`.
+export function changed(params, changes) {
+  const result = new URLSearchParams(params);
+  for (const [name, value] of Object.entries(changes)) {
+    result.delete(name);
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== null && one !== undefined && one !== "") result.append(name, one);
+    }
+  }
+  return result;
+}
+
+export function isFiltered(params) {
+  return [...filterOf(params)].length > 0;
+}
+
+// A value of a choice as people read it.
+export function valueWords(name, value) {
+  return IN_WORDS.has(name) ? words(value) : value;
+}

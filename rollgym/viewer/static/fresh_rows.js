@@ -1,0 +1,56 @@
+// What came into a list since it was asked for. While a file is read for the first time rows only come
+// behind the last, and are added; later they may come anywhere, and the list waits to be asked.
+
+import { get } from "./api.js";
+import { h } from "./dom.js";
+import { count, counted } from "./format.js";
+import { sourceOf } from "./state.js";
+
+export class FreshRows {
+  // `view` is the list: its `pages`, `list`, `grid`, `params`, `paths` and `source` are those of the
+  // moment. `grown(total)` is told of rows that were added. `node` is the button that shows the others.
+  constructor(view, grown) {
+    this.view = view;
+    this.grown = grown;
+    this.wasReady = sourceOf(view.source)?.state.ready;
+    this.node = h("button", { class: "fresh", hidden: true, on: { click: () => this.#show() } });
+  }
+
+  hide() {
+    this.node.hidden = true;
+  }
+
+  // The source has changed.
+  async look() {
+    const { pages, paths, source } = this.view;
+    if (pages.total === null) return;
+    const reading = !this.wasReady;
+    this.wasReady = sourceOf(source)?.state.ready;
+    const params = new URLSearchParams(pages.params);
+    params.set("limit", "1");
+    const answer = await get(paths.rollouts, params).catch(() => null);
+    if (!answer || pages !== this.view.pages) return;
+    const more = answer.total - pages.total;
+    if (pages.total && !(reading && !this.view.params.get("sort"))) this.#offer(more);
+    else if (more > 0 && pages.total) this.#add(answer.total);
+    else await pages.refresh();
+  }
+
+  #add(total) {
+    this.view.pages.grow(total);
+    this.view.list.setTotal(total);
+    this.grown(total);
+  }
+
+  #offer(more) {
+    this.node.textContent = more > 0 ? `${count(more)} new` : "Changed";
+    this.node.setAttribute("aria-label", more > 0 ? `Show ${counted(more, "new rollout")}` : "Show what changed");
+    this.node.hidden = false;
+  }
+
+  #show() {
+    this.hide();
+    this.view.grid.focus({ preventScroll: true });
+    this.view.pages.refresh();
+  }
+}
