@@ -27,6 +27,7 @@ from rollgym.viewer.index import EntryId
 from rollgym.viewer.queries.version import begun_of
 from rollgym.viewer.shelf import FIRST_LOOK_SECONDS, PAGE_PATIENCE, Shelf, too_slow
 from rollgym.viewer.source import Place, Source
+from rollgym.viewer.titles import distinct_titles
 from rollgym.viewer.view import Document
 
 LOOKING_SECONDS = 1.0
@@ -59,6 +60,7 @@ class Library:
     def __init__(self, sources: Sequence[Source], find: FindSources | None = None) -> None:
         """`find` is asked again and again; without it, the sources stay those."""
         self.shelves: Mapping[str, Shelf] = {source.id: Shelf(source) for source in sources}
+        self._name_shelves()
         self._find = find
         self._find_at = time.monotonic() + FINDING_SECONDS
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="viewer")
@@ -151,9 +153,16 @@ class Library:
             if source.id not in known or known[source.id].source != source
         }
         self.shelves = {**known, **changed}
+        if changed:
+            self._name_shelves()
         for identity in changed.keys() & known.keys():
             known[identity].break_off()
             known[identity].close()
+
+    def _name_shelves(self) -> None:
+        titles = distinct_titles(shelf.source for shelf in self.shelves.values())
+        for identity, title in titles.items():
+            self.shelves[identity].title = title
 
 
 class _Documents:

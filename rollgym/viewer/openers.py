@@ -24,7 +24,7 @@ from rollgym.rollouts.paths import JSONL, RUN_SUFFIX, RolloutPaths, run_beside
 from rollgym.servers.config import suggestion
 from rollgym.store import StoreError, inputs_path, journal_paths
 from rollgym.store.errors import storage_error
-from rollgym.store.layout import MANIFEST
+from rollgym.store.layout import INPUTS, MANIFEST, OPENING_LOCK
 from rollgym.viewer.errors import ViewerError
 from rollgym.viewer.formats import JOURNAL, ROLLOUTS
 from rollgym.viewer.journals import is_journal, journals_of
@@ -131,11 +131,13 @@ def _names_in(folder: Path, root: Path) -> list[Path]:
     except OSError as error:
         raise storage_error(error, folder, "looking for rollouts") from error
     visible = sorted(path for path in listed if not path.name.startswith("."))
-    names = {path.name for path in visible}
+    names = {path.name for path in listed}
     return [path for path in visible if not _is_owned(path.name, names) and is_in(path, root)]
 
 
 def _is_owned(name: str, names: set[str]) -> bool:
+    if OPENING_LOCK in names and (name == INPUTS or is_journal(Path(name))):
+        return True  # of a run that is just beginning
     endings = (_FAILURES, _INPUTS, RUN_SUFFIX)
     return any(
         name.endswith(ending) and name.removesuffix(ending) + JSONL in names for ending in endings

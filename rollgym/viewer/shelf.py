@@ -20,8 +20,11 @@ import msgspec
 from rollgym import __version__
 from rollgym.records import Row
 from rollgym.store import StorageError, StoreError, read_manifest
+from rollgym.store.identity import InputsIdentity
+from rollgym.viewer.documents.unreadable_document import UnreadableDocument
 from rollgym.viewer.errors import PageError
-from rollgym.viewer.index import EntryId, IndexState, SourceIndex
+from rollgym.viewer.index import LONGEST_RECORD, EntryId, IndexState, SourceIndex
+from rollgym.viewer.index.unreadable import TOO_LONG, printable_text, reason_of, unreadable
 from rollgym.viewer.liveness import Liveness
 from rollgym.viewer.queries.coverage import Totals
 from rollgym.viewer.queries.coverage import totals as totals_of
@@ -30,13 +33,16 @@ from rollgym.viewer.queries.orders import Orders
 from rollgym.viewer.queries.overview import overview
 from rollgym.viewer.queries.search import Searches
 from rollgym.viewer.source import Source
-from rollgym.viewer.view import Document
+from rollgym.viewer.summary import TaskFacts
+from rollgym.viewer.view import Document, Unreadable
 
 PAGE_PATIENCE = 30.0
 READING_SECONDS = 0.25
 FIRST_LOOK_SECONDS = 0.5
 """How long an answer waits for the first lines of a source that was opened just now."""
 AGAIN_SECONDS = 5.0
+EXCERPT_BYTES = 400
+"""How much is shown of a line that is no record."""
 _STEPS_BETWEEN_LOOKS = 20_000
 """How many steps of a query go by between two looks at the clock."""
 _Signature = tuple[int, int, int]
@@ -50,6 +56,8 @@ class Shelf:
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self.title = source.title
+        """What people know it by: another one where several sources would have the same."""
         self.asked = 0.0
         """When somebody last asked for it, by the monotonic clock."""
         self.is_live = False
@@ -64,7 +72,7 @@ class Shelf:
         self._met = threading.Event()
         self._closing = False
         self._totals: tuple[tuple[int, int | None], Totals] | None = None
-        self._manifest: tuple[_Signature | None, int | None] = (None, None)
+        self._manifest: tuple[_Signature | None, InputsIdentity | None] = (None, None)
         self._prepared: int | None = None
 
     @property
@@ -73,6 +81,9 @@ class Shelf:
 
     def input_row(self, task: int) -> Row | None:
         return self._index.input_row(task)
+
+    def facts(self, task: int) -> TaskFacts | None:
+        return self._index.facts(task)
 
     def index(self) -> SourceIndex:
         """To look things up in, with the first lines in it. Raises StorageError."""
@@ -141,25 +152,48 @@ class Shelf:
             return self.source.expected
         if manifest is None or _SHARD.search(self.source.path.name):
             return None
-        known, expected = self._manifest
+        inputs = self._inputs(manifest)
+        return None if inputs is None else inputs.rollouts
+
+    def repeats(self) -> int | None:
+        """How many rollouts there are to be of each task; None where nobody says it."""
+        manifest = self.source.manifest
+        inputs = None if manifest is None else self._inputs(manifest)
+        if inputs is None or not inputs.tasks or inputs.rollouts % inputs.tasks:
+            return None
+        return inputs.rollouts // inputs.tasks
+
+    def _inputs(self, manifest: Path) -> InputsIdentity | None:
+        known, inputs = self._manifest
         try:
             about = manifest.stat()
             present = (about.st_ino, about.st_size, about.st_mtime_ns)
             if known != present:
                 found = read_manifest(manifest.parent)
-                expected = None if found is None else found.identity.inputs.rollouts
-                self._manifest = present, expected
+                inputs = None if found is None else found.identity.inputs
+                self._manifest = present, inputs
         except (OSError, StoreError):
             return None
-        return expected
+        return inputs
 
     def document(self, entry: EntryId) -> Document:
-        """Raises KeyError, StorageError, ValueError."""
-        part, _ = self._index.place(entry)
+        """Raises KeyError, StorageError, ValueError for what is no record."""
+        part, place = self._index.place(entry)
+        if place.length > LONGEST_RECORD:
+            raise ValueError(TOO_LONG)
         try:
             return part.format.document(self._index.record(entry), self)
         except RecursionError as error:
-            raise ValueError("it is nested too deeply") from error
+            raise ValueError(reason_of(error)) from error
+
+    def unreadable(self, entry: EntryId, problem: str) -> Document:
+        """What is shown of what is no record. Raises KeyError, StorageError."""
+        part, place = self._index.place(entry)
+        beginning = self._index.beginning(entry, EXCERPT_BYTES)
+        text = printable_text(beginning, whole=place.length <= EXCERPT_BYTES)
+        told = Unreadable(entry.record, place.position, place.length, problem, text)
+        named = "line" if part.format.by_lines else "record"
+        return UnreadableDocument(unreadable(f"{named} {entry.record}", problem), told)
 
     def read_on(self) -> bool:
         """Read for a moment; whether there is more to read."""

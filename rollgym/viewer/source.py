@@ -38,6 +38,9 @@ class Context(Protocol):
     def input_row(self, task: int) -> Row | None:
         """The row of a task, from the source's inputs."""
 
+    def facts(self, task: int) -> TaskFacts | None:
+        """What is known of a task: from the inputs, or from other records of it."""
+
     @property
     def images(self) -> Path | None:
         """The folder that paths of pictures begin at."""

@@ -57,7 +57,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     the agent. `kind` and `cause` belong to a failure: `cause` is its message with whatever differs
     from one rollout to the next (numbers, names in quotes, addresses) left out. `ending` says in a
     word why there was no further step. `fields` are short values that the verifier or the task
-    brought along, by name. `detail` is a line for the list: the final answer, or what failed.
+    brought along, by name. `detail` is a line for the list: the final answer, or what failed, or
+    what is wrong with a line that is no record.
     """
 
     status: Status
@@ -80,6 +81,3 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
     tools: dict[str, int] = {}
     fields: dict[str, Scalar] = {}
-
-
-UNREADABLE = Summary(status=Status.UNREADABLE)

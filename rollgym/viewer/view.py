@@ -129,10 +129,15 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
     step: int | None = None
 
 
-class Timeline(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where the time went. Without `exact` only the sum of each phase is known, not when it was."""
+class Timeline(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Where the time went. Without `exact` only the sum of each phase is known, not when it was.
+
+    `calls_shown` is how many spans there are; it is `complete` where they add up to the sums.
+    """
 
     seconds: float
+    calls_shown: int
+    complete: bool
     spans: tuple[Span, ...] = ()
     totals: dict[str, float] = {}
     exact: bool = False
@@ -158,18 +163,36 @@ class Field(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Section(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Fields under a heading, folded at first where they are seldom wanted."""
+    """Fields under a heading, folded at first where they are seldom wanted.
+
+    A `verdict` is what the verifier or the judge said.
+    """
 
     title: str
     fields: tuple[Field, ...]
     folded: bool = False
+    verdict: bool = False
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """A line that is no record: its number, the byte it begins at, and how it begins.
+
+    Of a file that is not by lines, `line` counts its records.
+    """
+
+    line: int
+    offset: int
+    bytes: int
+    problem: str
+    text: str
 
 
 class RolloutView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Everything of a rollout but its turns and steps, which are asked for in portions.
 
     `prompt` is what was asked (system, user). `sections` are the verifier's and judge's fields,
-    the task, sampling parameters, tools and the rest, in the order in which they are shown.
+    the task, sampling parameters, tools and the rest, in the order in which they are shown. Of what
+    is no record there is nothing but `unreadable`, also as a section.
     """
 
     summary: Summary
@@ -182,6 +205,7 @@ class RolloutView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     timeline: Timeline | None = None
     usage: dict[str, int] = {}
     sections: tuple[Section, ...] = ()
+    unreadable: Unreadable | None = None
 
 
 class Document(Protocol):

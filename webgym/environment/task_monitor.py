@@ -205,6 +205,7 @@ class TaskMonitor:
             missed=self._missed,
             cells=merged_cells(self._cells(counts, now), per_cell),
             rollouts_per_cell=per_cell,
+            rollouts=roster.rollouts() if per_cell == 1 else (),
             live=tuple(
                 _shown(task, slot // per_cell, now)
                 for slot, task in islice(roster.most_urgent(now), MOST_LIVE)

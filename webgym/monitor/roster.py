@@ -120,6 +120,11 @@ class Roster:
                 marks[slot] = ord(OVERDUE_MARK)
         return marks.decode("ascii")
 
+    def rollouts(self) -> tuple[tuple[int, int], ...]:
+        """The task and the repeat of each rollout that was named, in the order of the slots."""
+        repeat = (1 << _REPEAT_BITS) - 1
+        return tuple([(packed >> _REPEAT_BITS, packed & repeat) for packed in self._slots])
+
     def most_urgent(self, now: float) -> Iterator[tuple[int, LiveRollout]]:
         """Those that wait or run, with their slots: overdue first, then running, oldest first."""
 

@@ -3,7 +3,9 @@
 *Schema.* `v` is the version of the schema. A reader must ignore fields that it does not know; what
 changes the meaning of a known field raises the version. `cells` has one character per rollout, in
 the order in which they were first seen (see `webgym.monitor.states`), or one per
-`rollouts_per_cell` of them where a run has more than `MOST_CELLS`: the state of most.
+`rollouts_per_cell` of them where a run has more than `MOST_CELLS`: the state of most. `rollouts`
+says which the first cells are of, as pairs of task and repeat. It is empty where a cell is of
+several, and does not reach cells of rollouts that were not seen by this process.
 
 *Size.* It is bounded: by `MOST_CELLS` characters and `MOST_LIVE` live rollouts.
 """
@@ -74,6 +76,7 @@ class MonitorSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     missed: int = 0
     cells: str = ""
     rollouts_per_cell: int = 1
+    rollouts: tuple[tuple[int, int], ...] = ()
     live: tuple[LiveTask, ...] = ()
 
     @property

@@ -43,7 +43,7 @@ def judge_section(
         steps = ", ".join(f"step {index + 1}" for index in sorted(seen))
         fields.append(_words("screenshots judged", steps))
     fields += [_words(f"step {index + 1}", why) for index, why in sorted(judgments.items())]
-    return Section("Judge", tuple(fields[:MOST_FIELDS])) if fields else None
+    return Section("Judge", tuple(fields[:MOST_FIELDS]), verdict=True) if fields else None
 
 
 def task_section(task: msgspec.Raw, path: str) -> Section | None:

@@ -38,9 +38,12 @@ def lay_out(
     laid.add(LAST, judging, label="the whole rollout")
     if not laid.spans:
         return None
+    spans = tuple(laid.spans[:MOST_SPANS])
     return Timeline(
         seconds=laid.end if seconds is None else seconds,
-        spans=tuple(laid.spans[:MOST_SPANS]),
+        calls_shown=len(spans),
+        complete=len(spans) == len(laid.spans),
+        spans=spans,
         totals=laid.totals,
         exact=True,
     )

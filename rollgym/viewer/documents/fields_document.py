@@ -30,14 +30,18 @@ from rollgym.viewer.view import FailureView, Picture, RolloutView, Step, Timelin
 class FieldsDocument(ABC):
     """Satisfies `Document`; who makes one says which row it is of."""
 
-    def __init__(self, fields: Fields, context: Context, summary: Summary, size: int) -> None:
-        self._fields = fields
+    def __init__(self, context: Context, summary: Summary, size: int) -> None:
         self._context = context
         self._summary = summary
         self._size = size
 
     @abstractmethod
     def row(self) -> bytes: ...
+
+    @property
+    @abstractmethod
+    def _fields(self) -> Fields:
+        """Those of the row that is shown."""
 
     @property
     def size(self) -> int:

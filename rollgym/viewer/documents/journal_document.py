@@ -6,6 +6,7 @@ the items of its `response`, or under `output`. The row as a file has it, with i
 made when it is asked for.
 """
 
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -43,8 +44,7 @@ class JournalDocument(FieldsDocument):
         except RecursionError as error:
             raise ValueError("the record is nested too deeply to be shown") from error
         self._input = _input_row(context, self._attempt)
-        asked = {} if self._input is None else dict(self._input.fields)
-        super().__init__(asked | _told(self._attempt), context, summary, len(record))
+        super().__init__(context, summary, len(record))
 
     def row(self) -> bytes:
         """What the file of rollouts or failures has for it, or else what there is."""
@@ -65,6 +65,10 @@ class JournalDocument(FieldsDocument):
             return super().raw(path)
         except KeyError:
             return bytes(value_at(msgspec.Raw(self.row()), names_in(path)))
+
+    @cached_property
+    def _fields(self) -> Fields:
+        return dict(self._asked() or {}) | _told(self._attempt)
 
     @property
     def _has_response(self) -> bool:

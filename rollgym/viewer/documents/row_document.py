@@ -1,14 +1,22 @@
-"""A row of a file of rollouts, of failures, or of inputs, as it is shown."""
+"""A row of a file of rollouts, of failures, or of inputs, as it is shown.
+
+The row of a failed rollout often does not say what was asked. It is then shown with the prompt of
+its task, from the inputs of the source.
+"""
 
 import codecs
+from functools import cached_property
 
 import msgspec
 
+from rollgym.rollouts.fields import PARAMS
+from rollgym.viewer.documents.conversation import MESSAGES
 from rollgym.viewer.documents.fields_document import FieldsDocument
 from rollgym.viewer.source import Context
 from rollgym.viewer.summary import Summary
-from rollgym.viewer.values import Fields, fields_of_record
+from rollgym.viewer.values import Fields, fields_of_record, is_present
 
+_PROMPT = (PARAMS, MESSAGES)
 _WINDOW = 1 << 20
 
 
@@ -17,11 +25,19 @@ class RowDocument(FieldsDocument):
 
     def __init__(self, record: bytes, context: Context, summary: Summary) -> None:
         """Raises ValueError for what is no row."""
-        super().__init__(_checked_fields(record), context, summary, len(record))
+        super().__init__(context, summary, len(record))
         self._record = record
+        self._own = _checked_fields(record)
 
     def row(self) -> bytes:
         return self._record.strip()
+
+    @cached_property
+    def _fields(self) -> Fields:
+        if any(is_present(self._own.get(name)) for name in _PROMPT):
+            return self._own
+        asked = self._asked() or {}
+        return {name: asked[name] for name in _PROMPT if name in asked} | dict(self._own)
 
 
 def _checked_fields(record: bytes) -> Fields:

@@ -34,6 +34,7 @@ from rollgym.viewer.view import FIELD_TEXT_LIMIT, Field, Section, Text
 MOST_FIELDS = 200
 VERIFIER, TASK, VERIFIER_AND_TASK = "Verifier", "Task", "Verifier and task"
 SAMPLING, TOOLS, METADATA_TITLE, RESPONSE_TITLE = "Sampling", "Tools", "Metadata", "Response"
+_VERDICTS = frozenset((VERIFIER, VERIFIER_AND_TASK))
 _COMPARED_UP_TO = 65_536
 _CONVERSATION = frozenset(("input", "instructions", "tools"))
 _ATTEMPT = ("attempt", "final", "started", "seconds", FAILURE_TERMINAL)
@@ -86,7 +87,11 @@ def sections_of(
     ]
     if metadata is None and is_present(row.get(METADATA)):
         drawn[4] = (METADATA_TITLE, _fields({METADATA: row[METADATA]}, ""), False)
-    return tuple(Section(title, tuple(fields), folded) for title, fields, folded in drawn if fields)
+    return tuple(
+        Section(title, tuple(fields), folded, verdict=title in _VERDICTS)
+        for title, fields, folded in drawn
+        if fields
+    )
 
 
 def field_of(name: str, raw: msgspec.Raw, path: str) -> Field:

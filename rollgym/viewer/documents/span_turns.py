@@ -18,14 +18,13 @@ import msgspec
 
 from rollgym.servers.spans import span_label
 from rollgym.viewer.documents.conversation import Reply
+from rollgym.viewer.documents.timeline import LEFT_OUT_SECONDS
 from rollgym.viewer.view import Span, Timeline
 
 MODEL = "model"
 TOOLS = frozenset(("tool", "tools"))
 _ROUNDING = 2e-6
 """Seconds: spans are in whole microseconds."""
-_LEFT_OUT = 1e-3
-"""Seconds that the model took beyond its spans, above which there are spans left out."""
 
 
 class _Round(NamedTuple):
@@ -88,7 +87,7 @@ def _rounds(spans: Sequence[Span]) -> list[_Round]:
 
 def _some_left_out(timeline: Timeline) -> bool:
     told = sum(span.seconds for span in timeline.spans if span.phase == MODEL)
-    return timeline.totals.get(MODEL, 0.0) - told > _LEFT_OUT
+    return timeline.totals.get(MODEL, 0.0) - told > LEFT_OUT_SECONDS
 
 
 def _same_number(

@@ -1,5 +1,7 @@
 """Where a rollout's time went, from the metadata of its row."""
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
 
 from rollgym.viewer.documents.texts import short
@@ -8,6 +10,8 @@ from rollgym.viewer.view import Span, Timeline
 
 MOST_SPANS = 2_000
 MOST_PHASES = 50
+LEFT_OUT_SECONDS = 1e-3
+"""How much longer a phase may be than its spans, which are rounded, before some are missing."""
 _LABEL_LIMIT = 80
 
 
@@ -38,22 +42,36 @@ def timeline_of(metadata: msgspec.Raw | None, seconds: float | None) -> Timeline
     times = read(metadata, _TIMES)
     if times is None:
         return None
-    spans = _spans(times.spans)
+    told = read(times.spans, _SPANS) or []
+    spans = _spans(told[:MOST_SPANS])
     totals = _totals(fields_of(times.timings) or {}) or _sums(spans)
     if not spans and not totals:
         return None
     end = max((span.start + span.seconds for span in spans), default=0.0)
     least = end if spans else sum(totals.values())
-    return Timeline(max(seconds or 0.0, least), spans, totals, exact=bool(spans))
+    return Timeline(
+        seconds=max(seconds or 0.0, least),
+        calls_shown=len(spans),
+        complete=len(told) <= MOST_SPANS and adds_up(spans, totals),
+        spans=spans,
+        totals=totals,
+        exact=bool(spans),
+    )
 
 
-def _spans(raw: msgspec.Raw) -> tuple[Span, ...]:
-    told = [
+def adds_up(spans: Sequence[Span], totals: Mapping[str, float]) -> bool:
+    """Whether the spans are all that the sums of the phases are of."""
+    told = _sums(spans)
+    return all(total - told.get(phase, 0.0) <= LEFT_OUT_SECONDS for phase, total in totals.items())
+
+
+def _spans(told: Sequence[_Span]) -> tuple[Span, ...]:
+    spans = (
         Span(short(span.phase), span.start, span.seconds, short(span.label, _LABEL_LIMIT))
-        for span in (read(raw, _SPANS) or ())[:MOST_SPANS]
+        for span in told
         if span.start >= 0 and span.seconds >= 0
-    ]
-    return tuple(sorted(told, key=lambda span: span.start))
+    )
+    return tuple(sorted(spans, key=lambda span: span.start))
 
 
 def _totals(timings: Fields) -> dict[str, float]:
@@ -65,7 +83,7 @@ def _totals(timings: Fields) -> dict[str, float]:
     return totals
 
 
-def _sums(spans: tuple[Span, ...]) -> dict[str, float]:
+def _sums(spans: Sequence[Span]) -> dict[str, float]:
     sums: dict[str, float] = {}
     for span in spans:
         sums[span.phase] = sums.get(span.phase, 0.0) + span.seconds

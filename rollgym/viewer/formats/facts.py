@@ -59,7 +59,7 @@ def facts_of_row(row: Row) -> TaskFacts:
 
 
 def facts_from(context: Context) -> FactsOf:
-    """The facts of tasks, from the rows that a context has of them."""
+    """The facts of tasks, from the inputs that a context has."""
 
     def facts_of(task: int) -> TaskFacts | None:
         row = context.input_row(task)

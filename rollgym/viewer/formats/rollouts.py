@@ -31,7 +31,6 @@ from rollgym.viewer.formats.facts import (
     DOMAIN,
     MESSAGES,
     QUESTIONS,
-    facts_from,
     facts_of_fields,
 )
 from rollgym.viewer.formats.result import Result
@@ -112,7 +111,7 @@ class RolloutsFormat:
 
     def document(self, record: bytes, context: Context) -> Document:
         """Raises ValueError."""
-        return RowDocument(record, context, self.summary(record, facts_from(context)))
+        return RowDocument(record, context, self.summary(record, context.facts))
 
 
 ROLLOUTS = RolloutsFormat()

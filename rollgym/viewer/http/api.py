@@ -95,7 +95,7 @@ async def monitor(request: web.Request) -> web.Response:
 
     def look_up() -> web.Response:
         with shelf.reading() as connection:
-            grid = grid_of(connection, shelf.expected())
+            grid = grid_of(connection, shelf.expected(), shelf.repeats())
         snapshots = list(map(msgspec.Raw, read_monitors(shelf.source)))
         return as_json(_Monitor(snapshots, grid))
 
@@ -109,8 +109,8 @@ async def joined(request: web.Request) -> web.Response:
 
     def look_up() -> web.Response:
         with left.reading() as here, right.reading() as there:
-            one = Side(left.source.id, left.source.title, here)
-            other = Side(right.source.id, right.source.title, there)
+            one = Side(left.source.id, left.title, here)
+            other = Side(right.source.id, right.title, there)
             return as_json(joined_of(one, other, wanted))
 
     return await library.work(look_up)
@@ -144,4 +144,4 @@ def _run(shelf: Shelf) -> Run:
         manifest = read_manifest(source.manifest.parent) if source.manifest else None
     except StoreError:
         manifest = None
-    return Run(source.id, source.title, manifest)
+    return Run(source.id, shelf.title, manifest)

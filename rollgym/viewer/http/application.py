@@ -1,8 +1,9 @@
 """From a URL to its handler, and what all answers have in common.
 
 Every request is first checked (`access`). What cannot be answered says why: as JSON below `/api`,
-as a line of text elsewhere. Pages may load what is served here and nothing else; everything that
-comes from rollouts is data to them, and is sent such that a browser does not take it for a page.
+as a line of text elsewhere; where there is no such page, the page itself says so. Pages may load
+what is served here and nothing else; everything that comes from rollouts is data to them, and is
+sent such that a browser does not take it for a page.
 """
 
 import asyncio
@@ -38,6 +39,7 @@ PAGES = (
     "/compare",
     "/configuration",
 )
+_NO_PAGE = r"/{path:(?!(?:api|static)/).*}"
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -90,6 +92,7 @@ def application(library: Library, access: Access) -> web.Application:
             web.get(f"{_ROLLOUT}/find", rollouts.find),
             web.get(f"{_ROLLOUT}/picture", rollouts.picture),
             web.get(f"{_ROLLOUT}/page.html", rollouts.offline_page, allow_head=False),
+            web.get(_NO_PAGE, _no_page),
         ]
     )
     return served
@@ -103,8 +106,17 @@ async def _open_while_serving(served: web.Application) -> AsyncIterator[None]:
 
 
 async def _page(request: web.Request) -> web.Response:
+    return await _shell(request, HTTPStatus.OK)
+
+
+async def _no_page(request: web.Request) -> web.Response:
+    return await _shell(request, HTTPStatus.NOT_FOUND)
+
+
+async def _shell(request: web.Request, status: HTTPStatus) -> web.Response:
+    """The page, which looks at its URL for what it is to show."""
     body = await library_of(request).work(lambda: read_static(INDEX))
-    return web.Response(body=body, content_type="text/html", charset="utf-8")
+    return web.Response(body=body, status=status, content_type="text/html", charset="utf-8")
 
 
 async def _static(request: web.Request) -> web.Response:

@@ -1,7 +1,8 @@
 """Taking rollouts away: the rows that a filter selects, as JSON lines, in the order of the list."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 
 from aiohttp import web
@@ -12,21 +13,35 @@ from rollgym.viewer.http.answers import library_of, query_of, shelf_of
 from rollgym.viewer.http.asking import asking
 from rollgym.viewer.http.streaming import send_download
 from rollgym.viewer.index import EntryId
-from rollgym.viewer.queries.filter import Filter
+from rollgym.viewer.queries.filter import PAGING, Filter
 from rollgym.viewer.queries.orders import all_entries
 from rollgym.viewer.shelf import Shelf
 
 JSON_LINES = "application/x-ndjson"
 SEARCH_PATIENCE = 600.0
+LONGEST_SELECTION = 80
+"""Characters of a file's name that tell of the filter."""
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 async def export(request: web.Request) -> web.StreamResponse:
     """All that fits, wherever the list was paged to. Lines that are no rows are left out."""
     shelf, wanted = shelf_of(request), Filter.of(query_of(request))
     selected = await _selected(request, shelf, wanted)
-    return await send_download(
-        request, _rows(shelf, selected), JSON_LINES, f"{shelf.source.id}.jsonl"
+    name = export_name(shelf.source.id, query_of(request))
+    return await send_download(request, _rows(shelf, selected), JSON_LINES, name)
+
+
+def export_name(source: str, query: Mapping[str, Sequence[str]]) -> str:
+    """What the file is kept as: the source, and what its rows were selected by."""
+    chosen = (
+        f"{name}-{'-'.join(values)}"
+        for name, values in query.items()
+        if name not in PAGING and any(values)
     )
+    words = [word for each in chosen if (word := _NOT_IN_NAMES.sub("-", each).strip("-."))]
+    selected = ".".join(words)[:LONGEST_SELECTION].rstrip("-.")
+    return f"{source}.{selected or 'export'}.jsonl"
 
 
 async def _selected(request: web.Request, shelf: Shelf, wanted: Filter) -> Sequence[int]:
@@ -57,7 +72,7 @@ def _require_read(shelf: Shelf) -> None:
     if not state.ready:
         raise PageError(
             HTTPStatus.SERVICE_UNAVAILABLE,
-            f"{shelf.source.title} is still being read ({state.read:,} of {state.size:,} bytes): "
+            f"{shelf.title} is still being read ({state.read:,} of {state.size:,} bytes): "
             "export it when that is done.",
         )
 

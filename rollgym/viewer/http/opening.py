@@ -8,6 +8,7 @@ from aiohttp import web
 from rollgym.viewer.errors import PageError
 from rollgym.viewer.http.answers import entry_of, library_of, no_entry, shelf_of
 from rollgym.viewer.index import EntryId
+from rollgym.viewer.index.unreadable import reason_of
 from rollgym.viewer.library import Library
 from rollgym.viewer.shelf import Shelf
 from rollgym.viewer.view import Document
@@ -20,6 +21,16 @@ async def of_document(
     library, shelf, entry = library_of(request), shelf_of(request), entry_of(request)
 
     return await library.work(lambda: answer(opened(library, shelf, entry)))
+
+
+def opened_anyway(library: Library, shelf: Shelf, entry: EntryId) -> Document:
+    """Of what is no record, a document that says so. Raises PageError, StorageError."""
+    try:
+        return library.document(shelf, entry)
+    except KeyError:
+        raise no_entry(str(entry)) from None
+    except ValueError as error:
+        return shelf.unreadable(entry, reason_of(error))
 
 
 def opened(library: Library, shelf: Shelf, entry: EntryId) -> Document:

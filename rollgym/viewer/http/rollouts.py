@@ -26,7 +26,7 @@ from rollgym.viewer.http.answers import (
     text_of,
 )
 from rollgym.viewer.http.asking import asking
-from rollgym.viewer.http.opening import of_document, opened
+from rollgym.viewer.http.opening import of_document, opened_anyway
 from rollgym.viewer.http.pictures import read_picture
 from rollgym.viewer.http.streaming import send_body, send_download
 from rollgym.viewer.index import EntryId
@@ -54,16 +54,16 @@ class _Rollout(msgspec.Struct, frozen=True):
 
 async def rollout(request: web.Request) -> web.Response:
     """All but its turns and steps, with the other attempts at it and the other repeats."""
-    shelf, entry = shelf_of(request), entry_of(request)
+    library, shelf, entry = library_of(request), shelf_of(request), entry_of(request)
 
-    def look_up(document: Document) -> web.Response:
+    def look_up() -> web.Response:
+        view = opened_anyway(library, shelf, entry).view()
         with shelf.reading() as connection:
             found = related(connection, entry)
         others = [each for each in found.siblings if each.id != str(entry)]
-        view = document.view()
         return as_json(_Rollout(str(entry), view, found.standing, others, found.attempts))
 
-    return await of_document(request, look_up)
+    return await library.work(look_up)
 
 
 async def neighbours(request: web.Request) -> web.Response:
@@ -145,10 +145,9 @@ async def offline_page(request: web.Request) -> web.StreamResponse:
     name = f"{shelf.source.id}-{entry}"
 
     def pieces() -> Iterator[bytes]:
-        document = opened(library, shelf, entry)
-        title = f"{document.view().title or 'Rollout'} ({name})"
+        document = opened_anyway(library, shelf, entry)
         yield from page_of(
-            document, title=title, picture=lambda image: _picture_of(shelf, document, image)
+            document, name=name, picture=lambda image: _picture_of(shelf, document, image)
         )
 
     return await send_download(request, pieces(), "text/html", f"{name}.html")

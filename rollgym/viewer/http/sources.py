@@ -1,17 +1,23 @@
 """What is said of a source in the list of all."""
 
 import sqlite3
+from time import time
 
 import msgspec
 
 from rollgym.store import StorageError
 from rollgym.viewer.index import IndexState
-from rollgym.viewer.queries.coverage import Coverage, Totals
+from rollgym.viewer.queries.coverage import RATE_SECONDS, Coverage, Pace, Totals
 from rollgym.viewer.shelf import Shelf
 
 
 class SourceInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One source in a line: how far its index is, and what is in it so far."""
+    """One source in a line: how far its index is, and what is in it so far.
+
+    `started` is when the first rollout began and `latest` when the last one ended, as Unix times.
+    `rate` is how many end in a minute, and `left_seconds` how long the others will take at that
+    rate. Each is None where it cannot be told: of a run that does not go on, say.
+    """
 
     id: str
     title: str
@@ -22,6 +28,10 @@ class SourceInfo(msgspec.Struct, frozen=True, kw_only=True):
     coverage: Coverage
     mean_reward: float | None
     success_rate: float | None
+    started: float | None
+    latest: float | None
+    rate: float | None
+    left_seconds: float | None
 
 
 def described(shelf: Shelf) -> SourceInfo:
@@ -30,10 +40,11 @@ def described(shelf: Shelf) -> SourceInfo:
         state, totals = shelf.totals()
     except (StorageError, sqlite3.Error) as error:
         state, totals = _unknown(str(error)), _NOTHING
-    source = shelf.source
+    source, pace = shelf.source, totals.pace
+    rate = None if _is_stalled(shelf, pace) else pace.rate
     return SourceInfo(
         id=source.id,
-        title=source.title,
+        title=shelf.title,
         kind=source.kind,
         path=str(source.path),
         live=shelf.is_live,
@@ -41,7 +52,22 @@ def described(shelf: Shelf) -> SourceInfo:
         coverage=totals.coverage,
         mean_reward=totals.mean_reward,
         success_rate=totals.success_rate,
+        started=pace.started,
+        latest=pace.latest,
+        rate=rate,
+        left_seconds=_left_seconds(totals.coverage, rate) if shelf.is_live else None,
     )
+
+
+def _is_stalled(shelf: Shelf, pace: Pace) -> bool:
+    """Whether nothing has ended for so long that the rate says nothing of now."""
+    return shelf.is_live and pace.latest is not None and time() - pace.latest > RATE_SECONDS
+
+
+def _left_seconds(coverage: Coverage, rate: float | None) -> float | None:
+    if coverage.unresolved == 0:
+        return 0.0
+    return 60 * coverage.unresolved / rate if coverage.unresolved and rate else None
 
 
 _NOTHING = Totals(

@@ -39,15 +39,18 @@ class KnownFacts:
         self._recent.clear()
 
     def _looked_up(self, task: int) -> TaskFacts | None:
-        row = self._connection.execute(_FROM_INPUTS, (task,)).fetchone()
-        if row is None:
+        facts = _found(self._connection, _FROM_INPUTS, task)
+        if facts is None:
             return None
-        key, title, agent, domain, difficulty = row
-        facts = TaskFacts(key=key, title=title, agent=agent, domain=domain, difficulty=difficulty)
         self._recent[task] = facts
         if len(self._recent) > _REMEMBERED:
             self._recent.popitem(last=False)
         return facts
+
+
+def known_facts(connection: sqlite3.Connection, task: int) -> TaskFacts | None:
+    """What the inputs say of a task, or else another record; None where neither does."""
+    return _found(connection, _FROM_INPUTS, task) or _found(connection, _FROM_ANOTHER, task)
 
 
 def lend_facts(connection: sqlite3.Connection, orphans: Iterable[tuple[int, int]]) -> None:
@@ -77,4 +80,14 @@ def spread_facts(connection: sqlite3.Connection) -> None:
         "domain = coalesce(entry.domain, nullif(task.domain, '')), "
         "difficulty = coalesce(entry.difficulty, task.difficulty) "
         "FROM task WHERE task.task = entry.task AND entry.task_key IS NULL"
+    )
+
+
+def _found(connection: sqlite3.Connection, statement: str, task: int) -> TaskFacts | None:
+    row = connection.execute(statement, (task,)).fetchone()
+    if row is None:
+        return None
+    key, title, agent, domain, difficulty = row
+    return TaskFacts(
+        key=key, title=title, agent=agent or "", domain=domain or "", difficulty=difficulty
     )

@@ -18,8 +18,10 @@ from rollgym.viewer.index.entries import EntryWriter
 from rollgym.viewer.index.entry_id import EntryId
 from rollgym.viewer.index.lines import LONGEST_RECORD, Line, read_exactly, read_lines
 from rollgym.viewer.index.progress import Progress, is_at_rest
-from rollgym.viewer.source import FactsOf, Format, Part, Place
-from rollgym.viewer.summary import UNREADABLE, Status, Summary
+from rollgym.viewer.index.unreadable import TOO_LONG, reason_of, require_lines, unreadable
+from rollgym.viewer.source import FactsOf, Part, Place
+from rollgym.viewer.summary import Status, Summary
+from rollgym.viewer.values import UNREADABLE
 
 _Signature = tuple[int, int, int, int, bool]
 
@@ -168,16 +170,21 @@ class EntryLines(LineReader):
         self._writer = writer
         self._facts_of = facts_of
 
+    def _read(self, descriptor: int, deadline: float) -> bool:
+        if not self.progress.read:
+            require_lines(descriptor, self.path)
+        return super()._read(descriptor, deadline)
+
     def _take(self, line: Line) -> None:
         if line.content is None:
-            self._add(line, UNREADABLE)
+            self._add(line, unreadable(self._named, TOO_LONG))
         elif line.content and not line.content.isspace():
-            self._add(line, _summary(self._format, line.content, self._facts_of))
+            self._add(line, self._summary(line.content))
 
     def _take_whole(self, line: Line) -> bool:
         if line.content is None or line.content.isspace():
             return False
-        summary = _summary(self._format, line.content, self._facts_of)
+        summary = self._summary(line.content)
         if summary.status is Status.UNREADABLE:
             return False
         self._add(line, summary)
@@ -188,6 +195,16 @@ class EntryLines(LineReader):
 
     def _add(self, line: Line, summary: Summary) -> None:
         self._writer.add(self._next, Place(line.position, line.length), summary)
+
+    def _summary(self, content: bytes) -> Summary:
+        try:
+            return self._format.summary(content, self._facts_of)
+        except UNREADABLE as error:
+            return unreadable(self._named, reason_of(error))
+
+    @property
+    def _named(self) -> str:
+        return f"line {self.progress.records + 1}"
 
     @property
     def _next(self) -> int:
@@ -233,14 +250,11 @@ class ArchiveReader(Reader):
         return True
 
     def _summary_at(self, descriptor: int, place: Place) -> Summary:
+        named = f"record {self.progress.records}"
         if place.length > LONGEST_RECORD:
-            return UNREADABLE
+            return unreadable(named, TOO_LONG)
         record = read_exactly(descriptor, place.position, place.length)
-        return _summary(self._format, record, self._facts_of)
-
-
-def _summary(reading: Format, record: bytes, facts_of: FactsOf) -> Summary:
-    try:
-        return reading.summary(record, facts_of)
-    except (ValueError, RecursionError):
-        return UNREADABLE
+        try:
+            return self._format.summary(record, self._facts_of)
+        except UNREADABLE as error:
+            return unreadable(named, reason_of(error))

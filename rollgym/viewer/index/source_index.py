@@ -21,9 +21,11 @@ from rollgym.viewer.index.database import Database, is_damage, is_waiting
 from rollgym.viewer.index.entry_id import EntryId
 from rollgym.viewer.index.home import Home
 from rollgym.viewer.index.inputs import input_task
+from rollgym.viewer.index.known_facts import known_facts
 from rollgym.viewer.index.lines import LONGEST_RECORD, read_exactly
 from rollgym.viewer.index.progress import unfinished_bytes
 from rollgym.viewer.source import Part, Place, Source, size_of_file
+from rollgym.viewer.summary import TaskFacts
 
 PORTION = 0.25
 """Seconds after which what was read is there for readers."""
@@ -134,6 +136,11 @@ class SourceIndex:
             )
         return _read(part.path, place)
 
+    def beginning(self, entry: EntryId, most: int) -> bytes:
+        """At most so many bytes of a record. Raises KeyError, StorageError."""
+        part, place = self.place(entry)
+        return _read(part.path, Place(place.position, min(place.length, most)))
+
     def input_row(self, task: int) -> Row | None:
         """The row of a task, from the source's inputs. Raises StorageError."""
         if self.source.inputs is None:
@@ -148,6 +155,11 @@ class SourceIndex:
             return input_task(_read(self.source.inputs, Place(*found)))[1]
         except ValueError:  # the file was replaced, and is yet to be read anew
             return None
+
+    def facts(self, task: int) -> TaskFacts | None:
+        """What is known of a task: from the inputs, or from other records. Raises StorageError."""
+        with self.reading() as connection:
+            return known_facts(connection, task)
 
     @property
     def images(self) -> Path | None:

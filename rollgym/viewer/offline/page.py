@@ -53,15 +53,15 @@ _MOST_SPANS = 500
 T = TypeVar("T")
 
 
-def offline_page(rollout: Document, *, title: str, picture: PictureOf) -> Iterator[bytes]:
-    """The file, in pieces. `picture` reads a picture of the rollout, None where it cannot be had.
+def offline_page(rollout: Document, *, name: str, picture: PictureOf) -> Iterator[bytes]:
+    """The file, in pieces. `name` tells where the rollout is from.
 
-    What of the rollout cannot be read at all raises before the first piece.
+    `picture` reads a picture of the rollout, None where it cannot be had. What of the rollout
+    cannot be read at all raises before the first piece.
     """
     view = rollout.view()
-    root = element(
-        "html", _head(title), group("body", _body(rollout, view, title, picture)), lang="en"
-    )
+    body = group("body", _body(rollout, view, name, picture))
+    root = element("html", _head(f"{view.title} ({name})"), body, lang="en")
     return document(root)
 
 
@@ -83,10 +83,10 @@ def _style() -> str:
     return Path(__file__).with_name("style.css").read_text(encoding="utf-8")
 
 
-def _body(rollout: Document, view: RolloutView, title: str, picture: PictureOf) -> Iterator[Child]:
+def _body(rollout: Document, view: RolloutView, name: str, picture: PictureOf) -> Iterator[Child]:
     album = Album(picture)
     yield element(
-        "header", element("h1", view.title), element("p", title, class_="note"), _facts(view)
+        "header", element("h1", view.title), element("p", name, class_="note"), _facts(view)
     )
     yield group("main", _main(rollout, view, album))
 
@@ -94,6 +94,7 @@ def _body(rollout: Document, view: RolloutView, title: str, picture: PictureOf) 
 def _main(rollout: Document, view: RolloutView, album: Album) -> Iterator[Child]:
     if view.failure is not None:
         yield _failure(view.failure)
+    yield from (field_section(each) for each in view.sections if each.verdict)
     if view.timeline is not None:
         yield _timeline(view.timeline)
     if view.prompt:
@@ -107,7 +108,7 @@ def _main(rollout: Document, view: RolloutView, album: Album) -> Iterator[Child]
         yield _long(
             "Transcript", (turn_block(turn, album) for turn in turns), view.turns, MOST_TURNS
         )
-    yield from map(field_section, view.sections)
+    yield from (field_section(each) for each in view.sections if not each.verdict)
 
 
 def _long(title: str, blocks: Iterator[Element], number: int, most: int) -> Element:

@@ -11,6 +11,7 @@ from rollgym.viewer.offline.markup import Element, Share, element, group, shape
 from rollgym.viewer.offline.turns import turn_block
 from rollgym.viewer.view import Mark, Step
 
+_FAR_RIGHT, _NEAR_TOP = 0.6, 0.12
 _HEADS = {
     "right": ((0, 0), (-10, -6), (-10, 6)),
     "left": ((0, 0), (10, -6), (10, 6)),
@@ -78,7 +79,15 @@ def _mark(mark: Mark) -> Iterator[Element]:
             head = shape("polygon", points=_HEADS[_direction(mark)], class_="dot")
             yield shape("svg", head, x=end_x, y=end_y, class_="head")
     if mark.label:
-        yield shape("text", mark.label, x=x, y=y, dx=14, dy=-8, class_="label")
+        yield _label(mark)
+
+
+def _label(mark: Mark) -> Element:
+    """On the side of its mark where there is room."""
+    across, along = (-14, "label before") if mark.x > _FAR_RIGHT else (14, "label")
+    down = 24 if mark.y < _NEAR_TOP else -14
+    x, y = Share(mark.x), Share(mark.y)
+    return shape("text", mark.label, x=x, y=y, dx=across, dy=down, class_=along)
 
 
 def _direction(mark: Mark) -> str:

@@ -38,6 +38,7 @@ NUMBERS = {
     "seconds": "seconds",
     "difficulty": "difficulty",
     "started": "started",
+    "bytes": "entry.length",
 }
 """The numbers of an entry, as SQL."""
 RANGES = {**NUMBERS, BY_RECORD: "entry.id"}
@@ -54,9 +55,10 @@ SORTS = (
 _ORDERS = ("asc", "desc")
 _STATUSES = tuple(status.value for status in Status)
 _RANGES = tuple(f"{end}_{name}" for name in RANGES for end in ("min", "max"))
-_PAGING = ("sort", "order", "offset", "limit")
+PAGING = ("sort", "order", "offset", "limit")
+"""Those parameters that select nothing."""
 PARAMETERS = frozenset(
-    ("q", "status", "success", "tool", *_NAMES, *_INDEXES, *_RANGES, *_PAGING),
+    ("q", "status", "success", "tool", *_NAMES, *_INDEXES, *_RANGES, *PAGING),
 )
 Sql = tuple[str, tuple[str | int | float, ...]]
 """A piece of a statement with its parameters."""

@@ -64,12 +64,15 @@ class _End(NamedTuple):
     entry: int | None = None
 
 
-def grid(connection: sqlite3.Connection, expected: int | None) -> Grid:
-    """Of the rollouts that ended, and as many more as are `expected`."""
-    tasks, repeats, numbers, marks = connection.execute(_ENDS).fetchone()
-    places = list(zip(_INDEXES.decode(tasks), _INDEXES.decode(repeats), strict=True))
+def grid(connection: sqlite3.Connection, expected: int | None, repeats: int | None = None) -> Grid:
+    """Of the rollouts that ended, and as many more as are `expected`.
+
+    `repeats` is how many there are of each task, where that is known.
+    """
+    tasks, numbers_of_repeats, numbers, marks = connection.execute(_ENDS).fetchone()
+    places = list(zip(_INDEXES.decode(tasks), _INDEXES.decode(numbers_of_repeats), strict=True))
     ends = list(map(_End, marks or "", _NUMBERS.decode(numbers)))
-    cells = _placed(places, ends, expected or 0) or _in_order(places, ends)
+    cells = _placed(places, ends, expected or 0, repeats) or _in_order(places, ends)
     entries = [cell.entry for cell in cells]
     shown = [cell.mark for cell in cells]
     shown.extend(_NOT_STARTED * ((expected or 0) - len(shown)))
@@ -86,13 +89,16 @@ def grid(connection: sqlite3.Connection, expected: int | None) -> Grid:
 
 
 def _placed(
-    places: Sequence[tuple[_Index, _Index]], ends: Sequence[_End], expected: int
+    places: Sequence[tuple[_Index, _Index]],
+    ends: Sequence[_End],
+    expected: int,
+    repeats: int | None,
 ) -> list[_End]:
     """Every rollout in its own cell; nothing where they do not all have one."""
     known = [(task, repeat) for task, repeat in places if task is not None and repeat is not None]
     if not known or len(known) < len(places):
         return []
-    repeats = 1 + max(repeat for _, repeat in known)
+    repeats = max(repeats or 1, 1 + max(repeat for _, repeat in known))
     if expected % repeats or (1 + max(task for task, _ in known)) * repeats > expected:
         return []
     cells = [_End()] * expected

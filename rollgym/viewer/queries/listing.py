@@ -18,6 +18,7 @@ from rollgym.viewer.index import EntryId
 from rollgym.viewer.queries.filter import BY_RECORD, Filter
 from rollgym.viewer.queries.orders import Orders, ordered
 from rollgym.viewer.queries.search import Search
+from rollgym.viewer.summary import Status
 
 _SHALLOW = 2_000
 _COLUMNS = (
@@ -28,7 +29,10 @@ _COLUMNS = (
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A line of the list. `fields` is a JSON object, `bytes` how long the record is."""
+    """A line of the list. `fields` is a JSON object, `bytes` how long the record is.
+
+    Of what is no record `line` is its number in the file, and `problem` says what is wrong.
+    """
 
     id: str
     status: str
@@ -55,9 +59,11 @@ class Entry(msgspec.Struct, frozen=True):
     detail: str
     fields: msgspec.Raw
     bytes: int
+    line: int | None = None
+    problem: str = ""
 
 
-_FIELDS = Entry.__struct_fields__
+_FIELDS = Entry.__struct_fields__[:-2]
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -136,7 +142,10 @@ def _entries(connection: sqlite3.Connection, numbers: Sequence[int]) -> tuple[En
 
 def _entry(row: tuple[Any, ...]) -> Entry:
     entry = dict(zip(_FIELDS, row, strict=True))
-    entry["id"] = str(EntryId.of(entry["id"]))
+    name = EntryId.of(entry["id"])
+    entry["id"] = str(name)
+    if entry["status"] == Status.UNREADABLE:
+        entry |= {"line": name.record, "problem": entry["detail"]}
     entry["standing"] = bool(entry["standing"])
     entry["success"] = None if entry["success"] is None else bool(entry["success"])
     entry["fields"] = msgspec.Raw(entry["fields"].encode())

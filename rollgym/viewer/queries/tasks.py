@@ -1,7 +1,8 @@
 """The table of tasks: each with its repeats as a row of cells.
 
-A task is known by its index, or, where a file has none, by its key. Entries that have neither are
-of no task. Only those that fit the filter count, and only they have cells.
+A task is known by its index, or, where a file has none, by its key: those follow in the order in
+which they first appear. Entries that have neither are of no task. Only those that fit the filter
+count, and only they have cells.
 """
 
 import sqlite3
@@ -18,7 +19,7 @@ MOST_CELLS = 256
 _KEY = "coalesce(entry.task, nullif(entry.task_key, ''))"
 _SPREAD = "max(avg(reward * reward) - avg(reward) * avg(reward), 0)"
 _ORDERS = {
-    "task": "typeof(key), key",
+    "task": "typeof(key), CASE typeof(key) WHEN 'integer' THEN key ELSE first END",
     "mean": "mean",
     "spread": "spread",
     "rollouts": "rollouts",

@@ -4,23 +4,25 @@ import { CellGrid } from "./cells.js";
 import { fill, h } from "./dom.js";
 import { recordWords } from "./format.js";
 
+const ENDED = "+x#!-=";
+
 export class Boards {
-  // `address(id)` gives the link to a rollout.
-  constructor(address) {
-    this.address = address;
+  // `root` is where the pages of the source are.
+  constructor(root) {
+    this.root = root;
     this.node = h("div", { class: "boards" });
     this.grids = [];
   }
 
-  // Those of snapshots or of the index: `cells`, `rollouts_per_cell`, and `title` and `entries` where
-  // there are some.
+  // Those of snapshots or of the index: `cells`, `rollouts_per_cell`, and where there are some `title`,
+  // `entries`, and as pairs of task and repeat `rollouts`.
   draw(boards) {
     if (this.grids.length !== boards.length) this.#begin(boards.length);
     boards.forEach((board, at) => {
       const { grid, title } = this.grids[at];
       title.hidden = boards.length < 2;
       title.textContent = board.title ?? "";
-      grid.draw(board.cells ?? "", board.rollouts_per_cell ?? 1, this.#hrefs(board.entries ?? []));
+      grid.draw(board.cells ?? "", board.rollouts_per_cell ?? 1, this.#hrefs(board));
     });
   }
 
@@ -34,10 +36,13 @@ export class Boards {
     fill(this.node, this.grids.map(({ grid, title }) => h("section", {}, title, grid.node)));
   }
 
-  #hrefs(entries) {
+  #hrefs({ cells = "", entries = [], rollouts = [] }) {
     return (index) => {
       const entry = entries[index] ?? null;
-      return entry === null ? null : this.address(recordWords(entry));
+      if (entry !== null) return `${this.root}rollouts/${recordWords(entry)}`;
+      if (!rollouts[index] || !ENDED.includes(cells[index])) return null;
+      const [task, repeat] = rollouts[index].map(Number);
+      return `${this.root}rollouts?task=${task}&repeat=${repeat}`;
     };
   }
 }

@@ -32,7 +32,7 @@ function choices(shown, fields, change) {
       type: "checkbox", checked: ids.includes(column.id), data: { key: column.id },
       on: { change: (event) => toggle(column, event.target.checked) },
     }),
-    h("span", { text: column.menu ?? column.title, title: column.menu ?? column.title }));
+    h("span", { text: column.menu ?? column.title, title: column.about ?? column.menu ?? column.title }));
   return h("div", {},
     h("fieldset", { class: "options two" }, h("legend", { text: "Columns" }), COLUMNS.map(option)),
     fields.length

@@ -7,7 +7,7 @@ import { outcome } from "./outcome.js";
 import { preference, prefer, sourceOf } from "./state.js";
 
 // `width` in rem; with `grow` a column takes its share of what is left. `menu` is its name where
-// columns are chosen, if the title alone does not say enough.
+// columns are chosen, if the title alone does not say enough; `about` says there what is in it.
 export const COLUMNS = [
   { id: "outcome", title: "Outcome", sort: "status", width: 9.5, cell: outcome },
   { id: "task", title: "Task", sort: "task", width: 4, number: true, cell: (e) => plain(e.task) },
@@ -16,17 +16,17 @@ export const COLUMNS = [
   { id: "reward", title: "Reward", width: 6.5, ...measure("reward"), cell: (e) => reward(e.reward) },
   { id: "steps", title: "Steps", width: 4.5, ...measure("steps"), cell: (e) => count(e.steps) },
   {
-    id: "tool_calls", title: "Calls", menu: "Tool calls", width: 4.5, ...measure("tool_calls"),
+    id: "tool_calls", title: "Tool calls", width: 6, ...measure("tool_calls"),
     cell: (e) => count(e.tool_calls),
   },
   { id: "tokens", title: "Tokens", width: 5, ...measure("tokens"), cell: tokens },
   {
-    id: "seconds", title: "Time", menu: "Duration", width: 5.75, ...measure("seconds"),
+    id: "seconds", title: "Duration", width: 6, ...measure("seconds"),
     cell: (e) => seconds(e.seconds),
   },
   { id: "started", title: "Started", width: 7.5, ...measure("started"), cell: (e) => moment(e.started) },
   {
-    id: "detail", title: "Detail", menu: "Final answer, or what failed", width: 12, grow: 4,
+    id: "detail", title: "Detail", about: "The final answer, or what failed", width: 12, grow: 4,
     cell: (e) => clipped(e.detail, "muted"),
   },
   { id: "status", title: "Status", sort: "status", width: 6.5, cell: (e) => e.status },
@@ -53,7 +53,7 @@ export const COLUMNS = [
     id: "output_tokens", title: "Output", menu: "Output tokens", width: 5.5, ...measure("output_tokens"),
     cell: (e) => compact(e.output_tokens),
   },
-  { id: "bytes", title: "Size", width: 6, number: true, cell: (e) => bytes(e.bytes) },
+  { id: "bytes", title: "Size", width: 6, ...measure("bytes"), cell: (e) => bytes(e.bytes) },
   { id: "id", title: "Record", sort: "record", width: 6, cell: (e) => h("span", { class: "mono", text: e.id }) },
 ];
 const BY_ID = new Map(COLUMNS.map((column) => [column.id, column]));

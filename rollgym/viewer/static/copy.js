@@ -8,7 +8,7 @@ const SHOWN_MS = 1_500;
 // Where nothing can be copied it says why in its tooltip.
 export function copyButton(content, { words = "Copy", title = "Copy to the clipboard" } = {}) {
   let timer = 0;
-  const label = h("span", { class: "copy-label", "aria-live": "polite" }, words);
+  const label = h("span", { class: "copy-label", "aria-live": "polite", data: { words } }, words);
   const say = (text) => {
     label.textContent = text;
     clearTimeout(timer);

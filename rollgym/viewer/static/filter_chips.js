@@ -1,7 +1,7 @@
 // A chip for each filter that is active: what it is, and a button that takes it back.
 
 import { h } from "./dom.js";
-import { CHOICES, NAMES, RANGES, SINGLE, valueWords } from "./filter_params.js";
+import { CHOICES, isNumber, NAMES, RANGES, SINGLE, valueWords } from "./filter_params.js";
 import { cut } from "./format.js";
 import { causeName } from "./state.js";
 
@@ -58,7 +58,7 @@ function singleWords(source, name, value) {
 
 function rangeWords({ title, format }, low, high) {
   if (low === null && high === null) return null;
-  const show = (value) => format(Number(value));
+  const show = (value) => (isNumber(value) ? format(Number(value)) : `“${cut(value, 20)}” (no number)`);
   const name = title.replace(" (s)", "").toLowerCase();
   if (low === null) return `${name} ≤ ${show(high)}`;
   if (high === null) return `${name} ≥ ${show(low)}`;

@@ -46,6 +46,21 @@ export function changed(params, changes) {
   return result;
 }
 
+// The names of those whose values mean nothing, such as a reward that is no number.
+export function notUnderstood(params) {
+  const ranges = Object.keys(RANGES).flatMap((name) => [`min_${name}`, `max_${name}`]);
+  const isWrong = {
+    success: (value) => !["true", "false"].includes(value),
+    ...Object.fromEntries(ranges.map((name) => [name, (value) => !isNumber(value)])),
+    ...Object.fromEntries(Object.keys(SINGLE).map((name) => [name, (value) => !/^\d+$/.test(value)])),
+  };
+  return Object.keys(isWrong).filter((name) => params.getAll(name).some((value) => value && isWrong[name](value)));
+}
+
+export function isNumber(text) {
+  return text.trim() !== "" && Number.isFinite(Number(text));
+}
+
 export function isFiltered(params) {
   return [...filterOf(params)].length > 0;
 }

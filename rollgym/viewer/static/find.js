@@ -6,14 +6,16 @@
 import { h } from "./dom.js";
 import { get } from "./api.js";
 import { button, quietButton } from "./buttons.js";
-import { count } from "./format.js";
+import { count, counted } from "./format.js";
+import { bringIntoView, rangesOf, uncover } from "./places.js";
 
 const PAUSE = 200;
 const MOST_MARKS = 2_000;
 const NAME = "found";
 
 export class Find {
-  // `jump({turn})` or `jump({step})` goes to a place; `within` is the element that is marked.
+  // `jump({turn})` or `jump({step})` goes to a place and promises its element, where there is one;
+  // `within` is the element that is marked.
   constructor({ place, jump, within }) {
     this.place = place;
     this.jump = jump;
@@ -41,11 +43,16 @@ export class Find {
   }
 
   open() {
-    if (this.node.hidden) this.before = document.activeElement;
-    this.node.hidden = false;
+    this.#show();
     this.field.focus();
     this.field.select();
-    this.observer.observe(this.within, { childList: true, subtree: true });
+  }
+
+  // Opens for a text without taking the focus. `go`: to the first place, too.
+  seek(text, { go }) {
+    this.#show();
+    this.field.value = text;
+    this.#ask({ go });
   }
 
   close() {
@@ -62,15 +69,35 @@ export class Find {
 
   move(by) {
     if (!this.hits.length) return;
-    this.at = (this.at + by + this.hits.length) % this.hits.length;
+    const from = this.at < 0 && by < 0 ? 0 : this.at;
+    this.at = (from + by + this.hits.length) % this.hits.length;
     this.#say();
-    this.jump(this.hits[this.at]);
+    this.#visit(this.hits[this.at]);
   }
 
   destroy() {
     this.close();
     clearTimeout(this.timer);
     this.asked?.abort();
+  }
+
+  #show() {
+    if (this.node.hidden) this.before = document.activeElement;
+    this.node.hidden = false;
+    this.observer.observe(this.within, { childList: true, subtree: true });
+  }
+
+  // Goes to a place and opens what hides the text there.
+  async #visit(hit) {
+    const { sought } = this;
+    const isWanted = () => this.sought === sought && this.hits[this.at] === hit;
+    try {
+      const element = await this.jump(hit);
+      const range = element && isWanted() ? await uncover(element, sought.toLowerCase()) : null;
+      if (range && isWanted()) await bringIntoView(range, this.node.offsetHeight);
+    } catch (error) {
+      if (isWanted()) this.said.textContent = error.message;
+    }
   }
 
   #pressed(event) {
@@ -89,7 +116,7 @@ export class Find {
     this.timer = setTimeout(() => this.#ask(), PAUSE);
   }
 
-  async #ask() {
+  async #ask({ go = true } = {}) {
     clearTimeout(this.timer);
     this.asked?.abort();
     const { signal } = (this.asked = new AbortController());
@@ -106,7 +133,7 @@ export class Find {
       const { turns, steps } = await get(path, { q: this.sought }, { signal });
       this.hits = [...steps.map((step) => ({ step })), ...turns.map((turn) => ({ turn }))];
       this.#say();
-      this.move(1);
+      if (go) this.move(1);
     } catch (error) {
       if (!signal.aborted) this.said.textContent = error.message;
     }
@@ -114,7 +141,9 @@ export class Find {
 
   #say() {
     const { length } = this.hits;
-    this.said.textContent = length ? `${count(Math.max(this.at, 0) + 1)} of ${count(length)}` : "nowhere";
+    if (!length) this.said.textContent = "in no turn";
+    else if (this.at < 0) this.said.textContent = counted(length, "place");
+    else this.said.textContent = `${count(this.at + 1)} of ${count(length)}`;
   }
 
   #markSoon() {
@@ -127,21 +156,7 @@ export class Find {
     CSS.highlights.delete(NAME);
     const sought = this.sought?.toLowerCase();
     if (!sought || this.node.hidden) return;
-    const ranges = [];
-    const walker = document.createTreeWalker(this.within, NodeFilter.SHOW_TEXT);
-    while (walker.nextNode() && ranges.length < MOST_MARKS) {
-      const text = walker.currentNode.data.toLowerCase();
-      // Where case changes the length, places would be wrong.
-      if (text.length !== walker.currentNode.data.length) continue;
-      let at = text.indexOf(sought);
-      while (at >= 0 && ranges.length < MOST_MARKS) {
-        const range = new Range();
-        range.setStart(walker.currentNode, at);
-        range.setEnd(walker.currentNode, at + sought.length);
-        ranges.push(range);
-        at = text.indexOf(sought, at + sought.length);
-      }
-    }
+    const ranges = rangesOf(this.within, sought, MOST_MARKS);
     if (ranges.length) CSS.highlights.set(NAME, new Highlight(...ranges));
   }
 }

@@ -8,15 +8,17 @@ import { fill, h, refill, rem } from "./dom.js";
 import { changed, filterOf, isFiltered } from "./filter_params.js";
 import { FilterBar } from "./filters.js";
 import { FixedList } from "./fixed_list.js";
-import { count, counted } from "./format.js";
+import { count } from "./format.js";
 import { FreshRows } from "./fresh_rows.js";
 import { keys } from "./keyboard.js";
+import { totalWords } from "./list_total.js";
 import { menu } from "./menu.js";
-import { empty, failure } from "./notices.js";
+import { empty, failure, nothingYet } from "./notices.js";
 import { Pages } from "./pages.js";
+import { refusal } from "./refusal.js";
 import { address, navigate, onLeave, visit } from "./router.js";
 import { Selection } from "./selection.js";
-import { nameCause, onVersion, sourceOf } from "./state.js";
+import { nameCause, onVersion } from "./state.js";
 import { NARROW, rolloutCard, rolloutCells, sortChoice, standIns, tableHead } from "./table.js";
 
 const ROW = 2.125; // rem
@@ -34,6 +36,7 @@ class List {
     this.paths = pathsOf(source);
     this.path = `/s/${encodeURIComponent(source)}/rollouts`;
     this.selection = new Selection(this);
+    this.repeated = false; // whether any row is of another repeat than the first
     this.usual = null; // the columns that are shown where none were chosen, once they are known
     this.fresh = new FreshRows(this, (total) => this.#drawTotal(total));
     container.className = "fills list";
@@ -93,13 +96,13 @@ class List {
     this.filters = new FilterBar({
       source: this.source, params,
       onChange: (wanted, how) => navigate(address(this.path, changed(wanted, { sel: null })), how),
-      extra: [this.fresh.node, this.total, this.sorting, this.columnMenu, this.exported],
+      extra: [this.total, this.sorting, this.columnMenu, this.exported],
     });
     this.grid = h("div", {
       class: "table is-new", role: "grid", tabindex: "0", "aria-label": "Rollouts", "aria-busy": "true",
     });
     this.container.append(h("h1", { class: "visually-hidden", text: "Rollouts" }), this.filters.node,
-      h("div", { class: "table-frame" }, this.grid));
+      h("div", { class: "table-frame" }, this.grid, this.fresh.node));
   }
 
   // What the server is asked: the filter and the order.
@@ -183,7 +186,7 @@ class List {
       on: { click: () => entry && this.selection.select(index, { scroll: false, now: true }) },
     });
     if (!entry) fill(row, standIns(index, this.narrow.matches ? 1 : this.columns.length));
-    else if (this.narrow.matches) fill(row, rolloutCard(entry, this.#address(entry)));
+    else if (this.narrow.matches) fill(row, rolloutCard(entry, this.#address(entry), this));
     else fill(row, rolloutCells(entry, this.columns, this.#address(entry)));
     return row;
   }
@@ -201,6 +204,7 @@ class List {
     this.grid.setAttribute("aria-busy", "false");
     this.grid.setAttribute("aria-rowcount", total + 1);
     const first = this.restore;
+    this.repeated ||= this.pages.pages.get(page).some(({ repeat }) => repeat > 0);
     this.list.setTotal(total);
     if (first !== null) {
       this.grid.scrollTop = first;
@@ -215,7 +219,7 @@ class List {
   }
 
   #drawTotal(total) {
-    this.total.textContent = counted(total, "rollout");
+    this.total.textContent = totalWords(total, this.params, this.source);
     this.#drawExport();
   }
 
@@ -225,15 +229,14 @@ class List {
       const clear = () => navigate(this.path);
       return empty("No rollout matches", h("button", { on: { click: clear } }, "Clear the filters"));
     }
-    const ready = sourceOf(this.source)?.state.ready;
-    return ready
-      ? empty("No rollouts yet", "They appear here as they are written.") : empty("Reading the file…");
+    return nothingYet(this.source, "No rollouts yet", "They appear here as they are written.");
   }
 
   #failed(error) {
     this.grid.setAttribute("aria-busy", "false");
     if (this.pages.total === null) this.list.setTotal(0); // grey rows would say that some will come
-    fill(this.notice, failure(error, () => {
+    const go = (params) => navigate(address(this.path, params));
+    fill(this.notice, refusal(error, this.params, go) ?? failure(error, () => {
       fill(this.notice);
       this.pages.refresh();
     }));

@@ -1,6 +1,6 @@
 // A run while it is being made: the grid of the task monitor, of each rank where there are several,
 // what runs now, how fast, how long to go. Where no monitor watches the run, or any more, the grid
-// comes from the index, which knows which rollout a square is.
+// comes from the index, which knows which rollout a square is; and where none ever did, the pace too.
 
 import { get, source as pathsOf } from "./api.js";
 import { ranking } from "./charts.js";
@@ -15,6 +15,7 @@ import { onMonitor, onSource, onVersion, sourceOf } from "./state.js";
 
 const ENDED = ["success", "failure", "blocked", "failed", "omitted", "earlier"];
 const MOST_LIVE = 200;
+const TICK = 1000;
 const NOTHING = { cells: "", rollouts_per_cell: 1 };
 const FILTERS = {
   success: { success: "true" }, failure: { success: "false" },
@@ -33,24 +34,28 @@ class Live {
     this.note = h("span", { class: "muted", role: "status" });
     this.numbers = h("dl", { class: "live-numbers" }, skeleton(3.5));
     this.legend = h("ul", { class: "states live-states", "aria-label": "States" });
-    this.boards = new Boards((id) => `${this.root}rollouts/${id}`);
+    this.boards = new Boards(this.root);
     this.running = h("section", { class: "panel", "aria-label": "Running now" });
     this.failures = h("section", { class: "panel", "aria-label": "Failed attempts" });
     this.problem = h("div", {});
+    this.panels = h("div", { class: "panels live-panels" }, this.running, this.failures);
+    this.elapsed = h("span", {});
     container.append(h("div", { class: "page live" },
       h("div", { class: "page-head" }, this.title, this.note),
       this.problem, this.numbers,
       h("section", { class: "panel", "aria-label": "Rollouts by state" }, this.legend, this.boards.node),
-      h("div", { class: "panels live-panels" }, this.running, this.failures)));
+      this.panels));
     this.offs = [
-      onMonitor(source, (snapshots) => this.#draw(snapshots, this.grid)),
+      onMonitor(source, (snapshots) => this.#draw({ ...this.answer, snapshots })),
       onVersion(source, () => this.#load()),
       onSource(() => this.#sourceChanged()),
     ];
+    this.clock = setInterval(() => this.#tick(), TICK);
     this.#load();
   }
 
   destroy() {
+    clearInterval(this.clock);
     for (const off of this.offs) off();
     this.boards.destroy();
   }
@@ -59,37 +64,70 @@ class Live {
     try {
       const answer = await get(pathsOf(this.source).monitor);
       fill(this.problem);
-      this.#draw(answer.snapshots, answer.grid);
+      this.#draw(answer);
     } catch (error) {
       fill(this.problem, failure(error, () => this.#load()));
     }
   }
 
-  #draw(snapshots, grid) {
-    this.snapshots = (snapshots ?? []).filter((one) => one?.cells);
-    this.grid = grid;
-    const snapshot = joinSnapshots(this.snapshots);
+  #draw(answer) {
+    this.answer = answer;
+    const { grid } = answer;
+    const snapshots = (answer.snapshots ?? []).filter((one) => one?.cells);
+    const snapshot = joinSnapshots(snapshots);
     this.snapshot = snapshot;
     this.over = this.#isOver();
     // A monitor knows what runs; the index knows what ended.
     const watched = snapshot && !this.over;
     const counts = (watched ? snapshot : grid)?.counts ?? {};
+    this.counts = counts;
     this.title.textContent = snapshot?.title ? `Live: ${snapshot.title}` : "Live";
-    this.boards.draw(watched ? this.snapshots : [grid ?? NOTHING]);
+    this.boards.draw(watched ? snapshots : [grid ?? NOTHING]);
     refill(this.legend, this.#legend(counts));
-    fill(this.numbers, [...countsOf(counts), ...(snapshot ? paceOf(snapshot, counts) : [])].map(
-      ([name, value, note]) => h("div", {},
-        h("dt", { text: name }),
-        h("dd", {}, value, note ? h("span", { class: "muted", text: ` ${note}` }) : null))));
-    this.#drawRunning(snapshot, watched ? snapshot.live ?? [] : []);
+    this.#drawNumbers();
+    this.running.hidden = !watched;
+    if (watched) this.#drawRunning(snapshot.live ?? []);
+    else fill(this.running);
     this.#drawFailures(Object.entries(snapshot?.failures ?? {}));
+    this.panels.hidden = this.running.hidden && this.failures.hidden;
     this.#drawNote();
   }
 
+  #drawNumbers() {
+    const { snapshot, counts } = this;
+    const pace = snapshot ? watchedPace(snapshot, counts) : this.#writtenPace();
+    fill(this.numbers, [...countsOf(counts), ...pace].map(
+      ([name, value, note]) => h("div", {},
+        h("dt", { text: name }),
+        h("dd", {}, value, note ? h("span", { class: "muted", text: ` ${note}` }) : null))));
+  }
+
+  // As far as the times of the rollouts that were written tell.
+  #writtenPace() {
+    const { started = null, rate, left_seconds: left } = sourceOf(this.source) ?? {};
+    if (started === null) return [];
+    this.#tick();
+    const elapsed = ["Elapsed", this.elapsed];
+    if (this.over) return [elapsed];
+    return [elapsed, ["Rate", rateWords(rate)], ["Time left", left === null ? "–" : `about ${seconds(left)}`]];
+  }
+
+  // Time goes on while nothing is written.
+  #tick() {
+    const { started = null, latest } = sourceOf(this.source) ?? {};
+    if (started === null) return;
+    const end = this.over ? latest : Date.now() / 1000;
+    this.elapsed.textContent = seconds(Math.max(0, Math.round(end - started)));
+  }
+
   #sourceChanged() {
-    if (!this.snapshots) return; // nothing is drawn yet
-    if (this.#isOver() === this.over) this.#drawNote();
-    else this.#draw(this.snapshots, this.grid);
+    if (!this.answer) return; // nothing is drawn yet
+    if (this.#isOver() !== this.over) {
+      this.#draw(this.answer);
+    } else {
+      this.#drawNumbers();
+      this.#drawNote();
+    }
   }
 
   // Once the index has all of it; whatever a monitor said last of a run that broke off.
@@ -101,7 +139,7 @@ class Live {
   #drawNote() {
     const { snapshot } = this;
     this.note.textContent = [
-      this.over ? "This run has ended." : sourceOf(this.source)?.live ? "Updates as it runs." : "",
+      this.over ? endWords(this.counts) : sourceOf(this.source)?.live ? "Updates as it runs." : "",
       snapshot?.stopping ? `Winding down: ${snapshot.stopping}` : "",
       snapshot?.missed
         ? `The monitor missed ${counted(snapshot.missed, "event")}; counts may be behind.` : "",
@@ -123,13 +161,13 @@ class Live {
   }
 
   // Comes every second or so: whoever scrolled in the table stays where they are.
-  #drawRunning(snapshot, live) {
+  #drawRunning(live) {
     const scrolled = this.running.querySelector(".table-box")?.scrollTop ?? 0;
     const note = live.length > MOST_LIVE ? `the ${MOST_LIVE} slowest of ${count(live.length)}` : "";
-    const nothing = snapshot ? "Nothing runs." : "No task monitor watches this run.";
     refill(this.running,
       h("header", {}, h("h2", { text: "Running now" }), h("span", { class: "panel-note muted", text: note })),
-      live.length ? runningTable(live.slice(0, MOST_LIVE), this.root) : h("p", { class: "muted", text: nothing }));
+      live.length
+        ? runningTable(live.slice(0, MOST_LIVE), this.root) : h("p", { class: "muted", text: "Nothing runs." }));
     if (live.length) this.running.querySelector(".table-box").scrollTop = scrolled;
   }
 
@@ -156,11 +194,20 @@ function countsOf(counts) {
   ];
 }
 
-function paceOf(snapshot, counts) {
+function endWords({ not_started: unresolved }) {
+  return unresolved
+    ? `This run has stopped: ${counted(unresolved, "rollout is", "rollouts are")} unresolved.` : "This run has ended.";
+}
+
+function rateWords(rate) {
+  return rate === null ? "–" : `${number(rate)} / min`;
+}
+
+function watchedPace(snapshot, counts) {
   const { in_flight_limit: limit, rollouts_per_minute: rate, remaining_seconds: left } = snapshot;
   const pace = [
     ["Running", count(counts.running ?? 0), limit ? `of at most ${count(limit)}` : ""],
-    ["Rate", rate === null ? "–" : `${number(rate)} / min`],
+    ["Rate", rateWords(rate)],
     ["Time left", snapshot.finished ? "none" : seconds(left)],
     ["Elapsed", seconds(snapshot.elapsed)],
     ["Steps", count(snapshot.steps)],

@@ -14,6 +14,7 @@ import {
 } from "./state.js";
 import { tasksView } from "./tasks.js";
 import { listenForTips } from "./tooltip.js";
+import { missingView, ofRun } from "./missing.js";
 import { failureNotice } from "./notices.js";
 
 const TABS = [
@@ -26,12 +27,12 @@ const TAB_OF = { rollout: "list", repeats: "tasks" };
 
 const ROUTES = [
   { name: "runs", pattern: "/", view: runsView },
-  { name: "overview", pattern: "/s/{source}/?", view: overviewView },
-  { name: "tasks", pattern: "/s/{source}/tasks", view: tasksView },
-  { name: "repeats", pattern: "/s/{source}/tasks/{task}", view: later("./compare.js", "repeatsView") },
-  { name: "list", pattern: "/s/{source}/rollouts", view: listView },
-  { name: "rollout", pattern: "/s/{source}/rollouts/{id}", view: later("./rollout.js", "rolloutView") },
-  { name: "live", pattern: "/s/{source}/live", view: liveView },
+  { name: "overview", pattern: "/s/{source}/?", view: ofRun(overviewView) },
+  { name: "tasks", pattern: "/s/{source}/tasks", view: ofRun(tasksView) },
+  { name: "repeats", pattern: "/s/{source}/tasks/{task}", view: ofRun(later("./compare.js", "repeatsView")) },
+  { name: "list", pattern: "/s/{source}/rollouts", view: ofRun(listView) },
+  { name: "rollout", pattern: "/s/{source}/rollouts/{id}", view: ofRun(later("./rollout.js", "rolloutView")) },
+  { name: "live", pattern: "/s/{source}/live", view: ofRun(liveView) },
   { name: "compare", pattern: "/compare", view: later("./compare.js", "joinedView") },
   { name: "configuration", pattern: "/configuration", view: configurationView },
   { name: "missing", pattern: ".*", view: missingView },
@@ -76,13 +77,6 @@ function later(module, name) {
   };
 }
 
-function missingView(container) {
-  container.append(h("div", { class: "page" },
-    h("h1", { text: "There is no such page" }),
-    h("p", { class: "muted" }, "The address leads to no view. ", link("/", "Show all runs"))));
-  return { destroy() {} };
-}
-
 function drawHeader() {
   const source = sourceOf(about.match.source ?? "");
   drawn = sources().length;
@@ -92,7 +86,7 @@ function drawHeader() {
       h("img", { src: "/static/icon.svg", alt: "", width: 20, height: 20 }),
       h("span", { text: "rollgym" })),
     sourceName(source),
-    about.match.source ? tabs() : h("span", { class: "tabs" }),
+    source ? tabs() : h("span", { class: "tabs" }),
     h("div", { class: "tools" }, standing,
       h("button", {
         class: "quiet icon", "aria-label": themeWords(), data: { tip: themeWords(), key: "theme" },
@@ -107,20 +101,20 @@ function drawHeader() {
 
 function sourceName(source) {
   const all = sources();
-  if (!about.match.source) {
+  if (!source) {
     const words = all.length > 1 ? `${count(all.length)} runs` : "";
     return h("span", { class: "source" }, h("strong", { text: words }));
   }
   if (all.length < 2) {
     return h("span", { class: "source" },
-      h("strong", { text: source?.title ?? about.match.source, title: source?.path }));
+      h("strong", { text: source.title, title: source.path }));
   }
   const choose = (event) => {
     const tab = TABS.find((one) => one.name === (TAB_OF[about.name] ?? about.name)) ?? TABS[0];
     navigate(pathOf(event.target.value, tab));
   };
   return h("span", { class: "source" }, h("select", {
-    "aria-label": "Run", value: about.match.source, data: { key: "source" }, title: source?.path,
+    "aria-label": "Run", value: about.match.source, data: { key: "source" }, title: source.path,
     on: { change: choose },
   }, all.map((one) => h("option", { value: one.id, text: one.title }))));
 }
@@ -202,7 +196,7 @@ function shortcuts() {
   for (const tab of TABS) {
     map[tab.key] = {
       words: `Go to ${tab.title}`,
-      run: () => about.match.source && navigate(tabAddress(tab)),
+      run: () => sourceOf(about.match.source) && navigate(tabAddress(tab)),
     };
   }
   map["g r"] = { words: "Go to all runs", run: () => navigate("/") };

@@ -5,10 +5,11 @@ import { fill, h } from "./dom.js";
 import { changed, filterOf, isFiltered } from "./filter_params.js";
 import { FilterBar } from "./filters.js";
 import { keys } from "./keyboard.js";
-import { empty, failure, skeleton } from "./notices.js";
+import { empty, failure, nothingYet, skeleton } from "./notices.js";
 import { panels } from "./overview_panels.js";
+import { refusal } from "./refusal.js";
 import { address, navigate, onLeave, visit } from "./router.js";
-import { nameCause, onVersion, sourceOf } from "./state.js";
+import { nameCause, onVersion } from "./state.js";
 
 const SEARCH_PAUSE = 700;
 
@@ -59,7 +60,8 @@ class Overview {
       if (!control.signal.aborted) this.#draw(answer);
     } catch (error) {
       if (control.signal.aborted) return;
-      fill(this.body, failure(error, () => this.#load()));
+      const go = (params) => navigate(address(this.root, params));
+      fill(this.body, refusal(error, this.params, go) ?? failure(error, () => this.#load()));
     }
     if (!control.signal.aborted) this.body.setAttribute("aria-busy", "false");
   }
@@ -92,8 +94,7 @@ class Overview {
       return empty("No rollout matches",
         h("button", { on: { click: () => navigate(this.root) } }, "Clear the filters"));
     }
-    return sourceOf(this.source)?.state.ready
-      ? empty("No rollouts yet", "Charts appear here as rollouts are written.") : empty("Reading the file…");
+    return nothingYet(this.source, "No rollouts yet", "Charts appear here as rollouts are written.");
   }
 
   // Where bars lead to.

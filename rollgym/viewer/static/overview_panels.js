@@ -119,7 +119,11 @@ function causeRow({ id, kind, text, entries, retried, example }, way) {
 }
 
 function passAtPanel(passAt) {
-  return panel("pass@k", `over ${counted(passAt[0].tasks, "task")}`, columns({
+  // Not every task has as many repeats as some.
+  const { tasks } = passAt[0];
+  const fewer = passAt.find((one) => one.tasks < tasks);
+  const note = `over ${counted(tasks, "task")}${fewer ? `; from k = ${fewer.k} over fewer` : ""}`;
+  return panel("pass@k", note, columns({
     label: "pass@k", height: 170,
     items: passAt.map((one) => ({
       label: `k=${one.k}`, value: one.value,

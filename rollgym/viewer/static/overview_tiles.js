@@ -6,29 +6,36 @@ import { isFiltered } from "./filter_params.js";
 import { count, counted, number, percent } from "./format.js";
 import { address, link } from "./router.js";
 
+const MEANS = "The mean is of all that have a reward. The success rate is of those that were judged, "
+  + "without those that a page blocked.";
+
 // `way`: see overview_panels.js.
 export function tiles({ coverage, rollouts, reward, ...answer }, way) {
   const { mean_reward: mean, success_rate: success } = answer;
   const points = answer.over_time?.points ?? [];
   const judged = points.reduce((sum, point) => sum + point.judged, 0);
   const successes = points.reduce((sum, point) => sum + point.successes, 0);
-  const beside = isFiltered(way.params)
-    ? [`of ${count(coverage.completed + coverage.failed + coverage.omitted)} in all`]
+  const filtered = isFiltered(way.params);
+  const all = coverage.completed + coverage.failed + coverage.omitted;
+  const beside = filtered
+    ? [`of ${count(all)} in all`]
     : [
       coverage.expected === null ? "" : `of ${count(coverage.expected)} expected`,
+      coverage.unreadable ? counted(coverage.unreadable, "unreadable line") : "",
       coverage.retried ? counted(coverage.retried, "retried attempt") : "",
     ];
+  const ofAll = filtered ? tileNote(`All ${count(all)}, without the filter:`) : null;
   return h("section", { class: "tiles", "aria-label": "In numbers" },
     tile("Rollouts", link({ href: way.list({}), data: { key: "rollouts" } }, count(rollouts)), {
-      wide: true, beside: beside.filter(Boolean).join(" · "), below: coverageBar(coverage, way),
+      wide: true, beside: beside.filter(Boolean).join(" · "), below: [ofAll, coverageBar(coverage, way)],
     }),
     tile("Mean reward", number(mean), {
-      below: [meter(reward && share(mean, reward), ""), tileNote(reward ? range(reward) : "no rewards")],
+      below: [meter(reward && share(mean, reward), ""), tileNote(reward ? range(reward) : "no rewards", MEANS)],
     }),
     tile("Success rate", percent(success), {
       below: [
         meter(success, "good"),
-        tileNote(judged ? `${count(successes)} of ${count(judged)} judged` : "none was judged"),
+        tileNote(judgedWords(successes, judged, reward), MEANS),
       ],
     }));
 }
@@ -59,8 +66,14 @@ function tile(title, value, { wide = false, beside = "", below }) {
     below);
 }
 
-function tileNote(text) {
-  return h("p", { class: "tile-note muted", text });
+function tileNote(text, tip = null) {
+  return h("p", { class: "tile-note muted", text, data: { tip } });
+}
+
+function judgedWords(successes, judged, reward) {
+  if (!judged) return "none was judged";
+  const others = Math.max(0, (reward?.count ?? 0) - judged);
+  return `${count(successes)} of ${count(judged)} judged${others ? `, ${count(others)} not judged` : ""}`;
 }
 
 function meter(value, tone) {
@@ -75,6 +88,6 @@ function share(mean, { min, max }) {
   return mean === null ? null : (mean - low) / (high - low);
 }
 
-function range({ min, max, median }) {
-  return `from ${number(min)} to ${number(max)}, median ${number(median)}`;
+function range({ count: many, min, max, median }) {
+  return `of ${count(many)}: from ${number(min)} to ${number(max)}, median ${number(median)}`;
 }

@@ -13,14 +13,15 @@ import { failureNotice, skeleton } from "./notices.js";
 import { rolloutHead } from "./rollout_head.js";
 import { address, note } from "./router.js";
 import { attemptsTable, failureBox, sections } from "./sections.js";
-import { Steps } from "./steps.js";
+import { MODES, Steps } from "./steps.js";
 import { rawJson } from "./text.js";
 import { timeline } from "./timeline.js";
 import { Transcript } from "./transcript.js";
+import { verdict } from "./verdict.js";
 
 const BIGGEST_RAW = 20_000_000;
 const LONGEST_TITLE = 120;
-const PLACES = ["turn", "step"];
+const PLACES = ["turn", "step", "view"];
 
 export function rolloutView(container, match, params) {
   const view = new RolloutPage(container, match, params);
@@ -103,16 +104,19 @@ class RolloutPage {
   #draw() {
     const { view } = this.answer;
     this.#name();
+    if (view.unreadable) {
+      fill(this.container, h("div", { class: "rollout" }, this.#head(view), sections(view, this.place)));
+      return;
+    }
     this.main = h("div", { class: "rollout-main" });
     this.rawPanel = h("div", { class: "rollout-raw", hidden: true });
-    // Whoever looks for something goes on typing.
-    const jump = (place) => this.#jump(place, { focus: false });
-    this.find = new Find({ place: this.place, within: this.main, jump });
+    this.find = new Find({ place: this.place, within: this.main, jump: (place) => this.#find(place) });
     const isWeb = (view.steps ?? 0) > 0;
     const root = h("div", { class: `rollout${isWeb ? " is-web" : ""}` },
       this.#head(view),
       this.rawPanel,
-      failureBox(view.failure, this.place),
+      failureBox(view.failure, this.place, { isLast: this.#isLastAttempt() }),
+      verdict(view, this.place),
       attemptsTable(this.answer.attempts, this.id, (id) => this.#path(id)),
       isWeb ? null : this.#timeline(view),
       this.find.node,
@@ -124,6 +128,14 @@ class RolloutPage {
     if (view.turns || view.prompt?.length || !isWeb) this.#addTranscript(view);
     this.parts.push({ destroy: keys(this.#keys(), "Rollout") });
     this.#goToPlace();
+    const sought = this.params.get("q");
+    if (sought) this.find.seek(sought, { go: !this.params.has("step") && !this.params.has("turn") });
+  }
+
+  #isLastAttempt() {
+    const { attempts } = this.answer;
+    const present = attempts.find(({ id }) => id === this.id);
+    return !attempts.some(({ attempt }) => attempt > present?.attempt);
   }
 
   // Where its bars lead to: the steps of a rollout that has some, else the turns.
@@ -137,8 +149,8 @@ class RolloutPage {
     this.steps = new Steps({
       place: this.place,
       total: view.steps,
-      selected: (index) => this.#note({ step: index + 1 }),
-      address: (index) => this.#link({ step: index + 1 }),
+      selected: (index, mode) => this.#note(stepPlace(index, mode)),
+      address: (index, mode) => this.#link(stepPlace(index, mode)),
     });
     // Pictures come first; there is room for their times below them.
     this.main.append(this.steps.node, this.#timeline(view) ?? "");
@@ -147,15 +159,18 @@ class RolloutPage {
 
   #addTranscript(view) {
     const turns = view.turns ?? 0;
-    const holder = h("section", { class: "transcript", "aria-label": "Transcript" },
+    const prompt = view.prompt ?? [];
+    const list = h("div", {});
+    this.main.append(h("section", { class: "transcript", "aria-label": "Transcript" },
       h("h2", { class: "transcript-title" }, "Transcript ",
-        h("span", { class: "muted" }, counted(turns, "turn"))));
-    this.main.append(holder);
+        turns ? h("span", { class: "muted" }, counted(turns, "turn")) : null),
+      list,
+      turns ? null : h("p", { class: "muted transcript-none" }, nothingWords(view, prompt.length > 0))));
     this.transcript = new Transcript({
       scroller: this.container,
-      container: holder,
+      container: list,
       place: this.place,
-      prompt: view.prompt ?? [],
+      prompt,
       total: turns,
       inset: () => (this.find.node.hidden ? 8 : this.find.node.offsetHeight + 16),
       selected: (index) => this.#note({ turn: index + 1 }),
@@ -168,17 +183,29 @@ class RolloutPage {
   #goToPlace() {
     const step = placeOf(this.params.get("step"));
     const turn = placeOf(this.params.get("turn"));
-    this.steps?.show(step ?? this.steps.index, { quietly: true });
+    const view = this.params.get("view");
+    const mode = MODES.some(([name]) => name === view) ? view : "before";
+    this.steps?.show(step ?? this.steps.index, { quietly: true, mode });
     if (turn !== null) this.transcript?.show(turn, { quietly: true });
   }
 
-  #jump({ step, turn }, { focus = true } = {}) {
+  #jump({ step, turn }) {
     if (step !== undefined) {
       this.steps?.show(step);
       this.steps?.node.scrollIntoView({ block: "nearest" });
     } else {
-      this.transcript?.show(turn, { focus });
+      this.transcript?.show(turn);
     }
+  }
+
+  // Goes to where something was found, and promises the element. Whoever looks goes on typing.
+  async #find({ step, turn }) {
+    if (step !== undefined) {
+      await this.steps?.show(step);
+      return this.steps?.present;
+    }
+    this.transcript?.show(turn, { focus: false });
+    return this.transcript?.nodeOf(turn);
   }
 
   #head(view) {
@@ -193,11 +220,13 @@ class RolloutPage {
   }
 
   #tools(view) {
+    const copy = copyButton(() => location.href, { words: "Copy link", title: "Copy a link to what is shown" });
+    if (view.unreadable) return h("div", { class: "tools-row" }, copy);
     const { paths } = this.place;
     const raw = withQuery(paths.raw(this.id), { download: "1" });
     return h("div", { class: "tools-row" },
       button(["Find ", h("kbd", {}, "/")], () => this.find.open()),
-      copyButton(() => location.href, { words: "Copy link", title: "Copy a link to what is shown" }),
+      copy,
       view.bytes <= BIGGEST_RAW
         ? button("Raw JSON", (event) => this.#toggleRaw(event.currentTarget), { "aria-expanded": "false" })
         : h("a", { class: "button", href: raw, download: "" }, `Download JSON (${bytes(view.bytes)})`),
@@ -236,7 +265,14 @@ class RolloutPage {
       r: { words: `Raw JSON of the ${noun}`, run: () => (this.steps ?? this.transcript?.present())?.toggleRaw() },
       o: { words: "Fold or unfold the reasoning", run: () => this.transcript?.present()?.toggleReasoning() },
     };
-    if (!this.steps) return map;
+    if (!this.steps) {
+      // Further than the browser knows, which takes turns for as high as they were estimated.
+      return {
+        ...map,
+        Home: { words: "First turn", run: () => this.transcript.scrollToTop() },
+        End: { words: "Last turn", run: () => this.transcript.scrollToEnd() },
+      };
+    }
     return {
       ...map,
       ArrowRight: { words: "Next step", run: () => this.steps.move(1) },
@@ -246,6 +282,16 @@ class RolloutPage {
       b: { words: "Before or after the action", run: () => this.steps.toggleAfter() },
     };
   }
+}
+
+// How a step is put into the address.
+function stepPlace(index, mode) {
+  return { step: index + 1, ...(mode === "before" ? {} : { view: mode }) };
+}
+
+// What is said where a transcript ends before it has begun.
+function nothingWords({ failure }, isAsked) {
+  return `Nothing ${isAsked ? "more " : ""}was recorded${failure ? " before it failed" : ""}.`;
 }
 
 // The index that a place in the address stands for; null where it is none.

@@ -31,7 +31,7 @@ function factsOf(view) {
     ["attempt", summary.attempt],
     [view.steps ? "steps" : "turns", view.steps || view.turns || null],
     ["tokens", tokens],
-    ["took", summary.seconds === null ? null : seconds(summary.seconds)],
+    ["duration", summary.seconds === null ? null : seconds(summary.seconds)],
     ["ending", summary.ending],
     ["model", summary.model],
     ["agent", summary.facts?.agent],

@@ -1,15 +1,17 @@
-// All runs that are open: how far each is and how well it does, which two to compare, and what their
-// configurations have in common and not.
+// All runs that are open: how far each is and how well it does, which two to compare, and how they were
+// configured.
 
-import { get } from "./api.js";
 import { stacked } from "./charts.js";
+import { configuration } from "./configuration.js";
 import { fill, h, refill } from "./dom.js";
-import { count, cut, number, percent } from "./format.js";
-import { empty, failure, skeleton } from "./notices.js";
+import { count, counted, number, percent } from "./format.js";
+import { empty } from "./notices.js";
 import { address, link, navigate } from "./router.js";
 import { onSource, shareRead, sources } from "./state.js";
 
 const PAUSE = 500;
+// By how many are still to be selected.
+const HINTS = ["Two are selected: unselect one to choose another", "Select one more", "Select two to compare"];
 
 export function runsView(container) {
   const all = sources();
@@ -98,39 +100,42 @@ class Runs {
     }
     const left = 2 - this.chosen.size;
     this.compare.disabled = left > 0;
-    this.hint.textContent = ["", "Select one more", "Select two to compare"][left];
+    this.hint.textContent = HINTS[left];
   }
 
   #row(source) {
     const { coverage, state } = source;
     const parts = coverageParts(coverage);
+    const isChosen = this.chosen.has(source.id);
     const choose = (event) => {
       if (event.target.checked) this.chosen.add(source.id);
       else this.chosen.delete(source.id);
-      // The third one takes the place of the first.
-      if (this.chosen.size > 2) this.chosen.delete([...this.chosen][0]);
       this.#draw();
     };
     return h("tr", {},
       h("td", {}, h("input", {
-        type: "checkbox", checked: this.chosen.has(source.id), "aria-label": `Compare ${source.title}`,
+        type: "checkbox", checked: isChosen, "aria-label": `Compare ${source.title}`,
+        disabled: !isChosen && this.chosen.size > 1,
         data: { key: `choose ${source.id}` }, on: { change: choose },
       })),
       h("td", { class: "run-name" },
         link({
           href: `/s/${encodeURIComponent(source.id)}/`, data: { key: `run ${source.id}` },
         }, source.title),
-        h("span", { class: "muted clip", title: source.path }, `${source.kind} · ${source.path}`)),
+        h("span", { class: "muted clip", title: source.path }, `${source.kind} · ${source.path}`),
+        state.problem ? h("span", { class: "bad run-problem", text: state.problem }) : null),
       h("td", { class: "run-coverage" },
         parts.some(({ value }) => value)
           ? stacked({ parts, label: "Coverage", legend: false }) : h("span", { class: "muted", text: "–" })),
       h("td", { class: "number" },
         count(coverage.completed + coverage.failed + coverage.omitted),
         coverage.expected === null
-          ? null : h("span", { class: "muted", text: ` / ${count(coverage.expected)}` })),
+          ? null : h("span", { class: "muted", text: ` / ${count(coverage.expected)}` }),
+        coverage.unreadable
+          ? h("span", { class: "bad run-unreadable", text: counted(coverage.unreadable, "unreadable line") }) : null),
       h("td", { class: "number", text: number(source.mean_reward) }),
       h("td", { class: "number", text: percent(source.success_rate) }),
-      h("td", {}, stateOf(source, state)));
+      h("td", { class: "run-state" }, stateOf(source, state)));
   }
 
   #compare() {
@@ -145,63 +150,18 @@ function coverageParts(coverage) {
     { name: "failed", value: coverage.failed, tone: "failed" },
     { name: "omitted", value: coverage.omitted, tone: "warn" },
     { name: "unresolved", value: coverage.unresolved ?? 0, tone: "none" },
+    { name: "unreadable", value: coverage.unreadable, tone: "bad" },
   ];
 }
 
 function stateOf(source, state) {
-  if (state.problem) return h("span", { class: "bad", title: state.problem, text: "cannot be read" });
+  if (state.problem) return h("span", { class: "bad", text: "cannot be read" });
   if (!state.ready) return h("span", { class: "muted", text: `reading ${percent(shareRead(state))}` });
   if (source.live) {
     return h("span", { class: "good" }, h("span", { class: "live-dot", "aria-hidden": "true" }), "live");
   }
-  return h("span", { class: "muted", text: "ended" });
-}
-
-// Constants and differences of some runs.
-function configuration(ids) {
-  const box = h("section", { class: "configuration", "aria-label": "Configuration" }, skeleton(8));
-  const load = async () => {
-    try {
-      const answer = await get("/api/configuration", { source: ids });
-      fill(box, differences(answer), constants(answer));
-    } catch (error) {
-      fill(box, failure(error, load));
-    }
-  };
-  load();
-  return box;
-}
-
-function differences({ sources: runs, differences: rows }) {
-  if (runs.length < 2) return null;
-  if (!rows.length) return h("p", { class: "muted", text: "The configurations do not differ." });
-  return [
-    h("h2", { text: "What differs" }),
-    h("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": "What differs" },
-      h("table", { class: "data" },
-        h("thead", {}, h("tr", {},
-          h("th", { scope: "col", text: "Setting" }),
-          runs.map((run) => h("th", { scope: "col", text: run.title })))),
-        h("tbody", {}, rows.map((row) => h("tr", {},
-          h("th", { scope: "row", class: "mono", text: row.name }),
-          row.values.map(settingCell)))))),
-  ];
-}
-
-function settingCell(value) {
-  return h("td", { class: value === null ? "muted" : "mono" },
-    value === null ? "not set" : h("span", { class: "clip-2", title: value, text: cut(value, 400) }));
-}
-
-function constants({ sources: runs, constants: rows }) {
-  const several = runs.length > 1;
-  if (!rows.length) {
-    return several ? null : h("p", { class: "muted", text: "No configuration was stored." });
-  }
-  return h("details", { class: "constants", open: !several },
-    h("summary", {},
-      h("h2", { text: several ? "What is the same" : "Configuration" }),
-      h("span", { class: "muted", text: count(rows.length) })),
-    h("dl", {}, rows.map((row) => h("div", {},
-      h("dt", { class: "mono", text: row.name }), h("dd", { class: "mono", text: row.value })))));
+  const { unresolved } = source.coverage;
+  return unresolved
+    ? h("span", { class: "warn", text: `stopped, ${count(unresolved)} unresolved` })
+    : h("span", { class: "muted", text: "ended" });
 }

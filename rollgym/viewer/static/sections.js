@@ -1,5 +1,4 @@
-// What is known of a rollout beside its conversation: verifier, judge, task, sampling, tools, and
-// why it failed.
+// What is known of a rollout beside its conversation: task, sampling, tools, and why it failed.
 
 import { h } from "./dom.js";
 import { copyButton } from "./copy.js";
@@ -10,28 +9,33 @@ import { TextBlock, fold } from "./text.js";
 
 const SHORT = 60;
 const EXCERPT = 1_500;
-const COLUMNS = ["Attempt", "Outcome", "Detail", "Took", "Began"];
+const COLUMNS = ["Attempt", "Outcome", "Detail", "Duration", "Began"];
 
-// The sections of a view, and its tokens.
+// The sections of a view that are no verdict, and its tokens.
 export function sections(view, place) {
   const usage = Object.entries(view.usage ?? {});
   const tokens = () => h("dl", { class: "figures" },
     usage.map(([name, value]) => h("div", {}, h("dt", {}, words(name)), h("dd", {}, count(value)))));
   return [
     usage.length ? fold({ class: "section" }, h("h2", {}, "Tokens"), tokens, { open: true }) : null,
-    (view.sections ?? []).map((section) => fold({ class: "section" },
+    (view.sections ?? []).filter((section) => !section.verdict).map((section) => fold({ class: "section" },
       [h("h2", {}, section.title), h("span", { class: "fold-about" }, String(section.fields.length))],
       () => h("dl", { class: "fields" }, section.fields.map((field) => fieldNode(field, place))),
       { open: !section.folded })),
   ];
 }
 
-function fieldNode({ name, value, is_json: isJson }, place) {
-  const isShort = value.size <= SHORT && !value.text.includes("\n");
-  if (isShort) {
+// Whether a value stands beside its name.
+export function isShort(value) {
+  return value.size <= SHORT && !value.text.includes("\n");
+}
+
+// A field in a list of them. `cutting`: where a long text is cut, as TextBlock has it.
+export function fieldNode({ name, value, is_json: isJson }, place, cutting = { excerpt: EXCERPT }) {
+  if (isShort(value)) {
     return h("div", { class: "is-short" }, h("dt", {}, words(name)), h("dd", {}, shortValue(value, isJson)));
   }
-  const block = new TextBlock(value, { place, format: isJson ? "json" : "markdown", excerpt: EXCERPT });
+  const block = new TextBlock(value, { place, format: isJson ? "json" : "markdown", ...cutting });
   const copy = copyButton(() => block.fetchWhole());
   return h("div", {}, h("dt", {}, words(name), copy), h("dd", {}, block.node));
 }
@@ -41,12 +45,10 @@ function shortValue({ text }, isJson) {
   return isJson ? h("code", {}, text) : inline(text);
 }
 
-// Why the rollout failed. null where it did not.
-export function failureBox(failure, place) {
+// Why the rollout failed; null where it did not. `isLast`: no attempt followed this one.
+export function failureBox(failure, place, { isLast }) {
   if (!failure) return null;
-  const retry = failure.retryable === undefined || failure.retryable === null ? ""
-    : failure.retryable ? "It may be tried again." : "It is not tried again.";
-  const meaning = [sentence(failure.meaning ?? ""), retry].filter(Boolean).join(" ");
+  const meaning = [sentence(failure.meaning ?? ""), retryWords(failure, isLast)].filter(Boolean).join(" ");
   const cause = ([kind, text]) =>
     h("li", {}, h("span", { class: "muted" }, "caused by "), h("code", {}, kind), " ", text);
   const causes = failure.causes?.length
@@ -59,6 +61,12 @@ export function failureBox(failure, place) {
     causes,
     failure.traceback ? fold({ class: "fold" }, h("span", { class: "fold-name" }, "Traceback"), () =>
       new TextBlock(failure.traceback, { place, format: "plain" }).node) : null);
+}
+
+function retryWords({ retryable }, isLast) {
+  if (!isLast) return "It was tried again.";
+  if (retryable === undefined || retryable === null) return "";
+  return retryable ? "It may be tried again." : "It is not tried again.";
 }
 
 // With a capital at the start and a full stop at the end.
@@ -76,7 +84,7 @@ export function attemptsTable(attempts, present, path) {
   };
   const row = (attempt) => h("tr", { class: attempt.id === present ? "is-present" : null },
     h("td", {}, name(attempt)),
-    h("td", {}, attempt.status, attempt.kind ? [" ", h("code", {}, attempt.kind)] : null),
+    h("td", { class: "attempt-outcome" }, attempt.status, attempt.kind ? [" ", h("code", {}, attempt.kind)] : null),
     h("td", { class: "attempt-detail" }, attempt.detail),
     h("td", { class: "number" }, seconds(attempt.seconds)),
     h("td", {}, moment(attempt.started)));

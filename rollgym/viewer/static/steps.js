@@ -17,10 +17,11 @@ const PORTION = 20;
 const EXCERPT = 2_000;
 const BEFORE = "Before the action";
 const AFTER = "After the action";
-const MODES = [["before", "Before"], ["after", "After"], ["both", "Side by side"]];
+export const MODES = [["before", "Before"], ["after", "After"], ["both", "Side by side"]];
 
 export class Steps {
-  // `selected(index)` is told of the step that is shown; `address(index)` gives its link.
+  // `selected(index, mode)` is told of the step that is shown, and how; `address(index, mode)` gives
+  // the link to that. A mode is "before", "after" or "both".
   constructor({ place, total, selected, address }) {
     this.place = place;
     this.total = total;
@@ -43,17 +44,18 @@ export class Steps {
     this.stage = h("div", { class: "stage" });
     this.facts = h("div", { class: "step-facts" });
     this.bar = h("div", { class: "step-bar" });
-    this.node = h("section", { class: "steps", "aria-label": "Steps" },
-      this.film.node, this.bar, h("div", { class: "step" }, this.stage, this.facts));
+    this.present = h("div", { class: "step" }, this.stage, this.facts);
+    this.node = h("section", { class: "steps", "aria-label": "Steps" }, this.film.node, this.bar, this.present);
   }
 
-  // Shows a step. What is there stays until the new one has come.
-  async show(index, { quietly = false } = {}) {
+  // Shows a step. What is there stays until the new one has come. `quietly`: whoever asked knows.
+  async show(index, { quietly = false, mode = this.mode } = {}) {
     const wanted = Math.min(Math.max(index, 0), this.total - 1);
     this.index = wanted;
+    this.mode = mode;
     this.film.show(wanted);
     this.#drawBar();
-    if (!quietly) this.selectedStep(wanted);
+    if (!quietly) this.selectedStep(wanted, mode);
     try {
       const step = await this.steps.get(wanted);
       const next = wanted + 1 < this.total ? await this.steps.get(wanted + 1) : null;
@@ -86,8 +88,7 @@ export class Steps {
   }
 
   #setMode(mode) {
-    this.mode = mode;
-    this.show(this.index, { quietly: true });
+    this.show(this.index, { mode });
   }
 
   #drawBar() {
@@ -103,7 +104,7 @@ export class Steps {
         MODES.map(([mode, name]) => button(name, () => this.#setMode(mode), {
           "aria-pressed": String(this.mode === mode), data: { key: mode },
         }))),
-      copyButton(() => this.address(this.index), { words: "Link", title: "Copy a link to this step" }));
+      copyButton(() => this.address(this.index, this.mode), { words: "Link", title: "Copy a link to this step" }));
   }
 
   #draw(step, next) {

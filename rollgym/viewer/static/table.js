@@ -64,10 +64,12 @@ export function rolloutCells(entry, columns, href) {
   });
 }
 
-export function rolloutCard(entry, href) {
+// `repeated`: whether tasks were run more than once, so that each says which time it was.
+export function rolloutCard(entry, href, { repeated }) {
   const tokens = (entry.input_tokens ?? 0) + (entry.output_tokens ?? 0);
   const facts = [
-    entry.task === null ? null : `task ${entry.task}${entry.repeat ? ` · ${entry.repeat}` : ""}`,
+    entry.task === null ? null : `task ${entry.task}`,
+    repeated && entry.repeat !== null ? `repeat ${entry.repeat}` : null,
     entry.reward === null ? null : `reward ${number(entry.reward)}`,
     entry.steps === null ? null : counted(entry.steps, "step"),
     tokens ? `${compact(tokens)} tokens` : null,

@@ -9,11 +9,12 @@ import { FilterBar } from "./filters.js";
 import { FixedList } from "./fixed_list.js";
 import { count, counted, number } from "./format.js";
 import { keys } from "./keyboard.js";
-import { empty, failure } from "./notices.js";
+import { empty, failure, nothingYet } from "./notices.js";
 import { isBlocked, repeatWords } from "./outcome.js";
 import { Pages } from "./pages.js";
+import { refusal } from "./refusal.js";
 import { address, link, navigate, onLeave, visit } from "./router.js";
-import { onVersion, sourceOf } from "./state.js";
+import { onVersion } from "./state.js";
 import { NARROW, sortChoice, tableHead } from "./table.js";
 
 const ROW = 2.5; // rem
@@ -23,7 +24,7 @@ const COLUMNS = [
   { title: "Task", sort: "task", number: true },
   { title: "Title", sort: "title" },
   { title: "Domain" },
-  { title: "Level", number: true },
+  { title: "Difficulty", number: true },
   { title: "Mean", sort: "mean", number: true },
   { title: "Success", sort: "successes", number: true },
   { title: "Repeats", sort: "rollouts" },
@@ -161,7 +162,8 @@ class Tasks {
 
   #failed(error) {
     if (this.pages.total === null) this.list.setTotal(0); // grey rows would say that some will come
-    fill(this.notice, failure(error, () => {
+    const go = (params) => navigate(address(`${this.root}tasks`, params));
+    fill(this.notice, refusal(error, this.params, go) ?? failure(error, () => {
       fill(this.notice);
       this.pages.refresh();
     }));
@@ -172,7 +174,7 @@ class Tasks {
       return empty("No task matches",
         h("button", { on: { click: () => navigate(`${this.root}tasks`) } }, "Clear the filters"));
     }
-    return sourceOf(this.source)?.state.ready ? empty("No tasks yet") : empty("Reading the file…");
+    return nothingYet(this.source, "No tasks yet");
   }
 
   #row(index) {
@@ -190,7 +192,7 @@ class Tasks {
       cell(task.task === null ? "–" : String(task.task), "number task-number"),
       cell(this.#title(task), "task-title"),
       cell(h("span", { class: "clip muted", text: task.domain ?? "", title: task.domain }), "task-domain"),
-      cell(task.difficulty ?? "–", "number task-level"),
+      cell(task.difficulty ?? "–", "number task-difficulty"),
       cell(number(task.mean), "number task-mean"),
       cell(task.judged ? judged : "–", "number task-success"),
       cell(this.#cells(task), "task-cells"));

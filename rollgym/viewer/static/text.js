@@ -13,20 +13,38 @@ const MOST_LINES = 60;
 const SPARED = 1_000;
 const PLAIN_PORTION = 200_000;
 
+const blocks = new WeakMap(); // element → its TextBlock
+
+// The TextBlock of an element; undefined where it is of none.
+export function textBlock(node) {
+  return blocks.get(node);
+}
+
 export class TextBlock {
   // `text`: {text, size, path} of the view. `format`: "markdown", "json" (a tree where it is one,
-  // else as it is) or "plain". `place`: {paths, id} of the rollout.
-  constructor(text, { place, format = "markdown", excerpt = EXCERPT }) {
+  // else as it is) or "plain". `place`: {paths, id} of the rollout. What is longer than `excerpt`
+  // by more than `spared` is cut.
+  constructor(text, { place, format = "markdown", excerpt = EXCERPT, spared = SPARED }) {
     this.text = text;
     this.place = place;
     this.format = format;
     this.excerpt = excerpt;
     this.whole = text.text.length >= text.size ? text.text : null;
-    const most = excerpt + SPARED;
+    const most = excerpt + spared;
     this.opened = text.size <= most && beginning(text.text, most).length === text.text.length;
     this.plain = false;
     this.node = h("div", { class: "text" });
+    blocks.set(this.node, this);
     this.#draw();
+  }
+
+  // Shows all of it where a text in small letters stands in what was cut off. Whether it did.
+  async openAt(sought) {
+    if (this.opened && this.whole !== null) return false;
+    if (!(await this.fetchWhole()).toLowerCase().includes(sought)) return false;
+    this.opened = true;
+    this.#draw();
+    return true;
   }
 
   // As it was written, or rendered.
@@ -124,6 +142,11 @@ export function rawJson(place, path, { signal = null } = {}) {
     (error) => fill(node, h("p", { class: "problem", role: "alert" }, error.message)),
   );
   return node;
+}
+
+// The beginning of a text without its line breaks, for a line that stands for it.
+export function oneLine(text) {
+  return text.slice(0, 400).replace(/\s+/g, " ").trim();
 }
 
 function looksLikeTree(text) {

@@ -2,7 +2,7 @@
 // only sums are known, one bar of them.
 
 import { h, svg } from "./dom.js";
-import { percent, seconds, words } from "./format.js";
+import { counted, percent, seconds, words } from "./format.js";
 import { oneStop } from "./stops.js";
 
 const SPACE = 1_000;
@@ -25,7 +25,14 @@ export function timeline(view, { jump, noun }) {
   if (!totals.length) return null;
   const body = view.exact && view.spans?.length ? lanes(view, totals, { jump, noun }) : sums(view, totals);
   return h("section", { class: "timeline", "aria-label": "Timeline" },
-    h("h2", {}, "Time ", h("span", { class: "muted" }, short(view.seconds))), body);
+    h("h2", {}, "Time ", h("span", { class: "muted" }, short(view.seconds))), body, leftOut(view));
+}
+
+// Of very many calls only the first are in the record; the sums are of all.
+function leftOut({ complete, calls_shown: shown, exact }) {
+  if (complete !== false || !exact || !shown) return null;
+  const calls = shown === 1 ? "The first call" : `The first ${counted(shown, "call")}`;
+  return h("p", { class: "muted timeline-words" }, `${calls}; later ones were not kept one by one.`);
 }
 
 function totalsOf(view) {

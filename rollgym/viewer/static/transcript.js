@@ -49,10 +49,26 @@ export class Transcript {
     if (focus) this.present()?.node.focus({ preventScroll: true });
   }
 
+  // Promises the element of a turn that is being shown; null where it is gone again.
+  async nodeOf(turn) {
+    await this.turns.get(turn);
+    return this.nodes.get(this.prompt.length + turn)?.node ?? null;
+  }
+
   // The chosen turn moved by some; the first in view where none is chosen.
   move(by) {
     if (this.selected !== null) this.show(this.selected + by);
     else this.show(Math.max(0, this.list.visible()[0] - this.prompt.length));
+  }
+
+  // To the last turn, without choosing it.
+  scrollToEnd() {
+    this.list.scrollToIndex(this.prompt.length + this.total - 1, { offset: this.inset() });
+  }
+
+  // To where the page begins.
+  scrollToTop() {
+    this.list.scrollToTop();
   }
 
   // The TurnNode of the chosen turn, where it is drawn.

@@ -7,7 +7,7 @@ import { copyButton } from "./copy.js";
 import { count, cut } from "./format.js";
 import { pretty } from "./json.js";
 import { enlargeable } from "./pictures.js";
-import { TextBlock, fold, rawJson } from "./text.js";
+import { TextBlock, fold, oneLine, rawJson } from "./text.js";
 
 const ROLES = new Map([
   ["system", "System"], ["developer", "Developer"], ["user", "User"], ["assistant", "Assistant"],
@@ -136,8 +136,4 @@ export class TurnNode {
     const isEmpty = !parts?.length && !calls?.length && !reasoning;
     return isEmpty ? h("p", { class: "muted" }, "(nothing was said)") : null;
   }
-}
-
-function oneLine(text) {
-  return text.slice(0, 400).replace(/\s+/g, " ").trim();
 }

@@ -1,11 +1,15 @@
 // A long list of items whose heights are known only once they are drawn: only those in view are in
 // the document. It starts from an estimate, measures, and holds the topmost visible item where it is
 // on the screen while those above it turn out higher or lower. So nothing jumps.
+//
+// It does so by scrolling. But whoever scrolls a scroller that moves by itself, after a key or a
+// flick, stops it. Until it rests, the space before the list takes up what is off: `shift`.
 
 import { h } from "./dom.js";
 import { Heights } from "./heights.js";
 
 const OVERSCAN = 600;
+const RESTS_AFTER = 500; // milliseconds without moving, where the browser does not say so
 
 export class VariableList {
   // `scroller` scrolls, and may have other things above the list; `container` is where the list
@@ -22,9 +26,14 @@ export class VariableList {
     scroller.style.setProperty("overflow-anchor", "none");
     this.shown = new Map();
     this.anchor = null;
+    this.at = scroller.scrollTop;
+    this.moving = false;
+    this.shift = 0;
     this.listener = scroller === document.scrollingElement ? window : scroller;
     this.onScroll = () => this.#scrolled();
+    this.onRest = () => this.#rests();
     this.listener.addEventListener("scroll", this.onScroll, { passive: true });
+    this.listener.addEventListener("scrollend", this.onRest);
     this.observer = new ResizeObserver(() => this.#measured());
     this.observer.observe(scroller);
     this.heights = new Heights(0, this.estimate);
@@ -62,13 +71,24 @@ export class VariableList {
   // Puts an item at the top of the scroller, `offset` pixels below it, and holds it there while
   // what is around it is drawn and measured.
   scrollToIndex(index, { offset = 0 } = {}) {
+    this.#rests();
     this.anchor = { index: clamp(index, 0, Math.max(0, this.total - 1)), offset: -offset };
     this.#restore();
     this.#draw();
   }
 
+  // Up to where the scroller begins, with whatever is above the list.
+  scrollToTop() {
+    this.#rests();
+    this.anchor = null;
+    this.#scrollTo(0);
+    this.#draw();
+  }
+
   destroy() {
+    clearTimeout(this.timer);
     this.listener.removeEventListener("scroll", this.onScroll);
+    this.listener.removeEventListener("scrollend", this.onRest);
     this.observer.disconnect();
     this.before.remove();
     this.items.remove();
@@ -79,16 +99,41 @@ export class VariableList {
   #listOffset() {
     const top = this.scroller === document.scrollingElement
       ? 0 : this.scroller.getBoundingClientRect().top + this.scroller.clientTop;
-    return top - this.before.getBoundingClientRect().top;
+    return top - this.before.getBoundingClientRect().top - this.shift;
   }
 
   #scrolled() {
-    if (this.expected !== undefined && Math.abs(this.scroller.scrollTop - this.expected) < 1) {
-      this.expected = undefined; // our own correction
-    } else {
-      this.#hold();
-    }
+    this.#notice();
     this.#draw();
+  }
+
+  // Whether somebody else scrolled. That may be seen before there is an event of it.
+  #notice() {
+    const { scrollTop, scrollHeight, clientHeight } = this.scroller;
+    const by = scrollTop - this.at;
+    if (Math.abs(by) < 1) return;
+    this.at = scrollTop;
+    if (by < 0 && scrollTop > scrollHeight - clientHeight - 1) return; // there is less to scroll
+    this.moving = true;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(this.onRest, RESTS_AFTER);
+    this.#hold();
+  }
+
+  // Nothing moves by itself any more: what was taken up is scrolled.
+  #rests() {
+    this.moving = false;
+    if (!this.shift) return;
+    const wanted = this.scroller.scrollTop - this.shift;
+    this.shift = 0;
+    this.#space();
+    this.#scrollTo(wanted);
+    this.#draw();
+  }
+
+  #scrollTo(wanted) {
+    this.scroller.scrollTop = wanted;
+    this.at = this.scroller.scrollTop;
   }
 
   // Takes the topmost visible item as the one to keep in place.
@@ -107,11 +152,16 @@ export class VariableList {
     const wanted = this.heights.before(this.anchor.index) + this.anchor.offset;
     const off = wanted - this.#listOffset();
     if (Math.abs(off) < 1) return;
-    this.scroller.scrollTop += off;
-    this.expected = this.scroller.scrollTop;
+    if (this.moving) {
+      this.shift -= off;
+      this.#space();
+    } else {
+      this.#scrollTo(this.scroller.scrollTop + off);
+    }
   }
 
   #measured() {
+    this.#notice();
     this.#measure();
     this.#space();
     this.#restore();
@@ -224,8 +274,11 @@ export class VariableList {
     const above = indexes.filter((index) => index < first);
     const kept = above.reduce((sum, index) => sum + this.heights.of(index), 0);
     const before = this.heights.before(first) - kept;
-    this.before.style.setProperty("height", `${before}px`);
+    const lack = Math.max(0, -(before + this.shift));
+    this.shift += lack;
+    this.before.style.setProperty("height", `${before + this.shift}px`);
     this.after.style.setProperty("height", `${Math.max(0, this.heights.sum() - drawn - before)}px`);
+    if (lack) this.#scrollTo(this.scroller.scrollTop + lack);
   }
 
   // The longest run of neighbours: what is in view, without an item far away that has the focus.

@@ -154,6 +154,18 @@ def test_the_overview_says_what_the_command_printed(visit: Visit, demo: Demo, pa
         assert share(bar.get_attribute("aria-label")) == pytest.approx(headline[name], abs=0.005)
 
 
+def test_the_numbers_say_that_blocked_rollouts_have_a_reward_and_were_not_judged(
+    visit: Visit, demo: Demo
+) -> None:
+    counts = json.loads(demo.iteration.paths.monitor.read_bytes())["counts"]
+    judged = counts["success"] + counts["failure"]
+    assert counts["blocked"]
+    numbers = visit.go(f"{WEB_RUN}/").get_by_role("region", name="In numbers")
+    expect(numbers).to_contain_text(f"of {judged + counts['blocked']}: from 0 to 1")
+    words = f"{counts['success']} of {judged} judged, {counts['blocked']} not judged"
+    expect(numbers).to_contain_text(words)
+
+
 def test_pass_at_k_is_that_of_the_aggregate_metrics(viewer: Viewer, demo: Demo) -> None:
     overview = viewer.json(f"/api{AGENT_RUN}/overview")
     assert overview["mean_reward"] == pytest.approx(demo.agent_metrics["mean/reward"])
@@ -391,7 +403,7 @@ def test_a_rollout_that_was_retried_has_all_its_attempts_with_their_causes(
     failure = records[lines[0]]["outcome"]["failure"]
     expect(box).to_contain_text(f"Failed: {failure['kind']}")
     expect(box).to_contain_text(failure["detail"])
-    expect(box).to_contain_text("It may be tried again.")
+    expect(box).to_contain_text("It was tried again.")
 
 
 @pytest.mark.parametrize("key", ["click", "type", "select"])

@@ -128,14 +128,16 @@ def test_the_screenshots_that_the_judge_saw_are_marked(
 
 
 @BOTH
-def test_what_the_judge_said_is_beside_the_rollout(
-    visit: Visit, played: Played, source: str
-) -> None:
+def test_what_the_judge_said_is_above_the_steps(visit: Visit, played: Played, source: str) -> None:
     steps = steps_of(played.result("number-1"))
     evaluation = steps[-1]["reward"]["evaluation"]
     page = open_task(visit, source, "number-1")
     expect(page.locator(".rollout-outcome .badge")).to_contain_text("1success")
     section = page.locator("details.section").filter(has=page.get_by_role("heading", name="Judge"))
+    expect(section.get_by_text("judge", exact=True)).to_be_in_viewport()
+    section.locator(".verdict-rest > summary").click()
+    for button in section.locator(".more").all():
+        button.click()
     expect(section).to_contain_text(evaluation["judge"])
     for finding in evaluation["criteria"].values():
         expect(section).to_contain_text(f"{finding['verdict']}: {finding['reason']}")
@@ -168,7 +170,7 @@ def test_a_wall_is_shown_as_one_and_not_as_a_failure(
     expect(badge).to_contain_text("blocked")
     expect(badge).not_to_contain_text("no success")
     reason = steps_of(played.result("wall"))[-1]["reward"]["evaluation"]["blocking"]["reason"]
-    expect(page.locator(".rollout-side")).to_contain_text(f"blocked: {reason}")
+    expect(page.locator(".verdict")).to_contain_text(f"blocked: {reason}")
     visit.go(f"/s/{source}/rollouts?domain=Entertainment")
     expect(page.locator(".row:not(.head) .outcome")).to_contain_text("blocked")
     visit.go(f"/s/{source}/rollouts?success=false")

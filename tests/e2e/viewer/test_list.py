@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.e2e.viewer.population import Counts, populate
+from tests.e2e.viewer.population import Counts, line, populate
 from tests.e2e.viewer.serving import PHONE, Viewer, Visit, chromium, overflows, viewing, visiting
 
 LIST = "/s/rollouts/rollouts"
@@ -197,7 +197,7 @@ def test_an_address_reproduces_what_is_shown(visit: Visit, browser: Browser) -> 
         expect(selected(again)).to_be_in_viewport()
         assert selected(again).inner_text() == shown
         headers = again.get_by_role("columnheader")
-        expect(headers).to_have_text(["Task", "Title", "Time▼", "Domain"])
+        expect(headers).to_have_text(["Task", "Title", "Duration▼", "Domain"])
 
 
 def test_columns_are_the_readers_choice_and_kept(visit: Visit) -> None:
@@ -262,6 +262,7 @@ def test_on_a_phone_rollouts_are_cards(browser: Browser, viewer: Viewer) -> None
     with visiting(browser, viewer, PHONE) as visit:
         page = visit.go(LIST)
         expect(page.locator(".card").first).to_contain_text("Task 0")
+        expect(page.locator(".card").first).to_contain_text("task 0 · repeat 0 · ")
         assert not overflows(page)
         page.locator(".card").nth(2).click()
         page.wait_for_url(re.compile(LIST + r"/\d+-\d+"))
@@ -347,3 +348,50 @@ def test_rows_are_as_high_as_large_letters_need(visit: Visit) -> None:
     expect(page.locator(".row-link").nth(3)).to_be_visible()
     tops = rows(page).evaluate_all("(all) => all.map((row) => row.getBoundingClientRect().top)")
     assert tops[1] - tops[0] == pytest.approx(2.125 * 24, abs=1)
+
+
+def test_a_line_that_is_no_record_is_listed_as_that_and_not_counted_as_a_rollout(
+    browser: Browser, tmp_path: Path
+) -> None:
+    broken = line(0, 0) + line(0, 1)[:200] + b"\n" + line(1, 0) + line(1, 1)
+    (tmp_path / "broken.jsonl").write_bytes(broken)
+    with viewing([tmp_path / "broken.jsonl"]) as viewer, visiting(browser, viewer) as visit:
+        page = visit.go("/s/broken/rollouts")
+        words = page.locator(".total")
+        expect(words).to_have_text("3 rollouts, 1 unreadable line")
+        row = rows(page).filter(has_text="unreadable line 2")
+        (entry,) = viewer.json("/api/s/broken/rollouts?status=unreadable")["entries"]
+        assert entry["problem"]
+        expect(row).to_contain_text(entry["problem"])
+        visit.go("/s/broken/rollouts?status=unreadable")
+        expect(words).to_have_text("1 unreadable line")
+        row.get_by_role("link").first.click()
+        expect(page.locator(".rollout")).to_contain_text(f"problem{entry['problem']}line2byte")
+        expect(page.locator(".rollout")).to_contain_text("begins with")
+        expect(page.get_by_role("button", name="Raw JSON")).to_have_count(0)
+        page.keyboard.press("End")
+        page.get_by_role("link", name="‹ Rollouts").click()
+        expect(words).to_have_text("1 unreadable line")
+        numbers = visit.go("/s/broken/").get_by_role("region", name="In numbers")
+        expect(numbers).to_contain_text("Rollouts31 unreadable line")
+
+
+def test_a_filter_that_means_nothing_is_said_to_and_can_be_removed(
+    visit: Visit, counts: Counts
+) -> None:
+    page = visit.go(LIST + "?min_reward=abc&success=true")
+    notice = page.get_by_role("alert")
+    expect(notice).to_contain_text("A filter is not understood")
+    expect(notice.get_by_role("button")).to_have_text("Remove this filter")
+    expect(page.locator(".chip").filter(has_text="reward")).to_contain_text("“abc” (no number)")
+    notice.get_by_role("button").click()
+    page.wait_for_url("**/rollouts?success=true")
+    say_total(page, counts.successes)
+    visit.troubles.clear()  # the browser tells of the answer that was none
+
+
+def test_rollouts_can_be_sorted_by_their_size(visit: Visit) -> None:
+    page = visit.go(LIST + "?cols=title,bytes&sort=bytes&order=desc")
+    expect(page.locator(".row-link").first).to_be_visible()
+    sizes = [float(words.split()[0]) for words in cells(page, "Size", 12)]
+    assert sizes == sorted(sizes, reverse=True)

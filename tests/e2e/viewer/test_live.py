@@ -9,6 +9,8 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, expect
 
+from rollgym.viewer import liveness
+from tests.e2e.viewer import population
 from tests.e2e.viewer.population import line, populate
 from tests.e2e.viewer.serving import PHONE, chromium, overflows, viewing, visiting
 from webgym.iteration.paths import IterationPaths
@@ -74,9 +76,12 @@ def test_the_list_says_that_there_are_new_ones_and_stays_where_it_is(
         chosen = page.locator(".row.is-selected")
         expect(chosen).to_have_attribute("aria-rowindex", "2")
         words = chosen.inner_text()
+        places = [page.locator(".search"), page.get_by_role("button", name="Columns")]
+        before = [place.bounding_box() for place in places]
         append(path, line(90, 0), line(91, 0), line(92, 0))
         fresh = page.get_by_role("button", name="Show 3 new rollouts")
         expect(fresh).to_be_visible(timeout=10_000)
+        assert [place.bounding_box() for place in places] == before
         expect(chosen).to_have_text(re.compile(re.escape(words.split("\n")[-1])))
         expect(page.locator(".total")).to_have_text(f"{counts.rollouts} rollouts")
         fresh.click()
@@ -100,6 +105,7 @@ def test_the_grid_comes_from_the_index_where_no_monitor_watches(
         expect(squares).to_be_visible()
         page.locator(".cell-grid").hover(position={"x": 5, "y": 5})
         expect(page.locator(".tip")).to_have_text("rollout 0: no success")
+        expect(page.get_by_role("heading", name="Running now")).to_have_count(0)
         states.get_by_role("link", name=re.compile("^failed")).click()
         page.wait_for_url("**/s/rollouts/rollouts?status=failed")
 
@@ -207,3 +213,20 @@ def test_a_view_that_found_no_server_comes_when_the_server_is_back(
         page.unroute_all()
         expect(page.get_by_role("region", name="In numbers")).to_be_visible(timeout=10_000)
         visit.troubles.clear()  # the browser itself says which requests failed
+
+
+def test_a_run_that_no_monitor_watches_has_its_pace_from_what_was_written(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "rollouts.jsonl"
+    monkeypatch.setattr(population, "STARTED", time.time() - 150)
+    monkeypatch.setattr(liveness, "GROWING_SECONDS", 600.0)
+    populate(path, tasks=4)
+    with viewing([path]) as viewer, visiting(browser, viewer) as visit:
+        page = visit.go("/s/rollouts/live")
+        numbers = page.locator(".live-numbers")
+        expect(numbers).to_contain_text(re.compile(r"Elapsed\d+\smin.*Rate[\d.]+ / minTime left"))
+        elapsed = numbers.locator("div", has_text="Elapsed").locator("dd")
+        # Time goes on while nothing is written.
+        expect(elapsed).not_to_have_text(elapsed.text_content() or "")
+        expect(page.get_by_role("region", name="Running now")).to_have_count(0)

@@ -138,6 +138,25 @@ def test_what_is_filtered_stays_so_from_tab_to_tab(visit: Visit) -> None:
     page.wait_for_url("**" + OVERVIEW)
 
 
+def test_a_filtered_overview_says_that_the_coverage_is_of_all(visit: Visit, counts: Counts) -> None:
+    page = visit.go(OVERVIEW + "?task=3")
+    numbers = page.get_by_role("region", name="In numbers")
+    expect(numbers).to_contain_text(f"of {counts.rollouts} in all")
+    expect(numbers).to_contain_text(f"All {counts.rollouts}, without the filter:")
+
+
+def test_pass_at_k_says_on_how_many_tasks_it_rests(visit: Visit) -> None:
+    page = visit.go(OVERVIEW)
+    shown = visit.viewer.json("/api/s/rollouts/overview")["pass_at"]
+    assert [each["k"] for each in shown] == [1, 2, 4, 6]
+    panel = page.get_by_role("region", name="pass@k")
+    fewer = next(each["k"] for each in shown if each["tasks"] < shown[0]["tasks"])
+    expect(panel).to_contain_text(f"over {shown[0]['tasks']} tasks; from k = {fewer} over fewer")
+    for each in shown:
+        words = re.compile(rf"^pass@{each['k']}: .*, over {each['tasks']} tasks$")
+        expect(panel.get_by_role("img", name=words)).to_be_visible()
+
+
 def test_nothing_jumps_while_it_loads(visit: Visit) -> None:
     visit.page.add_init_script(SHIFTS)
     for path in (OVERVIEW, LIST, "/s/rollouts/tasks"):

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, expect
 
 from rollgym.viewer import library
 from tests.builders import make_run
-from tests.e2e.viewer.population import Counts, populate
+from tests.e2e.viewer.population import Counts, line, populate
 from tests.e2e.viewer.serving import PHONE, Viewer, Visit, chromium, overflows, viewing, visiting
 
 
@@ -78,6 +78,91 @@ def test_configurations_are_shown_as_differences_and_constants(visit: Visit) -> 
     expect(differences).not_to_contain_text("scripted")
     page.get_by_text("What is the same").click()
     expect(page.locator(".constants")).to_contain_text("scripted")
+
+
+def test_runs_without_a_configuration_are_named_and_not_compared(
+    visit: Visit, browser: Browser, folder: Path
+) -> None:
+    configuration = visit.go("/").get_by_role("region", name="Configuration", exact=True)
+    expect(configuration).to_contain_text(
+        "No configuration is stored with before.jsonl, after.jsonl."
+    )
+    expect(configuration).not_to_contain_text("not set")
+    heads = configuration.get_by_role("columnheader")
+    expect(heads).to_have_text(["Setting", "cold", "warm"])
+    alone = [folder / name for name in ("before.jsonl", "after.jsonl")]
+    with viewing(alone) as served, visiting(browser, served) as other:
+        words = other.go("/").get_by_role("region", name="Configuration", exact=True)
+        expect(words).to_have_text("No configuration is stored with these runs.")
+
+
+def test_a_third_run_cannot_be_selected_and_the_page_says_why(visit: Visit) -> None:
+    page = visit.go("/")
+    for name in ("after.jsonl", "before.jsonl"):
+        page.get_by_role("checkbox", name=f"Compare {name}").check()
+    expect(page.get_by_role("checkbox", name="Compare cold")).to_be_disabled()
+    expect(page.get_by_text("Two are selected: unselect one to choose another")).to_be_visible()
+    page.get_by_role("checkbox", name="Compare after.jsonl").uncheck()
+    expect(page.get_by_role("checkbox", name="Compare cold")).to_be_enabled()
+
+
+def test_a_run_that_never_finished_is_not_called_ended(visit: Visit) -> None:
+    rows = visit.go("/").get_by_role("region", name="Runs").locator("tbody tr")
+    cold = rows.filter(has_text="cold").locator("td").last
+    expect(cold).to_have_text("stopped, 3 unresolved", timeout=15_000)
+    note = visit.go("/s/cold/live").get_by_text("This run has stopped: 3 rollouts are unresolved.")
+    expect(note).to_be_visible()
+
+
+def test_unreadable_lines_are_counted_apart(browser: Browser, tmp_path: Path) -> None:
+    populate(tmp_path / "whole.jsonl", tasks=2)
+    (tmp_path / "broken.jsonl").write_bytes(line(0, 0) + b"{broken\n" + line(0, 1))
+    paths = [tmp_path / "whole.jsonl", tmp_path / "broken.jsonl"]
+    with viewing(paths) as served, visiting(browser, served) as visit:
+        rows = visit.go("/").get_by_role("region", name="Runs").locator("tbody tr")
+        broken = rows.filter(has_text="broken.jsonl")
+        expect(broken.locator("td.number").first).to_have_text("21 unreadable line")
+        coverage = broken.get_by_role("img").get_attribute("aria-label") or ""
+        assert "unreadable: 1 " in coverage
+
+
+def test_a_file_that_cannot_be_read_says_why_on_every_page(
+    browser: Browser, tmp_path: Path
+) -> None:
+    populate(tmp_path / "whole.jsonl", tasks=2)
+    (tmp_path / "pretty.jsonl").write_text('[\n  {\n    "reward": 1\n  }\n]\n')
+    paths = [tmp_path / "whole.jsonl", tmp_path / "pretty.jsonl"]
+    with viewing(paths) as served, visiting(browser, served) as visit:
+        rows = visit.go("/").get_by_role("region", name="Runs").locator("tbody tr")
+        expect(rows.filter(has_text="pretty.jsonl")).to_contain_text("is one JSON document")
+        for view in ("", "tasks", "rollouts"):
+            page = visit.go(f"/s/pretty/{view}")
+            expect(page.get_by_role("alert")).to_contain_text("is one JSON document")
+
+
+@pytest.mark.parametrize("path", ["/s/nope/", "/s/nope/rollouts", "/s/nope/rollouts/0-1"])
+def test_a_run_that_is_not_there_leads_back_to_those_that_are(visit: Visit, path: str) -> None:
+    page = visit.go(path)
+    expect(page.get_by_role("heading", name="There is no such run")).to_be_visible()
+    expect(page.get_by_role("banner").get_by_role("combobox")).to_have_count(0)
+    expect(page.get_by_role("navigation", name="Views")).to_have_count(0)
+    page.get_by_role("link", name="Show all runs").click()
+    expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+
+
+def test_an_address_that_leads_nowhere_says_so_and_leads_back(visit: Visit) -> None:
+    page = visit.go("/nope")
+    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+    page.get_by_role("link", name="Show all runs").click()
+    expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+    visit.troubles.clear()  # the browser tells that the page itself had status 404
+
+
+def test_a_rollout_that_is_not_there_leads_back_to_the_list(visit: Visit) -> None:
+    page = visit.go("/s/before/rollouts/0-999999")
+    page.get_by_role("alert").get_by_role("link", name="Show all rollouts").click()
+    page.wait_for_url("**/s/before/rollouts")
+    visit.troubles.clear()  # the browser tells of the answer that was none
 
 
 def test_another_run_can_be_chosen_in_the_header(visit: Visit) -> None:

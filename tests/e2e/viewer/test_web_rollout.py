@@ -104,6 +104,36 @@ def test_before_and_after_are_the_screenshots_around_the_action(visit: Visit) ->
     expect(page.locator(".stage-none")).to_contain_text("no screenshot after the last step")
 
 
+def test_a_link_shows_the_screenshots_that_were_shown(visit: Visit) -> None:
+    page = visit.go(f"{FIRST}?step=2")
+    page.get_by_role("button", name="Side by side").click()
+    expect(page.locator(".shot-picture img")).to_have_count(2)
+    assert visit.path == f"{FIRST}?step=2&view=both"
+    page.keyboard.press("ArrowRight")
+    assert visit.path == f"{FIRST}?step=3&view=both"
+    page.reload()
+    expect(page.locator(".shot-picture img")).to_have_count(2)
+    page.keyboard.press("b")
+    expect(page.locator(".shot-when")).to_have_text("After the action")
+    assert visit.path == f"{FIRST}?step=3&view=after"
+    page.get_by_role("button", name="Before", exact=True).click()
+    expect(page.locator(".shot-when")).to_have_text("Before the action")
+    assert visit.path == f"{FIRST}?step=3"
+
+
+def test_what_is_found_in_a_fold_is_unfolded(visit: Visit) -> None:
+    page = visit.go(FIRST)
+    expect(page.locator(".step-did")).to_contain_text("click on")
+    page.keyboard.press("/")
+    page.get_by_label("Find in this rollout").fill("button 'Buy'")
+    expect(page.locator(".find-said")).to_have_text("1 of 4")
+    tree = page.locator(".step-tree .plain")
+    expect(tree).to_have_text("button 'Buy'")
+    expect(tree).to_be_in_viewport()
+    page.wait_for_function("CSS.highlights.get('found')?.size > 0")
+    expect(page.locator(".step-raw")).not_to_have_attribute("open", "")
+
+
 def test_the_filmstrip_leads_to_a_step(visit: Visit) -> None:
     page = visit.go(FIRST)
     page.get_by_role("button", name="Step 3, scroll").click()

@@ -58,6 +58,8 @@ def test_the_sources_say_what_is_in_them(path: Path) -> None:
     [answer] = browse(path, "/api/sources")
     [source] = answer.json["sources"]
     state = source.pop("state")
+    assert source.pop("started") <= source.pop("latest")
+    assert [source.pop(name) for name in ("rate", "left_seconds")] == [None, None]
     assert source == {
         "id": "x",
         "title": "x.jsonl",
@@ -273,17 +275,74 @@ def test_the_monitor_draws_what_has_ended_and_what_has_not(path: Path) -> None:
 
 def test_a_line_that_is_no_record_is_listed_and_its_text_can_be_had(path: Path) -> None:
     write(path, [rollout(), b"{broken\n"])
-    listed, shown, raw, text = browse(
+    listed, shown, raw, text, page = browse(
         path,
         "/api/s/x/rollouts?status=unreadable",
         "/api/s/x/rollouts/0-2",
         "/api/s/x/rollouts/0-2/raw",
         "/api/s/x/rollouts/0-2/text?path=",
+        "/api/s/x/rollouts/0-2/page.html",
     )
-    assert ids(listed.json) == ["0-2"]
-    assert (shown.status, raw.status) == (422, 422)
-    assert "cannot be shown" in shown.error
+    [entry] = listed.json["entries"]
+    assert (entry["id"], entry["line"], entry["title"]) == ("0-2", 2, "unreadable line 2")
+    assert "malformed" in entry["problem"]
+    view = shown.json["view"]
+    assert view["title"] == "unreadable line 2"
+    assert view["unreadable"] == {
+        "line": 2,
+        "offset": len(rollout()),
+        "bytes": len(b"{broken"),
+        "problem": entry["problem"],
+        "text": "{broken",
+    }
+    assert raw.status == 422
+    assert "cannot be shown" in raw.error
     assert (text.status, text.text) == (200, "{broken")
+    assert "{broken" in page.text
+
+
+def test_only_the_beginning_of_what_is_no_record_is_told_and_all_of_it_can_be_printed(
+    path: Path,
+) -> None:
+    write(path, [b"\x1b[31m\xff" + "ä".encode() * 10_000 + b"\n", b'{"a": "\xff"}\n'])
+    long, odd = browse(path, "/api/s/x/rollouts/0-1", "/api/s/x/rollouts/0-2")
+    told = long.json["view"]["unreadable"]
+    assert told["bytes"] == 20_006
+    assert told["text"].startswith("\ufffd[31m\ufffdää")
+    assert told["text"].endswith("ä…")
+    assert len(told["text"]) < 500
+    assert odd.json["view"]["unreadable"]["text"] == '{"a": "\ufffd"}'
+    assert "utf-8" in odd.json["view"]["unreadable"]["problem"]
+
+
+def test_a_failed_rollout_is_shown_with_the_prompt_of_its_task(path: Path) -> None:
+    write(path.with_name("x_materialized_inputs.jsonl"), [rollout(3, question="Why?")])
+    answer, turn, row = browse(
+        path,
+        "/api/s/x/rollouts/1-1",
+        "/api/s/x/rollouts/1-1/raw?path=/responses_create_params/input/1",
+        "/api/s/x/rollouts/1-1/raw",
+    )
+    view = answer.json["view"]
+    assert view["title"] == "Why?"
+    assert [turn["role"] for turn in view["prompt"]] == ["system", "user"]
+    assert turn.json["content"] == "Why?"
+    assert "responses_create_params" not in row.json
+
+
+def test_a_failed_rollout_without_inputs_has_the_title_that_the_list_has(path: Path) -> None:
+    write(path, [rollout(3, 1, question="Why?")])
+    answer, listed = browse(path, "/api/s/x/rollouts/1-1", "/api/s/x/rollouts?status=failed")
+    assert answer.json["view"]["title"] == listed.json["entries"][0]["title"] == "Why?"
+
+
+def test_where_there_is_no_such_page_the_page_itself_says_so(path: Path) -> None:
+    page, missing, static, api = browse(path, "/", "/nope/x?a=1", "/static/nope.js", "/api/nope")
+    assert (missing.status, missing.body) == (404, page.body)
+    assert missing.headers["Content-Type"] == page.headers["Content-Type"]
+    assert (static.status, api.status) == (404, 404)
+    assert static.headers["Content-Type"].startswith("text/plain")
+    assert "no such page" in api.error
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 import asyncio
+import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from rollgym.viewer import library, server
 from rollgym.viewer.http import events
 from rollgym.viewer.openers import open_sources
+from tests.builders import make_run
 from tests.integration.viewer.browsing import PATIENCE, Browser, browsing, until
 from tests.integration.viewer.rollouts import failure, rollout, write
 
@@ -79,6 +81,24 @@ def test_what_is_appended_is_told_without_being_asked_for(path: Path) -> None:
             assert (await stream.entries(3))["coverage"]["failed"] == 1
 
     asyncio.run(growing())
+
+
+def test_how_fast_a_run_goes_is_told(path: Path) -> None:
+    run = make_run(path.with_name("x.run"), 5, 2)
+    now = time.time()
+    row = '{"_ng_task_index":%d,"reward":1.0,"started":%f,"seconds":30.0}\n'
+    write(path, [(row % (task, now - 120 + 30 * task)).encode() for task in range(4)])
+
+    async def asking() -> None:
+        with closing(run):
+            async with browsing(path) as browser, listening(browser) as stream:
+                told = await stream.entries(4)
+                assert told["started"] == pytest.approx(now - 120, abs=1e-3)
+                assert told["latest"] == pytest.approx(now, abs=1e-3)
+                assert told["rate"] == pytest.approx(2.0)
+                assert told["left_seconds"] == pytest.approx(60 * 6 / 2.0)
+
+    asyncio.run(asking())
 
 
 def test_of_an_empty_folder_is_told_what_begins_in_it(

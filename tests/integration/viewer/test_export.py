@@ -22,7 +22,7 @@ def test_all_that_stands_is_exported_as_it_is_in_the_files(path: Path) -> None:
     assert answer.status == 200
     failures = path.with_name("x_failures.jsonl")
     assert answer.body == path.read_bytes() + failures.read_bytes()
-    assert answer.headers["Content-Disposition"].startswith('attachment; filename="x.jsonl"')
+    assert answer.headers["Content-Disposition"].startswith('attachment; filename="x.export.jsonl"')
     assert answer.headers["Content-Type"] == "application/x-ndjson"
 
 
@@ -37,6 +37,23 @@ def test_only_what_the_filter_selects_is_exported(path: Path) -> None:
     assert good.body == b"".join(lines[::2])
     assert none.body == b""
     assert failed.body == path.with_name("x_failures.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("sort=reward&order=desc&offset=3&limit=5&kind=", "x.export.jsonl"),
+        ("kind=timeout&kind=tool&sort=reward", "x.kind-timeout-tool.jsonl"),
+        ("status=failed&min_reward=0.5", "x.status-failed.min_reward-0.5.jsonl"),
+        ("q=../%2Fetc%22%0A%D1%84", "x.q-..-etc.jsonl"),
+        (f"q={'a' * 500}", f"x.q-{'a' * 78}.jsonl"),
+    ],
+)
+def test_the_name_of_the_file_tells_what_was_selected(path: Path, query: str, name: str) -> None:
+    [answer] = browse(path, f"/api/s/x/export.jsonl?{query}")
+    assert answer.headers["Content-Disposition"] == (
+        f"attachment; filename=\"{name}\"; filename*=UTF-8''{name}"
+    )
 
 
 def test_a_text_that_is_searched_for_is_exported_once_all_was_searched(path: Path) -> None:

@@ -327,6 +327,11 @@ def test_a_collection_that_begins_later_appears(
         wait_until(lambda: list(library.shelves) == ["x", "a-x"])
         wait_until(lambda: entries(library.shelf("a-x")) == 1)
         assert entries(library.shelf("x")) == 4, "the first keeps its id"
+        folder = path.parent.name
+        assert [shelf.title for shelf in library.shelves.values()] == [
+            f"{folder}/x.jsonl",
+            "a/x.jsonl",
+        ]
 
 
 def test_a_run_that_begins_in_an_empty_folder_appears(

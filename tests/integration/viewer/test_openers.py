@@ -217,6 +217,14 @@ def test_what_begins_in_an_empty_folder_or_becomes_of_it_is_found_later(tmp_path
     assert [(source.id, source.kind) for source in found] == [("x", "rollouts"), ("demo", "run")]
 
 
+def test_the_inputs_of_a_run_that_is_just_beginning_are_no_source(tmp_path: Path) -> None:
+    make(tmp_path, "demo/.opening.lock", "demo/inputs.jsonl", "mine/inputs.jsonl")
+    found = open_sources([tmp_path])
+    assert [source.path for source in found] == [tmp_path / "mine" / "inputs.jsonl"]
+    make(tmp_path, "demo/manifest.json")
+    assert [source.id for source in look_again([tmp_path], found)] == ["inputs", "demo"]
+
+
 def opened_by_plugin(path: Path) -> list[Source]:
     if path.name == "broken.pt":
         raise RefusedError(f"{path} is broken")

@@ -62,6 +62,45 @@ def test_a_line_that_is_no_row_is_an_entry_of_its_own_and_a_blank_one_is_none(
         assert column(index, "standing") == [1] * 6
         assert index.record(EntryId(0, 5)) == b"\xff"
         assert index.state().entries == 6
+        told = rows(index, "SELECT title, detail FROM words ORDER BY entry")[:5]
+        assert [title for title, _ in told] == [f"unreadable line {line}" for line in range(3, 8)]
+        assert [problem for _, problem in told] == [
+            "Input data was truncated",
+            "Expected `object`, got `array`",
+            "JSON is malformed: invalid character (byte 0)",
+            "it is nested too deeply",
+            "Input data was truncated",
+        ]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        b'[\n  {\n    "reward": 1.0\n  },\n  {\n    "reward": 0.0\n  }\n]\n',
+        b'\n [{"reward": 1.0},\n{"reward": 0.0}]',
+        b'[{"reward": 1.0}, {"reward": 0.0}]',
+        b'[{"reward": 1.0}, {"reward": 0.0}]\n\n',
+    ],
+)
+def test_one_document_over_many_lines_is_told_once(tmp_path: Path, document: bytes) -> None:
+    path = write(tmp_path / "x.jsonl", [document])
+    with indexed(source(path)) as index:
+        state = index.state()
+        assert (state.entries, state.ready) == (0, True)
+        assert f"{path} is one JSON document" in state.problem
+        assert "jq -c '.[]' x.jsonl > x_lines.jsonl" in state.problem
+        write(path, [rollout()])
+        assert index.extend(PATIENCE)
+        assert (index.state().entries, index.state().problem) == (1, "")
+
+
+@pytest.mark.parametrize(
+    "first", [b"[INFO] it began\n", b"[\n", b'[{"role": "user"}]\n', b'[{"torn": \n']
+)
+def test_an_odd_first_line_hides_no_rows(tmp_path: Path, first: bytes) -> None:
+    with indexed(source(write(tmp_path / "x.jsonl", [first, rollout()]))) as index:
+        assert column(index, "status") == ["unreadable", "completed"]
+        assert index.state().problem == ""
 
 
 def test_a_number_of_an_odd_type_is_unknown_and_the_others_are_not(tmp_path: Path) -> None:

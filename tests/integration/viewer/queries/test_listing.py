@@ -97,6 +97,13 @@ def test_pages_far_down_are_cut_from_the_same_order(rows: Rows) -> None:
     assert orders.known(rows.connection, wanted) is not None
 
 
+def test_records_are_sorted_and_chosen_by_their_length(rows: Rows) -> None:
+    for record, length in enumerate((30, 10, 20), start=1):
+        rows.add(record, length=length)
+    assert records(rows, sort="bytes") == [2, 3, 1]
+    assert records(rows, sort="bytes", order="desc", min_bytes="20") == [1, 3]
+
+
 def test_an_order_is_made_again_when_the_index_changed(run: Rows) -> None:
     orders, wanted = Orders(), Filter(sort="reward")
     assert len(orders.of(run.connection, wanted)) == 7
@@ -135,6 +142,8 @@ def test_an_entry_is_shown_with_everything_that_is_known(run: Rows) -> None:
         "detail": "",
         "fields": {"judge": "yes", "score.final": 3},
         "bytes": 10,
+        "line": None,
+        "problem": "",
     }
     assert (last.status, last.success, last.title) == ("unreadable", None, "")
     (failed,) = listing(run.connection, Filter(status=("retried",)), Orders()).entries

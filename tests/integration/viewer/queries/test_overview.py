@@ -3,6 +3,7 @@ import pytest
 
 from rollgym.viewer.index import EntryId
 from rollgym.viewer.queries import Filter, coverage, facets, grid, overview, related, totals
+from rollgym.viewer.queries.coverage import Pace
 from rollgym.viewer.queries.grid import MOST_CELLS
 from tests.integration.viewer.queries.databases import Rows
 
@@ -131,6 +132,22 @@ def test_totals_are_of_what_stands(run: Rows) -> None:
     assert found.coverage.unresolved == 0
 
 
+def test_the_pace_is_that_of_the_last_minutes(rows: Rows) -> None:
+    assert totals(rows.connection, None).pace == Pace()
+    rows.add(1, started=1000.0, seconds=10.0)
+    rows.add(2, status="failed", started=1070.0, seconds=50.0)
+    rows.add(3, status="input")
+    assert totals(rows.connection, None).pace == Pace(1000.0, 1120.0, 1.0)
+    for minute in range(10):
+        rows.add(minute + 4, started=2000.0 + 60 * minute, seconds=60.0)
+    assert totals(rows.connection, None).pace == Pace(1000.0, 2600.0, 1.0)
+
+
+def test_of_a_moment_no_pace_is_told(rows: Rows) -> None:
+    rows.add(1, started=1000.0, seconds=0.1)
+    assert totals(rows.connection, None).pace == Pace(1000.0, 1000.1, None)
+
+
 def test_facets_count_what_a_filter_would_show(run: Rows) -> None:
     found = facets(run.connection)
     assert {facet.value: facet.count for facet in found.status} == {
@@ -158,6 +175,13 @@ def test_a_rollout_keeps_its_cell_of_the_grid(run: Rows) -> None:
     assert found.counts == {"failed": 1, "failure": 2, "success": 2, "omitted": 1, "not_started": 3}
     assert grid(run.connection, None).cells == "+xx+!-"
     assert grid(run.connection, 8).cells == "+xx+!-.."
+
+
+def test_a_cell_does_not_move_when_the_repeats_are_known(rows: Rows) -> None:
+    rows.add(1, task=1, repeat=0, success=1)
+    assert grid(rows.connection, 6, 3).cells == "...+.."
+    rows.add(2, task=0, repeat=2, success=0)
+    assert grid(rows.connection, 6, 3).cells == "..x+.."
 
 
 def test_a_large_grid_shows_the_state_of_most(rows: Rows) -> None:

@@ -71,6 +71,17 @@ def test_a_task_without_an_index_goes_by_its_key(rows: Rows) -> None:
     assert (line.task, line.task_key, line.rollouts, len(line.cells)) == (None, "a", 2, 2)
 
 
+def test_tasks_without_an_index_are_in_the_order_in_which_they_appear(rows: Rows) -> None:
+    for record, key in enumerate(("b", "c", "a", "b"), start=1):
+        rows.add(record, task_key=key)
+    rows.add(5, task=10, task_key="z")
+    rows.add(6, task=9, task_key="y")
+    found = tasks(rows.connection, wanted()).tasks
+    assert [line.task_key for line in found] == ["y", "z", "b", "c", "a"]
+    turned = tasks(rows.connection, wanted(order="desc")).tasks
+    assert [line.task_key for line in turned] == ["z", "y", "a", "c", "b"]
+
+
 def test_a_cell_tells_that_a_page_blocked_it(rows: Rows) -> None:
     rows.add(1, task=0, repeat=0, fields={"is_blocked": True})
     rows.add(2, task=0, repeat=1, fields={"is_blocked": False})

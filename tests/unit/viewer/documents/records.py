@@ -8,7 +8,8 @@ import msgspec
 
 from rollgym.records import Row
 from rollgym.viewer.documents.row_document import RowDocument
-from rollgym.viewer.summary import Status, Summary
+from rollgym.viewer.formats.facts import facts_of_row
+from rollgym.viewer.summary import Status, Summary, TaskFacts
 from rollgym.viewer.view import Image, Text, Turn
 
 DONE = Summary(status=Status.COMPLETED, task=0, repeat=0)
@@ -28,6 +29,10 @@ class Surroundings:
 
     def input_row(self, task: int) -> Row | None:
         return self._rows.get(task)
+
+    def facts(self, task: int) -> TaskFacts | None:
+        row = self.input_row(task)
+        return None if row is None else facts_of_row(row)
 
     @property
     def images(self) -> Path | None:

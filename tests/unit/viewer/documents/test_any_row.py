@@ -107,7 +107,7 @@ def look_at(record: bytes) -> None:
         for field in section.fields:
             document.raw(field.value.path)
     document.find("a")
-    assert b"".join(offline_page(document, title="x", picture=lambda _: None))
+    assert b"".join(offline_page(document, name="x", picture=lambda _: None))
 
 
 @settings(max_examples=150)

@@ -4,6 +4,7 @@ from typing import Any
 
 from rollgym.servers.spans import LONGEST_LABEL, MOST_SPANS
 from rollgym.viewer.documents.conversation import PROMPT_TURNS
+from rollgym.viewer.documents.timeline import MOST_SPANS as MOST_SHOWN
 from tests.unit.viewer.documents.records import opened
 
 Json = dict[str, Any]
@@ -146,3 +147,16 @@ def test_messages_of_other_programs_may_hold_replies_that_were_not_asked_for() -
     timeline = opened(row).view().timeline
     assert timeline is not None
     assert [span.step for span in timeline.spans] == [None]
+
+
+def test_a_timeline_tells_whether_all_calls_are_in_it() -> None:
+    def told(seconds: float, count: int = 2) -> tuple[int, bool]:
+        metadata = {"spans": spans(*[MODEL] * count), "timings": {"model": seconds}}
+        timeline = opened({"metadata": metadata}).view().timeline
+        assert timeline is not None
+        return timeline.calls_shown, timeline.complete
+
+    assert told(2.0) == told(2.0005) == (2, True)
+    assert told(2.5) == (2, False)
+    assert told(0.0, MOST_SHOWN + 1) == (MOST_SHOWN, False)
+    assert told(1.0, 0) == (0, False)

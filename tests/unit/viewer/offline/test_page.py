@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from rollgym.viewer.documents.row_document import RowDocument
+from rollgym.viewer.formats import ROLLOUTS
 from rollgym.viewer.offline import blocks, offline_page, page
 from rollgym.viewer.summary import Status, Summary
 from rollgym.viewer.view import Document, Image, Mark, Picture, RolloutView, Step, Text, Turn
@@ -20,9 +21,9 @@ def nothing(_: Image) -> Picture | None:
 
 
 def shown(
-    document: Document, picture: Callable[[Image], Picture | None] = nothing, title: str = "x"
+    document: Document, picture: Callable[[Image], Picture | None] = nothing, name: str = "x"
 ) -> Page:
-    return Page(b"".join(offline_page(document, title=title, picture=picture)).decode())
+    return Page(b"".join(offline_page(document, name=name, picture=picture)).decode())
 
 
 class Stepping(RowDocument):
@@ -54,7 +55,7 @@ def test_a_page_tells_the_whole_rollout() -> None:
     }
     summary = Summary(status=Status.COMPLETED, task=3, repeat=1, reward=1.0, success=True)
     document = RowDocument(msgspec.json.encode(row), Surroundings(), summary)
-    text = re.sub(r"\s+", " ", shown(document, title="run, task 3").text)
+    text = re.sub(r"\s+", " ", shown(document, name="run, task 3").text)
     for words in (
         "Task 3, repeat 1 run, task 3 status completed reward 1 verdict success",
         "Time model 1.5 s",
@@ -66,10 +67,11 @@ def test_a_page_tells_the_whole_rollout() -> None:
         "temperature 0.5",
     ):
         assert words in text, words
+    assert text.index("judge_said yes") < text.index("Transcript") < text.index("temperature 0.5")
 
 
 def test_a_page_runs_nothing_and_loads_nothing() -> None:
-    body = b"".join(offline_page(opened({}), title="x", picture=nothing)).decode()
+    body = b"".join(offline_page(opened({}), name="x", picture=nothing)).decode()
     read = Page(body)
     assert ("meta", {"http-equiv": "Content-Security-Policy", "content": page.POLICY}) in (
         read.elements
@@ -91,7 +93,7 @@ def test_hostile_text_stays_text() -> None:
         "metadata": {"timings": {HOSTILE: 1.0}},
         HOSTILE: {HOSTILE: HOSTILE},
     }
-    read = shown(opened(row), title=HOSTILE)
+    read = shown(opened(row), name=HOSTILE)
     assert read.text.count("<script>alert(1)</script>") > 10
     assert not read.count("script") + read.count("img") + read.count("b")
     assert not [name for _, given in read.elements for name in given if name.startswith("on")]
@@ -109,6 +111,7 @@ def test_pictures_are_in_the_file_and_marks_are_drawn_on_them() -> None:
             Mark("point", 0.5, 0.25, label="click"),
             Mark("box", 0.1, 0.2, 0.3, 0.4),
             Mark("arrow", 0.5, 0.5, 0.0, 0.25),
+            Mark("point", 0.9, 0.5, label="a long text"),
         ),
         response=Text("I click.", 8),
         prompt=(Turn(0, "user", "/p", (Text("Go on.", 6),)),),
@@ -122,9 +125,14 @@ def test_pictures_are_in_the_file_and_marks_are_drawn_on_them() -> None:
     assert picture["src"] == "data:image/png;base64,iVBORw0KGgo="
     assert (picture["width"], picture["height"]) == ("800", "600")
     drawn = [(name, given) for name, given in read.elements if given.get("class") == "mark"]
-    assert [name for name, _ in drawn] == ["circle", "rect", "line"]
+    assert [name for name, _ in drawn] == ["circle", "rect", "line", "circle"]
     assert (drawn[0][1]["cx"], drawn[0][1]["cy"]) == ("50%", "25%")
     assert (drawn[2][1]["y1"], drawn[2][1]["y2"]) == ("50%", "75%")
+    labels = [given for name, given in read.elements if name == "text"]
+    assert [(given["class"], given["dx"]) for given in labels] == [
+        ("label", "14"),
+        ("label before", "-14"),
+    ]
     text = re.sub(r"\s+", " ", read.text)
     for words in (
         "Step 1: click [5] Shop https://shop.example/",
@@ -135,6 +143,14 @@ def test_pictures_are_in_the_file_and_marks_are_drawn_on_them() -> None:
     ):
         assert words in text, words
     assert "Transcript" not in text
+
+
+def test_the_title_stands_once_on_the_page() -> None:
+    asked = {"input": "What is it? " * 50}
+    row = msgspec.json.encode({"responses_create_params": asked, "output": "It is a lamp."})
+    summary = ROLLOUTS.summary(row, lambda _: None)
+    text = shown(RowDocument(row, Surroundings(), summary), name="run-0-1").text
+    assert text.count(summary.facts.title) == 2, "in the head and on the page"
 
 
 def test_a_picture_that_is_not_there_is_told() -> None:
@@ -161,7 +177,7 @@ def test_a_long_rollout_is_written_piece_by_piece() -> None:
     document = opened({"output": [message] * 1_000})
     tracemalloc.start()
     try:
-        written = sum(map(len, offline_page(document, title="x", picture=nothing)))
+        written = sum(map(len, offline_page(document, name="x", picture=nothing)))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

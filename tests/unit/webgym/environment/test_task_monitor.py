@@ -261,6 +261,7 @@ def test_a_large_run_has_a_bounded_snapshot(monkeypatch: pytest.MonkeyPatch) -> 
     assert snapshot.cells.startswith(">>>>>.")
     assert len(snapshot.live) == 10
     assert snapshot.counts[TaskState.RUNNING] == 50
+    assert snapshot.rollouts == ()
 
 
 def test_repeats_of_a_task_are_rollouts_of_their_own() -> None:
@@ -268,3 +269,12 @@ def test_repeats_of_a_task_are_rollouts_of_their_own() -> None:
     for repeat in range(4):
         run.monitor.running(Key(1, repeat), "model", 1)
     assert run.seen.counts[TaskState.RUNNING] == 4
+
+
+def test_which_rollout_a_cell_is_of_is_told() -> None:
+    run = Run().begin()
+    run.monitor.running(Key(3, 1), "model", 1)
+    run.events(started(0), recorded(RIGHT, 0))
+    run.monitor.running(Key(1, (1 << 24) - 1), "model", 1)
+    assert run.seen.rollouts == ((3, 1), (0, 0), (1, (1 << 24) - 1))
+    assert run.seen.cells.startswith(">+>")

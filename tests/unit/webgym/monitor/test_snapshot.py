@@ -21,6 +21,7 @@ def test_the_names_in_the_json_are_those_that_are_documented() -> None:
 
 def test_a_later_schema_is_refused_and_fields_of_later_ones_are_not() -> None:
     assert read_snapshot(b'{"v": 1, "expected": 3, "novel": []}').expected == 3
+    assert read_snapshot(b'{"v": 1, "cells": "+"}').rollouts == ()
     with pytest.raises(SnapshotError, match="upgrade rollgym"):
         read_snapshot(b'{"v": 99}')
 

@@ -35,6 +35,9 @@ class Shelf:
     def input_row(self, task: int) -> Row | None:
         return self._row
 
+    def facts(self, task: int) -> TaskFacts | None:
+        return None
+
 
 def nothing_known(task: int) -> TaskFacts | None:
     return None
