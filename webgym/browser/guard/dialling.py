@@ -23,8 +23,8 @@ ProtocolFactory = Callable[[], asyncio.Protocol]
 Connect = Callable[[Address, int, ProtocolFactory], Awaitable[object]]
 """Opens a connection to an address. Raises OSError.
 
-Cancelled at any moment, it leaves nothing behind, or a protocol that is connected and will be told
-when it is not any more.
+Cancelled at any moment, it ends with nothing left behind, or with a protocol that is connected, and
+that will be told when it is not any more.
 """
 
 _REPLIES = {
@@ -67,8 +67,16 @@ async def connect_directly(address: Address, port: int, protocol: ProtocolFactor
     except BaseException:
         dialled.close()
         raise
-    # A cancelled `create_connection` may close what it has just connected, and tell nobody.
-    await asyncio.shield(loop.create_connection(protocol, sock=dialled))
+    # A cancelled `create_connection` may close what it has just connected, and tell nobody. It
+    # waits for nothing outside of this process, so it is let come to its end.
+    connected = asyncio.ensure_future(loop.create_connection(protocol, sock=dialled))
+    try:
+        await asyncio.shield(connected)
+    except asyncio.CancelledError:
+        await asyncio.wait((connected,))
+        if not connected.cancelled():
+            connected.exception()
+        raise
 
 
 class Dialler:

@@ -219,29 +219,44 @@ def test_a_browser_that_goes_away_while_its_site_is_dialled_ends_the_dialling() 
     run(scenario())
 
 
-@over_both_loops
-def test_an_end_that_connects_as_its_dialling_is_given_up_is_told_when_it_is_lost(
-    loop: str,
-) -> None:
-    class End(asyncio.Protocol):
-        dialling: asyncio.Future[None]
-        transport: asyncio.Transport
-        lost = False
+class End(asyncio.Protocol):
+    """Gives its dialling up at a moment: as it is asked for, or as it is connected."""
 
-        def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            self.transport = cast("asyncio.Transport", transport)
+    dialling: asyncio.Future[None]
+    transport: asyncio.Transport
+
+    def __init__(self, moment: str) -> None:
+        self._moment = moment
+        self.connected = self.lost = False
+
+    def asked_for(self) -> "End":
+        if self._moment == "asked for":
+            self.dialling.cancel()
+        return self
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.connected = True
+        if self._moment == "connected":
             self.dialling.cancel()
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            self.lost = True
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost = True
 
+
+@over_both_loops
+@pytest.mark.parametrize("moment", ["asked for", "connected"])
+def test_a_dialling_that_is_given_up_too_late_ends_connected_and_tells_of_the_loss(
+    loop: str, moment: str
+) -> None:
     async def scenario() -> None:
-        end = End()
+        end = End(moment)
         async with Site(echo).served() as site:
-            connecting = connect_directly(ip_address("127.0.0.1"), site.port, lambda: end)
+            connecting = connect_directly(ip_address("127.0.0.1"), site.port, end.asked_for)
             end.dialling = asyncio.ensure_future(connecting)
             with pytest.raises(asyncio.CancelledError):
                 await end.dialling
+            assert end.connected
             end.transport.abort()
             await until(lambda: end.lost)
 
