@@ -8,6 +8,7 @@ every few seconds: for the instant of trying, a collection that begins would fin
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -15,11 +16,15 @@ from rollgym.store import StorageError
 from rollgym.store.layout import RUN_LOCK, shard_locks
 from rollgym.store.lock import FileLock
 from rollgym.viewer.source import Source
+from rollgym.viewer.values import UNREADABLE
 
 GROWING_SECONDS = 10.0
 MONITOR_SECONDS = 30.0
 LOCK_SECONDS = 5.0
 LARGEST_MONITOR = 1 << 24
+
+Snapshot: TypeAlias = dict[str, Any]
+_SNAPSHOT = msgspec.json.Decoder(Snapshot)
 
 
 class _Moment(msgspec.Struct):
@@ -68,27 +73,27 @@ class Liveness:
         return any(map(_is_kept_up, read_monitors(self._source)))
 
 
-def _is_kept_up(snapshot: bytes) -> bool:
+def _is_kept_up(snapshot: Snapshot) -> bool:
     try:
-        moment = msgspec.json.decode(snapshot, type=_Moment)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        moment = msgspec.convert(snapshot, _Moment)
+    except msgspec.ValidationError:
         return False
     return not moment.finished and time.time() - moment.time < MONITOR_SECONDS
 
 
-def read_monitors(source: Source) -> list[bytes]:
-    """The JSON of the last snapshot of each of its monitors that has one which can be read."""
-    return [data for path in source.monitors if (data := _snapshot(path)) is not None]
+def read_monitors(source: Source) -> list[Snapshot]:
+    """The last snapshot of each of its monitors that has one which can be read."""
+    followed = (path for path in source.monitors if not source.leads_out(path))
+    return [found for path in followed if (found := _snapshot(path)) is not None]
 
 
-def _snapshot(path: Path) -> bytes | None:
+def _snapshot(path: Path) -> Snapshot | None:
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST_MONITOR + 1)
-        msgspec.json.decode(data, type=msgspec.Raw)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _SNAPSHOT.decode(data) if len(data) <= LARGEST_MONITOR else None
+    except (OSError, *UNREADABLE):
         return None
-    return data if len(data) <= LARGEST_MONITOR else None
 
 
 def _is_written(run: Path) -> bool:

@@ -158,6 +158,7 @@ def _run(folder: Path) -> Source:
         parts=tuple(Part(path, JOURNAL) for path in journals_of(folder) if is_in(path, root)),
         inputs=_present(inputs_path(folder), root),
         manifest=_present(folder / MANIFEST, root),
+        root=root,
     )
 
 
@@ -182,6 +183,7 @@ def _file(path: Path) -> Source:
         parts=tuple(parts),
         inputs=next((each for each in inputs if _present(each, beside)), None),
         manifest=_present(run_folder / MANIFEST, beside) if run_folder else None,
+        root=beside,
     )
 
 

@@ -79,6 +79,12 @@ class Shelf:
     def images(self) -> Path | None:
         return self.source.images
 
+    @property
+    def manifest(self) -> Path | None:
+        """That of the run, unless it has become a link out of the folder."""
+        manifest = self.source.manifest
+        return None if manifest is None or self.source.leads_out(manifest) else manifest
+
     def input_row(self, task: int) -> Row | None:
         return self._index.input_row(task)
 
@@ -147,9 +153,9 @@ class Shelf:
 
     def expected(self) -> int | None:
         """How many rollouts there are to be; None where nobody says it of all that is shown."""
-        manifest = self.source.manifest
         if self.source.expected is not None:
             return self.source.expected
+        manifest = self.manifest
         if manifest is None or _SHARD.search(self.source.path.name):
             return None
         inputs = self._inputs(manifest)
@@ -157,7 +163,7 @@ class Shelf:
 
     def repeats(self) -> int | None:
         """How many rollouts there are to be of each task; None where nobody says it."""
-        manifest = self.source.manifest
+        manifest = self.manifest
         inputs = None if manifest is None else self._inputs(manifest)
         if inputs is None or not inputs.tasks or inputs.rollouts % inputs.tasks:
             return None

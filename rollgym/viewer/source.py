@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from rollgym.records import Row
+from rollgym.viewer.links import is_in
 from rollgym.viewer.summary import Summary, TaskFacts
 from rollgym.viewer.view import Document
 
@@ -86,7 +87,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     `inputs` is a materialised `inputs.jsonl`, `manifest` the run's, `monitors` the snapshots
     of its task monitors, one for each rank, `images` the folder that paths of pictures begin at.
     `expected` is how many rollouts there are to be where the manifest does not say it. `kind` is
-    for people.
+    for people. `root` is the folder, itself resolved, that all of this must be in whenever it is
+    opened, but for a part that is the path which somebody named.
     """
 
     id: str
@@ -99,6 +101,15 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     monitors: tuple[Path, ...] = ()
     images: Path | None = None
     expected: int | None = None
+    root: Path | None = None
+
+    def leads_out(self, path: Path) -> bool:
+        """Whether a path is, by now, a link out of the folder of the source."""
+        return self.root is not None and not is_in(path, self.root)
+
+    def part_leads_out(self, path: Path) -> bool:
+        """The same for that of a part."""
+        return path != self.path and self.leads_out(path)
 
 
 class Opener(Protocol):

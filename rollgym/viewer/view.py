@@ -132,11 +132,10 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
 class Timeline(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Where the time went. Without `exact` only the sum of each phase is known, not when it was.
 
-    `calls_shown` is how many spans there are; it is `complete` where they add up to the sums.
+    It is `complete` where the spans add up to the sums of their phases.
     """
 
     seconds: float
-    calls_shown: int
     complete: bool
     spans: tuple[Span, ...] = ()
     totals: dict[str, float] = {}

@@ -119,16 +119,18 @@ def _found(folder: Path) -> Iterator[_Found]:
 def _iteration(paths: IterationPaths) -> Source | None:
     """None where there is nothing of it that can be shown."""
     root = paths.save_path.resolve()
-    ranks = _ranks(paths)
-    runs = [each.run for each in ranks if each.run.is_dir() and is_in(each.run, root)]
+    ranks = [each for each in _ranks(paths) if is_in(each.run, root)]
     torch = [each.trajectories for each in (paths, *ranks) if each.trajectories.is_file()]
     torch = [path for path in torch if is_in(path, root)]
-    if not runs and torch:
+    if torch and not any(each.run.is_dir() for each in ranks):
         # That of all ranks has what theirs have.
         parts = torch[:1] if torch[0] == paths.trajectories else torch
         return _source(Place(paths, None), torch[0], [Part(path, TORCH) for path in parts])
+    if not ranks:
+        return None
     journals = [part for each in ranks for part in _parts(each, root)]
-    at = paths.sample if len(ranks) > 1 and paths.sample.is_file() else ranks[0].run
+    has_sample = len(ranks) > 1 and paths.sample.is_file() and is_in(paths.sample, root)
+    at = paths.sample if has_sample else ranks[0].run
     return _source(Place(paths, None), at, journals, ranks)
 
 
@@ -145,11 +147,8 @@ def _ranks(paths: IterationPaths) -> list[IterationPaths]:
 
 def _rank_count(paths: IterationPaths) -> int:
     """How many ranks the sample divides its tasks among; 0 where it is one, or there is none."""
-    try:
-        count = Sample(paths.sample).rank_count
-    except StoreError:  # not there yet; the runs say what they are
-        return 0
-    return count if count > 1 else 0
+    sample = _sample(paths)  # where it is not there yet, the runs say what they are
+    return sample.rank_count if sample is not None and sample.rank_count > 1 else 0
 
 
 def _parts(paths: IterationPaths, root: Path) -> list[Part]:
@@ -175,9 +174,10 @@ def _run(folder: Path) -> Source:
         kind=KIND,
         path=folder,
         parts=tuple(parts),
-        inputs=inputs_path(folder),
-        manifest=folder / MANIFEST,
+        inputs=_unless_out(inputs_path(folder), root),
+        manifest=_unless_out(folder / MANIFEST, root),
         images=above if (above / SCREENSHOTS).is_dir() else None,
+        root=root,
     )
 
 
@@ -207,9 +207,11 @@ def _source(
 ) -> Source:
     """`ranks` are the paths of the runs that it is of; the first one's manifest is the source's."""
     paths, is_of_many = place.paths, len(ranks) > 1
-    inputs = None
+    root = paths.save_path.resolve()
+    inputs = manifest = None
     if ranks:
-        inputs = paths.sample if is_of_many else inputs_path(ranks[0].run)
+        inputs = _unless_out(paths.sample if is_of_many else inputs_path(ranks[0].run), root)
+        manifest = _unless_out(ranks[0].run / MANIFEST, root)
     return Source(
         id=place.id + suffix,
         title=place.name,
@@ -217,20 +219,30 @@ def _source(
         path=path,
         parts=tuple(parts),
         inputs=inputs,
-        manifest=ranks[0].run / MANIFEST if ranks else None,
-        monitors=tuple(each.monitor for each in ranks),
+        manifest=manifest,
+        monitors=tuple(each.monitor for each in ranks if is_in(each.monitor, root)),
         images=paths.save_path,
         expected=_expected(paths) if is_of_many else None,
+        root=root,
     )
+
+
+def _unless_out(path: Path, root: Path) -> Path | None:
+    """The path, which may not be there yet; None for a link that leads out."""
+    return path if is_in(path, root) else None
 
 
 def _expected(paths: IterationPaths) -> int | None:
     """How many rollouts the ranks have together, which no manifest of one of them says."""
+    sample = _sample(paths)
+    return None if sample is None else sum(map(sample.rollouts, range(sample.rank_count)))
+
+
+def _sample(paths: IterationPaths) -> Sample | None:
     try:
-        sample = Sample(paths.sample)
+        return Sample(paths.sample) if is_in(paths.sample, paths.save_path.resolve()) else None
     except StoreError:
         return None
-    return sum(map(sample.rollouts, range(sample.rank_count)))
 
 
 def _place(path: Path, pattern: re.Pattern[str]) -> Place | None:

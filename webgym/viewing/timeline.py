@@ -41,7 +41,6 @@ def lay_out(
     spans = tuple(laid.spans[:MOST_SPANS])
     return Timeline(
         seconds=laid.end if seconds is None else seconds,
-        calls_shown=len(spans),
         complete=len(spans) == len(laid.spans),
         spans=spans,
         totals=laid.totals,

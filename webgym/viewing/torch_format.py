@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from rollgym.records import NO_USAGE
-from rollgym.viewer.formats.facts import facts_from
 from rollgym.viewer.source import Context, FactsOf, Place
 from rollgym.viewer.summary import Summary
 from rollgym.viewer.view import Document
@@ -49,7 +48,7 @@ class TorchFormat:
             json,
             _STEPS.decode(json).account(NO_USAGE),
             PLAIN_NAMES,
-            _summary(json, facts_from(context)),
+            _summary(json, context.facts),
             lambda: _plain(json),
             size=len(record),
             has_images=context.images is not None,

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from rollgym.records import Attempt, Completed, Failed, Omitted, Row, decode_attempt
-from rollgym.viewer.formats.facts import facts_from
 from rollgym.viewer.source import Context, FactsOf, Place
 from rollgym.viewer.summary import Summary
 from rollgym.viewer.view import Document
@@ -42,7 +41,7 @@ class TrajectoryFormat:
             record,
             _STEPS.decode(record).account,
             JOURNAL_NAMES,
-            self.summary(record, facts_from(context)),
+            self.summary(record, context.facts),
             lambda: plain_of(record, context),
             size=len(record),
             has_images=context.images is not None,

@@ -51,18 +51,21 @@ def timeline_of(metadata: msgspec.Raw | None, seconds: float | None) -> Timeline
     least = end if spans else sum(totals.values())
     return Timeline(
         seconds=max(seconds or 0.0, least),
-        calls_shown=len(spans),
-        complete=len(told) <= MOST_SPANS and adds_up(spans, totals),
+        complete=len(told) <= MOST_SPANS and _add_up(spans, totals),
         spans=spans,
         totals=totals,
         exact=bool(spans),
     )
 
 
-def adds_up(spans: Sequence[Span], totals: Mapping[str, float]) -> bool:
-    """Whether the spans are all that the sums of the phases are of."""
-    told = _sums(spans)
-    return all(total - told.get(phase, 0.0) <= LEFT_OUT_SECONDS for phase, total in totals.items())
+def _add_up(spans: Sequence[Span], totals: Mapping[str, float]) -> bool:
+    """Whether the spans are all that the sums of their phases are of.
+
+    A sum of which there is no span, such as one of everything, is of nothing that has any.
+    """
+    return all(
+        totals.get(phase, 0.0) - told <= LEFT_OUT_SECONDS for phase, told in _sums(spans).items()
+    )
 
 
 def _spans(told: Sequence[_Span]) -> tuple[Span, ...]:

@@ -15,7 +15,6 @@ from rollgym.records import Row
 from rollgym.rollouts.fields import AGENT, PARAMS
 from rollgym.viewer.formats.conversation import Content, content_text
 from rollgym.viewer.formats.scalars import either, one_line
-from rollgym.viewer.source import Context, FactsOf
 from rollgym.viewer.summary import TITLE_LIMIT, TaskFacts
 from rollgym.viewer.values import (
     ABSENT,
@@ -56,16 +55,6 @@ _CONTENT = msgspec.json.Decoder(Content)
 def facts_of_row(row: Row) -> TaskFacts:
     """The facts of a task, from its input row or from the row of one of its rollouts."""
     return facts_of_fields(row.fields)
-
-
-def facts_from(context: Context) -> FactsOf:
-    """The facts of tasks, from the inputs that a context has."""
-
-    def facts_of(task: int) -> TaskFacts | None:
-        row = context.input_row(task)
-        return None if row is None else facts_of_row(row)
-
-    return facts_of
 
 
 def facts_of_fields(fields: Fields) -> TaskFacts:

@@ -12,7 +12,7 @@ from rollgym.records import Attempt, Completed, Failed, Omitted, Outcome, Usage,
 from rollgym.rollouts.fields import METADATA, OUTPUT, RESPONSE, REWARD, SUCCESS
 from rollgym.viewer.documents.journal_document import JournalDocument
 from rollgym.viewer.formats.cause import cause_of
-from rollgym.viewer.formats.facts import MESSAGES, QUESTIONS, facts_from, facts_of_fields
+from rollgym.viewer.formats.facts import MESSAGES, QUESTIONS, facts_of_fields
 from rollgym.viewer.formats.result import Result
 from rollgym.viewer.formats.scalars import either, one_line, short_scalars
 from rollgym.viewer.source import Context, FactsOf, Place
@@ -68,7 +68,7 @@ class JournalFormat:
 
     def document(self, record: bytes, context: Context) -> Document:
         """Raises ValueError."""
-        return JournalDocument(record, context, self.summary(record, facts_from(context)))
+        return JournalDocument(record, context, self.summary(record, context.facts))
 
 
 JOURNAL = JournalFormat()

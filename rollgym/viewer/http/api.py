@@ -16,7 +16,7 @@ from rollgym.viewer.http.answers import (
 )
 from rollgym.viewer.http.asking import Asked, asking
 from rollgym.viewer.http.sources import described
-from rollgym.viewer.liveness import read_monitors
+from rollgym.viewer.liveness import Snapshot, read_monitors
 from rollgym.viewer.queries.configuration import Run
 from rollgym.viewer.queries.configuration import configuration as configuration_of
 from rollgym.viewer.queries.facets import facets as facets_of
@@ -33,7 +33,7 @@ from rollgym.viewer.shelf import Shelf
 
 
 class _Monitor(msgspec.Struct, frozen=True):
-    snapshots: list[msgspec.Raw]
+    snapshots: list[Snapshot]
     grid: Grid
 
 
@@ -96,8 +96,7 @@ async def monitor(request: web.Request) -> web.Response:
     def look_up() -> web.Response:
         with shelf.reading() as connection:
             grid = grid_of(connection, shelf.expected(), shelf.repeats())
-        snapshots = list(map(msgspec.Raw, read_monitors(shelf.source)))
-        return as_json(_Monitor(snapshots, grid))
+        return as_json(_Monitor(read_monitors(shelf.source), grid))
 
     return await library_of(request).work(look_up)
 
@@ -139,9 +138,9 @@ async def _filtered(
 
 def _run(shelf: Shelf) -> Run:
     """One whose manifest cannot be read is as one without."""
-    source = shelf.source
+    path = shelf.manifest
     try:
-        manifest = read_manifest(source.manifest.parent) if source.manifest else None
+        manifest = read_manifest(path.parent) if path else None
     except StoreError:
         manifest = None
-    return Run(source.id, shelf.title, manifest)
+    return Run(shelf.source.id, shelf.title, manifest)

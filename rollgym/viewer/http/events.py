@@ -1,10 +1,10 @@
 """What changes, as server-sent events: `GET /api/events`.
 
 `event: source` brings what `/api/sources` says of one source, whenever that changed, and once at
-the beginning; `event: monitor` the last snapshots of its task monitors. Changes are looked for
-once a second, together for all who listen; whoever is slow gets the latest state of each source
-and misses what was in between. A stream ends by itself after `LONGEST_STREAM` seconds: browsers
-connect again.
+the beginning; `event: monitor` the last snapshots of its task monitors, without the list of their
+rollouts. Changes are looked for once a second, together for all who listen; whoever is slow gets
+the latest state of each source and misses what was in between. A stream ends by itself after
+`LONGEST_STREAM` seconds: browsers connect again.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from aiohttp import web
 from rollgym.viewer.errors import PageError
 from rollgym.viewer.http.sources import described
 from rollgym.viewer.library import Library
-from rollgym.viewer.liveness import read_monitors
+from rollgym.viewer.liveness import Snapshot, read_monitors
 from rollgym.viewer.shelf import Shelf
 
 INTERVAL = 1.0
@@ -28,6 +28,8 @@ WRITE_SECONDS = 10.0
 HEARTBEAT_SECONDS = 15.0
 LONGEST_STREAM = 3600.0
 RECONNECT_SECONDS = 2
+ROLLOUTS = "rollouts"
+"""What of a snapshot only `/monitor` sends: which rollouts its cells are, thousands of pairs."""
 
 _Subject = tuple[str, str]
 """The kind of the event, and the id of the source."""
@@ -125,11 +127,14 @@ class Events:
             found["source", identity] = msgspec.json.encode(described(shelf))
             snapshots = read_monitors(shelf.source)
             if snapshots:
-                found["monitor", identity] = _monitor(shelf, snapshots)
+                with contextlib.suppress(RecursionError):  # one that can just about be read
+                    found["monitor", identity] = _monitor(shelf, snapshots)
         return found
 
 
-def _monitor(shelf: Shelf, snapshots: Sequence[bytes]) -> bytes:
-    # Encoded anew: line breaks in the file would end the event.
-    decoded = list(map(msgspec.json.decode, snapshots))
-    return msgspec.json.encode({"id": shelf.source.id, "snapshots": decoded})
+def _monitor(shelf: Shelf, snapshots: Sequence[Snapshot]) -> bytes:
+    told = [
+        {name: value for name, value in snapshot.items() if name != ROLLOUTS}
+        for snapshot in snapshots
+    ]
+    return msgspec.json.encode({"id": shelf.source.id, "snapshots": told})

@@ -1,6 +1,7 @@
 """The document that a request is about, and what is said where it cannot be opened."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 
 from aiohttp import web
@@ -25,21 +26,31 @@ async def of_document(
 
 def opened_anyway(library: Library, shelf: Shelf, entry: EntryId) -> Document:
     """Of what is no record, a document that says so. Raises PageError, StorageError."""
-    try:
-        return library.document(shelf, entry)
-    except KeyError:
-        raise no_entry(str(entry)) from None
-    except ValueError as error:
-        return shelf.unreadable(entry, reason_of(error))
+    with known(entry):
+        try:
+            return library.document(shelf, entry)
+        except ValueError as error:
+            return shelf.unreadable(entry, reason_of(error))
 
 
 def opened(library: Library, shelf: Shelf, entry: EntryId) -> Document:
     """Raises PageError, StorageError."""
+    with known(entry):
+        try:
+            return library.document(shelf, entry)
+        except ValueError as error:
+            raise PageError(
+                HTTPStatus.UNPROCESSABLE_ENTITY, f"This record cannot be shown: {error}."
+            ) from error
+
+
+@contextmanager
+def known(entry: EntryId) -> Iterator[None]:
+    """Where there is no such entry, or not any more, it is the client that is told.
+
+    Raises PageError (404) for a KeyError.
+    """
     try:
-        return library.document(shelf, entry)
+        yield
     except KeyError:
         raise no_entry(str(entry)) from None
-    except ValueError as error:
-        raise PageError(
-            HTTPStatus.UNPROCESSABLE_ENTITY, f"This record cannot be shown: {error}."
-        ) from error

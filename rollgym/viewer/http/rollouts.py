@@ -19,14 +19,13 @@ from rollgym.viewer.http.answers import (
     entry_of,
     json_body,
     library_of,
-    no_entry,
     number_of,
     query_of,
     shelf_of,
     text_of,
 )
 from rollgym.viewer.http.asking import asking
-from rollgym.viewer.http.opening import of_document, opened_anyway
+from rollgym.viewer.http.opening import known, of_document, opened_anyway
 from rollgym.viewer.http.pictures import read_picture
 from rollgym.viewer.http.streaming import send_body, send_download
 from rollgym.viewer.index import EntryId
@@ -58,7 +57,7 @@ async def rollout(request: web.Request) -> web.Response:
 
     def look_up() -> web.Response:
         view = opened_anyway(library, shelf, entry).view()
-        with shelf.reading() as connection:
+        with shelf.reading() as connection, known(entry):
             found = related(connection, entry)
         others = [each for each in found.siblings if each.id != str(entry)]
         return as_json(_Rollout(str(entry), view, found.standing, others, found.attempts))
@@ -154,10 +153,8 @@ async def offline_page(request: web.Request) -> web.StreamResponse:
 
 
 def _record(shelf: Shelf, entry: EntryId) -> bytes:
-    try:
+    with known(entry):
         return shelf.index().record(entry)
-    except KeyError:
-        raise no_entry(str(entry)) from None
 
 
 def _plain(body: bytes) -> web.Response:

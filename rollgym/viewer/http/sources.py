@@ -41,7 +41,7 @@ def described(shelf: Shelf) -> SourceInfo:
     except (StorageError, sqlite3.Error) as error:
         state, totals = _unknown(str(error)), _NOTHING
     source, pace = shelf.source, totals.pace
-    rate = None if _is_stalled(shelf, pace) else pace.rate
+    rate = pace.rate if shelf.is_live and not _is_stalled(pace) else None
     return SourceInfo(
         id=source.id,
         title=shelf.title,
@@ -59,9 +59,9 @@ def described(shelf: Shelf) -> SourceInfo:
     )
 
 
-def _is_stalled(shelf: Shelf, pace: Pace) -> bool:
+def _is_stalled(pace: Pace) -> bool:
     """Whether nothing has ended for so long that the rate says nothing of now."""
-    return shelf.is_live and pace.latest is not None and time() - pace.latest > RATE_SECONDS
+    return pace.latest is not None and time() - pace.latest > RATE_SECONDS
 
 
 def _left_seconds(coverage: Coverage, rate: float | None) -> float | None:

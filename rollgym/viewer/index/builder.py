@@ -37,7 +37,7 @@ class Builder:
 
         Raises sqlite3.Error; the transaction is then undone.
         """
-        news = sum(reader.has_news() for reader in self._readers)
+        news = sum(reader.has_news() for reader in self._followed())
         if not news and self._is_ready:
             return True
         self._connection.execute("BEGIN IMMEDIATE")
@@ -51,7 +51,7 @@ class Builder:
 
     def _read(self, deadline: float) -> bool:
         try:
-            done = all(self._advance(reader, deadline) for reader in self._readers)
+            done = all(self._advance(reader, deadline) for reader in self._followed())
         except ReplacedError:
             self._empty()
             return False
@@ -87,6 +87,15 @@ class Builder:
             name = self._named(part.path)
             progress = Progress.load(self._connection, number, name, part.format.name)
             yield made(part, progress, self._writer, self._facts.of)
+
+    def _followed(self) -> list[Reader]:
+        """The readers of files that are no links out of the source's folder by now."""
+        return [reader for reader in self._readers if not self._leads_out(reader)]
+
+    def _leads_out(self, reader: Reader) -> bool:
+        if isinstance(reader, InputLines):
+            return self._source.leads_out(reader.path)
+        return self._source.part_leads_out(reader.path)
 
     def _named(self, path: Path) -> str:
         return relative_name(self._source, path)

@@ -20,7 +20,7 @@ from rollgym.store.errors import StorageError, storage_error
 from rollgym.store.lock import FileLock
 
 SCHEMA = files(__package__).joinpath("schema.sql").read_text("utf-8")
-REVISION = 4
+REVISION = 5
 """Goes up when columns or kept answers change their meaning, and the schema does not."""
 MAKING_PATIENCE = 5.0
 BUSY_PATIENCE = 5.0

@@ -124,7 +124,10 @@ class SourceIndex:
             ).fetchone()
         if found is None or entry.part >= len(self.source.parts):
             raise KeyError(str(entry))
-        return self.source.parts[entry.part], Place(*found)
+        part = self.source.parts[entry.part]
+        if self.source.part_leads_out(part.path):
+            raise KeyError(str(entry))
+        return part, Place(*found)
 
     def record(self, entry: EntryId) -> bytes:
         """The bytes of a record, without a line break. Raises KeyError, StorageError."""
@@ -142,8 +145,12 @@ class SourceIndex:
         return _read(part.path, Place(place.position, min(place.length, most)))
 
     def input_row(self, task: int) -> Row | None:
-        """The row of a task, from the source's inputs. Raises StorageError."""
-        if self.source.inputs is None:
+        """The row of a task; None where the source's inputs do not have it, or not any more.
+
+        Raises StorageError where the index cannot be read.
+        """
+        inputs = self.source.inputs
+        if inputs is None or self.source.leads_out(inputs):
             return None
         with self.reading() as connection:
             found = connection.execute(
@@ -152,8 +159,8 @@ class SourceIndex:
         if found is None:
             return None
         try:
-            return input_task(_read(self.source.inputs, Place(*found)))[1]
-        except ValueError:  # the file was replaced, and is yet to be read anew
+            return input_task(_read(inputs, Place(*found)))[1]
+        except (ValueError, StorageError):  # the file was replaced or removed since it was read
             return None
 
     def facts(self, task: int) -> TaskFacts | None:

@@ -7,6 +7,7 @@ lines; of that the file says it once.
 
 import re
 from pathlib import Path
+from shlex import quote
 
 import msgspec
 
@@ -60,7 +61,7 @@ def require_lines(descriptor: int, path: Path) -> None:
     if is_array:
         raise StorageError(
             f"{path} is one JSON document, and the viewer reads one object on each line: make such "
-            f"a file with  jq -c '.[]' {path.name} > {path.stem}_lines.jsonl"
+            f"a file with  jq -c '.[]' {quote(path.name)} > {quote(f'{path.stem}_lines.jsonl')}"
         )
 
 

@@ -31,7 +31,7 @@ _COLUMNS = (
 class Entry(msgspec.Struct, frozen=True):
     """A line of the list. `fields` is a JSON object, `bytes` how long the record is.
 
-    Of what is no record `line` is its number in the file, and `problem` says what is wrong.
+    Of what is no record `title` says which line it is, and `detail` what is wrong with it.
     """
 
     id: str
@@ -59,17 +59,13 @@ class Entry(msgspec.Struct, frozen=True):
     detail: str
     fields: msgspec.Raw
     bytes: int
-    line: int | None = None
-    problem: str = ""
-
-
-_FIELDS = Entry.__struct_fields__[:-2]
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """A page. `total` counts all that fit the filter."""
+    """A page. `total` counts all that fit the filter, `unreadable` those of them not records."""
 
     total: int
+    unreadable: int
     entries: tuple[Entry, ...]
     search: Search | None = None
 
@@ -94,16 +90,17 @@ def listing(
     order = orders.known(connection, wanted)
     if order is None and end > _SHALLOW and wanted.sort != BY_RECORD:
         order = orders.of(connection, wanted)
-    if order is not None:
-        return Listing(len(order), _entries(connection, order[begin:end]), search)
     where, values = wanted.where()
-    (total,) = connection.execute(
-        f"SELECT count(*) FROM entry WHERE {where}",  # noqa: S608 - see Filter
-        values,
+    count = f"SELECT count(*) FROM entry WHERE {where}"  # noqa: S608 - see Filter
+    (unreadable,) = connection.execute(
+        f"{count} AND entry.status = ?", (*values, Status.UNREADABLE)
     ).fetchone()
+    if order is not None:
+        return Listing(len(order), unreadable, _entries(connection, order[begin:end]), search)
+    (total,) = connection.execute(count, values).fetchone()
     select, values = ordered(wanted)
     page = connection.execute(f"{select} LIMIT ? OFFSET ?", (*values, wanted.limit, begin))
-    return Listing(total, _entries(connection, [number for (number,) in page]), search)
+    return Listing(total, unreadable, _entries(connection, [number for (number,) in page]), search)
 
 
 def neighbours(
@@ -141,11 +138,8 @@ def _entries(connection: sqlite3.Connection, numbers: Sequence[int]) -> tuple[En
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:
-    entry = dict(zip(_FIELDS, row, strict=True))
-    name = EntryId.of(entry["id"])
-    entry["id"] = str(name)
-    if entry["status"] == Status.UNREADABLE:
-        entry |= {"line": name.record, "problem": entry["detail"]}
+    entry = dict(zip(Entry.__struct_fields__, row, strict=True))
+    entry["id"] = str(EntryId.of(entry["id"]))
     entry["standing"] = bool(entry["standing"])
     entry["success"] = None if entry["success"] is None else bool(entry["success"])
     entry["fields"] = msgspec.Raw(entry["fields"].encode())

@@ -42,10 +42,15 @@ class EndingCount(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
-    """What the entries that fit amount to; `coverage` is that of the whole source."""
+    """What the entries that fit amount to; `coverage` is that of the whole source.
+
+    Of the `rollouts` so many are `judged`: it is known whether they are among the `successes`.
+    """
 
     coverage: Coverage
     rollouts: int
+    judged: int
+    successes: int
     mean_reward: float | None
     success_rate: float | None
     reward: Histogram | None
@@ -79,6 +84,8 @@ def overview(
     return Overview(
         coverage=coverage(connection, expected),
         rollouts=len(columns.rewards),
+        judged=len(judged),
+        successes=sum(judged),
         mean_reward=None if reward is None else reward.mean,
         success_rate=sum(judged) / len(judged) if judged else None,
         reward=reward,

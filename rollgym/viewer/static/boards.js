@@ -2,7 +2,7 @@
 
 import { CellGrid } from "./cells.js";
 import { fill, h } from "./dom.js";
-import { recordWords } from "./format.js";
+import { moment, recordWords } from "./format.js";
 
 const ENDED = "+x#!-=";
 
@@ -15,13 +15,15 @@ export class Boards {
   }
 
   // Those of snapshots or of the index: `cells`, `rollouts_per_cell`, and where there are some `title`,
-  // `entries`, and as pairs of task and repeat `rollouts`.
+  // `entries`, as pairs of task and repeat `rollouts`, and the time since when nothing came, `silentSince`.
   draw(boards) {
     if (this.grids.length !== boards.length) this.#begin(boards.length);
     boards.forEach((board, at) => {
       const { grid, title } = this.grids[at];
-      title.hidden = boards.length < 2;
-      title.textContent = board.title ?? "";
+      const { silentSince = null } = board;
+      title.hidden = boards.length < 2 && silentSince === null;
+      fill(title, board.title ?? "", silentSince === null
+        ? null : h("span", { class: "warn" }, " not heard of since ", moment(silentSince)));
       grid.draw(board.cells ?? "", board.rollouts_per_cell ?? 1, this.#hrefs(board));
     });
   }

@@ -9,7 +9,8 @@ import { failure, skeleton } from "./notices.js";
 const FEW = 12;
 const MOST_NAMES = 6;
 
-export function configuration(ids) {
+// Of the runs with these ids, or of all.
+export function configuration(ids = []) {
   const box = h("section", { class: "configuration", "aria-label": "Configuration" }, skeleton(8));
   const load = async () => {
     try {

@@ -156,7 +156,10 @@ export class Find {
     CSS.highlights.delete(NAME);
     const sought = this.sought?.toLowerCase();
     if (!sought || this.node.hidden) return;
-    const ranges = rangesOf(this.within, sought, MOST_MARKS);
-    if (ranges.length) CSS.highlights.set(NAME, new Highlight(...ranges));
+    const marks = new Highlight();
+    for (const range of rangesOf(this.within, sought)) {
+      if (marks.add(range).size >= MOST_MARKS) break;
+    }
+    if (marks.size) CSS.highlights.set(NAME, marks);
   }
 }

@@ -8,7 +8,7 @@ import { sourceOf } from "./state.js";
 
 export class FreshRows {
   // `view` is the list: its `pages`, `list`, `grid`, `params`, `paths` and `source` are those of the
-  // moment. `grown(total)` is told of rows that were added. `node` is the button that shows the others.
+  // moment. `grown(answer)` is told when rows were added. `node` is the button that shows the others.
   constructor(view, grown) {
     this.view = view;
     this.grown = grown;
@@ -32,14 +32,14 @@ export class FreshRows {
     if (!answer || pages !== this.view.pages) return;
     const more = answer.total - pages.total;
     if (pages.total && !(reading && !this.view.params.get("sort"))) this.#offer(more);
-    else if (more > 0 && pages.total) this.#add(answer.total);
+    else if (more > 0 && pages.total) this.#add(answer);
     else await pages.refresh();
   }
 
-  #add(total) {
-    this.view.pages.grow(total);
-    this.view.list.setTotal(total);
-    this.grown(total);
+  #add(answer) {
+    this.view.pages.grow(answer.total);
+    this.view.list.setTotal(answer.total);
+    this.grown(answer);
   }
 
   #offer(more) {

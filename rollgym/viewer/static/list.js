@@ -8,10 +8,9 @@ import { fill, h, refill, rem } from "./dom.js";
 import { changed, filterOf, isFiltered } from "./filter_params.js";
 import { FilterBar } from "./filters.js";
 import { FixedList } from "./fixed_list.js";
-import { count } from "./format.js";
 import { FreshRows } from "./fresh_rows.js";
 import { keys } from "./keyboard.js";
-import { totalWords } from "./list_total.js";
+import { exportWords, totalWords } from "./list_total.js";
 import { menu } from "./menu.js";
 import { empty, failure, nothingYet } from "./notices.js";
 import { Pages } from "./pages.js";
@@ -38,7 +37,7 @@ class List {
     this.selection = new Selection(this);
     this.repeated = false; // whether any row is of another repeat than the first
     this.usual = null; // the columns that are shown where none were chosen, once they are known
-    this.fresh = new FreshRows(this, (total) => this.#drawTotal(total));
+    this.fresh = new FreshRows(this, (answer) => this.#drawTotal(answer));
     container.className = "fills list";
     this.#build(params);
     this.narrow = matchMedia(NARROW);
@@ -116,6 +115,7 @@ class List {
     this.pages?.destroy();
     this.queried = query;
     this.search = null;
+    this.counted = null; // the latest answer that says how many there are
     this.fresh.hide();
     const visited = visit();
     this.restore = visited?.scroll ?? 0;
@@ -199,7 +199,7 @@ class List {
     return address(`${this.path}/${encodeURIComponent(entry.id)}`, this.#query(this.params));
   }
 
-  #arrived({ page, total, search }) {
+  #arrived({ page, total, search, answer }) {
     this.search = search;
     this.grid.setAttribute("aria-busy", "false");
     this.grid.setAttribute("aria-rowcount", total + 1);
@@ -214,12 +214,13 @@ class List {
     this.selection.resolve();
     this.#nameCause(page);
     this.filters.update(this.params, search);
-    this.#drawTotal(total);
+    this.#drawTotal(answer);
     fill(this.notice, total ? null : this.#nothing());
   }
 
-  #drawTotal(total) {
-    this.total.textContent = totalWords(total, this.params, this.source);
+  #drawTotal(answer) {
+    this.counted = answer;
+    this.total.textContent = totalWords(answer);
     this.#drawExport();
   }
 
@@ -250,10 +251,9 @@ class List {
   }
 
   #drawExport() {
-    const many = this.pages?.total;
     fill(this.exported, h("a", {
       class: "button", download: "", href: withQuery(this.paths.export, filterOf(this.params)),
-      "aria-label": `Export ${many === null ? "the" : count(many)} rollouts as JSONL`,
+      "aria-label": exportWords(this.counted),
       data: { tip: "Download the filtered rollouts as JSONL" },
     }, "Export"));
   }

@@ -5,10 +5,11 @@
 import { get, source as pathsOf } from "./api.js";
 import { ranking } from "./charts.js";
 import { Boards } from "./boards.js";
+import { CellRollouts } from "./cell_rollouts.js";
 import { MARKS } from "./cells.js";
 import { fill, h, refill } from "./dom.js";
 import { count, counted, number, percent, seconds, words } from "./format.js";
-import { joinSnapshots } from "./monitors.js";
+import { isSilent, joinSnapshots } from "./monitors.js";
 import { failure, skeleton } from "./notices.js";
 import { address, link } from "./router.js";
 import { onMonitor, onSource, onVersion, sourceOf } from "./state.js";
@@ -35,6 +36,7 @@ class Live {
     this.numbers = h("dl", { class: "live-numbers" }, skeleton(3.5));
     this.legend = h("ul", { class: "states live-states", "aria-label": "States" });
     this.boards = new Boards(this.root);
+    this.cellRollouts = new CellRollouts();
     this.running = h("section", { class: "panel", "aria-label": "Running now" });
     this.failures = h("section", { class: "panel", "aria-label": "Failed attempts" });
     this.problem = h("div", {});
@@ -46,7 +48,7 @@ class Live {
       h("section", { class: "panel", "aria-label": "Rollouts by state" }, this.legend, this.boards.node),
       this.panels));
     this.offs = [
-      onMonitor(source, (snapshots) => this.#draw({ ...this.answer, snapshots })),
+      onMonitor(source, (snapshots) => this.#heard(snapshots)),
       onVersion(source, () => this.#load()),
       onSource(() => this.#sourceChanged()),
     ];
@@ -61,28 +63,39 @@ class Live {
   }
 
   async #load() {
+    this.loading = true;
     try {
       const answer = await get(pathsOf(this.source).monitor);
       fill(this.problem);
-      this.#draw(answer);
+      const snapshots = answer.snapshots.filter(hasCells);
+      this.cellRollouts.learn(snapshots);
+      this.#draw({ ...answer, snapshots });
     } catch (error) {
       fill(this.problem, failure(error, () => this.#load()));
+    } finally {
+      this.loading = false;
     }
+  }
+
+  #heard(said) {
+    const snapshots = said.filter(hasCells);
+    this.#draw({ ...this.answer, snapshots: this.cellRollouts.addTo(snapshots) });
+    if (!this.loading && this.cellRollouts.isBehind(snapshots)) this.#load();
   }
 
   #draw(answer) {
     this.answer = answer;
-    const { grid } = answer;
-    const snapshots = (answer.snapshots ?? []).filter((one) => one?.cells);
+    const { grid, snapshots } = answer;
     const snapshot = joinSnapshots(snapshots);
     this.snapshot = snapshot;
+    this.silent = snapshots.filter(isSilent).length;
     this.over = this.#isOver();
     // A monitor knows what runs; the index knows what ended.
     const watched = snapshot && !this.over;
     const counts = (watched ? snapshot : grid)?.counts ?? {};
     this.counts = counts;
     this.title.textContent = snapshot?.title ? `Live: ${snapshot.title}` : "Live";
-    this.boards.draw(watched ? snapshots : [grid ?? NOTHING]);
+    this.boards.draw(watched ? snapshots.map(asBoard) : [grid ?? NOTHING]);
     refill(this.legend, this.#legend(counts));
     this.#drawNumbers();
     this.running.hidden = !watched;
@@ -106,14 +119,20 @@ class Live {
   #writtenPace() {
     const { started = null, rate, left_seconds: left } = sourceOf(this.source) ?? {};
     if (started === null) return [];
-    this.#tick();
+    this.#drawElapsed();
     const elapsed = ["Elapsed", this.elapsed];
     if (this.over) return [elapsed];
     return [elapsed, ["Rate", rateWords(rate)], ["Time left", left === null ? "–" : `about ${seconds(left)}`]];
   }
 
-  // Time goes on while nothing is written.
+  // Time goes on while nothing is written, and a monitor that nothing comes from falls silent.
   #tick() {
+    const silent = this.answer?.snapshots.filter(isSilent).length;
+    if (silent !== this.silent) this.#draw(this.answer);
+    this.#drawElapsed();
+  }
+
+  #drawElapsed() {
     const { started = null, latest } = sourceOf(this.source) ?? {};
     if (started === null) return;
     const end = this.over ? latest : Date.now() / 1000;
@@ -130,10 +149,11 @@ class Live {
     }
   }
 
-  // Once the index has all of it; whatever a monitor said last of a run that broke off.
+  // Once the index has all of it, whatever a monitor said last: a run may have broken off, and one rank
+  // may be finished before the next has begun.
   #isOver() {
     const source = sourceOf(this.source);
-    return Boolean(source?.state.ready && (this.snapshot?.finished || !source.live));
+    return Boolean(source?.state.ready && !source.live);
   }
 
   #drawNote() {
@@ -181,6 +201,15 @@ class Live {
       })),
     }));
   }
+}
+
+// Whatever the file of a monitor has.
+function hasCells(snapshot) {
+  return Boolean(snapshot?.cells);
+}
+
+function asBoard(snapshot) {
+  return { ...snapshot, silentSince: isSilent(snapshot) ? snapshot.time : null };
 }
 
 function countsOf(counts) {

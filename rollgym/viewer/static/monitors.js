@@ -1,23 +1,50 @@
 // What the task monitors of several ranks say together.
 
-const ADDED = ["expected", "retried", "timeouts", "overdue", "in_flight_limit", "steps", "missed"];
+const FRESH_SECONDS = 30; // a monitor writes far more often
+const ADDED = ["expected", "retried", "timeouts", "steps", "missed"];
+const OF_NOW = ["overdue", "in_flight_limit"];
+const OPEN = ["running", "waiting", "not_started"];
 
-// One snapshot of all; null where there is none. Whatever only some know is of those.
+// Whether its rank broke off: nothing came from it for long, and it did not say that it is finished.
+export function isSilent({ time, finished }) {
+  return !finished && Date.now() / 1000 - time > FRESH_SECONDS;
+}
+
+// One snapshot of all; null where there is none. Whatever only some know is of those, and what goes on
+// now is of those that are not silent.
 export function joinSnapshots(known) {
-  if (known.length < 2) return known[0] ?? null;
-  const all = (name) => known.map((one) => one[name]).filter((value) => value !== null && value !== undefined);
+  if (!known.length) return null;
+  const heard = known.filter((one) => !isSilent(one));
+  const rates = valuesOf(heard, "rollouts_per_minute");
   return {
-    ...Object.fromEntries(ADDED.map((name) => [name, sum(all(name))])),
-    counts: sums(all("counts")),
-    failures: sums(all("failures")),
+    title: known.length === 1 ? known[0].title : "",
+    ...Object.fromEntries(ADDED.map((name) => [name, sum(valuesOf(known, name))])),
+    ...Object.fromEntries(OF_NOW.map((name) => [name, sum(valuesOf(heard, name))])),
+    counts: sums(known.map((one) => (isSilent(one) ? brokenOff(one.counts) : one.counts ?? {}))),
+    failures: sums(valuesOf(known, "failures")),
     finished: known.every((one) => one.finished),
-    stopping: all("stopping")[0] ?? null,
-    elapsed: Math.max(...all("elapsed")),
-    rollouts_per_minute: all("rollouts_per_minute").length ? sum(all("rollouts_per_minute")) : null,
-    // The slowest decides; one that cannot tell may be it.
-    remaining_seconds: all("remaining_seconds").length < known.length ? null : Math.max(...all("remaining_seconds")),
-    live: all("live").flat().sort((a, b) => urgency(b) - urgency(a)),
+    stopping: valuesOf(heard, "stopping")[0] ?? null,
+    elapsed: Math.max(0, ...valuesOf(known, "elapsed")),
+    rollouts_per_minute: rates.length ? sum(rates) : null,
+    remaining_seconds: remainingOf(heard.filter((one) => !one.finished)),
+    live: valuesOf(heard, "live").flat().sort((a, b) => urgency(b) - urgency(a)),
   };
+}
+
+// Nothing runs there any more: whatever has not ended will not.
+function brokenOff(counts = {}) {
+  const ended = Object.entries(counts).filter(([state]) => !OPEN.includes(state));
+  return { ...Object.fromEntries(ended), not_started: sum(OPEN.map((state) => counts[state] ?? 0)) };
+}
+
+// The slowest decides; one that cannot tell may be it.
+function remainingOf(running) {
+  const left = valuesOf(running, "remaining_seconds");
+  return left.length && left.length === running.length ? Math.max(...left) : null;
+}
+
+function valuesOf(snapshots, name) {
+  return snapshots.map((one) => one[name]).filter((value) => value !== null && value !== undefined);
 }
 
 // Those that are overdue first, then those that run longest.

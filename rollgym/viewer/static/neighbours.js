@@ -10,7 +10,7 @@ export class Neighbours {
   constructor({ path, address }) {
     this.path = path;
     this.address = address;
-    this.ended = new AbortController();
+    this.asking = null;
     this.known = null;
     this.wanted = null; // the one that was asked for before it was known
     this.node = h("nav", { class: "walk", "aria-label": "Neighbours in the list" });
@@ -18,15 +18,19 @@ export class Neighbours {
 
   // In the list with this filter.
   async ask(filter) {
-    const { signal } = this.ended;
+    this.asking?.abort();
+    this.asking = new AbortController();
+    const { signal } = this.asking;
     try {
-      this.known = await get(this.path, filter, { signal });
+      const known = await get(this.path, filter, { signal });
+      if (signal.aborted) return;
+      this.known = known;
     } catch (error) {
       if (signal.aborted) return;
       this.known = { error };
     }
+    this.#draw();
     if (this.wanted) this.goTo(this.wanted);
-    else this.#draw();
   }
 
   // `which`: "previous" or "next".
@@ -37,7 +41,7 @@ export class Neighbours {
   }
 
   destroy() {
-    this.ended.abort();
+    this.asking?.abort();
   }
 
   #draw() {

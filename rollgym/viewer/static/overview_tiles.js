@@ -10,11 +10,8 @@ const MEANS = "The mean is of all that have a reward. The success rate is of tho
   + "without those that a page blocked.";
 
 // `way`: see overview_panels.js.
-export function tiles({ coverage, rollouts, reward, ...answer }, way) {
+export function tiles({ coverage, rollouts, reward, judged, successes, ...answer }, way) {
   const { mean_reward: mean, success_rate: success } = answer;
-  const points = answer.over_time?.points ?? [];
-  const judged = points.reduce((sum, point) => sum + point.judged, 0);
-  const successes = points.reduce((sum, point) => sum + point.successes, 0);
   const filtered = isFiltered(way.params);
   const all = coverage.completed + coverage.failed + coverage.omitted;
   const beside = filtered

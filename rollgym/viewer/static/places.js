@@ -8,24 +8,21 @@ const LEFT_CLOSED = ".step-prompt, .step-raw";
 const MOST_OPENED = 200;
 const SHARE_ABOVE = 0.3; // of what scrolls, over what is brought into view
 
-// The ranges of a text in small letters within an element, at most so many.
-export function rangesOf(root, sought, most = Infinity) {
-  const ranges = [];
+// The ranges of a text in small letters within an element, one by one.
+export function* rangesOf(root, sought) {
   const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode() && ranges.length < most) {
+  while (walker.nextNode()) {
     const node = walker.currentNode;
     const text = node.data.toLowerCase();
     // Where case changes the length, places would be wrong.
     if (text.length !== node.data.length) continue;
     for (let at = text.indexOf(sought); at >= 0; at = text.indexOf(sought, at + sought.length)) {
-      if (ranges.length >= most) break;
       const range = new Range();
       range.setStart(node, at);
       range.setEnd(node, at + sought.length);
-      ranges.push(range);
+      yield range;
     }
   }
-  return ranges;
 }
 
 // The first place of a text that can be seen within an element, after opening what hides it; null
@@ -54,9 +51,11 @@ export async function uncover(root, sought) {
 
 // A line that stands for what is folded is no place of its own.
 function firstSeen(root, sought) {
-  const isSeen = ({ startContainer: { parentElement: around } }) =>
-    around.checkVisibility() && !around.closest(".fold-preview");
-  return rangesOf(root, sought).find(isSeen) ?? null;
+  for (const range of rangesOf(root, sought)) {
+    const around = range.startContainer.parentElement;
+    if (around.checkVisibility() && !around.closest(".fold-preview")) return range;
+  }
+  return null;
 }
 
 // The browser's own event comes late, and the content is made when it comes.

@@ -12,7 +12,7 @@ import { Neighbours } from "./neighbours.js";
 import { failureNotice, skeleton } from "./notices.js";
 import { rolloutHead } from "./rollout_head.js";
 import { address, note } from "./router.js";
-import { attemptsTable, failureBox, sections } from "./sections.js";
+import { attemptsTable, failureBox, isLastAttempt, sections } from "./sections.js";
 import { MODES, Steps } from "./steps.js";
 import { rawJson } from "./text.js";
 import { timeline } from "./timeline.js";
@@ -59,9 +59,8 @@ class RolloutPage {
   update(params) {
     const before = this.#filter().toString();
     this.params = new URLSearchParams(params);
-    if (!this.answer) return;
-    this.#goToPlace();
     if (this.#filter().toString() !== before) this.neighbours.ask(this.#filter());
+    if (this.answer) this.#goToPlace();
   }
 
   destroy() {
@@ -115,7 +114,7 @@ class RolloutPage {
     const root = h("div", { class: `rollout${isWeb ? " is-web" : ""}` },
       this.#head(view),
       this.rawPanel,
-      failureBox(view.failure, this.place, { isLast: this.#isLastAttempt() }),
+      failureBox(view.failure, this.place, { isLast: isLastAttempt(this.answer.attempts, this.id) }),
       verdict(view, this.place),
       attemptsTable(this.answer.attempts, this.id, (id) => this.#path(id)),
       isWeb ? null : this.#timeline(view),
@@ -130,12 +129,6 @@ class RolloutPage {
     this.#goToPlace();
     const sought = this.params.get("q");
     if (sought) this.find.seek(sought, { go: !this.params.has("step") && !this.params.has("turn") });
-  }
-
-  #isLastAttempt() {
-    const { attempts } = this.answer;
-    const present = attempts.find(({ id }) => id === this.id);
-    return !attempts.some(({ attempt }) => attempt > present?.attempt);
   }
 
   // Where its bars lead to: the steps of a rollout that has some, else the turns.

@@ -44,9 +44,7 @@ function noRuns(container) {
 export function configurationView(container, match, params) {
   const box = h("div", { class: "page" }, h("h1", { text: "Configuration" }));
   container.append(box);
-  const chosen = params.getAll("source");
-  const ids = chosen.length ? chosen : sources().map(({ id }) => id);
-  box.append(configuration(ids));
+  box.append(configuration(params.getAll("source")));
   return { destroy() {} };
 }
 
@@ -96,7 +94,7 @@ class Runs {
     refill(this.rows, all.map((source) => this.#row(source)));
     if (all.length !== this.configured) {
       this.configured = all.length;
-      fill(this.configuration, configuration(all.map(({ id }) => id)));
+      fill(this.configuration, configuration());
     }
     const left = 2 - this.chosen.size;
     this.compare.disabled = left > 0;

@@ -75,6 +75,12 @@ function sentence(words) {
   return text && text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
 }
 
+// Whether no attempt followed the one with this id.
+export function isLastAttempt(attempts, id) {
+  const present = attempts.find((one) => one.id === id);
+  return !attempts.some(({ attempt }) => attempt > present?.attempt);
+}
+
 // All attempts at one rollout, where there was more than one. `path(id)` gives an attempt's address.
 export function attemptsTable(attempts, present, path) {
   if (attempts.length < 2) return null;

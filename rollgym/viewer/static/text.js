@@ -6,12 +6,12 @@ import { button } from "./buttons.js";
 import { count } from "./format.js";
 import { isTree, jsonTree, parseJson } from "./json.js";
 import { LONGEST_MARKDOWN, markdown } from "./markdown.js";
+import { PlainText } from "./plain_text.js";
 
 const EXCERPT = 5_000;
 const MOST_LINES = 60;
 // What is left out must be worth a button.
 const SPARED = 1_000;
-const PLAIN_PORTION = 200_000;
 
 const blocks = new WeakMap(); // element → its TextBlock
 
@@ -38,13 +38,16 @@ export class TextBlock {
     this.#draw();
   }
 
-  // Shows all of it where a text in small letters stands in what was cut off. Whether it did.
+  // Shows more of it where a text in small letters stands in what is not shown. Whether it did.
   async openAt(sought) {
-    if (this.opened && this.whole !== null) return false;
-    if (!(await this.fetchWhole()).toLowerCase().includes(sought)) return false;
-    this.opened = true;
-    this.#draw();
-    return true;
+    const isOpen = this.opened && this.whole !== null;
+    if (!isOpen) {
+      if (!(await this.fetchWhole()).toLowerCase().includes(sought)) return false;
+      this.opened = true;
+      this.#draw();
+    }
+    const isFurther = this.plainText?.showUntil(sought) ?? false;
+    return !isOpen || isFurther;
   }
 
   // As it was written, or rendered.
@@ -69,7 +72,8 @@ export class TextBlock {
   }
 
   #body(shown) {
-    if (this.plain || this.format === "plain") return plainText(shown);
+    this.plainText = null;
+    if (this.plain || this.format === "plain") return this.#asItIs(shown);
     if (this.opened || this.format === "json") {
       // Even what is cut may be a tree, where all of it is here.
       const value = this.whole !== null && looksLikeTree(this.whole) ? parseJson(this.whole) : undefined;
@@ -79,7 +83,12 @@ export class TextBlock {
       }
     }
     const isRendered = this.format === "markdown" && shown.length <= LONGEST_MARKDOWN;
-    return isRendered ? markdown(shown) : plainText(shown);
+    return isRendered ? markdown(shown) : this.#asItIs(shown);
+  }
+
+  #asItIs(shown) {
+    this.plainText = new PlainText(shown);
+    return this.plainText.node;
   }
 
   #moreButton() {
@@ -101,24 +110,6 @@ export class TextBlock {
   }
 }
 
-// A text as it is. One of many megabytes is laid out a portion at a time.
-function plainText(text) {
-  const node = h("div", { class: "plain" });
-  let at = 0;
-  const more = () => {
-    node.append(h("div", { class: "plain-portion" }, text.slice(at, at + PLAIN_PORTION)));
-    at += PLAIN_PORTION;
-    if (at >= text.length) return;
-    const words = `Show on from character ${count(at)} of ${count(text.length)}`;
-    node.append(button(words, (event) => {
-      event.currentTarget.remove();
-      more();
-    }, { class: "more" }));
-  };
-  more();
-  return node;
-}
-
 // A fold whose content is made when it is first opened.
 export function fold(props, summary, content, { open = false } = {}) {
   const body = h("div", { class: "fold-body" });
@@ -137,7 +128,7 @@ export function rawJson(place, path, { signal = null } = {}) {
   fetchText(place.paths.raw(place.id), { path }, { signal }).then(
     (text) => {
       const value = parseJson(text);
-      fill(node, value === undefined ? plainText(text) : jsonTree(value, { depth: 3 }));
+      fill(node, value === undefined ? new PlainText(text).node : jsonTree(value, { depth: 3 }));
     },
     (error) => fill(node, h("p", { class: "problem", role: "alert" }, error.message)),
   );

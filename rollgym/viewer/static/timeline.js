@@ -29,7 +29,8 @@ export function timeline(view, { jump, noun }) {
 }
 
 // Of very many calls only the first are in the record; the sums are of all.
-function leftOut({ complete, calls_shown: shown, exact }) {
+function leftOut({ complete, exact, spans }) {
+  const shown = spans?.length;
   if (complete !== false || !exact || !shown) return null;
   const calls = shown === 1 ? "The first call" : `The first ${counted(shown, "call")}`;
   return h("p", { class: "muted timeline-words" }, `${calls}; later ones were not kept one by one.`);

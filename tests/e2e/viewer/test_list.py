@@ -361,16 +361,16 @@ def test_a_line_that_is_no_record_is_listed_as_that_and_not_counted_as_a_rollout
         expect(words).to_have_text("3 rollouts, 1 unreadable line")
         row = rows(page).filter(has_text="unreadable line 2")
         (entry,) = viewer.json("/api/s/broken/rollouts?status=unreadable")["entries"]
-        assert entry["problem"]
-        expect(row).to_contain_text(entry["problem"])
+        assert entry["detail"]
+        expect(row).to_contain_text(entry["detail"])
         visit.go("/s/broken/rollouts?status=unreadable")
         expect(words).to_have_text("1 unreadable line")
         row.get_by_role("link").first.click()
-        expect(page.locator(".rollout")).to_contain_text(f"problem{entry['problem']}line2byte")
+        expect(page.locator(".rollout")).to_contain_text(f"problem{entry['detail']}line2byte")
         expect(page.locator(".rollout")).to_contain_text("begins with")
         expect(page.get_by_role("button", name="Raw JSON")).to_have_count(0)
         page.keyboard.press("End")
-        page.get_by_role("link", name="‹ Rollouts").click()
+        page.locator(".back").click()
         expect(words).to_have_text("1 unreadable line")
         numbers = visit.go("/s/broken/").get_by_role("region", name="In numbers")
         expect(numbers).to_contain_text("Rollouts31 unreadable line")
@@ -395,3 +395,23 @@ def test_rollouts_can_be_sorted_by_their_size(visit: Visit) -> None:
     expect(page.locator(".row-link").first).to_be_visible()
     sizes = [float(words.split()[0]) for words in cells(page, "Size", 12)]
     assert sizes == sorted(sizes, reverse=True)
+
+
+def test_unreadable_lines_are_neither_exported_nor_counted_where_the_list_is_filtered(
+    browser: Browser, tmp_path: Path
+) -> None:
+    broken = line(0, 0) + line(0, 1)[:200] + b"\n" + line(1, 0)
+    (tmp_path / "broken.jsonl").write_bytes(broken)
+    with viewing([tmp_path / "broken.jsonl"]) as viewer, visiting(browser, viewer) as visit:
+        for query, total, exported in (
+            ("", "2 rollouts, 1 unreadable line", "2 rollouts"),
+            ("?status=completed&status=unreadable", "2 rollouts, 1 unreadable line", "2 rollouts"),
+            ("?task=0", "1 rollout", "1 rollout"),
+        ):
+            page = visit.go(f"/s/broken/rollouts{query}")
+            expect(page.locator(".total")).to_have_text(total)
+            export = page.get_by_role("link", name=f"Export {exported} as JSONL", exact=True)
+            with page.expect_download() as download:
+                export.click()
+            lines = download.value.path().read_bytes().splitlines()
+            assert len(lines) == int(exported.split()[0])

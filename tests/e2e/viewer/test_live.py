@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from rollgym.viewer import liveness
+from rollgym.viewer.liveness import Liveness
 from tests.e2e.viewer import population
 from tests.e2e.viewer.population import line, populate
 from tests.e2e.viewer.serving import PHONE, chromium, overflows, viewing, visiting
@@ -29,8 +30,18 @@ def append(path: Path, *lines: bytes) -> None:
         file.write(b"".join(lines))
 
 
-def snapshot(ended: int, title: str = "train iteration 0") -> bytes:
-    """A run of twelve, of which so many have succeeded."""
+def snapshot(
+    ended: int,
+    title: str = "train iteration 0",
+    *,
+    age: float = 0.0,
+    finished: bool = False,
+    named: bool = False,
+) -> bytes:
+    """A run of twelve, of which so many have succeeded, as it was `age` seconds ago.
+
+    Where it is `named`, it says which rollouts its cells are of.
+    """
     counts = {TaskState.SUCCESS: ended, TaskState.RUNNING: 2, TaskState.NOT_STARTED: 10 - ended}
     running = LiveTask(
         cell=ended, task=41, repeat=3, state=TaskState.RUNNING, phase="screenshot", step=7,
@@ -39,8 +50,9 @@ def snapshot(ended: int, title: str = "train iteration 0") -> bytes:
     return msgspec.json.encode(
         MonitorSnapshot(
             title=title,
-            time=time.time(),
+            time=time.time() - age,
             elapsed=300.0,
+            finished=finished,
             expected=12,
             counts=counts,
             failures={"timeout": 4},
@@ -48,9 +60,22 @@ def snapshot(ended: int, title: str = "train iteration 0") -> bytes:
             rollouts_per_minute=1.5,
             remaining_seconds=400.0,
             cells="+" * ended + ">>" + "." * (10 - ended),
+            rollouts=tuple((task, 0) for task in range(ended + 2)) if named else (),
             live=(running,),
         )
     )
+
+
+def write_ranks(folder: Path, *snapshots: bytes | None) -> Path:
+    """The folder of a run with a monitor for each rank that has a snapshot."""
+    whole = IterationPaths(folder / "shopping", "train", 0)
+    for number, data in enumerate(snapshots):
+        rank = whole.of_rank(number, len(snapshots))
+        rank.run.mkdir(parents=True)
+        (rank.run / "manifest.json").write_text("{}")
+        if data is not None:
+            rank.monitor.write_bytes(data)
+    return whole.save_path
 
 
 def test_the_overview_follows_a_file_that_grows(browser: Browser, tmp_path: Path) -> None:
@@ -137,13 +162,8 @@ def test_a_square_leads_to_its_rollout_by_pointer_and_by_keys(
 def test_each_rank_has_its_grid_and_the_numbers_are_those_of_all(
     browser: Browser, tmp_path: Path
 ) -> None:
-    whole = IterationPaths(tmp_path / "shopping", "train", 0)
-    for number, ended in enumerate((3, 5)):
-        rank = whole.of_rank(number, 2)
-        rank.run.mkdir(parents=True)
-        (rank.run / "manifest.json").write_text("{}")
-        rank.monitor.write_bytes(snapshot(ended, title=f"rank {number}"))
-    with viewing([whole.save_path]) as viewer, visiting(browser, viewer) as visit:
+    path = write_ranks(tmp_path, snapshot(3, "rank 0"), snapshot(5, "rank 1"))
+    with viewing([path]) as viewer, visiting(browser, viewer) as visit:
         (source,) = viewer.sources()
         page = visit.go(f"/s/{source}/live")
         boards = page.locator(".boards > section")
@@ -157,9 +177,67 @@ def test_each_rank_has_its_grid_and_the_numbers_are_those_of_all(
         expect(numbers).to_contain_text("Rate3 / min")
         expect(page.get_by_role("list", name="States")).to_contain_text("success8")
         expect(page.locator(".running tbody tr")).to_have_count(2)
-        # A square of a monitor does not say which rollout it is.
+        # These monitors do not say which rollout a square is.
         expect(page.locator(".cell-link")).to_have_count(2)
         assert page.locator(".cell-link:visible").count() == 0
+
+
+def test_a_rank_that_fell_silent_is_marked_and_runs_nothing(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = write_ranks(tmp_path, snapshot(3, "rank 0"), snapshot(5, "rank 1", age=3600.0))
+    with viewing([path]) as viewer, visiting(browser, viewer) as visit:
+        page = visit.go(f"/s/{viewer.sources()[0]}/live")
+        headings = page.locator(".boards h3")
+        expect(headings).to_have_text(["rank 0", re.compile("^rank 1 not heard of since ")])
+        numbers = page.locator(".live-numbers")
+        expect(numbers).to_contain_text("Ended8 of 24")
+        expect(numbers).to_contain_text("Running2")
+        expect(numbers).to_contain_text("Rate1.5 / min")
+        expect(page.locator(".running tbody tr")).to_have_count(1)
+
+
+def test_a_rank_falls_silent_while_one_looks(browser: Browser, tmp_path: Path) -> None:
+    path = write_ranks(
+        tmp_path, snapshot(3, "rank 0", finished=True), snapshot(5, "rank 1", age=-600)
+    )
+    with viewing([path]) as viewer, visiting(browser, viewer) as visit:
+        visit.page.clock.install()
+        page = visit.go(f"/s/{viewer.sources()[0]}/live")
+        heading = page.locator(".boards h3").last
+        expect(heading).to_have_text("rank 1")
+        page.clock.fast_forward(700_000)
+        expect(heading).to_have_text(re.compile("^rank 1 not heard of since "))
+
+
+def test_a_run_goes_on_where_one_rank_is_finished_and_the_next_has_no_monitor_yet(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Liveness, "is_live", lambda _: True)
+    path = write_ranks(tmp_path, snapshot(3, "rank 0", finished=True), None)
+    with viewing([path]) as viewer, visiting(browser, viewer) as visit:
+        page = visit.go(f"/s/{viewer.sources()[0]}/live")
+        note = page.locator(".page-head [role=status]")
+        expect(note).to_have_text("Updates as it runs.")
+        expect(page.locator(".live-numbers")).to_contain_text("Ended3 of 12")
+
+
+def test_squares_of_a_monitor_lead_to_their_rollouts_as_more_of_them_end(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = write_ranks(tmp_path, snapshot(1, named=True))
+    monitor = IterationPaths(path, "train", 0).monitor
+    with viewing([path]) as viewer, visiting(browser, viewer) as visit:
+        page = visit.go(f"/s/{viewer.sources()[0]}/live")
+        square = page.locator(".cell-link")
+        expect(square).to_have_attribute("href", re.compile(r"\?task=0&repeat=0$"))
+        replacement = monitor.with_suffix(".new")
+        replacement.write_bytes(snapshot(9, named=True))
+        with page.expect_response("**/monitor"):
+            replacement.replace(monitor)
+        expect(page.get_by_role("img", name=re.compile("9 success"))).to_be_visible()
+        page.locator(".cell-grid").hover(position={"x": 21 * 8 + 9, "y": 9})
+        expect(square).to_have_attribute("href", re.compile(r"\?task=8&repeat=0$"))
 
 
 def test_the_task_monitor_is_shown_and_followed(browser: Browser, tmp_path: Path) -> None:

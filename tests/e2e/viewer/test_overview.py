@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.viewer.population import Counts, populate
+from tests.e2e.viewer.population import Counts, line, populate
 from tests.e2e.viewer.serving import PHONE, Viewer, Visit, chromium, overflows, viewing, visiting
 
 OVERVIEW = "/s/rollouts/"
@@ -211,3 +211,20 @@ def test_rewards_of_any_size_are_readable(browser: Browser, tmp_path: Path) -> N
         assert "1e12" in [label.text_content() for label in labels]
         page.goto(f"{viewer.root}/s/huge/rollouts")
         expect(page.get_by_role("gridcell", name="-1e12")).to_be_visible()
+
+
+def test_rollouts_without_a_time_are_counted_among_the_judged(
+    browser: Browser, tmp_path: Path
+) -> None:
+    rows = [
+        {"_ng_task_index": index, "_ng_rollout_index": 0, "reward": reward, "response": {}}
+        for index, reward in enumerate((1.0, 0.0))
+    ]
+    timeless = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    (tmp_path / "timeless.jsonl").write_bytes(timeless + line(2, 0) + line(3, 0) + line(4, 0))
+    with viewing([tmp_path / "timeless.jsonl"]) as served, visiting(browser, served) as visit:
+        answer = served.json("/api/s/timeless/overview")
+        numbers = visit.go("/s/timeless/").get_by_role("region", name="In numbers")
+        assert sum(point["judged"] for point in answer["over_time"]["points"]) < 5
+        expect(numbers).to_contain_text("4 of 5 judged")
+        expect(numbers).not_to_contain_text("not judged")

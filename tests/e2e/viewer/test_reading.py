@@ -28,6 +28,12 @@ RESTED = """() => {
   window.rested = new Promise((done) => main.addEventListener("scrollend", done, { once: true }));
 }"""
 
+FOUND_IN_VIEW = """() => {
+  const [range] = CSS.highlights.get("found") ?? [];
+  const top = range?.getBoundingClientRect().top ?? -1;
+  return top > 0 && top < innerHeight;
+}"""
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
@@ -173,13 +179,7 @@ def test_what_is_found_in_the_reasoning_is_unfolded(visit: Visit) -> None:
 def test_what_is_found_in_a_text_that_was_cut_is_fetched(visit: Visit) -> None:
     page = visit.go(f"{FIRST}?q=line+1987+of")
     expect(page.locator(turn(5))).to_contain_text("line 1987 of")
-    page.wait_for_function(
-        """() => {
-          const [range] = CSS.highlights.get("found") ?? [];
-          const top = range?.getBoundingClientRect().top ?? -1;
-          return top > 0 && top < innerHeight;
-        }"""
-    )
+    page.wait_for_function(FOUND_IN_VIEW)
 
 
 def test_the_page_itself_has_no_ring_when_it_has_the_focus(visit: Visit) -> None:
@@ -189,3 +189,14 @@ def test_the_page_itself_has_no_ring_when_it_has_the_focus(visit: Visit) -> None
     main = page.locator("main")
     expect(main).to_be_focused()
     assert main.evaluate("(main) => getComputedStyle(main).outlineStyle") == "none"
+
+
+def test_what_is_found_far_behind_in_a_plain_text_is_shown(
+    browser: Browser, tmp_path: Path
+) -> None:
+    long = "a line that says nothing at all\n" * 20_000 + "the anchor is here\n"
+    (tmp_path / "far.jsonl").write_bytes(msgspec.json.encode(row(0, 0, [said(long)])) + b"\n")
+    with viewing([tmp_path / "far.jsonl"]) as served, visiting(browser, served) as visit:
+        page = visit.go("/s/far/rollouts/0-1?q=anchor+is")
+        expect(page.locator(".plain-portion").last).to_contain_text("the anchor is here")
+        page.wait_for_function(FOUND_IN_VIEW)

@@ -203,6 +203,40 @@ def test_rollouts_can_be_leafed_through_faster_than_they_come(visit: Visit) -> N
     page.wait_for_url("**/0-3")
 
 
+def test_whoever_goes_beyond_the_last_rollout_before_it_is_known_sees_where_they_are(
+    visit: Visit,
+) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    visit.page.route("**/api/**/neighbours", hold)
+    with visit.page.expect_request("**/api/**/neighbours"):
+        page = visit.go("/s/ships/rollouts/0-3")
+    expect(page.locator("h1")).to_have_text("Who is the captain of ship 1?")
+    page.keyboard.press("]")
+    for route in held:
+        route.continue_()
+    expect(page.locator(".walk")).to_contain_text("3 of 3")
+    assert visit.path == "/s/ships/rollouts/0-3"
+
+
+def test_neighbours_are_of_the_filter_that_was_asked_for_last(visit: Visit) -> None:
+    visit.page.route("**/api/**/neighbours", lambda _: None)  # the first is never answered
+    with visit.page.expect_request("**/api/**/neighbours") as first:
+        page = visit.go(FIRST)
+    with page.expect_event("requestfailed", lambda request: request == first.value):
+        page.evaluate(
+            """async (path) => {
+              const { navigate } = await import("/static/router.js");
+              navigate(path);
+            }""",
+            f"{FIRST}?success=true",
+        )
+    expect(page.locator(".walk")).to_contain_text("1 of 2")
+
+
 def test_other_repeats_are_cells_that_lead_to_them(visit: Visit) -> None:
     page = visit.go(FIRST)
     expect(page.locator(".repeat-cell")).to_have_count(2)

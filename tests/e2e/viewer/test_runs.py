@@ -207,3 +207,11 @@ def test_an_empty_folder_says_so_and_shows_what_begins_in_it(
         populate(tmp_path / "one.jsonl", tasks=2)
         page.wait_for_url("**/s/one/")
         expect(page.get_by_role("banner")).to_contain_text("one.jsonl")
+
+
+def test_the_configuration_of_all_runs_is_asked_for_without_naming_each(visit: Visit) -> None:
+    for path in ("/", "/configuration"):
+        with visit.page.expect_request("**/api/configuration*") as asked:
+            visit.go(path)
+        assert asked.value.url.endswith("/api/configuration")
+        expect(visit.page.get_by_role("region", name="What differs")).to_be_visible()

@@ -10,11 +10,15 @@ import pytest
 from rollgym.viewer import library as library_module
 from rollgym.viewer import server
 from rollgym.viewer import shelf as shelf_module
+from rollgym.viewer.formats.rollouts import RolloutsFormat
+from rollgym.viewer.http import rollouts as rollouts_module
 from rollgym.viewer.http import static
 from rollgym.viewer.index import EntryId
 from rollgym.viewer.openers import open_sources
 from rollgym.viewer.server import serving
 from rollgym.viewer.shelf import Shelf
+from rollgym.viewer.source import Context
+from rollgym.viewer.view import Document
 from tests.builders import make_run
 from tests.integration.viewer.browsing import (
     LOOPBACK,
@@ -230,9 +234,19 @@ def test_repeats_are_compared(path: Path) -> None:
     assert ask(path, "tasks/3/repeats")["difference"]["index"] is None
 
 
-def test_repeats_are_compared_without_those_that_cannot_be_shown(path: Path) -> None:
-    odd = rollout(0, 1, answer="@").replace(b"@", b"\xff")
-    write(path, [rollout(0, 0), odd, rollout(0, 2), odd.replace(b'_index":0', b'_index":1')])
+def test_repeats_are_compared_without_those_that_cannot_be_shown(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = RolloutsFormat.document
+
+    def refusing(kind: RolloutsFormat, record: bytes, context: Context) -> Document:
+        if b"odd" in record:
+            raise ValueError("it is odd")
+        return document(kind, record, context)
+
+    monkeypatch.setattr(RolloutsFormat, "document", refusing)
+    odd, alone = rollout(0, 1, answer="odd"), rollout(1, 0, answer="odd")
+    write(path, [rollout(0, 0), odd, rollout(0, 2), alone])
     some, none = browse(path, "/api/s/x/tasks/0/repeats", "/api/s/x/tasks/1/repeats")
     assert [repeat["id"] for repeat in some.json["repeats"]] == ["0-1", "0-3"]
     assert some.json["left_out"] == 1
@@ -284,15 +298,16 @@ def test_a_line_that_is_no_record_is_listed_and_its_text_can_be_had(path: Path) 
         "/api/s/x/rollouts/0-2/page.html",
     )
     [entry] = listed.json["entries"]
-    assert (entry["id"], entry["line"], entry["title"]) == ("0-2", 2, "unreadable line 2")
-    assert "malformed" in entry["problem"]
+    assert (entry["id"], entry["title"]) == ("0-2", "unreadable line 2")
+    assert "malformed" in entry["detail"]
+    assert (listed.json["total"], listed.json["unreadable"]) == (1, 1)
     view = shown.json["view"]
     assert view["title"] == "unreadable line 2"
     assert view["unreadable"] == {
         "line": 2,
         "offset": len(rollout()),
         "bytes": len(b"{broken"),
-        "problem": entry["problem"],
+        "problem": entry["detail"],
         "text": "{broken",
     }
     assert raw.status == 422
@@ -304,15 +319,39 @@ def test_a_line_that_is_no_record_is_listed_and_its_text_can_be_had(path: Path) 
 def test_only_the_beginning_of_what_is_no_record_is_told_and_all_of_it_can_be_printed(
     path: Path,
 ) -> None:
-    write(path, [b"\x1b[31m\xff" + "ä".encode() * 10_000 + b"\n", b'{"a": "\xff"}\n'])
-    long, odd = browse(path, "/api/s/x/rollouts/0-1", "/api/s/x/rollouts/0-2")
+    write(path, [b"\x1b[31m\xff" + "ä".encode() * 10_000 + b"\n"])
+    [long] = browse(path, "/api/s/x/rollouts/0-1")
     told = long.json["view"]["unreadable"]
     assert told["bytes"] == 20_006
     assert told["text"].startswith("\ufffd[31m\ufffdää")
     assert told["text"].endswith("ä…")
     assert len(told["text"]) < 500
-    assert odd.json["view"]["unreadable"]["text"] == '{"a": "\ufffd"}'
-    assert "utf-8" in odd.json["view"]["unreadable"]["problem"]
+
+
+def test_a_row_that_is_no_utf8_is_the_same_in_the_list_and_on_its_page(path: Path) -> None:
+    write(path, [b'{"reward": 1, "note": "\xff", "_ng_task_index": 0}\n'])
+    listed, shown, raw = browse(
+        path,
+        "/api/s/x/rollouts?status=completed",
+        "/api/s/x/rollouts/0-1",
+        "/api/s/x/rollouts/0-1/raw?path=/note",
+    )
+    assert (ids(listed.json), listed.json["unreadable"]) == (["0-1"], 0)
+    assert shown.json["view"]["summary"]["status"] == "completed"
+    assert raw.json == "\ufffd"
+
+
+def test_a_record_that_goes_away_while_it_is_opened_is_not_there(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_gone(*_: object) -> None:
+        raise KeyError
+
+    write(path, [rollout(), b"{broken\n"])
+    monkeypatch.setattr(Shelf, "unreadable", is_gone)
+    monkeypatch.setattr(rollouts_module, "related", is_gone)
+    for answer in browse(path, "/api/s/x/rollouts/0-1", "/api/s/x/rollouts/0-2"):
+        assert (answer.status, "There is no rollout" in answer.error) == (404, True)
 
 
 def test_a_failed_rollout_is_shown_with_the_prompt_of_its_task(path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from rollgym.viewer import library, server
 from rollgym.viewer.http import events
+from rollgym.viewer.liveness import Liveness
 from rollgym.viewer.openers import open_sources
 from tests.builders import make_run
 from tests.integration.viewer.browsing import PATIENCE, Browser, browsing, until
@@ -224,3 +225,72 @@ def test_the_monitor_of_a_run_is_told_as_it_changes(
             assert shown.json["snapshots"] == []
 
     asyncio.run(watching())
+
+
+@pytest.mark.parametrize("broken", [b'{"a": "\xff"}', b'{"a": 1e999}', b"[]", b'{"a": "\\ud800"}'])
+def test_a_monitor_that_cannot_be_read_does_not_end_the_stream(
+    path: Path, monkeypatch: pytest.MonkeyPatch, broken: bytes
+) -> None:
+    monitor = path.with_name("monitor.json")
+    monitor.write_bytes(broken)
+    sources = [msgspec.structs.replace(each, monitors=(monitor,)) for each in open_sources([path])]
+    monkeypatch.setattr(server, "open_sources", lambda _: sources)
+
+    async def watching() -> None:
+        async with browsing(path) as browser, listening(browser) as stream:
+            assert (await stream.entries(1))["id"] == "x"
+            assert (await browser.get("/api/s/x/monitor")).json["snapshots"] == []
+
+    asyncio.run(watching())
+
+
+def test_a_monitor_of_any_depth_does_not_end_the_stream(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monitors = tuple(path.with_name(f"monitor{depth}.json") for depth in range(940, 1000))
+    for depth, monitor in enumerate(monitors, 940):
+        monitor.write_bytes(b'{"a": %b%b}' % (b"[" * depth, b"]" * depth))
+    sources = [msgspec.structs.replace(each, monitors=monitors) for each in open_sources([path])]
+    monkeypatch.setattr(server, "open_sources", lambda _: sources)
+
+    async def watching() -> None:
+        async with browsing(path) as browser, listening(browser) as stream:
+            assert (await stream.entries(1))["id"] == "x"
+
+    asyncio.run(watching())
+
+
+def test_which_rollouts_a_monitor_has_is_told_only_to_those_who_ask(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monitor = path.with_name("monitor.json")
+    monitor.write_bytes(b'{"steps": 1, "rollouts": [[0, 0]]}')
+    sources = [msgspec.structs.replace(each, monitors=(monitor,)) for each in open_sources([path])]
+    monkeypatch.setattr(server, "open_sources", lambda _: sources)
+
+    async def watching() -> None:
+        async with browsing(path) as browser, listening(browser) as stream:
+
+            async def told() -> Event | None:
+                return await stream.event()
+
+            event = await until(told, lambda event: event is not None and event[0] == "monitor")
+            assert event == ("monitor", {"id": "x", "snapshots": [{"steps": 1}]})
+            shown = await browser.get("/api/s/x/monitor")
+            assert shown.json["snapshots"] == [{"steps": 1, "rollouts": [[0, 0]]}]
+
+    asyncio.run(watching())
+
+
+def test_a_run_that_has_ended_has_no_rate(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Liveness, "is_live", lambda _: False)
+    now = time.time()
+    row = '{"_ng_task_index":%d,"reward":1.0,"started":%f,"seconds":30.0}\n'
+    write(path, [(row % (task, now - 120 + 30 * task)).encode() for task in range(4)])
+
+    async def asking() -> None:
+        async with browsing(path) as browser, listening(browser) as stream:
+            told = await stream.entries(4)
+            assert (told["live"], told["rate"], told["left_seconds"]) == (False, None, None)
+
+    asyncio.run(asking())

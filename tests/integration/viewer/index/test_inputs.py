@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from rollgym.records import Row, Task
+from rollgym.viewer.index import EntryId
 from tests.builders import failed, record, write_journal
 from tests.integration.viewer.index.sources import PATIENCE, append, column, indexed, rows, run
 
@@ -32,6 +34,45 @@ def test_records_get_the_facts_of_their_tasks(tmp_path: Path) -> None:
         assert index.input_row(1) is None
         state = index.state()
         assert state.read == state.size
+
+
+def test_of_inputs_that_are_gone_there_are_no_rows_any_more(tmp_path: Path) -> None:
+    inputs = tmp_path / "inputs.jsonl"
+    inputs.write_bytes(task_line(0, question="Why?"))
+    write_journal(tmp_path / "journal.jsonl", [record(0)])
+    with indexed(run(tmp_path)) as index:
+        assert index.input_row(0) is not None
+        inputs.write_bytes(b"{")
+        assert index.input_row(0) is None
+        inputs.unlink()
+        assert index.input_row(0) is None
+
+
+def test_files_that_become_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    journal, inputs = folder / "journal.jsonl", folder / "inputs.jsonl"
+    of = msgspec.structs.replace(run(folder), root=folder.resolve())
+    with indexed(of) as index:
+        write_journal(tmp_path / "journal.jsonl", [record(0)])
+        (tmp_path / "inputs.jsonl").write_bytes(task_line(0, question="Why?"))
+        for path in (journal, inputs):
+            path.symlink_to(tmp_path / path.name)
+        assert index.extend(PATIENCE)
+        assert (index.state().entries, index.input_row(0)) == (0, None)
+        for path in (journal, inputs):
+            path.unlink()
+            (tmp_path / path.name).rename(path)
+        assert index.extend(PATIENCE)
+        assert index.state().entries == 1
+        assert index.input_row(0) == Row.of({"question": "Why?"})
+        assert index.record(EntryId(0, 1))
+        for path in (journal, inputs):
+            path.rename(tmp_path / path.name)
+            path.symlink_to(tmp_path / path.name)
+        assert index.input_row(0) is None
+        with pytest.raises(KeyError):
+            index.record(EntryId(0, 1))
 
 
 def test_inputs_that_come_after_the_records_are_spread_over_them(tmp_path: Path) -> None:

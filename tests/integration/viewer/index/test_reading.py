@@ -94,6 +94,11 @@ def test_one_document_over_many_lines_is_told_once(tmp_path: Path, document: byt
         assert (index.state().entries, index.state().problem) == (1, "")
 
 
+def test_the_command_that_makes_lines_of_a_document_quotes_its_names(tmp_path: Path) -> None:
+    with indexed(source(write(tmp_path / "a b;c.jsonl", [b"[{}]\n"]))) as index:
+        assert "jq -c '.[]' 'a b;c.jsonl' > 'a b;c_lines.jsonl'" in index.state().problem
+
+
 @pytest.mark.parametrize(
     "first", [b"[INFO] it began\n", b"[\n", b'[{"role": "user"}]\n', b'[{"torn": \n']
 )

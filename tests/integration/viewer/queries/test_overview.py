@@ -21,6 +21,7 @@ def test_the_overview_has_everything_of_the_entries_that_fit(run: Rows) -> None:
         "inputs": 0,
     }
     assert (found["rollouts"], found["mean_reward"], found["success_rate"]) == (6, 0.625, 0.5)
+    assert (found["judged"], found["successes"]) == (4, 2)
     assert found["reward"]["count"] == 4
     assert found["reward"]["bins"][-1] == {
         "from": 0.95,

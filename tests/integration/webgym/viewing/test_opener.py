@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from rollgym.viewer.liveness import read_monitors
 from tests.trajectories import full_trajectory
 from tests.unit.webgym.viewing.recorded import completed, fragment
 from webgym.iteration.paths import IterationPaths
@@ -206,6 +207,61 @@ def test_a_link_that_leads_out_of_the_experiment_is_not_followed(tmp_path: Path)
     (paths.run / "journal.jsonl").symlink_to(elsewhere)
     (source,) = open_web(paths.save_path)
     assert source.parts == ()
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_nothing_beside_a_journal_leads_out_of_the_experiment(tmp_path: Path, ranks: int) -> None:
+    paths = iteration(tmp_path)
+    secret = tmp_path / "secret.json"
+    secret.write_text('{"secret": 1}')
+    runs = [paths] if ranks == 1 else [paths.of_rank(rank, ranks) for rank in range(ranks)]
+    for each in runs:
+        record(begin_run(each))
+    (runs[0].run / "manifest.json").unlink()
+    links = [runs[0].run / "manifest.json", runs[0].run / "inputs.jsonl", runs[0].monitor]
+    for path in (*links, paths.sample):
+        path.symlink_to(secret)
+    for named in (paths.save_path, runs[0].run):
+        (source,) = open_web(named)
+        assert len(source.parts) == (ranks if named == paths.save_path else 1)
+        assert (source.inputs, source.manifest, source.expected) == (None, None, None)
+        others = runs[1:] if named == paths.save_path else []
+        assert source.monitors == tuple(each.monitor for each in others)
+
+
+def test_a_run_elsewhere_with_links_out_of_it_does_without(tmp_path: Path) -> None:
+    run = tmp_path / "copied"
+    run.mkdir()
+    record(run)
+    for name in ("manifest.json", "inputs.jsonl"):
+        (tmp_path / name).write_text("{}")
+        (run / name).symlink_to(tmp_path / name)
+    (source,) = open_web(run)
+    assert (source.inputs, source.manifest) == (None, None)
+
+
+def test_a_rank_whose_run_leads_out_is_left_out(tmp_path: Path) -> None:
+    paths = iteration(tmp_path)
+    first, second = (paths.of_rank(rank, 2) for rank in range(2))
+    journal = record(begin_run(second))
+    elsewhere = begin_run(IterationPaths(tmp_path / "other", "train", 0))
+    record(elsewhere)
+    first.run.symlink_to(elsewhere)
+    (source,) = open_web(paths.save_path)
+    assert [part.path for part in source.parts] == [journal]
+    assert source.manifest == second.run / "manifest.json"
+    assert source.monitors == (second.monitor,)
+
+
+def test_a_monitor_that_becomes_a_link_is_not_read(tmp_path: Path) -> None:
+    paths = iteration(tmp_path)
+    record(begin_run(paths))
+    (source,) = open_web(paths.save_path)
+    paths.monitor.write_text('{"time": 1.0}')
+    assert read_monitors(source) == [{"time": 1.0}]
+    paths.monitor.rename(tmp_path / "secret.json")
+    paths.monitor.symlink_to(tmp_path / "secret.json")
+    assert read_monitors(source) == []
 
 
 def test_the_places_of_a_file_are_those_of_its_trajectories(tmp_path: Path) -> None:

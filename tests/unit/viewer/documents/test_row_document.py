@@ -3,7 +3,7 @@ import pytest
 
 from rollgym.records import Row
 from rollgym.viewer.documents.conversation import PROMPT_TURNS
-from rollgym.viewer.documents.row_document import RowDocument
+from rollgym.viewer.documents.row_document import _WINDOW, RowDocument
 from rollgym.viewer.documents.sections import MOST_FIELDS
 from rollgym.viewer.summary import Status, Summary, TaskFacts
 from rollgym.viewer.view import FIELD_TEXT_LIMIT, Document, Span, Text
@@ -237,12 +237,36 @@ def test_find_looks_at_what_is_shown_in_whatever_case() -> None:
         b'"x"',
         b"{",
         b'{"a": NaN}',
-        b'{"a": "\xff"}',
         b'{"a": "\\ud800"}',
         b'{"a":' + b"[" * 50_000 + b"]" * 50_000 + b"}",
     ],
-    ids=["empty", "array", "text", "cut", "nan", "no utf-8", "lone surrogate", "deep"],
+    ids=["empty", "array", "text", "cut", "nan", "lone surrogate", "deep"],
 )
 def test_what_is_no_row_is_a_value_error(record: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - of whatever words
         RowDocument(record, Surroundings(), DONE)
+
+
+def test_what_is_no_utf8_is_shown_as_no_character() -> None:
+    record = b'{"reward": 1, "note": "a\xffb", "more": "%b"}' % ("ä" * _WINDOW).encode()
+    document = RowDocument(record, Surroundings(), DONE)
+    assert msgspec.json.decode(document.raw("/note")) == "a\ufffdb"
+    assert msgspec.json.decode(document.row())["more"] == "ä" * _WINDOW
+    assert document.size == len(record)
+
+
+@pytest.mark.parametrize("field", ["responses_create_params", "messages"])
+def test_a_field_that_is_null_does_not_hide_the_prompt_of_the_task(field: str) -> None:
+    view = opened({field: None, "reward": 0.0}, KNOWN).view()
+    assert [texts(turn) for turn in view.prompt] == [["Be brief."], ["What is it?"]]
+
+
+def test_messages_of_the_inputs_are_the_prompt_and_no_turns() -> None:
+    messages = [{"role": "user", "content": "What is it?"}]
+    context = Surroundings({0: Row.of({"messages": messages})})
+    for row, turns in (({"error": "x"}, 0), ({"output": ROW["output"]}, 1)):
+        document = opened(row, context)
+        view = document.view()
+        assert [texts(turn) for turn in view.prompt] == [["What is it?"]]
+        assert view.turns == turns
+        assert msgspec.json.decode(document.raw(view.prompt[0].path)) == messages[0]

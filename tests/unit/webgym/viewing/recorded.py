@@ -16,6 +16,7 @@ from rollgym.records import (
     Row,
     encode_attempt,
 )
+from rollgym.viewer.formats.facts import facts_of_row
 from rollgym.viewer.summary import TaskFacts
 from tests.trajectories import full_trajectory
 from webgym.trajectory import Trajectory
@@ -26,7 +27,7 @@ LOST = Failure.make(FailureKind.BROWSER, "the browser 17 died")
 
 
 class Shelf:
-    """A `Context` without inputs."""
+    """A `Context` that knows one input row, or none."""
 
     def __init__(self, images: Path | None = Path("experiment"), row: Row | None = None) -> None:
         self.images = images
@@ -36,7 +37,7 @@ class Shelf:
         return self._row
 
     def facts(self, task: int) -> TaskFacts | None:
-        return None
+        return None if self._row is None else facts_of_row(self._row)
 
 
 def nothing_known(task: int) -> TaskFacts | None:
