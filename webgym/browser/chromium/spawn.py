@@ -5,18 +5,27 @@ function between fork and exec, and there is no shell in between. The descriptor
 opened close by themselves, and those that it was itself given are closed. The program leads a
 session and a process group of its own, so a Ctrl-C in the server's terminal does not reach it, and
 it can be killed with all that it started.
+
+It cannot raise its priority. Started by root, Chromium would run the threads of pages at nice -8,
+and a few pages that loop would leave next to nothing of the machine to the server and all others.
 """
 
+import ctypes
 import fcntl
 import os
 import signal
+import sys
 from collections.abc import Container, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 _ABOVE_STANDARD = 10
 """The ends of pipes are moved up here first, so that none is overwritten before it is in place."""
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+_PR_CAPBSET_DROP = 24
+_CAP_SYS_NICE = 23
 
 
 class Spawned(NamedTuple):
@@ -46,7 +55,8 @@ def spawn(command: Sequence[str], environment: Mapping[str, str]) -> Spawned:
             3: their_incoming,
             4: their_outgoing,
         }
-        pid = os.posix_spawn(
+        begin = partial(
+            os.posix_spawn,
             command[0],
             tuple(command),
             environment,
@@ -58,12 +68,21 @@ def spawn(command: Sequence[str], environment: Mapping[str, str]) -> Spawned:
             setsigmask=(),
             setsigdef=_IGNORED_BY_PYTHON,
         )
+        # Capabilities are a thread's, and its children's: this one ends, and ours keeps its own.
+        with ThreadPoolExecutor(1, initializer=_give_up_priorities) as apart:
+            pid = apart.submit(begin).result()
     except BaseException:
         _close(ours)
         raise
     finally:
         _close(theirs)
     return Spawned(pid, incoming, outgoing, output)
+
+
+def _give_up_priorities() -> None:
+    """Whoever is not allowed to give them up does not have them."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, _CAP_SYS_NICE, 0, 0, 0)
 
 
 def _inheritable(besides: Container[int]) -> Iterator[int]:

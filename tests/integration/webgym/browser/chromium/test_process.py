@@ -4,6 +4,8 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -98,6 +100,24 @@ def test_a_browser_holds_no_file_of_ours_but_its_pipes(
             await second.ping(soon())
         os.close(reading)
         os.close(writing)
+
+    run(scenario)
+
+
+def test_no_thread_of_a_browser_comes_before_those_of_others(
+    run: Run, browser: Browser, folder: Path
+) -> None:
+    def niceness(process: int) -> Iterator[int]:
+        for thread in Path(f"/proc/{process}/task").iterdir():
+            with suppress(ProcessLookupError):  # it has ended meanwhile
+                yield os.getpriority(os.PRIO_PROCESS, int(thread.name))
+
+    async def scenario() -> None:
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        async with launched(browser) as chromium:
+            await open_page(chromium)
+            of_all = [each for one in everything_in(chromium.group) for each in niceness(one)]
+            assert min(of_all) >= own
 
     run(scenario)
 
