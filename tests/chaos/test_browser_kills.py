@@ -71,11 +71,14 @@ def test_a_browser_that_is_killed_takes_only_its_own_sessions_along(tmp_path: Pa
         await until(lambda: not server.processes("renderer"), "renderers end")
         memory = server.memory()
         async with at_work(server.url) as load:
-            await until(lambda: len(server.browsers()) >= 2, "there are two browsers")
-            killed = server.busiest_browser()
-            at = time.monotonic()
-            os.killpg(killed, signal.SIGKILL)
-            await load.everybody_finishes(2, "after the kill")
+            kills = 0
+            while not load.errors and kills < 10:  # all sessions of a browser may have just ended
+                await until(lambda: len(server.browsers()) >= 2, "there are two browsers")
+                killed = server.busiest_browser()
+                at = time.monotonic()
+                os.killpg(killed, signal.SIGKILL)
+                await load.everybody_finishes(2, "after the kill")
+                kills += 1
         assert set(load.errors) == {"session_lost"}, load.errors
         assert load.errors["session_lost"] <= PER_BROWSER
         assert load.last_error - at < REPORTED_WITHIN
