@@ -1,10 +1,11 @@
 SEEDS ?= 20000
 
-.PHONY: help demo test lint bench bench-collect bench-browser bench-web bench-viewer chaos
+.PHONY: help demo test test-all lint bench bench-collect bench-browser bench-web bench-viewer chaos
 
 help:
 	@echo 'make demo           run the main job end to end'
-	@echo 'make test           lint, then run every test'
+	@echo 'make test           lint, then run the tests'
+	@echo 'make test-all       the same, with the campaigns'
 	@echo 'make lint           run the linters only'
 	@echo 'make bench          measure the engine'
 	@echo 'make bench-collect  measure ng_collect_rollouts against a bare loop'
@@ -18,6 +19,9 @@ demo:
 
 test:
 	@scripts/test.sh
+
+test-all:
+	@scripts/test.sh -m ''
 
 lint:
 	@scripts/lint.sh
