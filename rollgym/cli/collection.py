@@ -79,7 +79,7 @@ def run_collection(request: RunRequest, tasks: Iterable[Task], job: Job, policy:
     """
     with (
         ProgressObserver(sys.stderr) as progress,
-        _opened(request, tasks, progress.metrics) as store,
+        _opened(request, tasks, progress.metrics, job.flags) as store,
         job.views(store) as views,
     ):
         if store.torn:
@@ -101,7 +101,9 @@ async def _collect(
         return coverage
 
 
-def _opened(request: RunRequest, tasks: Iterable[Task], metrics: LiveMetrics) -> RunStore:
+def _opened(
+    request: RunRequest, tasks: Iterable[Task], metrics: LiveMetrics, flags: Flags
+) -> RunStore:
     return open_run(
         request.directory,
         tasks,
@@ -112,6 +114,7 @@ def _opened(request: RunRequest, tasks: Iterable[Task], metrics: LiveMetrics) ->
         reopen=request.reopen,
         force_new_run=request.force_new_run,
         replay=metrics.replay,
+        advice=flags.advice,
     )
 
 

@@ -12,6 +12,7 @@ from rollgym.engine import Coverage, ExitStatus
 from rollgym.metrics import Summary
 from rollgym.monitor import FailureExample, LiveMetrics
 from rollgym.records import TRAITS, FailureKind
+from rollgym.store import OpenAdvice
 
 DIGITS = 4
 FEWEST_SECONDS = 10
@@ -56,15 +57,32 @@ def headline(summary: Summary) -> dict[str, float | None]:
 
 
 class Flags(NamedTuple):
-    """How a command is told to run again what has an outcome."""
+    """The options of a command that choose the run and what to run again."""
 
+    output: str
     new_run: str
     retry_failed: str
     retry_omitted: str
+    shard: str
+
+    @property
+    def advice(self) -> OpenAdvice:
+        """What the command's user can do when the run is not opened."""
+        return OpenAdvice(
+            another_run=f"choose another {self.output}, or start a new run in its place with "
+            f"{self.new_run} (the old run is kept beside it)",
+            sharing=f"Several processes can share a run when each collects a shard ({self.shard}).",
+        )
 
 
-DASHED = Flags("--force-new-run", "--retry-failed", "--retry-omitted")
-OVERRIDES = Flags("+resume=false", "+retry_failed=true", "+retry_omitted=true")
+DASHED = Flags("directory", "--force-new-run", "--retry-failed", "--retry-omitted", "--shard I/N")
+OVERRIDES = Flags(
+    "+output_jsonl_fpath",
+    "+resume=false",
+    "+retry_failed=true",
+    "+retry_omitted=true",
+    "+shard=I/N",
+)
 
 
 def verdict_lines(coverage: Coverage, flags: Flags = DASHED) -> tuple[str, str]:

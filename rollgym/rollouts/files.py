@@ -5,9 +5,8 @@ be killed or miss events; `put_right` compares with the journal and repairs, bef
 whenever something was missed.
 """
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
@@ -19,15 +18,15 @@ from rollgym.rollouts.paths import RolloutPaths
 from rollgym.store import (
     DerivedFile,
     RecordLookup,
-    StorageError,
     TaskLookup,
+    WriteLock,
     inputs_path,
     journal_paths,
     read_standing,
     read_tasks,
 )
 
-WRITING_PATIENCE = 60.0
+WRITE_TIMEOUT = 60.0
 _BATCH = 256
 
 Holds = Callable[[int], bool]
@@ -62,7 +61,7 @@ class RolloutFiles:
             self._numbers = opened.enter_context(UsualNumbers())
             self._opened = opened.pop_all()
         self._all_counted = True
-        self._writing = threading.Lock()
+        self._lock = WriteLock(paths.output, WRITE_TIMEOUT)
         self._settled = 0
 
     def observe(self, events: Sequence[Event]) -> None:
@@ -72,7 +71,7 @@ class RolloutFiles:
             part = [e for e in events[start : start + _BATCH] if isinstance(e, AttemptRecorded)]
             output = [self._counted_line(self._recorded(e)) for e in part if _is(e, Completed)]
             failures = [self._failure_line(self._recorded(e)) for e in part if _is(e, Failed)]
-            with self._alone():
+            with self._lock.held():
                 # One that was left behind must not write what has been put right since.
                 if self._settled != settled:
                     return
@@ -81,12 +80,12 @@ class RolloutFiles:
 
     def put_right(self) -> None:
         """Make the files what the journal says. Raises StoreError."""
-        with self._alone():
+        with self._lock.held():
             self._settled += 1
             if next(self._completed(), None) is not None:
                 self._all_counted = False
-            self._output.settle(lambda: map(self._output_line, self._completed()))
-            self._failures.settle(lambda: map(self._failure_line, self._failed()))
+            self._output.reconcile(lambda: map(self._output_line, self._completed()))
+            self._failures.reconcile(lambda: map(self._failure_line, self._failed()))
             self._sync()
 
     def finish(self, *, missed: bool) -> None:
@@ -105,7 +104,7 @@ class RolloutFiles:
     def write_materialized_inputs(self) -> None:
         """One row for each rollout, as its agent gets it. Raises StoreError."""
         with DerivedFile(self._paths.materialized_inputs) as file:
-            file.settle(self._input_lines)
+            file.reconcile(self._input_lines)
 
     def close(self) -> None:
         self._opened.close()
@@ -115,19 +114,6 @@ class RolloutFiles:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """One thread writes at a time. Raises StorageError when the other does not come back."""
-        if not self._writing.acquire(timeout=WRITING_PATIENCE):
-            raise StorageError(
-                f"{self._paths.output}: the disk did not take what was written within "
-                f"{WRITING_PATIENCE:.0f} s"
-            )
-        try:
-            yield
-        finally:
-            self._writing.release()
 
     def _sync(self) -> None:
         self._output.sync()

@@ -2,7 +2,7 @@
 
 from rollgym.store.blobs import BlobRef, BlobStore
 from rollgym.store.commit import EVERY_RECORD, SyncPolicy
-from rollgym.store.derived import DerivedFile, write_derived
+from rollgym.store.derived import DerivedFile, WriteLock, write_derived
 from rollgym.store.disk import Disk
 from rollgym.store.errors import (
     CorruptJournalError,
@@ -24,7 +24,7 @@ from rollgym.store.journal import TornTail
 from rollgym.store.keyset import KeySet
 from rollgym.store.layout import inputs_path, journal_paths
 from rollgym.store.lookup import RecordLookup, TaskLookup
-from rollgym.store.manifest import Manifest, read_manifest
+from rollgym.store.manifest import Manifest, OpenAdvice, read_manifest
 from rollgym.store.merge import MergeReport, merge_runs
 from rollgym.store.progress import Prior, Progress, Status, status_of
 from rollgym.store.reader import Entry, read_journal, read_standing
@@ -50,6 +50,7 @@ __all__ = [
     "Manifest",
     "ManifestError",
     "MergeReport",
+    "OpenAdvice",
     "Prior",
     "Progress",
     "RecordLookup",
@@ -66,6 +67,7 @@ __all__ = [
     "SyncPolicy",
     "TaskLookup",
     "TornTail",
+    "WriteLock",
     "differences",
     "inputs_path",
     "journal_paths",

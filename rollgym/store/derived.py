@@ -6,6 +6,7 @@ what should be there, and anything else is written anew.
 """
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,9 +37,9 @@ class DerivedFile:
             write_all(self._disk, self._opened, lines)
             self._size += len(lines)
 
-    def settle(self, lines: Callable[[], Iterable[bytes]]) -> None:
+    def reconcile(self, lines: Callable[[], Iterable[bytes]]) -> None:
         """Make it hold exactly these lines. Raises StorageError, and what making them raises."""
-        with _storage(self.path, "putting the file right"):
+        with _storage(self.path, "reconciling the file"):
             self._open()
             if self._size == 0 or not self._continue(iter(lines())):
                 _replace(self._disk, self.path, lines())
@@ -100,6 +101,33 @@ class DerivedFile:
         for batch in _batches(missing, lines):
             self.append(batch)
         return True
+
+
+class WriteLock:
+    """Lets one thread at a time write the derived files of a run.
+
+    An observer that hangs on a dead disk is left behind with the lock, so waiting for it has a
+    bound.
+    """
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        """`path` is the file that the error names; `timeout` is in seconds."""
+        self._path = path
+        self._timeout = timeout
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Raises StorageError when another thread does not release the lock in time."""
+        if not self._lock.acquire(timeout=self._timeout):
+            raise StorageError(
+                f"{self._path}: the disk did not finish an earlier write within "
+                f"{self._timeout:.0f} s"
+            )
+        try:
+            yield
+        finally:
+            self._lock.release()
 
 
 def write_derived(path: Path, parts: Iterable[bytes], disk: Disk | None = None) -> None:

@@ -12,7 +12,22 @@ from rollgym.store.errors import IdentityError, ManifestError, storage_error
 from rollgym.store.identity import Identity, differences
 from rollgym.store.layout import MANIFEST
 
-FORCE_NEW_RUN = "+resume=false or --force-new-run; the old one is kept beside it"
+
+class OpenAdvice(msgspec.Struct, frozen=True, kw_only=True):
+    """What the caller's user can do when a run is not opened; it ends the error messages.
+
+    A command passes advice in terms of its own options. The defaults are for Python code that
+    calls `open_run`. `another_run` completes "Otherwise ..."; `sharing` is a whole sentence.
+    """
+
+    another_run: str = (
+        "choose another directory, or pass force_new_run=True to start a new run in its place "
+        "(the old run is kept beside it)"
+    )
+    sharing: str = "Several processes can share a run when each collects a shard."
+
+
+DEFAULT_ADVICE = OpenAdvice()
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,8 +44,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return cls(run_id=uuid4().hex, created=created, identity=identity)
 
 
-def read_manifest(directory: Path) -> Manifest | None:
-    """None where the directory holds no run. Raises ManifestError for one we cannot read."""
+def read_manifest(directory: Path, advice: OpenAdvice | None = None) -> Manifest | None:
+    """Return None for a directory without a run.
+
+    Raises ManifestError for a manifest that cannot be read. `advice` says what a command that
+    wants to write the run can do instead.
+    """
     path = directory / MANIFEST
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
@@ -39,14 +58,14 @@ def read_manifest(directory: Path) -> Manifest | None:
     except OSError as error:
         raise storage_error(error, path, "reading the manifest") from error
     except msgspec.DecodeError as error:
+        alternative = f" Otherwise {advice.another_run}." if advice else ""
         raise ManifestError(
-            f"{path}: this is no manifest of a run ({error}). Restore it from a copy, or ask for "
-            f"a new run in its place ({FORCE_NEW_RUN})."
+            f"{path} is not the manifest of a run ({error}). Restore it from a copy.{alternative}"
         ) from error
     if manifest.schema_version > SCHEMA_VERSION:
         raise ManifestError(
-            f"{path}: the run has schema version {manifest.schema_version}, this program knows "
-            f"up to {SCHEMA_VERSION}: upgrade rollgym to open it"
+            f"{path}: the run has schema version {manifest.schema_version}, but this program reads "
+            f"versions up to {SCHEMA_VERSION}. Upgrade rollgym to open it."
         )
     return manifest
 
@@ -60,13 +79,15 @@ def write_manifest(directory: Path, manifest: Manifest, disk: Disk) -> None:
         raise storage_error(error, path, "writing the manifest") from error
 
 
-def require_same(directory: Path, manifest: Manifest, asked: Identity, hint: str = "") -> None:
+def require_same(
+    directory: Path, manifest: Manifest, asked: Identity, advice: OpenAdvice, hint: str = ""
+) -> None:
     """Raises IdentityError, naming every difference."""
     lines = differences(manifest.identity, asked)
     if lines:
         listed = "\n  ".join([*lines, hint] if hint else lines)
         raise IdentityError(
-            f"{directory} holds another run than the one asked for:\n  {listed}\n"
-            "Nothing was changed. Give the same inputs and settings to continue that run, choose "
-            f"another directory, or ask for a new run in its place ({FORCE_NEW_RUN})."
+            f"{directory} holds a different run:\n  {listed}\n"
+            "Nothing was changed. Give the same inputs and settings to continue that run. "
+            f"Otherwise {advice.another_run}."
         )

@@ -29,8 +29,8 @@ from rollgym.store.layout import (
 )
 from rollgym.store.lock import FileLock
 from rollgym.store.manifest import (
-    FORCE_NEW_RUN,
     Manifest,
+    OpenAdvice,
     read_manifest,
     require_same,
     write_manifest,
@@ -41,10 +41,11 @@ from rollgym.store.shard import WHOLE, Shard
 class Opening:
     """The steps of opening one run."""
 
-    def __init__(self, directory: Path, shard: Shard, disk: Disk) -> None:
+    def __init__(self, directory: Path, shard: Shard, disk: Disk, advice: OpenAdvice) -> None:
         self._directory = directory
         self._shard = shard
         self._disk = disk
+        self._advice = advice
 
     def open(
         self,
@@ -95,7 +96,7 @@ class Opening:
         return (self._directory / MANIFEST).exists() or bool(journal_paths(self._directory))
 
     def _settle(self, identity: Identity, draft: InputsDraft) -> Manifest:
-        manifest = read_manifest(self._directory)
+        manifest = read_manifest(self._directory, self._advice)
         if manifest is None:
             return self._make_run(identity, draft)
         inputs = self._directory / INPUTS
@@ -105,7 +106,7 @@ class Opening:
             raise storage_error(error, inputs, "comparing the inputs") from error
         hint = f"inputs: the first difference is in line {line} of {inputs}" if line else ""
         same_inputs = manifest.identity.inputs == identity.inputs
-        require_same(self._directory, manifest, identity, "" if same_inputs else hint)
+        require_same(self._directory, manifest, identity, self._advice, "" if same_inputs else hint)
         if line is not None:
             raise InputsError(
                 f"{inputs}:{line}: this line was changed after the run was made. Restore the file, "
@@ -124,9 +125,8 @@ class Opening:
     def _make_run(self, identity: Identity, draft: InputsDraft) -> Manifest:
         if journal_paths(self._directory):
             raise ManifestError(
-                f"{self._directory} holds journals without a manifest, so it cannot be told which "
-                f"run they are of. Restore the manifest, choose another directory, or ask for a "
-                f"new run in its place ({FORCE_NEW_RUN})."
+                f"{self._directory} holds journals without a manifest, so the run they belong to "
+                f"is unknown. Restore the manifest. Otherwise {self._advice.another_run}."
             )
         draft.keep(self._directory / INPUTS)
         manifest = Manifest.new(identity)
@@ -167,7 +167,7 @@ class Opening:
         holder = FileLock(self._directory / RUN_LOCK).holder()
         return RunBusyError(
             f"{self._directory} is being collected as a whole by {holder}: wait for it or stop it. "
-            "Several processes can share a run when each collects a shard."
+            f"{self._advice.sharing}"
         )
 
     def _put_aside(self) -> Path:

@@ -24,7 +24,7 @@ from rollgym.store.errors import storage_error
 from rollgym.store.inputs import Inputs
 from rollgym.store.journal import Journal, TornTail
 from rollgym.store.layout import BLOBS, journal_path, journal_paths
-from rollgym.store.manifest import Manifest
+from rollgym.store.manifest import DEFAULT_ADVICE, Manifest, OpenAdvice
 from rollgym.store.opening import Opening
 from rollgym.store.progress import Progress, Status
 from rollgym.store.reader import read_standing
@@ -126,6 +126,7 @@ def open_run(
     reopen: Collection[Status] = (),
     force_new_run: bool = False,
     replay: Replay | None = None,
+    advice: OpenAdvice = DEFAULT_ADVICE,
     disk: Disk | None = None,
 ) -> RunStore:
     """Make a run, or continue the one that is there.
@@ -133,7 +134,8 @@ def open_run(
     `tasks` is iterated once, here; the run keeps its own copy. `config` (less what `irrelevant`
     names, see `identity`) and `seed` complete the identity. `reopen` names outcomes to run again.
     `force_new_run` puts an existing run aside as `<directory>.previous-<n>` and starts anew.
-    `replay` is called with each record of its tasks that the run holds already.
+    `replay` is called with each record of its tasks that the run holds already. `advice` ends the
+    messages of a run that is not opened, in terms of the caller's own options.
 
     Raises RefusedError (another identity, another writer, a corrupt journal, unusable inputs) and
     StorageError.
@@ -141,7 +143,7 @@ def open_run(
     # Resolved once: a link, or the present directory, means the same place after it is put aside.
     directory, disk = directory.resolve(), disk or Disk()
     with ExitStack() as stack:
-        manifest, inputs = Opening(directory, shard, disk).open(
+        manifest, inputs = Opening(directory, shard, disk, advice).open(
             tasks, config or {}, irrelevant, seed, force_new_run=force_new_run, locks=stack
         )
         progress = Progress(reopen)

@@ -49,7 +49,7 @@ from webgym.episode.sampled import Sampled, tasks_of
 from webgym.episode.settings import EpisodeSettings
 from webgym.episode.worker import LAST_WORDS, EpisodeWorker
 from webgym.iteration.files import IterationFiles, OnTrajectory
-from webgym.iteration.paths import IterationPaths
+from webgym.iteration.paths import ITERATION_ADVICE, IterationPaths
 from webgym.iteration.ranks import Rank
 from webgym.iteration.report import IterationLabels
 from webgym.tasks import Split, WebTask
@@ -198,6 +198,7 @@ class AsyncWebGym:
             seed=self._settings.seed,
             reopen=self._reopen,
             replay=monitor.replay,
+            advice=ITERATION_ADVICE,
         )
 
     def _files(

@@ -16,10 +16,9 @@ behind the completed ones. Omitted rollouts are counted, and have no trajectory.
 
 import logging
 import math
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
@@ -29,9 +28,9 @@ from rollgym.engine import AttemptRecorded, CollectionStarted, Event
 from rollgym.records import Attempt, Completed, Failed, Omitted, RowError
 from rollgym.store import (
     RecordLookup,
-    StorageError,
     StoreError,
     TaskLookup,
+    WriteLock,
     inputs_path,
     journal_paths,
     read_standing,
@@ -51,7 +50,7 @@ from webgym.trajectory.torch_file import TorchDraft
 from webgym.trajectory.trajectory import Trajectory
 
 FORMAT_VERSION = 1
-WRITING_PATIENCE = 600.0
+WRITE_TIMEOUT = 600.0
 """Seconds: a checkpoint copies everything that is there so far."""
 
 Holds = Callable[[int], bool]
@@ -115,7 +114,7 @@ class IterationFiles:
         self._omitted = 0
         self._saved = 0
         self._settled = 0
-        self._writing = threading.Lock()
+        self._lock = WriteLock(self._completed.path, WRITE_TIMEOUT)
         self._began = time.monotonic()
 
     def observe(self, events: Sequence[Event]) -> None:
@@ -125,7 +124,7 @@ class IterationFiles:
             match event:
                 case CollectionStarted() if event.resumed < event.expected:
                     # From now on the rank is not done, whatever its metrics said before.
-                    with self._alone():
+                    with self._lock.held():
                         write_report(self._metrics, self.report())
                 case AttemptRecorded() if event.attempt.final and self._holds(event.attempt.task):
                     self._observe_end(event, settled)
@@ -135,7 +134,7 @@ class IterationFiles:
 
         Raises StoreError.
         """
-        with self._alone():
+        with self._lock.held():
             self._settled += 1
             self._completed.clear()
             self._failed.clear()
@@ -153,7 +152,7 @@ class IterationFiles:
         """
         if missed:
             self.put_right()
-        with self._alone():
+        with self._lock.held():
             self._save(self.report(ended=True))
         self._tell_checkpoint()
 
@@ -190,21 +189,8 @@ class IterationFiles:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """One thread writes at a time. Raises StorageError when the other does not come back."""
-        if not self._writing.acquire(timeout=WRITING_PATIENCE):
-            raise StorageError(
-                f"{self._completed.path}: the disk did not take what was written within "
-                f"{WRITING_PATIENCE:.0f} s"
-            )
-        try:
-            yield
-        finally:
-            self._writing.release()
-
     def _observe_end(self, event: AttemptRecorded, settled: int) -> None:
-        with self._alone():
+        with self._lock.held():
             # One that was left behind must not add what has been put right since.
             if self._settled != settled:
                 return

@@ -13,12 +13,19 @@ from pathlib import Path
 
 import msgspec
 
+from rollgym.store import OpenAdvice
 from rollgym.store.errors import storage_error
 from webgym.iteration.ranks import rank_suffix
 from webgym.iteration.report import ReportError, read_report
 from webgym.tasks.task import Split
 
 _OF_ITERATION = re.compile(r"(?:.*\.)?iteration(\d+)(?:_rank_\d+|\.sample\.jsonl|\.run|\.json)*")
+ITERATION_ADVICE = OpenAdvice(
+    another_run="choose another iteration=… or another save_path=…",
+    sharing="Several processes can share an iteration as ranks: give each its RANK, and all the "
+    "same WORLD_SIZE.",
+)
+"""What the user of a web rollout can do when the run of an iteration is not opened."""
 
 
 class IterationPaths(msgspec.Struct, frozen=True):

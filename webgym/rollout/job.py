@@ -18,7 +18,7 @@ from rollgym.records import Task
 from rollgym.store import RefusedError, read_manifest
 from webgym.environment.async_webgym import AsyncWebGym
 from webgym.iteration.aggregate import aggregate
-from webgym.iteration.paths import IterationPaths, is_finished
+from webgym.iteration.paths import ITERATION_ADVICE, IterationPaths, is_finished
 from webgym.iteration.report import IterationReport, read_report
 from webgym.iteration.sample import Sample, SampleOrigin, share_sample
 from webgym.models.judging.settings import JudgeSettings
@@ -40,7 +40,7 @@ from webgym.rollout.ending import (
     shown,
 )
 from webgym.rollout.environment_settings import EnvironmentSettings
-from webgym.rollout.identity import own_words, require_same_run, require_same_sample
+from webgym.rollout.identity import require_same_run, require_same_sample
 from webgym.rollout.mistakes import SettingsError
 from webgym.rollout.settings import RolloutSettings
 from webgym.rollout.tracker import open_tracker
@@ -52,14 +52,13 @@ from webgym.utils.blocklist import Blocklist, BlockRule
 def roll_out(settings: RolloutSettings) -> int:
     """Roll out one iteration; the exit status. Raises RefusedError, StorageError, EngineError."""
     job = Job(settings)
-    with own_words():
-        tasks = job.read_tasks()
-        if job.is_done:
-            return job.tell_what_is_there()
-        job.require_prepared(tasks)
-        with job.servers() as servers:
-            coverage = job.collect(tasks, servers)
-        return job.finish(coverage)
+    tasks = job.read_tasks()
+    if job.is_done:
+        return job.tell_what_is_there()
+    job.require_prepared(tasks)
+    with job.servers() as servers:
+        coverage = job.collect(tasks, servers)
+    return job.finish(coverage)
 
 
 class Job:
@@ -105,7 +104,7 @@ class Job:
         """
         tasks = TaskFile(self._tasks_path)
         require_same_sample(self._shared.sample, self._origin(tasks))
-        if read_manifest(self._paths.run) is not None:
+        if read_manifest(self._paths.run, ITERATION_ADVICE) is not None:
             environment = self._settings.env_config
             gym = self._gym(environment, self._token, ())
             require_same_run(self._paths.run, gym.identity(self._agent(environment)))

@@ -259,9 +259,9 @@ def test_an_observer_that_was_left_behind_writes_nothing_more(
 def test_a_disk_that_never_answers_is_not_waited_for(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files_module, "WRITING_PATIENCE", 0.05)
-    refusal = pytest.raises(StorageError, match="the disk did not take what was written")
-    with folder.files() as files, files._alone(), refusal:
+    monkeypatch.setattr(files_module, "WRITE_TIMEOUT", 0.05)
+    refusal = pytest.raises(StorageError, match="the disk did not finish an earlier write")
+    with folder.files() as files, files._lock.held(), refusal:
         files.put_right()
 
 

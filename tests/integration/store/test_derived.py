@@ -53,7 +53,7 @@ def path(tmp_path: Path) -> Path:
 
 def settle(path: Path, lines: list[bytes] = LINES, disk: Disk | None = None) -> None:
     with DerivedFile(path, disk) as file:
-        file.settle(lambda: iter(lines))
+        file.reconcile(lambda: iter(lines))
         assert file.is_intact()
 
 
@@ -102,7 +102,7 @@ def test_a_file_that_is_taken_away_meanwhile_is_noticed_and_made_again(path: Pat
         path.unlink()
         file.append(LINES[1])
         assert not file.is_intact()
-        file.settle(lambda: LINES)
+        file.reconcile(lambda: LINES)
         assert file.is_intact()
         file.append(LINES[0])
     assert path.read_bytes() == WHOLE + LINES[0]
@@ -225,7 +225,7 @@ def test_lines_that_cannot_be_made_leave_the_old_file(path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_bytes(b"old\n")
     with DerivedFile(path) as file, pytest.raises(KeyError):
-        file.settle(lines)
+        file.reconcile(lines)
     with pytest.raises(KeyError):
         write_derived(path, lines())
     assert path.read_bytes() == b"old\n"

@@ -108,7 +108,7 @@ def test_a_forced_new_run_does_not_displace_a_running_one(tmp_path: Path) -> Non
 def test_a_forced_new_run_gets_past_a_broken_manifest(tmp_path: Path, leftover: bytes) -> None:
     make_run(tmp_path / "run").close()
     (tmp_path / "run" / "manifest.json").write_bytes(leftover)
-    with pytest.raises(ManifestError, match="--force-new-run"):
+    with pytest.raises(ManifestError, match="force_new_run"):
         make_run(tmp_path / "run")
     make_run(tmp_path / "run", force_new_run=True).close()
     assert (tmp_path / "run.previous-1" / "manifest.json").read_bytes() == leftover
@@ -165,7 +165,7 @@ def test_journals_without_a_manifest_are_not_taken_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"{", "no manifest of a run"), (None, "schema version 99.*upgrade")],
+    [(b"{", "is not the manifest of a run"), (None, "schema version 99.*Upgrade")],
 )
 def test_a_manifest_that_cannot_be_read_is_refused(
     tmp_path: Path, content: bytes | None, message: str

@@ -10,11 +10,10 @@ from rollgym.store import IdentityError, RefusedError, open_run
 from tests.integration.webgym.iteration.rank_files import a_trajectory, leave_files
 from tests.integration.webgym.tasks.task_rows import some_tasks
 from webgym.environment.async_webgym import AsyncWebGym
-from webgym.iteration.paths import IterationPaths
+from webgym.iteration.paths import ITERATION_ADVICE, IterationPaths
 from webgym.iteration.ranks import Rank
 from webgym.iteration.sample import SampleOrigin, share_sample
 from webgym.models.web_agent import WebAgent
-from webgym.rollout.identity import own_words
 from webgym.rollout.job import roll_out
 from webgym.rollout.settings import RolloutSettings
 from webgym.rollout.whereabouts import own_iteration
@@ -174,8 +173,8 @@ def test_where_nothing_was_begun_running_again_means_the_first_iteration(tmp_pat
 
 def refusal(run: Path) -> str:
     """What is said when the run cannot be opened."""
-    with pytest.raises(RefusedError) as caught, own_words():
-        open_run(run, [], config={}, seed=0)
+    with pytest.raises(RefusedError) as caught:
+        open_run(run, [], config={}, seed=0, advice=ITERATION_ADVICE)
     said = str(caught.value)
     assert "resume" not in said
     assert "shard" not in said
@@ -187,9 +186,11 @@ def test_what_the_store_refuses_is_told_with_advice_for_this_command(tmp_path: P
     with open_run(run, [], config={}, seed=0):
         assert "as ranks: give each its RANK" in refusal(run)
     with open_run(tmp_path / "other", [], config={}, seed=1):
-        assert "continue that run, choose another iteration=" in refusal(tmp_path / "other")
+        assert "continue that run. Otherwise choose another iteration=" in refusal(
+            tmp_path / "other"
+        )
     (run / "manifest.json").write_text("{")
-    assert "from a copy, or choose another iteration=" in refusal(run)
+    assert "from a copy. Otherwise choose another iteration=" in refusal(run)
 
 
 def test_a_judge_that_is_away_is_told_before_anything_is_drawn(tmp_path: Path) -> None:
