@@ -32,7 +32,7 @@ from webgym.context.page_text import PageText, page_of
 from webgym.context.sight import Sight
 from webgym.environment.actions import Action, Answer, Viewport, read_action
 from webgym.environment.client import BrowserClient, BrowserSession
-from webgym.policies.script import LostError, Script
+from webgym.policies.script import Script, ScriptError
 from webgym.sites.names import new_name
 from webgym.sites.tasks import SPLITS, Split, Task, load_solutions, load_tasks, start_url
 from webgym.sites.verify import Verdict, verify
@@ -71,7 +71,7 @@ class Player:
         return await self._step(VisitPage(url))
 
     async def play(self, script: Script, answer: StepAnswer) -> str:
-        """From the answer to `open` on; what the script answers. Raises LostError."""
+        """From the answer to `open` on; what the script answers. Raises ScriptError."""
         while True:
             text = await self._session.get_webpage_text(WHOLE_PAGE) if script.reads else ""
             page = page_as_text(answer, text, self._mode)
@@ -88,7 +88,7 @@ class Player:
     async def _step(self, command: Command | None) -> StepAnswer:
         answer = await self._session.step(command, self._observe)
         if answer.error is not None:
-            raise LostError(f"{command} at {answer.page.url}: {answer.error.message}")
+            raise ScriptError(f"{command} at {answer.page.url}: {answer.error.message}")
         self.incidents += answer.incidents
         if answer.screenshot is not None and self._album is not None:
             self._album.mkdir(parents=True, exist_ok=True)
@@ -124,7 +124,7 @@ class Played(msgspec.Struct, frozen=True):
 async def play(
     client: BrowserClient, task: Task, mode: InteractionMode, album: Path | None = None
 ) -> Played:
-    """Play the solution of a task of the sites. Raises LostError."""
+    """Play the solution of a task of the sites. Raises ScriptError."""
     name, script = new_name(), Script(load_solutions()[task.task_id], mode)
     async with client.session(wait_seconds=10 * PATIENCE) as session:
         started = time.monotonic()
@@ -133,7 +133,7 @@ async def play(
         before = verify(task, None, await truth_of(task, name))
         try:
             answer = await player.play(script, first)
-        except LostError as error:
+        except ScriptError as error:
             error.add_note("after " + "; ".join(map(str, player.taken)))
             raise
         after = verify(task, answer, await truth_of(task, name))

@@ -1,7 +1,7 @@
-"""Both baselines solve tasks of the test sites, through all that stands between page and action.
+"""The scripted policy solves tasks of the test sites over its HTTP interface.
 
-Chats are built of what the browser shows, sent to the policies' own command over HTTP, and replies
-are read back into actions by the same parsers as those of a model.
+Chats are built of what the browser shows and sent to the policy's own command, and its replies are
+parsed into actions like those of a model.
 """
 
 import asyncio
@@ -25,25 +25,14 @@ from webgym.context.settings import ContextSettings
 from webgym.context.sight import Round, Sight
 from webgym.environment.actions import Action, Answer, Viewport
 from webgym.environment.client import BrowserClient, BrowserSession
-from webgym.policies.names import MODEL_NAMES, PolicyName
+from webgym.policies import MODEL_NAME
 from webgym.sites.names import new_name
 from webgym.sites.tasks import SPLITS, Split, Task, load_tasks, start_url
 from webgym.sites.verify import Verdict, verify
 from webgym.tasks import WebTask
 from webgym.trajectory import ActionRecord, Observation, ResponseRecord, Step
 
-SOLVED: dict[PolicyName, tuple[str, ...]] = {
-    "heuristic": (
-        "sites-shop-01",
-        "sites-shop-05",
-        "sites-encyclopedia-02",
-        "sites-booking-05",
-        "sites-slow-05",
-        "sites-widgets-01",
-        "sites-broken-03",
-    ),
-    "scripted": ("sites-shop-05", "sites-widgets-05", "sites-broken-02"),
-}
+SOLVED = ("sites-shop-05", "sites-widgets-05", "sites-broken-02")
 BLOCKED = "sites-captcha-03"
 
 pytestmark = pytest.mark.timeout(200)
@@ -52,12 +41,11 @@ pytestmark = pytest.mark.timeout(200)
 class Episode:
     """One task with one policy: what it decided, and what that was worth."""
 
-    def __init__(self, task: Task, split: Split, policy: PolicyName, mode: InteractionMode) -> None:
+    def __init__(self, task: Task, split: Split, mode: InteractionMode) -> None:
         self.task = task
-        self.key = policy, mode, task.task_id
+        self.key = mode, task.task_id
         self.actions: list[Action] = []
         self._limit = step_limit(task, split)
-        self._policy: PolicyName = policy
         self._settings = ContextSettings(interaction_mode=mode, observation="text")
         self._observe = Observe(mode, screenshot=None, elements=True, tree=True)
         self._name = new_name()
@@ -86,7 +74,7 @@ class Episode:
     async def _decide(self, seen: StepAnswer, http: aiohttp.ClientSession, url: str) -> Action:
         sight = Sight(page=seen.page, elements=seen.elements or (), tree=seen.tree)
         chat = build_chat(self._settings, self._asked, self._past, sight)
-        body = {"model": MODEL_NAMES[self._policy], "messages": chat.messages, "user": self._name}
+        body = {"model": MODEL_NAME, "messages": chat.messages, "user": self._name}
         async with http.post(f"{url}/v1/chat/completions", json=body) as answer:
             assert answer.status == 200, await answer.text()
             said: str = (await answer.json())["choices"][0]["message"]["content"]
@@ -106,13 +94,11 @@ def _step(seen: StepAnswer, said: str, reply: Reply) -> Step:
     return Step(observation=Observation(page=seen.page), response=response, action=done)
 
 
-Key = tuple[PolicyName, InteractionMode, str]
+Key = tuple[InteractionMode, str]
 Played = dict[Key, tuple[Verdict, list[Action]]]
 
 
-async def play_all(
-    browser_url: str, policies: dict[PolicyName, str], episodes: Sequence[Episode]
-) -> Played:
+async def play_all(browser_url: str, policy_url: str, episodes: Sequence[Episode]) -> Played:
     """Several at a time."""
     played: Played = {}
     waiting = list(episodes)
@@ -120,7 +106,7 @@ async def play_all(
     async def play_next(browser: BrowserClient, http: aiohttp.ClientSession) -> None:
         while waiting:
             episode = waiting.pop()
-            verdict = await episode.run(browser, http, policies[episode.key[0]])
+            verdict = await episode.run(browser, http, policy_url)
             played[episode.key] = verdict, episode.actions
 
     async with (
@@ -142,40 +128,29 @@ def played() -> Iterator[Played]:
     with ExitStack() as stack:
         _, sites_url = stack.enter_context(sites("--port", "0"))
         browsers = stack.enter_context(server("--capacity", str(AT_ONCE)))
-        policies = {
-            name: stack.enter_context(serving("serve", name, "--port", "0"))[1] for name in SOLVED
-        }
+        _, policy_url = stack.enter_context(serving("serve", "--port", "0"))
         tasks = {
             task.task_id: (task, split) for split in SPLITS for task in load_tasks(split, sites_url)
         }
         episodes = [
-            Episode(*tasks[task_id], policy, mode)
-            for mode in MODES
-            for policy, task_ids in SOLVED.items()
-            for task_id in (*task_ids, BLOCKED)
+            Episode(*tasks[task_id], mode) for mode in MODES for task_id in (*SOLVED, BLOCKED)
         ]
-        yield asyncio.run(play_all(browsers.url, policies, episodes))
+        yield asyncio.run(play_all(browsers.url, policy_url, episodes))
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    ("policy", "task_id"),
-    [(policy, task_id) for policy, task_ids in SOLVED.items() for task_id in task_ids],
-)
+@pytest.mark.parametrize("task_id", SOLVED)
 def test_a_task_is_solved_within_its_steps(
-    played: Played, policy: PolicyName, task_id: str, mode: InteractionMode
+    played: Played, task_id: str, mode: InteractionMode
 ) -> None:
-    verdict, actions = played[policy, mode, task_id]
+    verdict, actions = played[mode, task_id]
     assert [fact.reason for fact in verdict.failed] == [], [str(action) for action in actions]
     assert verdict.reward == 1
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("policy", SOLVED)
-def test_a_blocked_page_ends_the_task_with_an_answer(
-    played: Played, policy: PolicyName, mode: InteractionMode
-) -> None:
-    verdict, actions = played[policy, mode, BLOCKED]
+def test_a_blocked_page_ends_the_task_with_an_answer(played: Played, mode: InteractionMode) -> None:
+    verdict, actions = played[mode, BLOCKED]
     assert (verdict.reward, verdict.blocked) == (0, True)
     assert isinstance(actions[-1], Answer)
     assert "blocked" in actions[-1].text

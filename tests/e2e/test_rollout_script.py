@@ -53,7 +53,7 @@ def test_the_whole_configuration_can_be_shown(tmp_path: Path) -> None:
         ([*TRAIN, "env_config.train_tasks=sites/train.jsonl"], "embedded=[sites]"),
         ([*TRAIN, "env_config.host_ip=10.0.0.1"], "CPU_CLUSTER_TOKEN is not set"),
         ([*TRAIN, "env_config.multinode_rank_suffix=_a"], "by which the master finds them"),
-        ([*TRAIN, "embedded=[heuristic]"], "model_config.model_type=baseline"),
+        ([*TRAIN, "embedded=[scripted]"], "model_config.model_type=baseline"),
     ],
 )
 def test_a_mistake_is_refused_in_words_and_nothing_is_made(

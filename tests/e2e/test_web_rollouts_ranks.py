@@ -89,7 +89,7 @@ class OwnServers(Stage):
 
     @property
     def options(self) -> list[str]:
-        return ["model_config.model_type=baseline", "embedded=[browser,sites,heuristic]"]
+        return ["model_config.model_type=baseline", "embedded=[browser,sites,scripted]"]
 
 
 def test_ranks_and_splits_of_one_folder_have_servers_of_their_own(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_ranks_and_splits_of_one_folder_have_servers_of_their_own(tmp_path: Path
         ended = rollout.end()
         assert ended.status == ExitStatus.COMPLETE, (ended.stdout, ended.stderr)
     logs = [path.name.partition("-")[0] for path in (tmp_path / "logs").iterdir()]
-    assert sorted(logs) == sorted(["browser", "heuristic", "sites"] * (RANKS + 1))
+    assert sorted(logs) == sorted(["browser", "scripted", "sites"] * (RANKS + 1))
 
 
 def test_a_finished_iteration_is_only_that_of_its_settings(tmp_path: Path, servers: Stage) -> None:

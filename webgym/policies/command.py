@@ -1,4 +1,4 @@
-"""`rollgym policy`: serve a baseline policy in the place of a model (serve).
+"""`rollgym policy`: serve the baseline policy in the place of a model (serve).
 
 Only what the options need is imported here, so that `rollgym --help` answers at once.
 """
@@ -10,82 +10,86 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rollgym.cli.streams import say
-from webgym.policies.names import DEFAULT_HOST, DEFAULT_PORT, DEFAULT_SEED, MODEL_NAMES, PolicyName
+from webgym.policies import DEFAULT_HOST, DEFAULT_PORT, DEFAULT_SEED, MODEL_NAME, POLICY_NAME
 
 if TYPE_CHECKING:
-    from webgym.policies.latency import Latency
-    from webgym.policies.policy import Policy
+    from webgym.policies.scripted import ScriptedPolicy
+    from webgym.policies.server import Latency
 
 HIGHEST_PORT = 65_535
 
 
 def configure(parser: ArgumentParser) -> None:
     parser.description = (
-        "Baselines for web agents, behind the HTTP interface of a model (chat completions): "
-        "`heuristic` matches the words of the task to the page, `scripted` plays recorded actions. "
-        "Neither is a model."
+        "A baseline for web agents, behind the HTTP interface of a model (chat completions): a "
+        "program that replays recorded solutions of the test sites' tasks. It is not a model."
     )
     actions = parser.add_subparsers(metavar="ACTION", dest="action", required=True)
-    serve = actions.add_parser("serve", help="serve a policy until Ctrl-C")
-    serve.description = "Serve a baseline policy until Ctrl-C."
+    serve = actions.add_parser("serve", help="serve the policy until Ctrl-C")
+    serve.description = "Serve the baseline policy until Ctrl-C."
     add = serve.add_argument
-    add("policy", choices=tuple(MODEL_NAMES), help="which one")
-    add("--host", default=DEFAULT_HOST, help=f"where to listen (default: {DEFAULT_HOST})")
-    usual = f"(default: {DEFAULT_PORT}; 0: any that is free)"
-    add("--port", type=_port, default=DEFAULT_PORT, help=usual)
+    add(
+        "policy",
+        type=_policy_name,
+        nargs="?",
+        default=POLICY_NAME,
+        help=f"name of the policy (there is one: {POLICY_NAME})",
+    )
+    add("--host", default=DEFAULT_HOST, help=f"address to listen on (default: {DEFAULT_HOST})")
+    port_help = f"port to listen on (default: {DEFAULT_PORT}; 0: any free port)"
+    add("--port", type=_port, default=DEFAULT_PORT, help=port_help)
     add(
         "--latency",
         type=_latency,
         metavar="KIND:SECONDS",
-        help="pretend to think: fixed:0.2, lognormal:2.0 or lognormal:MEAN:SIGMA (default: none)",
+        help="simulated time to think: fixed:0.2, lognormal:2.0 or lognormal:MEAN:SIGMA "
+        "(default: none)",
     )
-    add("--seed", type=int, default=DEFAULT_SEED, help=f"(default: {DEFAULT_SEED})")
+    seed_help = f"random seed of --latency (default: {DEFAULT_SEED})"
+    add("--seed", type=int, default=DEFAULT_SEED, help=seed_help)
     add(
         "--solutions",
         type=Path,
         metavar="FILE",
-        help="of scripted: recorded actions of further tasks, JSONL with task_name and actions",
+        help="recorded actions of further tasks: JSONL with task_name and actions",
     )
 
 
 def run(arguments: Namespace) -> int:
     """Raises PoliciesError."""
-    # Here rather than above, so that --help answers at once.
+    # Imported here rather than above, so that --help answers at once.
     from rollgym.engine import run as run_loop  # noqa: PLC0415
     from webgym.browser.serve import until_stopped  # noqa: PLC0415
+    from webgym.policies.scripted import ScriptedPolicy, load_recordings  # noqa: PLC0415
 
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO)
-    policy = _policy(arguments.policy, arguments.seed, arguments.solutions)
-    return run_loop(until_stopped(_keep_up(policy, arguments)))
+    policy = ScriptedPolicy(load_recordings(arguments.solutions))
+    return run_loop(until_stopped(_serve(policy, arguments)))
 
 
-async def _keep_up(policy: "Policy", arguments: Namespace) -> None:
-    """Serve until this is cancelled. Raises PoliciesError."""
+async def _serve(policy: "ScriptedPolicy", arguments: Namespace) -> None:
+    """Serve until cancelled. Raises PoliciesError."""
     from webgym.policies.server import PolicyServer, serving  # noqa: PLC0415
 
-    model = MODEL_NAMES[arguments.policy]
-    server = PolicyServer(policy, model, latency=arguments.latency, seed=arguments.seed)
+    server = PolicyServer(policy, latency=arguments.latency, seed=arguments.seed)
     async with serving(server, arguments.host, arguments.port) as url:
-        say(f"Policy ready at {url}: {model}, which is no model; Ctrl-C stops it")
+        say(f"Policy ready at {url}: {MODEL_NAME}, which is not a model. Ctrl-C stops it.")
         await asyncio.Event().wait()
 
 
-def _policy(name: PolicyName, seed: int, solutions: Path | None) -> "Policy":
-    from webgym.policies.errors import PoliciesError  # noqa: PLC0415
-
-    if name == "scripted":
-        from webgym.policies.scripted import ScriptedPolicy, load_recordings  # noqa: PLC0415
-
-        return ScriptedPolicy(load_recordings(solutions))
-    if solutions is not None:
-        raise PoliciesError("--solutions is for the policy `scripted`: leave it out")
-    from webgym.policies.heuristic import HeuristicPolicy  # noqa: PLC0415
-
-    return HeuristicPolicy(seed)
+def _policy_name(text: str) -> str:
+    if text == "heuristic":
+        raise ArgumentTypeError(
+            f"the policy `heuristic` was removed: serve `{POLICY_NAME}`, which replays recorded "
+            "solutions"
+        )
+    if text != POLICY_NAME:
+        raise ArgumentTypeError(f"{text!r} is not a policy: give `{POLICY_NAME}`, or leave it out")
+    return text
 
 
 def _latency(text: str) -> "Latency":
-    from webgym.policies.latency import Latency  # noqa: PLC0415
+    from webgym.policies.server import Latency  # noqa: PLC0415
 
     try:
         return Latency.read(text)
@@ -95,5 +99,5 @@ def _latency(text: str) -> "Latency":
 
 def _port(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or int(text) > HIGHEST_PORT:
-        raise ArgumentTypeError(f"{text!r} is no port: give a number from 0 to {HIGHEST_PORT}")
+        raise ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to {HIGHEST_PORT}")
     return int(text)

@@ -1,56 +1,101 @@
-"""A policy on a port, as a model server: chat completions, the list of models, and health.
+"""The policy on a port, as a model server: chat completions, the list of models, and health.
 
-Everything is bounded: the size of a request, how long it may take to arrive, and how many are
-answered at a time. The policy decides on the event loop; only the pretended thinking waits.
+Everything is bounded: the size of a request, the time it may take to arrive, and the number of
+requests that are answered at a time. The policy decides on the event loop; only the simulated
+latency waits.
+
+*Latency* is for benchmarks that need the response times of a real model. `fixed:0.2` is always the
+same; `lognormal:2.0` has this mean, and `lognormal:2.0:0.8` also this sigma (of the logarithm). The
+latency of a reply depends on the policy's seed and on the request's seed, never on the time of the
+request, so that a benchmark that runs again waits the same times.
 """
 
 import asyncio
+import math
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
+from random import Random
+from typing import Literal
 
 import msgspec
 from aiohttp import web
 
-from webgym.policies.chat import read_chat
-from webgym.policies.errors import PoliciesError, WrongRequestError
-from webgym.policies.latency import Latency
-from webgym.policies.names import DEFAULT_HOST, DEFAULT_PORT, DEFAULT_SEED
-from webgym.policies.policy import Policy
-from webgym.policies.reply import write_reply
-from webgym.policies.wire import ModelCard, ModelList, completion, error_body, read_request
+from rollgym.records import derive_seed
+from webgym.policies import DEFAULT_HOST, DEFAULT_PORT, DEFAULT_SEED, MODEL_NAME
+from webgym.policies.chat import (
+    ChatRequestError,
+    completion_body,
+    error_body,
+    model_list_body,
+    read_request,
+    read_turn,
+    write_reply,
+)
+from webgym.policies.scripted import PoliciesError, ScriptedPolicy
 from webgym.served import served
 
 LARGEST_BODY = 64 * 2**20
-"""A window of screenshots has to fit."""
-ARRIVAL_SECONDS = 30.0
-MOST_AT_ONCE = 1_024
-_AT_ONCE_AGAIN = "1"
+"""Large enough for a chat with a window of screenshots."""
+ARRIVAL_TIMEOUT = 30.0
+MAX_REQUESTS = 1_024
+RETRY_AFTER_SECONDS = "1"
+DEFAULT_SIGMA = 0.5
+LONGEST_LATENCY = 120.0
+LARGEST_SIGMA = 3.0
+
+
+class Latency(msgspec.Struct, frozen=True):
+    """Seconds until a reply; a `mean` of 0 is no delay."""
+
+    kind: Literal["fixed", "lognormal"] = "fixed"
+    mean: float = 0.0
+    sigma: float = DEFAULT_SIGMA
+
+    @classmethod
+    def read(cls, text: str) -> "Latency":
+        """Read the form of the command line. Raises ValueError."""
+        match text.split(":"):
+            case ["fixed", mean]:
+                return cls("fixed", _number(mean, LONGEST_LATENCY))
+            case ["lognormal", mean]:
+                return cls("lognormal", _number(mean, LONGEST_LATENCY))
+            case ["lognormal", mean, sigma]:
+                mean_seconds = _number(mean, LONGEST_LATENCY)
+                return cls("lognormal", mean_seconds, _number(sigma, LARGEST_SIGMA))
+        raise ValueError(
+            f"{text!r} is not a latency: write fixed:0.2, lognormal:2.0 or lognormal:2:1"
+        )
+
+    def seconds(self, seed: int, *about: int | str) -> float:
+        """The latency of one reply, at most LONGEST_LATENCY."""
+        if self.kind == "fixed" or self.mean == 0:
+            return self.mean
+        draw = Random(derive_seed(seed, "latency", *about))  # noqa: S311 - not for secrets
+        mu = math.log(self.mean) - self.sigma**2 / 2
+        return min(draw.lognormvariate(mu, self.sigma), LONGEST_LATENCY)
 
 
 class PolicyServer:
-    """Answers for one policy, under the name of one model."""
+    """Answers chat completions with the policy's decisions."""
 
     def __init__(
         self,
-        policy: Policy,
-        model: str,
+        policy: ScriptedPolicy,
         *,
         latency: Latency | None = None,
         seed: int = DEFAULT_SEED,
-        most_at_once: int = MOST_AT_ONCE,
+        max_requests: int = MAX_REQUESTS,
     ) -> None:
         self._policy = policy
-        self._model = model
         self._latency = latency or Latency()
         self._seed = seed
-        self._most_at_once = most_at_once
-        self._at_once = 0
+        self._max_requests = max_requests
+        self._running = 0
         self._answered = 0
 
     def application(self) -> web.Application:
-        """To be served."""
+        """The application to serve."""
         application = web.Application(client_max_size=LARGEST_BODY)
         application.add_routes(
             [
@@ -62,65 +107,63 @@ class PolicyServer:
         return application
 
     async def _health(self, _: web.Request) -> web.Response:
-        return _json(msgspec.json.encode({"status": "ok", "model": self._model}))
+        return _json(msgspec.json.encode({"status": "ok", "model": MODEL_NAME}))
 
     async def _models(self, _: web.Request) -> web.Response:
-        return _json(msgspec.json.encode(ModelList((ModelCard(self._model),))))
+        return _json(model_list_body(MODEL_NAME))
 
     async def _complete(self, request: web.Request) -> web.Response:
-        if self._at_once >= self._most_at_once:
-            message = f"{self._most_at_once} requests are being answered already: ask again later"
-            refused = _refusal(HTTPStatus.TOO_MANY_REQUESTS, message)
-            refused.headers["Retry-After"] = _AT_ONCE_AGAIN
-            return refused
-        self._at_once += 1
+        if self._running >= self._max_requests:
+            message = f"{self._max_requests} requests are running already: try again later"
+            rejection = _error(HTTPStatus.TOO_MANY_REQUESTS, message)
+            rejection.headers["Retry-After"] = RETRY_AFTER_SECONDS
+            return rejection
+        self._running += 1
         try:
             return _json(await self._answer(await _body(request)))
-        except WrongRequestError as error:
-            return _refusal(error.status, str(error))
+        except ChatRequestError as error:
+            return _error(error.status, str(error))
         finally:
-            self._at_once -= 1
+            self._running -= 1
 
     async def _answer(self, body: bytes) -> bytes:
-        """Raises WrongRequestError."""
-        began = time.monotonic()
-        request = read_request(body, self._model)
-        chat = read_chat(request)
-        decision = self._policy.decide(chat)
-        reply = write_reply(decision, chat)
+        """Raises ChatRequestError."""
+        started = time.monotonic()
+        request = read_request(body, MODEL_NAME)
+        turn = read_turn(request)
+        reply = write_reply(self._policy.decide(turn), turn)
         self._answered += 1
-        answer = completion(request, f"chatcmpl-{self._answered}", int(time.time()), reply)
-        # A rollout's requests have the same seeds each time it is run; names and addresses differ.
-        about = request.seed if request.seed is not None else chat.digest.hex()
-        wanted = self._latency.seconds(self._seed, about)
-        await asyncio.sleep(max(0.0, wanted - (time.monotonic() - began)))
-        return msgspec.json.encode(answer)
+        name = f"chatcmpl-{self._answered}"
+        response = completion_body(request, name, int(time.time()), reply)
+        # A rollout's requests have the same seeds each time it runs; names and addresses differ.
+        about = request.seed if request.seed is not None else turn.digest.hex()
+        latency = self._latency.seconds(self._seed, about)
+        await asyncio.sleep(max(0.0, latency - (time.monotonic() - started)))
+        return response
 
 
-@asynccontextmanager
-async def serving(
+def serving(
     server: PolicyServer, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT
-) -> AsyncIterator[str]:
+) -> AbstractAsyncContextManager[str]:
     """Serve until the end of the block; gives the URL, without a slash at its end.
 
-    Port 0 is any that is free. Raises PoliciesError.
+    Port 0 is any free port. Raises PoliciesError.
     """
-    async with served(server.application(), host, port, PoliciesError) as url:
-        yield url
+    return served(server.application(), host, port, PoliciesError)
 
 
 async def _body(request: web.Request) -> bytes:
-    """Raises WrongRequestError."""
+    """Raises ChatRequestError."""
     try:
-        async with asyncio.timeout(ARRIVAL_SECONDS):
+        async with asyncio.timeout(ARRIVAL_TIMEOUT):
             return await request.read()
     except TimeoutError as error:
-        raise WrongRequestError(
-            f"the request did not arrive within {ARRIVAL_SECONDS:g} s", HTTPStatus.REQUEST_TIMEOUT
+        raise ChatRequestError(
+            f"the request did not arrive within {ARRIVAL_TIMEOUT:g} s", HTTPStatus.REQUEST_TIMEOUT
         ) from error
     except web.HTTPRequestEntityTooLarge as error:
-        raise WrongRequestError(
-            f"the request is larger than {LARGEST_BODY} bytes: send fewer or smaller pictures",
+        raise ChatRequestError(
+            f"the request is larger than {LARGEST_BODY} bytes: send fewer or smaller images",
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         ) from error
 
@@ -129,5 +172,15 @@ def _json(body: bytes, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
     return web.Response(body=body, status=status, content_type="application/json")
 
 
-def _refusal(status: HTTPStatus, message: str) -> web.Response:
+def _error(status: HTTPStatus, message: str) -> web.Response:
     return _json(error_body(status, message), status)
+
+
+def _number(text: str, highest: float) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= highest:
+        raise ValueError(f"{text!r} is not a number from 0 to {highest:g}")
+    return number

@@ -107,7 +107,7 @@ class _Kind(NamedTuple):
 _MODEL = _Kind(
     "the model",
     "policy_config.api_key_env_var",
-    "env_config.vllm_server_url says where it is, embedded=[heuristic] tries a baseline",
+    "env_config.vllm_server_url says where it is, embedded=[scripted] replays recorded solutions",
 )
 _JUDGE = _Kind(
     "the judge",

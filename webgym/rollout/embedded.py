@@ -82,9 +82,8 @@ def embedded_servers(
             token = token or secrets.token_urlsafe(32)
             url = start(_browser(token, found.sites_url))
             found = found._replace(browser_url=url, token=token)
-        for policy in ("heuristic", "scripted"):
-            if policy in names:
-                found = found._replace(model_url=start(_policy(policy)))
+        if "scripted" in names:
+            found = found._replace(model_url=start(_policy()))
         yield found
 
 
@@ -98,8 +97,8 @@ def _browser(token: str, sites_url: str | None) -> Program:
     return Program("browser", "webgym.browser", arguments, {TOKEN_VARIABLE: token})
 
 
-def _policy(name: str) -> Program:
-    return Program(name, "webgym.policies", ("serve", name, "--port", "{port}"))
+def _policy() -> Program:
+    return Program("scripted", "webgym.policies", ("serve", "--port", "{port}"))
 
 
 class Server:

@@ -27,7 +27,7 @@ from webgym.rollout.section import (
     usual,
 )
 
-EmbeddedName = Literal["browser", "sites", "heuristic", "scripted"]
+EmbeddedName = Literal["browser", "sites", "scripted"]
 
 
 class ModelSettings(Section):
@@ -36,7 +36,7 @@ class ModelSettings(Section):
     model_type: Literal["qwen3-instruct", "qwen3-think", "text", "baseline"] = Field(
         "qwen3-instruct",
         description="what it is like: `qwen3-think` thinks first, `text` sees no pictures, "
-        "`baseline` is one of our policies",
+        "`baseline` is our scripted policy",
     )
     prompt_version: Literal["complete", "vanilla"] = Field(
         "complete",
@@ -193,7 +193,7 @@ class RolloutSettings(Section):
     embedded: tuple[EmbeddedName, ...] = Field(
         (),
         description="servers to start for the length of the run: any of `browser`, `sites`, "
-        "`heuristic`, `scripted`",
+        "`scripted`",
     )
     model: ModelSettings = Field(
         usual(ModelSettings), alias="model_config", description="how the model is spoken to"
@@ -219,11 +219,19 @@ class RolloutSettings(Section):
 
     @field_validator("embedded", mode="after")
     @classmethod
-    def _one_model(cls, value: tuple[EmbeddedName, ...]) -> tuple[EmbeddedName, ...]:
+    def _no_duplicates(cls, value: tuple[EmbeddedName, ...]) -> tuple[EmbeddedName, ...]:
         if len(set(value)) < len(value):
             raise ValueError("a server is named twice")
-        if {"heuristic", "scripted"} <= set(value):
-            raise ValueError("heuristic and scripted are both models: choose one")
+        return value
+
+    @field_validator("embedded", mode="before")
+    @classmethod
+    def _no_heuristic(cls, value: object) -> object:
+        if isinstance(value, list | tuple) and "heuristic" in value:
+            raise ValueError(
+                "the policy `heuristic` was removed: give `scripted`, which replays recorded "
+                "solutions"
+            )
         return value
 
     @field_validator("save_path", "data_path", mode="before")

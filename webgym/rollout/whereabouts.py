@@ -12,11 +12,10 @@ from webgym.rollout.settings import RolloutSettings
 
 
 def require_baseline(settings: RolloutSettings) -> None:
-    policies = {"heuristic", "scripted"} & set(settings.embedded)
-    if policies and settings.model.model_type != "baseline":
+    if "scripted" in settings.embedded and settings.model.model_type != "baseline":
         raise SettingsError(
-            f"embedded: {policies.pop()} is no model but one of our policies, which read a page as "
-            "text: give model_config.model_type=baseline"
+            "embedded: the policy `scripted` is not a model and reads pages as text: give "
+            "model_config.model_type=baseline"
         )
 
 

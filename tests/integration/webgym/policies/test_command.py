@@ -18,10 +18,9 @@ def model_at(url: str) -> str:
     return str(model["id"])
 
 
-@pytest.mark.parametrize("policy", ["heuristic", "scripted"])
-def test_a_policy_is_served_under_its_own_name_until_it_is_stopped(policy: str) -> None:
-    with serving("serve", policy, "--port", "0", "--latency", "fixed:0") as (process, url):
-        assert model_at(url) == f"{policy}-baseline"
+def test_the_policy_is_served_under_its_own_name_until_it_is_stopped() -> None:
+    with serving("serve", "scripted", "--port", "0", "--latency", "fixed:0") as (process, url):
+        assert model_at(url) == "scripted-baseline"
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
         assert process.stderr
@@ -29,15 +28,15 @@ def test_a_policy_is_served_under_its_own_name_until_it_is_stopped(policy: str) 
 
 
 def test_without_an_action_it_serves() -> None:
-    with serving("heuristic", "--port", "0") as (_, url):
-        assert model_at(url) == "heuristic-baseline"
+    with serving("--port", "0") as (_, url):
+        assert model_at(url) == "scripted-baseline"
 
 
 def test_it_stops_when_whoever_started_it_is_gone() -> None:
     starter = (
         "import subprocess, sys\n"
         f"child = subprocess.Popen([{sys.executable!r}, '-m', 'webgym.policies', 'serve', "
-        "'heuristic', '--port', '0'], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)\n"
+        "'scripted', '--port', '0'], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)\n"
         "sys.stdout.buffer.write(child.stdout.readline())\n"
     )
     ended = subprocess.run(
@@ -62,11 +61,10 @@ def test_it_stops_when_whoever_started_it_is_gone() -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["serve"], 2, "policy"),
-        (["serve", "clever"], 2, "invalid choice"),
-        (["serve", "heuristic", "--latency", "soon"], 2, "is no latency"),
-        (["serve", "heuristic", "--port", "99999"], 2, "is no port"),
-        (["serve", "heuristic", "--port", "0", "--solutions", "x"], 6, "is for the policy"),
+        (["serve", "clever"], 2, "'clever' is not a policy"),
+        (["serve", "heuristic"], 2, "`heuristic` was removed: serve `scripted`"),
+        (["serve", "--latency", "soon"], 2, "is not a latency"),
+        (["serve", "--port", "99999"], 2, "is not a port"),
         (["serve", "scripted", "--port", "0", "--solutions", "/none"], 6, "cannot read the rec"),
     ],
 )

@@ -6,25 +6,25 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.unit.webgym.policies.pages import MODEL, request
+from tests.unit.webgym.policies.pages import request
 from webgym.context.parsers import parse_reply
 from webgym.context.settings import ContextSettings
 from webgym.environment.actions import Click, Mark
+from webgym.policies import MODEL_NAME as MODEL
 from webgym.policies import server as server_module
-from webgym.policies.errors import PoliciesError
-from webgym.policies.heuristic import HeuristicPolicy
-from webgym.policies.latency import Latency
-from webgym.policies.server import PolicyServer, serving
+from webgym.policies.scripted import PoliciesError, ScriptedPolicy
+from webgym.policies.server import Latency, PolicyServer, serving
+from webgym.sites.tasks import Action, ActionKind, Solution
 
 COMPLETIONS = "/v1/chat/completions"
 Answered = tuple[int, dict[str, Any]]
 Post = Callable[[object], Awaitable[Answered]]
 
 
-def policy_server(latency: str = "fixed:0", most_at_once: int = 10) -> PolicyServer:
-    return PolicyServer(
-        HeuristicPolicy(), MODEL, latency=Latency.read(latency), most_at_once=most_at_once
-    )
+def policy_server(latency: str = "fixed:0", max_requests: int = 10) -> PolicyServer:
+    solution = Solution("one", (Action(ActionKind.CLICK, "Bell"),))
+    policy = ScriptedPolicy({"press the bell.": solution})
+    return PolicyServer(policy, latency=Latency.read(latency), max_requests=max_requests)
 
 
 async def get(session: aiohttp.ClientSession, url: str) -> Answered:
@@ -93,13 +93,13 @@ def test_models_and_health_are_answered() -> None:
 @pytest.mark.parametrize(
     ("body", "status", "message"),
     [
-        (b"{", 400, "no chat completion request"),
-        (b"\xff", 400, "no chat completion request"),
+        (b"{", 400, "not a chat completion request"),
+        (b"\xff", 400, "not a chat completion request"),
         ({"model": MODEL}, 400, "missing required field `messages`"),
         (request() | {"messages": []}, 400, "`messages` is empty"),
-        (request() | {"stream": True}, 400, "`stream` is not served"),
+        (request() | {"stream": True}, 400, "`stream` is not supported"),
         (request() | {"n": 2}, 400, "`n` must be 1"),
-        (request() | {"model": "gpt"}, 404, f"no model 'gpt' here: ask for '{MODEL}'"),
+        (request() | {"model": "gpt"}, 404, f"'gpt' is not served here: ask for '{MODEL}'"),
         (request() | {"messages": [{"role": "user", "content": "Hi"}]}, 400, "has no task"),
     ],
 )
@@ -136,7 +136,7 @@ def test_more_requests_than_can_be_answered_at_once_are_told_to_come_again() -> 
         )
         return sorted(status for status, _ in answers)
 
-    assert asking(act, policy_server("fixed:0.3", most_at_once=3)) == [200, 200, 200, 429]
+    assert asking(act, policy_server("fixed:0.3", max_requests=3)) == [200, 200, 200, 429]
 
 
 def test_a_port_that_is_taken_is_refused_with_advice() -> None:

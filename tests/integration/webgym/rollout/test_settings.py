@@ -197,7 +197,7 @@ def test_the_kinds_of_models_are_those_that_agents_know() -> None:
         ("env_config.train_tasks_rollout_size=0", "give -1 for all, or how many, not 0"),
         ("env_config.rank_weights=heavy", "as in \"2,1,1\", not 'heavy'"),
         ("embedded=[browser,browser]", "a server is named twice"),
-        ("embedded=[heuristic,scripted]", "choose one"),
+        ("embedded=[heuristic]", "`heuristic` was removed"),
         ("env_config.http_pools=3", "keys and their values are needed, not 3"),
         ("openai_config.base_url=http://x", "openai_config.model is missing"),
     ],

@@ -11,44 +11,9 @@ from webgym.context.conversation import build_chat
 from webgym.context.page_text import PageElement, PageText
 from webgym.context.settings import ContextSettings
 from webgym.context.sight import Sight
-from webgym.policies.chat import SeenChat
-from webgym.policies.wire import ChatRequest
+from webgym.policies import MODEL_NAME
+from webgym.policies.chat import ChatRequest, PolicyTurn
 from webgym.tasks import WebTask
-
-MODEL = "heuristic-baseline"
-KETTLE = """\
-RootWebArea "Copper Kettle | A shop"
-  banner
-    link "Offers"
-  main
-    heading "Copper Kettle" level=1
-    text "Boils water for"
-    link "tea"
-    text ". It is made in Hest."
-    table
-      row
-        rowheader "Capacity"
-        cell "1.7 litres"
-      row
-        rowheader "Weight"
-        cell "900 g"
-    heading "Sizes" level=2
-    table
-      row
-        columnheader "Size"
-        columnheader "Price"
-      row
-        cell "Small"
-        cell "$30"
-      row
-        cell "Large"
-        cell "$1,050"
-    list
-      listitem level=1
-        text "Free delivery"
-  contentinfo
-    text "A shop since 1998"
-"""
 
 
 def element(
@@ -69,15 +34,15 @@ def page(
     return PageText(url=url, title=title, elements=elements, text=text)
 
 
-def seen(
+def turn(
     task: str,
     shown: PageText | None,
     step: int = 1,
     *,
     mode: InteractionMode = "set_of_marks",
     conversation: str = "one",
-) -> SeenChat:
-    return SeenChat(
+) -> PolicyTurn:
+    return PolicyTurn(
         task=task,
         mode=mode,
         page=shown,
@@ -101,7 +66,7 @@ def request(
     settings = ContextSettings(interaction_mode=mode, prompt_version=version, observation="text")
     row = {"task_name": task, "website": "http://site/"}
     chat = build_chat(settings, WebTask.of(Row(msgspec.json.encode(row)), "one"), (), sight)
-    return {"model": MODEL, "messages": list(chat.messages), "user": "one"}
+    return {"model": MODEL_NAME, "messages": list(chat.messages), "user": "one"}
 
 
 def decoded(body: dict[str, object]) -> ChatRequest:

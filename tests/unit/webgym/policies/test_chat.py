@@ -1,18 +1,15 @@
 import pytest
 
-from tests.unit.webgym.policies.pages import decoded, request, seen
+from tests.unit.webgym.policies.pages import decoded, request, turn
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.parsers import parse_reply
 from webgym.context.settings import ContextSettings, PromptVersion
 from webgym.environment.actions import Answer, Click, Mark, Point, Target
-from webgym.policies.chat import read_chat
-from webgym.policies.errors import WrongRequestError
-from webgym.policies.policy import Decision
-from webgym.policies.reply import write_reply
+from webgym.policies.chat import ChatRequestError, PolicyDecision, read_turn, write_reply
 
 
 def test_task_mode_and_page_are_read_from_the_messages() -> None:
-    chat = read_chat(decoded(request("Press the bell,\nand wait.")))
+    chat = read_turn(decoded(request("Press the bell,\nand wait.")))
     assert chat.task == "Press the bell, and wait."
     assert chat.mode == "set_of_marks"
     assert chat.page is not None
@@ -21,8 +18,8 @@ def test_task_mode_and_page_are_read_from_the_messages() -> None:
 
 
 def test_the_same_chat_has_the_same_digest_and_another_has_not() -> None:
-    one, again = read_chat(decoded(request())), read_chat(decoded(request()))
-    other = read_chat(decoded(request("Press it twice.")))
+    one, again = read_turn(decoded(request())), read_turn(decoded(request()))
+    other = read_turn(decoded(request("Press it twice.")))
     assert one.digest == again.digest != other.digest
 
 
@@ -32,7 +29,7 @@ def test_a_chat_without_text_of_the_page_has_no_page() -> None:
         {"role": "system", "content": "Use web_interaction."},
         {"role": "user", "content": "Task:\nPress the bell.\n\nStep 3.\nThere is a picture."},
     ]
-    chat = read_chat(decoded(body))
+    chat = read_turn(decoded(body))
     assert (chat.page, chat.is_first, chat.is_complete) == (None, False, False)
 
 
@@ -45,14 +42,14 @@ def test_a_chat_without_text_of_the_page_has_no_page() -> None:
 )
 def test_a_chat_without_task_or_tool_is_refused(system: str, user: str, message: str) -> None:
     messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-    with pytest.raises(WrongRequestError, match=message):
-        read_chat(decoded(request() | {"messages": messages}))
+    with pytest.raises(ChatRequestError, match=message):
+        read_turn(decoded(request() | {"messages": messages}))
 
 
 def test_a_chat_without_a_user_message_is_refused() -> None:
     messages = [{"role": "system", "content": "Use web_interaction."}]
-    with pytest.raises(WrongRequestError, match="has no task"):
-        read_chat(decoded(request() | {"messages": messages}))
+    with pytest.raises(ChatRequestError, match="has no task"):
+        read_turn(decoded(request() | {"messages": messages}))
 
 
 @pytest.mark.parametrize("version", ["complete", "vanilla"])
@@ -62,8 +59,8 @@ def test_a_chat_without_a_user_message_is_refused() -> None:
 def test_replies_are_read_by_the_strict_grammar(
     mode: InteractionMode, target: Target, version: PromptVersion
 ) -> None:
-    chat = read_chat(decoded(request(mode=mode, version=version)))
-    written = write_reply(Decision(Click(target), "Press\nthe bell.", "It is there."), chat)
+    chat = read_turn(decoded(request(mode=mode, version=version)))
+    written = write_reply(PolicyDecision(Click(target), "Press\nthe bell."), chat)
     settings = ContextSettings(interaction_mode=mode, prompt_version=version)
     read = parse_reply(written, settings)
     assert (read.action, read.failure, read.tolerances) == (Click(target), None, ())
@@ -72,6 +69,6 @@ def test_replies_are_read_by_the_strict_grammar(
 
 def test_an_answer_can_have_any_text() -> None:
     text = 'It says "</tool_call>" \u2028 and <page>.'
-    written = write_reply(Decision(Answer(text), "Answer."), seen("What does it say?", None))
+    written = write_reply(PolicyDecision(Answer(text), "Answer."), turn("What does it say?", None))
     read = parse_reply(written, ContextSettings(interaction_mode="set_of_marks"))
     assert read.action == Answer(text)

@@ -2,7 +2,7 @@ import statistics
 
 import pytest
 
-from webgym.policies.latency import LONGEST, Latency
+from webgym.policies.server import LONGEST_LATENCY, Latency
 
 
 def test_a_fixed_latency_is_always_the_same() -> None:
@@ -20,12 +20,12 @@ def test_a_lognormal_latency_has_its_mean_and_depends_on_the_seed_alone() -> Non
 
 def test_no_latency_is_longer_than_the_bound() -> None:
     latency = Latency.read("lognormal:100:3")
-    assert max(latency.seconds(0, number) for number in range(1_000)) == LONGEST
+    assert max(latency.seconds(0, number) for number in range(1_000)) == LONGEST_LATENCY
 
 
 @pytest.mark.parametrize(
     "text", ["", "2", "fixed", "fixed:x", "fixed:-1", "lognormal:1:2:3", "gamma:2", "fixed:nan"]
 )
 def test_what_is_no_latency_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no "):
+    with pytest.raises(ValueError, match="is not a "):
         Latency.read(text)

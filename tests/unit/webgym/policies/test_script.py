@@ -4,7 +4,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.unit.webgym.policies.pages import element, page, seen
+from tests.unit.webgym.policies.pages import element, page, turn
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.page_text import PageOption, PageText
 from webgym.context.page_text import Scroll as ScrollState
@@ -20,9 +20,14 @@ from webgym.environment.actions import (
     Type,
     Wait,
 )
-from webgym.policies.errors import PoliciesError
-from webgym.policies.script import LOOKS, SEARCH_STEPS, LostError, Script
-from webgym.policies.scripted import LOST, NO_RECORDING, ScriptedPolicy, load_recordings
+from webgym.policies.script import LOOKS, SEARCH_STEPS, Script, ScriptError
+from webgym.policies.scripted import (
+    CANNOT_CONTINUE,
+    NO_RECORDING,
+    PoliciesError,
+    ScriptedPolicy,
+    load_recordings,
+)
 from webgym.sites.tasks import Action as Line
 from webgym.sites.tasks import ActionKind, Solution
 
@@ -78,7 +83,7 @@ def test_what_is_not_there_is_scrolled_for_then_waited_for_and_at_last_given_up(
     assert [played.decide(long), played.decide(page())] == [Scroll("down"), Wait(1.0)]
     for _ in range(SEARCH_STEPS - 2):
         assert played.decide(page()) == Wait(1.0)
-    with pytest.raises(LostError, match="there is no 'Save' to be had at http://site/"):
+    with pytest.raises(ScriptError, match="'Save' was not found at http://site/"):
         played.decide(page())
 
 
@@ -102,7 +107,14 @@ def see(text: str) -> Line:
     return Line(ActionKind.SEE, value=text)
 
 
-@pytest.mark.parametrize("text", ["Opens at\n 10:30", 'text "Opens at"\ntext "10:30"'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Opens at\n 10:30",
+        'text "Opens at"\ntext "10:30"',
+        'RootWebArea "Harbour"\n  [3] heading "Opens at" level=1\n  link "10:30" (focused)',
+    ],
+)
 def test_what_is_to_be_read_may_stand_in_several_lines(text: str) -> None:
     assert script(see("opens at 10:30")).decide(page(text=text)) is None
 
@@ -115,7 +127,7 @@ def test_what_must_be_read_is_waited_for_and_what_need_not_be_only_for_a_while()
 
 
 def decide(policy: ScriptedPolicy, task: str, shown: PageText | None, step: int = 1) -> Action:
-    return policy.decide(seen(task, shown, step)).action
+    return policy.decide(turn(task, shown, step)).action
 
 
 def test_the_recording_of_the_task_is_played_from_the_start() -> None:
@@ -140,9 +152,9 @@ def test_a_recording_that_cannot_go_on_ends_the_task() -> None:
     shown = page(element("button", "Bell"))
     assert [decide(policy, "Ring", shown, 1), decide(policy, "Ring", shown, 2)] == [
         Click(Mark(1)),
-        Answer(LOST),
+        Answer(CANNOT_CONTINUE),
     ]
-    assert decide(policy, "Ring", None, 1) == Answer(LOST)
+    assert decide(policy, "Ring", None, 1) == Answer(CANNOT_CONTINUE)
 
 
 def test_all_tasks_of_the_sites_have_recordings_and_a_file_adds_more(tmp_path: Path) -> None:
@@ -159,10 +171,50 @@ def test_all_tasks_of_the_sites_have_recordings_and_a_file_adds_more(tmp_path: P
 def test_a_file_that_holds_no_recordings_is_refused_by_its_line(tmp_path: Path, line: str) -> None:
     file = tmp_path / "more.jsonl"
     file.write_text(f"\n{line}\n")
-    with pytest.raises(PoliciesError, match=r"more\.jsonl, line 2 is no recording"):
+    with pytest.raises(PoliciesError, match=r"more\.jsonl, line 2 is not a recording"):
         load_recordings(file)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PoliciesError, match="cannot read the recordings"):
         load_recordings(tmp_path / "none.jsonl")
+
+
+def bells(most_conversations: int = 10) -> ScriptedPolicy:
+    lines = tuple(click(f"Bell {number}") for number in range(1, 10))
+    return ScriptedPolicy({"ring": Solution("one", lines)}, most_conversations)
+
+
+def rung(policy: ScriptedPolicy, step: int, conversation: str = "one") -> int:
+    """The number of the bell that the policy rings in this turn."""
+    shown = page(*(element("button", f"Bell {number}", number=number) for number in range(1, 10)))
+    action = policy.decide(turn("Ring", shown, step, conversation=conversation)).action
+    assert isinstance(action, Click)
+    assert isinstance(action.target, Mark)
+    return action.target.id
+
+
+def test_each_conversation_has_its_own_position() -> None:
+    policy = bells()
+    assert [rung(policy, 1), rung(policy, 1, "two"), rung(policy, 2)] == [1, 1, 2]
+
+
+def test_a_repeated_request_gets_the_same_decision() -> None:
+    policy = bells()
+    assert [rung(policy, step) for step in (1, 1, 2, 2, 3)] == [1, 1, 2, 2, 3]
+
+
+def test_a_conversation_that_starts_again_plays_from_the_start() -> None:
+    policy = bells()
+    assert [rung(policy, step) for step in (1, 2, 1, 2)] == [1, 2, 1, 2]
+
+
+def test_the_least_recent_conversations_are_forgotten() -> None:
+    policy = bells(most_conversations=2)
+    assert [rung(policy, 5, name) for name in ("one", "two", "one", "three")] == [1, 1, 1, 1]
+    assert [rung(policy, 6, "one"), rung(policy, 6, "two")] == [2, 1]
+
+
+def test_a_request_without_a_conversation_is_not_remembered() -> None:
+    policy = bells()
+    assert [rung(policy, 1, ""), rung(policy, 2, "")] == [1, 1]
