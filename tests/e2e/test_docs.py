@@ -230,7 +230,7 @@ def test_the_environment_of_the_readme_is_that_of_the_guide() -> None:
 def test_the_guide_lists_every_setting_of_servers_with_its_default() -> None:
     known = {**ServerConfig.model_fields, **ResourcesConfig.model_fields}
     listed: dict[str, str] = {}
-    for setting, default, _ in table("servers.md", SETTINGS, after="## What every server has"):
+    for setting, default, _ in table("servers.md", SETTINGS, after="## Settings of every server"):
         listed |= dict.fromkeys(names_in(setting), default)
     assert listed.keys() == {*known, "restarts"}
     assert listed["restarts"] == str(RESTARTS)
