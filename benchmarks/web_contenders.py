@@ -17,7 +17,7 @@ import msgspec
 from benchmarks.web_lockstep import collect_in_lockstep
 from rollgym.engine import run as run_loop
 from rollgym.records import Completed, Outcome, Row, Task
-from rollgym.store import journal_paths, read_standing
+from rollgym.store import journal_paths, read_records
 from webgym.environment.async_webgym import AsyncWebGym
 from webgym.models.web_agent import WebAgent
 from webgym.tasks.file import BUNDLED, TaskFile
@@ -119,7 +119,7 @@ def _asynchronous(case: Case, tasks: Sequence[Task], agent: WebAgent) -> list[Ou
         interaction_mode=MODE,
     )
     gym.run(agent)
-    standing = read_standing(journal_paths(gym.paths.run))
+    standing = read_records(journal_paths(gym.paths.run))
     return [entry.attempt.outcome for entry, _ in standing]
 
 

@@ -26,7 +26,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from benchmarks.process_costs import tree_costs
 from rollgym.records import Completed
-from rollgym.store import journal_paths, read_standing
+from rollgym.store import journal_paths, read_records
 from webgym.context.page_text import read_page
 from webgym.trajectory import ActionRecord, Step, Trajectory
 
@@ -70,7 +70,7 @@ async def play_again(run: Path, sessions: int, chromium: str) -> Played:
 
 
 def _trajectories(run: Path) -> Iterator[Trajectory]:
-    for entry, stands in read_standing(journal_paths(run)):
+    for entry, stands in read_records(journal_paths(run)):
         outcome = entry.attempt.outcome
         if stands and isinstance(outcome, Completed):
             yield msgspec.json.decode(outcome.result, type=Trajectory)

@@ -90,7 +90,7 @@ class Admission:
         statuses = [self._progress.status(task.index, repeat) for repeat in range(task.repeats)]
         opened = []
         for repeat, status in enumerate(statuses):
-            prior = self._progress.take_prior(task.index, repeat)
+            prior = self._progress.pop_prior(task.index, repeat)
             reopened = prior.reopened if prior else None
             if status is not None and reopened is None:
                 continue

@@ -24,7 +24,7 @@ from rollgym.records import (
     FailureKind,
     OmitReason,
     Omitted,
-    Standing,
+    RecordState,
 )
 
 _TOKEN_LIMIT = 2**53
@@ -69,7 +69,7 @@ class Metrics:
         self._groups = Groups()
         self._activity = Activity()
 
-    def add(self, attempt: Attempt, standing: Standing = Standing.CURRENT) -> None:
+    def add(self, attempt: Attempt, standing: RecordState = RecordState.CURRENT) -> None:
         """Count one record. `standing` matters only where the record is final:
 
         - current: the rollout's end is counted, and its group is one nearer to closing;
@@ -86,8 +86,8 @@ class Metrics:
         self._activity.mark(attempt.started, attempt.seconds)
         if isinstance(outcome, Failed):
             self._failed_attempts[outcome.failure.kind] += 1
-        if attempt.final and standing is not Standing.SUPERSEDED:
-            self._end(attempt, resolved=standing is Standing.CURRENT)
+        if attempt.final and standing is not RecordState.SUPERSEDED:
+            self._end(attempt, resolved=standing is RecordState.CURRENT)
 
     def retract(self, outcome: Failed | Omitted) -> None:
         """Take back the end of a reopened rollout, whose new end is about to be added.

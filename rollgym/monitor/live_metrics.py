@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rollgym.engine import AttemptRecorded, CollectionEnded, Event
 from rollgym.metrics import Metrics, Summary
 from rollgym.monitor.printable import printable_line
-from rollgym.records import Attempt, Failed, FailureKind, RolloutKey, Standing
+from rollgym.records import Attempt, Failed, FailureKind, RecordState, RolloutKey
 
 
 class FailureExample(NamedTuple):
@@ -38,12 +38,12 @@ class LiveMetrics:
         self.retried_examples: dict[FailureKind, FailureExample] = {}
         self._metrics = Metrics()
 
-    def replay(self, attempt: Attempt, standing: Standing) -> None:
+    def replay(self, attempt: Attempt, standing: RecordState) -> None:
         """Count a record that is on disk already; to be given to `open_run`."""
         self._metrics.add(attempt, standing)
         self.retried += not attempt.final
-        self.reopened += standing is Standing.REOPENED
-        if standing is not Standing.SUPERSEDED:
+        self.reopened += standing is RecordState.REOPENED
+        if standing is not RecordState.SUPERSEDED:
             self._keep_example(attempt)
 
     def observe(self, events: Sequence[Event]) -> None:

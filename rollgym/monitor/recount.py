@@ -6,8 +6,8 @@ from pathlib import Path
 from rollgym.engine import Coverage
 from rollgym.metrics import Summary
 from rollgym.monitor.live_metrics import LiveMetrics
-from rollgym.records import Standing
-from rollgym.store import InputsIdentity, journal_paths, read_standing
+from rollgym.records import RecordState
+from rollgym.store import InputsIdentity, journal_paths, read_records
 
 
 def recount(directory: Path, takes: Callable[[int], bool] | None = None) -> LiveMetrics:
@@ -16,9 +16,11 @@ def recount(directory: Path, takes: Callable[[int], bool] | None = None) -> Live
     Raises CorruptJournalError, StorageError.
     """
     metrics = LiveMetrics()
-    for entry, stands in read_standing(journal_paths(directory)):
+    for entry, current in read_records(journal_paths(directory)):
         if takes is None or takes(entry.attempt.task):
-            metrics.replay(entry.attempt, Standing.of(stands=stands, reopened=False))
+            metrics.replay(
+                entry.attempt, RecordState.CURRENT if current else RecordState.SUPERSEDED
+            )
     return metrics
 
 

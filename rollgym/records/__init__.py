@@ -4,6 +4,7 @@ from rollgym.records.attempt import (
     SCHEMA_VERSION,
     Attempt,
     RecordError,
+    RecordState,
     SchemaVersionError,
     decode_attempt,
     encode_attempt,
@@ -32,6 +33,7 @@ from rollgym.records.failure import (
     error_of,
 )
 from rollgym.records.outcome import (
+    NO_USAGE,
     NOTHING,
     Completed,
     Failed,
@@ -39,12 +41,10 @@ from rollgym.records.outcome import (
     Omitted,
     Outcome,
     Span,
+    Usage,
 )
 from rollgym.records.row import Row, RowError
-from rollgym.records.seeds import derive_seed
-from rollgym.records.standing import Standing
-from rollgym.records.task import RolloutKey, Task
-from rollgym.records.usage import NO_USAGE, Usage
+from rollgym.records.task import RolloutKey, Task, derive_seed
 
 __all__ = [
     "NOTHING",
@@ -72,13 +72,13 @@ __all__ = [
     "Omitted",
     "Outcome",
     "RecordError",
+    "RecordState",
     "RolloutError",
     "RolloutKey",
     "Row",
     "RowError",
     "SchemaVersionError",
     "Span",
-    "Standing",
     "Task",
     "TaskError",
     "ToolError",

@@ -1,10 +1,12 @@
 """The record of one attempt at a rollout: a line of the journal.
 
 A rollout ends with the attempt whose record says `final`; the records before it, numbered from 1,
-are its history. A line that was read is carried on as bytes and never encoded again, so fields of
+are its history. A line that was read is passed on as bytes and never encoded again, so fields of
 a later minor version survive programs that do not know them. A line of a later schema version is
-refused.
+rejected.
 """
+
+from enum import Enum
 
 import msgspec
 
@@ -19,13 +21,29 @@ class SchemaVersionError(ValueError):
 
 
 class RecordError(ValueError):
-    """The attempt holds something that is no valid record."""
+    """The attempt cannot be written as a valid record."""
+
+
+class RecordState(Enum):
+    """What a record means for its rollout now.
+
+    A resumed run may run failed and omitted rollouts again. The old outcome counts until a new
+    one replaces it:
+
+    - `CURRENT`: it is the rollout's outcome (or, where it is not final, a part of its history).
+    - `REOPENED`: it still is the outcome, but the rollout is running again.
+    - `SUPERSEDED`: another record is the rollout's outcome. This one counts as an attempt only.
+    """
+
+    CURRENT = "current"
+    REOPENED = "reopened"
+    SUPERSEDED = "superseded"
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt. `started` is wall-clock time since the epoch, `seconds` how long it took.
+    """One attempt. `started` is wall-clock time since the epoch, `seconds` is its duration.
 
-    `repeats` is the size of the rollout's group, so that a journal can be counted by itself.
+    `repeats` is the number of repeats of the task, so that a journal can be counted by itself.
     """
 
     v: int = SCHEMA_VERSION
@@ -49,16 +67,16 @@ _DECODER = msgspec.json.Decoder(Attempt)
 
 
 def encode_attempt(attempt: Attempt) -> bytes:
-    """One line, with its newline.
+    """Return the line of an attempt, with its newline.
 
-    Structs are not checked when they are made, and a `result` is whatever bytes the worker gave.
-    So the line is read back before anybody may write it: what is in a journal can be read. Raises
-    RecordError otherwise. Line breaks between the tokens of a `result` become spaces.
+    Structs are not checked when they are made, and a `result` holds whatever bytes the worker
+    gave. So the line is decoded again here, and every line of a journal can be read. Raises
+    RecordError where that fails. Line breaks between the tokens of a `result` become spaces.
     """
     try:
         encoded = _ENCODER.encode(attempt)
         if b"\n" in encoded:
-            # Inside JSON strings a line break is always escaped, so these stand between tokens.
+            # Inside JSON strings a line break is always escaped, so these are between tokens.
             encoded = encoded.replace(b"\n", b" ")
         encoded.decode("utf-8")
         _DECODER.decode(encoded)
@@ -68,11 +86,11 @@ def encode_attempt(attempt: Attempt) -> bytes:
 
 
 def decode_attempt(line: bytes) -> Attempt:
-    """Raises msgspec.DecodeError for what is no record, SchemaVersionError for a later one's."""
+    """Raises msgspec.DecodeError for an invalid record, SchemaVersionError for a later version."""
     attempt = _DECODER.decode(line)
     if attempt.v > SCHEMA_VERSION:
         raise SchemaVersionError(
-            f"the record has schema version {attempt.v}, this program reads up to "
+            f"the record has schema version {attempt.v}, but this program reads versions up to "
             f"{SCHEMA_VERSION}: upgrade rollgym to read it"
         )
     return attempt

@@ -1,11 +1,11 @@
 """Why a rollout has no reward: the whole error model.
 
-*Vocabulary.* `FailureKind` is flat: each kind names the boundary that broke. `TRAITS` says of each
-whether trying again can help and whether it is a sign of overload.
+*Vocabulary.* `FailureKind` is flat: each kind names the boundary that broke. `TRAITS` says for
+each whether a retry can help and whether it is a sign of overload.
 
-*Raising.* Code that knows what broke raises a `RolloutError` subclass. Code that does not know,
-such as a plug-in, raises whatever Python raises; `boundary(ToolError)` around the call attributes
-it. What crosses no boundary is `internal`: a bug, recorded with its traceback.
+*Raising.* Code that knows what broke raises a `RolloutError` subclass. Other code, such as a
+plug-in, raises ordinary Python exceptions; `boundary(ToolError)` around the call attributes them.
+An exception that crosses no boundary is `internal`: a bug, recorded with its traceback.
 
 *Recording.* `Failure.of(exception)` is the one place where an exception becomes data. Texts are
 bounded, and tracebacks are rendered without reading source files, so that a storm of failures
@@ -48,7 +48,7 @@ class FailureKind(StrEnum):
 
 
 class Traits(NamedTuple):
-    """What is true of every failure of a kind unless the failure itself says otherwise."""
+    """The properties of a failure kind; a single failure can override `retryable`."""
 
     meaning: str
     retryable: bool
@@ -62,12 +62,12 @@ TRAITS: dict[FailureKind, Traits] = {
     FailureKind.MODEL_REQUEST: Traits("the model endpoint rejected the request", False),
     FailureKind.MODEL_CONTEXT: Traits("the conversation exceeds the model's context", False),
     FailureKind.MODEL_AUTH: Traits("the model endpoint rejected the credentials", False),
-    FailureKind.TOOL: Traits("a tool's server broke", True),
-    FailureKind.ENVIRONMENT: Traits("the environment's session could not be kept", True),
+    FailureKind.TOOL: Traits("the server of a tool failed", True),
+    FailureKind.ENVIRONMENT: Traits("the environment's session failed", True),
     FailureKind.VERIFIER: Traits("the verifier gave no usable reward", True),
     FailureKind.BROWSER: Traits("the browser session was lost", True),
-    FailureKind.BROWSER_UNAVAILABLE: Traits("no browser session could be had", True, True),
-    FailureKind.AGENT: Traits("the agent loop broke", False),
+    FailureKind.BROWSER_UNAVAILABLE: Traits("no browser session was available", True, True),
+    FailureKind.AGENT: Traits("the agent loop failed", False),
     FailureKind.TASK: Traits("the task itself cannot be run", False),
     FailureKind.TIMEOUT: Traits("the deadline passed", True, True),
     FailureKind.CANCELLED: Traits("the work was cancelled from outside", True),
@@ -78,8 +78,8 @@ TRAITS: dict[FailureKind, Traits] = {
 class RolloutError(Exception):
     """Base of the typed errors a worker may raise; the rollout then fails with `kind`.
 
-    `retryable` overrides the kind's trait. `retry_after` is how many seconds the other side asked
-    us to wait.
+    `retryable` overrides the trait of the kind. `retry_after` is the wait in seconds that the
+    other side asked for.
     """
 
     kind: ClassVar[FailureKind] = FailureKind.INTERNAL
@@ -87,9 +87,9 @@ class RolloutError(Exception):
     retryable: bool | None = None
     retry_after: float | None = None
     recorded: "Failure | None" = None
-    """The failure as another process told it, with the causes only that process knows."""
+    """The failure as another process reported it, with the causes that only that process knows."""
     partial: bytes | None = None
-    """JSON of what there was of the interaction when it failed."""
+    """JSON of the interaction up to the failure."""
 
     def __init__(
         self, detail: str, *, retryable: bool | None = None, retry_after: float | None = None
@@ -155,14 +155,14 @@ class DeadlineError(RolloutError):
     kind = FailureKind.TIMEOUT
 
 
-# Those above only: a subclass that a plug-in makes may be built in another way.
+# Only the classes above: the constructor of a plug-in's subclass may take other arguments.
 _ERRORS = {error.kind: error for error in RolloutError.__subclasses__()}
 
 
 class boundary:  # noqa: N801 - read as a function: `with boundary(ToolError):`
     """Attribute every untyped exception that crosses this block to the boundary of `error`.
 
-    A typed one passes, also out of the exception group of a task group.
+    A typed exception passes unchanged, also out of the exception group of a task group.
     """
 
     __slots__ = ("_error",)
@@ -181,10 +181,10 @@ class boundary:  # noqa: N801 - read as a function: `with boundary(ToolError):`
     ) -> None:
         if not isinstance(cause, Exception) or isinstance(cause, RolloutError):
             return
-        speaker = _speaker(cause)
-        if isinstance(speaker, RolloutError):
-            raise speaker from cause
-        raise self._error(f"{type(speaker).__name__}: {_message(speaker)}") from cause
+        reported = _reported(cause)
+        if isinstance(reported, RolloutError):
+            raise reported from cause
+        raise self._error(f"{type(reported).__name__}: {_message(reported)}") from cause
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -195,7 +195,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What broke, whether trying again can help, and how it came about."""
+    """What broke, whether a retry can help, and the chain of causes."""
 
     kind: FailureKind
     detail: str
@@ -206,29 +206,29 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def make(cls, kind: FailureKind, detail: str, *, retry_after: float | None = None) -> "Failure":
-        """A failure with its kind's own trait, where there is no exception to take it from."""
+        """Make a failure without an exception; its kind decides whether it is retryable."""
         return cls(kind, shorten(detail), TRAITS[kind].retryable, retry_after)
 
     @classmethod
     def of(cls, exception: BaseException) -> "Failure":
-        """Turn what a worker raised into data."""
-        speaker = _speaker(exception)
-        if isinstance(speaker, RolloutError) and isinstance(speaker.recorded, Failure):
-            return speaker.recorded
-        causes, message = tuple(_causes(exception, speaker)), _message(speaker)
-        if isinstance(speaker, RolloutError) and isinstance(speaker.kind, FailureKind):
-            retryable = speaker.retryable
+        """Turn an exception of a worker into data."""
+        reported = _reported(exception)
+        if isinstance(reported, RolloutError) and isinstance(reported.recorded, Failure):
+            return reported.recorded
+        causes, message = tuple(_causes(exception, reported)), _message(reported)
+        if isinstance(reported, RolloutError) and isinstance(reported.kind, FailureKind):
+            retryable = reported.retryable
             if not isinstance(retryable, bool):
-                retryable = TRAITS[speaker.kind].retryable
-            return cls(speaker.kind, message, retryable, _usable_wait(speaker), causes)
-        timed_out = isinstance(speaker, TimeoutError)
+                retryable = TRAITS[reported.kind].retryable
+            return cls(reported.kind, message, retryable, _usable_wait(reported), causes)
+        timed_out = isinstance(reported, TimeoutError)
         kind = FailureKind.TIMEOUT if timed_out else FailureKind.INTERNAL
-        named = f"{type(speaker).__name__}: {message}"
-        return cls(kind, named, TRAITS[kind].retryable, None, causes, _render(speaker))
+        named = f"{type(reported).__name__}: {message}"
+        return cls(kind, named, TRAITS[kind].retryable, None, causes, _render(reported))
 
 
 def error_of(failure: Failure) -> RolloutError:
-    """The typed error to raise for a failure that was recorded elsewhere."""
+    """Return the typed error to raise for a failure that another process recorded."""
     error = _ERRORS.get(failure.kind, RolloutError)(
         failure.detail, retryable=failure.retryable, retry_after=failure.retry_after
     )
@@ -236,11 +236,10 @@ def error_of(failure: Failure) -> RolloutError:
     return error
 
 
-def _speaker(exception: BaseException) -> BaseException:
-    """The exception that says what happened: of a group, the one that speaks for all of it.
+def _reported(exception: BaseException) -> BaseException:
+    """The exception to report: the first of an exception group whose members are of one kind.
 
-    A task group wraps even a single error. Errors of one kind speak with one voice; a group of
-    different ones speaks for itself.
+    A task group wraps even a single error. A group of different kinds is reported itself.
     """
     leaves = _leaves(exception)
     kinds = [leaf.kind if isinstance(leaf, RolloutError) else type(leaf) for leaf in leaves]
@@ -254,20 +253,20 @@ def _leaves(exception: BaseException) -> list[BaseException]:
 
 
 def _usable_wait(error: RolloutError) -> float | None:
-    """What the other side asked for may be anything: a header as text, or nonsense."""
+    """The requested wait, if it is a sensible number: it may come from any header."""
     wait = error.retry_after
     return float(wait) if isinstance(wait, int | float) and 0 <= wait <= LONGEST_WAIT else None
 
 
 def shorten(text: str, limit: int = DETAIL_LIMIT) -> str:
-    """Cut a text to a bound, saying how much was cut."""
+    """Cut a text to `limit` characters and say how many were cut."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}… ({len(text) - limit} more characters)"
 
 
 def _message(exception: BaseException) -> str:
-    """Its text, bounded and encodable, even where its own `__str__` raises."""
+    """The exception's text, bounded and encodable, even where its `__str__` raises."""
     try:
         text = str(exception)
     except Exception as error:  # noqa: BLE001 - a plug-in's __str__ may do anything
@@ -275,12 +274,12 @@ def _message(exception: BaseException) -> str:
     return shorten(text).encode("utf-8", "replace").decode("utf-8")
 
 
-def _causes(exception: BaseException, speaker: BaseException) -> Iterator[Cause]:
-    """What led to it: the other members of a group, then the chain of the one that speaks."""
-    seen: dict[int, BaseException] = {id(speaker): speaker}
+def _causes(exception: BaseException, reported: BaseException) -> Iterator[Cause]:
+    """The other members of a group, then the chain of causes of the reported exception."""
+    seen: dict[int, BaseException] = {id(reported): reported}
     for leaf in _leaves(exception):
         seen.setdefault(id(leaf), leaf)
-    cause = _cause(speaker)
+    cause = _cause(reported)
     while cause is not None and id(cause) not in seen and len(seen) <= CAUSE_LIMIT:
         seen[id(cause)] = cause
         cause = _cause(cause)
@@ -290,7 +289,7 @@ def _causes(exception: BaseException, speaker: BaseException) -> Iterator[Cause]
 
 
 def _cause(exception: BaseException) -> BaseException | None:
-    """What a traceback would show as having come before."""
+    """The exception that a traceback would show before this one."""
     if exception.__cause__ is not None or exception.__suppress_context__:
         return exception.__cause__
     return exception.__context__

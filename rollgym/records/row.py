@@ -1,8 +1,8 @@
-"""A row of somebody's JSONL file, kept byte for byte.
+"""A row of a user's JSONL file, kept byte for byte.
 
-Rows come from files we did not write and go to files other programs read. A row therefore stays
-the bytes it was: fields are decoded when asked for, new fields are spliced in, and everything
-nobody touched (unknown fields, 1.0 against 1, the order of keys) leaves as it came.
+Rows come from files of other programs and go to files that other programs read. A row therefore
+keeps its bytes: fields are decoded on access, new fields are inserted, and everything else
+(unknown fields, 1.0 or 1, the order of keys) stays unchanged.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 def _decoder(as_type: Any) -> msgspec.json.Decoder[Any]:
-    """Made once for each type: that takes longer than decoding a short value does."""
+    """Cached for each type, because making a decoder takes longer than decoding a short value."""
     decoder = _DECODERS.get(as_type)
     if decoder is None:
         decoder = _DECODERS[as_type] = msgspec.json.Decoder(as_type)
@@ -35,7 +35,7 @@ class Row:
     raw: bytes
 
     def __init__(self, raw: bytes) -> None:
-        """Wrap bytes already known to be one JSON object; `parse` checks bytes that are not."""
+        """Wrap bytes known to be one JSON object; `parse` checks other bytes."""
         self.raw = raw
         self._fields: dict[str, msgspec.Raw] | None = None
 
@@ -71,9 +71,9 @@ class Row:
     @overload
     def get(self, name: str, as_type: type[T], default: T) -> T: ...
     def get(self, name: str, as_type: type[T], default: T | None = None) -> T | None:
-        """Decode one field; `default` where the row has none.
+        """Decode one field; return `default` for a missing one.
 
-        Raises RowError when the value is of another type.
+        Raises RowError when the value has another type.
         """
         raw = self.fields.get(name)
         if raw is None:
@@ -85,7 +85,7 @@ class Row:
         return value
 
     def with_fields(self, changes: Mapping[str, Any]) -> "Row":
-        """The same row with fields set; the bytes of all others are unchanged."""
+        """Return the row with fields set; the bytes of all other fields stay unchanged."""
         if not changes:
             return self
         if self.fields.keys().isdisjoint(changes):

@@ -22,7 +22,7 @@ from rollgym.store import (
     WriteLock,
     inputs_path,
     journal_paths,
-    read_standing,
+    read_records,
     read_tasks,
 )
 
@@ -34,7 +34,7 @@ Holds = Callable[[int], bool]
 
 def completed_attempts(directory: Path, holds: Holds) -> Iterator[Attempt]:
     """The standing records of completed rollouts. Raises StoreError."""
-    for entry, stands in read_standing(journal_paths(directory)):
+    for entry, stands in read_records(journal_paths(directory)):
         attempt = entry.attempt
         if stands and isinstance(attempt.outcome, Completed) and holds(attempt.task):
             yield attempt
@@ -123,7 +123,7 @@ class RolloutFiles:
         return completed_attempts(self._directory, self._holds)
 
     def _failed(self) -> Iterator[Attempt]:
-        for entry, _ in read_standing(journal_paths(self._directory)):
+        for entry, _ in read_records(journal_paths(self._directory)):
             if isinstance(entry.attempt.outcome, Failed) and self._holds(entry.attempt.task):
                 yield entry.attempt
 

@@ -1,9 +1,8 @@
-"""How a rollout lasts: the journal, the run's identity, blobs, readers and merging."""
+"""How rollouts are stored: the journal, the run's identity, blobs, readers and merging."""
 
 from rollgym.store.blobs import BlobRef, BlobStore
-from rollgym.store.commit import EVERY_RECORD, SyncPolicy
 from rollgym.store.derived import DerivedFile, WriteLock, write_derived
-from rollgym.store.disk import Disk
+from rollgym.store.disk import Disk, FileLock
 from rollgym.store.errors import (
     CorruptJournalError,
     DiskFullError,
@@ -20,16 +19,19 @@ from rollgym.store.errors import (
 )
 from rollgym.store.identity import Identity, InputsIdentity, differences, result_relevant
 from rollgym.store.inputs import Inputs, read_rows, read_tasks
-from rollgym.store.journal import TornTail
-from rollgym.store.keyset import KeySet
-from rollgym.store.layout import inputs_path, journal_paths
-from rollgym.store.lookup import RecordLookup, TaskLookup
+from rollgym.store.journal import EVERY_RECORD, SyncPolicy, TornTail
+from rollgym.store.layout import WHOLE, Shard, inputs_path, journal_paths
 from rollgym.store.manifest import Manifest, OpenAdvice, read_manifest
 from rollgym.store.merge import MergeReport, merge_runs
-from rollgym.store.progress import Prior, Progress, Status, status_of
-from rollgym.store.reader import Entry, read_journal, read_standing
+from rollgym.store.progress import KeySet, Prior, Progress, Status, status_of
+from rollgym.store.reader import (
+    JournalEntry,
+    RecordLookup,
+    TaskLookup,
+    read_journal,
+    read_records,
+)
 from rollgym.store.run import RunStore, open_run
-from rollgym.store.shard import WHOLE, Shard
 
 __all__ = [
     "EVERY_RECORD",
@@ -40,12 +42,13 @@ __all__ = [
     "DerivedFile",
     "Disk",
     "DiskFullError",
-    "Entry",
+    "FileLock",
     "Identity",
     "IdentityError",
     "Inputs",
     "InputsError",
     "InputsIdentity",
+    "JournalEntry",
     "KeySet",
     "Manifest",
     "ManifestError",
@@ -75,8 +78,8 @@ __all__ = [
     "open_run",
     "read_journal",
     "read_manifest",
+    "read_records",
     "read_rows",
-    "read_standing",
     "read_tasks",
     "result_relevant",
     "status_of",

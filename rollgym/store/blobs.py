@@ -1,8 +1,8 @@
 """Content-addressed files beside the journal: screenshots and other large payloads.
 
-A blob's name is the SHA-256 of its bytes, so equal payloads are stored once and a reference can be
-checked when it is read. A blob lasts before its reference is returned; a record that names it can
-therefore never outlive it.
+A blob's name is the SHA-256 of its bytes, so equal payloads are stored once and a blob can be
+checked when it is read. A blob is synced before its reference is returned, so every blob that a
+record names exists.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _NAME = re.compile(r"[0-9a-f]{64}(\.[a-z0-9]{1,8})?")
 
 
 class BlobRef(msgspec.Struct, frozen=True):
-    """Names a blob: 64 hexadecimal digits and, for people and programs, a file ending."""
+    """The name of a blob: 64 hexadecimal digits and optionally a file extension."""
 
     name: str
     size: int
@@ -32,17 +32,17 @@ class BlobStore:
         self.directory = directory
         self._disk = disk or Disk()
 
-    async def put(self, data: bytes, ending: str = "") -> BlobRef:
-        """Store bytes, off the event loop. `ending` is e.g. ".png". Raises StorageError."""
-        return await asyncio.to_thread(self.put_now, data, ending)
+    async def put(self, data: bytes, extension: str = "") -> BlobRef:
+        """Store bytes in a thread. `extension` is e.g. ".png". Raises StorageError."""
+        return await asyncio.to_thread(self.put_now, data, extension)
 
-    def put_now(self, data: bytes, ending: str = "") -> BlobRef:
+    def put_now(self, data: bytes, extension: str = "") -> BlobRef:
         """Store bytes, waiting for the disk. Raises StorageError."""
-        ref = BlobRef(sha256(data).hexdigest() + ending, len(data))
+        ref = BlobRef(sha256(data).hexdigest() + extension, len(data))
         path = self.path(ref)
         try:
             if path.is_file() and path.stat().st_size == ref.size:
-                # Whoever stored it may not have come to this yet.
+                # The process that stored it may have died before syncing its name.
                 sync_path(self._disk, path.parent)
                 return ref
             make_directory(self._disk, path.parent)
@@ -52,18 +52,18 @@ class BlobStore:
         return ref
 
     def get(self, ref: BlobRef) -> bytes:
-        """The bytes. Raises StorageError when they are missing or not what was stored."""
+        """Read a blob. Raises StorageError when it is missing or damaged."""
         path = self.path(ref)
         try:
             data = path.read_bytes()
         except OSError as error:
             raise storage_error(error, path, "reading a blob") from error
         if sha256(data).hexdigest() != ref.name[:64]:
-            raise StorageError(f"{path}: the content is not what was stored there")
+            raise StorageError(f"{path}: the content does not match its name: the file is damaged")
         return data
 
     def path(self, ref: BlobRef) -> Path:
-        """Where the blob is. A reference may come from anybody: a name with a path is refused."""
+        """Return the path of a blob. Raises ValueError for a name that is not a digest."""
         if not _NAME.fullmatch(ref.name):
             raise ValueError(f"{ref.name!r} is not the name of a blob")
         return self.directory / ref.name[:2] / ref.name

@@ -1,8 +1,8 @@
-"""Files that are made from a run's journal, and can be made again.
+"""Derived files: files that are made from a run's journal and can be made again.
 
-The journal is the truth. A derived file is appended to while a run goes on, and is put right from
-the journal whenever a process died in between: what is there stays as far as it is the beginning of
-what should be there, and anything else is written anew.
+Only the journal is authoritative. A derived file is appended to during a collection and reconciled
+with the journal after a process died: if its content is a prefix of the expected content, the
+missing lines are appended; otherwise the file is rewritten.
 """
 
 import os
@@ -19,7 +19,7 @@ _BATCH = 1 << 20
 
 
 class DerivedFile:
-    """One such file, open for appending. Where the path is a link, the file it leads to."""
+    """A derived file, open for appending. A symbolic link is followed."""
 
     def __init__(self, path: Path, disk: Disk | None = None) -> None:
         """Raises StorageError."""
@@ -32,13 +32,13 @@ class DerivedFile:
             self._open()
 
     def append(self, lines: bytes) -> None:
-        """Whole lines, to be seen by others at once. Raises StorageError."""
+        """Append whole lines, which readers see at once. Raises StorageError."""
         with _storage(self.path, "writing the file"):
             write_all(self._disk, self._opened, lines)
             self._size += len(lines)
 
     def reconcile(self, lines: Callable[[], Iterable[bytes]]) -> None:
-        """Make it hold exactly these lines. Raises StorageError, and what making them raises."""
+        """Make the file hold exactly these lines. Raises StorageError, and what `lines` raises."""
         with _storage(self.path, "reconciling the file"):
             self._open()
             if self._size == 0 or not self._continue(iter(lines())):
@@ -46,7 +46,7 @@ class DerivedFile:
                 self._open()
 
     def is_intact(self) -> bool:
-        """Whether the file at the path is still the one that was written here, and as long."""
+        """Whether the path still names this file, with the size that was written."""
         try:
             status = self.path.stat()
         except OSError:
@@ -77,13 +77,13 @@ class DerivedFile:
         return self._descriptor
 
     def _open(self) -> None:
-        """The file that is at the path now."""
+        """Open the file that the path names now."""
         self.close()
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._size = os.fstat(self._descriptor).st_size
 
     def _continue(self, lines: Iterator[bytes]) -> bool:
-        """Add the lines that are missing at the end, and cut off what is none; whether it can."""
+        """Append the missing lines to a prefix of them. False where the content differs."""
         kept, missing = 0, b""
         with self.path.open("rb") as present:
             for line in lines:
@@ -131,7 +131,7 @@ class WriteLock:
 
 
 def write_derived(path: Path, parts: Iterable[bytes], disk: Disk | None = None) -> None:
-    """Write a file of which nothing needs to be kept, whole or not at all. Raises StorageError."""
+    """Replace a file as a whole, or leave it unchanged on an error. Raises StorageError."""
     target = Path(os.path.realpath(path))
     with _storage(target, "writing the file"):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -139,8 +139,8 @@ def write_derived(path: Path, parts: Iterable[bytes], disk: Disk | None = None) 
 
 
 def _replace(disk: Disk, path: Path, parts: Iterable[bytes]) -> None:
-    """Until the new file is whole and lasts, the old one is there."""
-    # One name, so that what a killed process left is taken over by the next.
+    """Write a draft, sync it, and rename it over the old file."""
+    # Always the same name, so that the next process replaces the draft of a killed one.
     draft = path.with_name(f".{path.name}.tmp")
     try:
         with draft.open("wb") as file:
@@ -155,7 +155,7 @@ def _replace(disk: Disk, path: Path, parts: Iterable[bytes]) -> None:
 
 
 def _batches(first: bytes, lines: Iterator[bytes]) -> Iterator[bytes]:
-    """Lines put together to pieces that are worth a call."""
+    """Join lines into pieces of about a megabyte, to save calls."""
     batch, size = [first], len(first)
     for line in lines:
         if size >= _BATCH:

@@ -1,6 +1,10 @@
-"""Writing, cutting, syncing and renaming: what a run's durability hangs on, in one place.
+"""The disk operations that a run's durability depends on, and file locks.
 
-The simulation replaces `Disk` to fail, delay or crash at any of these calls.
+*Disk.* Writing, truncating, syncing and renaming. The simulation replaces `Disk` to fail, delay or
+crash at any of these calls.
+
+*Locks.* A run has one writer per journal. `FileLock` is an advisory `flock`, which the operating
+system releases when its process ends.
 """
 
 import asyncio
@@ -8,11 +12,19 @@ import contextlib
 import errno
 import fcntl
 import os
+import socket
 import threading
+import time
 from pathlib import Path
 from uuid import uuid4
+from weakref import WeakSet
 
-CLOSING_PATIENCE = 5.0
+from rollgym.store.errors import RunBusyError, storage_error
+
+CLOSE_TIMEOUT = 5.0
+LOCK_TIMEOUT = 10.0
+_POLL = 0.02
+_held: "WeakSet[FileLock]" = WeakSet()
 
 
 class Disk:
@@ -28,22 +40,23 @@ class Disk:
         os.ftruncate(descriptor, size)
 
     def sync(self, descriptor: int) -> None:
-        """Wait until the device has it. On macOS `fsync` alone stops at the device's own cache."""
+        """Wait until the device has the data. On macOS `fsync` reaches only the device's cache."""
         if hasattr(fcntl, "F_FULLFSYNC"):
-            with contextlib.suppress(OSError):  # not every file system has it
+            with contextlib.suppress(OSError):  # not every file system supports it
                 fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
                 return
         os.fsync(descriptor)
 
     async def sync_in_background(self, descriptor: int) -> None:
-        """Sync without holding up the event loop.
+        """Sync without blocking the event loop.
 
-        In a daemon thread, because one that waits for a dead disk must not hold up the exit.
+        It uses a daemon thread, because a thread that waits for a dead disk must not delay the
+        exit of the process.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
 
-        def settle(error: OSError | None) -> None:
+        def finish(error: OSError | None) -> None:
             if done.cancelled():
                 return
             if error is None:
@@ -52,18 +65,18 @@ class Disk:
                 done.set_exception(error)
 
         def work() -> None:
-            failure: OSError | None = None
+            caught: OSError | None = None
             try:
                 self.sync(descriptor)
             except OSError as error:
-                failure = error
+                caught = error
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-                loop.call_soon_threadsafe(settle, failure)
+                loop.call_soon_threadsafe(finish, caught)
 
         thread = threading.Thread(target=work, name="rollgym-sync", daemon=True)
         try:
             thread.start()
-        except RuntimeError as error:  # no more threads to be had
+        except RuntimeError as error:  # the limit on threads is reached
             raise OSError(errno.EAGAIN, str(error)) from error
         self._syncing = thread
         await done
@@ -72,15 +85,15 @@ class Disk:
         source.replace(target)
 
     def close(self) -> bool:
-        """Wait a little for a sync under way. Whether it is over, and its file can be closed."""
+        """Wait briefly for a running sync; return whether its file can be closed."""
         if self._syncing is not None:
-            self._syncing.join(CLOSING_PATIENCE)
+            self._syncing.join(CLOSE_TIMEOUT)
             return not self._syncing.is_alive()
         return True
 
 
 def sync_path(disk: Disk, path: Path) -> None:
-    """Make a file's content, or the names in a directory, last."""
+    """Sync the content of a file, or the names in a directory."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         disk.sync(descriptor)
@@ -89,9 +102,9 @@ def sync_path(disk: Disk, path: Path) -> None:
 
 
 def make_directory(disk: Disk, path: Path) -> None:
-    """Make a directory with those above it, and their names last."""
+    """Make a directory and its parents, and sync their names."""
     if path.is_dir():
-        # Whoever made it may not have come to this; a parent we may not read was not ours.
+        # The process that made it may have died before this. An unreadable parent is not ours.
         with contextlib.suppress(PermissionError):
             sync_path(disk, path.parent)
         return
@@ -101,7 +114,7 @@ def make_directory(disk: Disk, path: Path) -> None:
 
 
 def write_atomically(disk: Disk, path: Path, data: bytes) -> None:
-    """Replace a file so that a crash leaves the old or the new one, whole."""
+    """Replace a file so that a crash leaves either the old or the new file."""
     temporary = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
     descriptor = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o644)
     try:
@@ -118,7 +131,83 @@ def write_atomically(disk: Disk, path: Path, data: bytes) -> None:
 
 
 def write_all(disk: Disk, descriptor: int, data: bytes) -> None:
-    """Write with one call; go on only where the system took a part."""
+    """Write with one call; call again only after a partial write."""
     written = disk.write(descriptor, data)
     while written < len(data):
         written += disk.write(descriptor, data[written:])
+
+
+class FileLock:
+    """An exclusive or shared `flock`. The file holds the name of its last exclusive holder."""
+
+    def __init__(self, path: Path, *, shared: bool = False) -> None:
+        self.path = path
+        self._shared = shared
+        self._descriptor: int | None = None
+
+    def try_acquire(self) -> bool:
+        """Try once and return whether the lock is held now. Raises StorageError."""
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise storage_error(error, self.path, "acquiring the lock") from error
+        mode = fcntl.LOCK_SH if self._shared else fcntl.LOCK_EX
+        try:
+            fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+            replaced = not os.path.samestat(os.fstat(descriptor), self.path.stat())
+        except (BlockingIOError, FileNotFoundError):
+            os.close(descriptor)
+            return False
+        except OSError as error:
+            os.close(descriptor)
+            raise storage_error(error, self.path, "acquiring the lock") from error
+        if replaced:  # another process renamed the directory meanwhile
+            os.close(descriptor)
+            return False
+        if not self._shared:
+            holder = f"process {os.getpid()} on {socket.gethostname()}"
+            with contextlib.suppress(OSError):  # the lock is held even when the disk is full
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, holder.encode(), 0)
+        self._descriptor = descriptor
+        _held.add(self)
+        return True
+
+    def is_held(self) -> bool:
+        """Whether any process holds the lock now."""
+        probe = FileLock(self.path, shared=True)
+        if not self.path.exists() or probe.try_acquire():
+            probe.release()
+            return False
+        return True
+
+    def acquire(self, what: str) -> None:
+        """Wait for a lock that is held only briefly. Raises RunBusyError."""
+        deadline = time.monotonic() + LOCK_TIMEOUT
+        while not self.try_acquire():
+            if time.monotonic() > deadline:
+                raise RunBusyError(
+                    f"{what} is locked by {self.holder()}, which did not release the lock within "
+                    f"{LOCK_TIMEOUT:.0f} s: wait for that process or stop it"
+                )
+            time.sleep(_POLL)
+
+    def holder(self) -> str:
+        with contextlib.suppress(OSError):
+            return self.path.read_text("utf-8", "replace") or "another process"
+        return "another process"
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+            _held.discard(self)
+
+
+def _release_in_child() -> None:
+    """A forked child would otherwise hold the lock after its parent ended."""
+    for lock in list(_held):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_release_in_child)

@@ -1,7 +1,7 @@
-"""What can go wrong with a store: one tree, two branches.
+"""The errors of the store: one tree with two branches.
 
-`RefusedError`: the run was not opened, and nothing was changed; a person decides what to do.
-`StorageError`: the disk let us down while the run was open; what was acknowledged is intact.
+`RefusedError`: the run was not opened and nothing was changed; the user decides what to do.
+`StorageError`: a disk operation failed; acknowledged records are intact.
 """
 
 import errno
@@ -21,7 +21,7 @@ class RunBusyError(RefusedError):
 
 
 class IdentityError(RefusedError):
-    """The run in this directory is another run than the one asked for."""
+    """The directory holds a different run than the requested one."""
 
 
 class ManifestError(RefusedError):
@@ -37,23 +37,23 @@ class RecordVersionError(RefusedError):
 
 
 class CorruptJournalError(RefusedError):
-    """A complete line of a journal is no record."""
+    """A complete line of a journal is not a valid record."""
 
     def __init__(self, path: Path, line: int, reason: str) -> None:
         super().__init__(
-            f"{path}:{line}: this line is no record ({reason}). Nothing was changed. Restore the "
-            "file from a copy, or delete the line to have its rollout run again."
+            f"{path}:{line}: this line is not a valid record ({reason}). Nothing was changed. "
+            "Restore the file from a copy, or delete the line to run its rollout again."
         )
         self.path = path
         self.line = line
 
 
 class StorageError(StoreError):
-    """The disk failed us."""
+    """A disk operation failed."""
 
 
 class DiskFullError(StorageError):
-    """No space left, or over quota."""
+    """No space is left, or the quota is used up."""
 
 
 class StorageDeniedError(StorageError):
@@ -61,7 +61,7 @@ class StorageDeniedError(StorageError):
 
 
 class StorageVanishedError(StorageError):
-    """The file or its directory is no longer there."""
+    """The file or its directory no longer exists."""
 
 
 _KINDS: dict[int, tuple[type[StorageError], str]] = {
@@ -72,14 +72,17 @@ _KINDS: dict[int, tuple[type[StorageError], str]] = {
     errno.EPERM: (StorageDeniedError, "check the owner and mode of the file and its directory"),
     errno.EROFS: (StorageDeniedError, "the file system is read-only: choose another directory"),
     errno.ENOENT: (StorageVanishedError, "check the path; was it moved or deleted during the run?"),
-    errno.EEXIST: (StorageError, "a file of that name is in the way"),
+    errno.EEXIST: (
+        StorageError,
+        "a file of that name exists: choose another name",
+    ),
     errno.ENOTDIR: (StorageVanishedError, "a part of the path is a file, not a directory"),
     errno.ESTALE: (StorageVanishedError, "the network file system lost the file"),
 }
 
 
 def storage_error(error: OSError, path: Path, doing: str) -> StorageError:
-    """The typed error for what the operating system said of `path` while `doing` something."""
+    """Return the typed error for an OSError about `path` that happened while `doing` something."""
     kind, advice = _KINDS.get(error.errno or 0, (StorageError, ""))
     message = f"{path}: {error.strerror or error} while {doing}"
     return kind(f"{message}: {advice}" if advice else message)

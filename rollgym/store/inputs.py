@@ -1,7 +1,7 @@
 """The materialised inputs: every task of the run in one file, read lazily.
 
-The file is written when the run is made and never changes. A shard takes every n-th task of it, so
-the shards of one run are disjoint, together they are everything, and a group is never split.
+The file is written when the run is made and never changes. A shard holds every n-th task of it, so
+the shards of one run are disjoint and complete, and the repeats of a task are in one shard.
 """
 
 import contextlib
@@ -21,23 +21,23 @@ from rollgym.records.task import Natural
 from rollgym.store.disk import Disk, sync_path
 from rollgym.store.errors import InputsError, storage_error
 from rollgym.store.identity import InputsIdentity
-from rollgym.store.keyset import KeySet
-from rollgym.store.shard import WHOLE, Shard
+from rollgym.store.layout import WHOLE, Shard
+from rollgym.store.progress import KeySet
 
 _DRAFT = ".inputs-"
 
 
-class _Line(msgspec.Struct):
+class _TaskLine(msgspec.Struct):
     task: Natural
     repeats: Natural
     row: msgspec.Raw
 
 
-_DECODER = msgspec.json.Decoder(_Line)
+_DECODER = msgspec.json.Decoder(_TaskLine)
 
 
 class Materialised(msgspec.Struct, frozen=True):
-    """What writing the inputs found out: their identity, and which of them are the shard's."""
+    """The identity of the written inputs, and the tasks and rollouts of this shard."""
 
     identity: InputsIdentity
     tasks: KeySet
@@ -45,7 +45,7 @@ class Materialised(msgspec.Struct, frozen=True):
 
 
 class Inputs:
-    """The tasks of a run (of one shard of it), as often as they are iterated."""
+    """The tasks of a run or of one shard; they can be iterated repeatedly."""
 
     def __init__(self, path: Path, shard: Shard, materialised: Materialised) -> None:
         self.path = path
@@ -57,19 +57,19 @@ class Inputs:
     def __iter__(self) -> Iterator[Task]:
         """Raises InputsError with file and line."""
         for position, task in enumerate(read_tasks(self.path)):
-            if self._shard.takes(position):
+            if self._shard.holds(position):
                 yield task
 
     def holds(self, task: int) -> bool:
-        """Whether the task of this index is among them."""
+        """Whether a task of this index is part of the shard."""
         return self._tasks.has(task, 0)
 
 
 class InputsDraft:
-    """Inputs written to a file of their own before it is known whether they are this run's.
+    """A temporary file of inputs, written before the run's identity has been compared.
 
-    The file is locked while its process lives, so that what killed processes left behind can be
-    told, and is removed.
+    The file is locked while its process lives, so drafts of killed processes are recognised and
+    removed.
     """
 
     def __init__(self, directory: Path, disk: Disk) -> None:
@@ -83,7 +83,7 @@ class InputsDraft:
             raise storage_error(error, self.path, "writing the inputs") from error
 
     def write(self, tasks: Iterable[Task], shard: Shard) -> Materialised:
-        """Write every task and make it last. Raises InputsError, StorageError."""
+        """Write and sync every task. Raises InputsError, StorageError."""
         digest, seen = sha256(), KeySet()
         own = seen if shard == WHOLE else KeySet()
         rollouts = own_rollouts = 0
@@ -91,14 +91,14 @@ class InputsDraft:
             for position, task in enumerate(tasks):
                 if not seen.add(task.index, 0):
                     raise InputsError(
-                        f"task index {task.index} stands a second time at task {position + 1} of "
-                        "the inputs: every task needs an index of its own"
+                        f"task index {task.index} occurs a second time at task {position + 1} of "
+                        "the inputs: every task needs a unique index"
                     )
                 line = _encode(task)
                 digest.update(line)
                 self._file.write(line)
                 rollouts += task.repeats
-                if shard.takes(position):
+                if shard.holds(position):
                     own.add(task.index, 0)
                     own_rollouts += task.repeats
             self._file.flush()
@@ -109,7 +109,7 @@ class InputsDraft:
         return Materialised(identity, own, own_rollouts)
 
     def keep(self, path: Path) -> None:
-        """Make it the run's inputs. Raises StorageError."""
+        """Rename the draft to the run's inputs. Raises StorageError."""
         try:
             self._disk.replace(self.path, path)
             sync_path(self._disk, path.parent)
@@ -117,18 +117,18 @@ class InputsDraft:
             raise storage_error(error, path, "keeping the inputs") from error
 
     def moved_to(self, directory: Path) -> None:
-        """Somebody renamed the directory it is in."""
+        """Note that the directory of the draft was renamed."""
         self.path = directory / self.path.name
 
     def close(self) -> None:
-        """Remove it, unless it was kept."""
+        """Remove the draft, unless it was kept."""
         self.path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # what a full disk did not take, it does not take now
+        with contextlib.suppress(OSError):  # the buffered rest cannot be written to a full disk
             self._file.close()
 
 
 def _open_locked(path: Path) -> BinaryIO:
-    """Whoever removes what killed processes left may remove it before it is locked."""
+    """Open and lock a new file; another process may remove it before it is locked."""
     while True:
         file = path.open("wb")
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -150,26 +150,28 @@ def _remove_stale(directory: Path) -> None:
 
 
 def decode_task(line: bytes) -> Task:
-    """A line of a materialised file. Raises ValueError."""
+    """Decode a line of the materialised inputs. Raises ValueError."""
     read = _DECODER.decode(line)
     return Task(read.task, Row(bytes(read.row)), read.repeats)
 
 
 def read_tasks(path: Path) -> Iterator[Task]:
-    """Every task of a materialised file. Raises InputsError with file and line, StorageError."""
+    """Read every task of the inputs. Raises InputsError with file and line, StorageError."""
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
                 try:
                     yield decode_task(line)
                 except ValueError as error:
-                    raise InputsError(f"{path}:{number}: this is no task ({error})") from error
+                    raise InputsError(
+                        f"{path}:{number}: this line is not a valid task ({error})"
+                    ) from error
     except OSError as error:
         raise storage_error(error, path, "reading the inputs") from error
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """Every row of a JSONL file of the user's, lazily; blank lines are passed over.
+    """Read every row of a user's JSONL file lazily, without blank lines.
 
     Raises InputsError with file and line, StorageError.
     """
@@ -181,13 +183,15 @@ def read_rows(path: Path) -> Iterator[Row]:
                 try:
                     yield Row.parse(line)
                 except RowError as error:
-                    raise InputsError(f"{path}:{number}: this is no row ({error})") from error
+                    raise InputsError(
+                        f"{path}:{number}: this line is not a valid row ({error})"
+                    ) from error
     except OSError as error:
         raise storage_error(error, path, "reading the rows") from error
 
 
 def first_difference(one: Path, other: Path) -> int | None:
-    """The first line, from 1, at which two files differ."""
+    """The number of the first line, from 1, in which two files differ."""
     if filecmp.cmp(one, other, shallow=False):
         return None
     with one.open("rb") as left, other.open("rb") as right:

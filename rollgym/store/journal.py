@@ -1,20 +1,26 @@
-"""The append-only journal: one record a line, whole lines only.
+"""The append-only journal, one record per line, and the group commit that syncs it.
 
-*Writing.* A record goes to the file in one `write` call the moment it exists, so it survives the
-death of the process. It is acknowledged after a later `fsync`, so what is acknowledged survives
-the death of the machine. The write goes to the page cache and is a copy in memory; the sync, which
-waits for the device, never runs on the event loop.
+*Writing.* A record goes to the file in one `write` call as soon as it exists, so it survives a
+killed process. It is acknowledged after a later `fsync`, so an acknowledged record survives a
+power failure. The write is a copy into the page cache; the sync, which waits for the device, never
+runs on the event loop.
 
-*Failing.* After the first failed write or sync the journal is broken and takes nothing more: a
-sync that failed once may have lost pages, and asking again would lie. A partly written line is cut
-off again.
+*Group commit.* Many records share one sync. `GroupCommit.run`, a background service, syncs and
+acknowledges the appended records every `max_delay` seconds. When `max_unsynced` records have
+gathered before that, `keep_pace` syncs them and waits, so the number of unsynced records is
+bounded. With `EVERY_RECORD` it syncs after each record.
 
-*Opening.* Bytes after the last line break are a record whose writing was cut short; they are cut
-off and the cut is reported.
+*Failing.* After the first failed write or sync the journal is broken and rejects further records:
+a failed sync may have lost pages, and a second sync would report success for them. A partly
+written line is removed.
+
+*Opening.* Bytes after the last line break are a record whose writing was interrupted; they are
+removed, and the removal is reported.
 """
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -22,13 +28,13 @@ import msgspec
 from rollgym.store.disk import Disk, sync_path, write_all
 from rollgym.store.errors import StorageError, StorageVanishedError, storage_error
 
-SYNC_PATIENCE = 60.0
-SECOND_LOOK = 1.0
+SYNC_TIMEOUT = 60.0
+EXTRA_WAIT = 1.0
 _BLOCK = 1 << 16
 
 
 class TornTail(msgspec.Struct, frozen=True):
-    """An unfinished last record that was cut off."""
+    """An unfinished last record that was removed."""
 
     path: Path
     offset: int
@@ -36,8 +42,8 @@ class TornTail(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return (
-            f"{self.path}: cut off {self.size} bytes after byte {self.offset}, a record whose "
-            "writing was interrupted; its rollout runs again"
+            f"{self.path}: removed {self.size} bytes after byte {self.offset}, a record whose "
+            "writing was interrupted. Its rollout runs again."
         )
 
 
@@ -45,7 +51,7 @@ class Journal:
     """A journal open for appending. The caller holds its lock."""
 
     def __init__(self, path: Path, disk: Disk) -> None:
-        """Raises StorageError where the file cannot be opened or its torn end not cut off."""
+        """Open the file and remove an unfinished last record. Raises StorageError."""
         self.path = path
         self.appended = 0
         self._disk = disk
@@ -77,23 +83,23 @@ class Journal:
             write_all(self._disk, self._descriptor, line)
         except OSError as error:
             self._broken = storage_error(error, self.path, "writing a record")
-            self._cut_back(offset, self._broken)
+            self._remove_partial(offset, self._broken)
             raise self._broken from error
         self.end += len(line)
         self.appended += 1
         return offset
 
     async def sync(self) -> int:
-        """Make everything appended so far last; returns how many records that is, since opening.
+        """Sync everything appended so far; return the number of records appended since opening.
 
-        Raises StorageError, also when the file is no longer the one at its path: what is written
-        to a deleted file is lost with it.
+        Raises StorageError, also when the path now names another file: records written to a
+        deleted file are lost.
         """
         if self._broken:
             raise self._broken
         count = self.appended
         try:
-            await self._sync_within(SYNC_PATIENCE)
+            await self._sync_within(SYNC_TIMEOUT)
             self._require_same_file()
         except OSError as error:
             self._broken = storage_error(error, self.path, "syncing the journal")
@@ -104,34 +110,37 @@ class Journal:
         return count
 
     async def _sync_within(self, seconds: float) -> None:
-        """Raises OSError, or StorageError when the disk does not answer.
+        """Raises OSError, or StorageError when the disk does not respond.
 
-        A loop that was itself held up for so long must not blame the disk, so it looks twice.
+        The event loop itself may have been blocked for that long, so it waits once more before it
+        reports the disk.
         """
         syncing = asyncio.ensure_future(self._disk.sync_in_background(self._descriptor))
         try:
-            for patience in (seconds, SECOND_LOOK):
-                await asyncio.wait({syncing}, timeout=patience)
+            for timeout in (seconds, EXTRA_WAIT):
+                await asyncio.wait({syncing}, timeout=timeout)
                 if syncing.done():
                     return syncing.result()
         finally:
             syncing.cancel()
-        raise StorageError(f"{self.path}: the disk did not answer a sync within {seconds:.0f} s")
+        raise StorageError(f"{self.path}: the disk did not finish a sync within {seconds:.0f} s")
 
     def _require_same_file(self) -> None:
         if not os.path.samestat(os.fstat(self._descriptor), self.path.stat()):
-            raise StorageVanishedError(f"{self.path}: another file has taken its place")
+            raise StorageVanishedError(
+                f"{self.path}: the file was replaced by another one during the run"
+            )
 
     def close(self) -> None:
-        """Release the file, except under a sync that does not come back and still uses it."""
+        """Close the file, unless a sync that does not return still uses it."""
         if self._disk.close():
             os.close(self._descriptor)
 
-    def _cut_back(self, size: int, why: StorageError) -> None:
+    def _remove_partial(self, size: int, why: StorageError) -> None:
         try:
             self._disk.truncate(self._descriptor, size)
         except OSError as error:
-            why.add_note(f"the partly written record could not be cut off: {error}")
+            why.add_note(f"the partly written record could not be removed: {error}")
 
 
 def whole_lines(descriptor: int, size: int) -> int:
@@ -144,3 +153,61 @@ def whole_lines(descriptor: int, size: int) -> int:
             return start + position + 1
         end = start
     return 0
+
+
+class SyncPolicy(msgspec.Struct, frozen=True):
+    """The longest wait for a sync, in seconds, and the most records that may wait for one."""
+
+    max_delay: float = 0.1
+    max_unsynced: int = 4096
+
+    def __post_init__(self) -> None:
+        if self.max_delay < 0 or self.max_unsynced < 1:
+            raise ValueError("max_delay must be at least 0 and max_unsynced at least 1")
+
+
+EVERY_RECORD = SyncPolicy(max_delay=0.0, max_unsynced=1)
+
+
+class GroupCommit:
+    """Syncs a journal in groups and acknowledges the synced records."""
+
+    def __init__(self, journal: Journal, policy: SyncPolicy) -> None:
+        self._journal = journal
+        self._policy = policy
+        self._durable = 0
+        self._acknowledge: Callable[[int], None] = lambda _count: None
+        self._dirty = asyncio.Event()
+        self._sync_lock = asyncio.Lock()
+
+    def on_durable(self, acknowledge: Callable[[int], None]) -> None:
+        """Set the function called after each sync with the number of newly synced records."""
+        self._acknowledge = acknowledge
+
+    def append(self, line: bytes) -> int:
+        """Write a line and return its offset. Raises StorageError."""
+        offset = self._journal.append(line)
+        self._dirty.set()
+        return offset
+
+    async def keep_pace(self) -> None:
+        """Await this after every append: it waits for a sync when too many records are unsynced."""
+        if self._journal.appended - self._durable >= self._policy.max_unsynced:
+            await self.flush()
+
+    async def run(self) -> None:
+        """Sync regularly until cancelled. Raises StorageError."""
+        while True:
+            await self._dirty.wait()
+            await asyncio.sleep(self._policy.max_delay)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Sync and acknowledge all appended records. Raises StorageError."""
+        async with self._sync_lock:
+            if self._durable == self._journal.appended:
+                return
+            self._dirty.clear()
+            durable = await self._journal.sync()
+            count, self._durable = durable - self._durable, durable
+            self._acknowledge(count)

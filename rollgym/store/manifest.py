@@ -1,4 +1,4 @@
-"""The manifest: which run a directory holds."""
+"""The manifest: the identity of the run in a directory."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +31,7 @@ DEFAULT_ADVICE = OpenAdvice()
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """Written once, when the run is made."""
+    """The content of `manifest.json`, written once when the run is made."""
 
     schema_version: int = SCHEMA_VERSION
     run_id: str

@@ -1,12 +1,12 @@
 """Merging the journals of shards and copies of one run into one.
 
-The result depends on what the journals hold, not on how many there are or in which order they come:
-records are sorted by task, repeat and attempt, identical ones are kept once, and of several
-completed records of one rollout one is kept by content (see `reader`); the others go to
-`superseded.jsonl` beside the merged journal, so that nothing is lost. Lines are copied as bytes. An
-unfinished last line, which a killed writer leaves, is left out and counted.
+The result depends only on the records, not on the number or order of the journals: records are
+sorted by task, repeat and attempt, duplicates are kept once, and of several completed records of
+one rollout the current one is kept (see `reader`). The others go to `superseded.jsonl` beside the
+merged journal, so that nothing is lost. Lines are copied as bytes. An unfinished last line of a
+killed writer is left out and counted.
 
-Sorting happens in a temporary SQLite file, which holds where each line is, not the line.
+Records are sorted in a temporary SQLite file that holds the positions of lines, not the lines.
 """
 
 import shutil
@@ -30,17 +30,16 @@ from rollgym.store.errors import (
     storage_error,
 )
 from rollgym.store.identity import differences
-from rollgym.store.layout import BLOBS, INPUTS, MANIFEST, journal_path, journal_paths
+from rollgym.store.layout import BLOBS, INPUTS, MANIFEST, WHOLE, journal_path, journal_paths
 from rollgym.store.manifest import Manifest, read_manifest
 from rollgym.store.reader import read_journal
-from rollgym.store.shard import WHOLE
 
 SUPERSEDED = "superseded.jsonl"
 _LATE = 1 << 62
 
 
 class MergeReport(msgspec.Struct, frozen=True):
-    """What merging found."""
+    """The counts of a merge."""
 
     journals: int
     records: int
@@ -50,8 +49,8 @@ class MergeReport(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return (
-            f"{self.records} records of {self.journals} journal(s); {self.duplicates} identical "
-            f"copies left out, {self.conflicts} second completions put into {SUPERSEDED}, "
+            f"{self.records} records from {self.journals} journal(s); {self.duplicates} "
+            f"duplicates left out, {self.conflicts} further completions moved to {SUPERSEDED}, "
             f"{self.torn} unfinished last lines left out"
         )
 
@@ -59,8 +58,8 @@ class MergeReport(msgspec.Struct, frozen=True):
 def merge_runs(sources: Sequence[Path], target: Path) -> MergeReport:
     """Merge run directories (with all the shards in each) into a new one.
 
-    Raises RefusedError when they are not one run, hold no run, or `target` exists already;
-    StorageError. The target appears whole or not at all.
+    The target appears complete or not at all. Raises StorageError, and RefusedError when the
+    directories hold no run or different runs, or when `target` exists already.
     """
     if target.exists():
         raise RefusedError(f"{target} exists already: give a new directory to merge into")
@@ -73,9 +72,9 @@ def merge_runs(sources: Sequence[Path], target: Path) -> MergeReport:
             unfinished.mkdir()
             with closing(sqlite3.connect(Path(scratch) / "index.sqlite")) as index:
                 report = _merge_journals(journals, unfinished, index)
-            # After the journals, so that a run that is growing has every blob they name.
+            # After the journals, so that every blob they name exists even if the run is growing.
             _copy_files(sources, unfinished)
-            _make_last(unfinished)
+            _sync_all(unfinished)
             unfinished.replace(target)
         sync_path(Disk(), target.parent)
     except OSError as error:
@@ -86,7 +85,7 @@ def merge_runs(sources: Sequence[Path], target: Path) -> MergeReport:
 
 
 def _journals_of(source: Path) -> list[Path]:
-    """What the run's journals hold, and what an earlier merge put aside."""
+    """The run's journals, and the superseded records of an earlier merge."""
     return [*journal_paths(source), *source.glob(SUPERSEDED)]
 
 
@@ -104,8 +103,8 @@ def _copy_files(sources: Sequence[Path], target: Path) -> None:
             )
 
 
-def _make_last(directory: Path) -> None:
-    """Sync everything below a directory: people delete the shards of what was merged."""
+def _sync_all(directory: Path) -> None:
+    """Sync everything below a directory, because users delete the sources after a merge."""
     for path in (*directory.rglob("*"), directory):
         sync_path(Disk(), path)
 
@@ -115,28 +114,28 @@ def _require_one_run(sources: Sequence[Path]) -> None:
     for source in sources:
         manifest = read_manifest(source)
         if manifest is None:
-            raise ManifestError(f"{source} holds no run: there is no {MANIFEST} in it")
+            raise ManifestError(f"{source} holds no run: {MANIFEST} is missing")
         if first is None:
             first = manifest
             continue
         here, there = f"in {sources[0]}", f"in {source}"
         if lines := differences(first.identity, manifest.identity, here, there):
-            raise IdentityError("\n  ".join(["these are different runs:", *lines]))
+            raise IdentityError("\n  ".join(["the directories hold different runs:", *lines]))
     if first is None:
-        raise RefusedError("there is nothing to merge")
+        raise RefusedError("there is nothing to merge: give at least one run directory")
 
 
 def _merge_journals(journals: list[Path], target: Path, index: sqlite3.Connection) -> MergeReport:
-    total, torn = _fill(index, journals)
+    total, torn = _index_lines(index, journals)
     records = conflicts = distinct = 0
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("rb")) for path in journals]
         merged = stack.enter_context(journal_path(target, WHOLE).open("wb"))
         others: BinaryIO | None = None
         completed: RolloutKey | None = None
-        for key, is_completed, place in _sorted(index):
+        for key, is_completed, position in _sorted(index):
             distinct += 1
-            file, offset, size = place
+            file, offset, size = position
             files[file].seek(offset)
             line = files[file].read(size)
             if is_completed and completed == key:
@@ -151,16 +150,16 @@ def _merge_journals(journals: list[Path], target: Path, index: sqlite3.Connectio
     return MergeReport(len(journals), records, total - distinct, conflicts, torn)
 
 
-def _fill(index: sqlite3.Connection, journals: Iterable[Path]) -> tuple[int, int]:
-    """Index every line; identical lines fall together.
+def _index_lines(index: sqlite3.Connection, journals: Iterable[Path]) -> tuple[int, int]:
+    """Index every line; identical lines become one row.
 
-    Returns how many lines there were, and how many journals end in an unfinished one.
+    Returns the number of lines, and the number of journals that end in an unfinished one.
     """
     index.execute("PRAGMA journal_mode = OFF")
     index.execute("PRAGMA synchronous = OFF")
     index.execute(
         "CREATE TABLE line (digest BLOB PRIMARY KEY, task INTEGER, repeat INTEGER, "
-        "place INTEGER, completed INTEGER, file INTEGER, start INTEGER, size INTEGER) "
+        "rank INTEGER, completed INTEGER, file INTEGER, start INTEGER, size INTEGER) "
         "WITHOUT ROWID"
     )
     total = torn = 0
@@ -178,7 +177,7 @@ def _fill(index: sqlite3.Connection, journals: Iterable[Path]) -> tuple[int, int
                     sha256(entry.line).digest(),
                     attempt.task,
                     attempt.repeat,
-                    # The completed records of a rollout come last, the one that stands first.
+                    # The completed records of a rollout come last, the current one first.
                     _LATE - attempt.attempt if completed else attempt.attempt,
                     completed,
                     number,
@@ -196,8 +195,8 @@ def _sorted(
 ) -> Iterator[tuple[RolloutKey, bool, tuple[int, int, int]]]:
     ordered = index.execute(
         "SELECT task, repeat, completed, file, start, size FROM line "
-        "ORDER BY task, repeat, place, digest"
+        "ORDER BY task, repeat, rank, digest"
     )
-    for task, repeat, completed, *place in ordered:
-        file, start, size = place
+    for task, repeat, completed, *position in ordered:
+        file, start, size = position
         yield RolloutKey(task, repeat), bool(completed), (file, start, size)

@@ -1,11 +1,11 @@
-"""Opening a run: which run it is, and who may write it.
+"""Opening a run: checking its identity and acquiring its locks.
 
-*Which run.* The inputs are written to a draft first. A new run keeps it; an existing one must have
+*Identity.* The inputs are written to a draft first. A new run keeps it; an existing one must have
 been made from the same inputs, seed and result-relevant configuration.
 
-*Locks.* A process that collects the whole run holds the run's lock exclusively. A declared shard
-shares it and holds its own shard's lock; shards of different divisions exclude each other, because
-they would overlap. All this is settled under a third lock, held briefly.
+*Locks.* A process that collects the whole run holds the run's lock exclusively. A shard shares the
+run's lock and holds its own shard's lock; shards of different divisions exclude each other, because
+they would overlap. A third lock, held briefly, serialises the opening itself.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rollgym.records import Task
-from rollgym.store.disk import Disk, make_directory, sync_path
+from rollgym.store.disk import Disk, FileLock, make_directory, sync_path
 from rollgym.store.errors import InputsError, ManifestError, RunBusyError, storage_error
 from rollgym.store.identity import Identity, result_relevant
 from rollgym.store.inputs import Inputs, InputsDraft, first_difference
@@ -23,11 +23,12 @@ from rollgym.store.layout import (
     MANIFEST,
     OPENING_LOCK,
     RUN_LOCK,
+    WHOLE,
+    Shard,
     journal_paths,
     shard_lock_path,
     shard_locks,
 )
-from rollgym.store.lock import FileLock
 from rollgym.store.manifest import (
     Manifest,
     OpenAdvice,
@@ -35,10 +36,9 @@ from rollgym.store.manifest import (
     require_same,
     write_manifest,
 )
-from rollgym.store.shard import WHOLE, Shard
 
 
-class Opening:
+class RunOpening:
     """The steps of opening one run."""
 
     def __init__(self, directory: Path, shard: Shard, disk: Disk, advice: OpenAdvice) -> None:
@@ -57,7 +57,7 @@ class Opening:
         force_new_run: bool,
         locks: ExitStack,
     ) -> tuple[Manifest, Inputs]:
-        """Settle which run this is, and take its locks onto `locks`.
+        """Make the run or check that it is the same one, and add its locks to `locks`.
 
         Raises RefusedError, StorageError.
         """
@@ -67,18 +67,18 @@ class Opening:
             opening.callback(draft.close)
             found = draft.write(tasks, self._shard)
             identity = Identity(found.identity, result_relevant(config, irrelevant), seed)
-            self._take_opening_lock(opening)
+            self._acquire_opening_lock(opening)
             if not draft.path.exists():
                 raise RunBusyError(
-                    f"{self._directory} was put aside by another process just now: run the same "
-                    "command again"
+                    f"another process has just renamed {self._directory} to start a new run: run "
+                    "the same command again"
                 )
-            if force_new_run and self._holds_something():
-                draft.moved_to(self._put_aside())
+            if force_new_run and self._has_run():
+                draft.moved_to(self._rename_old_run())
                 self._make_directory()
-                self._take_opening_lock(opening)
-            manifest = self._settle(identity, draft)
-            self._take_run_locks(locks)
+                self._acquire_opening_lock(opening)
+            manifest = self._same_run(identity, draft)
+            self._acquire_run_locks(locks)
         return manifest, Inputs(self._directory / INPUTS, self._shard, found)
 
     def _make_directory(self) -> None:
@@ -87,15 +87,15 @@ class Opening:
         except OSError as error:
             raise storage_error(error, self._directory, "making the directory") from error
 
-    def _take_opening_lock(self, opening: ExitStack) -> None:
+    def _acquire_opening_lock(self, opening: ExitStack) -> None:
         lock = FileLock(self._directory / OPENING_LOCK)
-        lock.acquire_soon(f"the opening of {self._directory}")
+        lock.acquire(f"the opening of {self._directory}")
         opening.callback(lock.release)
 
-    def _holds_something(self) -> bool:
+    def _has_run(self) -> bool:
         return (self._directory / MANIFEST).exists() or bool(journal_paths(self._directory))
 
-    def _settle(self, identity: Identity, draft: InputsDraft) -> Manifest:
+    def _same_run(self, identity: Identity, draft: InputsDraft) -> Manifest:
         manifest = read_manifest(self._directory, self._advice)
         if manifest is None:
             return self._make_run(identity, draft)
@@ -110,16 +110,16 @@ class Opening:
         if line is not None:
             raise InputsError(
                 f"{inputs}:{line}: this line was changed after the run was made. Restore the file, "
-                "or delete it to have it written again from the inputs you give."
+                "or delete it to write it again from the given inputs."
             )
         if not inputs.exists():
             draft.keep(inputs)
-        # Whoever made the run may have died before its names lasted, and a journal must not
-        # outlive the manifest it belongs to.
+        # The process that made the run may have died before it synced the directory, and a
+        # journal must not survive without its manifest.
         try:
             sync_path(self._disk, self._directory)
         except OSError as error:
-            raise storage_error(error, self._directory, "keeping the manifest") from error
+            raise storage_error(error, self._directory, "syncing the manifest") from error
         return manifest
 
     def _make_run(self, identity: Identity, draft: InputsDraft) -> Manifest:
@@ -133,7 +133,7 @@ class Opening:
         write_manifest(self._directory, manifest, self._disk)
         return manifest
 
-    def _take_run_locks(self, locks: ExitStack) -> None:
+    def _acquire_run_locks(self, locks: ExitStack) -> None:
         whole = self._shard == WHOLE
         run_lock = FileLock(self._directory / RUN_LOCK, shared=not whole)
         if not run_lock.try_acquire():
@@ -152,11 +152,11 @@ class Opening:
             if shard.count != self._shard.count and FileLock(path).is_held():
                 raise RunBusyError(
                     f"{self._directory} is being collected in {shard.count} shards, which overlap "
-                    f"with those of {self._shard}: wait for {FileLock(path).holder()}"
+                    f"with shard {self._shard}: wait for {FileLock(path).holder()} or stop it"
                 )
 
     def _busy(self) -> RunBusyError:
-        """Somebody has the run's lock: shards, or the writer of the whole."""
+        """The error for a run whose lock is held by shards or by the writer of the whole run."""
         for path, shard in shard_locks(self._directory).items():
             lock = FileLock(path)
             if lock.is_held():
@@ -170,22 +170,22 @@ class Opening:
             f"{self._advice.sharing}"
         )
 
-    def _put_aside(self) -> Path:
-        """Rename the directory with everything in it. Raises RunBusyError, StorageError."""
+    def _rename_old_run(self) -> Path:
+        """Rename the directory; return its new path. Raises RunBusyError, StorageError."""
         lock = FileLock(self._directory / RUN_LOCK)
         if not lock.try_acquire():
             raise self._busy()
         try:
             number = 1
-            while (aside := self._aside(number)).exists():
+            while (renamed := self._renamed(number)).exists():
                 number += 1
-            self._disk.replace(self._directory, aside)
-            sync_path(self._disk, aside.parent)
+            self._disk.replace(self._directory, renamed)
+            sync_path(self._disk, renamed.parent)
         except OSError as error:
-            raise storage_error(error, self._directory, "putting the old run aside") from error
+            raise storage_error(error, self._directory, "renaming the old run") from error
         finally:
             lock.release()
-        return aside
+        return renamed
 
-    def _aside(self, number: int) -> Path:
+    def _renamed(self, number: int) -> Path:
         return self._directory.with_name(f"{self._directory.name}.previous-{number}")

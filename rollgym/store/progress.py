@@ -1,7 +1,7 @@
-"""What a run has already: the state a resumed collection starts from.
+"""The outcomes that a run has already: the state from which a resumed collection starts.
 
-A few bits per rollout (see `keyset`), and a few words for each that has history but must still run:
-that is all the memory resuming takes.
+Memory: a few bits per rollout (`KeySet`), and a few words for each rollout that has attempts but
+must still run.
 """
 
 from collections.abc import Collection
@@ -19,12 +19,52 @@ from rollgym.records import (
     OmitReason,
     Omitted,
     Outcome,
+    RecordState,
 )
-from rollgym.store.keyset import KeySet
+
+_CHUNK_BITS = 9
+_CHUNK_BYTES = 1 << (_CHUNK_BITS - 3)
+_CHUNK_MASK = (1 << _CHUNK_BITS) - 1
+
+
+class KeySet:
+    """A set of rollout keys in chunks of bits; a million of them need little memory.
+
+    With dense task indexes a key takes a few bits; with scattered ones, a few hundred bytes.
+    """
+
+    __slots__ = ("_chunks", "_size")
+
+    def __init__(self) -> None:
+        self._chunks: dict[tuple[int, int], bytearray] = {}
+        self._size = 0
+
+    def add(self, task: int, repeat: int) -> bool:
+        """Add a key and return whether it is new."""
+        position = (repeat, task >> _CHUNK_BITS)
+        chunk = self._chunks.get(position)
+        if chunk is None:
+            chunk = self._chunks[position] = bytearray(_CHUNK_BYTES)
+        bit = task & _CHUNK_MASK
+        if chunk[bit >> 3] >> (bit & 7) & 1:
+            return False
+        chunk[bit >> 3] |= 1 << (bit & 7)
+        self._size += 1
+        return True
+
+    def has(self, task: int, repeat: int) -> bool:
+        chunk = self._chunks.get((repeat, task >> _CHUNK_BITS))
+        if chunk is None:
+            return False
+        bit = task & _CHUNK_MASK
+        return bool(chunk[bit >> 3] >> (bit & 7) & 1)
+
+    def __len__(self) -> int:
+        return self._size
 
 
 class Status(StrEnum):
-    """An outcome by name."""
+    """The outcome of a rollout, by name."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -42,10 +82,10 @@ def status_of(outcome: Outcome) -> Status:
 
 
 class Prior(msgspec.Struct):
-    """The history of a rollout that runs again.
+    """The earlier attempts of a rollout that must still run.
 
-    `attempts` numbers its last attempt. `reopened` is the outcome it has until it gets another, in
-    brief: the kind of its failure or the reason of its omission.
+    `attempts` is the number of its last attempt. `reopened` is the outcome that a new one will
+    replace, reduced to the kind of failure or the reason of the omission.
     """
 
     attempts: int = 0
@@ -62,8 +102,8 @@ def _omitted(reason: OmitReason) -> Omitted:
     return Omitted(reason)
 
 
-def _in_brief(outcome: Failed | Omitted) -> Failed | Omitted:
-    """The same few objects for any number of outcomes."""
+def _reduced(outcome: Failed | Omitted) -> Failed | Omitted:
+    """Share a few objects between all outcomes, to save memory."""
     match outcome:
         case Failed():
             return _failed(outcome.failure.kind)
@@ -72,10 +112,10 @@ def _in_brief(outcome: Failed | Omitted) -> Failed | Omitted:
 
 
 class Progress:
-    """Outcomes by rollout, and the history of those without one."""
+    """The outcome of each rollout, and the earlier attempts of those that must still run."""
 
     def __init__(self, reopen: Collection[Status] = ()) -> None:
-        """`reopen` names the outcomes that are to be replaced by running the rollout again."""
+        """`reopen` names the outcomes whose rollouts run again."""
         if Status.COMPLETED in reopen:
             raise ValueError("a completed rollout is never run again")
         self.reopened = 0
@@ -84,42 +124,41 @@ class Progress:
         self._sets = {status: KeySet() for status in Status}
         self._priors: dict[tuple[int, int], Prior] = {}
 
-    def note(self, attempt: Attempt, *, stands: bool) -> bool:
-        """Take in a record. Whether its rollout is thereby reopened."""
+    def note(self, attempt: Attempt, *, current: bool) -> RecordState:
+        """Add a record and return its state; `current` as `read_records` reports it."""
         key = (attempt.task, attempt.repeat)
-        if attempt.final and stands:
+        if attempt.final and current:
             outcome, status = attempt.outcome, status_of(attempt.outcome)
             self._sets[status].add(*key)
             if isinstance(outcome, Completed):
                 self.groups_complete += self._has_completed_all(attempt)
             elif status in self._reopen:
                 prior = self._history(key, attempt.attempt)
-                prior.reopened = _in_brief(outcome)
+                prior.reopened = _reduced(outcome)
                 self.reopened += 1
-                return True
+                return RecordState.REOPENED
             self._priors.pop(key, None)
-            return False
-        if key in self._priors or self.status(*key) is None:
+        elif key in self._priors or self.status(*key) is None:
             self._history(key, attempt.attempt)
-        return False
+        return RecordState.CURRENT if current else RecordState.SUPERSEDED
 
     def count(self, status: Status) -> int:
-        """How many rollouts have this outcome, also those that are reopened."""
+        """How many rollouts have this outcome, including reopened ones."""
         return len(self._sets[status])
 
     def status(self, task: int, repeat: int) -> Status | None:
-        """The outcome a rollout has, also one that is reopened."""
+        """The outcome of a rollout, including a reopened one."""
         for status, keys in self._sets.items():
             if keys.has(task, repeat):
                 return status
         return None
 
-    def take_prior(self, task: int, repeat: int) -> Prior | None:
-        """The history of a rollout, which is the caller's from now on."""
+    def pop_prior(self, task: int, repeat: int) -> Prior | None:
+        """Remove and return the earlier attempts of a rollout."""
         return self._priors.pop((task, repeat), None)
 
     def _has_completed_all(self, attempt: Attempt) -> bool:
-        """From the next repeat on, which most often is the one that is missing."""
+        """Check the next repeat first: it is the one most often missing."""
         completed, task = self._sets[Status.COMPLETED], attempt.task
         others = range(attempt.repeat + 1, attempt.repeat + attempt.repeats)
         return all(completed.has(task, repeat % attempt.repeats) for repeat in others)

@@ -1,14 +1,17 @@
-"""Reading journals as a stream, and telling which records still stand.
+"""Reading journals as a stream, and single records and tasks by their position.
 
 A rollout may have several final records: it failed and was run again later, or two shards ran it.
-Exactly one of them stands, chosen by content alone so that the order of files and lines does not
-matter: a completed one before any other, then the highest attempt, then the smaller digest.
+Exactly one of them is current. It is chosen by content, so the order of files and lines does not
+matter: a completed record before others, then the highest attempt, then the smaller digest.
 """
 
+import os
+from array import array
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple, Self
 
 import msgspec
 
@@ -17,14 +20,24 @@ from rollgym.records import (
     Completed,
     RolloutKey,
     SchemaVersionError,
+    Task,
     decode_attempt,
 )
-from rollgym.store.errors import CorruptJournalError, RecordVersionError, storage_error
-from rollgym.store.keyset import KeySet
+from rollgym.store.errors import (
+    CorruptJournalError,
+    InputsError,
+    RecordVersionError,
+    storage_error,
+)
+from rollgym.store.inputs import decode_task
+from rollgym.store.progress import KeySet
+
+_READ_FIRST = 4 * 1024
+_READ_AT_MOST = 1024 * 1024
 
 
-class Entry(NamedTuple):
-    """A record with the bytes it was read from and where they stand."""
+class JournalEntry(NamedTuple):
+    """A record with its bytes and their position."""
 
     attempt: Attempt
     line: bytes
@@ -32,8 +45,8 @@ class Entry(NamedTuple):
     offset: int
 
 
-def read_journal(path: Path, end: int | None = None) -> Iterator[Entry]:
-    """Every whole line of a journal, which may be growing meanwhile, up to byte `end`.
+def read_journal(path: Path, end: int | None = None) -> Iterator[JournalEntry]:
+    """Read every whole line of a journal, which may be growing, up to byte `end`.
 
     Raises CorruptJournalError and RecordVersionError with file and line, and StorageError when
     the file cannot be read.
@@ -50,14 +63,14 @@ def read_journal(path: Path, end: int | None = None) -> Iterator[Entry]:
                     raise RecordVersionError(f"{path}:{number}: {error}") from error
                 except (msgspec.DecodeError, UnicodeDecodeError) as error:
                     raise CorruptJournalError(path, number, str(error)) from error
-                yield Entry(attempt, line, path, offset)
+                yield JournalEntry(attempt, line, path, offset)
                 offset += len(line)
     except OSError as error:
         raise storage_error(error, path, "reading the journal") from error
 
 
-def rank(entry: Entry) -> tuple[bool, int, bytes]:
-    """Among final records of one rollout the least stands."""
+def rank(entry: JournalEntry) -> tuple[bool, int, bytes]:
+    """A sort key: of the final records of one rollout, the smallest is current."""
     attempt = entry.attempt
     return (
         not isinstance(attempt.outcome, Completed),
@@ -67,7 +80,7 @@ def rank(entry: Entry) -> tuple[bool, int, bytes]:
 
 
 class _Snapshot:
-    """Several journals as they are now, to be read more than once though they may be growing."""
+    """Several journals up to their present sizes, to be read repeatedly while they grow."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._ends: dict[Path, int] = {}
@@ -77,20 +90,20 @@ class _Snapshot:
             except OSError as error:
                 raise storage_error(error, path, "reading the journal") from error
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[JournalEntry]:
         for path, end in self._ends.items():
             yield from read_journal(path, end)
 
-    def finals(self) -> Iterator[Entry]:
+    def finals(self) -> Iterator[JournalEntry]:
         return (entry for entry in self if entry.attempt.final)
 
 
-def read_standing(paths: Iterable[Path]) -> Iterator[tuple[Entry, bool]]:
-    """Every record of several journals of one run, each with whether it stands.
+def read_records(paths: Iterable[Path]) -> Iterator[tuple[JournalEntry, bool]]:
+    """Read every record of several journals of one run, each with whether it is current.
 
-    A final record stands when it is its rollout's outcome; of identical copies only the first
-    does. An attempt that was not final always stands, as history. Reads the files more than once,
-    in memory for a bit per rollout and for the contested ones.
+    A final record is current when it is its rollout's outcome; of identical copies, only the first
+    is. An attempt that was not final is always current, as history. The files are read more than
+    once. Memory: a bit per rollout, and an entry for each rollout with several final records.
     """
     snapshot = _Snapshot(paths)
     winners = _winners(snapshot)
@@ -100,7 +113,7 @@ def read_standing(paths: Iterable[Path]) -> Iterator[tuple[Entry, bool]]:
 
 
 def _winners(snapshot: _Snapshot) -> dict[RolloutKey, tuple[Path, int]]:
-    """Where the standing record is of each rollout that has several final ones."""
+    """The position of the current record of each rollout with several final records."""
     contested = _contested(snapshot)
     if not contested:
         return {}
@@ -110,7 +123,7 @@ def _winners(snapshot: _Snapshot) -> dict[RolloutKey, tuple[Path, int]]:
         if key in contested:
             candidate = (rank(entry), (entry.path, entry.offset))
             best[key] = min(best.get(key, candidate), candidate)
-    return {key: place for key, (_, place) in best.items()}
+    return {key: position for key, (_, position) in best.items()}
 
 
 def _contested(snapshot: _Snapshot) -> set[RolloutKey]:
@@ -119,3 +132,102 @@ def _contested(snapshot: _Snapshot) -> set[RolloutKey]:
         if not seen.add(entry.attempt.task, entry.attempt.repeat):
             contested.add(entry.attempt.key)
     return contested
+
+
+class TaskLookup:
+    """The tasks of the materialised inputs by their index, in 8 bytes of memory each.
+
+    Indexes that are not simply counted from 0 take more memory. Rows are not kept.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read the positions of all tasks. Raises InputsError, StorageError."""
+        self._path = path
+        self._offsets = array("Q")
+        self._places: dict[int, int] | None = None
+        try:
+            with ExitStack() as opened:
+                self._file = opened.enter_context(path.open("rb"))
+                self._read_offsets()
+                opened.pop_all()
+        except OSError as error:
+            raise storage_error(error, path, "reading the inputs") from error
+
+    def task(self, index: int) -> Task:
+        """Raises KeyError for an unknown index, InputsError, StorageError."""
+        place = index if self._places is None else self._places[index]
+        if not 0 <= place < len(self._offsets):
+            raise KeyError(index)
+        try:
+            line = _line_at(self._file, self._offsets[place])
+            return decode_task(line)
+        except OSError as error:
+            raise storage_error(error, self._path, "reading the inputs") from error
+        except ValueError as error:
+            raise InputsError(f"{self._path}: task {index} cannot be read ({error})") from error
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _read_offsets(self) -> None:
+        offset, indexes = 0, array("Q")
+        for number, line in enumerate(self._file, start=1):
+            try:
+                indexes.append(decode_task(line).index)
+            except (ValueError, OverflowError) as error:
+                raise InputsError(
+                    f"{self._path}:{number}: this line is not a valid task ({error})"
+                ) from error
+            self._offsets.append(offset)
+            offset += len(line)
+        if any(index != place for place, index in enumerate(indexes)):
+            self._places = {index: place for place, index in enumerate(indexes)}
+
+
+class RecordLookup:
+    """The records of journals by their offset."""
+
+    def __init__(self) -> None:
+        self._files: dict[Path, BinaryIO] = {}
+
+    def record(self, journal: Path, offset: int) -> Attempt:
+        """Raises CorruptJournalError, StorageError."""
+        try:
+            file = self._files.get(journal)
+            if file is None:
+                file = self._files[journal] = journal.open("rb")
+            return decode_attempt(_line_at(file, offset))
+        except OSError as error:
+            raise storage_error(error, journal, "reading the journal") from error
+        except ValueError as error:
+            raise CorruptJournalError(journal, 0, f"at byte {offset}: {error}") from error
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _line_at(file: BinaryIO, offset: int) -> bytes:
+    """Read the line that starts at `offset`."""
+    descriptor, parts, size = file.fileno(), [], _READ_FIRST
+    while part := os.pread(descriptor, size, offset):
+        end = part.find(b"\n") + 1
+        parts.append(part[:end] if end else part)
+        if end:
+            break
+        offset += len(part)
+        size = min(2 * size, _READ_AT_MOST)
+    return b"".join(parts)

@@ -8,7 +8,8 @@
   blobs/                  large payloads, by content
 ```
 
-*Resuming.* Every journal of the run is read, whoever wrote it; what has an outcome does not run.
+*Resuming.* Every journal of the run is read, also those of other shards. A rollout that has an
+outcome does not run again.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -16,25 +17,23 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
-from rollgym.records import Attempt, Standing, Task, encode_attempt
+from rollgym.records import Attempt, RecordState, Task, encode_attempt
 from rollgym.store.blobs import BlobStore
-from rollgym.store.commit import GroupCommit, SyncPolicy
 from rollgym.store.disk import Disk, sync_path
 from rollgym.store.errors import storage_error
 from rollgym.store.inputs import Inputs
-from rollgym.store.journal import Journal, TornTail
-from rollgym.store.layout import BLOBS, journal_path, journal_paths
+from rollgym.store.journal import GroupCommit, Journal, SyncPolicy, TornTail
+from rollgym.store.layout import BLOBS, WHOLE, Shard, journal_path, journal_paths
 from rollgym.store.manifest import DEFAULT_ADVICE, Manifest, OpenAdvice
-from rollgym.store.opening import Opening
+from rollgym.store.opening import RunOpening
 from rollgym.store.progress import Progress, Status
-from rollgym.store.reader import read_standing
-from rollgym.store.shard import WHOLE, Shard
+from rollgym.store.reader import read_records
 
-Replay = Callable[[Attempt, Standing], None]
+Replay = Callable[[Attempt, RecordState], None]
 
 
 class RunStore:
-    """An open run: where a collection reads its tasks and leaves its records."""
+    """An open run: a collection reads its tasks from it and writes its records to it."""
 
     def __init__(
         self,
@@ -64,7 +63,7 @@ class RunStore:
 
     @property
     def torn(self) -> TornTail | None:
-        """The unfinished record that opening cut off, if there was one."""
+        """The unfinished record that opening removed, if there was one."""
         return self._journal.torn
 
     @property
@@ -72,35 +71,36 @@ class RunStore:
         return self._journal.path
 
     def claim(self) -> None:
-        """Begin collecting. Raises RuntimeError the second time.
+        """Mark the store as used by a collection. Raises RuntimeError the second time.
 
-        What a collection adds is not in `progress`, so another would run it all again.
+        The records of a collection are not added to `progress`, so a second collection would run
+        everything again.
         """
         if self._claimed:
             raise RuntimeError(
-                f"{self.directory} has been collected through this store already: open the run "
-                "again to continue it"
+                f"this store of {self.directory} has already been used for a collection: open the "
+                "run again to continue it"
             )
         self._claimed = True
 
     def append(self, attempt: Attempt) -> int:
-        """Write a record; returns its offset. Raises RecordError, StorageError."""
+        """Write a record and return its offset. Raises RecordError, StorageError."""
         return self._commit.append(encode_attempt(attempt))
 
     async def keep_pace(self) -> None:
-        """To be awaited after every append, so that the unsynced records stay bounded."""
+        """Await this after every append, so that the number of unsynced records stays bounded."""
         await self._commit.keep_pace()
 
     def on_durable(self, acknowledge: Callable[[int], None]) -> None:
-        """Call back with how many further records, in the order of `append`, now last."""
+        """Set the function called with the number of newly synced records, in order of `append`."""
         self._commit.on_durable(acknowledge)
 
     async def keep_synced(self) -> None:
-        """The background service that makes appended records last. Raises StorageError."""
+        """Sync appended records in the background until cancelled. Raises StorageError."""
         await self._commit.run()
 
     async def flush(self) -> None:
-        """Make every appended record last now. Raises StorageError."""
+        """Sync every appended record now. Raises StorageError."""
         await self._commit.flush()
 
     def close(self) -> None:
@@ -129,31 +129,31 @@ def open_run(
     advice: OpenAdvice = DEFAULT_ADVICE,
     disk: Disk | None = None,
 ) -> RunStore:
-    """Make a run, or continue the one that is there.
+    """Make a run, or continue an existing one.
 
     `tasks` is iterated once, here; the run keeps its own copy. `config` (less what `irrelevant`
     names, see `identity`) and `seed` complete the identity. `reopen` names outcomes to run again.
-    `force_new_run` puts an existing run aside as `<directory>.previous-<n>` and starts anew.
-    `replay` is called with each record of its tasks that the run holds already. `advice` ends the
+    `force_new_run` renames an existing run to `<directory>.previous-<n>` and starts a new one.
+    `replay` is called with each existing record of its tasks. `advice` ends the
     messages of a run that is not opened, in terms of the caller's own options.
 
     Raises RefusedError (another identity, another writer, a corrupt journal, unusable inputs) and
     StorageError.
     """
-    # Resolved once: a link, or the present directory, means the same place after it is put aside.
+    # Resolved once: a link or a relative path must mean the same place after a rename.
     directory, disk = directory.resolve(), disk or Disk()
     with ExitStack() as stack:
-        manifest, inputs = Opening(directory, shard, disk, advice).open(
+        manifest, inputs = RunOpening(directory, shard, disk, advice).open(
             tasks, config or {}, irrelevant, seed, force_new_run=force_new_run, locks=stack
         )
         progress = Progress(reopen)
-        # Before the journal is opened for writing: a corrupt one must be left as it is.
-        for entry, stands in read_standing(journal_paths(directory)):
+        # Before the journal is opened for writing: a corrupt one must stay unchanged.
+        for entry, current in read_records(journal_paths(directory)):
             if not inputs.holds(entry.attempt.task):
                 continue
-            reopened = progress.note(entry.attempt, stands=stands)
+            state = progress.note(entry.attempt, current=current)
             if replay:
-                replay(entry.attempt, Standing.of(stands=stands, reopened=reopened))
+                replay(entry.attempt, state)
         journal = Journal(journal_path(directory, shard), disk)
         stack.callback(journal.close)
         _sync_journals(directory, disk)
@@ -171,7 +171,7 @@ def open_run(
 
 
 def _sync_journals(directory: Path, disk: Disk) -> None:
-    """Make last what was read: a killed process may have left records it had not synced."""
+    """Sync the records that were read: a killed process may have left them unsynced."""
     for path in journal_paths(directory):
         try:
             sync_path(disk, path)

@@ -12,9 +12,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from rollgym.store import StorageError
+from rollgym.store import FileLock, StorageError
 from rollgym.store.layout import RUN_LOCK, shard_locks
-from rollgym.store.lock import FileLock
 from rollgym.viewer.source import Source
 from rollgym.viewer.values import UNREADABLE
 

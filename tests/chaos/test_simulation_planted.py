@@ -12,9 +12,9 @@ from rollgym.engine.concurrency import FixedLimit
 from rollgym.engine.rollout import Halt, OpenRollout
 from rollgym.engine.supervisor import Supervisor
 from rollgym.metrics import Metrics
-from rollgym.records import Attempt, Completed, Failed, Failure, Outcome
+from rollgym.records import Attempt, Completed, Failed, Failure, Outcome, RecordState
 from rollgym.store import Progress, RunStore, journal, opening
-from rollgym.store.commit import GroupCommit
+from rollgym.store.journal import GroupCommit
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.invariants import Violation
 from tests.simulation.simulate import plan_of, simulate
@@ -46,7 +46,7 @@ def test_a_disk_that_lies_about_its_syncs_is_found() -> None:
 
 def test_counting_before_the_sync_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     async def flush(self: GroupCommit) -> None:
-        async with self._one_at_a_time:
+        async with self._sync_lock:
             appended, before = self._journal.appended, self._durable
             self._dirty.clear()
             if appended > before:
@@ -59,8 +59,8 @@ def test_counting_before_the_sync_is_found(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_resume_that_forgets_what_there_is_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def note(_self: Progress, _attempt: Attempt, *, stands: bool) -> bool:
-        return not stands
+    def note(_self: Progress, _attempt: Attempt, *, current: bool) -> RecordState:
+        return RecordState.CURRENT if current else RecordState.SUPERSEDED
 
     monkeypatch.setattr(Progress, "note", note)
     assert_found(1, "which had its outcome")

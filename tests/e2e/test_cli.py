@@ -169,7 +169,7 @@ def test_a_corrupt_journal_is_refused_with_its_line(tmp_path: Path) -> None:
     for command in (("status", "run"), ("profile", "run"), ("demo", "run", *SMALL)):
         refused = rollgym(tmp_path, *command)
         assert refused.status == 6
-        assert "journal.jsonl:1: this line is no record" in refused.stderr
+        assert "journal.jsonl:1: this line is not a valid record" in refused.stderr
 
 
 def test_a_directory_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:

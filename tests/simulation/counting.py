@@ -4,17 +4,17 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from rollgym.metrics import Metrics
-from rollgym.records import Completed, Standing, decode_attempt
-from rollgym.store import journal_paths, read_standing
+from rollgym.records import Completed, RecordState, decode_attempt
+from rollgym.store import journal_paths, read_records
 from tests.simulation.records import Key, Record
 
 
 def recount(directory: Path, tasks: Collection[int]) -> Metrics:
     """From all journals of a run, what they hold of these tasks."""
     metrics = Metrics()
-    for entry, stands in read_standing(journal_paths(directory)):
+    for entry, current in read_records(journal_paths(directory)):
         if entry.attempt.task in tasks:
-            metrics.add(entry.attempt, Standing.of(stands=stands, reopened=False))
+            metrics.add(entry.attempt, RecordState.CURRENT if current else RecordState.SUPERSEDED)
     return metrics
 
 

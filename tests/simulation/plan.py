@@ -105,7 +105,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return [
             (task.index, repeat)
             for position, task in enumerate(self.tasks)
-            if shard.takes(position)
+            if shard.holds(position)
             for repeat in range(task.repeats)
         ]
 

@@ -42,8 +42,8 @@ from rollgym.records import (
     Failed,
     FailureKind,
     Outcome,
+    RecordState,
     RolloutKey,
-    Standing,
 )
 from webgym.monitor.display import Display
 from webgym.monitor.roster import LiveRollout, Roster, Update
@@ -134,9 +134,9 @@ class TaskMonitor:
         longest = self._overdue_after if within is None else within
         self._updates.append(Update(key, self._clock(), TaskState.RUNNING, phase, step, longest))
 
-    def replay(self, attempt: Attempt, standing: Standing) -> None:
+    def replay(self, attempt: Attempt, standing: RecordState) -> None:
         """Take in a record that is on disk already; to be given to `open_run`."""
-        if attempt.final and standing is not Standing.SUPERSEDED:
+        if attempt.final and standing is not RecordState.SUPERSEDED:
             with self._lock:
                 self._roster.settle(attempt.key, _end(attempt.outcome))
 

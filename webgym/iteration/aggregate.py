@@ -21,8 +21,7 @@ from itertools import chain
 import msgspec
 
 from rollgym.engine import ExitStatus
-from rollgym.store import RefusedError
-from rollgym.store.lock import FileLock
+from rollgym.store import FileLock, RefusedError
 from webgym.iteration.files import FORMAT_VERSION
 from webgym.iteration.parts import (
     MissingRank,
@@ -86,7 +85,7 @@ def aggregate(
     earlier = find_earlier(paths, sample)
     _wait(lambda: _unsettled(paths, sample, earlier), timeout, tell, clock, sleep)
     lock = FileLock(paths.folder / f".iteration{paths.iteration}.aggregation.lock")
-    lock.acquire_soon(f"the aggregation of {paths.trajectories}")
+    lock.acquire(f"the aggregation of {paths.trajectories}")
     try:
         return _put_together(paths, sample)
     finally:

@@ -33,7 +33,7 @@ from rollgym.store import (
     WriteLock,
     inputs_path,
     journal_paths,
-    read_standing,
+    read_records,
 )
 from webgym.iteration.report import (
     IterationCoverage,
@@ -140,7 +140,7 @@ class IterationFiles:
             self._failed.clear()
             self._meter = RolloutMeter()
             self._omitted = 0
-            for entry, stands in read_standing(journal_paths(self._directory)):
+            for entry, stands in read_records(journal_paths(self._directory)):
                 if stands and entry.attempt.final and self._holds(entry.attempt.task):
                     self._take(entry.attempt)
             self._saved = len(self)

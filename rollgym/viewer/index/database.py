@@ -16,8 +16,8 @@ from hashlib import blake2b
 from importlib.resources import files
 from pathlib import Path
 
+from rollgym.store import FileLock
 from rollgym.store.errors import StorageError, storage_error
-from rollgym.store.lock import FileLock
 
 SCHEMA = files(__package__).joinpath("schema.sql").read_text("utf-8")
 REVISION = 5

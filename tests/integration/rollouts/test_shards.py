@@ -82,7 +82,7 @@ def test_a_merge_takes_runs_by_directory_or_file_and_the_order_does_not_matter(
     ):
         ended = workshop.run("merge", *sources, "--into", target)
         assert ended.status == 0, ended.stderr
-        assert "0 identical copies left out" in ended.stdout
+        assert "0 duplicates left out" in ended.stdout
     files = [
         [workshop.path(f"{name}{suffix}").read_bytes() for suffix in SUFFIXES] for name in "abc"
     ]

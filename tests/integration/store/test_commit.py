@@ -8,8 +8,7 @@ import pytest
 
 from rollgym.records import encode_attempt
 from rollgym.store import EVERY_RECORD, Disk, SyncPolicy
-from rollgym.store.commit import GroupCommit
-from rollgym.store.journal import Journal
+from rollgym.store.journal import GroupCommit, Journal
 from tests.builders import record
 
 LINE = encode_attempt(record())

@@ -15,7 +15,7 @@ class DeadDisk(Disk):
         if threading.current_thread() is not threading.main_thread():
             threading.Event().wait()
 
-journal.SYNC_PATIENCE = journal.SECOND_LOOK = disk.CLOSING_PATIENCE = 0.1
+journal.SYNC_TIMEOUT = journal.EXTRA_WAIT = disk.CLOSING_PATIENCE = 0.1
 written = journal.Journal(Path(sys.argv[1]), DeadDisk())
 written.append(encode_attempt(record()))
 try:
@@ -34,4 +34,4 @@ def test_the_interpreter_ends_though_a_sync_does_not(tmp_path: Path) -> None:
         check=True,
         timeout=20,
     )
-    assert "did not answer a sync" in done.stdout
+    assert "did not finish a sync" in done.stdout

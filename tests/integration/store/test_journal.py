@@ -22,7 +22,7 @@ from rollgym.store import (
     StorageError,
     StorageVanishedError,
     read_journal,
-    read_standing,
+    read_records,
 )
 from rollgym.store import journal as journal_module
 from rollgym.store.journal import Journal
@@ -132,7 +132,9 @@ def test_a_corrupt_line_in_the_middle_is_an_error_with_file_and_line(
     path = tmp_path / "journal.jsonl"
     content = LINES[0] + LINES[1] + bad + LINES[2]
     path.write_bytes(content)
-    with pytest.raises(CorruptJournalError, match=r"journal\.jsonl:3: this line is no record"):
+    with pytest.raises(
+        CorruptJournalError, match=r"journal\.jsonl:3: this line is not a valid record"
+    ):
         make_run(tmp_path)
     assert path.read_bytes() == content
 
@@ -190,11 +192,11 @@ def test_after_a_failed_sync_nothing_is_acknowledged_any_more(tmp_path: Path, nu
 def test_a_disk_that_never_answers_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_module, "SYNC_PATIENCE", 0.05)
-    monkeypatch.setattr(journal_module, "SECOND_LOOK", 0.05)
+    monkeypatch.setattr(journal_module, "SYNC_TIMEOUT", 0.05)
+    monkeypatch.setattr(journal_module, "EXTRA_WAIT", 0.05)
     journal = Journal(tmp_path / "journal.jsonl", HangingDisk())
     journal.append(LINES[0])
-    with pytest.raises(StorageError, match="did not answer a sync within"):
+    with pytest.raises(StorageError, match="did not finish a sync within"):
         asyncio.run(journal.sync())
     with pytest.raises(StorageError):
         journal.append(LINES[1])
@@ -204,7 +206,7 @@ def test_a_disk_that_never_answers_is_given_up(
 def test_a_loop_that_was_held_up_does_not_blame_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_module, "SYNC_PATIENCE", 0.05)
+    monkeypatch.setattr(journal_module, "SYNC_TIMEOUT", 0.05)
 
     async def main() -> int:
         journal = Journal(tmp_path / "journal.jsonl", Disk())
@@ -234,7 +236,7 @@ def test_a_replaced_file_is_noticed(tmp_path: Path) -> None:
     path.rename(tmp_path / "elsewhere")
     path.touch()
     journal.append(LINES[0])
-    with pytest.raises(StorageVanishedError, match="another file has taken its place"):
+    with pytest.raises(StorageVanishedError, match="the file was replaced"):
         asyncio.run(journal.sync())
     journal.close()
 
@@ -297,7 +299,7 @@ def test_what_is_written_while_standing_records_are_read_is_left_for_the_next_ti
     """Otherwise a rollout's second end, not there when ends were compared, would count too."""
     path = tmp_path / "journal.jsonl"
     write_journal(path, [record(0), record(1)])
-    reading = read_standing([path])
+    reading = read_records([path])
     first, stands = next(reading)
     with path.open("ab") as file:
         file.write(encode_attempt(record(0, attempt=2)))

@@ -7,9 +7,8 @@ from typing import IO
 
 import pytest
 
-from rollgym.store import Disk
+from rollgym.store import Disk, FileLock
 from rollgym.store.layout import OPENING_LOCK
-from rollgym.store.lock import FileLock
 from tests.builders import make_run
 
 

@@ -43,7 +43,7 @@ def test_a_line_that_is_no_task_is_named(path: Path) -> None:
     for wrong in (b"{}\n", b'{"task":-1,"repeats":1,"row":{}}\n', b'{"task":%d,' % 2**70):
         line = wrong if wrong.endswith(b"\n") else wrong + b'"repeats":1,"row":{}}\n'
         path.write_bytes(encode_task(Task(0, Row.of({}))) + line)
-        with pytest.raises(InputsError, match=rf"{path}:2: this is no task"):
+        with pytest.raises(InputsError, match=rf"{path}:2: this line is not a valid task"):
             TaskLookup(path)
 
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rollgym.metrics import Metrics
-from rollgym.records import Attempt, Completed, OmitReason, Omitted, Standing
+from rollgym.records import Attempt, Completed, OmitReason, Omitted, RecordState
 from rollgym.store import (
     IdentityError,
     ManifestError,
@@ -21,7 +21,7 @@ from rollgym.store import (
     merge_runs,
     open_run,
     read_manifest,
-    read_standing,
+    read_records,
 )
 from tests.builders import failed, make_run, read_json_lines, record, tasks, write_journal
 
@@ -70,8 +70,8 @@ def run_with(directory: Path, journals: list[list[Attempt]]) -> Path:
 
 def summary_of(directory: Path) -> object:
     metrics = Metrics()
-    for entry, stands in read_standing(journal_paths(directory)):
-        metrics.add(entry.attempt, Standing.of(stands=stands, reopened=False))
+    for entry, current in read_records(journal_paths(directory)):
+        metrics.add(entry.attempt, RecordState.CURRENT if current else RecordState.SUPERSEDED)
     return metrics.summary()
 
 
@@ -149,7 +149,7 @@ def test_a_second_completion_is_set_aside_and_reported(tmp_path: Path) -> None:
     aside = read_json_lines(tmp_path / "merged" / "superseded.jsonl")
     rewards = {line["outcome"]["reward"] for line in kept + aside}
     assert rewards == {0.25, 0.75}
-    (standing,) = [e for e, stands in read_standing(journal_paths(tmp_path / "run")) if stands]
+    (standing,) = [e for e, stands in read_records(journal_paths(tmp_path / "run")) if stands]
     assert isinstance(standing.attempt.outcome, Completed)
     assert standing.attempt.outcome.reward == kept[0]["outcome"]["reward"]
 
@@ -179,7 +179,7 @@ def test_a_full_disk_is_a_storage_error_and_leaves_no_target(
         raise sqlite3.OperationalError("database or disk is full")
 
     run_with(tmp_path / "run", [[record(0)]])
-    monkeypatch.setattr(merge, "_fill", full)
+    monkeypatch.setattr(merge, "_index_lines", full)
     with pytest.raises(StorageError, match="database or disk is full while merging"):
         merge_runs([tmp_path / "run"], tmp_path / "merged")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]

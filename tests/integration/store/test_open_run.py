@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import pytest
 
-from rollgym.records import Attempt, Completed, OmitReason, Omitted, Row, Standing, Task
+from rollgym.records import Attempt, Completed, OmitReason, Omitted, RecordState, Row, Task
 from rollgym.store import (
     CorruptJournalError,
     Disk,
@@ -180,7 +180,7 @@ def test_a_manifest_that_cannot_be_read_is_refused(
 
 def test_two_tasks_with_one_index_are_refused(tmp_path: Path) -> None:
     twice = [*tasks(3), Task(1, Row.of({}))]
-    with pytest.raises(InputsError, match="task index 1 stands a second time at task 4"):
+    with pytest.raises(InputsError, match="task index 1 occurs a second time at task 4"):
         open_run(tmp_path, twice)
 
 
@@ -289,7 +289,7 @@ def test_an_opened_run_knows_what_every_journal_holds(tmp_path: Path) -> None:
     )
     with make_run(tmp_path, 6) as run:
         statuses = [run.progress.status(task, 0) for task in range(6)]
-        prior = run.progress.take_prior(3, 0)
+        prior = run.progress.pop_prior(3, 0)
     assert statuses == [Status.COMPLETED, Status.FAILED, Status.OMITTED, None, None, None]
     assert prior is not None
     assert (prior.attempts, prior.reopened) == (1, None)
@@ -305,22 +305,22 @@ def test_reopened_outcomes_stay_until_they_are_replaced(tmp_path: Path) -> None:
             record(1),
         ],
     )
-    seen: list[tuple[int, int, Standing]] = []
+    seen: list[tuple[int, int, RecordState]] = []
 
-    def replay(attempt: Attempt, standing: Standing) -> None:
+    def replay(attempt: Attempt, standing: RecordState) -> None:
         seen.append((attempt.task, attempt.attempt, standing))
 
     with make_run(tmp_path, reopen=[Status.FAILED], replay=replay) as run:
         assert run.progress.status(0, 0) is Status.FAILED
-        prior = run.progress.take_prior(0, 0)
+        prior = run.progress.pop_prior(0, 0)
         assert prior is not None
         assert prior.attempts == 3
         assert prior.reopened == failed(detail="")
-        assert run.progress.take_prior(1, 0) is None
+        assert run.progress.pop_prior(1, 0) is None
     assert seen == [
-        (0, 2, Standing.REOPENED),
-        (0, 3, Standing.CURRENT),
-        (1, 1, Standing.CURRENT),
+        (0, 2, RecordState.REOPENED),
+        (0, 3, RecordState.CURRENT),
+        (1, 1, RecordState.CURRENT),
     ]
 
 
@@ -330,10 +330,10 @@ def test_a_superseded_outcome_is_replayed_as_such(tmp_path: Path) -> None:
         tmp_path / "journal.jsonl",
         [record(0, attempt=1, outcome=failed()), record(0, attempt=2, outcome=Completed(0.5))],
     )
-    seen: list[Standing] = []
+    seen: list[RecordState] = []
     with make_run(tmp_path, replay=lambda _, standing: seen.append(standing)) as run:
         assert run.progress.status(0, 0) is Status.COMPLETED
-    assert seen == [Standing.SUPERSEDED, Standing.CURRENT]
+    assert seen == [RecordState.SUPERSEDED, RecordState.CURRENT]
 
 
 def test_completed_rollouts_cannot_be_reopened(tmp_path: Path) -> None:
@@ -355,7 +355,7 @@ def test_the_torn_end_is_reported_by_the_run(tmp_path: Path) -> None:
 
 def test_a_path_through_a_file_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StorageError, match="a file of that name is in the way"):
+    with pytest.raises(StorageError, match="a file of that name exists"):
         make_run(tmp_path / "file" / "run")
 
 

@@ -19,7 +19,7 @@ def test_a_bad_row_is_named_by_file_and_line(tmp_path: Path, bad: bytes) -> None
     path.write_bytes(b'{"a": 1}\n\n' + bad + b"\n")
     rows = read_rows(path)
     next(rows)
-    with pytest.raises(InputsError, match=r"tasks\.jsonl:3: this is no row"):
+    with pytest.raises(InputsError, match=r"tasks\.jsonl:3: this line is not a valid row"):
         next(rows)
 
 

@@ -7,7 +7,7 @@ waits while records are synced one after the other, and each sync takes the disk
 from collections import Counter
 
 from rollgym.records import FailureKind
-from rollgym.store.journal import SYNC_PATIENCE
+from rollgym.store.journal import SYNC_TIMEOUT
 from tests.simulation.disk import FaultKind
 from tests.simulation.invariants.violation import require
 from tests.simulation.log import (
@@ -143,7 +143,7 @@ def _few_attempts(plan: Plan, chapter: Chapter) -> None:
 def _slack(chapter: Chapter) -> float:
     """What syncing may add to a wait for everything that is open to be recorded."""
     syncs = 2 * (2 * OPEN_PER_PLACE * chapter.life.limit + 2)
-    hung = SYNC_PATIENCE if chapter.fault == FaultKind.HUNG_SYNC else 0.0
+    hung = SYNC_TIMEOUT if chapter.fault == FaultKind.HUNG_SYNC else 0.0
     return syncs * chapter.life.sync_seconds + hung + INSTANT
 
 

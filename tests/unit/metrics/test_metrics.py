@@ -12,7 +12,7 @@ from rollgym.records import (
     FailureKind,
     OmitReason,
     Omitted,
-    Standing,
+    RecordState,
     Usage,
     decode_attempt,
     encode_attempt,
@@ -104,7 +104,7 @@ def test_rerunning_live_and_recounting_agree_after_every_record(
             assert isinstance(superseded, Failed | Omitted)
             live.retract(superseded)
         last = place == len(history) - 1
-        live.add(history[place], Standing.CURRENT if last else Standing.REOPENED)
+        live.add(history[place], RecordState.CURRENT if last else RecordState.REOPENED)
         done[rollout] += 1
         assert encoded(live) == encoded(recount(histories, done))
 
@@ -115,14 +115,14 @@ def recount(histories: list[list[Attempt]], done: list[int]) -> Metrics:
     for history, written in zip(histories, done, strict=True):
         for place in reversed(range(written)):
             current = place == written - 1
-            metrics.add(history[place], Standing.CURRENT if current else Standing.SUPERSEDED)
+            metrics.add(history[place], RecordState.CURRENT if current else RecordState.SUPERSEDED)
     return metrics
 
 
 def test_a_reopened_end_counts_until_its_successor_comes() -> None:
     old = failed(FailureKind.TIMEOUT)
     metrics = Metrics()
-    metrics.add(attempt(old), Standing.REOPENED)
+    metrics.add(attempt(old), RecordState.REOPENED)
     before = metrics.summary()
     assert (before.counts.failed, before.failures_by_kind) == (1, {FailureKind.TIMEOUT: 1})
 

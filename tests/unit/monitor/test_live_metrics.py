@@ -1,6 +1,6 @@
 from rollgym.engine import CollectionStarted, StopRequested
 from rollgym.monitor import LiveMetrics
-from rollgym.records import FailureKind, RolloutKey, Standing
+from rollgym.records import FailureKind, RecordState, RolloutKey
 from tests.unit.monitor.events import (
     BROKEN_TOOL,
     RATE_LIMITED,
@@ -26,7 +26,7 @@ def test_what_was_recorded_is_counted_and_the_rest_passes_by() -> None:
 def test_a_resumed_run_and_a_live_one_come_to_the_same_numbers() -> None:
     live, resumed = LiveMetrics(), LiveMetrics()
     live.observe([recorded(RATE_LIMITED, 0, final=False), recorded(RIGHT, 0, number=2)])
-    resumed.replay(attempt(RATE_LIMITED, 0, final=False), Standing.CURRENT)
+    resumed.replay(attempt(RATE_LIMITED, 0, final=False), RecordState.CURRENT)
     resumed.observe([recorded(RIGHT, 0, number=2)])
     assert live.summary() == resumed.summary()
     assert live.retried == resumed.retried == 1
@@ -34,7 +34,7 @@ def test_a_resumed_run_and_a_live_one_come_to_the_same_numbers() -> None:
 
 def test_a_reopened_failure_gives_way_to_its_new_end() -> None:
     metrics = LiveMetrics()
-    metrics.replay(attempt(BROKEN_TOOL, 0), Standing.REOPENED)
+    metrics.replay(attempt(BROKEN_TOOL, 0), RecordState.REOPENED)
     assert metrics.reopened == 1
     assert metrics.summary().counts.failed == 1
     metrics.observe([recorded(RIGHT, 0, number=2, replaced=BROKEN_TOOL)])
@@ -55,7 +55,7 @@ def test_the_example_of_a_kind_is_its_first_rollout_made_printable() -> None:
 def test_a_retried_attempt_and_a_superseded_end_are_no_examples() -> None:
     metrics = LiveMetrics()
     metrics.observe([recorded(RATE_LIMITED, final=False)])
-    metrics.replay(attempt(BROKEN_TOOL), Standing.SUPERSEDED)
+    metrics.replay(attempt(BROKEN_TOOL), RecordState.SUPERSEDED)
     assert metrics.examples == {}
 
 

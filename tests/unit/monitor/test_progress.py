@@ -6,7 +6,7 @@ import pytest
 
 from rollgym.engine import CollectionStarted, Event, Observer, StopRequested
 from rollgym.monitor import ProgressObserver
-from rollgym.records import Standing
+from rollgym.records import RecordState
 from tests.unit.monitor.events import (
     BROKEN_TOOL,
     RATE_LIMITED,
@@ -74,8 +74,8 @@ def test_failed_rollouts_are_worse_news_than_retries(progress: ProgressObserver)
 
 
 def test_a_reopened_rollout_is_not_settled_before_its_new_end(progress: ProgressObserver) -> None:
-    progress.metrics.replay(attempt(BROKEN_TOOL, 0), Standing.REOPENED)
-    progress.metrics.replay(attempt(RIGHT, 1), Standing.CURRENT)
+    progress.metrics.replay(attempt(BROKEN_TOOL, 0), RecordState.REOPENED)
+    progress.metrics.replay(attempt(RIGHT, 1), RecordState.CURRENT)
     progress.observe([CollectionStarted(2, 2, 2)])
     assert progress.view().settled == 1
     progress.observe([recorded(RIGHT, 0, number=2, replaced=BROKEN_TOOL)])

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollgym.store.keyset import KeySet
+from rollgym.store import KeySet
 
 keys = st.tuples(st.integers(0, 20_000) | st.integers(0, 2**62), st.integers(0, 40))
 

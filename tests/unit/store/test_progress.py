@@ -14,14 +14,14 @@ def test_the_history_of_a_rollout_that_has_its_end_is_forgotten(end: Attempt) ->
     """Else a resumed run would hold a history for every rollout that was ever retried."""
     progress = Progress()
     for noted in (HISTORY, end):
-        progress.note(noted, stands=True)
-    assert progress.take_prior(0, 0) is None
+        progress.note(noted, current=True)
+    assert progress.pop_prior(0, 0) is None
 
 
 def test_the_history_of_a_rollout_without_an_end_is_given_away_once() -> None:
     progress = Progress()
-    progress.note(HISTORY, stands=True)
-    prior = progress.take_prior(0, 0)
+    progress.note(HISTORY, current=True)
+    prior = progress.pop_prior(0, 0)
     assert prior is not None
     assert prior.attempts == 1
-    assert progress.take_prior(0, 0) is None
+    assert progress.pop_prior(0, 0) is None

@@ -9,7 +9,7 @@ from rollgym.store import Shard
 
 @given(st.integers(1, 20), st.integers(0, 1000))
 def test_exactly_one_shard_takes_each_position(count: int, position: int) -> None:
-    takers = [i for i in range(count) if Shard(i, count).takes(position)]
+    takers = [i for i in range(count) if Shard(i, count).holds(position)]
     assert len(takers) == 1
 
 

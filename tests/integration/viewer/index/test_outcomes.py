@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rollgym.records import Attempt, FailureKind, OmitReason, Omitted, encode_attempt
-from rollgym.store import journal_paths, read_standing
+from rollgym.store import journal_paths, read_records
 from rollgym.viewer.formats import JOURNAL
 from tests.builders import failed, record, write_journal
 from tests.integration.viewer.index.sources import (
@@ -55,9 +55,9 @@ def test_the_index_agrees_with_the_store(tmp_path: Path) -> None:
         if attempt <= task + 1
     ]
     found = standing(tmp_path, attempts)
-    stored = list(read_standing(journal_paths(tmp_path)))
+    stored = list(read_records(journal_paths(tmp_path)))
     assert [bool(stands) for stands in found] == [
-        stands and entry.attempt.final for entry, stands in stored
+        current and entry.attempt.final for entry, current in stored
     ]
 
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from rollgym.engine import ExitStatus
-from rollgym.store import RefusedError, RunBusyError, StorageError
-from rollgym.store import lock as lock_module
-from rollgym.store.lock import FileLock
+from rollgym.store import FileLock, RefusedError, RunBusyError, StorageError
+from rollgym.store import disk as disk_module
 from tests.integration.webgym.iteration.rank_files import a_trajectory, leave_files
 from tests.integration.webgym.tasks.task_rows import some_tasks
 from webgym.iteration.aggregate import Aggregation, aggregate
@@ -305,7 +304,7 @@ def test_without_a_sample_nobody_knows_the_ranks(tmp_path: Path) -> None:
 def test_two_do_not_put_the_same_together_at_once(
     paths: IterationPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock_module, "OPENING_PATIENCE", 0.05)
+    monkeypatch.setattr(disk_module, "LOCK_TIMEOUT", 0.05)
     held = FileLock(paths.folder / ".iteration5.aggregation.lock")
     assert held.try_acquire()
     try:

@@ -10,7 +10,7 @@ from rollgym.records import (
     OmitReason,
     Omitted,
     Outcome,
-    Standing,
+    RecordState,
 )
 from rollgym.records import RolloutKey as Key
 from tests.unit.monitor.events import BROKEN_TOOL, RIGHT, WRONG, attempt, ended, recorded, started
@@ -129,11 +129,11 @@ def test_what_an_abandoned_episode_says_after_its_end_counts_for_nothing() -> No
 
 def test_what_a_resumed_run_found_is_counted() -> None:
     run = Run(resumed=3)
-    run.monitor.replay(attempt(RIGHT, 0), Standing.CURRENT)
-    run.monitor.replay(attempt(TIMEOUT, 1, final=False), Standing.CURRENT)
-    run.monitor.replay(attempt(WRONG, 1, number=2), Standing.CURRENT)
-    run.monitor.replay(attempt(TIMEOUT, 2), Standing.SUPERSEDED)
-    run.monitor.replay(attempt(TIMEOUT, 2, number=2), Standing.REOPENED)
+    run.monitor.replay(attempt(RIGHT, 0), RecordState.CURRENT)
+    run.monitor.replay(attempt(TIMEOUT, 1, final=False), RecordState.CURRENT)
+    run.monitor.replay(attempt(WRONG, 1, number=2), RecordState.CURRENT)
+    run.monitor.replay(attempt(TIMEOUT, 2), RecordState.SUPERSEDED)
+    run.monitor.replay(attempt(TIMEOUT, 2, number=2), RecordState.REOPENED)
     run.begin()
     assert run.seen.cells == "+x!.."
     assert run.seen.resumed == 3
