@@ -533,13 +533,12 @@ def become_root(clone: Clone) -> None:
 
 
 def pretend_to_have_the_rest(clone: Clone) -> None:
-    """What test.sh uses besides a browser: linters, pytest, torch, and the pages of MiniWoB++."""
+    """What test.sh uses besides a browser: linters, pytest, and the pages of MiniWoB++."""
     pages = clone.root / "webgym/miniwob/__main__.py"
     pages.parent.mkdir()
     pages.touch()
     for name in ("ruff", "lint-imports"):
         clone.put(clone.venv / "bin" / name, "#!/bin/sh\n")
-    clone.put(clone.root / "scripts" / "torch_env.sh", "#!/bin/sh\n")
     (clone.root / "mypy.py").touch()
     (clone.root / "pytest.py").write_text("print('tests run')\n")
 
