@@ -9,7 +9,7 @@ class ViewerError(RefusedError):
     """The viewer was not started."""
 
 
-class PageError(Exception):
+class RequestError(Exception):
     """A page cannot be shown; the reader gets the message instead."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:

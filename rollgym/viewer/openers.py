@@ -26,10 +26,16 @@ from rollgym.store import StoreError, inputs_path, journal_paths
 from rollgym.store.errors import storage_error
 from rollgym.store.layout import INPUTS, MANIFEST, OPENING_LOCK
 from rollgym.viewer.errors import ViewerError
-from rollgym.viewer.formats import JOURNAL, ROLLOUTS
-from rollgym.viewer.journals import is_journal, journals_of
-from rollgym.viewer.links import is_in
-from rollgym.viewer.source import ENTRY_POINTS, Opener, Part, Source
+from rollgym.viewer.formats.rows import JOURNAL, ROLLOUTS
+from rollgym.viewer.source import (
+    ENTRY_POINTS,
+    Opener,
+    SourcePart,
+    ViewerSource,
+    is_inside,
+    is_journal,
+    journals_of,
+)
 
 MOST_SOURCES = 200
 MOST_FILES = 20_000
@@ -41,7 +47,7 @@ _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9._-]+")
 _log = logging.getLogger(__name__)
 
 
-def open_sources(paths: Sequence[Path]) -> tuple[Source, ...]:
+def open_sources(paths: Sequence[Path]) -> tuple[ViewerSource, ...]:
     """All sources of the paths, each once, with ids that differ.
 
     There may be none yet in a folder. Raises ViewerError for a path at which there is nothing, or
@@ -59,7 +65,7 @@ def open_sources(paths: Sequence[Path]) -> tuple[Source, ...]:
     return _settled(chain.from_iterable(found), ())
 
 
-def look_again(paths: Sequence[Path], known: Sequence[Source]) -> tuple[Source, ...]:
+def look_again(paths: Sequence[Path], known: Sequence[ViewerSource]) -> tuple[ViewerSource, ...]:
     """The same later, when a run may have begun or a file may be gone.
 
     Those that are `known` keep their place and their id, also what is not there any more; one of
@@ -69,9 +75,11 @@ def look_again(paths: Sequence[Path], known: Sequence[Source]) -> tuple[Source, 
     return _settled([source for path in paths for source in _sources_of(path)], known)
 
 
-def _settled(found: Iterable[Source], known: Sequence[Source]) -> tuple[Source, ...]:
+def _settled(
+    found: Iterable[ViewerSource], known: Sequence[ViewerSource]
+) -> tuple[ViewerSource, ...]:
     ids = {_place(source): source.id for source in known}
-    now: dict[Path, Source] = {}
+    now: dict[Path, ViewerSource] = {}
     for source in found:
         now.setdefault(_place(source), source)
     kept = [
@@ -82,7 +90,7 @@ def _settled(found: Iterable[Source], known: Sequence[Source]) -> tuple[Source, 
     return (*kept, *_with_ids(others[: MOST_SOURCES - len(kept)], set(ids.values())))
 
 
-def _sources_of(path: Path) -> Sequence[Source]:
+def _sources_of(path: Path) -> Sequence[ViewerSource]:
     named = _source_at(path)
     if named:
         return named
@@ -91,7 +99,7 @@ def _sources_of(path: Path) -> Sequence[Source]:
     raise _nothing_at(path)
 
 
-def _source_at(path: Path) -> Sequence[Source]:
+def _source_at(path: Path) -> Sequence[ViewerSource]:
     """The sources that this file or folder is; none where it is another folder, or nothing."""
     for opener in _plugins():
         found = opener(path)
@@ -105,7 +113,7 @@ def _source_at(path: Path) -> Sequence[Source]:
     return [_run(run)] if run and _is_run(run) else []
 
 
-def _sources_in(folder: Path) -> Iterator[Source]:
+def _sources_in(folder: Path) -> Iterator[ViewerSource]:
     root = folder.resolve()
     for path in _names_in(folder, root):
         found = _tried(path)
@@ -115,7 +123,7 @@ def _sources_in(folder: Path) -> Iterator[Source]:
                 yield from _tried(below)
 
 
-def _tried(path: Path) -> Sequence[Source]:
+def _tried(path: Path) -> Sequence[ViewerSource]:
     """One that is broken does not keep the others of its folder from being seen."""
     try:
         return _source_at(path) if path.is_dir() or path.is_file() else []
@@ -132,7 +140,7 @@ def _names_in(folder: Path, root: Path) -> list[Path]:
         raise storage_error(error, folder, "looking for rollouts") from error
     visible = sorted(path for path in listed if not path.name.startswith("."))
     names = {path.name for path in listed}
-    return [path for path in visible if not _is_owned(path.name, names) and is_in(path, root)]
+    return [path for path in visible if not _is_owned(path.name, names) and is_inside(path, root)]
 
 
 def _is_owned(name: str, names: set[str]) -> bool:
@@ -148,34 +156,36 @@ def _is_run(folder: Path) -> bool:
     return (folder / MANIFEST).is_file() or bool(journal_paths(folder))
 
 
-def _run(folder: Path) -> Source:
+def _run(folder: Path) -> ViewerSource:
     root = folder.resolve()
-    return Source(
+    return ViewerSource(
         id="",
         title=root.name,
         kind="run",
         path=folder,
-        parts=tuple(Part(path, JOURNAL) for path in journals_of(folder) if is_in(path, root)),
+        parts=tuple(
+            SourcePart(path, JOURNAL) for path in journals_of(folder) if is_inside(path, root)
+        ),
         inputs=_present(inputs_path(folder), root),
         manifest=_present(folder / MANIFEST, root),
         root=root,
     )
 
 
-def _file(path: Path) -> Source:
+def _file(path: Path) -> ViewerSource:
     if is_journal(path) and (path.parent / MANIFEST).is_file():
         run = _run(path.parent)
         return msgspec.structs.replace(
-            run, path=path, title=f"{run.title}/{path.name}", parts=(Part(path, JOURNAL),)
+            run, path=path, title=f"{run.title}/{path.name}", parts=(SourcePart(path, JOURNAL),)
         )
     if path.suffix != JSONL or path.name.endswith((_FAILURES, _INPUTS)):
         return _alone(path)
     paths, run_folder, beside = RolloutPaths.of(path), run_beside(path), path.parent.resolve()
-    parts = [Part(path, ROLLOUTS)]
-    if is_in(paths.failures, beside):
-        parts.append(Part(paths.failures, ROLLOUTS))
+    parts = [SourcePart(path, ROLLOUTS)]
+    if is_inside(paths.failures, beside):
+        parts.append(SourcePart(paths.failures, ROLLOUTS))
     inputs = [paths.materialized_inputs, *([inputs_path(run_folder)] if run_folder else [])]
-    return Source(
+    return ViewerSource(
         id="",
         title=path.name,
         kind="rollouts",
@@ -187,14 +197,16 @@ def _file(path: Path) -> Source:
     )
 
 
-def _alone(path: Path) -> Source:
+def _alone(path: Path) -> ViewerSource:
     kinds = {_FAILURES: "failures", _INPUTS: "inputs"}
     kind = next((kind for end, kind in kinds.items() if path.name.endswith(end)), "rollouts")
-    return Source(id="", title=path.name, kind=kind, path=path, parts=(Part(path, ROLLOUTS),))
+    return ViewerSource(
+        id="", title=path.name, kind=kind, path=path, parts=(SourcePart(path, ROLLOUTS),)
+    )
 
 
 def _present(path: Path, root: Path) -> Path | None:
-    return path if path.is_file() and is_in(path, root) else None
+    return path if path.is_file() and is_inside(path, root) else None
 
 
 @cache
@@ -219,12 +231,12 @@ def _loaded(point: EntryPoint) -> Opener:
     return opener
 
 
-def _place(source: Source) -> Path:
+def _place(source: ViewerSource) -> Path:
     """The same for the same name in the same folder, however it was reached."""
     return source.path.parent.resolve() / source.path.name
 
 
-def _with_ids(found: Sequence[Source], taken: set[str]) -> tuple[Source, ...]:
+def _with_ids(found: Sequence[ViewerSource], taken: set[str]) -> tuple[ViewerSource, ...]:
     """Ids that can be read and are the same whenever the same paths are opened."""
     named = []
     for source in found:
@@ -234,7 +246,7 @@ def _with_ids(found: Sequence[Source], taken: set[str]) -> tuple[Source, ...]:
     return tuple(named)
 
 
-def _candidates(source: Source) -> Iterator[str]:
+def _candidates(source: ViewerSource) -> Iterator[str]:
     name = source.id or source.path.resolve().name.removesuffix(JSONL)
     folder = source.path.resolve().parent.name
     plain, longer = _slug(name), _slug(f"{folder}-{name}")

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from rollgym.servers.config import Address, listening_socket
 from rollgym.viewer.errors import ViewerError
-from rollgym.viewer.http.access import TOKEN, Access
+from rollgym.viewer.http.access import TOKEN, ViewerAccess
 from rollgym.viewer.http.application import application
 from rollgym.viewer.library import Library
 from rollgym.viewer.openers import look_again, open_sources
@@ -33,7 +33,7 @@ async def serving(paths: Sequence[Path], host: str, port: int) -> AsyncIterator[
     library = Library(sources, partial(look_again, paths))
     bound = _bound(host, port)
     port = bound.getsockname()[1]
-    access = Access(host, port)
+    access = ViewerAccess(host, port)
     runner = web.AppRunner(
         application(library, access),
         access_log=None,

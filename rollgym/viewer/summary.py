@@ -17,7 +17,7 @@ MOST_TOOLS = 64
 Scalar = str | int | float | bool
 
 
-class Status(StrEnum):
+class EntryStatus(StrEnum):
     """What a record says of its rollout.
 
     `RETRIED` is an attempt that failed and was followed by another; `INPUT` a task that has not
@@ -49,7 +49,7 @@ class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
 NO_FACTS = TaskFacts()
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class RecordSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers and names of one record, each None or empty where the record has none.
 
     `steps` are the model's turns, of a web rollout its steps. `tools` counts calls by name; of a
@@ -61,7 +61,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     what is wrong with a line that is no record.
     """
 
-    status: Status
+    status: EntryStatus
     task: int | None = None
     repeat: int | None = None
     attempt: int | None = None

@@ -1,10 +1,10 @@
-"""Readers of somebody's JSON, a level at a time.
+"""Readers of untrusted JSON, one level at a time.
 
-Rows come from our own collections and from other people's files. A record may be fifty megabytes,
-and little of it is wanted at once: a value stays the bytes it is (`msgspec.Raw`, a window on the
-record's own bytes) until somebody asks for it, and then only its first level is taken apart.
-Nothing is assumed. A value of another type, nested too deeply, or not to be decoded reads as None,
-as if it were not there, and is never a reason to pass over the row.
+Rows come from rollgym's own collections and from other programs. A record may have fifty megabytes,
+of which little is needed at once. A value stays bytes (`msgspec.Raw`, a window on the record's
+bytes) until it is needed, and then only its first level is decoded. A value of an unexpected type,
+one that is nested too deeply, and one that cannot be decoded all read as None, as if the value were
+missing; they are never a reason to skip the row.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,14 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from rollgym.monitor import printable_line
+from rollgym.viewer.summary import FIELD_LIMIT, Scalar
+
 T = TypeVar("T")
 Fields: TypeAlias = Mapping[str, msgspec.Raw]
 
 ABSENT = msgspec.Raw(b"")
-LARGEST = (1 << 63) - 1
+LARGEST_INTEGER = (1 << 63) - 1
 """The largest number that an index can hold."""
 UNREADABLE = (ValueError, RecursionError)
 """What a decoder raises: of what is no JSON, of another type, no UTF-8, or nested too deeply."""
@@ -67,7 +70,7 @@ def number_of(raw: msgspec.Raw | None) -> float | None:
 def count_of(raw: msgspec.Raw | None) -> int | None:
     """A whole number that is not negative, of at most 63 bits."""
     count = None if raw is None else read(raw, _COUNT)
-    return count if count is not None and 0 <= count <= LARGEST else None
+    return count if count is not None and 0 <= count <= LARGEST_INTEGER else None
 
 
 def flag_of(raw: msgspec.Raw | None) -> bool | None:
@@ -97,3 +100,46 @@ def start_of(raw: msgspec.Raw, length: int) -> bytes:
 def raw_of(value: Any) -> msgspec.Raw:
     """A value of ours as the fields of a row have theirs."""
     return msgspec.Raw(msgspec.json.encode(value))
+
+
+_T = TypeVar("_T")
+_ESCAPED = 6
+"""Bytes that one character may take in JSON."""
+_ANY = msgspec.json.Decoder()
+
+
+def either(one: _T | None, other: _T | None) -> _T | None:
+    """The first of two values that is there."""
+    return other if one is None else one
+
+
+def one_line(text: str, limit: int) -> str:
+    """What `printable_line` makes of a text. Most texts are printable, and that is told at once."""
+    words = " ".join(text[: 4 * limit].split())[: limit + 1]
+    if not words.isprintable():
+        return printable_line(words, limit)
+    return words if len(words) <= limit else f"{words[: limit - 1]}…"
+
+
+def short_scalars(fields: Fields, known: frozenset[str]) -> dict[str, Scalar]:
+    """The short texts, numbers and truth values among the fields, but for those known otherwise."""
+    found: dict[str, Scalar] = {}
+    for name, raw in fields.items():
+        if name not in known and len(raw) <= _ESCAPED * FIELD_LIMIT and len(name) <= FIELD_LIMIT:
+            value = _scalar(raw)
+            if value is not None and value != "":
+                found[name] = value
+    return found
+
+
+def _scalar(raw: msgspec.Raw) -> Scalar | None:
+    value: Any = read(raw, _ANY)
+    match value:
+        case str():
+            line = one_line(value, FIELD_LIMIT + 1)
+            return line if len(line) <= FIELD_LIMIT else None
+        case bool() | float():
+            return value
+        case int() if -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
+            return value
+    return None

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from rollgym.viewer.summary import Summary
+from rollgym.viewer.summary import RecordSummary
 
 TEXT_LIMIT = 20_000
 """Characters of one text that are sent with a page; the rest is asked for."""
@@ -29,7 +29,7 @@ class Text(msgspec.Struct, frozen=True, omit_defaults=True):
     path: str = ""
 
 
-class Image(msgspec.Struct, frozen=True, omit_defaults=True):
+class PictureView(msgspec.Struct, frozen=True, omit_defaults=True):
     """A picture: of the record itself (`path`), or a file of the source (`file`).
 
     One that is elsewhere has neither: it is not loaded, and `note` says where it would be.
@@ -42,7 +42,7 @@ class Image(msgspec.Struct, frozen=True, omit_defaults=True):
     note: str = ""
 
 
-class Call(msgspec.Struct, frozen=True, omit_defaults=True):
+class CallView(msgspec.Struct, frozen=True, omit_defaults=True):
     """A tool call. `arguments` is JSON for people; `malformed` where it was none."""
 
     name: str
@@ -51,7 +51,7 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
     malformed: bool = False
 
 
-class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
+class TurnView(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one side said or did. `path` is the JSON pointer of its item, for its raw JSON.
 
     `tool` names the tool that a result is of. `logprobs` are there where the server gave them.
@@ -60,14 +60,14 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     index: int
     role: str
     path: str
-    parts: tuple[Text | Image, ...] = ()
+    parts: tuple[Text | PictureView, ...] = ()
     reasoning: Text | None = None
-    calls: tuple[Call, ...] = ()
+    calls: tuple[CallView, ...] = ()
     tool: str = ""
     tool_call_id: str = ""
 
 
-class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
+class MarkView(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something drawn on a screenshot, in fractions of its width and height.
 
     A `point` is at x, y; a `box` has its corner there and `width`, `height`; an `arrow` begins
@@ -82,7 +82,7 @@ class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
     label: str = ""
 
 
-class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+class StepView(msgspec.Struct, frozen=True, omit_defaults=True):
     """One step of a rollout that has screenshots. `index` counts from 0.
 
     `marks` are in fractions, made from the viewport that was stored with the step; where none was
@@ -94,17 +94,17 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     path: str
     title: str = ""
     url: str = ""
-    screenshot: Image | None = None
+    screenshot: PictureView | None = None
     action: str = ""
     action_key: str = ""
     arguments: Text | None = None
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[MarkView, ...] = ()
     unplaced: str = ""
     problem: str = ""
     notes: tuple[str, ...] = ()
     fields: dict[str, Text] = {}
     response: Text | None = None
-    prompt: tuple[Turn, ...] = ()
+    prompt: tuple[TurnView, ...] = ()
     tree: Text | None = None
     parse_failure: str = ""
     reward: float | None = None
@@ -116,7 +116,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     output_tokens: int | None = None
 
 
-class Span(msgspec.Struct, frozen=True, omit_defaults=True):
+class SpanView(msgspec.Struct, frozen=True, omit_defaults=True):
     """A bar of the timeline: seconds from the rollout's start.
 
     `step` is the one it is of; the turn, in a rollout that has no steps.
@@ -129,7 +129,7 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
     step: int | None = None
 
 
-class Timeline(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class TimelineView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Where the time went. Without `exact` only the sum of each phase is known, not when it was.
 
     It is `complete` where the spans add up to the sums of their phases.
@@ -137,7 +137,7 @@ class Timeline(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     seconds: float
     complete: bool
-    spans: tuple[Span, ...] = ()
+    spans: tuple[SpanView, ...] = ()
     totals: dict[str, float] = {}
     exact: bool = False
 
@@ -153,7 +153,7 @@ class FailureView(msgspec.Struct, frozen=True, omit_defaults=True):
     traceback: Text | None = None
 
 
-class Field(msgspec.Struct, frozen=True, omit_defaults=True):
+class FieldView(msgspec.Struct, frozen=True, omit_defaults=True):
     """A named value: a text as it is, everything else as its JSON. `path` is its JSON pointer."""
 
     name: str
@@ -161,19 +161,19 @@ class Field(msgspec.Struct, frozen=True, omit_defaults=True):
     is_json: bool = False
 
 
-class Section(msgspec.Struct, frozen=True, omit_defaults=True):
+class SectionView(msgspec.Struct, frozen=True, omit_defaults=True):
     """Fields under a heading, folded at first where they are seldom wanted.
 
     A `verdict` is what the verifier or the judge said.
     """
 
     title: str
-    fields: tuple[Field, ...]
+    fields: tuple[FieldView, ...]
     folded: bool = False
     verdict: bool = False
 
 
-class Unreadable(msgspec.Struct, frozen=True):
+class UnreadableView(msgspec.Struct, frozen=True):
     """A line that is no record: its number, the byte it begins at, and how it begins.
 
     Of a file that is not by lines, `line` counts its records.
@@ -194,20 +194,20 @@ class RolloutView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     is no record there is nothing but `unreadable`, also as a section.
     """
 
-    summary: Summary
+    summary: RecordSummary
     title: str
     bytes: int
     turns: int = 0
     steps: int = 0
-    prompt: tuple[Turn, ...] = ()
+    prompt: tuple[TurnView, ...] = ()
     failure: FailureView | None = None
-    timeline: Timeline | None = None
+    timeline: TimelineView | None = None
     usage: dict[str, int] = {}
-    sections: tuple[Section, ...] = ()
-    unreadable: Unreadable | None = None
+    sections: tuple[SectionView, ...] = ()
+    unreadable: UnreadableView | None = None
 
 
-class Document(Protocol):
+class RolloutDocument(Protocol):
     """A record that can be looked at. Holds the bytes of the record, and little else.
 
     `turns` and `steps` give those from `start` on, at most `count`. `raw` gives the JSON at a
@@ -221,20 +221,20 @@ class Document(Protocol):
 
     def view(self) -> RolloutView: ...
 
-    def turns(self, start: int, count: int) -> list[Turn]: ...
+    def turns(self, start: int, count: int) -> list[TurnView]: ...
 
-    def steps(self, start: int, count: int) -> list[Step]: ...
+    def steps(self, start: int, count: int) -> list[StepView]: ...
 
     def raw(self, path: str) -> bytes: ...
 
-    def image(self, path: str) -> "Picture": ...
+    def image(self, path: str) -> "PictureData": ...
 
     def find(self, text: str) -> tuple[list[int], list[int]]: ...
 
     def row(self) -> bytes: ...
 
 
-class Picture(msgspec.Struct, frozen=True):
+class PictureData(msgspec.Struct, frozen=True):
     """The bytes of a picture of one of the types that are shown."""
 
     media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"]

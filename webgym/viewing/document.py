@@ -14,10 +14,9 @@ from typing import Any
 import msgspec
 
 from rollgym.records import NO_USAGE, Usage
-from rollgym.viewer.documents.failures import meaning_of
-from rollgym.viewer.documents.pointer import names_in, value_at
-from rollgym.viewer.documents.texts import cut
-from rollgym.viewer.summary import Summary
+from rollgym.viewer.documents.sections import meaning_of
+from rollgym.viewer.documents.texts import cut, names_in, value_at
+from rollgym.viewer.summary import RecordSummary
 from rollgym.viewer.values import ABSENT, fields_of, text_of
 from rollgym.viewer.view import (
     FIELD_TEXT_LIMIT,
@@ -25,41 +24,41 @@ from rollgym.viewer.view import (
     TEXT_LIMIT,
     TURNS_LIMIT,
     FailureView,
-    Picture,
+    PictureData,
     RolloutView,
-    Section,
-    Step,
-    Timeline,
-    Turn,
+    SectionView,
+    StepView,
+    TimelineView,
+    TurnView,
 )
 from webgym.trajectory.rows import rollout_row
-from webgym.viewing.records import Account, FailureRecord, Names, RawSteps
+from webgym.viewing.drawing import build_timeline
+from webgym.viewing.records import AttemptAccount, FailureRecord, RawSteps, RecordNames
 from webgym.viewing.sections import judge_section, run_section, task_section
 from webgym.viewing.steps import StepReader
-from webgym.viewing.timeline import lay_out
 
 _TASK_NAME = "task_name"
 PlainOf = Callable[[], dict[str, Any]]
 
 
-class _Response(msgspec.Struct, frozen=True):
+class _OutlineResponse(msgspec.Struct, frozen=True):
     usage: Usage = NO_USAGE
 
 
-class _Reward(msgspec.Struct, frozen=True):
+class _OutlineReward(msgspec.Struct, frozen=True):
     evaluation: msgspec.Raw = ABSENT
     submission_judgment: str | None = None
 
 
-class _Outline(msgspec.Struct, frozen=True):
+class _StepOutline(msgspec.Struct, frozen=True):
     """What is read of every step, under the same names in both forms."""
 
     timings: dict[str, float] = {}
-    response: _Response | None = None
-    reward: _Reward | None = None
+    response: _OutlineResponse | None = None
+    reward: _OutlineReward | None = None
 
 
-_OUTLINE = msgspec.json.Decoder(_Outline)
+_OUTLINE = msgspec.json.Decoder(_StepOutline)
 
 
 class TrajectoryDocument:
@@ -68,9 +67,9 @@ class TrajectoryDocument:
     def __init__(
         self,
         record: bytes,
-        account: Account[RawSteps],
-        names: Names,
-        summary: Summary,
+        account: AttemptAccount[RawSteps],
+        names: RecordNames,
+        summary: RecordSummary,
         plain_of: PlainOf,
         *,
         size: int,
@@ -113,11 +112,11 @@ class TrajectoryDocument:
             sections=tuple(self._sections()),
         )
 
-    def steps(self, start: int, count: int) -> list[Step]:
+    def steps(self, start: int, count: int) -> list[StepView]:
         wanted = self._steps[start : start + min(count, STEPS_LIMIT)]
         return [self._reader.step(raw, index) for index, raw in enumerate(wanted, start)]
 
-    def turns(self, start: int, count: int) -> list[Turn]:
+    def turns(self, start: int, count: int) -> list[TurnView]:
         stop = min(start + min(count, TURNS_LIMIT), 2 * len(self._steps))
         first, last = start // 2, (stop + 1) // 2
         turns = [
@@ -130,7 +129,7 @@ class TrajectoryDocument:
     def raw(self, path: str) -> bytes:
         return bytes(value_at(msgspec.Raw(self._record), names_in(path)))
 
-    def image(self, path: str) -> Picture:
+    def image(self, path: str) -> PictureData:
         """There is none: screenshots are files of their own."""
         raise KeyError(path)
 
@@ -149,18 +148,18 @@ class TrajectoryDocument:
         return msgspec.json.encode(rollout_row(self._plain_of()))
 
     @cached_property
-    def _outlines(self) -> list[_Outline]:
+    def _outlines(self) -> list[_StepOutline]:
         return [_outline(raw) for raw in self._steps]
 
-    def _asked(self) -> Turn | None:
+    def _asked(self) -> TurnView | None:
         path = f"{self._names.trajectory}/task/{_TASK_NAME}"
         row = fields_of(self._account.trajectory.task) or {}
         words = text_of(row.get(_TASK_NAME))
         if words is None:
             return None
-        return Turn(0, "user", path, (cut(words, TEXT_LIMIT, path),))
+        return TurnView(0, "user", path, (cut(words, TEXT_LIMIT, path),))
 
-    def _sections(self) -> list[Section]:
+    def _sections(self) -> list[SectionView]:
         trajectory, at = self._account.trajectory, self._names.trajectory
         rewards = {
             index: outline.reward
@@ -183,9 +182,9 @@ class TrajectoryDocument:
         sections = (judge, task, run_section(self._account, at))
         return [section for section in sections if section is not None]
 
-    def _timeline(self) -> Timeline | None:
+    def _timeline(self) -> TimelineView | None:
         timings = [outline.timings for outline in self._outlines]
-        return lay_out(timings, self._account.phases, self._account.seconds)
+        return build_timeline(timings, self._account.phases, self._account.seconds)
 
     def _usage(self) -> Usage:
         said = self._account.usage
@@ -195,12 +194,12 @@ class TrajectoryDocument:
         return sum(usages, NO_USAGE)
 
 
-def _outline(raw: msgspec.Raw) -> _Outline:
+def _outline(raw: msgspec.Raw) -> _StepOutline:
     """Nothing of a step that cannot be read: where it is looked at, it says so."""
     try:
         return _OUTLINE.decode(raw)
     except ValueError:
-        return _Outline()
+        return _StepOutline()
 
 
 def _counts(usage: Usage) -> dict[str, int]:

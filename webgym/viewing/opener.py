@@ -24,17 +24,14 @@ import msgspec
 from rollgym.store import StoreError, inputs_path, journal_paths
 from rollgym.store.errors import storage_error
 from rollgym.store.layout import MANIFEST
-from rollgym.viewer.journals import is_journal, journals_of
-from rollgym.viewer.links import is_in
-from rollgym.viewer.source import Part, Source
+from rollgym.viewer.source import SourcePart, ViewerSource, is_inside, is_journal, journals_of
 from webgym.iteration.paths import IterationPaths
 from webgym.iteration.sample import Sample
 from webgym.tasks.task import Split
 from webgym.trajectory.plain import SCREENSHOTS
 from webgym.trajectory.torch_file import TorchFile
-from webgym.viewing.records import Glances, JournalRecord
-from webgym.viewing.torch_format import TORCH
-from webgym.viewing.trajectory_format import TRAJECTORIES
+from webgym.viewing.formats import TORCH, TRAJECTORIES
+from webgym.viewing.records import JournalRecord, StepSummaries
 
 KIND = "web rollouts"
 SPLITS: tuple[Split, ...] = ("train", "test")
@@ -48,10 +45,10 @@ _RUN = re.compile(rf"iteration(?P<iteration>\d{{1,9}}){_RANK}\.run")
 _TORCH = re.compile(rf"(?:.+\.)?pt\.iteration(?P<iteration>\d{{1,9}}){_RANK}")
 _SAMPLE = re.compile(r"iteration(?P<iteration>\d{1,9})(?P<rank>)\.sample\.jsonl")
 _FOLDERS: dict[str, Split] = {f"{split}_trajectories": split for split in SPLITS}
-_RECORD = msgspec.json.Decoder(JournalRecord[Glances])
+_RECORD = msgspec.json.Decoder(JournalRecord[StepSummaries])
 
 
-class Place(NamedTuple):
+class IterationPlace(NamedTuple):
     """Which iteration a file is of, by its name and its folder. `rank` is None for all together."""
 
     paths: IterationPaths
@@ -68,7 +65,7 @@ class Place(NamedTuple):
         return self.name.replace(" iteration ", " ").replace(" ", "-")
 
 
-def open_web(path: Path) -> Sequence[Source]:
+def open_web(path: Path) -> Sequence[ViewerSource]:
     """The web rollouts at a path, the latest iteration last; none where there are none.
 
     Raises StoreError.
@@ -88,7 +85,7 @@ def open_web(path: Path) -> Sequence[Source]:
     return [_torch(path)] if path.suffix == ".pt" or _TORCH.fullmatch(path.name) else []
 
 
-def _iterations(save_path: Path, split: Split) -> list[Source]:
+def _iterations(save_path: Path, split: Split) -> list[ViewerSource]:
     folder = IterationPaths(save_path, split, 0).folder
     begun = {found.iteration for found in _found(folder)}
     return [
@@ -98,12 +95,12 @@ def _iterations(save_path: Path, split: Split) -> list[Source]:
     ]
 
 
-class _Found(NamedTuple):
+class _FoundRank(NamedTuple):
     iteration: int
     rank: int | None
 
 
-def _found(folder: Path) -> Iterator[_Found]:
+def _found(folder: Path) -> Iterator[_FoundRank]:
     """The iterations, and the ranks of them, that something in a folder is of."""
     try:
         names = [path.name for path in islice(folder.iterdir(), MOST_NAMES)]
@@ -113,25 +110,27 @@ def _found(folder: Path) -> Iterator[_Found]:
         for pattern in (_RUN, _TORCH, _SAMPLE):
             if match := pattern.fullmatch(name):
                 rank = match["rank"]
-                yield _Found(int(match["iteration"]), int(rank) if rank else None)
+                yield _FoundRank(int(match["iteration"]), int(rank) if rank else None)
 
 
-def _iteration(paths: IterationPaths) -> Source | None:
+def _iteration(paths: IterationPaths) -> ViewerSource | None:
     """None where there is nothing of it that can be shown."""
     root = paths.save_path.resolve()
-    ranks = [each for each in _ranks(paths) if is_in(each.run, root)]
+    ranks = [each for each in _ranks(paths) if is_inside(each.run, root)]
     torch = [each.trajectories for each in (paths, *ranks) if each.trajectories.is_file()]
-    torch = [path for path in torch if is_in(path, root)]
+    torch = [path for path in torch if is_inside(path, root)]
     if torch and not any(each.run.is_dir() for each in ranks):
         # That of all ranks has what theirs have.
         parts = torch[:1] if torch[0] == paths.trajectories else torch
-        return _source(Place(paths, None), torch[0], [Part(path, TORCH) for path in parts])
+        return _source(
+            IterationPlace(paths, None), torch[0], [SourcePart(path, TORCH) for path in parts]
+        )
     if not ranks:
         return None
     journals = [part for each in ranks for part in _parts(each, root)]
-    has_sample = len(ranks) > 1 and paths.sample.is_file() and is_in(paths.sample, root)
+    has_sample = len(ranks) > 1 and paths.sample.is_file() and is_inside(paths.sample, root)
     at = paths.sample if has_sample else ranks[0].run
-    return _source(Place(paths, None), at, journals, ranks)
+    return _source(IterationPlace(paths, None), at, journals, ranks)
 
 
 def _ranks(paths: IterationPaths) -> list[IterationPaths]:
@@ -151,24 +150,26 @@ def _rank_count(paths: IterationPaths) -> int:
     return sample.rank_count if sample is not None and sample.rank_count > 1 else 0
 
 
-def _parts(paths: IterationPaths, root: Path) -> list[Part]:
+def _parts(paths: IterationPaths, root: Path) -> list[SourcePart]:
     """The journals of a rank, or the one it will have; the `.pt` of one whose run is gone."""
     if not paths.run.is_dir() and paths.trajectories.is_file():
-        found = [Part(paths.trajectories, TORCH)]
+        found = [SourcePart(paths.trajectories, TORCH)]
     else:
-        found = [Part(journal, TRAJECTORIES) for journal in journals_of(paths.run)]
-    return [part for part in found if is_in(part.path, root)]
+        found = [SourcePart(journal, TRAJECTORIES) for journal in journals_of(paths.run)]
+    return [part for part in found if is_inside(part.path, root)]
 
 
-def _run(folder: Path) -> Source:
+def _run(folder: Path) -> ViewerSource:
     """One run directory."""
     place = _place(folder, _RUN)
     root = folder.resolve()
-    parts = [Part(path, TRAJECTORIES) for path in journals_of(folder) if is_in(path, root)]
+    parts = [
+        SourcePart(path, TRAJECTORIES) for path in journals_of(folder) if is_inside(path, root)
+    ]
     if place is not None:
         return _source(place, folder, parts, [place.paths])
     above = folder.resolve().parent.parent
-    return Source(
+    return ViewerSource(
         id=folder.resolve().name,
         title=folder.resolve().name,
         kind=KIND,
@@ -181,30 +182,30 @@ def _run(folder: Path) -> Source:
     )
 
 
-def _torch(path: Path) -> Source:
+def _torch(path: Path) -> ViewerSource:
     """One file of trajectories. Raises TorchFileError, StorageError."""
     TorchFile(path).close()
     place = _place(path, _TORCH)
-    parts = [Part(path, TORCH)]
+    parts = [SourcePart(path, TORCH)]
     if place is not None:
         return _source(place, path, parts, suffix="-pt")
     above = path.resolve().parent.parent
     images = next(
         (each for each in (path.resolve().parent, above) if (each / SCREENSHOTS).is_dir()), None
     )
-    return Source(
+    return ViewerSource(
         id=path.name, title=path.name, kind=KIND, path=path, parts=tuple(parts), images=images
     )
 
 
 def _source(
-    place: Place,
+    place: IterationPlace,
     path: Path,
-    parts: Iterable[Part],
+    parts: Iterable[SourcePart],
     ranks: Sequence[IterationPaths] = (),
     *,
     suffix: str = "",
-) -> Source:
+) -> ViewerSource:
     """`ranks` are the paths of the runs that it is of; the first one's manifest is the source's."""
     paths, is_of_many = place.paths, len(ranks) > 1
     root = paths.save_path.resolve()
@@ -212,7 +213,7 @@ def _source(
     if ranks:
         inputs = _unless_out(paths.sample if is_of_many else inputs_path(ranks[0].run), root)
         manifest = _unless_out(ranks[0].run / MANIFEST, root)
-    return Source(
+    return ViewerSource(
         id=place.id + suffix,
         title=place.name,
         kind=KIND,
@@ -220,7 +221,7 @@ def _source(
         parts=tuple(parts),
         inputs=inputs,
         manifest=manifest,
-        monitors=tuple(each.monitor for each in ranks if is_in(each.monitor, root)),
+        monitors=tuple(each.monitor for each in ranks if is_inside(each.monitor, root)),
         images=paths.save_path,
         expected=_expected(paths) if is_of_many else None,
         root=root,
@@ -229,7 +230,7 @@ def _source(
 
 def _unless_out(path: Path, root: Path) -> Path | None:
     """The path, which may not be there yet; None for a link that leads out."""
-    return path if is_in(path, root) else None
+    return path if is_inside(path, root) else None
 
 
 def _expected(paths: IterationPaths) -> int | None:
@@ -240,12 +241,12 @@ def _expected(paths: IterationPaths) -> int | None:
 
 def _sample(paths: IterationPaths) -> Sample | None:
     try:
-        return Sample(paths.sample) if is_in(paths.sample, paths.save_path.resolve()) else None
+        return Sample(paths.sample) if is_inside(paths.sample, paths.save_path.resolve()) else None
     except StoreError:
         return None
 
 
-def _place(path: Path, pattern: re.Pattern[str]) -> Place | None:
+def _place(path: Path, pattern: re.Pattern[str]) -> IterationPlace | None:
     """Which iteration a run or a file is of; None where it lies in no folder of an experiment."""
     folder = path.resolve().parent
     match = pattern.fullmatch(path.resolve().name)
@@ -254,7 +255,7 @@ def _place(path: Path, pattern: re.Pattern[str]) -> Place | None:
         return None
     paths = IterationPaths(folder.parent, split, int(match["iteration"]))
     rank = int(match["rank"]) if match["rank"] else None
-    return Place(paths if rank is None else paths.of_rank(rank, rank + 2), rank)
+    return IterationPlace(paths if rank is None else paths.of_rank(rank, rank + 2), rank)
 
 
 def _is_web_run(folder: Path) -> bool:

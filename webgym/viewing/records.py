@@ -2,11 +2,12 @@
 
 *Two forms.* A line of a journal is an attempt, and its result a trajectory with the names of
 `webgym.trajectory.step`. In a `.pt` it has the names of `webgym.trajectory.plain`, and says itself
-what its outcome was. Both become an `Account`; the steps of both have the same attributes here.
+what its outcome was. Both become an `AttemptAccount`; the steps of both have the same attributes
+here.
 
-*Only what is asked for.* `Account` is generic in its steps: for a list glances are enough, which
-pass over pages, prompts and token ids without making anything of them; a document takes each step
-as its bytes, and reads those that are looked at.
+*Only what is asked for.* `AttemptAccount` is generic in its steps: for a list glances are enough,
+which pass over pages, prompts and token ids without making anything of them; a document takes each
+step as its bytes, and reads those that are looked at.
 
 *Nothing has a stand-in.* Unlike where trajectories are made, a size that was not stored is None.
 """
@@ -40,7 +41,7 @@ class FailureRecord(msgspec.Struct, frozen=True):
     traceback: str | None = None
 
 
-class Account(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
+class AttemptAccount(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
     """What a record tells: of its attempt, how that ended, and of its trajectory.
 
     `status` is the name of the outcome. `task` is the row of the task, as it was. `phases` are the
@@ -91,9 +92,9 @@ class JournalRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
     outcome: "OutcomeRecord[Steps]"
 
     @property
-    def account(self) -> Account[Steps]:
+    def account(self) -> AttemptAccount[Steps]:
         outcome = self.outcome
-        return Account(
+        return AttemptAccount(
             status=outcome.status,
             trajectory_index=self.task,
             repeat=self.repeat,
@@ -135,8 +136,8 @@ class PlainRecord(TrajectoryRecord[Steps], Generic[Steps], frozen=True, kw_only=
     reward: float | None = None
     failure: FailureRecord | None = None
 
-    def account(self, usage: Usage) -> Account[Steps]:
-        return Account(
+    def account(self, usage: Usage) -> AttemptAccount[Steps]:
+        return AttemptAccount(
             status=self.outcome,
             trajectory_index=self.trajectory_index,
             repeat=self.repeat,
@@ -149,49 +150,49 @@ class PlainRecord(TrajectoryRecord[Steps], Generic[Steps], frozen=True, kw_only=
         )
 
 
-class ActionGlance(msgspec.Struct, frozen=True):
+class ActionSummary(msgspec.Struct, frozen=True):
     key: str = ""
     arguments: msgspec.Raw = NOTHING
 
 
-class ResponseGlance(msgspec.Struct, frozen=True):
+class ResponseUsage(msgspec.Struct, frozen=True):
     usage: Usage = NO_USAGE
 
 
-class RewardGlance(msgspec.Struct, frozen=True):
+class RewardSummary(msgspec.Struct, frozen=True):
     is_blocked: bool = False
 
 
-class StepGlance(msgspec.Struct, frozen=True):
+class StepSummary(msgspec.Struct, frozen=True):
     """What a list needs of a step, under the same names in both forms."""
 
-    action: ActionGlance | None = None
-    response: ResponseGlance | None = None
-    reward: RewardGlance | None = None
+    action: ActionSummary | None = None
+    response: ResponseUsage | None = None
+    reward: RewardSummary | None = None
 
 
-Glances = tuple[StepGlance, ...]
+StepSummaries = tuple[StepSummary, ...]
 RawSteps = tuple[msgspec.Raw, ...]
 
 
-class Page(msgspec.Struct, frozen=True):
+class PageRecord(msgspec.Struct, frozen=True):
     url: str = ""
     title: str = ""
     width: int | None = None
     height: int | None = None
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class ViewedObservation(msgspec.Struct, frozen=True, kw_only=True):
     """What could be seen before a step."""
 
     screenshot: Image | None = None
-    page: Page = Page()
+    page: PageRecord = PageRecord()
     tree: str | None = None
     incidents: tuple[Incident, ...] = ()
     settled: bool = True
 
 
-class Done(msgspec.Struct, frozen=True, kw_only=True):
+class ViewedAction(msgspec.Struct, frozen=True, kw_only=True):
     """The action of a step."""
 
     key: str
@@ -202,7 +203,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     problem: Problem | None = None
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class ViewedResponse(msgspec.Struct, frozen=True, kw_only=True):
     """What the model was asked and said, without token ids."""
 
     raw_prompt: tuple[msgspec.Raw, ...] = ()
@@ -214,7 +215,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = NO_USAGE
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class ViewedReward(msgspec.Struct, frozen=True, kw_only=True):
     """What a step was worth."""
 
     reward: float | None = None
@@ -226,37 +227,37 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A step of a journal."""
 
-    observation: Seen = Seen()
-    action: Done | None = None
-    response: Said | None = None
-    reward: Judged | None = None
+    observation: ViewedObservation = ViewedObservation()
+    action: ViewedAction | None = None
+    response: ViewedResponse | None = None
+    reward: ViewedReward | None = None
     same_as_next_screenshot: bool | None = None
     timings: dict[str, float] = {}
 
 
-class _PlainSeen(Seen, frozen=True, kw_only=True):
+class _PlainObservation(ViewedObservation, frozen=True, kw_only=True):
     screenshot: Image | None = msgspec.field(default=None, name="image")
-    page: Page = msgspec.field(default=Page(), name="page_metadata")
+    page: PageRecord = msgspec.field(default=PageRecord(), name="page_metadata")
     tree: str | None = msgspec.field(default=None, name="ac_tree")
 
 
-class _PlainDone(Done, frozen=True, kw_only=True):
+class _PlainAction(ViewedAction, frozen=True, kw_only=True):
     text: str = msgspec.field(default="", name="action_string")
 
 
-class _PlainSaid(Said, frozen=True, kw_only=True):
+class _PlainResponse(ViewedResponse, frozen=True, kw_only=True):
     fields: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict, name="answering_tokens")
 
 
 class PlainStepRecord(StepRecord, frozen=True, kw_only=True):
     """A step of a `.pt`."""
 
-    observation: _PlainSeen = _PlainSeen()
-    action: _PlainDone | None = None
-    response: _PlainSaid | None = None
+    observation: _PlainObservation = _PlainObservation()
+    action: _PlainAction | None = None
+    response: _PlainResponse | None = None
 
 
-class Names(msgspec.Struct, frozen=True):
+class RecordNames(msgspec.Struct, frozen=True):
     """Where a form keeps what is shown: pointers, and names within a step."""
 
     trajectory: str
@@ -266,8 +267,8 @@ class Names(msgspec.Struct, frozen=True):
     fields: str
 
 
-JOURNAL_NAMES = Names("/outcome/result", "/outcome/failure", StepRecord, "tree", "fields")
-PLAIN_NAMES = Names("", "/failure", PlainStepRecord, "ac_tree", "answering_tokens")
+JOURNAL_NAMES = RecordNames("/outcome/result", "/outcome/failure", StepRecord, "tree", "fields")
+PLAIN_NAMES = RecordNames("", "/failure", PlainStepRecord, "ac_tree", "answering_tokens")
 
 
 def _success(reward: float | None, said: bool | None) -> bool | None:

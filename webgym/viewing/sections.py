@@ -9,14 +9,13 @@ from typing import Any
 
 import msgspec
 
-from rollgym.viewer.documents.pointer import child
 from rollgym.viewer.documents.sections import MOST_FIELDS, field_of
-from rollgym.viewer.documents.texts import cut
+from rollgym.viewer.documents.texts import child, cut
 from rollgym.viewer.values import Fields, fields_of, is_present, raw_of, read
-from rollgym.viewer.view import FIELD_TEXT_LIMIT, Field, Section
+from rollgym.viewer.view import FIELD_TEXT_LIMIT, FieldView, SectionView
 from webgym.models.judging.findings import Blocking, Finding
 from webgym.tasks.rubric import Rubric
-from webgym.viewing.records import Account, TrajectoryRecord
+from webgym.viewing.records import AttemptAccount, TrajectoryRecord
 
 _FINDING = msgspec.json.Decoder(Finding)
 _BLOCKING = msgspec.json.Decoder(Blocking)
@@ -32,7 +31,7 @@ _USUAL = {field.name: field.default for field in msgspec.structs.fields(Trajecto
 
 def judge_section(
     evaluation: msgspec.Raw, path: str, judgments: Mapping[int, str], seen: Sequence[int]
-) -> Section | None:
+) -> SectionView | None:
     """The verdict, of which `path` is the pointer.
 
     `seen` are the steps whose screenshots were judged, `judgments` why each was, or was not.
@@ -43,10 +42,10 @@ def judge_section(
         steps = ", ".join(f"step {index + 1}" for index in sorted(seen))
         fields.append(_words("screenshots judged", steps))
     fields += [_words(f"step {index + 1}", why) for index, why in sorted(judgments.items())]
-    return Section("Judge", tuple(fields[:MOST_FIELDS]), verdict=True) if fields else None
+    return SectionView("Judge", tuple(fields[:MOST_FIELDS]), verdict=True) if fields else None
 
 
-def task_section(task: msgspec.Raw, path: str) -> Section | None:
+def task_section(task: msgspec.Raw, path: str) -> SectionView | None:
     """The task's row, of which `path` is the pointer: what is known first, then the rest."""
     row = fields_of(task) or {}
     known = [name for name in _ROW_FIELDS if name in row]
@@ -57,10 +56,10 @@ def task_section(task: msgspec.Raw, path: str) -> Section | None:
     if _RUBRIC in row:
         fields.append(_rubric(row[_RUBRIC], child(path, _RUBRIC)))
     fields += [field_of(name, row[name], child(path, name)) for name in others]
-    return Section("Task", tuple(fields[:MOST_FIELDS])) if fields else None
+    return SectionView("Task", tuple(fields[:MOST_FIELDS])) if fields else None
 
 
-def run_section(account: Account[Any], path: str) -> Section:
+def run_section(account: AttemptAccount[Any], path: str) -> SectionView:
     """How the rollout was run; `path` is the pointer of its trajectory."""
     told = [(name, getattr(account.trajectory, name)) for name in _TOLD]
     fields = [
@@ -78,10 +77,10 @@ def run_section(account: Account[Any], path: str) -> Section:
     ]
     if account.reason:
         fields.append(_words(account.status, account.reason))
-    return Section("Run", tuple(fields), folded=True)
+    return SectionView("Run", tuple(fields), folded=True)
 
 
-def _verdict(found: Fields, path: str) -> Iterator[Field]:
+def _verdict(found: Fields, path: str) -> Iterator[FieldView]:
     for name, raw in found.items():
         at = child(path, name)
         if name == "criteria" and (criteria := fields_of(raw)) is not None:
@@ -93,7 +92,7 @@ def _verdict(found: Fields, path: str) -> Iterator[Field]:
             yield field_of(name, raw, at)
 
 
-def _finding(criterion: str, raw: msgspec.Raw, path: str) -> Field:
+def _finding(criterion: str, raw: msgspec.Raw, path: str) -> FieldView:
     finding = read(raw, _FINDING)
     if finding is None:
         return field_of(criterion, raw, path)
@@ -104,7 +103,7 @@ def _finding(criterion: str, raw: msgspec.Raw, path: str) -> Field:
     return _words(criterion, _lines((f"{finding.verdict}: {finding.reason}", *facts)), path)
 
 
-def _rubric(raw: msgspec.Raw, path: str) -> Field:
+def _rubric(raw: msgspec.Raw, path: str) -> FieldView:
     try:
         rubric = Rubric.of(msgspec.json.decode(raw))
     except (ValueError, RecursionError):
@@ -112,8 +111,8 @@ def _rubric(raw: msgspec.Raw, path: str) -> Field:
     return _words("rubric", _lines(fact.text for fact in rubric.facts), path)
 
 
-def _words(name: str, text: str, path: str = "") -> Field:
-    return Field(name, cut(text, FIELD_TEXT_LIMIT, path))
+def _words(name: str, text: str, path: str = "") -> FieldView:
+    return FieldView(name, cut(text, FIELD_TEXT_LIMIT, path))
 
 
 def _lines(texts: Iterable[str]) -> str:

@@ -11,22 +11,35 @@ from typing import NamedTuple
 import msgspec
 
 from rollgym.servers.responses.thinking import split_thinking
-from rollgym.viewer.documents.pointer import child
-from rollgym.viewer.documents.texts import cut, json_text, short
-from rollgym.viewer.documents.turns import Item, Reader
+from rollgym.viewer.documents.texts import child, cut, json_text, short
+from rollgym.viewer.documents.turns import TurnItem, TurnReader
 from rollgym.viewer.values import raw_of, text_of
-from rollgym.viewer.view import FIELD_TEXT_LIMIT, TEXT_LIMIT, Call, Image, Step, Text, Turn
+from rollgym.viewer.view import (
+    FIELD_TEXT_LIMIT,
+    TEXT_LIMIT,
+    CallView,
+    PictureView,
+    StepView,
+    Text,
+    TurnView,
+)
 from webgym.trajectory.plain import SCREENSHOTS
 from webgym.trajectory.step import Image as Screenshot
-from webgym.viewing.marks import draw
-from webgym.viewing.records import Done, Names, Said, Seen, StepRecord
+from webgym.viewing.drawing import draw_marks
+from webgym.viewing.records import (
+    RecordNames,
+    StepRecord,
+    ViewedAction,
+    ViewedObservation,
+    ViewedResponse,
+)
 
 _BLOB = "blob:"
 _BLOB_NAME = re.compile(r"[0-9a-f]{64}\.(?:png|jpeg|jpg|webp)")
 _CUT_SHORT = "length"
 
 
-class Found(NamedTuple):
+class StepMatches(NamedTuple):
     """Which of the two turns of a step show a text, and whether the step does."""
 
     turns: tuple[int, ...]
@@ -37,7 +50,7 @@ class StepReader:
     """Makes the steps and the turns of one trajectory."""
 
     def __init__(
-        self, names: Names, mode: str, keypoints: Sequence[int], *, has_images: bool
+        self, names: RecordNames, mode: str, keypoints: Sequence[int], *, has_images: bool
     ) -> None:
         """`mode` is how the agent aims; `keypoints` are the steps that the judge looked at.
 
@@ -48,54 +61,58 @@ class StepReader:
         self._keypoints = frozenset(keypoints)
         self._has_images = has_images
         self._decoder = msgspec.json.Decoder(names.step)
-        self._turns = Reader(lambda _: "", has_folder=False)
+        self._turns = TurnReader(lambda _: "", has_folder=False)
 
     def read(self, raw: msgspec.Raw) -> StepRecord:
         """Raises ValueError."""
         return self._decoder.decode(raw)
 
-    def step(self, raw: msgspec.Raw, index: int) -> Step:
+    def step(self, raw: msgspec.Raw, index: int) -> StepView:
         """The step; of one that cannot be read, why."""
         path = self.path(index)
         try:
             record = self.read(raw)
         except (ValueError, RecursionError) as error:
-            return Step(index, path, problem=f"this step cannot be read: {error}")
+            return StepView(index, path, problem=f"this step cannot be read: {error}")
         return self._shown(record, index, path)
 
-    def find(self, raw: msgspec.Raw, wanted: str) -> Found:
+    def find(self, raw: msgspec.Raw, wanted: str) -> StepMatches:
         """Where in a step a text in small letters occurs; nowhere in one that cannot be read."""
         try:
             record = self.read(raw)
         except (ValueError, RecursionError):
-            return Found((), False)
+            return StepMatches((), False)
         shown = (_texts_seen(record), _texts_said(record), _texts_beside(record))
         seen, said, beside = (any(wanted in text.lower() for text in texts) for texts in shown)
         turns = tuple(number for number, has in enumerate((seen, said)) if has)
-        return Found(turns, seen or said or beside)
+        return StepMatches(turns, seen or said or beside)
 
     def path(self, index: int) -> str:
         return f"{self._names.trajectory}/steps/{index}"
 
-    def turns(self, raw: msgspec.Raw, index: int) -> tuple[Turn, Turn]:
+    def turns(self, raw: msgspec.Raw, index: int) -> tuple[TurnView, TurnView]:
         """A step as a chat has it: what could be seen, and the reply with the action as a call."""
         path = self.path(index)
         try:
             record = self.read(raw)
         except (ValueError, RecursionError) as error:
             said = (cut(f"this step cannot be read: {error}", TEXT_LIMIT, path),)
-            return Turn(2 * index, "user", path), Turn(2 * index + 1, "assistant", path, said)
+            return TurnView(2 * index, "user", path), TurnView(
+                2 * index + 1, "assistant", path, said
+            )
         return (
-            Turn(2 * index, "user", f"{path}/observation", self._sight(record.observation, index)),
+            TurnView(
+                2 * index, "user", f"{path}/observation", self._sight(record.observation, index)
+            ),
             self._reply(record, index, path),
         )
 
-    def _shown(self, record: StepRecord, index: int, path: str) -> Step:
+    def _shown(self, record: StepRecord, index: int, path: str) -> StepView:
         seen, action, said, reward = (
             record.observation, record.action, record.response, record.reward,
         )  # fmt: skip
-        drawing = draw(record, self._mode)
-        return Step(
+        drawing = draw_marks(record, self._mode)
+        return StepView(
             index=index,
             path=path,
             title=seen.page.title,
@@ -122,40 +139,40 @@ class StepReader:
             output_tokens=said.usage.output_tokens if said else None,
         )
 
-    def _tree(self, seen: Seen, path: str) -> Text | None:
+    def _tree(self, seen: ViewedObservation, path: str) -> Text | None:
         if not seen.tree:
             return None
         return cut(seen.tree, TEXT_LIMIT, f"{path}/observation/{self._names.tree}")
 
-    def _sight(self, seen: Seen, index: int) -> tuple[Text | Image, ...]:
+    def _sight(self, seen: ViewedObservation, index: int) -> tuple[Text | PictureView, ...]:
         words = cut(f"Step {index + 1}: {seen.page.title} ({seen.page.url})", TEXT_LIMIT)
         picture = self._screenshot(seen.screenshot)
         return (words, picture) if picture else (words,)
 
-    def _reply(self, record: StepRecord, index: int, path: str) -> Turn:
+    def _reply(self, record: StepRecord, index: int, path: str) -> TurnView:
         said, action = record.response, record.action
         at = f"{path}/response/raw_response"
         thought, answer = split_thinking(said.raw_response) if said else ("", "")
-        parts: list[Text | Image] = [cut(answer, TEXT_LIMIT, at)] if answer else []
+        parts: list[Text | PictureView] = [cut(answer, TEXT_LIMIT, at)] if answer else []
         if problem := _problem(action):
             parts.append(cut(problem, TEXT_LIMIT, f"{path}/action/problem"))
-        calls: tuple[Call, ...] = ()
+        calls: tuple[CallView, ...] = ()
         if action is not None:
             arguments = _arguments(action, path) or Text("", 0)
-            calls = (Call(action.key, arguments, f"step-{index + 1}"),)
+            calls = (CallView(action.key, arguments, f"step-{index + 1}"),)
         reasoning = cut(thought, TEXT_LIMIT, at) if thought else None
-        return Turn(2 * index + 1, "assistant", path, tuple(parts), reasoning, calls)
+        return TurnView(2 * index + 1, "assistant", path, tuple(parts), reasoning, calls)
 
-    def _fields(self, said: Said | None, path: str) -> dict[str, Text]:
+    def _fields(self, said: ViewedResponse | None, path: str) -> dict[str, Text]:
         at = f"{path}/response/{self._names.fields}"
         fields = said.fields if said else {}
         return {name: _field(raw, child(at, name)) for name, raw in fields.items()}
 
-    def _prompt(self, said: Said | None, path: str) -> tuple[Turn, ...]:
+    def _prompt(self, said: ViewedResponse | None, path: str) -> tuple[TurnView, ...]:
         at = f"{path}/response/raw_prompt"
         asked = said.raw_prompt if said else ()
         turns = (
-            self._turns.turn(Item(child(at, number), raw), number)
+            self._turns.turn(TurnItem(child(at, number), raw), number)
             for number, raw in enumerate(asked)
         )
         return tuple(
@@ -163,25 +180,27 @@ class StepReader:
             for turn in turns
         )
 
-    def _part(self, part: Text | Image) -> Text | Image:
+    def _part(self, part: Text | PictureView) -> Text | PictureView:
         """Of a prompt: a text cut shorter, or a screenshot in place of its name."""
         if isinstance(part, Text):
             return _cut_again(part, FIELD_TEXT_LIMIT)
         return self._picture(part.note.removeprefix(_BLOB)) if part.note else part
 
-    def _screenshot(self, stored: Screenshot | None) -> Image | None:
+    def _screenshot(self, stored: Screenshot | None) -> PictureView | None:
         if stored is None:
             return None
         return self._picture(stored.name, stored.width, stored.height)
 
-    def _picture(self, name: str, width: int | None = None, height: int | None = None) -> Image:
+    def _picture(
+        self, name: str, width: int | None = None, height: int | None = None
+    ) -> PictureView:
         """A file of the source; a name that is none of ours is shown and not looked for."""
         if not _BLOB_NAME.fullmatch(name):
-            return Image(width=width, height=height, note=short(name))
+            return PictureView(width=width, height=height, note=short(name))
         file = f"{SCREENSHOTS}/{name[:2]}/{name}"
         if not self._has_images:
-            return Image(width=width, height=height, note=file)
-        return Image(file=file, width=width, height=height)
+            return PictureView(width=width, height=height, note=file)
+        return PictureView(file=file, width=width, height=height)
 
 
 def _texts_seen(record: StepRecord) -> Iterator[str]:
@@ -220,19 +239,19 @@ def _field(raw: msgspec.Raw, path: str) -> Text:
     return cut(text, FIELD_TEXT_LIMIT, path)
 
 
-def _response(said: Said | None, path: str) -> Text | None:
+def _response(said: ViewedResponse | None, path: str) -> Text | None:
     if said is None:
         return None
     return cut(said.raw_response, TEXT_LIMIT, f"{path}/response/raw_response")
 
 
-def _arguments(action: Done | None, path: str) -> Text | None:
+def _arguments(action: ViewedAction | None, path: str) -> Text | None:
     if action is None or not action.arguments:
         return None
     return json_text(raw_of(action.arguments), TEXT_LIMIT, f"{path}/action/arguments")
 
 
-def _problem(action: Done | None) -> str:
+def _problem(action: ViewedAction | None) -> str:
     problem = action.problem if action else None
     return f"{problem.type}: {problem.message}" if problem else ""
 

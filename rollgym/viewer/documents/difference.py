@@ -13,14 +13,14 @@ from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from rollgym.viewer.view import Document, Image, Step, Text, Turn
+from rollgym.viewer.view import PictureView, RolloutDocument, StepView, Text, TurnView
 
 PORTION = 50
 Content: TypeAlias = tuple[object, ...]
-Unit = TypeVar("Unit", Turn, Step)
+Unit = TypeVar("Unit", TurnView, StepView)
 
 
-class Difference(msgspec.Struct, frozen=True):
+class FirstDifference(msgspec.Struct, frozen=True):
     """The first index at which not all are the same, None where all are; and what differs there.
 
     Where one ends before the others, that is its length.
@@ -31,7 +31,7 @@ class Difference(msgspec.Struct, frozen=True):
     words: str
 
 
-def first_difference(documents: Sequence[Document]) -> Difference:
+def first_difference(documents: Sequence[RolloutDocument]) -> FirstDifference:
     """Compares any number of documents: by their steps where one has any, else by their turns."""
     if any(document.steps(0, 1) for document in documents):
         steps = [_read(document.steps) for document in documents]
@@ -49,11 +49,11 @@ def _read(portion: Callable[[int, int], list[Unit]]) -> Iterator[Unit]:
 
 def _first(
     unit: Literal["turn", "step"],
-    documents: Sequence[Document],
+    documents: Sequence[RolloutDocument],
     read: Sequence[Iterator[Unit]],
-    content_of: Callable[[Document, Unit], Content],
+    content_of: Callable[[RolloutDocument, Unit], Content],
     words_of: Callable[[Unit | None], tuple[str, str]],
-) -> Difference:
+) -> FirstDifference:
     for index, units in enumerate(zip_longest(*read)):
         contents = [
             None if one is None else content_of(document, one)
@@ -62,10 +62,10 @@ def _first(
         other = next((at for at, content in enumerate(contents) if content != contents[0]), None)
         if other is not None:
             names = _names(documents, 0, other)
-            return Difference(
+            return FirstDifference(
                 unit, index, _sentence(names, *map(words_of, (units[0], units[other])))
             )
-    return Difference(unit, None, "")
+    return FirstDifference(unit, None, "")
 
 
 def _sentence(names: tuple[str, str], one: tuple[str, str], other: tuple[str, str]) -> str:
@@ -75,7 +75,7 @@ def _sentence(names: tuple[str, str], one: tuple[str, str], other: tuple[str, st
     return f"{names[0]} {one[0]}, {names[1]} too, but {one[1]}"
 
 
-def _names(documents: Sequence[Document], *indexes: int) -> tuple[str, str]:
+def _names(documents: Sequence[RolloutDocument], *indexes: int) -> tuple[str, str]:
     repeats = [documents[index].view().summary.repeat for index in indexes]
     told = None not in repeats and repeats[0] != repeats[1]
     first, second = (
@@ -85,49 +85,51 @@ def _names(documents: Sequence[Document], *indexes: int) -> tuple[str, str]:
     return first, second
 
 
-def _turn_content(document: Document, turn: Turn) -> Content:
+def _turn_content(document: RolloutDocument, turn: TurnView) -> Content:
     whole = partial(_whole, document)
     return (
         turn.role,
-        tuple(_picture(part) if isinstance(part, Image) else whole(part) for part in turn.parts),
+        tuple(
+            _picture(part) if isinstance(part, PictureView) else whole(part) for part in turn.parts
+        ),
         whole(turn.reasoning) if turn.reasoning else None,
         tuple((call.name, whole(call.arguments)) for call in turn.calls),
     )
 
 
-def _step_content(document: Document, step: Step) -> Content:
+def _step_content(document: RolloutDocument, step: StepView) -> Content:
     response = None if step.response is None else _whole(document, step.response)
     return step.action, step.url, response
 
 
-def _whole(document: Document, text: Text) -> Content:
+def _whole(document: RolloutDocument, text: Text) -> Content:
     """A text that was cut counts by all of it."""
     if text.size <= len(text.text) or not text.path:
         return text.size, text.text
     return text.size, text.text, sha256(document.raw(text.path)).digest()
 
 
-def _picture(image: Image) -> Content:
+def _picture(image: PictureView) -> Content:
     return image.file, image.note, image.width, image.height
 
 
-def _turn_words(turn: Turn | None) -> tuple[str, str]:
+def _turn_words(turn: TurnView | None) -> tuple[str, str]:
     match turn:
         case None:
             return "has ended", ""
-        case Turn(calls=(_, *_)):
+        case TurnView(calls=(_, *_)):
             return f"calls {', '.join(call.name for call in turn.calls)}", "with other arguments"
-        case Turn(role="tool"):
+        case TurnView(role="tool"):
             return f"gets a result of {turn.tool or 'a tool'}", "it is another one"
-        case Turn(role="assistant", parts=()):
+        case TurnView(role="assistant", parts=()):
             return "reasons", "in other words"
-        case Turn(role="assistant"):
+        case TurnView(role="assistant"):
             return "answers", "in other words"
         case _:
             return f"has a turn of {turn.role}", "with another text"
 
 
-def _step_words(step: Step | None) -> tuple[str, str]:
+def _step_words(step: StepView | None) -> tuple[str, str]:
     if step is None:
         return "has ended", ""
     return (

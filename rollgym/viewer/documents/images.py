@@ -15,7 +15,7 @@ import msgspec
 
 from rollgym.viewer.documents.texts import short
 from rollgym.viewer.values import start_of, text_of
-from rollgym.viewer.view import Image, Picture
+from rollgym.viewer.view import PictureData, PictureView
 
 MediaType: TypeAlias = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
 
@@ -40,7 +40,7 @@ def media_type_of(data: bytes) -> MediaType | None:
     return None
 
 
-def picture_of(url: str) -> Picture:
+def picture_of(url: str) -> PictureData:
     """The picture that a data: URL holds. Raises ValueError where it holds none that is shown."""
     encoded = url.encode("ascii", "replace")
     found = _DATA_URL.match(encoded)
@@ -50,10 +50,10 @@ def picture_of(url: str) -> Picture:
     media_type = media_type_of(data)
     if media_type is None:
         raise ValueError("the bytes are no PNG, JPEG, GIF or WebP picture")
-    return Picture(media_type, data)
+    return PictureData(media_type, data)
 
 
-def image_at(url: msgspec.Raw, path: str, *, has_folder: bool) -> Image:
+def image_at(url: msgspec.Raw, path: str, *, has_folder: bool) -> PictureView:
     """What is shown for a URL that is a string of the record, at `path`.
 
     `has_folder`: whether the source has a folder that relative paths begin at.
@@ -62,13 +62,13 @@ def image_at(url: msgspec.Raw, path: str, *, has_folder: bool) -> Image:
     found = _DATA_URL.match(head)
     if found is not None:
         width, height = _size_in(head[found.end() :].rstrip(b'"'))
-        return Image(path=path, width=width, height=height)
+        return PictureView(path=path, width=width, height=height)
     if head[:5].lower() == b"data:":
         kind = head[5:60].split(b",")[0].split(b";")[0].decode("ascii", "replace")
-        return Image(note=f"data of a kind that is not shown: {kind}")
+        return PictureView(note=f"data of a kind that is not shown: {kind}")
     address = text_of(url) or ""
     file = _file(address) if has_folder else ""
-    return Image(file=file) if file else Image(note=short(address, _NOTE_LIMIT))
+    return PictureView(file=file) if file else PictureView(note=short(address, _NOTE_LIMIT))
 
 
 def _file(address: str) -> str:

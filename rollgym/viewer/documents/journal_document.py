@@ -23,11 +23,11 @@ from rollgym.rollouts.fields import (
     TASK_INDEX,
 )
 from rollgym.rollouts.output_row import failure_row, output_row
-from rollgym.viewer.documents.failures import FAILURE
-from rollgym.viewer.documents.fields_document import FieldsDocument
-from rollgym.viewer.documents.pointer import names_in, value_at
-from rollgym.viewer.source import Context
-from rollgym.viewer.summary import Summary
+from rollgym.viewer.documents.row_document import FieldsDocument
+from rollgym.viewer.documents.sections import FAILURE
+from rollgym.viewer.documents.texts import names_in, value_at
+from rollgym.viewer.source import DocumentContext
+from rollgym.viewer.summary import RecordSummary
 from rollgym.viewer.values import Fields, fields_of, raw_of
 
 RESULT = "result"
@@ -37,7 +37,7 @@ RESULT = "result"
 class JournalDocument(FieldsDocument):
     """A record of an attempt, with the row of its task where the source has it."""
 
-    def __init__(self, record: bytes, context: Context, summary: Summary) -> None:
+    def __init__(self, record: bytes, context: DocumentContext, summary: RecordSummary) -> None:
         """Raises ValueError for what is no record."""
         try:
             self._attempt = decode_attempt(record)
@@ -78,7 +78,7 @@ class JournalDocument(FieldsDocument):
         return None if self._input is None else dict(self._input.fields)
 
 
-def _input_row(context: Context, attempt: Attempt) -> Row | None:
+def _input_row(context: DocumentContext, attempt: Attempt) -> Row | None:
     """The row that the rollout was given, as files show it."""
     row = context.input_row(attempt.task)
     if row is None:

@@ -1,21 +1,142 @@
-"""A row of a file of rollouts, of failures, or of inputs, as it is shown.
+"""Documents over the rows of a file, and over lines that are not records.
 
-A row that does not say what was asked, as those of failed rollouts often do not, is shown with the
-prompt of its task, from the inputs of the source. Bytes that are no UTF-8 are shown as `\\ufffd`.
+The fields of a row are windows on the record's bytes. Opening a document decodes the first level of
+the row; items of the conversation are decoded when their turns are requested. A row without a
+prompt, which is common for failed rollouts, is shown with the prompt of its task from the source's
+inputs. Bytes that are not UTF-8 are shown as `\\ufffd`.
 """
 
 import codecs
-from collections.abc import Iterator
-from functools import cached_property
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from functools import cached_property, partial
 
 import msgspec
 
-from rollgym.rollouts.fields import PARAMS
-from rollgym.viewer.documents.conversation import MESSAGES
-from rollgym.viewer.documents.fields_document import FieldsDocument
-from rollgym.viewer.source import Context
-from rollgym.viewer.summary import Summary
-from rollgym.viewer.values import Fields, fields_of_record, is_present, raw_of
+from rollgym.rollouts.fields import METADATA, PARAMS
+from rollgym.viewer.documents.conversation import MESSAGES, RowConversation
+from rollgym.viewer.documents.images import picture_of
+from rollgym.viewer.documents.sections import failure_of, sections_of, usage_of
+from rollgym.viewer.documents.texts import names_in, value_at
+from rollgym.viewer.documents.timeline import assign_turns, timeline_of
+from rollgym.viewer.documents.turns import TextMatcher, TurnReader
+from rollgym.viewer.source import DocumentContext
+from rollgym.viewer.summary import RecordSummary
+from rollgym.viewer.values import Fields, fields_of_record, is_present, raw_of, text_of
+from rollgym.viewer.view import (
+    FailureView,
+    FieldView,
+    PictureData,
+    RolloutView,
+    SectionView,
+    StepView,
+    Text,
+    TimelineView,
+    TurnView,
+    UnreadableView,
+)
+
+
+class FieldsDocument(ABC):
+    """Satisfies `Document`; who makes one says which row it is of."""
+
+    def __init__(self, context: DocumentContext, summary: RecordSummary, size: int) -> None:
+        self._context = context
+        self._summary = summary
+        self._size = size
+
+    @abstractmethod
+    def row(self) -> bytes: ...
+
+    @property
+    @abstractmethod
+    def _fields(self) -> Fields:
+        """Those of the row that is shown."""
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def view(self) -> RolloutView:
+        summary, reader, failure = self._summary, self._reader(), failure_of(self._fields)
+        return RolloutView(
+            summary=summary,
+            title=summary.facts.title or _name(summary),
+            bytes=self._size,
+            turns=len(self._conversation),
+            prompt=tuple(
+                reader.turn(item, index)
+                for index, item in enumerate(self._conversation.prompt_items())
+            ),
+            failure=failure,
+            timeline=self._timeline(failure),
+            usage=usage_of(self._fields),
+            sections=sections_of(
+                self._fields, self._asked(), conversation=self._conversation.field
+            ),
+        )
+
+    def turns(self, start: int, count: int) -> list[TurnView]:
+        reader = self._reader()
+        return [reader.turn(item, index) for index, item in self._conversation.items(start, count)]
+
+    def steps(self, start: int, count: int) -> list[StepView]:
+        """None: a row has turns."""
+        return []
+
+    def raw(self, path: str) -> bytes:
+        if not path:
+            return self.row()
+        name, *names = names_in(path)
+        return bytes(value_at(self._fields[name], names))
+
+    def image(self, path: str) -> PictureData:
+        """Raises KeyError where there is no picture that is shown."""
+        url = text_of(msgspec.Raw(self.raw(path))) if path else None
+        try:
+            return picture_of(url or "")
+        except ValueError as error:
+            raise KeyError(path) from error
+
+    def find(self, text: str) -> tuple[list[int], list[int]]:
+        if not text:
+            return [], []
+        needle, reader = TextMatcher(text), self._reader(whole=True)
+        found = [
+            index
+            for index, item in self._conversation.items(0, len(self._conversation))
+            if needle.is_in(item.raw, partial(reader.turn, item, index))
+        ]
+        return found, []
+
+    def _timeline(self, failure: FailureView | None) -> TimelineView | None:
+        timeline = timeline_of(self._fields.get(METADATA), self._summary.seconds)
+        if timeline is None or not timeline.spans:
+            return timeline
+        model_failed = failure is not None and failure.kind.startswith("model_")
+        return assign_turns(timeline, self._conversation.replies(), model_failed=model_failed)
+
+    def _asked(self) -> Mapping[str, msgspec.Raw] | None:
+        """The fields of the task's input row, where the source has it."""
+        task = self._summary.task
+        row = None if task is None else self._context.input_row(task)
+        return None if row is None else row.fields
+
+    def _reader(self, *, whole: bool = False) -> TurnReader:
+        has_folder = self._context.images is not None
+        return TurnReader(self._conversation.tool_of, has_folder=has_folder, whole=whole)
+
+    @cached_property
+    def _conversation(self) -> RowConversation:
+        return RowConversation(self._fields)
+
+
+def _name(summary: RecordSummary) -> str:
+    if summary.task is None:
+        return "Rollout"
+    repeat = "" if summary.repeat is None else f", repeat {summary.repeat}"
+    return f"Task {summary.task}{repeat}"
+
 
 _PROMPT = (PARAMS, MESSAGES)
 _WINDOW = 1 << 20
@@ -24,7 +145,7 @@ _WINDOW = 1 << 20
 class RowDocument(FieldsDocument):
     """A line that is one JSON object."""
 
-    def __init__(self, record: bytes, context: Context, summary: Summary) -> None:
+    def __init__(self, record: bytes, context: DocumentContext, summary: RecordSummary) -> None:
         """Raises ValueError for what is no row."""
         super().__init__(context, summary, len(record))
         self._record = _in_utf8(record)
@@ -76,3 +197,55 @@ def _texts(record: bytes, errors: str) -> Iterator[str]:
     for start in range(0, len(record), _WINDOW):
         yield decoder.decode(view[start : start + _WINDOW])
     yield decoder.decode(b"", final=True)
+
+
+TITLE = "What cannot be read"
+
+
+class UnreadableDocument:
+    """A `Document` that has nothing but its beginning."""
+
+    def __init__(self, summary: RecordSummary, told: UnreadableView) -> None:
+        self._summary = summary
+        self._told = told
+
+    @property
+    def size(self) -> int:
+        return len(self._told.text)
+
+    def view(self) -> RolloutView:
+        told = self._told
+        return RolloutView(
+            summary=self._summary,
+            title=self._summary.facts.title,
+            bytes=told.bytes,
+            sections=(SectionView(TITLE, tuple(_fields(told))),),
+            unreadable=told,
+        )
+
+    def turns(self, start: int, count: int) -> list[TurnView]:
+        return []
+
+    def steps(self, start: int, count: int) -> list[StepView]:
+        return []
+
+    def raw(self, path: str) -> bytes:
+        """Raises ValueError: it is no JSON."""
+        raise ValueError(self._told.problem)
+
+    def image(self, path: str) -> PictureData:
+        raise KeyError(path)
+
+    def find(self, text: str) -> tuple[list[int], list[int]]:
+        return [], []
+
+    def row(self) -> bytes:
+        """Raises ValueError: it is no row."""
+        raise ValueError(self._told.problem)
+
+
+def _fields(told: UnreadableView) -> list[FieldView]:
+    numbers = {"line": told.line, "byte": told.offset, "bytes": told.bytes}
+    shown = {"problem": told.problem, **{name: f"{n:,}" for name, n in numbers.items()}}
+    shown["begins with"] = told.text
+    return [FieldView(name, Text(text, len(text))) for name, text in shown.items()]

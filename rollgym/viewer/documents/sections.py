@@ -1,14 +1,14 @@
-"""What a row says beside its conversation, under headings.
+"""What a row says beside its conversation: failure, token usage, and fields under headings.
 
-What the verifier added and what the task brought along stand side by side in a row. Which is which
-is known where the task's input row is: a field that is there, with the same value, is the task's.
-Where it is not known, they stand together.
+A row mixes the fields of its task with those that the verifier added. Where the task's input row is
+known, a field with the same value there belongs to the task. Otherwise both are shown together.
 """
 
 from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from rollgym.records import TRAITS
 from rollgym.rollouts.fields import (
     FAILURE_CLASS,
     FAILURE_TERMINAL,
@@ -24,12 +24,97 @@ from rollgym.rollouts.fields import (
     TASK_INDEX,
 )
 from rollgym.rollouts.output_row import same_value
-from rollgym.viewer.documents.failures import FAILURE
-from rollgym.viewer.documents.pointer import child
-from rollgym.viewer.documents.response import response_facts
-from rollgym.viewer.documents.texts import json_text, short, string_text
-from rollgym.viewer.values import Fields, fields_of, is_present, items_of, text_of
-from rollgym.viewer.view import FIELD_TEXT_LIMIT, Field, Section, Text
+from rollgym.viewer.documents.conversation import response_fields
+from rollgym.viewer.documents.texts import child, json_text, short, string_text
+from rollgym.viewer.values import (
+    ABSENT,
+    Fields,
+    count_of,
+    fields_of,
+    flag_of,
+    is_present,
+    items_of,
+    read,
+    text_of,
+)
+from rollgym.viewer.view import FIELD_TEXT_LIMIT, FailureView, FieldView, SectionView, Text
+
+FAILURE = "failure"
+MOST_CAUSES = 20
+_CAUSE_LIMIT = 1_000
+_MEANINGS = {str(kind): traits.meaning for kind, traits in TRAITS.items()}
+
+
+def meaning_of(kind: str) -> str:
+    """What a kind of failure means; empty for one that rollgym does not know."""
+    return _MEANINGS.get(kind, "")
+
+
+def failure_of(row: Fields) -> FailureView | None:
+    """The failure of a row; None where there is none."""
+    failure = fields_of(row.get(FAILURE))
+    named = text_of(row.get(FAILURE_CLASS))
+    if failure is None and named is None:
+        return None
+    failure = failure or {}
+    kind = text_of(failure.get("kind")) or named or ""
+    return FailureView(
+        kind=short(kind),
+        detail=_text(failure, "detail") or Text("", 0),
+        meaning=meaning_of(kind),
+        retryable=flag_of(failure.get("retryable")),
+        causes=_causes(failure.get("causes")),
+        traceback=_text(failure, "traceback"),
+    )
+
+
+def _text(failure: Fields, name: str) -> Text | None:
+    raw, path = failure.get(name), child(f"/{FAILURE}", name)
+    if raw is None or not is_present(raw):
+        return None
+    return string_text(raw, FIELD_TEXT_LIMIT, path) or json_text(raw, FIELD_TEXT_LIMIT, path)
+
+
+def _causes(raw: msgspec.Raw | None) -> tuple[tuple[str, str], ...]:
+    causes = [fields_of(cause) or {} for cause in (items_of(raw) or ())[:MOST_CAUSES]]
+    return tuple(
+        (short(text_of(cause.get("type"))), short(text_of(cause.get("message")), _CAUSE_LIMIT))
+        for cause in causes
+    )
+
+
+_TOLD = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens", "total_tokens")
+_WITHIN = {
+    "cached_tokens": "input_tokens_details",
+    "reasoning_tokens": "output_tokens_details",
+}
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    usage: msgspec.Raw = ABSENT
+
+
+_METADATA = msgspec.json.Decoder(_Metadata)
+
+
+def usage_of(row: Fields) -> dict[str, int]:
+    """Of the metadata where it counts anything, else of the response."""
+    metadata = read(row.get(METADATA), _METADATA) or _Metadata()
+    return _counts(metadata.usage) or _counts(response_fields(row).usage)
+
+
+def _counts(raw: msgspec.Raw) -> dict[str, int]:
+    usage = fields_of(raw) or {}
+    counts = {name: _count(usage, name) for name in _TOLD}
+    told = {name: count for name, count in counts.items() if count is not None}
+    return told if any(told.values()) else {}
+
+
+def _count(usage: Fields, name: str) -> int | None:
+    if name in usage or name not in _WITHIN:
+        return count_of(usage.get(name))
+    return count_of((fields_of(usage.get(_WITHIN[name])) or {}).get(name))
+
 
 MOST_FIELDS = 200
 VERIFIER, TASK, VERIFIER_AND_TASK = "Verifier", "Task", "Verifier and task"
@@ -59,7 +144,7 @@ _ELSEWHERE = frozenset(
 
 def sections_of(
     row: Fields, asked: Mapping[str, msgspec.Raw] | None, *, conversation: str
-) -> tuple[Section, ...]:
+) -> tuple[SectionView, ...]:
     """The sections of a row that have something to say, in order.
 
     `asked` is the task's input row, `conversation` the field that the turns are read from.
@@ -88,21 +173,21 @@ def sections_of(
     if metadata is None and is_present(row.get(METADATA)):
         drawn[4] = (METADATA_TITLE, _fields({METADATA: row[METADATA]}, ""), False)
     return tuple(
-        Section(title, tuple(fields), folded, verdict=title in _VERDICTS)
+        SectionView(title, tuple(fields), folded, verdict=title in _VERDICTS)
         for title, fields, folded in drawn
         if fields
     )
 
 
-def field_of(name: str, raw: msgspec.Raw, path: str) -> Field:
+def field_of(name: str, raw: msgspec.Raw, path: str) -> FieldView:
     """A value with its name: a text as it is, everything else as JSON."""
     text = string_text(raw, FIELD_TEXT_LIMIT, path)
     if text is None:
-        return Field(short(name), json_text(raw, FIELD_TEXT_LIMIT, path), is_json=True)
-    return Field(short(name), text)
+        return FieldView(short(name), json_text(raw, FIELD_TEXT_LIMIT, path), is_json=True)
+    return FieldView(short(name), text)
 
 
-def _fields(fields: Fields, base: str) -> list[Field]:
+def _fields(fields: Fields, base: str) -> list[FieldView]:
     shown = [
         field_of(name, raw, child(base, name)) for name, raw in list(fields.items())[:MOST_FIELDS]
     ]
@@ -119,20 +204,20 @@ def _is_new(raw: msgspec.Raw, asked: Mapping[str, msgspec.Raw], name: str) -> bo
     return not same_value(before, raw)
 
 
-def _sampling(row: Fields, params: Fields) -> list[Field]:
+def _sampling(row: Fields, params: Fields) -> list[FieldView]:
     told = {name: raw for name, raw in params.items() if name not in _CONVERSATION}
     fields = _fields(told, f"/{PARAMS}")
-    model = response_facts(row).model
+    model = response_fields(row).model
     if not is_present(params.get("model")) and is_present(model):
         fields.insert(0, field_of("model", model, f"/{RESPONSE}/model"))
     return fields
 
 
-def _tools(params: Fields) -> list[Field]:
+def _tools(params: Fields) -> list[FieldView]:
     base = f"/{PARAMS}/tools"
     tools = items_of(params.get("tools")) or []
     shown = [
-        Field(
+        FieldView(
             _tool_name(raw) or str(index),
             json_text(raw, FIELD_TEXT_LIMIT, child(base, index)),
             True,
@@ -149,13 +234,13 @@ def _tool_name(raw: msgspec.Raw) -> str:
     return short(text_of(tool.get("name")) or text_of(function.get("name")))
 
 
-def _response(row: Fields) -> list[Field]:
-    facts = response_facts(row)
+def _response(row: Fields) -> list[FieldView]:
+    facts = response_fields(row)
     told = {name: getattr(facts, name) for name in _SHOWN_OF_RESPONSE}
     return _fields({name: raw for name, raw in told.items() if is_present(raw)}, f"/{RESPONSE}")
 
 
-def _left_out(number: int, path: str) -> Iterator[Field]:
+def _left_out(number: int, path: str) -> Iterator[FieldView]:
     if number > MOST_FIELDS:
         text = f"{number - MOST_FIELDS} more are in the raw JSON"
-        yield Field("…", Text(text, len(text), path))
+        yield FieldView("…", Text(text, len(text), path))

@@ -1,14 +1,20 @@
-"""The turns of a conversation, each read from one item when it is asked for.
+"""The turns of a conversation, each decoded from one item when it is requested.
 
-Items come from our own collections and from other people's files: chat messages, or the items of
-the Responses API. Nothing is taken for granted; what is not a text, a picture or a call that we
-know is shown as its JSON. A turn's texts share a budget, so that a turn of any size is sent as a
-page's worth of it, and each text says where the whole of it is.
+Items come from rollgym's collections and from other programs: chat messages, or items of the
+Responses API. Anything else than a known text, picture or call is shown as its JSON. The texts of a
+turn share a budget, so that a turn of any size is sent as one page of it, and each text says where
+the whole text is.
 
-Reasoning that stands in front of a text (`<think>…</think>`) is taken out of it; the pointer of
-either piece is that of the whole text. Texts of more than a megabyte are not looked through for it.
+Reasoning in front of a text (`<think>…</think>`) is separated from it; both pieces have the pointer
+of the whole text. Texts of more than a megabyte are not searched for it.
+
+*Finding.* A text is first searched for in the bytes of an item, in windows and without decoding: a
+turn can only show it if its item holds the text's longest run of letters and digits. Items that do
+are decoded in full, because the bytes also hold field names and pictures. Of items that are too
+long for that, the bytes must hold the text as JSON writes it.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -16,9 +22,9 @@ import msgspec
 
 from rollgym.servers.responses.thinking import split_thinking
 from rollgym.viewer.documents.images import image_at
-from rollgym.viewer.documents.pointer import child
 from rollgym.viewer.documents.texts import (
     LONG,
+    child,
     cut,
     indented,
     is_json,
@@ -27,7 +33,7 @@ from rollgym.viewer.documents.texts import (
     string_text,
 )
 from rollgym.viewer.values import Fields, fields_of, is_present, items_of, start_of, text_of
-from rollgym.viewer.view import TEXT_LIMIT, Call, Image, Text, Turn
+from rollgym.viewer.view import TEXT_LIMIT, CallView, PictureView, Text, TurnView
 
 MOST_PARTS = 50
 MOST_CALLS = 50
@@ -44,7 +50,7 @@ _NO_NAME = "(no name)"
 _OF_MESSAGES = frozenset(("role", "content", "tool_calls"))
 
 
-class Item(NamedTuple):
+class TurnItem(NamedTuple):
     """What a turn is read from. `role` is whose it is where the item does not say."""
 
     path: str
@@ -52,7 +58,7 @@ class Item(NamedTuple):
     role: str = _UNKNOWN
 
 
-class Reader:
+class TurnReader:
     """How turns are read: which tool an id is a call of, and whether pictures may be files.
 
     `whole` gives all texts in full; otherwise they are cut.
@@ -65,12 +71,12 @@ class Reader:
         self._has_folder = has_folder
         self._whole = whole
 
-    def turn(self, item: Item, index: int) -> Turn:
+    def turn(self, item: TurnItem, index: int) -> TurnView:
         """Reads any item; never raises for what is in it."""
-        return _TurnReader(self._tool_of, self._has_folder, self._whole).turn(item, index)
+        return _TurnBuilder(self._tool_of, self._has_folder, self._whole).turn(item, index)
 
 
-class _TurnReader:
+class _TurnBuilder:
     """Reads one turn, and keeps account of its texts."""
 
     def __init__(self, tool_of: Callable[[str], str], has_folder: bool, whole: bool) -> None:
@@ -79,10 +85,10 @@ class _TurnReader:
         self._whole = whole
         self._left = TURN_TEXT_LIMIT
 
-    def turn(self, item: Item, index: int) -> Turn:
+    def turn(self, item: TurnItem, index: int) -> TurnView:
         entry, path = fields_of(item.raw), item.path
         if entry is None:
-            return Turn(index, item.role, path, tuple(self._content(item.raw, path)))
+            return TurnView(index, item.role, path, tuple(self._content(item.raw, path)))
         kept = fields_of(entry.get("item"))
         if kept is None:
             return self._entry(item, entry, path, index)
@@ -91,27 +97,27 @@ class _TurnReader:
         if "role" in kept:
             return self._entry(item, kept, within, index)
         role, reasoning = self._role(entry, item), self._reasoning(entry, path)
-        return Turn(index, role, path, (self._json(entry["item"], within),), reasoning)
+        return TurnView(index, role, path, (self._json(entry["item"], within),), reasoning)
 
-    def _entry(self, item: Item, entry: Fields, path: str, index: int) -> Turn:
+    def _entry(self, item: TurnItem, entry: Fields, path: str, index: int) -> TurnView:
         kind = text_of(entry.get("type"))
         if kind == "reasoning":
             thought = self._reasoning_item(entry, path)
-            return Turn(index, _ASSISTANT, item.path, reasoning=thought)
+            return TurnView(index, _ASSISTANT, item.path, reasoning=thought)
         if kind == "function_call":
             call = self._call(entry, path, short(text_of(entry.get("call_id"))))
-            return Turn(index, _ASSISTANT, item.path, calls=(call,))
+            return TurnView(index, _ASSISTANT, item.path, calls=(call,))
         if kind == "function_call_output":
             parts = tuple(self._content(entry.get("output"), child(path, "output")))
             return self._result(item, index, short(text_of(entry.get("call_id"))), parts)
         if entry.keys().isdisjoint(_OF_MESSAGES):
-            return Turn(index, item.role, item.path, (self._json(item.raw, item.path),))
+            return TurnView(index, item.role, item.path, (self._json(item.raw, item.path),))
         return self._message(item, entry, path, index)
 
-    def _message(self, item: Item, entry: Fields, path: str, index: int) -> Turn:
+    def _message(self, item: TurnItem, entry: Fields, path: str, index: int) -> TurnView:
         role, reasoning = self._role(entry, item), self._reasoning(entry, path)
         content, at = entry.get("content"), child(path, "content")
-        parts: list[Text | Image] = []
+        parts: list[Text | PictureView] = []
         if role == _ASSISTANT and reasoning is None:
             reasoning, parts, content, at = self._thinking(content, at)
         parts += self._content(content, at)
@@ -122,21 +128,26 @@ class _TurnReader:
             named = short(text_of(entry.get("name")))
             return self._result(item, index, called, tuple(parts), named)
         calls, left_out = self._calls(entry, path)
-        return Turn(index, role, item.path, (*parts, *left_out), reasoning, calls)
+        return TurnView(index, role, item.path, (*parts, *left_out), reasoning, calls)
 
     @staticmethod
-    def _role(entry: Fields, item: Item) -> str:
+    def _role(entry: Fields, item: TurnItem) -> str:
         return short(text_of(entry.get("role")), _ROLE_LIMIT) or item.role
 
     def _result(
-        self, item: Item, index: int, called: str, parts: tuple[Text | Image, ...], named: str = ""
-    ) -> Turn:
+        self,
+        item: TurnItem,
+        index: int,
+        called: str,
+        parts: tuple[Text | PictureView, ...],
+        named: str = "",
+    ) -> TurnView:
         tool = self._tool_of(called) or named
-        return Turn(index, _TOOL, item.path, parts, tool=tool, tool_call_id=called)
+        return TurnView(index, _TOOL, item.path, parts, tool=tool, tool_call_id=called)
 
     def _thinking(
         self, content: msgspec.Raw | None, at: str
-    ) -> tuple[Text | None, list[Text | Image], msgspec.Raw | None, str]:
+    ) -> tuple[Text | None, list[Text | PictureView], msgspec.Raw | None, str]:
         """Reasoning in front of a content that is one text, and what is left to be read of it."""
         raw, path = content, at
         if len(parts := items_of(content) or []) == 1:
@@ -145,7 +156,7 @@ class _TurnReader:
         thought, rest = split_thinking(text) if text else ("", "")
         if not thought:
             return None, [], content, at
-        answer: list[Text | Image] = [self._text(rest, path)] if rest.strip() else []
+        answer: list[Text | PictureView] = [self._text(rest, path)] if rest.strip() else []
         return self._text(thought, path), answer, None, at
 
     def _reasoning(self, entry: Fields, path: str) -> Text | None:
@@ -172,7 +183,7 @@ class _TurnReader:
                 return self._text(joined, texts[0][1] if len(texts) == 1 else "")
         return self._text("(the reasoning is not given)", "")
 
-    def _content(self, content: msgspec.Raw | None, path: str) -> Iterator[Text | Image]:
+    def _content(self, content: msgspec.Raw | None, path: str) -> Iterator[Text | PictureView]:
         """The parts of a content: a text, a list of parts, or whatever else is there."""
         if content is None or not is_present(content):
             return
@@ -186,7 +197,7 @@ class _TurnReader:
         if len(parts) > MOST_PARTS:
             yield self._left_out(len(parts) - MOST_PARTS, "parts")
 
-    def _part(self, part: msgspec.Raw, path: str) -> Text | Image:
+    def _part(self, part: msgspec.Raw, path: str) -> Text | PictureView:
         fields = fields_of(part)
         if fields is None:
             return self._string(part, path) or self._json(part, path)
@@ -200,7 +211,7 @@ class _TurnReader:
             return image_at(image, at, has_folder=self._has_folder)
         return self._json(part, path)
 
-    def _calls(self, entry: Fields, path: str) -> tuple[tuple[Call, ...], list[Text]]:
+    def _calls(self, entry: Fields, path: str) -> tuple[tuple[CallView, ...], list[Text]]:
         at = child(path, "tool_calls")
         given = items_of(entry.get("tool_calls")) or []
         calls = []
@@ -213,18 +224,18 @@ class _TurnReader:
         over = len(given) - MOST_CALLS
         return tuple(calls), [self._left_out(over, "calls")] if over > 0 else []
 
-    def _call(self, fields: Fields, path: str, id_: str) -> Call:
+    def _call(self, fields: Fields, path: str, id_: str) -> CallView:
         name = short(text_of(fields.get("name"))) or _NO_NAME
         raw, at = fields.get("arguments"), child(path, "arguments")
         if raw is None or not is_present(raw):
-            return Call(name, Text("", 0), id_)
+            return CallView(name, Text("", 0), id_)
         text = text_of(raw)
         if text is None:
-            return Call(name, self._json(raw, at), id_)
+            return CallView(name, self._json(raw, at), id_)
         if not is_json(text):
-            return Call(name, self._text(text, at), id_, malformed=True)
+            return CallView(name, self._text(text, at), id_, malformed=True)
         small = len(text) <= _INDENTED_UP_TO
-        return Call(name, self._text(indented(text.encode()) if small else text, at), id_)
+        return CallView(name, self._text(indented(text.encode()) if small else text, at), id_)
 
     def _left_out(self, number: int, what: str) -> Text:
         return self._text(f"({number} more {what} are in the raw JSON of this turn)", "")
@@ -248,3 +259,39 @@ class _TurnReader:
     def _spent(self, text: Text) -> Text:
         self._left -= len(text.text)
         return text
+
+
+LONGEST_READ = 4 << 20
+_WINDOW = 1 << 20
+_RUN = re.compile(r"[a-z0-9]+")
+
+
+class TextMatcher:
+    """A text that is looked for, in whatever case."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text.lower()
+        self._run = max(_RUN.findall(self._text), key=len, default="").encode()
+        self._written = msgspec.json.encode(self._text)[1:-1]
+
+    def is_in(self, raw: msgspec.Raw, turn: Callable[[], TurnView]) -> bool:
+        """Whether the turn of this item shows it; `turn` reads that in full."""
+        if len(raw) > LONGEST_READ:
+            return _holds(raw, self._written)
+        return _holds(raw, self._run) and any(self._text in text.lower() for text in _texts(turn()))
+
+
+def _holds(raw: msgspec.Raw, lowered: bytes) -> bool:
+    view, overlap = memoryview(raw), len(lowered)
+    return any(
+        lowered in bytes(view[start : start + _WINDOW + overlap]).lower()
+        for start in range(0, view.nbytes, _WINDOW)
+    )
+
+
+def _texts(turn: TurnView) -> Iterator[str]:
+    yield from (part.text for part in turn.parts if isinstance(part, Text))
+    yield turn.reasoning.text if turn.reasoning else ""
+    for call in turn.calls:
+        yield call.name
+        yield call.arguments.text

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
-from rollgym.viewer.errors import PageError
+from rollgym.viewer.errors import RequestError
 
 TOKEN = "token"  # noqa: S105 - the name of a parameter
 METHODS = (hdrs.METH_GET, hdrs.METH_HEAD)
@@ -37,7 +37,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Access:
+class ViewerAccess:
     """The rule for one server. `token` is None where none is asked for."""
 
     def __init__(self, host: str, port: int) -> None:
@@ -48,7 +48,7 @@ class Access:
     def check(self, request: web.Request) -> None:
         """Raises PageError; HTTPSeeOther for a token that is to become a cookie."""
         if request.method not in METHODS:
-            raise PageError(
+            raise RequestError(
                 HTTPStatus.METHOD_NOT_ALLOWED, "The viewer only shows: ask with GET or HEAD."
             )
         if self.token is None:
@@ -63,7 +63,7 @@ class Access:
         except ValueError:
             name = None
         if name not in self._names:
-            raise PageError(
+            raise RequestError(
                 HTTPStatus.FORBIDDEN,
                 "This viewer answers to localhost and 127.0.0.1 only. For another name, start it "
                 "with --host or +server_host.",
@@ -78,7 +78,7 @@ class Access:
             answer.set_cookie(self._cookie, token, httponly=True, samesite="Lax")
             raise answer
         if not _equal(request.cookies.get(self._cookie), token):
-            raise PageError(
+            raise RequestError(
                 HTTPStatus.FORBIDDEN,
                 "Open the whole URL that the viewer printed when it started, with its token.",
             )
@@ -100,8 +100,8 @@ def _is_same(origin: str, host: str) -> bool:
     return scheme in {"http", "https"} and rest.lower() == host.lower()
 
 
-def _foreign() -> PageError:
-    return PageError(
+def _foreign() -> RequestError:
+    return RequestError(
         HTTPStatus.FORBIDDEN,
         "Another page asked for this. The viewer answers only what is asked from its own pages, or "
         "typed into the browser.",

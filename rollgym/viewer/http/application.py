@@ -15,13 +15,13 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
 from rollgym.store import StorageError
-from rollgym.viewer.errors import PageError
-from rollgym.viewer.http import api, repeats, rollouts
-from rollgym.viewer.http.access import METHODS, Access
-from rollgym.viewer.http.answers import LIBRARY, as_json, library_of
+from rollgym.viewer.errors import RequestError
+from rollgym.viewer.http import rollouts, sources
+from rollgym.viewer.http.access import METHODS, ViewerAccess
+from rollgym.viewer.http.downloads import export
 from rollgym.viewer.http.events import Events
-from rollgym.viewer.http.export import export
-from rollgym.viewer.http.static import INDEX, read_static, static_response
+from rollgym.viewer.http.files import INDEX, read_static, static_response
+from rollgym.viewer.http.handling import LIBRARY, as_json, library_of
 from rollgym.viewer.library import Library
 
 API = "/api"
@@ -59,7 +59,7 @@ HEADERS = {
 }
 
 
-def application(library: Library, access: Access) -> web.Application:
+def application(library: Library, access: ViewerAccess) -> web.Application:
     """To be served; starts the library with itself and closes it at its end."""
     events = Events(library)
     served = web.Application(middlewares=[_checking(access)])
@@ -71,18 +71,18 @@ def application(library: Library, access: Access) -> web.Application:
         [
             *(web.get(path, _page) for path in PAGES),
             web.get("/static/{name}", _static),
-            web.get(f"{API}/sources", api.sources),
-            web.get(f"{API}/joined", api.joined),
-            web.get(f"{API}/configuration", api.configuration),
+            web.get(f"{API}/sources", sources.sources),
+            web.get(f"{API}/joined", sources.joined),
+            web.get(f"{API}/configuration", sources.configuration),
             web.get(f"{API}/events", events.stream, allow_head=False),
-            web.get(f"{_SOURCE}/overview", api.overview),
-            web.get(f"{_SOURCE}/facets", api.facets),
-            web.get(f"{_SOURCE}/tasks", api.tasks),
-            web.get(f"{_SOURCE}/tasks/{{task}}/repeats", repeats.repeats),
-            web.get(f"{_SOURCE}/monitor", api.monitor),
+            web.get(f"{_SOURCE}/overview", sources.overview),
+            web.get(f"{_SOURCE}/facets", sources.facets),
+            web.get(f"{_SOURCE}/tasks", sources.tasks),
+            web.get(f"{_SOURCE}/tasks/{{task}}/repeats", rollouts.repeats),
+            web.get(f"{_SOURCE}/monitor", sources.monitor),
             web.get(f"{_SOURCE}/pictures/{{file:.+}}", rollouts.picture_file),
             web.get(f"{_SOURCE}/export.jsonl", export, allow_head=False),
-            web.get(f"{_SOURCE}/rollouts", api.listing),
+            web.get(f"{_SOURCE}/rollouts", sources.listing),
             web.get(_ROLLOUT, rollouts.rollout),
             web.get(f"{_ROLLOUT}/turns", rollouts.turns),
             web.get(f"{_ROLLOUT}/steps", rollouts.steps),
@@ -125,13 +125,13 @@ async def _static(request: web.Request) -> web.Response:
     return static_response(request, name, body)
 
 
-def _checking(access: Access) -> Middleware:
+def _checking(access: ViewerAccess) -> Middleware:
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             access.check(request)
             return await handler(request)
-        except PageError as error:
+        except RequestError as error:
             return _refusal(request, error.status, str(error))
         except StorageError as error:
             return _refusal(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))

@@ -16,11 +16,11 @@ from typing import NamedTuple
 import msgspec
 from aiohttp import web
 
-from rollgym.viewer.errors import PageError
-from rollgym.viewer.http.sources import described
+from rollgym.viewer.errors import RequestError
+from rollgym.viewer.http.sources import describe_source
 from rollgym.viewer.library import Library
-from rollgym.viewer.liveness import Snapshot, read_monitors
-from rollgym.viewer.shelf import Shelf
+from rollgym.viewer.live import Snapshot, read_monitors
+from rollgym.viewer.open_source import OpenSource
 
 INTERVAL = 1.0
 MOST_CLIENTS = 32
@@ -35,7 +35,7 @@ _Subject = tuple[str, str]
 """The kind of the event, and the id of the source."""
 
 
-class _News(NamedTuple):
+class _LatestEvent(NamedTuple):
     """The latest of one subject. `number` grows with every change of any."""
 
     number: int
@@ -48,7 +48,7 @@ class Events:
     def __init__(self, library: Library) -> None:
         self._library = library
         self._clients = 0
-        self._news: dict[_Subject, _News] = {}
+        self._news: dict[_Subject, _LatestEvent] = {}
         self._changes = 0
         self._looked: float | None = None
         self._looking = asyncio.Lock()
@@ -61,7 +61,7 @@ class Events:
     async def stream(self, request: web.Request) -> web.StreamResponse:
         """Until the client leaves. Raises PageError where too many listen."""
         if self._clients >= MOST_CLIENTS:
-            raise PageError(
+            raise RequestError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 f"{self._clients} pages are watching already: close one, or load this one again "
                 "to see what is new.",
@@ -112,29 +112,29 @@ class Events:
                 return
             try:
                 found = await self._library.work(self._current)
-            except PageError:  # slow for the moment, which is no reason to end a stream
+            except RequestError:  # slow for the moment, which is no reason to end a stream
                 return
             self._looked = asyncio.get_running_loop().time()
             for subject, data in found.items():
                 known = self._news.get(subject)
                 if known is None or known.data != data:
                     self._changes += 1
-                    self._news[subject] = _News(self._changes, data)
+                    self._news[subject] = _LatestEvent(self._changes, data)
 
     def _current(self) -> dict[_Subject, bytes]:
         found: dict[_Subject, bytes] = {}
-        for identity, shelf in self._library.shelves.items():
-            found["source", identity] = msgspec.json.encode(described(shelf))
-            snapshots = read_monitors(shelf.source)
+        for identity, opened in self._library.sources.items():
+            found["source", identity] = msgspec.json.encode(describe_source(opened))
+            snapshots = read_monitors(opened.source)
             if snapshots:
                 with contextlib.suppress(RecursionError):  # one that can just about be read
-                    found["monitor", identity] = _monitor(shelf, snapshots)
+                    found["monitor", identity] = _monitor(opened, snapshots)
         return found
 
 
-def _monitor(shelf: Shelf, snapshots: Sequence[Snapshot]) -> bytes:
+def _monitor(opened: OpenSource, snapshots: Sequence[Snapshot]) -> bytes:
     told = [
         {name: value for name, value in snapshot.items() if name != ROLLOUTS}
         for snapshot in snapshots
     ]
-    return msgspec.json.encode({"id": shelf.source.id, "snapshots": told})
+    return msgspec.json.encode({"id": opened.source.id, "snapshots": told})

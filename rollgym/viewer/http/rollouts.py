@@ -1,40 +1,56 @@
-"""One rollout as JSON: what it amounts to, its turns, its steps, and anything in its record.
+"""One rollout as JSON (its view, turns, steps, any value of its record), and the repeats of a task.
 
-Turns and steps come in portions; `raw`, `text` and `picture` give one thing of the record by its
-JSON pointer. Nothing of a record is ever sent as a page: JSON, plain text, or a picture of a known
-type.
+Turns and steps are sent in portions; `raw`, `text` and `picture` send one value of the record by
+its JSON pointer. Nothing of a record is ever sent as a page: only JSON, plain text, or a picture of
+a known type.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
+from itertools import islice
 from typing import TypeVar
 
 import msgspec
 from aiohttp import hdrs, web
 
-from rollgym.viewer.errors import PageError
-from rollgym.viewer.http.answers import (
+from rollgym.store import StorageError
+from rollgym.viewer.documents.difference import FirstDifference, first_difference
+from rollgym.viewer.errors import RequestError
+from rollgym.viewer.http.downloads import send_body, send_download
+from rollgym.viewer.http.files import read_picture
+from rollgym.viewer.http.handling import (
+    answer_from_document,
     as_download,
     as_json,
     entry_of,
+    existing_entry,
+    filtered_index,
     json_body,
     library_of,
     number_of,
+    open_document,
+    open_or_explain,
     query_of,
-    shelf_of,
+    source_of,
     text_of,
+    whole_number,
 )
-from rollgym.viewer.http.asking import asking
-from rollgym.viewer.http.opening import known, of_document, opened_anyway
-from rollgym.viewer.http.pictures import read_picture
-from rollgym.viewer.http.streaming import send_body, send_download
-from rollgym.viewer.index import EntryId
-from rollgym.viewer.offline import offline_page as page_of
+from rollgym.viewer.library import Library
+from rollgym.viewer.offline.page import offline_page as page_of
+from rollgym.viewer.open_source import OpenSource
 from rollgym.viewer.queries.filter import Filter
 from rollgym.viewer.queries.listing import neighbours as neighbours_of
-from rollgym.viewer.queries.related import AttemptLine, Repeat, related
-from rollgym.viewer.shelf import Shelf
-from rollgym.viewer.view import STEPS_LIMIT, TURNS_LIMIT, Document, Image, Picture, RolloutView
+from rollgym.viewer.queries.tasks import AttemptSummary, RepeatOutcome, related
+from rollgym.viewer.queries.tasks import repeats as repeats_of
+from rollgym.viewer.source import EntryId
+from rollgym.viewer.view import (
+    STEPS_LIMIT,
+    TURNS_LIMIT,
+    PictureData,
+    PictureView,
+    RolloutDocument,
+    RolloutView,
+)
 
 _PICTURE_CACHE = "private, max-age=600"
 _USUAL_COUNT = 50
@@ -46,62 +62,66 @@ class _Rollout(msgspec.Struct, frozen=True):
 
     id: str
     view: RolloutView
-    standing: bool
-    siblings: list[Repeat]
-    attempts: tuple[AttemptLine, ...]
+    is_outcome: bool
+    siblings: list[RepeatOutcome]
+    attempts: tuple[AttemptSummary, ...]
 
 
 async def rollout(request: web.Request) -> web.Response:
     """All but its turns and steps, with the other attempts at it and the other repeats."""
-    library, shelf, entry = library_of(request), shelf_of(request), entry_of(request)
+    library, opened, entry = library_of(request), source_of(request), entry_of(request)
 
     def look_up() -> web.Response:
-        view = opened_anyway(library, shelf, entry).view()
-        with shelf.reading() as connection, known(entry):
+        view = open_or_explain(library, opened, entry).view()
+        with opened.reading() as connection, existing_entry(entry):
             found = related(connection, entry)
         others = [each for each in found.siblings if each.id != str(entry)]
-        return as_json(_Rollout(str(entry), view, found.standing, others, found.attempts))
+        return as_json(_Rollout(str(entry), view, found.is_outcome, others, found.attempts))
 
     return await library.work(look_up)
 
 
 async def neighbours(request: web.Request) -> web.Response:
     """What comes before and after it in the filtered list."""
-    shelf, entry = shelf_of(request), entry_of(request)
+    opened, entry = source_of(request), entry_of(request)
     wanted = Filter.of(query_of(request))
 
     def look_up() -> web.Response:
-        with asking(shelf, wanted) as asked:
-            return as_json(neighbours_of(asked.connection, asked.wanted, shelf.orders, entry))
+        with filtered_index(opened, wanted) as asked:
+            return as_json(neighbours_of(asked.connection, asked.wanted, opened.orders, entry))
 
     return await library_of(request).work(look_up)
 
 
 async def turns(request: web.Request) -> web.Response:
     start, count = number_of(request, "from", 0), _count_of(request, TURNS_LIMIT)
-    return await of_document(request, lambda it: as_json({"turns": it.turns(start, count)}))
+    return await answer_from_document(
+        request, lambda it: as_json({"turns": it.turns(start, count)})
+    )
 
 
 async def steps(request: web.Request) -> web.Response:
     start, count = number_of(request, "from", 0), _count_of(request, STEPS_LIMIT)
-    return await of_document(request, lambda it: as_json({"steps": it.steps(start, count)}))
+    return await answer_from_document(
+        request, lambda it: as_json({"steps": it.steps(start, count)})
+    )
 
 
 async def find(request: web.Request) -> web.Response:
     """Where in the rollout a text occurs."""
     text = text_of(request, "q")
 
-    def look(document: Document) -> web.Response:
+    def look(document: RolloutDocument) -> web.Response:
         in_turns, in_steps = document.find(text) if text else ([], [])
         return as_json({"turns": in_turns, "steps": in_steps})
 
-    return await of_document(request, look)
+    return await answer_from_document(request, look)
 
 
 async def raw(request: web.Request) -> web.StreamResponse:
     """The JSON at a pointer."""
     path = request.query.get("path", "")
-    answer = await of_document(request, lambda it: json_body(_at(path, it.raw)))
+    answer = await answer_from_document(request, lambda it: json_body(_at(path, it.raw)))
     if request.query.get("download"):
         as_download(answer, f"{_name_of(request)}.json")
     return await send_body(request, answer)
@@ -109,52 +129,52 @@ async def raw(request: web.Request) -> web.StreamResponse:
 
 async def text(request: web.Request) -> web.StreamResponse:
     """The whole string at a pointer; without one the record itself, also one that is no JSON."""
-    path, shelf, entry = text_of(request, "path"), shelf_of(request), entry_of(request)
+    path, opened, entry = text_of(request, "path"), source_of(request), entry_of(request)
     if not path:
-        answer = await library_of(request).work(lambda: _plain(_record(shelf, entry)))
+        answer = await library_of(request).work(lambda: _plain(_record(opened, entry)))
         return await send_body(request, answer)
 
-    def read(document: Document) -> web.Response:
+    def read(document: RolloutDocument) -> web.Response:
         try:
             found = msgspec.json.decode(_at(path, document.raw), type=str)
         except msgspec.DecodeError:
-            raise PageError(
+            raise RequestError(
                 HTTPStatus.NOT_FOUND, f"What is at {path[:200]} is no text: ask /raw for it."
             ) from None
         return _plain(found.encode())
 
-    return await send_body(request, await of_document(request, read))
+    return await send_body(request, await answer_from_document(request, read))
 
 
 async def picture(request: web.Request) -> web.Response:
     """A picture that is in the record."""
     path = text_of(request, "path")
-    return await of_document(request, lambda it: _shown(_at(path, it.image)))
+    return await answer_from_document(request, lambda it: _shown(_at(path, it.image)))
 
 
 async def picture_file(request: web.Request) -> web.Response:
     """A picture that is a file of the source."""
-    images, name = shelf_of(request).images, request.match_info["file"]
+    images, name = source_of(request).images, request.match_info["file"]
     return await library_of(request).work(lambda: _shown(read_picture(images, name)))
 
 
 async def offline_page(request: web.Request) -> web.StreamResponse:
     """The rollout as one file that needs nothing else."""
-    library, shelf, entry = library_of(request), shelf_of(request), entry_of(request)
-    name = f"{shelf.source.id}-{entry}"
+    library, opened, entry = library_of(request), source_of(request), entry_of(request)
+    name = f"{opened.source.id}-{entry}"
 
     def pieces() -> Iterator[bytes]:
-        document = opened_anyway(library, shelf, entry)
+        document = open_or_explain(library, opened, entry)
         yield from page_of(
-            document, name=name, picture=lambda image: _picture_of(shelf, document, image)
+            document, name=name, picture=lambda image: _picture_of(opened, document, image)
         )
 
     return await send_download(request, pieces(), "text/html", f"{name}.html")
 
 
-def _record(shelf: Shelf, entry: EntryId) -> bytes:
-    with known(entry):
-        return shelf.index().record(entry)
+def _record(opened: OpenSource, entry: EntryId) -> bytes:
+    with existing_entry(entry):
+        return opened.index().record(entry)
 
 
 def _plain(body: bytes) -> web.Response:
@@ -162,13 +182,15 @@ def _plain(body: bytes) -> web.Response:
     return web.Response(body=body, content_type="text/plain", charset="utf-8")
 
 
-def _picture_of(shelf: Shelf, document: Document, image: Image) -> Picture | None:
+def _picture_of(
+    opened: OpenSource, document: RolloutDocument, image: PictureView
+) -> PictureData | None:
     """For a page that is taken away, which does without what cannot be had."""
     try:
         if image.path:
             return document.image(image.path)
-        return read_picture(shelf.images, image.file)
-    except (KeyError, ValueError, PageError):
+        return read_picture(opened.images, image.file)
+    except (KeyError, ValueError, RequestError):
         return None
 
 
@@ -177,11 +199,11 @@ def _at(path: str, read: Callable[[str], T]) -> T:
     try:
         return read(path)
     except KeyError:
-        raise PageError(
+        raise RequestError(
             HTTPStatus.NOT_FOUND, f"There is nothing at {path[:200]!r} in this record."
         ) from None
     except ValueError as error:
-        raise PageError(
+        raise RequestError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             f"What is at {path[:200]!r} cannot be shown: {error}.",
         ) from None
@@ -191,7 +213,7 @@ def _count_of(request: web.Request, most: int) -> int:
     return min(number_of(request, "count", _USUAL_COUNT), most)
 
 
-def _shown(found: Picture) -> web.Response:
+def _shown(found: PictureData) -> web.Response:
     return web.Response(
         body=found.data,
         content_type=found.media_type,
@@ -200,4 +222,86 @@ def _shown(found: Picture) -> web.Response:
 
 
 def _name_of(request: web.Request) -> str:
-    return f"{shelf_of(request).source.id}-{entry_of(request)}"
+    return f"{source_of(request).source.id}-{entry_of(request)}"
+
+
+MOST_COMPARED = 32
+COMPARED_BYTES = 128 << 20
+
+
+class _ComparedRepeat(msgspec.Struct, frozen=True, omit_defaults=True):
+    id: str
+    repeat: int | None
+    status: str
+    reward: float | None
+    success: bool | None
+    turns: int
+    steps: int
+    blocked: bool = False
+
+
+class _RepeatComparison(msgspec.Struct, frozen=True):
+    title: str
+    task: int
+    repeats: list[_ComparedRepeat]
+    difference: FirstDifference
+    left_out: int
+
+
+async def repeats(request: web.Request) -> web.Response:
+    """The repeats of a task side by side, and where they part."""
+    library, opened = library_of(request), source_of(request)
+    task = whole_number("task", request.match_info["task"])
+
+    def compare() -> _RepeatComparison:
+        with opened.reading() as connection:
+            found = repeats_of(connection, task)
+        if not found:
+            raise RequestError(HTTPStatus.NOT_FOUND, f"There is no rollout of task {task} here.")
+        shown = dict(islice(_documents_to_compare(library, opened, found), MOST_COMPARED))
+        views = {identity: document.view() for identity, document in shown.items()}
+        return _RepeatComparison(
+            next(iter(views.values())).title,
+            task,
+            [_compared_repeat(each, views[each.id]) for each in found if each.id in views],
+            first_difference(list(shown.values())),
+            len(found) - len(shown),
+        )
+
+    return as_json(await library.work(compare))
+
+
+def _documents_to_compare(
+    library: Library, opened: OpenSource, found: Iterable[RepeatOutcome]
+) -> Iterator[tuple[str, RolloutDocument]]:
+    """As many as fit into memory side by side, and one at least.
+
+    Those that cannot be shown are left out. Raises PageError, StorageError where that are all.
+    """
+    size = 0
+    problem: RequestError | StorageError | None = None
+    for each in found:
+        try:
+            document = open_document(library, opened, EntryId.parse(each.id))
+        except (RequestError, StorageError) as error:
+            problem = error
+            continue
+        if size and size + document.size > COMPARED_BYTES:
+            return
+        size += document.size
+        yield each.id, document
+    if problem is not None and not size:
+        raise problem
+
+
+def _compared_repeat(found: RepeatOutcome, view: RolloutView) -> _ComparedRepeat:
+    return _ComparedRepeat(
+        found.id,
+        found.repeat,
+        found.status,
+        found.reward,
+        found.success,
+        view.turns,
+        view.steps,
+        found.blocked,
+    )

@@ -1,14 +1,38 @@
-"""What is said of a source in the list of all."""
+"""Sources as JSON: the list of sources, their overviews, tasks, rollouts and comparisons."""
 
 import sqlite3
+from collections.abc import Callable
 from time import time
 
 import msgspec
+from aiohttp import web
 
-from rollgym.store import StorageError
-from rollgym.viewer.index import IndexState
-from rollgym.viewer.queries.coverage import RATE_SECONDS, Coverage, Pace, Totals
-from rollgym.viewer.shelf import Shelf
+from rollgym.store import StorageError, StoreError, read_manifest
+from rollgym.viewer.http.handling import (
+    FilteredIndex,
+    as_json,
+    filtered_index,
+    json_body,
+    library_of,
+    query_of,
+    source_of,
+    text_of,
+)
+from rollgym.viewer.index.source_index import IndexState
+from rollgym.viewer.live import Snapshot, read_monitors
+from rollgym.viewer.open_source import OpenSource
+from rollgym.viewer.queries.comparison import ComparedSource, ComparisonQuery, RunManifest
+from rollgym.viewer.queries.comparison import compare_configurations as configuration_of
+from rollgym.viewer.queries.comparison import compare_tasks as joined_of
+from rollgym.viewer.queries.counts import RATE_SECONDS, RolloutPace, SourceCoverage, SourceTotals
+from rollgym.viewer.queries.counts import facets as facets_of
+from rollgym.viewer.queries.filter import Filter
+from rollgym.viewer.queries.grid import Grid
+from rollgym.viewer.queries.grid import grid as grid_of
+from rollgym.viewer.queries.listing import listing as listing_of
+from rollgym.viewer.queries.overview import overview as overview_of
+from rollgym.viewer.queries.tasks import TASK_SORTS
+from rollgym.viewer.queries.tasks import tasks as tasks_of
 
 
 class SourceInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +49,7 @@ class SourceInfo(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     live: bool
     state: IndexState
-    coverage: Coverage
+    coverage: SourceCoverage
     mean_reward: float | None
     success_rate: float | None
     started: float | None
@@ -34,20 +58,20 @@ class SourceInfo(msgspec.Struct, frozen=True, kw_only=True):
     left_seconds: float | None
 
 
-def described(shelf: Shelf) -> SourceInfo:
+def describe_source(opened: OpenSource) -> SourceInfo:
     """Also of a source that cannot be read: its state says what is wrong."""
     try:
-        state, totals = shelf.totals()
+        state, totals = opened.totals()
     except (StorageError, sqlite3.Error) as error:
         state, totals = _unknown(str(error)), _NOTHING
-    source, pace = shelf.source, totals.pace
-    rate = pace.rate if shelf.is_live and not _is_stalled(pace) else None
+    source, pace = opened.source, totals.pace
+    rate = pace.rate if opened.is_live and not _is_stalled(pace) else None
     return SourceInfo(
         id=source.id,
-        title=shelf.title,
+        title=opened.title,
         kind=source.kind,
         path=str(source.path),
-        live=shelf.is_live,
+        live=opened.is_live,
         state=state,
         coverage=totals.coverage,
         mean_reward=totals.mean_reward,
@@ -55,23 +79,23 @@ def described(shelf: Shelf) -> SourceInfo:
         started=pace.started,
         latest=pace.latest,
         rate=rate,
-        left_seconds=_left_seconds(totals.coverage, rate) if shelf.is_live else None,
+        left_seconds=_left_seconds(totals.coverage, rate) if opened.is_live else None,
     )
 
 
-def _is_stalled(pace: Pace) -> bool:
+def _is_stalled(pace: RolloutPace) -> bool:
     """Whether nothing has ended for so long that the rate says nothing of now."""
     return pace.latest is not None and time() - pace.latest > RATE_SECONDS
 
 
-def _left_seconds(coverage: Coverage, rate: float | None) -> float | None:
+def _left_seconds(coverage: SourceCoverage, rate: float | None) -> float | None:
     if coverage.unresolved == 0:
         return 0.0
     return 60 * coverage.unresolved / rate if coverage.unresolved and rate else None
 
 
-_NOTHING = Totals(
-    Coverage(
+_NOTHING = SourceTotals(
+    SourceCoverage(
         expected=None,
         completed=0,
         failed=0,
@@ -88,3 +112,119 @@ _NOTHING = Totals(
 
 def _unknown(problem: str) -> IndexState:
     return IndexState(version=0, entries=0, read=0, size=0, ready=False, problem=problem)
+
+
+class _Monitor(msgspec.Struct, frozen=True):
+    snapshots: list[Snapshot]
+    grid: Grid
+
+
+async def sources(request: web.Request) -> web.Response:
+    """All that are open."""
+    library = library_of(request)
+
+    def look_up() -> web.Response:
+        library.wait_for_first_lines()
+        return as_json(
+            {"sources": [describe_source(opened) for opened in library.sources.values()]}
+        )
+
+    return await library.work(look_up)
+
+
+async def overview(request: web.Request) -> web.Response:
+    """What the rollouts that fit amount to. That of all is kept with the index."""
+    opened, wanted = source_of(request), Filter.of(query_of(request))
+    if wanted == Filter():
+        return json_body(await library_of(request).work(opened.overview))
+    return await _filtered(
+        request,
+        wanted,
+        lambda asked: overview_of(asked.connection, asked.wanted, opened.expected(), asked.search),
+    )
+
+
+async def facets(request: web.Request) -> web.Response:
+    """What there is to filter by."""
+    opened = source_of(request)
+
+    def look_up() -> web.Response:
+        with opened.reading() as connection:
+            return as_json(facets_of(connection))
+
+    return await library_of(request).work(look_up)
+
+
+async def tasks(request: web.Request) -> web.Response:
+    """A page of the table of tasks."""
+    wanted = Filter.of(query_of(request), sorts=TASK_SORTS)
+    return await _filtered(
+        request, wanted, lambda asked: tasks_of(asked.connection, asked.wanted, asked.search)
+    )
+
+
+async def listing(request: web.Request) -> web.Response:
+    """A page of the list of rollouts."""
+    opened, wanted = source_of(request), Filter.of(query_of(request))
+    return await _filtered(
+        request,
+        wanted,
+        lambda asked: listing_of(asked.connection, asked.wanted, opened.orders, asked.search),
+    )
+
+
+async def monitor(request: web.Request) -> web.Response:
+    """The last snapshot of each task monitor that there is, and the board from the index."""
+    opened = source_of(request)
+
+    def look_up() -> web.Response:
+        with opened.reading() as connection:
+            grid = grid_of(connection, opened.expected(), opened.repeats())
+        return as_json(_Monitor(read_monitors(opened.source), grid))
+
+    return await library_of(request).work(look_up)
+
+
+async def joined(request: web.Request) -> web.Response:
+    """Two sources, task by task."""
+    library, wanted = library_of(request), ComparisonQuery.of(query_of(request))
+    left, right = (library.source(text_of(request, side)) for side in ("left", "right"))
+
+    def look_up() -> web.Response:
+        with left.reading() as here, right.reading() as there:
+            one = ComparedSource(left.source.id, left.title, here)
+            other = ComparedSource(right.source.id, right.title, there)
+            return as_json(joined_of(one, other, wanted))
+
+    return await library.work(look_up)
+
+
+async def configuration(request: web.Request) -> web.Response:
+    """How the runs were configured: those that are named, or all."""
+    library = library_of(request)
+    named = request.query.getall("source", None) or list(library.sources)
+    sources = [library.source(identity) for identity in dict.fromkeys(named)]
+    return await library.work(lambda: as_json(configuration_of([_run(each) for each in sources])))
+
+
+async def _filtered(
+    request: web.Request, wanted: Filter, answer: Callable[[FilteredIndex], msgspec.Struct]
+) -> web.Response:
+    """Have a thread answer. Raises PageError, StorageError."""
+    opened = source_of(request)
+
+    def look_up() -> web.Response:
+        with filtered_index(opened, wanted) as asked:
+            return as_json(answer(asked))
+
+    return await library_of(request).work(look_up)
+
+
+def _run(opened: OpenSource) -> RunManifest:
+    """One whose manifest cannot be read is as one without."""
+    path = opened.manifest
+    try:
+        manifest = read_manifest(path.parent) if path else None
+    except StoreError:
+        manifest = None
+    return RunManifest(opened.source.id, opened.title, manifest)

@@ -4,12 +4,89 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from rollgym.viewer.index.entries import EntryWriter
-from rollgym.viewer.index.inputs import INPUTS_PART, InputLines
-from rollgym.viewer.index.known_facts import KnownFacts, spread_facts
-from rollgym.viewer.index.progress import Progress
-from rollgym.viewer.index.readers import ArchiveReader, EntryLines, Reader, ReplacedError
-from rollgym.viewer.source import Source
+import msgspec
+
+from rollgym.records import Row
+from rollgym.rollouts.fields import TASK_INDEX
+from rollgym.store.inputs import decode_task
+from rollgym.viewer.formats.facts import facts_of_row
+from rollgym.viewer.index.entries import EntryWriter, TaskFactsCache, copy_facts_from_inputs
+from rollgym.viewer.index.lines import FileLine
+from rollgym.viewer.index.progress import ReadProgress
+from rollgym.viewer.index.readers import (
+    ArchiveReader,
+    EntryLineReader,
+    FileReader,
+    LineReader,
+    ReplacedError,
+)
+from rollgym.viewer.source import ViewerSource
+from rollgym.viewer.values import LARGEST_INTEGER
+
+INPUTS_PART = -1
+"""The inputs are no part, and have no entries; what was read of them is kept under this number."""
+_BATCH = 512
+
+
+def input_task(line: bytes) -> tuple[int, Row]:
+    """The index and the row of a task: from a run's inputs, or from rows that name it.
+
+    Raises ValueError.
+    """
+    try:
+        task = decode_task(line)
+    except msgspec.ValidationError:
+        row = Row.parse(line)
+        index = row.get(TASK_INDEX, int)
+        if index is None or not 0 <= index <= LARGEST_INTEGER:
+            raise ValueError("a row without the index of its task") from None
+        return index, row
+    if task.index > LARGEST_INTEGER:
+        raise ValueError(f"task index {task.index} is too large")
+    return task.index, task.row
+
+
+class InputReader(LineReader):
+    """A materialised `inputs.jsonl`. A line that is no task is passed over."""
+
+    def __init__(self, path: Path, progress: ReadProgress, connection: sqlite3.Connection) -> None:
+        super().__init__(path, progress)
+        self._connection = connection
+        self._changed = False
+        self._pending: list[tuple[object, ...]] = []
+
+    def take_changed(self) -> bool:
+        """Whether tasks have come since this was last asked."""
+        self._flush()
+        changed, self._changed = self._changed, False
+        return changed
+
+    def _take(self, line: FileLine) -> None:
+        self._take_whole(line)
+
+    def _take_whole(self, line: FileLine) -> bool:
+        try:
+            task, row = input_task(line.content or b"")
+        except (ValueError, RecursionError):
+            return False
+        facts = facts_of_row(row)
+        place = (line.position, line.length)
+        told = (facts.key, facts.title, facts.agent, facts.domain, facts.difficulty)
+        self._pending.append((task, *place, *told))
+        self._changed = True
+        if len(self._pending) >= _BATCH:
+            self._flush()
+        return True
+
+    def _drop(self) -> None:
+        """The line that is finished now is the same task, or the file was replaced."""
+
+    def _flush(self) -> None:
+        self._connection.executemany(
+            "INSERT OR REPLACE INTO task VALUES (?, ?, ?, ?, ?, ?, ?, ?)", self._pending
+        )
+        self._pending.clear()
+
 
 _TABLES = ("part", "entry", "words", "tool", "cause", "field", "task", "kept")
 
@@ -21,7 +98,7 @@ class Builder:
     away, and a new one made.
     """
 
-    def __init__(self, source: Source, connection: sqlite3.Connection) -> None:
+    def __init__(self, source: ViewerSource, connection: sqlite3.Connection) -> None:
         """Raises sqlite3.Error."""
         self._source = source
         self._connection = connection
@@ -62,38 +139,40 @@ class Builder:
         self._writer.changed = False
         return done
 
-    def _advance(self, reader: Reader, deadline: float) -> bool:
+    def _advance(self, reader: FileReader, deadline: float) -> bool:
         done = reader.advance(deadline)
-        if isinstance(reader, InputLines) and reader.take_changed():
+        if isinstance(reader, InputReader) and reader.take_changed():
             self._facts.forget()
             self._writer.flush()
-            spread_facts(self._connection)
+            copy_facts_from_inputs(self._connection)
             self._writer.changed = True
         return done
 
     def _start(self) -> None:
         self._writer = EntryWriter(self._connection, self._source.parts)
-        self._facts = KnownFacts(self._connection)
+        self._facts = TaskFactsCache(self._connection)
         self._readers = list(self._made_readers())
         found = self._connection.execute("SELECT value FROM about WHERE name = 'ready'").fetchone()
         self._is_ready = bool(found[0])
 
-    def _made_readers(self) -> Iterator[Reader]:
+    def _made_readers(self) -> Iterator[FileReader]:
         if (inputs := self._source.inputs) is not None:
-            progress = Progress.load(self._connection, INPUTS_PART, self._named(inputs), "inputs")
-            yield InputLines(inputs, progress, self._connection)
+            progress = ReadProgress.load(
+                self._connection, INPUTS_PART, self._named(inputs), "inputs"
+            )
+            yield InputReader(inputs, progress, self._connection)
         for number, part in enumerate(self._source.parts):
-            made = EntryLines if part.format.by_lines else ArchiveReader
+            made = EntryLineReader if part.format.by_lines else ArchiveReader
             name = self._named(part.path)
-            progress = Progress.load(self._connection, number, name, part.format.name)
+            progress = ReadProgress.load(self._connection, number, name, part.format.name)
             yield made(part, progress, self._writer, self._facts.of)
 
-    def _followed(self) -> list[Reader]:
+    def _followed(self) -> list[FileReader]:
         """The readers of files that are no links out of the source's folder by now."""
         return [reader for reader in self._readers if not self._leads_out(reader)]
 
-    def _leads_out(self, reader: Reader) -> bool:
-        if isinstance(reader, InputLines):
+    def _leads_out(self, reader: FileReader) -> bool:
+        if isinstance(reader, InputReader):
             return self._source.leads_out(reader.path)
         return self._source.part_leads_out(reader.path)
 
@@ -108,7 +187,8 @@ class Builder:
         self._connection.execute("UPDATE about SET value = 0 WHERE name IN ('entries', 'ready')")
         self._note(changed=True, ready=False)
         self._connection.execute(
-            "INSERT OR REPLACE INTO about SELECT 'begun', value FROM about WHERE name = 'version'"
+            "INSERT OR REPLACE INTO about "
+            "SELECT 'generation', value FROM about WHERE name = 'version'"
         )
         self._start()
 
@@ -126,7 +206,7 @@ class Builder:
             self._is_ready = True
 
 
-def relative_name(source: Source, path: Path) -> str:
+def relative_name(source: ViewerSource, path: Path) -> str:
     """How a file of a source is named in its index: the same after its folder was moved."""
     base = source.path if source.path.is_dir() else source.path.parent
     return str(path.relative_to(base)) if path.is_relative_to(base) else str(path)

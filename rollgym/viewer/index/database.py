@@ -1,9 +1,9 @@
-"""The database of an index: finding or making it, one writer, and connections for readers.
+"""The database of an index: opening or creating it, one writer, and connections for readers.
 
-Whoever holds the lock beside it *leads*: it alone changes rows, and it alone throws a database away
-that is damaged or of another schema. Everybody else reads along, and leads once the lock is free.
-With SQLite's write-ahead log readers and the writer do not wait for each other; on file systems
-that cannot have it they do, for moments.
+The process that holds the lock beside the database is its *writer*: only it changes rows, and only
+it deletes a database that is damaged or has another schema. Other processes read the same database,
+and one of them becomes the writer once the lock is free. With SQLite's write-ahead log, readers and
+the writer do not wait for each other; on file systems without it they do, for moments.
 """
 
 import contextlib
@@ -20,10 +20,10 @@ from rollgym.store import FileLock
 from rollgym.store.errors import StorageError, storage_error
 
 SCHEMA = files(__package__).joinpath("schema.sql").read_text("utf-8")
-REVISION = 5
+REVISION = 6
 """Goes up when columns or kept answers change their meaning, and the schema does not."""
-MAKING_PATIENCE = 5.0
-BUSY_PATIENCE = 5.0
+CREATION_TIMEOUT = 5.0
+BUSY_TIMEOUT = 5.0
 _POLL = 0.02
 _IDLE_READERS = 4
 _READER_PAGES = "-4096"
@@ -32,7 +32,7 @@ _WRITER_PAGES = "-16384"
 _DISTRUST = "PRAGMA trusted_schema = OFF"
 """An index may have come along with somebody's file: what its schema calls does nothing."""
 _BROKEN = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB))
-_WAITING = frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED))
+_BUSY = frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED))
 
 
 def is_damage(error: sqlite3.Error) -> bool:
@@ -43,10 +43,10 @@ def is_damage(error: sqlite3.Error) -> bool:
     return code & 0xFF in _BROKEN or str(error).startswith("no such table")
 
 
-def is_waiting(error: sqlite3.Error) -> bool:
+def is_busy(error: sqlite3.Error) -> bool:
     """Whether somebody else was at it, and trying again helps."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
-    return code is not None and code & 0xFF in _WAITING
+    return code is not None and code & 0xFF in _BUSY
 
 
 def identity_of(described: bytes) -> str:
@@ -151,7 +151,7 @@ class Database:
             [
                 ("schema", self._identity),
                 ("version", version),
-                ("begun", version),
+                ("generation", version),
                 ("entries", 0),
                 ("ready", 0),
             ],
@@ -160,7 +160,7 @@ class Database:
 
     def _joined(self) -> sqlite3.Connection:
         """The database that another process leads. Raises StorageError, sqlite3.Error."""
-        deadline = time.monotonic() + MAKING_PATIENCE
+        deadline = time.monotonic() + CREATION_TIMEOUT
         while True:
             known = self._known() if self.path.exists() else None
             if known is not None:
@@ -190,7 +190,7 @@ class Database:
 
     def _connected(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            self.path, timeout=BUSY_PATIENCE, isolation_level=None, check_same_thread=False
+            self.path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False
         )
         try:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -209,7 +209,7 @@ class Database:
         connection = sqlite3.connect(
             f"{self.path.absolute().as_uri()}?mode=ro",
             uri=True,
-            timeout=BUSY_PATIENCE,
+            timeout=BUSY_TIMEOUT,
             isolation_level=None,
             check_same_thread=False,
         )
@@ -239,3 +239,18 @@ def _written_by(connection: sqlite3.Connection) -> str | None:
 def _remove(path: Path) -> None:
     for suffix in ("", "-wal", "-shm", "-journal"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """A number that grows whenever rows changed; 0 where the index has none."""
+    found = connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()
+    return int(found[0]) if found else 0
+
+
+def generation_of(connection: sqlite3.Connection) -> int:
+    """The version at which the files were begun to be read: another one once they are read anew.
+
+    As long as it stays, an entry's number and place stand for the same bytes.
+    """
+    found = connection.execute("SELECT value FROM about WHERE name = 'generation'").fetchone()
+    return int(found[0]) if found else 0

@@ -1,29 +1,119 @@
-"""Writing summaries into the tables, many at a time.
+"""Writing record summaries into the tables of the index, many at a time.
 
-Nothing is looked up on the way in: names of causes are remembered, and which records stand is
-decided after a batch, for the few rollouts that have several.
+Nothing is looked up while a summary is added: the ids of causes are kept in memory, and which
+records are outcomes is decided after a batch, for the few rollouts that have several records.
+
+*Task facts.* A record of a failure often names only the index of its task. The run's inputs, which
+are read first, know more about the task; without them, other records of the same task may.
 """
 
 import sqlite3
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import msgspec
 
-from rollgym.viewer.index.known_facts import lend_facts
-from rollgym.viewer.index.standing import Standings
-from rollgym.viewer.source import Part, Place
+from rollgym.viewer.index.outcomes import OutcomeSelector
+from rollgym.viewer.source import RecordRange, SourcePart
 from rollgym.viewer.summary import (
     DETAIL_LIMIT,
     FIELD_LIMIT,
     MOST_FIELDS,
     MOST_TOOLS,
     TITLE_LIMIT,
+    RecordSummary,
     Scalar,
-    Summary,
+    TaskFacts,
 )
-from rollgym.viewer.values import LARGEST, fields_of_record
+from rollgym.viewer.values import LARGEST_INTEGER, fields_of_record
+
+_REMEMBERED = 8192
+_FROM_INPUTS = "SELECT task_key, title, agent, domain, difficulty FROM task WHERE task = ?"
+_FROM_ANOTHER = (
+    "SELECT task_key, title, agent, domain, difficulty FROM entry JOIN words ON entry = id "
+    "WHERE task = ? AND task_key IS NOT NULL LIMIT 1"
+)
+
+
+class TaskFactsCache:
+    """The facts of tasks from the inputs, those asked for lately in memory."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._recent: OrderedDict[int, TaskFacts] = OrderedDict()
+
+    def of(self, task: int) -> TaskFacts | None:
+        """None where the inputs have no such task."""
+        found = self._recent.get(task)
+        if found is None:
+            found = self._looked_up(task)
+        else:
+            self._recent.move_to_end(task)
+        return found
+
+    def forget(self) -> None:
+        """The inputs have changed."""
+        self._recent.clear()
+
+    def _looked_up(self, task: int) -> TaskFacts | None:
+        facts = _select_facts(self._connection, _FROM_INPUTS, task)
+        if facts is None:
+            return None
+        self._recent[task] = facts
+        if len(self._recent) > _REMEMBERED:
+            self._recent.popitem(last=False)
+        return facts
+
+
+def find_task_facts(connection: sqlite3.Connection, task: int) -> TaskFacts | None:
+    """What the inputs say of a task, or else another record; None where neither does."""
+    return _select_facts(connection, _FROM_INPUTS, task) or _select_facts(
+        connection, _FROM_ANOTHER, task
+    )
+
+
+def copy_facts_from_entries(
+    connection: sqlite3.Connection, orphans: Iterable[tuple[int, int]]
+) -> None:
+    """Give entries, by their ids and tasks, what another entry of their task says of it."""
+    for entry, task in orphans:
+        found = connection.execute(_FROM_ANOTHER, (task,)).fetchone()
+        if found is None:
+            continue
+        key, title, agent, domain, difficulty = found
+        connection.execute(
+            "UPDATE entry SET task_key = ?, agent = coalesce(agent, ?), "
+            "domain = coalesce(domain, ?), difficulty = coalesce(difficulty, ?) WHERE id = ?",
+            (key, agent, domain, difficulty, entry),
+        )
+        connection.execute("UPDATE words SET title = ? WHERE entry = ?", (title, entry))
+
+
+def copy_facts_from_inputs(connection: sqlite3.Connection) -> None:
+    """Inputs came after records of their tasks: give those what the inputs say."""
+    connection.execute(
+        "UPDATE words SET title = task.title FROM entry JOIN task ON task.task = entry.task "
+        "WHERE entry.id = words.entry AND words.title = ''"
+    )
+    connection.execute(
+        "UPDATE entry SET task_key = task.task_key, "
+        "agent = coalesce(entry.agent, nullif(task.agent, '')), "
+        "domain = coalesce(entry.domain, nullif(task.domain, '')), "
+        "difficulty = coalesce(entry.difficulty, task.difficulty) "
+        "FROM task WHERE task.task = entry.task AND entry.task_key IS NULL"
+    )
+
+
+def _select_facts(connection: sqlite3.Connection, statement: str, task: int) -> TaskFacts | None:
+    row = connection.execute(statement, (task,)).fetchone()
+    if row is None:
+        return None
+    key, title, agent, domain, difficulty = row
+    return TaskFacts(
+        key=key, title=title, agent=agent or "", domain=domain or "", difficulty=difficulty
+    )
+
 
 _BATCH = 512
 _NAME_LIMIT = 120
@@ -42,12 +132,12 @@ _Value = str | int | float | None
 class EntryWriter:
     """Adds entries and takes them away again, inside a transaction that is the caller's."""
 
-    def __init__(self, connection: sqlite3.Connection, parts: Sequence[Part]) -> None:
+    def __init__(self, connection: sqlite3.Connection, parts: Sequence[SourcePart]) -> None:
         self.count = 0
         """How many entries were added, less those removed."""
         self.changed = False
         self._connection = connection
-        self._standings = Standings(connection, parts)
+        self._standings = OutcomeSelector(connection, parts)
         self._causes: dict[tuple[str, str], int] = {}
         self._entries: list[tuple[_Value, ...]] = []
         self._words: list[tuple[_Value, ...]] = []
@@ -55,7 +145,7 @@ class EntryWriter:
         self._fields: Counter[str] = Counter()
         self._orphans: list[tuple[int, int]] = []
 
-    def add(self, number: int, place: Place, summary: Summary) -> None:
+    def add(self, number: int, place: RecordRange, summary: RecordSummary) -> None:
         """Keep what is known of a record. It is in the tables after `flush`, if not before."""
         facts = summary.facts
         self._entries.append(
@@ -125,7 +215,7 @@ class EntryWriter:
         self._connection.executemany(_WORDS, self._words)
         self._connection.executemany(_TOOL, self._tools)
         self._connection.executemany(_FIELD, self._fields.items())
-        lend_facts(self._connection, self._orphans)
+        copy_facts_from_entries(self._connection, self._orphans)
         for pending in (self._entries, self._words, self._tools, self._fields, self._orphans):
             pending.clear()
         self._standings.settle()
@@ -152,7 +242,7 @@ class EntryWriter:
 
 def _integer(value: int | None) -> int | None:
     """SQLite has 64 bits."""
-    return value if value is not None and -LARGEST <= value <= LARGEST else None
+    return value if value is not None and -LARGEST_INTEGER <= value <= LARGEST_INTEGER else None
 
 
 def _name(text: str) -> str | None:
@@ -165,7 +255,7 @@ def _text(text: str, limit: int) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _short_fields(summary: Summary) -> Iterator[tuple[str, Scalar]]:
+def _short_fields(summary: RecordSummary) -> Iterator[tuple[str, Scalar]]:
     for name, value in islice(summary.fields.items(), MOST_FIELDS):
         match value:
             case str():

@@ -23,7 +23,7 @@ _REST_SECONDS = 2.0
 """No clock of a file system is coarser."""
 
 
-class Progress(msgspec.Struct, kw_only=True):
+class ReadProgress(msgspec.Struct, kw_only=True):
     """`read` bytes and `records` lines are behind us, all of them finished.
 
     `unfinished` is the length of a last line that counts though it has no line break yet, and

@@ -15,12 +15,19 @@ from time import monotonic
 
 from rollgym.store.errors import StorageError, StoreError, storage_error
 from rollgym.viewer.index.entries import EntryWriter
-from rollgym.viewer.index.entry_id import EntryId
-from rollgym.viewer.index.lines import LONGEST_RECORD, Line, read_exactly, read_lines
-from rollgym.viewer.index.progress import Progress, is_at_rest
-from rollgym.viewer.index.unreadable import TOO_LONG, reason_of, require_lines, unreadable
-from rollgym.viewer.source import FactsOf, Part, Place
-from rollgym.viewer.summary import Status, Summary
+from rollgym.viewer.index.lines import (
+    LONGEST_RECORD,
+    TOO_LONG,
+    FileLine,
+    read_exactly,
+    read_lines,
+    reason_of,
+    require_lines,
+    unreadable_summary,
+)
+from rollgym.viewer.index.progress import ReadProgress, is_at_rest
+from rollgym.viewer.source import EntryId, FactsOf, RecordRange, SourcePart
+from rollgym.viewer.summary import EntryStatus, RecordSummary
 from rollgym.viewer.values import UNREADABLE
 
 _Signature = tuple[int, int, int, int, bool]
@@ -30,10 +37,10 @@ class ReplacedError(Exception):
     """The file is not the one that was read before, or has lost a part of it."""
 
 
-class Reader(ABC):
+class FileReader(ABC):
     """Reads one file. `progress` says how far it is."""
 
-    def __init__(self, path: Path, progress: Progress) -> None:
+    def __init__(self, path: Path, progress: ReadProgress) -> None:
         self.path = path
         self.progress = progress
         self._unseen = ""
@@ -103,7 +110,7 @@ class Reader(ABC):
         return str(error)
 
 
-class LineReader(Reader):
+class LineReader(FileReader):
     """A file with a record on each line.
 
     A last line without a line break may still be in the writing. It counts once it is a record,
@@ -132,7 +139,7 @@ class LineReader(Reader):
         self._drop_unfinished()
         return True
 
-    def _take_unfinished(self, line: Line) -> None:
+    def _take_unfinished(self, line: FileLine) -> None:
         content = line.content or b""
         digest = blake2b(content, digest_size=16).hexdigest()
         if digest == self.progress.digest:
@@ -147,11 +154,11 @@ class LineReader(Reader):
             self.progress.unfinished, self.progress.digest = 0, ""
 
     @abstractmethod
-    def _take(self, line: Line) -> None:
+    def _take(self, line: FileLine) -> None:
         """A line that is finished."""
 
     @abstractmethod
-    def _take_whole(self, line: Line) -> bool:
+    def _take_whole(self, line: FileLine) -> bool:
         """One that is not: whether it is a record all the same, and was taken."""
 
     @abstractmethod
@@ -159,11 +166,11 @@ class LineReader(Reader):
         """Forget the record after those that are finished."""
 
 
-class EntryLines(LineReader):
+class EntryLineReader(LineReader):
     """A part by lines. Blank lines are no entries, but count as lines."""
 
     def __init__(
-        self, part: Part, progress: Progress, writer: EntryWriter, facts_of: FactsOf
+        self, part: SourcePart, progress: ReadProgress, writer: EntryWriter, facts_of: FactsOf
     ) -> None:
         super().__init__(part.path, progress)
         self._format = part.format
@@ -175,17 +182,17 @@ class EntryLines(LineReader):
             require_lines(descriptor, self.path)
         return super()._read(descriptor, deadline)
 
-    def _take(self, line: Line) -> None:
+    def _take(self, line: FileLine) -> None:
         if line.content is None:
-            self._add(line, unreadable(self._named, TOO_LONG))
+            self._add(line, unreadable_summary(self._named, TOO_LONG))
         elif line.content and not line.content.isspace():
             self._add(line, self._summary(line.content))
 
-    def _take_whole(self, line: Line) -> bool:
+    def _take_whole(self, line: FileLine) -> bool:
         if line.content is None or line.content.isspace():
             return False
         summary = self._summary(line.content)
-        if summary.status is Status.UNREADABLE:
+        if summary.status is EntryStatus.UNREADABLE:
             return False
         self._add(line, summary)
         return True
@@ -193,14 +200,14 @@ class EntryLines(LineReader):
     def _drop(self) -> None:
         self._writer.remove(self._next)
 
-    def _add(self, line: Line, summary: Summary) -> None:
-        self._writer.add(self._next, Place(line.position, line.length), summary)
+    def _add(self, line: FileLine, summary: RecordSummary) -> None:
+        self._writer.add(self._next, RecordRange(line.position, line.length), summary)
 
-    def _summary(self, content: bytes) -> Summary:
+    def _summary(self, content: bytes) -> RecordSummary:
         try:
             return self._format.summary(content, self._facts_of)
         except UNREADABLE as error:
-            return unreadable(self._named, reason_of(error))
+            return unreadable_summary(self._named, reason_of(error))
 
     @property
     def _named(self) -> str:
@@ -211,20 +218,20 @@ class EntryLines(LineReader):
         return EntryId(self.progress.part, self.progress.records + 1).number
 
 
-class ArchiveReader(Reader):
+class ArchiveReader(FileReader):
     """A part whose format says where its records are. It is read whole; it does not grow.
 
     `progress.read` adds up the records until the end is reached, and then is the file's size.
     """
 
     def __init__(
-        self, part: Part, progress: Progress, writer: EntryWriter, facts_of: FactsOf
+        self, part: SourcePart, progress: ReadProgress, writer: EntryWriter, facts_of: FactsOf
     ) -> None:
         super().__init__(part.path, progress)
         self._format = part.format
         self._writer = writer
         self._facts_of = facts_of
-        self._places: Iterator[Place] | None = None
+        self._places: Iterator[RecordRange] | None = None
 
     def _read(self, descriptor: int, deadline: float) -> bool:
         progress, size = self.progress, os.fstat(descriptor).st_size
@@ -249,12 +256,12 @@ class ArchiveReader(Reader):
         progress.mark(descriptor)
         return True
 
-    def _summary_at(self, descriptor: int, place: Place) -> Summary:
+    def _summary_at(self, descriptor: int, place: RecordRange) -> RecordSummary:
         named = f"record {self.progress.records}"
         if place.length > LONGEST_RECORD:
-            return unreadable(named, TOO_LONG)
+            return unreadable_summary(named, TOO_LONG)
         record = read_exactly(descriptor, place.position, place.length)
         try:
             return self._format.summary(record, self._facts_of)
         except UNREADABLE as error:
-            return unreadable(named, reason_of(error))
+            return unreadable_summary(named, reason_of(error))

@@ -16,7 +16,7 @@ CREATE TABLE entry (
     position INTEGER NOT NULL,
     length INTEGER NOT NULL,
     status TEXT NOT NULL,
-    standing INTEGER NOT NULL,  -- 1: the outcome of its rollout; 0: an earlier attempt, or another
+    is_outcome INTEGER NOT NULL,  -- 1: the outcome of its rollout; 0: an earlier attempt, or another
     task INTEGER,
     repeat INTEGER,
     attempt INTEGER,
@@ -38,8 +38,8 @@ CREATE TABLE entry (
     difficulty INTEGER
 );
 CREATE INDEX entry_of_task ON entry (task, repeat);
-CREATE INDEX entry_of_status ON entry (status, standing);
-CREATE INDEX entry_of_kind ON entry (kind, cause, standing) WHERE kind IS NOT NULL;
+CREATE INDEX entry_of_status ON entry (status, is_outcome);
+CREATE INDEX entry_of_kind ON entry (kind, cause, is_outcome) WHERE kind IS NOT NULL;
 CREATE TABLE words (            -- apart, so that charts do not read it
     entry INTEGER PRIMARY KEY,
     title TEXT NOT NULL,

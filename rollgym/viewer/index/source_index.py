@@ -16,15 +16,13 @@ import msgspec
 
 from rollgym.records import Row
 from rollgym.store.errors import StorageError, storage_error
-from rollgym.viewer.index.builder import Builder
-from rollgym.viewer.index.database import Database, is_damage, is_waiting
-from rollgym.viewer.index.entry_id import EntryId
-from rollgym.viewer.index.home import Home
-from rollgym.viewer.index.inputs import input_task
-from rollgym.viewer.index.known_facts import known_facts
+from rollgym.viewer.index.builder import Builder, input_task
+from rollgym.viewer.index.database import Database, is_busy, is_damage
+from rollgym.viewer.index.entries import find_task_facts
 from rollgym.viewer.index.lines import LONGEST_RECORD, read_exactly
 from rollgym.viewer.index.progress import unfinished_bytes
-from rollgym.viewer.source import Part, Place, Source, size_of_file
+from rollgym.viewer.index.storage import IndexStorage
+from rollgym.viewer.source import EntryId, RecordRange, SourcePart, ViewerSource, size_of_file
 from rollgym.viewer.summary import TaskFacts
 
 PORTION = 0.25
@@ -51,10 +49,10 @@ class IndexState(msgspec.Struct, frozen=True):
 class SourceIndex:
     """What is known of the records of a source. It is also the context of its documents."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ViewerSource) -> None:
         self.source = source
         self._writing = threading.Lock()
-        self._home = Home(source)
+        self._home = IndexStorage(source)
         self._builder: Builder | None = None
         self._damage: sqlite3.Error | None = None
         self._closing = False
@@ -110,13 +108,13 @@ class SourceIndex:
         except sqlite3.DatabaseError as error:
             if is_damage(error):
                 self._damage = error
-            elif not is_waiting(error):
+            elif not is_busy(error):
                 raise
             raise StorageError(
                 f"the index of {self.source.path} cannot be read ({error}); ask again in a moment"
             ) from error
 
-    def place(self, entry: EntryId) -> tuple[Part, Place]:
+    def place(self, entry: EntryId) -> tuple[SourcePart, RecordRange]:
         """Raises KeyError, StorageError."""
         with self.reading() as connection:
             found = connection.execute(
@@ -127,7 +125,7 @@ class SourceIndex:
         part = self.source.parts[entry.part]
         if self.source.part_leads_out(part.path):
             raise KeyError(str(entry))
-        return part, Place(*found)
+        return part, RecordRange(*found)
 
     def record(self, entry: EntryId) -> bytes:
         """The bytes of a record, without a line break. Raises KeyError, StorageError."""
@@ -142,7 +140,7 @@ class SourceIndex:
     def beginning(self, entry: EntryId, most: int) -> bytes:
         """At most so many bytes of a record. Raises KeyError, StorageError."""
         part, place = self.place(entry)
-        return _read(part.path, Place(place.position, min(place.length, most)))
+        return _read(part.path, RecordRange(place.position, min(place.length, most)))
 
     def input_row(self, task: int) -> Row | None:
         """The row of a task; None where the source's inputs do not have it, or not any more.
@@ -159,14 +157,14 @@ class SourceIndex:
         if found is None:
             return None
         try:
-            return input_task(_read(inputs, Place(*found)))[1]
+            return input_task(_read(inputs, RecordRange(*found)))[1]
         except (ValueError, StorageError):  # the file was replaced or removed since it was read
             return None
 
     def facts(self, task: int) -> TaskFacts | None:
         """What is known of a task: from the inputs, or from other records. Raises StorageError."""
         with self.reading() as connection:
-            return known_facts(connection, task)
+            return find_task_facts(connection, task)
 
     @property
     def images(self) -> Path | None:
@@ -224,7 +222,7 @@ class SourceIndex:
             done = self._portion(database, deadline)
         except sqlite3.Error as error:
             self._damage = None
-            if not is_waiting(error):
+            if not is_busy(error):
                 self._builder = None
                 self._home.mend(error)
             return False
@@ -240,13 +238,13 @@ class SourceIndex:
         return done
 
 
-def _files(source: Source) -> Iterator[Path]:
+def _files(source: ViewerSource) -> Iterator[Path]:
     if source.inputs is not None:
         yield source.inputs
     yield from (part.path for part in source.parts)
 
 
-def _read(path: Path, place: Place) -> bytes:
+def _read(path: Path, place: RecordRange) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY)
         try:

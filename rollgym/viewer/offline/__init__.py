@@ -1,5 +1,1 @@
-"""A rollout as one file that opens anywhere, without a server."""
-
-from rollgym.viewer.offline.page import offline_page
-
-__all__ = ["offline_page"]
+"""A rollout as one HTML file that opens without a server."""

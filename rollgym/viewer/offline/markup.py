@@ -1,20 +1,23 @@
-"""HTML as a tree, in which text can only be text.
+"""HTML as a tree in which strings are always text, and the blocks that an offline page is made of.
 
-Whatever a rollout says enters a page as a child or an attribute of an element, and both are escaped
-when the tree is written. There is no way to add markup as a string. Elements whose content is not
-text to a browser cannot be made, and an address other than a picture's own bytes is refused.
-Drawings are made of a few shapes of SVG that take numbers and nothing else.
+Everything from a rollout enters a page as a child or an attribute of an element; both are escaped
+when the tree is written. Markup cannot be added as a string. Elements whose content a browser does
+not treat as text cannot be made, and any URL other than a picture's own bytes is rejected. Drawings
+are made of a few SVG shapes that take only numbers.
 
-Children may be an iterator: they are then made while the page is written, and never all at once.
+Children may be an iterator: they are then made while the page is written, never all at once.
 """
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from typing import NamedTuple, TypeAlias
 
 import msgspec
+
+from rollgym.viewer.view import FieldView, PictureData, PictureView, SectionView, Text
 
 PICTURES = tuple(f"data:image/{kind};base64," for kind in ("png", "jpeg", "gif", "webp"))
 _VOID = frozenset(("img", "meta"))
@@ -51,10 +54,10 @@ _CLASS = re.compile(r"[a-z][a-z -]*")
 _CHUNK = 65_536
 
 Value: TypeAlias = str | int | None
-Child: TypeAlias = "Element | str | None"
+Child: TypeAlias = "HtmlElement | str | None"
 
 
-class Element(msgspec.Struct, frozen=True):
+class HtmlElement(msgspec.Struct, frozen=True):
     """A node of the tree. Made by the functions here."""
 
     name: str
@@ -62,13 +65,13 @@ class Element(msgspec.Struct, frozen=True):
     children: Iterable[Child]
 
 
-class Share(NamedTuple):
+class Fraction(NamedTuple):
     """A length as a fraction of the drawing."""
 
     fraction: float
 
 
-def element(name: str, /, *children: Child, **attributes: Value) -> Element:
+def element(name: str, /, *children: Child, **attributes: Value) -> HtmlElement:
     """`element("p", "text", class_="x")`; an attribute that is None or False is left out.
 
     Raises ValueError for what has no place on a page of ours.
@@ -76,7 +79,7 @@ def element(name: str, /, *children: Child, **attributes: Value) -> Element:
     return group(name, children, **attributes)
 
 
-def group(name: str, children: Iterable[Child], /, **attributes: Value) -> Element:
+def group(name: str, children: Iterable[Child], /, **attributes: Value) -> HtmlElement:
     """An element with as many children as there are. Raises ValueError."""
     if name not in _NAMES:
         raise ValueError(f"<{name}> has no place on a page")
@@ -90,7 +93,7 @@ def group(name: str, children: Iterable[Child], /, **attributes: Value) -> Eleme
             raise ValueError(f"{key}= is code")
         if key in _URLS and not (key == "src" and text.startswith(PICTURES)):
             raise ValueError(f"{key}={text[:40]!r} leads elsewhere")
-    return Element(name, written, children)
+    return HtmlElement(name, written, children)
 
 
 def shape(
@@ -99,8 +102,8 @@ def shape(
     *children: Child,
     class_: str = "",
     points: Iterable[tuple[float, float]] = (),
-    **numbers: float | Share,
-) -> Element:
+    **numbers: float | Fraction,
+) -> HtmlElement:
     """A drawing (`svg`) or a shape of one. Raises ValueError for another name, or for no number."""
     if name not in _SHAPES:
         raise ValueError(f"<{name}> is not a shape that is drawn")
@@ -110,17 +113,17 @@ def shape(
     corners = [f"{_number(x)},{_number(y)}" for x, y in points]
     written |= {"points": " ".join(corners)} if corners else {}
     written |= {"class": class_} if class_ else {}
-    return Element(name, written, children)
+    return HtmlElement(name, written, children)
 
 
-def stylesheet(css: str) -> Element:
+def stylesheet(css: str) -> HtmlElement:
     """Rules of our own; never anything that a rollout says. Raises ValueError."""
     if "<" in css:
         raise ValueError("a style sheet that could end before its end")
-    return Element("style", {}, (_Ours(css),))
+    return HtmlElement("style", {}, (_TrustedText(css),))
 
 
-def document(root: Element) -> Iterator[bytes]:
+def document(root: HtmlElement) -> Iterator[bytes]:
     """The page, in pieces as they are made."""
     waiting, length = ["<!doctype html>\n"], 0
     for text in _written(root):
@@ -132,14 +135,14 @@ def document(root: Element) -> Iterator[bytes]:
     yield "".join(waiting).encode("utf-8", "replace")
 
 
-class _Ours(str):
+class _TrustedText(str):
     """What is written as it is."""
 
     __slots__ = ()
 
 
-def _number(value: float | Share) -> str:
-    number, unit = (value.fraction * 100, "%") if isinstance(value, Share) else (value, "")
+def _number(value: float | Fraction) -> str:
+    number, unit = (value.fraction * 100, "%") if isinstance(value, Fraction) else (value, "")
     if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
         raise ValueError(f"{number!r:.40} is not a number")
     return f"{number:.6g}{unit}"
@@ -149,11 +152,11 @@ def _written(node: Child) -> Iterator[str]:
     match node:
         case None:
             return
-        case _Ours():
+        case _TrustedText():
             yield node
         case str():
             yield escape(node)
-        case Element():
+        case HtmlElement():
             attributes = "".join(
                 f' {key}="{escape(text)}"' for key, text in node.attributes.items()
             )
@@ -162,3 +165,76 @@ def _written(node: Child) -> Iterator[str]:
                 for child in node.children:
                     yield from _written(child)
                 yield f"</{node.name}>"
+
+
+PICTURES_LIMIT = 64 << 20
+"""Bytes of all pictures of a page together."""
+
+PictureOf: TypeAlias = Callable[[PictureView], PictureData | None]
+
+
+class PictureBudget:
+    """Gives the pictures of a page, until they are too many for one file."""
+
+    def __init__(self, picture_of: PictureOf) -> None:
+        self._picture_of = picture_of
+        self._left = PICTURES_LIMIT
+
+    def picture(self, image: PictureView, alt: str) -> HtmlElement:
+        """The picture itself, or a line that says why it is not there."""
+        if not image.path and not image.file:
+            return note(f"A picture elsewhere, which is not loaded: {image.note}")
+        picture = self._picture_of(image) if self._left > 0 else None
+        if picture is None:
+            return note(
+                "A picture that cannot be read."
+                if self._left > 0
+                else f"A picture: this file holds no more than {PICTURES_LIMIT >> 20} MiB of them."
+            )
+        self._left -= len(picture.data)
+        source = f"data:{picture.media_type};base64,{b64encode(picture.data).decode('ascii')}"
+        return element("img", src=source, alt=alt, width=image.width, height=image.height)
+
+
+def note(text: str) -> HtmlElement:
+    return element("p", text, class_="note")
+
+
+def text_block(text: Text, class_: str = "text") -> HtmlElement:
+    """A text as it was written; one that was cut says so."""
+    shown = element("div", text.text, class_=class_)
+    if text.size <= len(text.text):
+        return shown
+    cut = f"The first {len(text.text):,} of {text.size:,} characters; the rest is in the file."
+    return element("div", shown, note(cut))
+
+
+def folded(summary: str, *content: HtmlElement | None) -> HtmlElement:
+    return element("details", element("summary", summary), *content)
+
+
+def section(title: str, content: Iterable[HtmlElement | None]) -> HtmlElement:
+    return group("section", (element("h2", title), *content))
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> HtmlElement:
+    """Names with short values, side by side."""
+    rows = (element("div", element("dt", name), element("dd", text)) for name, text in pairs)
+    return group("dl", rows, class_="facts")
+
+
+def field_section(given: SectionView) -> HtmlElement:
+    fields = field_list(given.fields)
+    return folded(given.title, fields) if given.folded else section(given.title, [fields])
+
+
+def field_list(fields: Iterable[FieldView]) -> HtmlElement:
+    rows = (
+        element(
+            "div",
+            element("dt", field.name),
+            element("dd", text_block(field.value, "text code" if field.is_json else "text")),
+        )
+        for field in fields
+    )
+    return group("dl", rows, class_="fields")

@@ -1,10 +1,11 @@
-"""One rollout as one HTML file that holds everything it shows and runs nothing.
+"""One rollout as one HTML file that contains everything it shows and runs nothing.
 
 The file has no script, and its policy lets a browser load nothing but the pictures inside it. Every
-string of the rollout is text there; markdown, too, is shown as it was written. It is made in
-pieces, turn by turn, so that a rollout of any size takes little memory. Texts are cut where the
-viewer cuts them, and there are bounds on turns, steps and pictures: the file says where it left
-something out.
+string of the rollout is text; Markdown is shown as it was written. The file is made in pieces, turn
+by turn, so that a rollout of any size takes little memory. Texts are cut where the viewer cuts
+them, and turns, steps and pictures are bounded: the file says where something was left out.
+
+The marks of a step are drawn over its screenshot in fractions of it, so they fit at any size.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,36 +15,157 @@ from math import inf
 from pathlib import Path
 from typing import TypeVar
 
-from rollgym.viewer.offline.blocks import (
-    Album,
+from rollgym.viewer.offline.markup import (
+    Child,
+    Fraction,
+    HtmlElement,
+    PictureBudget,
     PictureOf,
+    document,
+    element,
     facts,
     field_section,
     folded,
+    group,
     note,
     section,
-    text_block,
-)
-from rollgym.viewer.offline.markup import (
-    Child,
-    Element,
-    Share,
-    document,
-    element,
-    group,
     shape,
     stylesheet,
+    text_block,
 )
-from rollgym.viewer.offline.steps import step_block
-from rollgym.viewer.offline.turns import turn_block
 from rollgym.viewer.view import (
     STEPS_LIMIT,
     TURNS_LIMIT,
-    Document,
+    CallView,
     FailureView,
+    MarkView,
+    PictureView,
+    RolloutDocument,
     RolloutView,
-    Timeline,
+    StepView,
+    Text,
+    TimelineView,
+    TurnView,
 )
+
+_ROLES = frozenset(("system", "developer", "user", "assistant", "tool"))
+
+
+def turn_block(turn: TurnView, album: PictureBudget) -> HtmlElement:
+    """One turn: who it is, its reasoning folded, what is said, and the calls it makes."""
+    heading = f"{turn.role}: {turn.tool}" if turn.tool else turn.role
+    return group(
+        "article",
+        (
+            element("h3", heading, " ", element("span", str(turn.index), class_="index")),
+            folded("Reasoning", text_block(turn.reasoning)) if turn.reasoning else None,
+            *(_part(part, turn, album) for part in turn.parts),
+            *map(_call, turn.calls),
+        ),
+        class_=f"turn {turn.role}" if turn.role in _ROLES else "turn",
+    )
+
+
+def _part(part: Text | PictureView, turn: TurnView, album: PictureBudget) -> HtmlElement:
+    if isinstance(part, PictureView):
+        return album.picture(part, "a picture of the conversation")
+    return text_block(part, "text code" if turn.role == "tool" else "text")
+
+
+def _call(call: CallView) -> HtmlElement:
+    return element(
+        "div",
+        element("p", "calls ", element("code", call.name)),
+        note("The arguments are not JSON.") if call.malformed else None,
+        text_block(call.arguments, "text code"),
+        class_="call",
+    )
+
+
+_FAR_RIGHT, _NEAR_TOP = 0.6, 0.12
+_HEADS = {
+    "right": ((0, 0), (-10, -6), (-10, 6)),
+    "left": ((0, 0), (10, -6), (10, 6)),
+    "down": ((0, 0), (-6, -10), (6, -10)),
+    "up": ((0, 0), (-6, 10), (6, 10)),
+}
+
+
+def step_block(step: StepView, album: PictureBudget) -> HtmlElement:
+    """One step: the page, the action on it, what the model answered, and what came of it."""
+    judged = "judged" if step.judged else None
+    return group("article", _step(step, album), class_="step", data_judged=judged)
+
+
+def _step(step: StepView, album: PictureBudget) -> Iterator[HtmlElement | None]:
+    yield element("h3", f"Step {step.index + 1}: {step.action or 'no action'}")
+    yield (
+        element("p", step.title, " ", element("code", step.url)) if step.title or step.url else None
+    )
+    if step.screenshot is not None:
+        yield element(
+            "figure",
+            album.picture(step.screenshot, f"the page at step {step.index + 1}"),
+            drawing(step.marks) if step.marks else None,
+        )
+    for text in (step.unplaced, step.problem, step.parse_failure, *step.notes):
+        yield note(text) if text else None
+    if step.judged:
+        yield element("p", f"The judge saw this screenshot. {step.judgment}", class_="judged")
+    yield text_block(step.arguments, "text code") if step.arguments else None
+    yield from (folded(name, text_block(text)) for name, text in step.fields.items())
+    yield folded("Response", text_block(step.response)) if step.response else None
+    if step.prompt:
+        yield folded("Prompt", *(turn_block(turn, album) for turn in step.prompt))
+    yield folded("Page as text", text_block(step.tree, "text code")) if step.tree else None
+    yield facts(_numbers(step))
+
+
+def _numbers(step: StepView) -> Iterator[tuple[str, str]]:
+    if step.reward is not None:
+        yield "reward", f"{step.reward:.4g}"
+    yield from ((phase, f"{seconds:.3g} s") for phase, seconds in step.timings.items())
+    for name, count in (("tokens in", step.input_tokens), ("tokens out", step.output_tokens)):
+        if count is not None:
+            yield name, f"{count:,}"
+
+
+def drawing(marks: tuple[MarkView, ...]) -> HtmlElement:
+    """The marks of one screenshot, over the whole of it."""
+    return shape("svg", *(drawn for mark in marks for drawn in _mark(mark)), class_="marks")
+
+
+def _mark(mark: MarkView) -> Iterator[HtmlElement]:
+    x, y = Fraction(mark.x), Fraction(mark.y)
+    end_x, end_y = Fraction(mark.x + mark.width), Fraction(mark.y + mark.height)
+    match mark.shape:
+        case "point":
+            yield shape("circle", cx=x, cy=y, r=11, class_="mark")
+            yield shape("circle", cx=x, cy=y, r=2, class_="dot")
+        case "box":
+            width, height = Fraction(max(mark.width, 0.0)), Fraction(max(mark.height, 0.0))
+            yield shape("rect", x=x, y=y, width=width, height=height, class_="mark")
+        case "arrow":
+            yield shape("line", x1=x, y1=y, x2=end_x, y2=end_y, class_="mark")
+            head = shape("polygon", points=_HEADS[_direction(mark)], class_="dot")
+            yield shape("svg", head, x=end_x, y=end_y, class_="head")
+    if mark.label:
+        yield _label(mark)
+
+
+def _label(mark: MarkView) -> HtmlElement:
+    """On the side of its mark where there is room."""
+    across, along = (-14, "label before") if mark.x > _FAR_RIGHT else (14, "label")
+    down = 24 if mark.y < _NEAR_TOP else -14
+    x, y = Fraction(mark.x), Fraction(mark.y)
+    return shape("text", mark.label, x=x, y=y, dx=across, dy=down, class_=along)
+
+
+def _direction(mark: MarkView) -> str:
+    if abs(mark.width) > abs(mark.height):
+        return "right" if mark.width > 0 else "left"
+    return "down" if mark.height >= 0 else "up"
+
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 MOST_TURNS = 5_000
@@ -53,7 +175,7 @@ _MOST_SPANS = 500
 T = TypeVar("T")
 
 
-def offline_page(rollout: Document, *, name: str, picture: PictureOf) -> Iterator[bytes]:
+def offline_page(rollout: RolloutDocument, *, name: str, picture: PictureOf) -> Iterator[bytes]:
     """The file, in pieces. `name` tells where the rollout is from.
 
     `picture` reads a picture of the rollout, None where it cannot be had. What of the rollout
@@ -65,7 +187,7 @@ def offline_page(rollout: Document, *, name: str, picture: PictureOf) -> Iterato
     return document(root)
 
 
-def _head(title: str) -> Element:
+def _head(title: str) -> HtmlElement:
     return element(
         "head",
         element("meta", charset="utf-8"),
@@ -83,15 +205,17 @@ def _style() -> str:
     return Path(__file__).with_name("style.css").read_text(encoding="utf-8")
 
 
-def _body(rollout: Document, view: RolloutView, name: str, picture: PictureOf) -> Iterator[Child]:
-    album = Album(picture)
+def _body(
+    rollout: RolloutDocument, view: RolloutView, name: str, picture: PictureOf
+) -> Iterator[Child]:
+    album = PictureBudget(picture)
     yield element(
         "header", element("h1", view.title), element("p", name, class_="note"), _facts(view)
     )
     yield group("main", _main(rollout, view, album))
 
 
-def _main(rollout: Document, view: RolloutView, album: Album) -> Iterator[Child]:
+def _main(rollout: RolloutDocument, view: RolloutView, album: PictureBudget) -> Iterator[Child]:
     if view.failure is not None:
         yield _failure(view.failure)
     yield from (field_section(each) for each in view.sections if each.verdict)
@@ -111,7 +235,7 @@ def _main(rollout: Document, view: RolloutView, album: Album) -> Iterator[Child]
     yield from (field_section(each) for each in view.sections if not each.verdict)
 
 
-def _long(title: str, blocks: Iterator[Element], number: int, most: int) -> Element:
+def _long(title: str, blocks: Iterator[HtmlElement], number: int, most: int) -> HtmlElement:
     """A section whose content is made while it is written."""
     left_out = f"{number - most:,} more are in the file that this rollout was taken from."
     end = [note(left_out)] if number > most else []
@@ -123,7 +247,7 @@ def _portions(read: Callable[[int, int], list[T]], number: int, portion: int) ->
         yield from read(start, min(portion, number - start))
 
 
-def _facts(view: RolloutView) -> Element:
+def _facts(view: RolloutView) -> HtmlElement:
     return facts((name, text) for name, text in _told(view) if text)
 
 
@@ -143,7 +267,7 @@ def _told(view: RolloutView) -> Iterator[tuple[str, str]]:
         yield name.replace("_", " "), f"{count:,}" if count else ""
 
 
-def _failure(failure: FailureView) -> Element:
+def _failure(failure: FailureView) -> HtmlElement:
     causes = (element("p", f"because of {kind}: {message}") for kind, message in failure.causes)
     words = (
         failure.meaning
@@ -160,7 +284,7 @@ def _failure(failure: FailureView) -> Element:
     return group("section", (element("h2", "Failure"), *content), class_="failure")
 
 
-def _timeline(timeline: Timeline) -> Element:
+def _timeline(timeline: TimelineView) -> HtmlElement:
     """A row for each phase: when it was, where that is known, and how long it took in all."""
     whole = timeline.seconds if 0 < timeline.seconds < inf else 1.0
     rows = []
@@ -172,7 +296,7 @@ def _timeline(timeline: Timeline) -> Element:
         ] or ([] if timeline.exact else [(0.0, seconds)])
         shares = ((min(start / whole, 1.0), min(length / whole, 1.0)) for start, length in spans)
         bars = (
-            shape("rect", x=Share(start), y=0, width=Share(length), height=12)
+            shape("rect", x=Fraction(start), y=0, width=Fraction(length), height=12)
             for start, length in shares
         )
         chart = shape("svg", *bars, class_="bars")

@@ -1,22 +1,137 @@
-"""Which entries are asked for, and in which order: the query of every view.
+"""Filters: which entries a view shows, and in which order.
 
 A filter is made from the parameters of a URL and becomes the condition of an SQL statement over the
-table `entry`. Values only ever get into a statement as parameters; names in it are our own.
+table `entry`. Values enter statements as parameters only; all names in statements are constants of
+this package. An empty value selects nothing, as forms send it. Any other value that cannot be used
+is rejected with a message that says what can: a filter that is silently ignored would show the
+wrong rollouts.
 
-*Standing.* Without `status` the entries that stand are meant: one end of each rollout. Of an entry
-that does not stand another took its place, so it goes by `status=retried`, whatever it said itself;
-every other status means those that stand. So each entry has one status to be found under.
+*Outcomes.* Without `status`, a filter selects outcomes: one entry for each rollout. An entry that
+is not an outcome was superseded by another one and has the status `retried`, whatever its record
+says. Every other status selects outcomes. So each entry is found under exactly one status.
 
-*Ranges.* `min_X` and `max_X` are inclusive. Entries without the number are in no range of it. When
-something began is compared in microseconds.
+*Ranges.* `min_X` and `max_X` are inclusive. Entries without the number are in no range of it. Start
+times are compared in microseconds.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from http import HTTPStatus
+from math import isfinite
+from typing import TypeVar
 
 import msgspec
 
-from rollgym.viewer.queries.parameters import Parameters, Query, chosen, unusable
-from rollgym.viewer.summary import Status
+from rollgym.servers.config import suggestion
+from rollgym.viewer.errors import RequestError
+from rollgym.viewer.summary import EntryStatus
+from rollgym.viewer.values import LARGEST_INTEGER
+
+Query = Mapping[str, Sequence[str]]
+"""Each parameter with its values, in the order of the URL."""
+
+MOST_VALUES = 200
+LONGEST_VALUE = 500
+_SHOWN = 80
+_T = TypeVar("_T")
+
+
+class Parameters:
+    """The values of a query, those that are not empty. Everything here raises PageError (400)."""
+
+    def __init__(self, query: Query, names: Collection[str]) -> None:
+        """`names` are all that may be in the query."""
+        self._given: dict[str, tuple[str, ...]] = {}
+        for name, values in query.items():
+            if name not in names:
+                raise _rejected(
+                    f"{name[:_SHOWN]!r} is no parameter{suggestion(name[:_SHOWN], names)}: "
+                    f"there are {', '.join(sorted(names))}"
+                )
+            # The same value twice asks for nothing more.
+            kept = tuple(dict.fromkeys(text for value in values if (text := value.strip())))
+            if len(kept) > MOST_VALUES:
+                raise _rejected(f"{name} is given {len(kept)} times: give at most {MOST_VALUES}")
+            for value in kept:
+                if len(value) > LONGEST_VALUE:
+                    raise invalid(name, value, f"at most {LONGEST_VALUE} characters")
+                if "\0" in value:  # where it is, a text ends for SQLite
+                    raise invalid(name, value, "a text without the character of number 0")
+            self._given[name] = kept
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        return self._given.get(name, ())
+
+    def text(self, name: str) -> str:
+        """The one value; empty where there is none."""
+        values = self.texts(name)
+        if len(values) > 1:
+            raise _rejected(f"{name} is given {len(values)} times: give it once")
+        return values[0] if values else ""
+
+    def one_of(self, name: str, allowed: Sequence[str], default: str) -> str:
+        return chosen(name, self.text(name), allowed) if self.text(name) else default
+
+    def some_of(self, name: str, allowed: Sequence[str]) -> tuple[str, ...]:
+        return tuple(chosen(name, value, allowed) for value in self.texts(name))
+
+    def truth(self, name: str) -> bool | None:
+        value = self.text(name)
+        return None if not value else chosen(name, value, ("true", "false")) == "true"
+
+    def naturals(self, name: str) -> tuple[int, ...]:
+        return tuple(_read(name, value, _natural, "a whole number") for value in self.texts(name))
+
+    def natural(self, name: str, default: int, least: int = 0, most: int = LARGEST_INTEGER) -> int:
+        value = self.text(name)
+        if not value:
+            return default
+        allowed = f"a whole number from {least}" + (f" to {most}" if most < LARGEST_INTEGER else "")
+        number = _read(name, value, _natural, allowed)
+        if not least <= number <= most:
+            raise invalid(name, value, allowed)
+        return number
+
+    def number(self, name: str) -> float | None:
+        value = self.text(name)
+        return _read(name, value, _finite, "a finite number") if value else None
+
+
+def chosen(name: str, value: str, allowed: Sequence[str]) -> str:
+    """The value, if it is one of those allowed. Raises PageError."""
+    if value not in allowed:
+        close = suggestion(value[:_SHOWN], allowed)
+        raise invalid(name, value, f"one of {', '.join(allowed)}", close)
+    return value
+
+
+def invalid(name: str, value: str, allowed: str, hint: str = "") -> RequestError:
+    """The error that says what is wrong with a value."""
+    return _rejected(f"{name}={value[:_SHOWN]!r} cannot be used{hint}: give {allowed}")
+
+
+def _rejected(message: str) -> RequestError:
+    return RequestError(HTTPStatus.BAD_REQUEST, message)
+
+
+def _read(name: str, value: str, reader: Callable[[str], _T], allowed: str) -> _T:
+    try:
+        return reader(value)
+    except ValueError as error:
+        raise invalid(name, value, allowed) from error
+
+
+def _natural(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 20) or int(text) > LARGEST_INTEGER:
+        raise ValueError(text)
+    return int(text)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(text)
+    return number
+
 
 TOKENS = "coalesce(input_tokens + output_tokens, input_tokens, output_tokens)"
 """Input and output together; what is known where only one is."""
@@ -53,7 +168,7 @@ SORTS = (
 )
 """The columns that a list can be sorted by, besides `field.NAME`."""
 _ORDERS = ("asc", "desc")
-_STATUSES = tuple(status.value for status in Status)
+_STATUSES = tuple(status.value for status in EntryStatus)
 _RANGES = tuple(f"{end}_{name}" for name in RANGES for end in ("min", "max"))
 PAGING = ("sort", "order", "offset", "limit")
 """Those parameters that select nothing."""
@@ -153,13 +268,13 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     def _standing(self) -> Sql:
         """Which status, and by that whether it must stand."""
         if not self.status:
-            return "entry.standing = 1", ()
-        ends = tuple(status for status in self.status if status != Status.RETRIED)
+            return "entry.is_outcome = 1", ()
+        ends = tuple(status for status in self.status if status != EntryStatus.RETRIED)
         condition, values = _any_of("entry.status", ends)
-        standing = f"(entry.standing = 1 AND {condition})"
-        if Status.RETRIED not in self.status:
-            return standing, values
-        return f"(entry.standing = 0 OR {standing})" if ends else "entry.standing = 0", values
+        is_outcome = f"(entry.is_outcome = 1 AND {condition})"
+        if EntryStatus.RETRIED not in self.status:
+            return is_outcome, values
+        return f"(entry.is_outcome = 0 OR {is_outcome})" if ends else "entry.is_outcome = 0", values
 
     def _conditions(self) -> Iterator[Sql]:
         if self.found is not None:
@@ -197,6 +312,6 @@ def _sort(value: str, sorts: Sequence[str]) -> str:
     if sorts is SORTS and value.startswith(FIELD_PREFIX):
         # The path of a field in SQLite's JSON has no way to write these.
         if value == FIELD_PREFIX or any(mark in value for mark in '"\\'):
-            raise unusable("sort", value, "the name of a field without quotes and backslashes")
+            raise invalid("sort", value, "the name of a field without quotes and backslashes")
         return value
     return chosen("sort", value, sorts)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollgym.viewer.queries.blocked import IS_BLOCKED
+from rollgym.viewer.queries.tasks import IS_BLOCKED
 
 MOST_CELLS = 10_000
 _NOT_STARTED = "."
@@ -37,7 +37,7 @@ SELECT json_group_array(task), json_group_array(repeat), json_group_array(id),
            CASE success WHEN 1 THEN '+' WHEN 0 THEN 'x' ELSE
            CASE WHEN {IS_BLOCKED} THEN '#' ELSE '=' END END END, '')
 FROM entry NOT INDEXED
-WHERE standing = 1 AND status IN ('completed', 'failed', 'omitted')
+WHERE is_outcome = 1 AND status IN ('completed', 'failed', 'omitted')
 """  # noqa: S608 - names of our own
 _INDEXES = msgspec.json.Decoder(list[int | None])
 _NUMBERS = msgspec.json.Decoder(list[int])

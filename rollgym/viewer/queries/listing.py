@@ -1,34 +1,114 @@
-"""The list of entries: a page of it, and what stands before and after an entry.
+"""The list of entries: one page of it, and the entries before and after an entry.
 
-The order is total, so an offset always means the same place. A page near the beginning is found
-with SQLite's LIMIT, for which it holds only as many entries as are wanted. That becomes slow
-further down, where sorting everything at once is faster: then the page is cut from the whole order,
-which is kept for the next page. What is shown of the entries is read only for the page.
+The order is total, so an offset always means the same entry. A page near the start is read with
+SQLite's LIMIT, which only sorts as many entries as needed. Further down, sorting everything once is
+faster: the page is then cut from the whole order. The last few orders are kept until the index
+changes, with eight bytes for each entry, because a reader who pages through a list requests the
+same order many times. The columns of the entries are only read for the page.
 """
 
 import sqlite3
+import threading
+from array import array
+from collections import OrderedDict
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
-from rollgym.viewer.errors import PageError
-from rollgym.viewer.index import EntryId
-from rollgym.viewer.queries.filter import BY_RECORD, Filter
-from rollgym.viewer.queries.orders import Orders, ordered
-from rollgym.viewer.queries.search import Search
-from rollgym.viewer.summary import Status
+from rollgym.viewer.errors import RequestError
+from rollgym.viewer.index.database import version_of
+from rollgym.viewer.queries.filter import BY_RECORD, FIELD_PREFIX, NUMBERS, Filter, Sql
+from rollgym.viewer.queries.search import SearchProgress
+from rollgym.viewer.source import EntryId
+from rollgym.viewer.summary import EntryStatus
+
+_KEPT = 4
+_NUMBERS = msgspec.json.Decoder(list[int])
+
+
+def all_entries(connection: sqlite3.Connection, wanted: Filter) -> "array[int]":
+    """The numbers of all entries that fit, in order; `EntryId.of` makes their names.
+
+    Whoever exports them need not hold the connection for as long as that takes.
+    """
+    select, values = ordered(wanted)
+    # One JSON array is read several times as fast as so many rows.
+    (numbers,) = connection.execute(
+        f"SELECT json_group_array(id) FROM ({select})",  # noqa: S608 - see Filter
+        values,
+    ).fetchone()
+    return array("Q", _NUMBERS.decode(numbers))
+
+
+class Orders:
+    """The orders of one source that were asked for last. For any thread."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[int, Filter], array[int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def known(self, connection: sqlite3.Connection, wanted: Filter) -> "array[int] | None":
+        """The order if it is kept."""
+        with self._lock:
+            key = _key(connection, wanted)
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            return self._kept.get(key)
+
+    def of(self, connection: sqlite3.Connection, wanted: Filter) -> "array[int]":
+        """The order, from now on kept. It is not to be changed."""
+        order = self.known(connection, wanted)
+        if order is None:
+            order = all_entries(connection, wanted)
+            with self._lock:
+                self._kept[_key(connection, wanted)] = order
+                while len(self._kept) > _KEPT:
+                    self._kept.popitem(last=False)
+        return order
+
+
+def ordered(wanted: Filter) -> Sql:
+    """A statement for the numbers in order, as `id`.
+
+    Entries without a value come last, whichever way it goes; those with the same one are in the
+    order of their numbers.
+    """
+    where, values = wanted.where()
+    key, field = _sort_key(wanted.sort)
+    tables = "entry" if wanted.is_selective else "entry NOT INDEXED"
+    if wanted.sort == "title" or field:
+        tables += " JOIN words ON words.entry = entry.id"
+    direction = "DESC" if wanted.descending else "ASC"
+    order = f"{key} {direction} NULLS LAST, entry.id"
+    if wanted.sort == BY_RECORD:
+        order = f"entry.id {direction}"
+    statement = f"SELECT entry.id AS id FROM {tables} WHERE {where} ORDER BY {order}"  # noqa: S608
+    return statement, (*values, *field)
+
+
+def _sort_key(sort: str) -> Sql:
+    if sort == "title":
+        return "words.title", ()
+    if sort.startswith(FIELD_PREFIX):
+        return "json_extract(words.fields, ?)", (f'$."{sort.removeprefix(FIELD_PREFIX)}"',)
+    return NUMBERS.get(sort, f"entry.{sort}"), ()
+
+
+def _key(connection: sqlite3.Connection, wanted: Filter) -> tuple[int, Filter]:
+    return version_of(connection), msgspec.structs.replace(wanted, offset=0, limit=1)
+
 
 _SHALLOW = 2_000
 _COLUMNS = (
-    "entry.id, status, standing, task, repeat, attempt, reward, success, entry.kind, cause.text, "
+    "entry.id, status, is_outcome, task, repeat, attempt, reward, success, entry.kind, cause.text, "
     "steps, tool_calls, input_tokens, output_tokens, seconds, started, model, ending, agent, "
     "domain, difficulty, coalesce(title, ''), coalesce(detail, ''), coalesce(fields, '{}'), length"
 )
 
 
-class Entry(msgspec.Struct, frozen=True):
+class ListedEntry(msgspec.Struct, frozen=True):
     """A line of the list. `fields` is a JSON object, `bytes` how long the record is.
 
     Of what is no record `title` says which line it is, and `detail` what is wrong with it.
@@ -36,7 +116,7 @@ class Entry(msgspec.Struct, frozen=True):
 
     id: str
     status: str
-    standing: bool
+    is_outcome: bool
     task: int | None
     repeat: int | None
     attempt: int | None
@@ -61,13 +141,13 @@ class Entry(msgspec.Struct, frozen=True):
     bytes: int
 
 
-class Listing(msgspec.Struct, frozen=True):
+class RolloutListing(msgspec.Struct, frozen=True):
     """A page. `total` counts all that fit the filter, `unreadable` those of them not records."""
 
     total: int
     unreadable: int
-    entries: tuple[Entry, ...]
-    search: Search | None = None
+    entries: tuple[ListedEntry, ...]
+    search: SearchProgress | None = None
 
 
 class Neighbours(msgspec.Struct, frozen=True):
@@ -83,8 +163,11 @@ class Neighbours(msgspec.Struct, frozen=True):
 
 
 def listing(
-    connection: sqlite3.Connection, wanted: Filter, orders: Orders, search: Search | None = None
-) -> Listing:
+    connection: sqlite3.Connection,
+    wanted: Filter,
+    orders: Orders,
+    search: SearchProgress | None = None,
+) -> RolloutListing:
     """The page that the filter asks for. `search` goes along."""
     begin, end = wanted.offset, wanted.offset + wanted.limit
     order = orders.known(connection, wanted)
@@ -93,14 +176,18 @@ def listing(
     where, values = wanted.where()
     count = f"SELECT count(*) FROM entry WHERE {where}"  # noqa: S608 - see Filter
     (unreadable,) = connection.execute(
-        f"{count} AND entry.status = ?", (*values, Status.UNREADABLE)
+        f"{count} AND entry.status = ?", (*values, EntryStatus.UNREADABLE)
     ).fetchone()
     if order is not None:
-        return Listing(len(order), unreadable, _entries(connection, order[begin:end]), search)
+        return RolloutListing(
+            len(order), unreadable, _entries(connection, order[begin:end]), search
+        )
     (total,) = connection.execute(count, values).fetchone()
     select, values = ordered(wanted)
     page = connection.execute(f"{select} LIMIT ? OFFSET ?", (*values, wanted.limit, begin))
-    return Listing(total, unreadable, _entries(connection, [number for (number,) in page]), search)
+    return RolloutListing(
+        total, unreadable, _entries(connection, [number for (number,) in page]), search
+    )
 
 
 def neighbours(
@@ -111,7 +198,7 @@ def neighbours(
     Raises PageError (404) where there is no such entry.
     """
     if not _exists(connection, entry):
-        raise PageError(HTTPStatus.NOT_FOUND, f"there is no record {entry} in this source")
+        raise RequestError(HTTPStatus.NOT_FOUND, f"there is no record {entry} in this source")
     order = orders.of(connection, wanted)
     try:
         place = order.index(entry.number)
@@ -125,7 +212,7 @@ def neighbours(
     )
 
 
-def _entries(connection: sqlite3.Connection, numbers: Sequence[int]) -> tuple[Entry, ...]:
+def _entries(connection: sqlite3.Connection, numbers: Sequence[int]) -> tuple[ListedEntry, ...]:
     """What is shown of entries, in the order of the numbers."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM json_each(?) AS wanted "  # noqa: S608 - names of our own
@@ -137,13 +224,13 @@ def _entries(connection: sqlite3.Connection, numbers: Sequence[int]) -> tuple[En
     return tuple(_entry(row) for row in rows)
 
 
-def _entry(row: tuple[Any, ...]) -> Entry:
-    entry = dict(zip(Entry.__struct_fields__, row, strict=True))
+def _entry(row: tuple[Any, ...]) -> ListedEntry:
+    entry = dict(zip(ListedEntry.__struct_fields__, row, strict=True))
     entry["id"] = str(EntryId.of(entry["id"]))
-    entry["standing"] = bool(entry["standing"])
+    entry["is_outcome"] = bool(entry["is_outcome"])
     entry["success"] = None if entry["success"] is None else bool(entry["success"])
     entry["fields"] = msgspec.Raw(entry["fields"].encode())
-    return Entry(**entry)
+    return ListedEntry(**entry)
 
 
 def _exists(connection: sqlite3.Connection, entry: EntryId) -> bool:

@@ -1,24 +1,102 @@
-"""Everything of the overview at once.
+"""The overview: all charts and tables of a selection at once.
 
-The numbers of all entries are needed together, for the bars, for pass@k and for what happened over
-time. They are read column by column: SQLite makes one JSON array of a column of whole numbers,
-which is read several times as fast as rows are. Floats would be rounded on the way, so rewards and
-seconds come as rows, in the same order. Nothing is held of them but for the length of the call.
+The numbers of all entries are needed together, for the charts, pass@k and the changes over time.
+They are read column by column: SQLite makes one JSON array of a column of integers, which is
+decoded several times as fast as rows. Floats would be rounded in JSON, so rewards and seconds are
+read as rows, in the same order. They are only held in memory during the call.
 """
 
 import sqlite3
+from bisect import bisect_left
 from collections import Counter
+from collections.abc import Sequence
+from itertools import compress, pairwise, repeat
+from operator import is_not
 
 import msgspec
 
-from rollgym.viewer.queries.causes import CauseCount, KindCount, failures
-from rollgym.viewer.queries.coverage import Coverage, coverage
+from rollgym.metrics.group import Group
+from rollgym.metrics.group_histogram import GroupHistogram
+from rollgym.viewer.queries.charts import Histogram, OverTime, histogram, over_time
+from rollgym.viewer.queries.counts import CauseCount, KindCount, SourceCoverage, coverage, failures
 from rollgym.viewer.queries.filter import MOMENT, TOKENS, Filter
-from rollgym.viewer.queries.histogram import Histogram, histogram
-from rollgym.viewer.queries.over_time import OverTime, over_time
-from rollgym.viewer.queries.pass_at import PassAt, pass_at
-from rollgym.viewer.queries.search import Search
-from rollgym.viewer.queries.tools import ToolCount, tools
+from rollgym.viewer.queries.search import SearchProgress
+
+
+class PassAt(msgspec.Struct, frozen=True):
+    """That at least one of k rollouts of a task succeeds, over the tasks that have k."""
+
+    k: int
+    value: float
+    tasks: int
+
+
+def pass_at(
+    tasks: Sequence[int | str | None], successes: Sequence[int | None]
+) -> tuple[PassAt, ...]:
+    """For k = 1, 2, 4, ... and the most repeats of any task.
+
+    One task and one success for each entry; those without either do not count.
+    """
+    judged = Counter(compress(tasks, map(is_not, successes, repeat(None))))
+    judged.pop(None, None)
+    succeeded = Counter(compress(tasks, successes))
+    groups = Counter(zip(judged.values(), map(succeeded.get, judged, repeat(0)), strict=False))
+    histogram, sizes = GroupHistogram(), Counter(judged.values())
+    for (size, good), number in groups.items():
+        group = Group(size)
+        group.resolved = group.completed = size
+        group.successes = good
+        for _ in range(number):
+            histogram.fold(group)
+    return tuple(
+        PassAt(k, value, sum(count for size, count in sizes.items() if size >= k))
+        for k, value in histogram.pass_at_k().items()
+    )
+
+
+MOST_TOOLS = 200
+_MOST_MARKS = 32 << 20
+_RECORD = (1 << 32) - 1
+
+
+class ToolCount(msgspec.Struct, frozen=True):
+    """In how many rollouts a tool was called, and how often."""
+
+    name: str
+    rollouts: int
+    calls: int
+
+
+def tools(connection: sqlite3.Connection, numbers: Sequence[int]) -> tuple[ToolCount, ...]:
+    """Of the entries with these numbers, which are in order; the most used first."""
+    if not numbers:
+        return ()
+    # Where the numbers of each part begin, and where those of the last one end.
+    parts = range((numbers[-1] >> 32) + 2)
+    begins = [bisect_left(numbers, part << 32) for part in parts]
+    longest = 1 + max(numbers[end - 1] & _RECORD for end in begins if end)
+    size = (len(begins) - 1) * longest
+    if size <= _MOST_MARKS:
+        marks = bytearray(size)
+        for part, (begin, end) in enumerate(pairwise(begins)):
+            offset = part * longest - (part << 32)
+            for number in numbers[begin:end]:
+                marks[number + offset] = 1
+        record = f"(entry & {_RECORD})"
+        marked = f"substr(?, (entry >> 32) * {longest} + {record} + 1, 1) = x'01'"
+        condition = f"{record} < {longest} AND {marked}"
+        value: bytes | str = bytes(marks)
+    else:  # many parts of which one is long
+        condition = "entry IN (SELECT value FROM json_each(?))"
+        value = msgspec.json.encode(numbers).decode()
+    rows = connection.execute(
+        "SELECT name, count(*) AS rollouts, sum(calls) FROM tool "  # noqa: S608 - our own
+        f"WHERE {condition} GROUP BY name ORDER BY rollouts DESC, name LIMIT ?",
+        (value, MOST_TOOLS),
+    )
+    return tuple(ToolCount(*row) for row in rows)
+
 
 _COLUMNS = (
     "entry.id",
@@ -47,7 +125,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     Of the `rollouts` so many are `judged`: it is known whether they are among the `successes`.
     """
 
-    coverage: Coverage
+    coverage: SourceCoverage
     rollouts: int
     judged: int
     successes: int
@@ -64,14 +142,14 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[ToolCount, ...]
     pass_at: tuple[PassAt, ...]
     endings: tuple[EndingCount, ...]
-    search: Search | None
+    search: SearchProgress | None
 
 
 def overview(
     connection: sqlite3.Connection,
     wanted: Filter,
     expected: int | None,
-    search: Search | None = None,
+    search: SearchProgress | None = None,
 ) -> Overview:
     """Of the entries that fit, without inputs and lines that are no records.
 

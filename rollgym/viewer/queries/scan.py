@@ -1,27 +1,150 @@
-"""Looking for one text in the records of a source, a portion at a time.
+"""Searching the records of a source for one text, a portion at a time.
 
-The index says where the records are. Those that follow each other are read as one block, in which
-the text is looked for at once; a longer record is read in pieces that overlap. Titles of tasks are
-looked for in the index, since not every record has its own.
+*Spelling.* Case does not matter. ASCII letters are lowered on both sides, which leaves all other
+bytes of UTF-8 unchanged, so that most texts are found as plain bytes. A text with other letters
+that have a case (`ö`, `Ö`) is searched for with a regular expression, which is slower. Only single
+letters are equal to each other: `ß` does not match `SS`. JSON may write characters as they are or
+as escapes (`\\u00fc`); quotes, backslashes and line breaks are always escapes. A match that starts
+inside an escape, such as the `n` of `\\n`, does not count. Archives contain texts without escapes.
 
-What has been read is remembered by the last record of each part. When records were added the scan
-goes on behind it; when it is not where it was, or the index was begun anew because a file was
-replaced, everything is read again.
+*Reading.* The index knows where the records are. Adjacent records are read as one block and
+searched at once; a longer record is read in pieces that overlap. Titles of tasks are searched for
+in the index, since not every record contains its own.
+
+*Resuming.* The scan remembers the last record of each part. When records were added it continues
+after it. When that record has moved, or the index was rebuilt because a file was replaced,
+everything is read again.
 """
 
+import json
 import os
 import re
 import sqlite3
 from array import array
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from time import monotonic
 from typing import NamedTuple
 
 from rollgym.store.errors import storage_error
-from rollgym.viewer.index import SourceIndex
-from rollgym.viewer.queries.spelling import LONGEST_ESCAPE, Spelling, has_case_beyond_ascii
-from rollgym.viewer.queries.version import begun_of, version_of
-from rollgym.viewer.source import Part
+from rollgym.viewer.index.database import generation_of, version_of
+from rollgym.viewer.index.source_index import SourceIndex
+from rollgym.viewer.source import SourcePart
+
+_BEGUN_ESCAPE = re.compile(rb"(?<!\\)\\(?:\\\\)*(?:u[0-9a-fA-F]{0,3})?$")
+"""An odd number of backslashes, and as much of a character's number as is not the last digit."""
+_LONGEST_NUMBER = 5
+LONGEST_ESCAPE = 64
+"""How many bytes before a find are looked at, most of which would be backslashes."""
+_FIRST_BEYOND_ASCII, _LAST_WITH_CASE = 0x80, 0x1FFFF
+
+_Find = Callable[[bytes, int], tuple[int, int]]
+"""Where the next find from an offset on begins and ends; it begins at -1 where there is none."""
+
+
+class Spelling:
+    """The spellings of one text, in one kind of file."""
+
+    def __init__(self, text: str, *, in_json: bool) -> None:
+        # Half of a surrogate pair has no bytes of its own, and so is in no file.
+        plain = text.encode("utf-8", "replace").decode("utf-8")
+        self._in_json = in_json
+        self._finds: list[_Find]
+        if has_case_beyond_ascii(plain):
+            spelled = [_any_case(character, in_json=in_json) for character in plain]
+            self._finds = [_expression(spelled)]
+            self._as_it_is = False
+            self.longest = sum(max(map(len, each)) for each in spelled)
+        else:
+            patterns = _spelled(plain, in_json=in_json)
+            self._finds = [_literal(pattern) for pattern in patterns]
+            self._as_it_is = all(pattern == pattern.upper() for pattern in patterns)
+            self.longest = max(map(len, patterns))
+
+    def is_in(self, data: bytes, begin: int = 0) -> bool:
+        """Whether the text is in a record, or from an offset on in a piece of one."""
+        return next(self.records_in(data, [begin], [len(data)]), None) is not None
+
+    def records_in(self, data: bytes, begins: Sequence[int], ends: Sequence[int]) -> Iterator[int]:
+        """The indexes of the records that have the text, not in order, and some of them twice.
+
+        Records begin and end at these offsets of the data, in order.
+        """
+        if not self._as_it_is:
+            data = data.lower()
+        for find in self._finds:
+            offset, end = find(data, 0)
+            while offset >= 0:
+                record = bisect_right(begins, offset) - 1
+                if record >= 0 and end <= ends[record] and not self._is_escaped(data, offset):
+                    yield record
+                    offset, end = find(data, ends[record])
+                else:
+                    offset, end = find(data, offset + 1)
+
+    def _is_escaped(self, data: bytes, offset: int) -> bool:
+        if not self._in_json or data.find(b"\\", max(0, offset - _LONGEST_NUMBER), offset) < 0:
+            return False
+        before = data[max(0, offset - LONGEST_ESCAPE) : offset]
+        return _BEGUN_ESCAPE.search(before) is not None
+
+
+def has_case_beyond_ascii(text: str) -> bool:
+    """Whether a letter of the text, other than those of ASCII, is upper or lower case."""
+    return not text.isascii() and not _same_letters().keys().isdisjoint(text)
+
+
+def _spelled(text: str, *, in_json: bool) -> list[bytes]:
+    """With the letters of ASCII lower."""
+    if not in_json:
+        return [text.encode().lower()]
+    spelled = (json.dumps(text, ensure_ascii=escaped)[1:-1] for escaped in (False, True))
+    return sorted({each.encode().lower() for each in spelled})
+
+
+def _any_case(character: str, *, in_json: bool) -> list[bytes]:
+    letters = _same_letters().get(character, character)
+    return [each for letter in letters for each in _spelled(letter, in_json=in_json)]
+
+
+def _literal(pattern: bytes) -> _Find:
+    def find(data: bytes, start: int) -> tuple[int, int]:
+        offset = data.find(pattern, start)
+        return offset, offset + len(pattern)
+
+    return find
+
+
+def _expression(spelled: Sequence[Sequence[bytes]]) -> _Find:
+    """Of several spellings of each character in a row."""
+    expression = re.compile(
+        b"".join(b"(?:%b)" % b"|".join(map(re.escape, each)) for each in spelled)
+    )
+
+    def find(data: bytes, start: int) -> tuple[int, int]:
+        found = expression.search(data, start)
+        return (-1, -1) if found is None else found.span()
+
+    return find
+
+
+@cache
+def _same_letters() -> Mapping[str, str]:
+    """The letters beyond ASCII that have a case, each with all that differ from it in case only."""
+    folded: dict[str, str] = {}
+    for letter in map(chr, range(_FIRST_BEYOND_ASCII, _LAST_WITH_CASE + 1)):
+        fold = letter.casefold()
+        folded.setdefault(fold, fold if fold.isascii() and len(fold) == 1 else "")
+        folded[fold] += letter
+    return {
+        letter: letters
+        for letters in folded.values()
+        if len(letters) > 1
+        for letter in letters
+        if not letter.isascii()
+    }
+
 
 BLOCK = 1 << 20
 """Small enough that other threads get their turn between two blocks."""
@@ -30,7 +153,7 @@ _WIDEST_GAP = 64 << 10
 _SHIFT = 32
 
 
-class _Record(NamedTuple):
+class _EntryRecord(NamedTuple):
     number: int
     position: int
     length: int
@@ -40,7 +163,7 @@ class _Record(NamedTuple):
         return self.position + self.length
 
 
-class Scan:
+class TextScan:
     """One text and what was found so far. For one thread at a time."""
 
     def __init__(self, text: str) -> None:
@@ -48,10 +171,10 @@ class Scan:
         """The numbers of the entries that have the text."""
         self.version = -1
         """Of the index when everything in it had been read; -1 before that."""
-        self._title = _Title(text)
+        self._title = _TitleMatcher(text)
         self._spellings = {lines: Spelling(text, in_json=lines) for lines in (True, False)}
-        self._last: dict[int, _Record] = {}
-        self._begun = 0
+        self._last: dict[int, _EntryRecord] = {}
+        self._generation = 0
         self._part = 0
 
     @property
@@ -73,15 +196,17 @@ class Scan:
         self._part = 0
         with index.reading() as connection:
             is_more = any(self._after(connection, part, 1) for part in range(len(parts)))
-            if not is_more and begun_of(connection) == self._begun:
+            if not is_more and generation_of(connection) == self._generation:
                 self.version = version_of(connection)
 
-    def _next(self, index: SourceIndex) -> tuple[list[_Record], set[int]]:
+    def _next(self, index: SourceIndex) -> tuple[list[_EntryRecord], set[int]]:
         """The next records of a part, and which of them have the text in their title."""
         with index.reading() as connection:
-            begun = begun_of(connection)
-            if begun != self._begun or not self._is_there(connection, self._last.get(self._part)):
-                self._begun = begun
+            generation = generation_of(connection)
+            if generation != self._generation or not self._is_there(
+                connection, self._last.get(self._part)
+            ):
+                self._generation = generation
                 self._part = 0
                 self._last.clear()
                 del self.matches[:]
@@ -90,15 +215,15 @@ class Scan:
                 return [], set()
             return records, self._title.entries(connection, records[0].number, records[-1].number)
 
-    def _after(self, connection: sqlite3.Connection, part: int, limit: int) -> list[_Record]:
+    def _after(self, connection: sqlite3.Connection, part: int, limit: int) -> list[_EntryRecord]:
         last = self._last.get(part)
         rows = connection.execute(
             "SELECT id, position, length FROM entry WHERE id > ? AND id < ? ORDER BY id LIMIT ?",
             (last.number if last else part << _SHIFT, (part + 1) << _SHIFT, limit),
         )
-        return [_Record(*row) for row in rows]
+        return [_EntryRecord(*row) for row in rows]
 
-    def _is_there(self, connection: sqlite3.Connection, last: _Record | None) -> bool:
+    def _is_there(self, connection: sqlite3.Connection, last: _EntryRecord | None) -> bool:
         if last is None:
             return True
         found = connection.execute(
@@ -107,7 +232,7 @@ class Scan:
         return bool(found == (last.position, last.length))
 
     def _read(
-        self, part: Part, records: Sequence[_Record], titled: set[int], deadline: float
+        self, part: SourcePart, records: Sequence[_EntryRecord], titled: set[int], deadline: float
     ) -> None:
         spelling = self._spellings[part.format.by_lines]
         try:
@@ -126,7 +251,7 @@ class Scan:
             raise storage_error(error, part.path, "searching in it") from error
 
 
-class _Title:
+class _TitleMatcher:
     """A text that is looked for in the titles of tasks."""
 
     def __init__(self, text: str) -> None:
@@ -149,9 +274,9 @@ def _escaped(mark: str) -> str:
     return f"\\{mark}" if mark in "%_\\" else mark
 
 
-def _blocks(records: Sequence[_Record]) -> Iterator[list[_Record]]:
+def _blocks(records: Sequence[_EntryRecord]) -> Iterator[list[_EntryRecord]]:
     """Records that can be read at once; a longer one is a block of its own."""
-    block: list[_Record] = []
+    block: list[_EntryRecord] = []
     for record in records:
         if block and not (
             block[-1].end <= record.position <= block[-1].end + _WIDEST_GAP
@@ -164,7 +289,7 @@ def _blocks(records: Sequence[_Record]) -> Iterator[list[_Record]]:
         yield block
 
 
-def _found(descriptor: int, block: Sequence[_Record], spelling: Spelling) -> Iterator[int]:
+def _found(descriptor: int, block: Sequence[_EntryRecord], spelling: Spelling) -> Iterator[int]:
     begin, end = block[0].position, block[-1].end
     if end - begin > BLOCK:
         if _is_in_long(descriptor, block[0], spelling):
@@ -177,7 +302,7 @@ def _found(descriptor: int, block: Sequence[_Record], spelling: Spelling) -> Ite
         yield block[place].number
 
 
-def _is_in_long(descriptor: int, record: _Record, spelling: Spelling) -> bool:
+def _is_in_long(descriptor: int, record: _EntryRecord, spelling: Spelling) -> bool:
     """Piece by piece: each with what it takes to tell an escape before it, and a find across it."""
     for position in range(record.position, record.end, BLOCK):
         before = min(LONGEST_ESCAPE, position - record.position)

@@ -16,21 +16,21 @@ from typing import NamedTuple
 import msgspec
 
 from rollgym.store.errors import StorageError
-from rollgym.viewer.index import SourceIndex
-from rollgym.viewer.queries.scan import Scan
-from rollgym.viewer.queries.version import version_of
+from rollgym.viewer.index.database import version_of
+from rollgym.viewer.index.source_index import SourceIndex
+from rollgym.viewer.queries.scan import TextScan
 from rollgym.viewer.source import size_of_file
 
-FORGOTTEN_AFTER = 15.0
+ABANDONED_SECONDS = 15.0
 """Seconds without being asked about."""
-PATIENCE = 0.2
+WAIT_SECONDS = 0.2
 """How long an answer waits for the end of a search, which small files have at once."""
 _KEPT = 8
 _PORTION = 0.05
 _CLOSING = 5.0
 
 
-class Search(msgspec.Struct, frozen=True):
+class SearchProgress(msgspec.Struct, frozen=True):
     """How far a search has come, in bytes, and how many entries it has found."""
 
     read: int
@@ -39,14 +39,14 @@ class Search(msgspec.Struct, frozen=True):
     matches: int
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """What a search came to so far; `entries` are their numbers, for `Filter.among`."""
 
-    search: Search
+    search: SearchProgress
     entries: "array[int]"
 
 
-class _Asked:
+class _RunningSearch:
     """A scan, and what it came to when it was last looked at.
 
     The scan is that of the thread; all else changes only while the lock is held.
@@ -55,7 +55,7 @@ class _Asked:
     __slots__ = ("at", "entries", "problem", "reached", "read", "scan", "version")
 
     def __init__(self, text: str) -> None:
-        self.scan = Scan(text)
+        self.scan = TextScan(text)
         self.entries = array("Q")
         self.read = 0
         self.reached = -1
@@ -76,17 +76,17 @@ class _Asked:
         self.read, self.reached = scan.read, scan.version
 
 
-class Searches:
+class SourceSearches:
     """The searches of one source. For any thread."""
 
-    def __init__(self, patience: float = PATIENCE) -> None:
+    def __init__(self, patience: float = WAIT_SECONDS) -> None:
         self._patience = patience
-        self._asked: OrderedDict[str, _Asked] = OrderedDict()
+        self._asked: OrderedDict[str, _RunningSearch] = OrderedDict()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def find(self, text: str, index: SourceIndex) -> Found:
+    def find(self, text: str, index: SourceIndex) -> SearchResult:
         """Begin to search for a text, or go on with it; waits a moment for the end of it.
 
         Raises StorageError where a file or the index cannot be read; asking again tries again.
@@ -107,7 +107,9 @@ class Searches:
             done = state.ready and asked.caught_up
             entries, read = asked.entries, asked.read
         size = sum(size_of_file(part.path) for part in index.source.parts)
-        return Found(Search(size if done else min(read, size), size, done, len(entries)), entries)
+        return SearchResult(
+            SearchProgress(size if done else min(read, size), size, done, len(entries)), entries
+        )
 
     def close(self) -> None:
         """End the thread, within a moment."""
@@ -118,8 +120,8 @@ class Searches:
         if thread is not None:
             thread.join(_CLOSING)
 
-    def _ask(self, text: str, version: int) -> _Asked:
-        asked = self._asked.setdefault(_key(text), _Asked(text))
+    def _ask(self, text: str, version: int) -> _RunningSearch:
+        asked = self._asked.setdefault(_key(text), _RunningSearch(text))
         self._asked.move_to_end(_key(text))
         while len(self._asked) > _KEPT:
             self._asked.popitem(last=False)
@@ -134,9 +136,9 @@ class Searches:
             )
             self._thread.start()
 
-    def _next(self) -> _Asked | None:
+    def _next(self) -> _RunningSearch | None:
         """What is to be read for: the last asked about, of those that are not at their end."""
-        oldest = monotonic() - FORGOTTEN_AFTER
+        oldest = monotonic() - ABANDONED_SECONDS
         for asked in reversed(self._asked.values()):
             if not asked.caught_up and asked.problem is None and asked.at > oldest:
                 return asked
@@ -155,7 +157,7 @@ class Searches:
                 self._thread = None
             raise
 
-    def _taken(self) -> _Asked | None:
+    def _taken(self) -> _RunningSearch | None:
         """The next one; where there is none the thread is over, and says so at once."""
         with self._changed:
             asked = None if self._closed else self._next()
@@ -164,7 +166,7 @@ class Searches:
             return asked
 
 
-def _advanced(scan: Scan, index: SourceIndex) -> StorageError | None:
+def _advanced(scan: TextScan, index: SourceIndex) -> StorageError | None:
     try:
         scan.advance(index, monotonic() + _PORTION)
     except StorageError as error:

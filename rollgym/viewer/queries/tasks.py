@@ -1,8 +1,8 @@
-"""The table of tasks: each with its repeats as a row of cells.
+"""The table of tasks, each with its repeats; and the repeats and attempts beside one entry.
 
-A task is known by its index, or, where a file has none, by its key: those follow in the order in
-which they first appear. Entries that have neither are of no task. Only those that fit the filter
-count, and only they have cells.
+A task is identified by its index or, where a file has none, by its key; tasks without an index
+follow in the order of their first entries. Entries with neither belong to no task. Only entries
+that match the filter count, and only they have cells.
 """
 
 import sqlite3
@@ -10,10 +10,17 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rollgym.viewer.index import EntryId
-from rollgym.viewer.queries.blocked import IS_BLOCKED
 from rollgym.viewer.queries.filter import Filter
-from rollgym.viewer.queries.search import Search
+from rollgym.viewer.queries.search import SearchProgress
+from rollgym.viewer.source import EntryId
+
+IS_BLOCKED = """(
+    status = 'completed' AND success IS NULL
+    AND EXISTS (SELECT 1 FROM field WHERE name = 'is_blocked')
+    AND (SELECT json_extract(fields, '$.is_blocked') FROM words WHERE words.entry = entry.id) IS 1
+)"""
+"""SQL that is 1 for an `entry` that was blocked, else 0. Most sources have no such field at all."""
+
 
 MOST_CELLS = 256
 _KEY = "coalesce(entry.task, nullif(entry.task_key, ''))"
@@ -30,7 +37,7 @@ TASK_SORTS = tuple(_ORDERS)
 """What the table can be sorted by; `spread` is the variance of a task's rewards."""
 
 
-class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
+class RepeatCell(msgspec.Struct, frozen=True, omit_defaults=True):
     """One repeat. `blocked` tells that a page blocked it."""
 
     id: str
@@ -53,21 +60,23 @@ class TaskLine(msgspec.Struct, frozen=True):
     mean: float | None
     successes: int
     judged: int
-    cells: tuple[Cell, ...]
+    cells: tuple[RepeatCell, ...]
 
 
 _SHOWN = TaskLine.__struct_fields__[:-1]
 
 
-class Tasks(msgspec.Struct, frozen=True):
+class TaskPage(msgspec.Struct, frozen=True):
     """A page of the table. `total` counts all tasks that have an entry which fits."""
 
     total: int
     tasks: tuple[TaskLine, ...]
-    search: Search | None = None
+    search: SearchProgress | None = None
 
 
-def tasks(connection: sqlite3.Connection, wanted: Filter, search: Search | None = None) -> Tasks:
+def tasks(
+    connection: sqlite3.Connection, wanted: Filter, search: SearchProgress | None = None
+) -> TaskPage:
     """The page that a filter made with `TASK_SORTS` asks for. `search` goes along."""
     where, values = wanted.where()
     rows = connection.execute(
@@ -85,7 +94,7 @@ def tasks(connection: sqlite3.Connection, wanted: Filter, search: Search | None 
         TaskLine(**dict(zip(_SHOWN, shown, strict=True)), cells=tuple(cells[key]))
         for _, key, *shown in rows
     )
-    return Tasks(total, tuple(lines), search)
+    return TaskPage(total, tuple(lines), search)
 
 
 def _statement(where: str, wanted: Filter) -> str:
@@ -116,11 +125,11 @@ def _statement(where: str, wanted: Filter) -> str:
 
 def _cells(
     connection: sqlite3.Connection, wanted: Filter, keys: Sequence[int | str]
-) -> dict[int | str, list[Cell]]:
+) -> dict[int | str, list[RepeatCell]]:
     where, values = wanted.where()
     indexes = [key for key in keys if isinstance(key, int)]
     names = [key for key in keys if isinstance(key, str)]
-    cells: dict[int | str, list[Cell]] = {key: [] for key in keys}
+    cells: dict[int | str, list[RepeatCell]] = {key: [] for key in keys}
     for condition, some in (("task", indexes), ("task IS NULL AND entry.task_key", names)):
         if not some:
             continue
@@ -134,5 +143,86 @@ def _cells(
         for key, number, repeat, status, reward, success, blocked in rows:
             if len(cells[key]) < MOST_CELLS:
                 id_, good = str(EntryId.of(number)), None if success is None else bool(success)
-                cells[key].append(Cell(id_, repeat, status, reward, good, bool(blocked)))
+                cells[key].append(RepeatCell(id_, repeat, status, reward, good, bool(blocked)))
     return cells
+
+
+MOST_RELATED = 1_000
+
+
+class RepeatOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The end of one repeat of a task. `blocked` tells that a page blocked it."""
+
+    id: str
+    repeat: int | None
+    attempt: int | None
+    status: str
+    reward: float | None
+    success: bool | None
+    blocked: bool = False
+
+
+class AttemptSummary(msgspec.Struct, frozen=True):
+    """One attempt at a rollout."""
+
+    id: str
+    attempt: int | None
+    status: str
+    kind: str | None
+    detail: str
+    seconds: float | None
+    started: float | None
+
+
+class RelatedEntries(msgspec.Struct, frozen=True):
+    """Of one entry, itself included; empty where it names no task, or no repeat of it."""
+
+    is_outcome: bool
+    siblings: tuple[RepeatOutcome, ...]
+    attempts: tuple[AttemptSummary, ...]
+
+
+def related(connection: sqlite3.Connection, entry: EntryId) -> RelatedEntries:
+    """Raises KeyError where there is no such entry."""
+    found = connection.execute(
+        "SELECT is_outcome, task, repeat FROM entry WHERE id = ?", (entry.number,)
+    ).fetchone()
+    if found is None:
+        raise KeyError(str(entry))
+    is_outcome, task, repeat = found
+    return RelatedEntries(
+        bool(is_outcome),
+        tuple(repeats(connection, task)) if task is not None else (),
+        tuple(_attempts(connection, task, repeat)) if None not in (task, repeat) else (),
+    )
+
+
+def repeats(connection: sqlite3.Connection, task: int) -> list[RepeatOutcome]:
+    """The outcomes of a task, in the order of their repeats."""
+    rows = connection.execute(
+        f"SELECT id, repeat, attempt, status, reward, success, {IS_BLOCKED} FROM entry "  # noqa: S608
+        "WHERE task = ? AND is_outcome ORDER BY repeat NULLS LAST, id LIMIT ?",
+        (task, MOST_RELATED),
+    )
+    return [
+        RepeatOutcome(
+            str(EntryId.of(number)),
+            repeat,
+            attempt,
+            status,
+            reward,
+            None if success is None else bool(success),
+            bool(blocked),
+        )
+        for number, repeat, attempt, status, reward, success, blocked in rows
+    ]
+
+
+def _attempts(connection: sqlite3.Connection, task: int, repeat: int) -> list[AttemptSummary]:
+    rows = connection.execute(
+        "SELECT id, attempt, status, kind, coalesce(detail, ''), seconds, started "
+        "FROM entry LEFT JOIN words ON words.entry = entry.id "
+        "WHERE task = ? AND repeat = ? ORDER BY attempt NULLS LAST, id LIMIT ?",
+        (task, repeat, MOST_RELATED),
+    )
+    return [AttemptSummary(str(EntryId.of(number)), *line) for number, *line in rows]

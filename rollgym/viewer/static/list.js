@@ -181,7 +181,7 @@ class List {
     if (!entry) queueMicrotask(() => this.#wantVisible());
     const selected = this.selection.row?.index === index;
     const row = h("div", {
-      class: `row${selected ? " is-selected" : ""}${entry?.standing === false ? " is-earlier" : ""}`,
+      class: `row${selected ? " is-selected" : ""}${entry?.is_outcome === false ? " is-earlier" : ""}`,
       role: "row", id: `row-${index}`, "aria-rowindex": index + 2, "aria-selected": String(selected),
       on: { click: () => entry && this.selection.select(index, { scroll: false, now: true }) },
     });

@@ -40,7 +40,7 @@ const ROUTES = [
 
 const header = h("header", { class: "top" });
 const main = h("main", { id: "main", tabindex: "-1" });
-const standing = h("span", { class: "standing", role: "status" });
+const runState = h("span", { class: "run-state", role: "status" });
 let drawn = 0; // how many sources the header knows
 let about = { path: location.pathname, params: new URLSearchParams(), match: {}, name: "" };
 
@@ -87,7 +87,7 @@ function drawHeader() {
       h("span", { text: "rollgym" })),
     sourceName(source),
     source ? tabs() : h("span", { class: "tabs" }),
-    h("div", { class: "tools" }, standing,
+    h("div", { class: "tools" }, runState,
       h("button", {
         class: "quiet icon", "aria-label": themeWords(), data: { tip: themeWords(), key: "theme" },
         on: { click: toggleTheme },
@@ -148,8 +148,8 @@ function sourceChanged() {
 function drawStanding() {
   const source = sourceOf(about.match.source ?? "");
   const [tone, ...words] = standingOf(source);
-  standing.className = `standing ${tone}`;
-  fill(standing, words);
+  runState.className = `run-state ${tone}`;
+  fill(runState, words);
 }
 
 function standingOf(source) {

@@ -46,9 +46,9 @@ function factsOf(view) {
 }
 
 // The task's other repeats as cells, and the way to all of them side by side.
-function repeatsOf(id, { view: { summary }, siblings, standing }, addresses) {
+function repeatsOf(id, { view: { summary }, siblings, is_outcome: isOutcome }, addresses) {
   // An attempt that another followed is shown in the place of its repeat, not beside it.
-  const isOther = (each) => each.id !== id && (standing || each.repeat !== summary.repeat);
+  const isOther = (each) => each.id !== id && (isOutcome || each.repeat !== summary.repeat);
   const others = siblings.filter(isOther);
   const all = [...others, { ...summary, id }].sort((a, b) => (a.repeat ?? 0) - (b.repeat ?? 0));
   if (all.length < 2) return null;

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, expect
 
-from rollgym.viewer import liveness
-from rollgym.viewer.liveness import Liveness
+from rollgym.viewer import live
+from rollgym.viewer.live import LiveCheck
 from tests.e2e.viewer import population
 from tests.e2e.viewer.population import line, populate
 from tests.e2e.viewer.serving import PHONE, chromium, overflows, viewing, visiting
@@ -213,7 +213,7 @@ def test_a_rank_falls_silent_while_one_looks(browser: Browser, tmp_path: Path) -
 def test_a_run_goes_on_where_one_rank_is_finished_and_the_next_has_no_monitor_yet(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Liveness, "is_live", lambda _: True)
+    monkeypatch.setattr(LiveCheck, "is_live", lambda _: True)
     path = write_ranks(tmp_path, snapshot(3, "rank 0", finished=True), None)
     with viewing([path]) as viewer, visiting(browser, viewer) as visit:
         page = visit.go(f"/s/{viewer.sources()[0]}/live")
@@ -298,7 +298,7 @@ def test_a_run_that_no_monitor_watches_has_its_pace_from_what_was_written(
 ) -> None:
     path = tmp_path / "rollouts.jsonl"
     monkeypatch.setattr(population, "STARTED", time.time() - 150)
-    monkeypatch.setattr(liveness, "GROWING_SECONDS", 600.0)
+    monkeypatch.setattr(live, "GROWING_SECONDS", 600.0)
     populate(path, tasks=4)
     with viewing([path]) as viewer, visiting(browser, viewer) as visit:
         page = visit.go("/s/rollouts/live")

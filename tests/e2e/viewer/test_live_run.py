@@ -33,7 +33,7 @@ LOOK = """() => {
     stayed: window.stayed === true,
     runs: Object.fromEntries(runs.map((row) =>
       [row.querySelector("a").textContent, [row.cells[3].textContent, row.cells[6].textContent]])),
-    header: words("header.top .standing"),
+    header: words("header.top .run-state"),
     rollouts: words(".tile-value"),
     listed: words(".total"),
     note: words(".page-head [role=status]"),

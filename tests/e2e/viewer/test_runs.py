@@ -181,7 +181,7 @@ def test_runs_fit_on_a_phone(browser: Browser, viewer: Viewer) -> None:
 def test_a_run_that_begins_while_another_is_looked_at_can_be_chosen(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(library, "FINDING_SECONDS", 0.2)
+    monkeypatch.setattr(library, "DISCOVERY_SECONDS", 0.2)
     populate(tmp_path / "one.jsonl", tasks=2)
     with viewing([tmp_path]) as served, visiting(browser, served) as visit:
         page = visit.go("/s/one/")
@@ -200,7 +200,7 @@ def test_a_run_that_begins_while_another_is_looked_at_can_be_chosen(
 def test_an_empty_folder_says_so_and_shows_what_begins_in_it(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(library, "FINDING_SECONDS", 0.2)
+    monkeypatch.setattr(library, "DISCOVERY_SECONDS", 0.2)
     with viewing([tmp_path]) as served, visiting(browser, served) as visit:
         page = visit.go("/")
         expect(page.get_by_role("main")).to_contain_text("There is nothing here yet")

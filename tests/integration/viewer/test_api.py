@@ -8,17 +8,16 @@ import msgspec
 import pytest
 
 from rollgym.viewer import library as library_module
+from rollgym.viewer import open_source as open_source_module
 from rollgym.viewer import server
-from rollgym.viewer import shelf as shelf_module
-from rollgym.viewer.formats.rollouts import RolloutsFormat
+from rollgym.viewer.formats.rows import RolloutsFormat
+from rollgym.viewer.http import files
 from rollgym.viewer.http import rollouts as rollouts_module
-from rollgym.viewer.http import static
-from rollgym.viewer.index import EntryId
+from rollgym.viewer.open_source import OpenSource
 from rollgym.viewer.openers import open_sources
 from rollgym.viewer.server import serving
-from rollgym.viewer.shelf import Shelf
-from rollgym.viewer.source import Context
-from rollgym.viewer.view import Document
+from rollgym.viewer.source import DocumentContext, EntryId
+from rollgym.viewer.view import RolloutDocument
 from tests.builders import make_run
 from tests.integration.viewer.browsing import (
     LOOPBACK,
@@ -139,7 +138,7 @@ def test_tasks_have_their_repeats_as_cells(path: Path) -> None:
 
 def test_a_rollout_comes_with_its_repeats_and_attempts(path: Path) -> None:
     found = ask(path, "rollouts/0-4")
-    assert (found["id"], found["standing"]) == ("0-4", True)
+    assert (found["id"], found["is_outcome"]) == ("0-4", True)
     assert found["view"]["summary"]["reward"] == 0.0
     assert [each["id"] for each in found["siblings"]] == ["0-3"]
     assert [each["id"] for each in found["attempts"]] == ["0-4"]
@@ -239,7 +238,7 @@ def test_repeats_are_compared_without_those_that_cannot_be_shown(
 ) -> None:
     document = RolloutsFormat.document
 
-    def refusing(kind: RolloutsFormat, record: bytes, context: Context) -> Document:
+    def refusing(kind: RolloutsFormat, record: bytes, context: DocumentContext) -> RolloutDocument:
         if b"odd" in record:
             raise ValueError("it is odd")
         return document(kind, record, context)
@@ -348,7 +347,7 @@ def test_a_record_that_goes_away_while_it_is_opened_is_not_there(
         raise KeyError
 
     write(path, [rollout(), b"{broken\n"])
-    monkeypatch.setattr(Shelf, "unreadable", is_gone)
+    monkeypatch.setattr(OpenSource, "unreadable_document", is_gone)
     monkeypatch.setattr(rollouts_module, "related", is_gone)
     for answer in browse(path, "/api/s/x/rollouts/0-1", "/api/s/x/rollouts/0-2"):
         assert (answer.status, "There is no rollout" in answer.error) == (404, True)
@@ -502,7 +501,7 @@ def test_no_other_url_leads_anywhere(path: Path, url: str) -> None:
 
 
 def test_a_page_that_is_not_installed_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(static, "FOLDER", "documents")
+    monkeypatch.setattr(files, "FOLDER", "documents")
     [answer] = browse(path, "/")
     assert answer.status == 404
     assert "install rollgym again" in answer.text
@@ -554,7 +553,7 @@ def test_a_question_that_takes_too_long_is_answered_with_words(
 ) -> None:
     async def waiting() -> Answer:
         async with browsing(path) as browser:
-            monkeypatch.setattr(library_module, "PAGE_PATIENCE", 0.0)
+            monkeypatch.setattr(library_module, "QUERY_TIMEOUT", 0.0)
             return await browser.get("/api/s/x/rollouts?success=true")
 
     answer = asyncio.run(waiting())
@@ -607,16 +606,16 @@ def test_what_was_read_so_far_is_shown_while_the_rest_is_still_coming(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reader is stopped after the first record."""
-    read_on = Shelf.read_on
+    read_on = OpenSource.read_on
 
-    def read_once(shelf: Shelf) -> bool:
-        if not shelf.asked:
-            read_on(shelf)
-            shelf.asked = 1.0
+    def read_once(opened: OpenSource) -> bool:
+        if not opened.asked:
+            read_on(opened)
+            opened.asked = 1.0
         return False
 
-    monkeypatch.setattr(shelf_module, "READING_SECONDS", 0.0)
-    monkeypatch.setattr(Shelf, "read_on", read_once)
+    monkeypatch.setattr(open_source_module, "READING_SECONDS", 0.0)
+    monkeypatch.setattr(OpenSource, "read_on", read_once)
 
     async def looking() -> None:
         async with serving([path], LOOPBACK, 0) as root, aiohttp.ClientSession() as session:

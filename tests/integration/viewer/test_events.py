@@ -11,7 +11,7 @@ import pytest
 
 from rollgym.viewer import library, server
 from rollgym.viewer.http import events
-from rollgym.viewer.liveness import Liveness
+from rollgym.viewer.live import LiveCheck
 from rollgym.viewer.openers import open_sources
 from tests.builders import make_run
 from tests.integration.viewer.browsing import PATIENCE, Browser, browsing, until
@@ -105,7 +105,7 @@ def test_how_fast_a_run_goes_is_told(path: Path) -> None:
 def test_of_an_empty_folder_is_told_what_begins_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(library, "FINDING_SECONDS", 0.0)
+    monkeypatch.setattr(library, "DISCOVERY_SECONDS", 0.0)
 
     async def beginning() -> None:
         async with browsing(tmp_path) as browser, listening(browser) as stream:
@@ -283,7 +283,7 @@ def test_which_rollouts_a_monitor_has_is_told_only_to_those_who_ask(
 
 
 def test_a_run_that_has_ended_has_no_rate(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Liveness, "is_live", lambda _: False)
+    monkeypatch.setattr(LiveCheck, "is_live", lambda _: False)
     now = time.time()
     row = '{"_ng_task_index":%d,"reward":1.0,"started":%f,"seconds":30.0}\n'
     write(path, [(row % (task, now - 120 + 30 * task)).encode() for task in range(4)])

@@ -6,9 +6,9 @@ import pytest
 
 from rollgym.store import RefusedError
 from rollgym.viewer import ViewerError, openers
-from rollgym.viewer.formats import JOURNAL, ROLLOUTS
+from rollgym.viewer.formats.rows import JOURNAL, ROLLOUTS
 from rollgym.viewer.openers import look_again, open_sources
-from rollgym.viewer.source import ENTRY_POINTS, Part, Source
+from rollgym.viewer.source import ENTRY_POINTS, SourcePart, ViewerSource
 
 
 @pytest.fixture(autouse=True)
@@ -41,8 +41,8 @@ def test_rollouts_are_opened_with_what_lies_beside_them(tmp_path: Path) -> None:
     [source] = open_sources([tmp_path / "x.jsonl"])
     assert (source.id, source.title, source.kind) == ("x", "x.jsonl", "rollouts")
     assert source.parts == (
-        Part(tmp_path / "x.jsonl", ROLLOUTS),
-        Part(tmp_path / "x_failures.jsonl", ROLLOUTS),
+        SourcePart(tmp_path / "x.jsonl", ROLLOUTS),
+        SourcePart(tmp_path / "x_failures.jsonl", ROLLOUTS),
     )
     assert source.inputs == tmp_path / "x_materialized_inputs.jsonl"
     assert source.manifest == tmp_path / "x.run/manifest.json"
@@ -99,7 +99,7 @@ def test_a_run_that_has_recorded_nothing_yet_can_be_waited_for(tmp_path: Path) -
 def test_one_journal_of_a_run_can_be_opened_alone(tmp_path: Path) -> None:
     make(tmp_path, "run/", "run/journal-0-of-2.jsonl")
     [source] = open_sources([tmp_path / "run/journal-0-of-2.jsonl"])
-    assert source.parts == (Part(tmp_path / "run/journal-0-of-2.jsonl", JOURNAL),)
+    assert source.parts == (SourcePart(tmp_path / "run/journal-0-of-2.jsonl", JOURNAL),)
     assert source.manifest == tmp_path / "run/manifest.json"
 
 
@@ -225,12 +225,16 @@ def test_the_inputs_of_a_run_that_is_just_beginning_are_no_source(tmp_path: Path
     assert [source.id for source in look_again([tmp_path], found)] == ["inputs", "demo"]
 
 
-def opened_by_plugin(path: Path) -> list[Source]:
+def opened_by_plugin(path: Path) -> list[ViewerSource]:
     if path.name == "broken.pt":
         raise RefusedError(f"{path} is broken")
     if path.suffix != ".pt":
         return []
-    return [Source(id="taken", title="t", kind="torch", path=path, parts=(Part(path, ROLLOUTS),))]
+    return [
+        ViewerSource(
+            id="taken", title="t", kind="torch", path=path, parts=(SourcePart(path, ROLLOUTS),)
+        )
+    ]
 
 
 no_function = None

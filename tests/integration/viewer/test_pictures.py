@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from rollgym.viewer.errors import PageError
-from rollgym.viewer.http import pictures
-from rollgym.viewer.http.pictures import read_picture
+from rollgym.viewer.errors import RequestError
+from rollgym.viewer.http import files
+from rollgym.viewer.http.files import read_picture
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(32)
 JPEG = b"\xff\xd8\xff\xe0" + bytes(32)
@@ -120,7 +120,7 @@ def test_pipes_and_devices_are_no_pictures_and_nobody_waits_for_them(folder: Pat
 def test_a_picture_that_is_too_large_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pictures, "LARGEST_PICTURE", len(PNG) - 1)
+    monkeypatch.setattr(files, "LARGEST_PICTURE", len(PNG) - 1)
     assert refused(folder, "ab/one.png") == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
@@ -130,6 +130,6 @@ def test_without_a_folder_there_is_no_picture(folder: Path) -> None:
 
 
 def refused(folder: Path | None, name: str) -> HTTPStatus:
-    with pytest.raises(PageError) as caught:
+    with pytest.raises(RequestError) as caught:
         read_picture(folder, name)
     return caught.value.status

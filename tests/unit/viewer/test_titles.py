@@ -2,17 +2,17 @@
 
 from pathlib import Path
 
-from rollgym.viewer.source import Source
-from rollgym.viewer.titles import distinct_titles
+from rollgym.viewer.library import distinct_titles
+from rollgym.viewer.source import ViewerSource
 
 
-def source(path: str, title: str = "", id_: str = "") -> Source:
-    return Source(
+def source(path: str, title: str = "", id_: str = "") -> ViewerSource:
+    return ViewerSource(
         id=id_ or path, title=title or Path(path).name, kind="rollouts", path=Path(path), parts=()
     )
 
 
-def titles(*sources: Source) -> list[str]:
+def titles(*sources: ViewerSource) -> list[str]:
     return list(distinct_titles(sources).values())
 
 

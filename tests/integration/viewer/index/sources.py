@@ -5,28 +5,33 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rollgym.viewer.formats import JOURNAL, ROLLOUTS
-from rollgym.viewer.index import SourceIndex
-from rollgym.viewer.source import Format, Part, Source
+from rollgym.viewer.formats.rows import JOURNAL, ROLLOUTS
+from rollgym.viewer.index.source_index import SourceIndex
+from rollgym.viewer.source import RecordFormat, SourcePart, ViewerSource
 
 PATIENCE = 60.0
 
 
 def source(
-    *paths: Path, kind: Format = ROLLOUTS, inputs: Path | None = None, path: Path | None = None
-) -> Source:
-    parts = tuple(Part(each, kind) for each in paths)
-    return Source(id="s", title="s", kind="test", path=path or paths[0], parts=parts, inputs=inputs)
+    *paths: Path,
+    kind: RecordFormat = ROLLOUTS,
+    inputs: Path | None = None,
+    path: Path | None = None,
+) -> ViewerSource:
+    parts = tuple(SourcePart(each, kind) for each in paths)
+    return ViewerSource(
+        id="s", title="s", kind="test", path=path or paths[0], parts=parts, inputs=inputs
+    )
 
 
-def run(directory: Path) -> Source:
+def run(directory: Path) -> ViewerSource:
     """A run directory with one journal."""
     journal, inputs = directory / "journal.jsonl", directory / "inputs.jsonl"
     return source(journal, kind=JOURNAL, inputs=inputs, path=directory)
 
 
 @contextmanager
-def opened(of: Source) -> Iterator[SourceIndex]:
+def opened(of: ViewerSource) -> Iterator[SourceIndex]:
     index = SourceIndex(of)
     index.open()
     try:
@@ -36,7 +41,7 @@ def opened(of: Source) -> Iterator[SourceIndex]:
 
 
 @contextmanager
-def indexed(of: Source) -> Iterator[SourceIndex]:
+def indexed(of: ViewerSource) -> Iterator[SourceIndex]:
     with opened(of) as index:
         assert index.extend(PATIENCE)
         yield index

@@ -8,10 +8,9 @@ import pytest
 
 from rollgym.store import StoreError
 from rollgym.viewer.documents.row_document import RowDocument
-from rollgym.viewer.index import EntryId
-from rollgym.viewer.source import Context, FactsOf, Place
-from rollgym.viewer.summary import Status, Summary
-from rollgym.viewer.view import Document
+from rollgym.viewer.source import DocumentContext, EntryId, FactsOf, RecordRange
+from rollgym.viewer.summary import EntryStatus, RecordSummary
+from rollgym.viewer.view import RolloutDocument
 from tests.integration.viewer.index.sources import (
     PATIENCE,
     column,
@@ -30,18 +29,18 @@ class Blocks:
     name = "blocks"
     by_lines = False
 
-    def places(self, path: Path) -> Iterator[Place]:
+    def places(self, path: Path) -> Iterator[RecordRange]:
         content = path.read_bytes()
-        yield from (Place(start, 8) for start in range(0, len(content) - len(END), 8))
+        yield from (RecordRange(start, 8) for start in range(0, len(content) - len(END), 8))
         if not content.endswith(END):
             raise StoreError(f"{path} is not whole")
 
-    def summary(self, record: bytes, facts_of: FactsOf) -> Summary:
-        return Summary(status=Status.COMPLETED, task=int(record), repeat=0)
+    def summary(self, record: bytes, facts_of: FactsOf) -> RecordSummary:
+        return RecordSummary(status=EntryStatus.COMPLETED, task=int(record), repeat=0)
 
-    def document(self, record: bytes, context: Context) -> Document:
+    def document(self, record: bytes, context: DocumentContext) -> RolloutDocument:
         return RowDocument(
-            msgspec.json.encode({"block": record}), context, Summary(status=Status.INPUT)
+            msgspec.json.encode({"block": record}), context, RecordSummary(status=EntryStatus.INPUT)
         )
 
 

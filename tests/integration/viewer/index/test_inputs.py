@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from rollgym.records import Row, Task
-from rollgym.viewer.index import EntryId
+from rollgym.viewer.source import EntryId
 from tests.builders import failed, record, write_journal
 from tests.integration.viewer.index.sources import PATIENCE, append, column, indexed, rows, run
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from rollgym.store import StorageError
-from rollgym.viewer.formats import JOURNAL
-from rollgym.viewer.index import SourceIndex, database
+from rollgym.viewer.formats.rows import JOURNAL
+from rollgym.viewer.index import database
+from rollgym.viewer.index.source_index import SourceIndex
 from tests.builders import record, write_journal
 from tests.integration.viewer.index.sources import (
     PATIENCE,
@@ -179,7 +180,7 @@ def test_a_full_disk_sends_the_index_elsewhere(
 def test_two_sources_of_one_folder_do_not_take_each_others_index(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "MAKING_PATIENCE", 0.1)
+    monkeypatch.setattr(database, "CREATION_TIMEOUT", 0.1)
     one = source(write(tmp_path / "1.jsonl", [rollout(1)]), path=tmp_path)
     two = source(write(tmp_path / "2.jsonl", [rollout(2)]), path=tmp_path)
     with indexed(one) as first, indexed(two) as second:

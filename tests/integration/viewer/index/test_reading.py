@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from rollgym.store import StorageError
-from rollgym.viewer.index import EntryId, SourceIndex, lines, source_index
+from rollgym.viewer.index import lines, source_index
+from rollgym.viewer.index.source_index import SourceIndex
+from rollgym.viewer.source import EntryId
 from tests.integration.viewer.index.sources import (
     PATIENCE,
     append,
@@ -59,7 +61,7 @@ def test_a_line_that_is_no_row_is_an_entry_of_its_own_and_a_blank_one_is_none(
     with indexed(source(write(tmp_path / "x.jsonl", [*odd, rollout(7)]))) as index:
         assert column(index, "id") == [3, 4, 5, 6, 7, 8]
         assert column(index, "status") == ["unreadable"] * 5 + ["completed"]
-        assert column(index, "standing") == [1] * 6
+        assert column(index, "is_outcome") == [1] * 6
         assert index.record(EntryId(0, 5)) == b"\xff"
         assert index.state().entries == 6
         told = rows(index, "SELECT title, detail FROM words ORDER BY entry")[:5]

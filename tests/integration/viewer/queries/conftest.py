@@ -26,7 +26,7 @@ def run(rows: Rows) -> Rows:
              tools={"search": 2, "open": 1}, fields={"judge": "yes", "score.final": 3})  # fmt: skip
     rows.add(2, **first, repeat=1, reward=0.0, success=0, steps=5, tool_calls=0, seconds=2.5,
              started=101.0, input_tokens=20, ending="limit", fields={"judge": "no"})  # fmt: skip
-    rows.add(3, **first, repeat=2, status="retried", standing=0, kind="tool", cause=1,
+    rows.add(3, **first, repeat=2, status="retried", is_outcome=0, kind="tool", cause=1,
              seconds=0.5, started=102.0, detail="HTTP 503")  # fmt: skip
     rows.add(4, **first | {"attempt": 2}, repeat=2, reward=0.5, success=0, steps=3, seconds=4.0,
              started=103.0, tools={"search": 1}, ending="answer")  # fmt: skip

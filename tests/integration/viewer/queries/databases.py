@@ -8,7 +8,7 @@ from typing import Any
 from rollgym.viewer.summary import Scalar
 
 COLUMNS = (
-    *("id", "position", "length", "status", "standing", "task", "repeat", "attempt", "reward"),
+    *("id", "position", "length", "status", "is_outcome", "task", "repeat", "attempt", "reward"),
     *("success", "kind", "cause", "steps", "tool_calls", "input_tokens", "output_tokens"),
     *("seconds", "started", "model", "ending", "task_key", "agent", "domain", "difficulty"),
 )
@@ -42,7 +42,7 @@ class Rows:
             "position": self._end,
             "length": 10,
             "status": "completed",
-            "standing": 1,
+            "is_outcome": 1,
         }
         entry |= columns
         self._end = entry["position"] + entry["length"] + 1

@@ -3,14 +3,18 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from rollgym.viewer.errors import PageError
-from rollgym.viewer.queries import JoinedQuery, Side, joined
-from rollgym.viewer.queries.joined import JOINED_SORTS
+from rollgym.viewer.errors import RequestError
+from rollgym.viewer.queries.comparison import (
+    COMPARISON_SORTS,
+    ComparedSource,
+    ComparisonQuery,
+    compare_tasks,
+)
 from tests.integration.viewer.queries.databases import Rows
 
 
 @pytest.fixture
-def sides() -> Iterator[tuple[Side, Side]]:
+def sides() -> Iterator[tuple[ComparedSource, ComparedSource]]:
     """Tasks a to f: improved, regressed, same, only left, only right, never judged on the right."""
     made = Rows(), Rows()
     rewards: dict[str, tuple[list[float | None], list[float | None]]] = {
@@ -32,13 +36,16 @@ def sides() -> Iterator[tuple[Side, Side]]:
                     reward=reward,
                     success=None if reward is None else int(reward == 1),
                 )
-    yield Side("l", "Left", made[0].connection), Side("r", "Right", made[1].connection)
+    yield (
+        ComparedSource("l", "Left", made[0].connection),
+        ComparedSource("r", "Right", made[1].connection),
+    )
     for rows in made:
         rows.connection.close()
 
 
-def test_tasks_are_joined_by_their_key(sides: tuple[Side, Side]) -> None:
-    found = msgspec.json.decode(msgspec.json.encode(joined(*sides, JoinedQuery())))
+def test_tasks_are_joined_by_their_key(sides: tuple[ComparedSource, ComparedSource]) -> None:
+    found = msgspec.json.decode(msgspec.json.encode(compare_tasks(*sides, ComparisonQuery())))
     assert found["left"] == {
         "id": "l",
         "title": "Left",
@@ -97,22 +104,26 @@ def test_tasks_are_joined_by_their_key(sides: tuple[Side, Side]) -> None:
     ids=str,
 )
 def test_a_page_has_what_is_asked_for(
-    sides: tuple[Side, Side], query: dict[str, list[str]], keys: str
+    sides: tuple[ComparedSource, ComparedSource], query: dict[str, list[str]], keys: str
 ) -> None:
-    found = joined(*sides, JoinedQuery.of(query))
+    found = compare_tasks(*sides, ComparisonQuery.of(query))
     assert "".join(task.task_key for task in found.tasks) == keys
 
 
-def test_several_indexes_of_one_key_are_one_task(sides: tuple[Side, Side]) -> None:
+def test_several_indexes_of_one_key_are_one_task(
+    sides: tuple[ComparedSource, ComparedSource],
+) -> None:
     left, right = sides
     right.connection.execute("UPDATE entry SET task_key = 'a' WHERE task_key = 'b'")
-    (task,) = (each for each in joined(left, right, JoinedQuery()).tasks if each.task_key == "a")
+    (task,) = (
+        each for each in compare_tasks(left, right, ComparisonQuery()).tasks if each.task_key == "a"
+    )
     assert task.right is not None
     assert (task.right.mean, task.right.rollouts, task.right.first) == (0.75, 2, "0-1")
 
 
 def test_what_means_nothing_is_told() -> None:
-    with pytest.raises(PageError, match="did you mean 'improved'"):
-        JoinedQuery.of({"change": ["improve"]})
-    with pytest.raises(PageError, match=f"one of {', '.join(JOINED_SORTS)}"):
-        JoinedQuery.of({"sort": ["reward"]})
+    with pytest.raises(RequestError, match="did you mean 'improved'"):
+        ComparisonQuery.of({"change": ["improve"]})
+    with pytest.raises(RequestError, match=f"one of {', '.join(COMPARISON_SORTS)}"):
+        ComparisonQuery.of({"sort": ["reward"]})

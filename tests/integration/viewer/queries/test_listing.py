@@ -3,10 +3,10 @@ from http import HTTPStatus
 import msgspec
 import pytest
 
-from rollgym.viewer.errors import PageError
-from rollgym.viewer.index import EntryId
-from rollgym.viewer.queries import Filter, Orders, all_entries, listing, neighbours
-from rollgym.viewer.queries.filter import SORTS
+from rollgym.viewer.errors import RequestError
+from rollgym.viewer.queries.filter import SORTS, Filter
+from rollgym.viewer.queries.listing import Orders, all_entries, listing, neighbours
+from rollgym.viewer.source import EntryId
 from tests.integration.viewer.queries.databases import Rows
 
 
@@ -120,7 +120,7 @@ def test_an_entry_is_shown_with_everything_that_is_known(run: Rows) -> None:
     assert msgspec.json.decode(msgspec.json.encode(first)) == {
         "id": "0-1",
         "status": "completed",
-        "standing": True,
+        "is_outcome": True,
         "task": 0,
         "repeat": 0,
         "attempt": 1,
@@ -147,7 +147,7 @@ def test_an_entry_is_shown_with_everything_that_is_known(run: Rows) -> None:
     assert (last.status, last.success, last.title) == ("unreadable", None, "")
     (failed,) = listing(run.connection, Filter(status=("retried",)), Orders()).entries
     assert (failed.kind, failed.cause) == ("tool", "the server answered HTTP …")
-    assert not failed.standing
+    assert not failed.is_outcome
 
 
 def test_a_search_restricts_every_filter(run: Rows) -> None:
@@ -174,6 +174,6 @@ def test_an_entry_that_does_not_fit_has_no_neighbours(run: Rows) -> None:
 
 
 def test_an_entry_that_is_not_there_is_told(run: Rows) -> None:
-    with pytest.raises(PageError, match="no record 0-99") as refused:
+    with pytest.raises(RequestError, match="no record 0-99") as refused:
         neighbours(run.connection, Filter(), Orders(), EntryId(0, 99))
     assert refused.value.status == HTTPStatus.NOT_FOUND

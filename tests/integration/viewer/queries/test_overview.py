@@ -1,10 +1,12 @@
 import msgspec
 import pytest
 
-from rollgym.viewer.index import EntryId
-from rollgym.viewer.queries import Filter, coverage, facets, grid, overview, related, totals
-from rollgym.viewer.queries.coverage import Pace
-from rollgym.viewer.queries.grid import MOST_CELLS
+from rollgym.viewer.queries.counts import RolloutPace, coverage, facets, totals
+from rollgym.viewer.queries.filter import Filter
+from rollgym.viewer.queries.grid import MOST_CELLS, grid
+from rollgym.viewer.queries.overview import overview
+from rollgym.viewer.queries.tasks import related
+from rollgym.viewer.source import EntryId
 from tests.integration.viewer.queries.databases import Rows
 
 
@@ -134,19 +136,19 @@ def test_totals_are_of_what_stands(run: Rows) -> None:
 
 
 def test_the_pace_is_that_of_the_last_minutes(rows: Rows) -> None:
-    assert totals(rows.connection, None).pace == Pace()
+    assert totals(rows.connection, None).pace == RolloutPace()
     rows.add(1, started=1000.0, seconds=10.0)
     rows.add(2, status="failed", started=1070.0, seconds=50.0)
     rows.add(3, status="input")
-    assert totals(rows.connection, None).pace == Pace(1000.0, 1120.0, 1.0)
+    assert totals(rows.connection, None).pace == RolloutPace(1000.0, 1120.0, 1.0)
     for minute in range(10):
         rows.add(minute + 4, started=2000.0 + 60 * minute, seconds=60.0)
-    assert totals(rows.connection, None).pace == Pace(1000.0, 2600.0, 1.0)
+    assert totals(rows.connection, None).pace == RolloutPace(1000.0, 2600.0, 1.0)
 
 
 def test_of_a_moment_no_pace_is_told(rows: Rows) -> None:
     rows.add(1, started=1000.0, seconds=0.1)
-    assert totals(rows.connection, None).pace == Pace(1000.0, 1000.1, None)
+    assert totals(rows.connection, None).pace == RolloutPace(1000.0, 1000.1, None)
 
 
 def test_facets_count_what_a_filter_would_show(run: Rows) -> None:
@@ -212,7 +214,7 @@ def test_a_sibling_that_a_page_blocked_says_so(rows: Rows) -> None:
 
 def test_an_entry_has_siblings_and_attempts(run: Rows) -> None:
     found = related(run.connection, EntryId(0, 4))
-    assert found.standing
+    assert found.is_outcome
     assert [(each.id, each.repeat) for each in found.siblings] == [
         ("0-1", 0),
         ("0-2", 1),

@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 
 from rollgym.store.errors import StorageError
-from rollgym.viewer.formats import JOURNAL, ROLLOUTS
-from rollgym.viewer.index import EntryId, SourceIndex
-from rollgym.viewer.queries import Filter, Found, Orders, Searches, listing, overview, tasks
+from rollgym.viewer.formats.rows import JOURNAL, ROLLOUTS
+from rollgym.viewer.index.source_index import SourceIndex
 from rollgym.viewer.queries import scan as scanning
-from rollgym.viewer.queries.scan import Scan
-from rollgym.viewer.source import Part, Place, Source
+from rollgym.viewer.queries.filter import Filter
+from rollgym.viewer.queries.listing import Orders, listing
+from rollgym.viewer.queries.overview import overview
+from rollgym.viewer.queries.scan import TextScan
+from rollgym.viewer.queries.search import SearchResult, SourceSearches
+from rollgym.viewer.queries.tasks import tasks
+from rollgym.viewer.source import EntryId, RecordRange, SourcePart, ViewerSource
 
 PATIENCE = 30.0
 
@@ -22,30 +26,30 @@ def line(content: str, *, task: int = 0, ascii_only: bool = False) -> bytes:
     return json.dumps(row, ensure_ascii=ascii_only).encode() + b"\n"
 
 
-def opened(*parts: Part, inputs: Path | None = None) -> SourceIndex:
+def opened(*parts: SourcePart, inputs: Path | None = None) -> SourceIndex:
     path = parts[0].path
     index = SourceIndex(
-        Source(id="s", title="s", kind="rollouts", path=path, parts=parts, inputs=inputs)
+        ViewerSource(id="s", title="s", kind="rollouts", path=path, parts=parts, inputs=inputs)
     )
     index.open()
     assert index.extend(PATIENCE)
     return index
 
 
-def finished(searches: Searches, text: str, index: SourceIndex) -> Found:
+def finished(searches: SourceSearches, text: str, index: SourceIndex) -> SearchResult:
     deadline = time.monotonic() + PATIENCE
     while not (found := searches.find(text, index)).search.done:
         assert time.monotonic() < deadline
     return found
 
 
-def records(found: Found) -> list[str]:
+def records(found: SearchResult) -> list[str]:
     return [str(EntryId.of(number)) for number in sorted(found.entries)]
 
 
 @pytest.fixture
-def searches() -> Iterator[Searches]:
-    made = Searches()
+def searches() -> Iterator[SourceSearches]:
+    made = SourceSearches()
     yield made
     made.close()
 
@@ -76,9 +80,9 @@ def rollouts(tmp_path: Path) -> Path:
     ids=str,
 )
 def test_a_text_is_found_in_the_records(
-    searches: Searches, rollouts: Path, text: str, found: list[str]
+    searches: SourceSearches, rollouts: Path, text: str, found: list[str]
 ) -> None:
-    index = opened(Part(rollouts, ROLLOUTS))
+    index = opened(SourcePart(rollouts, ROLLOUTS))
     answer = finished(searches, text, index)
     assert records(answer) == found
     assert answer.search.matches == len(found)
@@ -87,9 +91,9 @@ def test_a_text_is_found_in_the_records(
 
 
 def test_every_query_can_be_restricted_to_what_was_found(
-    searches: Searches, rollouts: Path
+    searches: SourceSearches, rollouts: Path
 ) -> None:
-    index = opened(Part(rollouts, ROLLOUTS))
+    index = opened(SourcePart(rollouts, ROLLOUTS))
     found = finished(searches, "größer", index)
     wanted = Filter().among(found.entries)
     with index.reading() as connection:
@@ -102,7 +106,7 @@ def test_every_query_can_be_restricted_to_what_was_found(
 
 
 def test_the_title_of_a_task_is_found_though_its_records_lack_it(
-    searches: Searches, tmp_path: Path
+    searches: SourceSearches, tmp_path: Path
 ) -> None:
     inputs = tmp_path / "inputs.jsonl"
     inputs.write_bytes(
@@ -126,7 +130,7 @@ def test_the_title_of_a_task_is_found_though_its_records_lack_it(
             for task in range(3)
         )
     )
-    index = opened(Part(journal, JOURNAL), inputs=inputs)
+    index = opened(SourcePart(journal, JOURNAL), inputs=inputs)
     assert records(finished(searches, "SORT 100%", index)) == ["0-1"]
     assert records(finished(searches, "one_and", index)) == ["0-2"]
     assert records(finished(searches, "äpfel", index)) == ["0-3"]
@@ -134,8 +138,8 @@ def test_the_title_of_a_task_is_found_though_its_records_lack_it(
     index.close()
 
 
-def test_a_search_goes_on_when_the_file_grows(searches: Searches, rollouts: Path) -> None:
-    index = opened(Part(rollouts, ROLLOUTS))
+def test_a_search_goes_on_when_the_file_grows(searches: SourceSearches, rollouts: Path) -> None:
+    index = opened(SourcePart(rollouts, ROLLOUTS))
     assert finished(searches, "answer", index).search.matches == 3
     with rollouts.open("ab") as file:
         file.write(line("another answer") + line("nothing"))
@@ -145,9 +149,9 @@ def test_a_search_goes_on_when_the_file_grows(searches: Searches, rollouts: Path
 
 
 def test_a_search_begins_anew_when_the_file_was_replaced(
-    searches: Searches, rollouts: Path
+    searches: SourceSearches, rollouts: Path
 ) -> None:
-    index = opened(Part(rollouts, ROLLOUTS))
+    index = opened(SourcePart(rollouts, ROLLOUTS))
     assert finished(searches, "answer", index).search.matches == 3
     rollouts.unlink()
     rollouts.write_bytes(line("no") + line("the answer of another file, longer than before"))
@@ -159,10 +163,10 @@ def test_a_search_begins_anew_when_the_file_was_replaced(
 
 
 def test_a_search_begins_anew_though_the_records_of_the_other_file_are_in_the_same_places(
-    searches: Searches, rollouts: Path
+    searches: SourceSearches, rollouts: Path
 ) -> None:
     rollouts.write_bytes(line("aaaa") + line("aaab"))
-    index = opened(Part(rollouts, ROLLOUTS))
+    index = opened(SourcePart(rollouts, ROLLOUTS))
     assert records(finished(searches, "aaaa", index)) == ["0-1"]
     version = index.state().version
     rollouts.write_bytes(line("bbbb") + line("aaaa"))
@@ -179,8 +183,8 @@ def test_an_escape_across_the_edge_of_a_block_is_told(
     monkeypatch.setattr(scanning, "BLOCK", 100)
     for before in range(100):
         rollouts.write_bytes(line("x" * before + "\nothing" + "y" * 300))
-        index = opened(Part(rollouts, ROLLOUTS))
-        scan = Scan("nothing")
+        index = opened(SourcePart(rollouts, ROLLOUTS))
+        scan = TextScan("nothing")
         while scan.version < 0:
             scan.advance(index, time.monotonic())
         assert list(scan.matches) == []
@@ -194,8 +198,8 @@ def test_records_longer_than_a_block_are_searched_across_its_edges(
     monkeypatch.setattr(scanning, "BLOCK", 100)
     for before in range(60, 140):
         rollouts.write_bytes(line("x" * before + needle + "y" * 300) + line("hay" * 100))
-        index = opened(Part(rollouts, ROLLOUTS))
-        scan = Scan(needle.upper())
+        index = opened(SourcePart(rollouts, ROLLOUTS))
+        scan = TextScan(needle.upper())
         while scan.version < 0:
             scan.advance(index, time.monotonic())
         assert list(scan.matches) == [1]
@@ -212,28 +216,28 @@ class Archive:
     summary = ROLLOUTS.summary
     document = ROLLOUTS.document
 
-    def places(self, path: Path) -> Iterator[Place]:
+    def places(self, path: Path) -> Iterator[RecordRange]:
         position, data = 0, path.read_bytes()
         while position < len(data):
             length = int.from_bytes(data[position : position + 4])
-            yield Place(position + 4, length)
+            yield RecordRange(position + 4, length)
             position += 4 + length
 
 
-def test_archives_are_searched_too(searches: Searches, rollouts: Path) -> None:
+def test_archives_are_searched_too(searches: SourceSearches, rollouts: Path) -> None:
     archive = rollouts.with_name("archive.bin")
     content = [
         json.dumps({"reward": 1.0, "text": text}, ensure_ascii=False).encode()
         for text in ("größer", "no")
     ]
     archive.write_bytes(b"".join(len(each).to_bytes(4) + each for each in content))
-    index = opened(Part(rollouts, ROLLOUTS), Part(archive, Archive()))
+    index = opened(SourcePart(rollouts, ROLLOUTS), SourcePart(archive, Archive()))
     assert records(finished(searches, "größer", index)) == ["0-1", "0-2", "1-1"]
     index.close()
 
 
-def test_a_file_that_is_gone_is_told(searches: Searches, rollouts: Path) -> None:
-    index = opened(Part(rollouts, ROLLOUTS))
+def test_a_file_that_is_gone_is_told(searches: SourceSearches, rollouts: Path) -> None:
+    index = opened(SourcePart(rollouts, ROLLOUTS))
     rollouts.unlink()
     with pytest.raises(StorageError, match="searching in it"):
         finished(searches, "answer", index)
@@ -241,9 +245,9 @@ def test_a_file_that_is_gone_is_told(searches: Searches, rollouts: Path) -> None
 
 
 def test_one_thread_reads_for_all_searches_and_ends_with_them(
-    searches: Searches, rollouts: Path
+    searches: SourceSearches, rollouts: Path
 ) -> None:
-    index = opened(Part(rollouts, ROLLOUTS))
+    index = opened(SourcePart(rollouts, ROLLOUTS))
     for number in range(20):
         searches.find(f"text {number}", index)
         names = [thread.name for thread in threading.enumerate()]
@@ -259,9 +263,9 @@ def test_one_thread_reads_for_all_searches_and_ends_with_them(
 def test_a_search_that_nobody_asks_about_is_not_gone_on_with(
     rollouts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rollgym.viewer.queries.search.FORGOTTEN_AFTER", 0.0)
-    index = opened(Part(rollouts, ROLLOUTS))
-    searches = Searches(patience=0.05)
+    monkeypatch.setattr("rollgym.viewer.queries.search.ABANDONED_SECONDS", 0.0)
+    index = opened(SourcePart(rollouts, ROLLOUTS))
+    searches = SourceSearches(patience=0.05)
     found = searches.find("answer", index)
     assert not found.search.done
     assert found.search.read == 0

@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 
-from rollgym.viewer.queries import TASK_SORTS, Filter, tasks
-from rollgym.viewer.queries.tasks import MOST_CELLS
+from rollgym.viewer.queries.filter import Filter
+from rollgym.viewer.queries.tasks import MOST_CELLS, TASK_SORTS, tasks
 from tests.integration.viewer.queries.databases import Rows
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 
 from rollgym.records import Completed, Row
-from rollgym.viewer.index import EntryId, SourceIndex
-from rollgym.viewer.source import Source
+from rollgym.viewer.index.source_index import SourceIndex
+from rollgym.viewer.source import EntryId, ViewerSource
 from tests.integration.webgym.viewing.test_opener import begin_run, iteration, sample, save
 from tests.trajectories import full_trajectory
 from tests.unit.webgym.viewing.recorded import failed, line
@@ -20,7 +20,7 @@ def recorded(task: int) -> bytes:
     return line(Completed(1.0, result=result), task=task)
 
 
-def indexed(source: Source) -> SourceIndex:
+def indexed(source: ViewerSource) -> SourceIndex:
     index = SourceIndex(source)
     index.open()
     assert index.extend(SECONDS)

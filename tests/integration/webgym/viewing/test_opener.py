@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rollgym.viewer.liveness import read_monitors
+from rollgym.viewer.live import read_monitors
 from tests.trajectories import full_trajectory
 from tests.unit.webgym.viewing.recorded import completed, fragment
 from webgym.iteration.paths import IterationPaths
@@ -13,8 +13,7 @@ from webgym.iteration.sample import SampleHeader, SampleOrigin
 from webgym.tasks.task import Split
 from webgym.trajectory.torch_file import TorchDraft, TorchFileError
 from webgym.viewing import open_web
-from webgym.viewing.torch_format import TORCH
-from webgym.viewing.trajectory_format import TRAJECTORIES
+from webgym.viewing.formats import TORCH, TRAJECTORIES
 
 
 def begin_run(paths: IterationPaths) -> Path:

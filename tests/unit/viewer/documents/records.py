@@ -9,10 +9,10 @@ import msgspec
 from rollgym.records import Row
 from rollgym.viewer.documents.row_document import RowDocument
 from rollgym.viewer.formats.facts import facts_of_row
-from rollgym.viewer.summary import Status, Summary, TaskFacts
-from rollgym.viewer.view import Image, Text, Turn
+from rollgym.viewer.summary import EntryStatus, RecordSummary, TaskFacts
+from rollgym.viewer.view import PictureView, Text, TurnView
 
-DONE = Summary(status=Status.COMPLETED, task=0, repeat=0)
+DONE = RecordSummary(status=EntryStatus.COMPLETED, task=0, repeat=0)
 PIXEL = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAUAAAAFCAYAAACNbyblAAAAHElEQVQI12P4//8/w38G"
     "IAXDIBKE0DHxgljNBAAO9TXL0Y4OHwAAAABJRU5ErkJggg=="
@@ -43,14 +43,14 @@ def opened(row: Mapping[str, Any], context: Surroundings | None = None) -> RowDo
     return RowDocument(msgspec.json.encode(row), context or Surroundings(), DONE)
 
 
-def turns(*output: object, context: Surroundings | None = None) -> list[Turn]:
+def turns(*output: object, context: Surroundings | None = None) -> list[TurnView]:
     """The turns of a row with this output."""
     return opened({"output": output}, context).turns(0, 1_000)
 
 
-def texts(turn: Turn) -> list[str]:
+def texts(turn: TurnView) -> list[str]:
     return [part.text for part in turn.parts if isinstance(part, Text)]
 
 
-def images(turn: Turn) -> list[Image]:
-    return [part for part in turn.parts if isinstance(part, Image)]
+def images(turn: TurnView) -> list[PictureView]:
+    return [part for part in turn.parts if isinstance(part, PictureView)]

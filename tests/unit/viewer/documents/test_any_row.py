@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollgym.viewer.documents.row_document import RowDocument
-from rollgym.viewer.offline import offline_page
+from rollgym.viewer.offline.page import offline_page
 from rollgym.viewer.view import TEXT_LIMIT
 from tests.unit.viewer.documents.records import DONE, PIXEL, Surroundings
 

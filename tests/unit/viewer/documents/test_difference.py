@@ -3,22 +3,22 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from rollgym.viewer.documents.difference import PORTION, Difference, first_difference
+from rollgym.viewer.documents.difference import PORTION, FirstDifference, first_difference
 from rollgym.viewer.documents.row_document import RowDocument
-from rollgym.viewer.summary import Status, Summary
-from rollgym.viewer.view import TEXT_LIMIT, Step, Text
+from rollgym.viewer.summary import EntryStatus, RecordSummary
+from rollgym.viewer.view import TEXT_LIMIT, StepView, Text
 from tests.unit.viewer.documents.records import Surroundings
 
 
 class Stepping(RowDocument):
     """A rollout with steps."""
 
-    def __init__(self, repeat: int, steps: Sequence[Step]) -> None:
-        summary = Summary(status=Status.COMPLETED, repeat=repeat)
+    def __init__(self, repeat: int, steps: Sequence[StepView]) -> None:
+        summary = RecordSummary(status=EntryStatus.COMPLETED, repeat=repeat)
         super().__init__(b"{}", Surroundings(), summary)
         self._steps = steps
 
-    def steps(self, start: int, count: int) -> list[Step]:
+    def steps(self, start: int, count: int) -> list[StepView]:
         return list(self._steps[start : start + count])
 
 
@@ -27,7 +27,7 @@ def repeats(*outputs: Sequence[object]) -> list[RowDocument]:
         RowDocument(
             msgspec.json.encode({"output": output}),
             Surroundings(),
-            Summary(status=Status.COMPLETED, task=0, repeat=repeat),
+            RecordSummary(status=EntryStatus.COMPLETED, task=0, repeat=repeat),
         )
         for repeat, output in enumerate(outputs)
     ]
@@ -49,7 +49,7 @@ def answered(text: str, id_: str = "c") -> dict[str, object]:
 def test_ids_make_no_difference() -> None:
     one = [called("search", id_="c1"), answered("found", "c1"), said("it")]
     other = [called("search", id_="c2"), answered("found", "c2"), said("it")]
-    assert first_difference(repeats(one, other)) == Difference("turn", None, "")
+    assert first_difference(repeats(one, other)) == FirstDifference("turn", None, "")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_the_first_difference_is_told_in_a_line(
 ) -> None:
     same = [said(str(n)) for n in range(PORTION + 1)]
     found = first_difference(repeats([*same, *one], [*same, *other, said("z")]))
-    assert found == Difference("turn", PORTION + 1, words)
+    assert found == FirstDifference("turn", PORTION + 1, words)
 
 
 def test_the_rest_of_a_text_that_was_cut_counts() -> None:
@@ -89,16 +89,16 @@ def test_the_one_that_differs_is_named_among_many() -> None:
 
 def test_steps_are_compared_where_there_are_any() -> None:
     response = Text("I click.", 8)
-    steps = [Step(n, "", action="click", url="u", response=response) for n in range(3)]
-    typed = Step(1, "", action="type", url="u", response=response)
-    elsewhere = Step(1, "", action="click", url="v", response=response)
+    steps = [StepView(n, "", action="click", url="u", response=response) for n in range(3)]
+    typed = StepView(1, "", action="type", url="u", response=response)
+    elsewhere = StepView(1, "", action="click", url="v", response=response)
     one = Stepping(0, steps)
-    assert first_difference([one, Stepping(1, steps)]) == Difference("step", None, "")
+    assert first_difference([one, Stepping(1, steps)]) == FirstDifference("step", None, "")
     found = first_difference([one, Stepping(1, [steps[0], typed])])
-    assert found == Difference("step", 1, "repeat 0 does click, repeat 1 does type")
+    assert found == FirstDifference("step", 1, "repeat 0 does click, repeat 1 does type")
     found = first_difference([one, Stepping(0, [steps[0], elsewhere])])
     words = "rollout 1 does click, rollout 2 too, but at another page or in other words"
-    assert found == Difference("step", 1, words)
+    assert found == FirstDifference("step", 1, words)
     assert first_difference([one, Stepping(1, steps[:2])]).index == 2
 
 

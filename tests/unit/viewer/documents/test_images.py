@@ -4,13 +4,13 @@ from pathlib import Path
 import pytest
 
 from rollgym.viewer.documents.images import dimensions, media_type_of, picture_of
-from rollgym.viewer.view import Image
+from rollgym.viewer.view import PictureView
 from tests.unit.viewer.documents.records import PIXEL, Surroundings, images, opened, turns
 
 WITH_FOLDER = Surroundings(images=Path("shots"))
 
 
-def shown(url: str, context: Surroundings | None = None) -> Image:
+def shown(url: str, context: Surroundings | None = None) -> PictureView:
     content = [{"type": "image_url", "image_url": {"url": url}}]
     [turn] = turns({"role": "user", "content": content}, context=context)
     [image] = images(turn)
@@ -19,7 +19,7 @@ def shown(url: str, context: Surroundings | None = None) -> Image:
 
 def test_a_picture_in_the_record_has_a_path_and_its_size() -> None:
     path = "/output/0/content/0/image_url/url"
-    assert shown(PIXEL) == Image(path=path, width=5, height=5)
+    assert shown(PIXEL) == PictureView(path=path, width=5, height=5)
 
 
 def test_a_picture_in_the_record_can_be_had_as_bytes() -> None:
@@ -64,12 +64,12 @@ def test_what_is_no_picture_that_is_shown_has_no_bytes(url: str) -> None:
     ],
 )
 def test_a_picture_elsewhere_is_named_and_not_loaded(url: str, note: str) -> None:
-    assert shown(url, WITH_FOLDER) == Image(note=note)
+    assert shown(url, WITH_FOLDER) == PictureView(note=note)
 
 
 def test_a_relative_path_is_a_file_of_the_source() -> None:
-    assert shown("./e0//shot.PNG", WITH_FOLDER) == Image(file="e0/shot.PNG")
-    assert shown("e0/shot.png") == Image(note="e0/shot.png")
+    assert shown("./e0//shot.PNG", WITH_FOLDER) == PictureView(file="e0/shot.PNG")
+    assert shown("e0/shot.png") == PictureView(note="e0/shot.png")
 
 
 @pytest.mark.parametrize(

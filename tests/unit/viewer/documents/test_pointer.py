@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollgym.viewer.documents.pointer import child, names_in, value_at
+from rollgym.viewer.documents.texts import child, names_in, value_at
 
 JSON = {"a": [1, {"b/c": {"m~n": "found", "": "empty"}}], "01": 7}
 RAW = msgspec.Raw(msgspec.json.encode(JSON))

@@ -5,8 +5,8 @@ from rollgym.records import Row
 from rollgym.viewer.documents.conversation import PROMPT_TURNS
 from rollgym.viewer.documents.row_document import _WINDOW, RowDocument
 from rollgym.viewer.documents.sections import MOST_FIELDS
-from rollgym.viewer.summary import Status, Summary, TaskFacts
-from rollgym.viewer.view import FIELD_TEXT_LIMIT, Document, Span, Text
+from rollgym.viewer.summary import EntryStatus, RecordSummary, TaskFacts
+from rollgym.viewer.view import FIELD_TEXT_LIMIT, RolloutDocument, SpanView, Text
 from tests.unit.viewer.documents.records import DONE, Surroundings, opened, texts
 
 ASKED = {
@@ -44,7 +44,7 @@ def names(document: RowDocument) -> dict[str, list[str]]:
 
 
 def test_a_row_is_a_document() -> None:
-    document: Document = opened(ROW)
+    document: RolloutDocument = opened(ROW)
     assert document.size == len(document.row()) == document.view().bytes
     assert document.steps(0, 50) == []
 
@@ -162,7 +162,7 @@ def test_spans_are_the_exact_timeline_and_timings_the_sums() -> None:
     timeline = opened({"metadata": metadata}).view().timeline
     assert timeline is not None
     assert timeline.exact
-    assert timeline.spans == (Span("model", 0.0, 2.0), Span("tools", 2.0, 0.5, "search"))
+    assert timeline.spans == (SpanView("model", 0.0, 2.0), SpanView("tools", 2.0, 0.5, "search"))
     assert timeline.totals == {"model": 2.0, "tools": 0.5}
     assert timeline.seconds == 2.5
 
@@ -185,10 +185,10 @@ def test_usage_comes_from_the_metadata_or_else_from_the_response() -> None:
 
 def test_the_title_is_what_the_task_is_or_else_which_it_is() -> None:
     record = msgspec.json.encode(ROW)
-    named = Summary(status=Status.COMPLETED, facts=TaskFacts(title="Find the lamp"))
+    named = RecordSummary(status=EntryStatus.COMPLETED, facts=TaskFacts(title="Find the lamp"))
     assert RowDocument(record, Surroundings(), named).view().title == "Find the lamp"
     assert opened(ROW).view().title == "Task 0, repeat 0"
-    nameless = Summary(status=Status.COMPLETED)
+    nameless = RecordSummary(status=EntryStatus.COMPLETED)
     assert RowDocument(record, Surroundings(), nameless).view().title == "Rollout"
 
 

@@ -4,13 +4,13 @@ import pytest
 from rollgym.viewer.documents.row_document import RowDocument
 from rollgym.viewer.documents.texts import LONG
 from rollgym.viewer.documents.turns import MOST_CALLS, MOST_PARTS, TURN_TEXT_LIMIT
-from rollgym.viewer.view import TEXT_LIMIT, Call, Text, Turn
+from rollgym.viewer.view import TEXT_LIMIT, CallView, Text, TurnView
 from tests.unit.viewer.documents.records import DONE, Surroundings, opened, texts, turns
 
 
 def test_a_message_is_a_turn_whose_text_says_where_it_is() -> None:
     [turn] = turns({"role": "user", "content": "hello"})
-    assert turn == Turn(0, "user", "/output/0", (Text("hello", 5, "/output/0/content"),))
+    assert turn == TurnView(0, "user", "/output/0", (Text("hello", 5, "/output/0/content"),))
 
 
 def test_a_result_names_the_tool_whose_call_it_answers_however_far_above_that_was() -> None:
@@ -58,7 +58,7 @@ def test_items_of_a_response_are_turns_where_a_row_has_no_output() -> None:
     read = opened({"response": {"output": items}}).turns(0, 10)
     base = "/response/output"
     assert read[0].reasoning == Text("I look.", 7, f"{base}/0/summary/0/text")
-    assert read[1].calls == (Call("look", Text('{"at": 1}', 9, f"{base}/1/arguments"), "c"),)
+    assert read[1].calls == (CallView("look", Text('{"at": 1}', 9, f"{base}/1/arguments"), "c"),)
     assert (read[2].role, read[2].tool, texts(read[2])) == ("tool", "look", ["a lamp"])
     assert read[3].parts == (Text("A!", 2, f"{base}/3/content/0/text"),)
     assert texts(read[4]) == ['{"type": "web_search_call", "id": "w"}']

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollgym.viewer.formats.cause import CAUSE_LIMIT, cause_of
+from rollgym.viewer.formats.facts import CAUSE_LIMIT, cause_of
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from rollgym.records import (
     Usage,
     encode_attempt,
 )
-from rollgym.viewer.formats import JOURNAL
-from rollgym.viewer.summary import NO_FACTS, Status, TaskFacts
+from rollgym.viewer.formats.rows import JOURNAL
+from rollgym.viewer.summary import NO_FACTS, EntryStatus, TaskFacts
 from tests.builders import failed, record
 from tests.unit.viewer.formats.rows import journal, no_facts
 
@@ -61,24 +61,24 @@ def test_a_result_with_an_output_and_one_without_anything() -> None:
 @pytest.mark.parametrize("result", [[1], "text", 3, None, {"output": 3, "response": [2]}])
 def test_a_result_of_another_shape_is_no_reason_to_pass_it_over(result: object) -> None:
     found = journal(record(outcome=Completed(1.0, measures={"steps": 4.0}, result=raw(result))))
-    assert (found.status, found.steps, found.detail) == (Status.COMPLETED, 4, "")
+    assert (found.status, found.steps, found.detail) == (EntryStatus.COMPLETED, 4, "")
 
 
 def test_a_failure_has_its_kind_and_cause() -> None:
     failure = Failure(FailureKind.MODEL_UNAVAILABLE, "HTTP 503 from http://10.0.0.1:80/v1")
     found = journal(record(outcome=Failed(failure)))
-    assert (found.status, found.kind) == (Status.FAILED, "model_unavailable")
+    assert (found.status, found.kind) == (EntryStatus.FAILED, "model_unavailable")
     assert (found.cause, found.detail) == ("HTTP 503 from …", failure.detail)
     assert (found.reward, found.success, found.steps) == (None, None, None)
 
 
 def test_an_attempt_that_was_not_the_last_was_tried_again() -> None:
-    assert journal(record(final=False, outcome=failed())).status is Status.RETRIED
+    assert journal(record(final=False, outcome=failed())).status is EntryStatus.RETRIED
 
 
 def test_an_omitted_rollout_says_why() -> None:
     found = journal(record(outcome=Omitted(OmitReason.STRAGGLER)))
-    assert (found.status, found.ending, found.kind) == (Status.OMITTED, "straggler", "")
+    assert (found.status, found.ending, found.kind) == (EntryStatus.OMITTED, "straggler", "")
     assert found.detail == "straggler"
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from rollgym.records import Completed, FailureKind, Row, Task, Usage
 from rollgym.rollouts.output_row import failure_row, input_row, output_row
-from rollgym.viewer.formats import ROLLOUTS
-from rollgym.viewer.summary import MOST_FIELDS, Status, TaskFacts
+from rollgym.viewer.formats.rows import ROLLOUTS
+from rollgym.viewer.summary import MOST_FIELDS, EntryStatus, TaskFacts
 from tests.builders import failed, record
 from tests.unit.viewer.formats.rows import no_facts, row
 
@@ -54,8 +54,10 @@ def test_a_completed_rollout_as_a_collection_writes_it() -> None:
     assert found.fields == {"verification_score": 0.5, "searches": 2}
 
 
-@pytest.mark.parametrize(("final", "status"), [(True, Status.FAILED), (False, Status.RETRIED)])
-def test_a_failed_attempt_as_a_collection_writes_it(final: bool, status: Status) -> None:
+@pytest.mark.parametrize(
+    ("final", "status"), [(True, EntryStatus.FAILED), (False, EntryStatus.RETRIED)]
+)
+def test_a_failed_attempt_as_a_collection_writes_it(final: bool, status: EntryStatus) -> None:
     outcome = failed(FailureKind.TIMEOUT, "no answer within 30 s")
     line = failure_row(TASK, record(4, 1, attempt=2, final=final, outcome=outcome)).raw
     facts = TaskFacts(key="k", title="Is it warm?")
@@ -70,7 +72,7 @@ def test_a_failed_attempt_as_a_collection_writes_it(final: bool, status: Status)
 
 def test_an_input_was_not_run() -> None:
     found = ROLLOUTS.summary(input_row(TASK, 0).with_fields({"_ng_task_index": 4}).raw, no_facts)
-    assert (found.status, found.task, found.repeat) == (Status.INPUT, 4, 0)
+    assert (found.status, found.task, found.repeat) == (EntryStatus.INPUT, 4, 0)
     assert (found.steps, found.tool_calls, found.detail) == (None, None, "")
     assert found.facts.title == "Is it warm?"
 
@@ -95,16 +97,16 @@ def test_a_conversation_of_messages_is_one() -> None:
         {"role": "assistant", "content": [{"type": "text", "text": "Warm."}]},
     ]
     found = row(messages=messages)
-    assert (found.status, found.reward, found.success) == (Status.COMPLETED, None, None)
+    assert (found.status, found.reward, found.success) == (EntryStatus.COMPLETED, None, None)
     assert (found.steps, found.tools, found.detail) == (2, {"look": 1}, "Warm.")
     assert found.facts.title == "Hi"
-    assert row(messages=messages[:1]).status is Status.INPUT
+    assert row(messages=messages[:1]).status is EntryStatus.INPUT
 
 
 @pytest.mark.parametrize("name", ["output", "response"])
 def test_a_text_by_itself_is_an_answer(name: str) -> None:
     found = row(prompt="Hi", **{name: "Hello."})
-    assert (found.status, found.steps, found.detail) == (Status.COMPLETED, 1, "Hello.")
+    assert (found.status, found.steps, found.detail) == (EntryStatus.COMPLETED, 1, "Hello.")
     assert (found.reward, found.success) == (None, None)
 
 
@@ -123,15 +125,20 @@ def test_success_is_the_verifiers_word_or_a_full_reward(
     fields: dict[str, Any], reward: float | None, success: bool | None
 ) -> None:
     found = row(**fields)
-    assert (found.status, found.reward, found.success) == (Status.COMPLETED, reward, success)
+    assert (found.status, found.reward, found.success) == (EntryStatus.COMPLETED, reward, success)
 
 
 def test_a_failure_may_be_told_in_few_words() -> None:
     assert row(failure="it broke", reward=1.0).kind == "unknown"
     found = row(_ng_failure_class="tool", _ng_task_index=1)
-    assert (found.status, found.kind, found.cause, found.task) == (Status.FAILED, "tool", "", 1)
+    assert (found.status, found.kind, found.cause, found.task) == (
+        EntryStatus.FAILED,
+        "tool",
+        "",
+        1,
+    )
     assert row(failure={"kind": "agent", "detail": "x"}).kind == "agent"
-    assert row(failure=None, reward=1).status is Status.COMPLETED
+    assert row(failure=None, reward=1).status is EntryStatus.COMPLETED
 
 
 def test_short_values_are_fields_and_the_verifiers_come_before_the_tasks() -> None:
@@ -186,7 +193,7 @@ def test_any_object_has_a_summary(fields: dict[str, Any]) -> None:
     except OverflowError:
         return
     found = ROLLOUTS.summary(line, no_facts)
-    assert found.status is not Status.UNREADABLE
+    assert found.status is not EntryStatus.UNREADABLE
     assert len(found.detail) <= 300
     assert all(calls > 0 for calls in found.tools.values())
 

@@ -1,6 +1,6 @@
 import pytest
 
-from rollgym.viewer.index import EntryId
+from rollgym.viewer.source import EntryId
 
 
 @pytest.mark.parametrize("entry", [EntryId(0, 1), EntryId(3, 17), EntryId(12, 2**32 - 1)])

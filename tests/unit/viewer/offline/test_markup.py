@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from rollgym.viewer.offline.markup import (
     Child,
-    Element,
-    Share,
+    Fraction,
+    HtmlElement,
     document,
     element,
     group,
@@ -19,7 +19,7 @@ from tests.integration.viewer.rollouts import HOSTILE, Page
 PNG = "data:image/png;base64,AAAA"
 
 
-def written(root: Element) -> bytes:
+def written(root: HtmlElement) -> bytes:
     return b"".join(document(root))
 
 
@@ -77,7 +77,7 @@ def test_elements_and_attributes_that_hold_code_are_refused() -> None:
 def test_a_shape_is_made_of_numbers() -> None:
     drawn = shape(
         "svg",
-        shape("circle", cx=Share(0.125), cy=2, r=11, class_="mark"),
+        shape("circle", cx=Fraction(0.125), cy=2, r=11, class_="mark"),
         shape("polygon", points=[(0, 0), (-10, 6.5)]),
         shape("text", HOSTILE, x=1.0, y=2),
     )

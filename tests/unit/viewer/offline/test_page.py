@@ -6,22 +6,34 @@ import msgspec
 import pytest
 
 from rollgym.viewer.documents.row_document import RowDocument
-from rollgym.viewer.formats import ROLLOUTS
-from rollgym.viewer.offline import blocks, offline_page, page
-from rollgym.viewer.summary import Status, Summary
-from rollgym.viewer.view import Document, Image, Mark, Picture, RolloutView, Step, Text, Turn
+from rollgym.viewer.formats.rows import ROLLOUTS
+from rollgym.viewer.offline import markup, page
+from rollgym.viewer.offline.page import offline_page
+from rollgym.viewer.summary import EntryStatus, RecordSummary
+from rollgym.viewer.view import (
+    MarkView,
+    PictureData,
+    PictureView,
+    RolloutDocument,
+    RolloutView,
+    StepView,
+    Text,
+    TurnView,
+)
 from tests.integration.viewer.rollouts import HOSTILE, Page
 from tests.unit.viewer.documents.records import DONE, PIXEL, Surroundings, opened
 
-PICTURE = Picture("image/png", b"\x89PNG\r\n\x1a\n")
+PICTURE = PictureData("image/png", b"\x89PNG\r\n\x1a\n")
 
 
-def nothing(_: Image) -> Picture | None:
+def nothing(_: PictureView) -> PictureData | None:
     return None
 
 
 def shown(
-    document: Document, picture: Callable[[Image], Picture | None] = nothing, name: str = "x"
+    document: RolloutDocument,
+    picture: Callable[[PictureView], PictureData | None] = nothing,
+    name: str = "x",
 ) -> Page:
     return Page(b"".join(offline_page(document, name=name, picture=picture)).decode())
 
@@ -29,14 +41,14 @@ def shown(
 class Stepping(RowDocument):
     """A rollout with steps."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
+    def __init__(self, steps: Sequence[StepView]) -> None:
         super().__init__(b"{}", Surroundings(), DONE)
         self._steps = steps
 
     def view(self) -> RolloutView:
         return msgspec.structs.replace(super().view(), steps=len(self._steps), turns=2)
 
-    def steps(self, start: int, count: int) -> list[Step]:
+    def steps(self, start: int, count: int) -> list[StepView]:
         return list(self._steps[start : start + count])
 
 
@@ -53,7 +65,9 @@ def test_a_page_tells_the_whole_rollout() -> None:
         "judge_said": "yes",
         "metadata": {"timings": {"model": 1.5}},
     }
-    summary = Summary(status=Status.COMPLETED, task=3, repeat=1, reward=1.0, success=True)
+    summary = RecordSummary(
+        status=EntryStatus.COMPLETED, task=3, repeat=1, reward=1.0, success=True
+    )
     document = RowDocument(msgspec.json.encode(row), Surroundings(), summary)
     text = re.sub(r"\s+", " ", shown(document, name="run, task 3").text)
     for words in (
@@ -100,21 +114,21 @@ def test_hostile_text_stays_text() -> None:
 
 
 def test_pictures_are_in_the_file_and_marks_are_drawn_on_them() -> None:
-    step = Step(
+    step = StepView(
         0,
         "/0",
         title="Shop",
         url="https://shop.example/",
-        screenshot=Image(file="a.png", width=800, height=600),
+        screenshot=PictureView(file="a.png", width=800, height=600),
         action="click [5]",
         marks=(
-            Mark("point", 0.5, 0.25, label="click"),
-            Mark("box", 0.1, 0.2, 0.3, 0.4),
-            Mark("arrow", 0.5, 0.5, 0.0, 0.25),
-            Mark("point", 0.9, 0.5, label="a long text"),
+            MarkView("point", 0.5, 0.25, label="click"),
+            MarkView("box", 0.1, 0.2, 0.3, 0.4),
+            MarkView("arrow", 0.5, 0.5, 0.0, 0.25),
+            MarkView("point", 0.9, 0.5, label="a long text"),
         ),
         response=Text("I click.", 8),
-        prompt=(Turn(0, "user", "/p", (Text("Go on.", 6),)),),
+        prompt=(TurnView(0, "user", "/p", (Text("Go on.", 6),)),),
         judged=True,
         judgment="It shows the basket.",
         reward=0.5,
@@ -163,7 +177,7 @@ def test_a_picture_that_is_not_there_is_told() -> None:
 
 def test_what_is_left_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "MOST_TURNS", 3)
-    monkeypatch.setattr(blocks, "PICTURES_LIMIT", 1)
+    monkeypatch.setattr(markup, "PICTURES_LIMIT", 1)
     content = ["x" * 30_000, {"image_url": PIXEL}, {"image_url": PIXEL}]
     read = shown(opened({"output": [{"role": "user", "content": content}] * 5}), lambda _: PICTURE)
     assert "2 more are in the file that this rollout was taken from." in read.text

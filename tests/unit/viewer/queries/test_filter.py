@@ -1,6 +1,6 @@
 import pytest
 
-from rollgym.viewer.errors import PageError
+from rollgym.viewer.errors import RequestError
 from rollgym.viewer.queries.filter import SORTS, Filter, Range
 
 EVERYTHING = {
@@ -84,7 +84,7 @@ def test_the_same_value_twice_is_one() -> None:
     ],
 )
 def test_what_means_nothing_is_told(query: dict[str, list[str]], told: str) -> None:
-    with pytest.raises(PageError, match=told) as refused:
+    with pytest.raises(RequestError, match=told) as refused:
         Filter.of(query)
     assert refused.value.status == 400
 
@@ -92,7 +92,7 @@ def test_what_means_nothing_is_told(query: dict[str, list[str]], told: str) -> N
 def test_a_view_has_its_own_columns() -> None:
     assert Filter.of({}, sorts=("task", "mean")).sort == "task"
     assert Filter.of({"sort": ["mean"]}, sorts=("task", "mean")).sort == "mean"
-    with pytest.raises(PageError, match="sort='field.x'"):
+    with pytest.raises(RequestError, match="sort='field.x'"):
         Filter.of({"sort": ["field.x"]}, sorts=("task", "mean"))
 
 
@@ -106,12 +106,12 @@ def test_values_are_parameters_of_the_statement_and_never_in_it() -> None:
 @pytest.mark.parametrize(
     ("statuses", "condition"),
     [
-        ([], "entry.standing = 1"),
-        (["retried"], "entry.standing = 0"),
-        (["failed"], "(entry.standing = 1 AND entry.status IN (?))"),
+        ([], "entry.is_outcome = 1"),
+        (["retried"], "entry.is_outcome = 0"),
+        (["failed"], "(entry.is_outcome = 1 AND entry.status IN (?))"),
         (
             ["failed", "retried"],
-            "(entry.standing = 0 OR (entry.standing = 1 AND entry.status IN (?)))",
+            "(entry.is_outcome = 0 OR (entry.is_outcome = 1 AND entry.status IN (?)))",
         ),
     ],
 )

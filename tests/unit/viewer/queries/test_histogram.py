@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollgym.viewer.queries.histogram import MOST_BINS, Histogram, histogram
+from rollgym.viewer.queries.charts import MOST_BINS, Histogram, histogram
 
 INTEGERS = st.lists(st.integers(-(2**63), 2**63 - 1) | st.none(), max_size=60)
 FLOATS = st.lists(st.floats(allow_nan=False) | st.none(), max_size=60)

@@ -1,4 +1,4 @@
-from rollgym.viewer.queries.over_time import MOST_POINTS, Point, over_time
+from rollgym.viewer.queries.charts import MOST_POINTS, TimePoint, over_time
 
 
 def test_portions_of_time_are_equal_and_empty_ones_are_told() -> None:
@@ -7,7 +7,7 @@ def test_portions_of_time_are_equal_and_empty_ones_are_told() -> None:
     assert found.by == "time"
     assert len(found.points) == MOST_POINTS
     after = found.points[1].begin
-    assert found.points[0] == Point(100.0, after, 100.0, after - 1e-6, 2, 1, 2, 0.5)
+    assert found.points[0] == TimePoint(100.0, after, 100.0, after - 1e-6, 2, 1, 2, 0.5)
     assert found.points[-1].rollouts == 1
     assert sum(point.rollouts for point in found.points) == 4
     assert [point.mean_reward for point in found.points if point.rollouts] == [0.5, None, 1.0]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollgym.viewer.queries.pass_at import pass_at
+from rollgym.viewer.queries.overview import pass_at
 
 
 def test_tasks_with_at_least_k_judged_rollouts_count_equally() -> None:

@@ -8,7 +8,7 @@ import pytest
 from rollgym.records import OmitReason, Omitted, Row
 from rollgym.viewer.documents.sections import MOST_FIELDS
 from rollgym.viewer.documents.timeline import MOST_SPANS
-from rollgym.viewer.view import Document, Image, RolloutView, Section, Text
+from rollgym.viewer.view import PictureView, RolloutDocument, RolloutView, SectionView, Text
 from tests.trajectories import SCREENSHOT, full_step, full_trajectory, step, trajectory
 from tests.unit.webgym.viewing.recorded import (
     Shelf,
@@ -20,18 +20,17 @@ from tests.unit.webgym.viewing.recorded import (
 )
 from webgym.models.judging.findings import Blocking, Evaluation, FactFinding, Finding
 from webgym.trajectory import ResponseRecord, Trajectory, Verdict
-from webgym.viewing.torch_format import TORCH
-from webgym.viewing.trajectory_format import TRAJECTORIES
+from webgym.viewing.formats import TORCH, TRAJECTORIES
 
 FILE = f"screenshots/ab/{SCREENSHOT.name}"
-Opened = Callable[[Trajectory], Document]
+Opened = Callable[[Trajectory], RolloutDocument]
 
 
-def of_journal(done: Trajectory) -> Document:
+def of_journal(done: Trajectory) -> RolloutDocument:
     return TRAJECTORIES.document(completed(done), Shelf())
 
 
-def of_file(done: Trajectory) -> Document:
+def of_file(done: Trajectory) -> RolloutDocument:
     return TORCH.document(fragment(done), Shelf())
 
 
@@ -42,7 +41,7 @@ def opened(request: pytest.FixtureRequest) -> Opened:
 
 
 def section(view: RolloutView, title: str) -> dict[str, str]:
-    found: Section = next(each for each in view.sections if each.title == title)
+    found: SectionView = next(each for each in view.sections if each.title == title)
     return {field.name: field.value.text for field in found.fields}
 
 
@@ -57,7 +56,7 @@ def test_the_prompt_is_the_task(opened: Opened) -> None:
 def test_a_step_has_all_that_was_stored_of_it(opened: Opened) -> None:
     (shown,) = opened(full_trajectory()).steps(0, 1)
     assert (shown.index, shown.title, shown.url) == (0, "Shop", "http://shop.test/é")
-    assert shown.screenshot == Image(file=FILE, width=1280, height=768)
+    assert shown.screenshot == PictureView(file=FILE, width=1280, height=768)
     assert (shown.action, shown.action_key) == ("click (500, 250.5)", "click")
     assert shown.problem == "covered: something is in the way"
     assert shown.notes == (
@@ -98,7 +97,7 @@ def test_a_screenshot_in_a_prompt_is_its_file(opened: Opened) -> None:
     said = ResponseRecord(raw_prompt=({"role": "user", "content": [picture]},))
     one = msgspec.structs.replace(full_step(), response=said)
     (shown,) = opened(trajectory(one)).steps(0, 1)
-    assert shown.prompt[0].parts == (Image(file=FILE),)
+    assert shown.prompt[0].parts == (PictureView(file=FILE),)
 
 
 @pytest.mark.parametrize("name", ["../../secret.png", "a.svg", "", "http://elsewhere/x.png"])
@@ -108,13 +107,13 @@ def test_a_name_that_is_no_screenshot_of_ours_is_not_looked_for(name: str) -> No
     (shown,) = of_journal(trajectory(msgspec.structs.replace(full_step(), observation=seen))).steps(
         0, 1
     )
-    assert shown.screenshot == Image(width=1280, height=768, note=name)
+    assert shown.screenshot == PictureView(width=1280, height=768, note=name)
 
 
 def test_without_a_folder_of_pictures_a_screenshot_says_where_it_would_be() -> None:
     document = TRAJECTORIES.document(completed(), Shelf(images=None))
     (shown,) = document.steps(0, 1)
-    assert shown.screenshot == Image(width=1280, height=768, note=FILE)
+    assert shown.screenshot == PictureView(width=1280, height=768, note=FILE)
 
 
 def test_steps_are_given_from_where_one_asks(opened: Opened) -> None:

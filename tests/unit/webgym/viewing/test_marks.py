@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollgym.viewer.view import Mark
+from rollgym.viewer.view import MarkView
 from webgym.browser.contract.answers import Box
 from webgym.environment.actions import ACTIONS, Point, Viewport
 from webgym.trajectory.step import Image
-from webgym.viewing.marks import Drawing, draw
-from webgym.viewing.records import Done, Page, Seen, StepRecord
+from webgym.viewing.drawing import StepDrawing, draw_marks
+from webgym.viewing.records import PageRecord, StepRecord, ViewedAction, ViewedObservation
 
-PAGE = Page(width=1000, height=500)
+PAGE = PageRecord(width=1000, height=500)
 SHOT = Image("ab" * 32 + ".png", "image/png", 1000, 500)
 
 
@@ -21,21 +21,21 @@ def drawn(
     key: str,
     arguments: dict[str, Any] | None = None,
     *,
-    page: Page = PAGE,
+    page: PageRecord = PAGE,
     shot: Image | None = SHOT,
     mode: str = "set_of_marks",
     **aim: Any,
-) -> Drawing:
+) -> StepDrawing:
     step = StepRecord(
-        observation=Seen(screenshot=shot, page=page),
-        action=Done(key=key, arguments=arguments or {}, **aim),
+        observation=ViewedObservation(screenshot=shot, page=page),
+        action=ViewedAction(key=key, arguments=arguments or {}, **aim),
     )
-    return draw(step, mode)
+    return draw_marks(step, mode)
 
 
 def test_a_click_is_a_point_in_its_box() -> None:
     marks = drawn("click", pixel=(500, 100), box=Box(400.0, 50.0, 200.0, 100.0)).marks
-    assert marks == (Mark("box", 0.4, 0.1, 0.2, 0.2), Mark("point", 0.5, 0.2))
+    assert marks == (MarkView("box", 0.4, 0.1, 0.2, 0.2), MarkView("point", 0.5, 0.2))
 
 
 def test_a_screenshot_with_more_pixels_than_the_viewport_has_the_same_marks() -> None:
@@ -79,17 +79,19 @@ def test_scrolling_over_something_is_a_point_and_an_arrow_from_there() -> None:
 
 @pytest.mark.parametrize("key", ["goback", "navigate", "wait", "answer", "keypress", "unparsed"])
 def test_an_action_that_is_aimed_at_nothing_has_no_marks(key: str) -> None:
-    assert drawn(key) == Drawing()
+    assert drawn(key) == StepDrawing()
 
 
 def test_without_a_screenshot_there_is_nothing_to_draw_on() -> None:
-    assert drawn("click", pixel=(1, 1), shot=None) == Drawing()
+    assert drawn("click", pixel=(1, 1), shot=None) == StepDrawing()
 
 
-@pytest.mark.parametrize("page", [Page(), Page(width=0, height=0)], ids=["unknown", "empty"])
-def test_without_the_size_of_the_viewport_nothing_is_placed(page: Page) -> None:
+@pytest.mark.parametrize(
+    "page", [PageRecord(), PageRecord(width=0, height=0)], ids=["unknown", "empty"]
+)
+def test_without_the_size_of_the_viewport_nothing_is_placed(page: PageRecord) -> None:
     drawing = drawn("click", pixel=(1, 1), page=page)
-    assert drawing == Drawing((), "the size of the viewport was not stored")
+    assert drawing == StepDrawing((), "the size of the viewport was not stored")
 
 
 @pytest.mark.parametrize("pixel", [(1000, 0), (0, 500), (-1, 0), (0, 9000)])
@@ -101,7 +103,7 @@ def test_what_is_out_of_view_is_not_placed(pixel: tuple[int, int]) -> None:
 
 def test_an_element_that_was_not_stored_is_not_placed() -> None:
     drawing = drawn("select", {"element_id": 19})
-    assert drawing == Drawing((), "where it was aimed was not stored")
+    assert drawing == StepDrawing((), "where it was aimed was not stored")
 
 
 def test_coordinates_without_a_pixel_are_thousandths_of_the_viewport() -> None:
@@ -115,7 +117,7 @@ def test_coordinates_without_a_pixel_are_thousandths_of_the_viewport() -> None:
 )  # fmt: skip
 def test_coordinates_that_are_none_are_not_guessed(coordinate: object) -> None:
     drawing = drawn("click", {"coordinate": coordinate}, mode="coordinates")
-    assert drawing == Drawing((), "where it was aimed was not stored")
+    assert drawing == StepDrawing((), "where it was aimed was not stored")
 
 
 def test_coordinates_of_the_other_mode_are_not_guessed() -> None:
@@ -131,7 +133,7 @@ def test_coordinates_of_the_other_mode_are_not_guessed() -> None:
 def test_every_point_that_an_agent_can_aim_at_is_on_the_screenshot(
     x: float, y: float, width: int, height: int
 ) -> None:
-    page = Page(width=width, height=height)
+    page = PageRecord(width=width, height=height)
     stored = drawn("click", pixel=Point(x, y).pixel(Viewport(width, height)), page=page)
     assert 0 <= stored.marks[0].x < 1
     assert 0 <= stored.marks[0].y < 1

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from rollgym.records import OmitReason, Omitted
-from rollgym.viewer.summary import Status, TaskFacts
+from rollgym.viewer.summary import EntryStatus, TaskFacts
 from tests.trajectories import full_trajectory, step, trajectory
 from tests.unit.webgym.viewing.recorded import (
     completed,
@@ -15,8 +15,7 @@ from tests.unit.webgym.viewing.recorded import (
     nothing_known,
 )
 from webgym.trajectory import ActionRecord, Step
-from webgym.viewing.torch_format import TORCH
-from webgym.viewing.trajectory_format import TRAJECTORIES
+from webgym.viewing.formats import TORCH, TRAJECTORIES
 
 COMPLETED = completed()
 UNHEARD_OF = COMPLETED.replace(b"completed", b"perhaps")
@@ -30,7 +29,7 @@ def answering(text: str) -> Step:
 def test_a_completed_rollout_has_its_numbers() -> None:
     summary = TRAJECTORIES.summary(completed(), nothing_known)
     assert (summary.status, summary.task, summary.repeat, summary.attempt) == (
-        Status.COMPLETED, 3, 1, 2,
+        EntryStatus.COMPLETED, 3, 1, 2,
     )  # fmt: skip
     assert (summary.reward, summary.success) == (1.0, None), "a page blocked it"
     assert (summary.steps, summary.tool_calls) == (2, 2)
@@ -76,7 +75,7 @@ def test_a_step_without_an_action_of_the_agent_is_no_call() -> None:
 
 def test_a_failed_rollout_has_its_kind_and_no_reward() -> None:
     summary = TRAJECTORIES.summary(failed(full_trajectory()), nothing_known)
-    assert (summary.status, summary.kind) == (Status.FAILED, "browser")
+    assert (summary.status, summary.kind) == (EntryStatus.FAILED, "browser")
     assert summary.detail == "the browser 17 died"
     assert "the browser" in summary.cause
     assert (summary.reward, summary.success, summary.steps) == (None, None, 2)
@@ -84,7 +83,7 @@ def test_a_failed_rollout_has_its_kind_and_no_reward() -> None:
 
 def test_an_attempt_that_was_followed_by_another_is_retried() -> None:
     summary = TRAJECTORIES.summary(failed(final=False), nothing_known)
-    assert (summary.status, summary.kind) == (Status.RETRIED, "browser")
+    assert (summary.status, summary.kind) == (EntryStatus.RETRIED, "browser")
 
 
 def test_a_rollout_that_left_nothing_has_a_summary() -> None:
@@ -95,7 +94,7 @@ def test_a_rollout_that_left_nothing_has_a_summary() -> None:
 def test_an_omitted_rollout_says_why() -> None:
     record = line(Omitted(OmitReason.STRAGGLER, "enough others"))
     summary = TRAJECTORIES.summary(record, nothing_known)
-    assert (summary.status, summary.detail) == (Status.OMITTED, "straggler: enough others")
+    assert (summary.status, summary.detail) == (EntryStatus.OMITTED, "straggler: enough others")
 
 
 def test_a_trajectory_of_a_file_says_the_same_but_when_it_was() -> None:
@@ -106,7 +105,7 @@ def test_a_trajectory_of_a_file_says_the_same_but_when_it_was() -> None:
 
 def test_a_failed_trajectory_of_a_file_has_its_kind() -> None:
     summary = TORCH.summary(failed_fragment(full_trajectory()), nothing_known)
-    assert (summary.status, summary.kind, summary.reward) == (Status.FAILED, "browser", None)
+    assert (summary.status, summary.kind, summary.reward) == (EntryStatus.FAILED, "browser", None)
 
 
 @pytest.mark.parametrize(

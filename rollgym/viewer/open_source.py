@@ -1,8 +1,8 @@
-"""One source that is open: its index, and what is known of it without asking the disk again.
+"""One open source: its index, and what is known about it without reading the disk again.
 
-Its queries have a deadline: one that is still running then is broken off. Counting everything is
-done once for each version of the index, and the overview of all is kept with the index itself, so
-that it is there at once the next time.
+Its queries have a timeout; a query that is still running then is interrupted. Totals are counted
+once for each version of the index. The overview of the whole source is kept in the index itself, so
+that it is available at once the next time.
 """
 
 import logging
@@ -21,29 +21,35 @@ from rollgym import __version__
 from rollgym.records import Row
 from rollgym.store import StorageError, StoreError, read_manifest
 from rollgym.store.identity import InputsIdentity
-from rollgym.viewer.documents.unreadable_document import UnreadableDocument
-from rollgym.viewer.errors import PageError
-from rollgym.viewer.index import LONGEST_RECORD, EntryId, IndexState, SourceIndex
-from rollgym.viewer.index.unreadable import TOO_LONG, printable_text, reason_of, unreadable
-from rollgym.viewer.liveness import Liveness
-from rollgym.viewer.queries.coverage import Totals
-from rollgym.viewer.queries.coverage import totals as totals_of
+from rollgym.viewer.documents.row_document import UnreadableDocument
+from rollgym.viewer.errors import RequestError
+from rollgym.viewer.index.lines import (
+    LONGEST_RECORD,
+    TOO_LONG,
+    printable_text,
+    reason_of,
+    unreadable_summary,
+)
+from rollgym.viewer.index.source_index import IndexState, SourceIndex
+from rollgym.viewer.live import LiveCheck
+from rollgym.viewer.queries.counts import SourceTotals
+from rollgym.viewer.queries.counts import totals as totals_of
 from rollgym.viewer.queries.filter import Filter
-from rollgym.viewer.queries.orders import Orders
+from rollgym.viewer.queries.listing import Orders
 from rollgym.viewer.queries.overview import overview
-from rollgym.viewer.queries.search import Searches
-from rollgym.viewer.source import Source
+from rollgym.viewer.queries.search import SourceSearches
+from rollgym.viewer.source import EntryId, ViewerSource
 from rollgym.viewer.summary import TaskFacts
-from rollgym.viewer.view import Document, Unreadable
+from rollgym.viewer.view import RolloutDocument, UnreadableView
 
-PAGE_PATIENCE = 30.0
+QUERY_TIMEOUT = 30.0
 READING_SECONDS = 0.25
-FIRST_LOOK_SECONDS = 0.5
+FIRST_READ_SECONDS = 0.5
 """How long an answer waits for the first lines of a source that was opened just now."""
-AGAIN_SECONDS = 5.0
+RETRY_SECONDS = 5.0
 EXCERPT_BYTES = 400
 """How much is shown of a line that is no record."""
-_STEPS_BETWEEN_LOOKS = 20_000
+_CLOCK_CHECK_STEPS = 20_000
 """How many steps of a query go by between two looks at the clock."""
 _Signature = tuple[int, int, int]
 """Which manifest was read: a run that is made again has another one."""
@@ -51,27 +57,27 @@ _SHARD = re.compile(r"-\d+-of-\d+\.jsonl$")
 _log = logging.getLogger(__name__)
 
 
-class Shelf:
+class OpenSource:
     """One source that is open. Any thread may ask it; the reader's thread alone reads on."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ViewerSource) -> None:
         self.source = source
         self.title = source.title
         """What people know it by: another one where several sources would have the same."""
         self.asked = 0.0
         """When somebody last asked for it, by the monotonic clock."""
         self.is_live = False
-        self.searches = Searches()
+        self.searches = SourceSearches()
         self.orders = Orders()
         self._index = SourceIndex(source)
-        self._liveness = Liveness(source)
+        self._liveness = LiveCheck(source)
         self._opening = threading.Lock()
         self._is_open = False
         self._problem = ""
         self._problem_since = 0.0
         self._met = threading.Event()
         self._closing = False
-        self._totals: tuple[tuple[int, int | None], Totals] | None = None
+        self._totals: tuple[tuple[int, int | None], SourceTotals] | None = None
         self._manifest: tuple[_Signature | None, InputsIdentity | None] = (None, None)
         self._prepared: int | None = None
 
@@ -94,7 +100,7 @@ class Shelf:
     def index(self) -> SourceIndex:
         """To look things up in, with the first lines in it. Raises StorageError."""
         self._open()
-        self.wait_for_first_lines(time.monotonic() + FIRST_LOOK_SECONDS)
+        self.wait_for_first_lines(time.monotonic() + FIRST_READ_SECONDS)
         return self._index
 
     def wait_for_first_lines(self, deadline: float) -> None:
@@ -103,11 +109,11 @@ class Shelf:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection whose queries end after `PAGE_PATIENCE`. Raises StorageError, PageError."""
-        deadline = time.monotonic() + PAGE_PATIENCE
+        """A connection whose queries end after `QUERY_TIMEOUT`. Raises StorageError, PageError."""
+        deadline = time.monotonic() + QUERY_TIMEOUT
         with self.index().reading() as connection:
             connection.set_progress_handler(
-                lambda: self._closing or time.monotonic() > deadline, _STEPS_BETWEEN_LOOKS
+                lambda: self._closing or time.monotonic() > deadline, _CLOCK_CHECK_STEPS
             )
             try:
                 yield connection
@@ -118,7 +124,7 @@ class Shelf:
             finally:
                 connection.set_progress_handler(None, 0)
 
-    def totals(self) -> tuple[IndexState, Totals]:
+    def totals(self) -> tuple[IndexState, SourceTotals]:
         """How far the index is and what is in it, counted once for each version.
 
         Raises StorageError, also for what went wrong while reading on.
@@ -140,7 +146,7 @@ class Shelf:
         Raises StorageError, PageError.
         """
         index, expected = self.index(), self.expected()
-        name = overview_name(expected)
+        name = overview_cache_name(expected)
         kept = index.kept(name)
         if kept is not None:
             return kept
@@ -182,7 +188,7 @@ class Shelf:
             return None
         return inputs
 
-    def document(self, entry: EntryId) -> Document:
+    def document(self, entry: EntryId) -> RolloutDocument:
         """Raises KeyError, StorageError, ValueError for what is no record."""
         part, place = self._index.place(entry)
         if place.length > LONGEST_RECORD:
@@ -192,18 +198,18 @@ class Shelf:
         except RecursionError as error:
             raise ValueError(reason_of(error)) from error
 
-    def unreadable(self, entry: EntryId, problem: str) -> Document:
+    def unreadable_document(self, entry: EntryId, problem: str) -> RolloutDocument:
         """What is shown of what is no record. Raises KeyError, StorageError."""
         part, place = self._index.place(entry)
         beginning = self._index.beginning(entry, EXCERPT_BYTES)
         text = printable_text(beginning, whole=place.length <= EXCERPT_BYTES)
-        told = Unreadable(entry.record, place.position, place.length, problem, text)
+        told = UnreadableView(entry.record, place.position, place.length, problem, text)
         named = "line" if part.format.by_lines else "record"
-        return UnreadableDocument(unreadable(f"{named} {entry.record}", problem), told)
+        return UnreadableDocument(unreadable_summary(f"{named} {entry.record}", problem), told)
 
     def read_on(self) -> bool:
         """Read for a moment; whether there is more to read."""
-        if self._problem and time.monotonic() - self._problem_since < AGAIN_SECONDS:
+        if self._problem and time.monotonic() - self._problem_since < RETRY_SECONDS:
             return False
         try:
             self._open()
@@ -230,7 +236,7 @@ class Shelf:
             if state.ready and state.version != self._prepared:
                 self._prepared = state.version
                 self.overview()
-        except (StorageError, PageError, sqlite3.Error) as error:
+        except (StorageError, RequestError, sqlite3.Error) as error:
             _log.info("the overview of %s was not prepared: %s", self.source.path, error)
 
     def break_off(self) -> None:
@@ -258,13 +264,13 @@ class Shelf:
                 self._is_open = True
 
 
-def overview_name(expected: int | None) -> str:
+def overview_cache_name(expected: int | None) -> str:
     """What the overview of all is kept as. What is expected is not in the index, but in it."""
     return f"overview of rollgym {__version__}, {expected} expected"
 
 
-def too_slow() -> PageError:
-    return PageError(
+def too_slow() -> RequestError:
+    return RequestError(
         HTTPStatus.SERVICE_UNAVAILABLE,
-        f"This took longer than {PAGE_PATIENCE:.0f} s: the disk is slow or busy. Try again later.",
+        f"This took longer than {QUERY_TIMEOUT:.0f} s: the disk is slow or busy. Try again later.",
     )

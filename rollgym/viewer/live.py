@@ -1,8 +1,8 @@
-"""Whether a collection is still going on.
+"""Whether a collection is still running.
 
-Three signs, of which one is enough: its files grew a moment ago; a process holds the lock of its
-run; its monitor was written a moment ago and does not say that it is finished. Locks are tried only
-every few seconds: for the instant of trying, a collection that begins would find them taken.
+One of three signs is enough: its files grew a moment ago; a process holds the lock of its run; its
+monitor was written a moment ago and does not say that it is finished. Locks are tried only every
+few seconds, because a collection that starts while one is tried would find it taken.
 """
 
 import time
@@ -14,7 +14,7 @@ import msgspec
 
 from rollgym.store import FileLock, StorageError
 from rollgym.store.layout import RUN_LOCK, shard_locks
-from rollgym.viewer.source import Source
+from rollgym.viewer.source import ViewerSource
 from rollgym.viewer.values import UNREADABLE
 
 GROWING_SECONDS = 10.0
@@ -26,17 +26,17 @@ Snapshot: TypeAlias = dict[str, Any]
 _SNAPSHOT = msgspec.json.Decoder(Snapshot)
 
 
-class _Moment(msgspec.Struct):
+class _MonitorState(msgspec.Struct):
     """What counts of the snapshot of a monitor."""
 
     time: float = 0.0
     finished: bool = False
 
 
-class Liveness:
+class LiveCheck:
     """The signs of one source. One thread at a time asks it."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ViewerSource) -> None:
         self._source = source
         self._size = 0
         self._grew: float | None = None
@@ -65,22 +65,22 @@ class Liveness:
         if self._lock_tried is None or now - self._lock_tried >= LOCK_SECONDS:
             self._lock_tried = now
             manifest = self._source.manifest
-            self._locked = manifest is not None and _is_written(manifest.parent)
+            self._locked = manifest is not None and _is_run_locked(manifest.parent)
         return self._locked
 
     def _is_monitored(self) -> bool:
-        return any(map(_is_kept_up, read_monitors(self._source)))
+        return any(map(_is_current, read_monitors(self._source)))
 
 
-def _is_kept_up(snapshot: Snapshot) -> bool:
+def _is_current(snapshot: Snapshot) -> bool:
     try:
-        moment = msgspec.convert(snapshot, _Moment)
+        moment = msgspec.convert(snapshot, _MonitorState)
     except msgspec.ValidationError:
         return False
     return not moment.finished and time.time() - moment.time < MONITOR_SECONDS
 
 
-def read_monitors(source: Source) -> list[Snapshot]:
+def read_monitors(source: ViewerSource) -> list[Snapshot]:
     """The last snapshot of each of its monitors that has one which can be read."""
     followed = (path for path in source.monitors if not source.leads_out(path))
     return [found for path in followed if (found := _snapshot(path)) is not None]
@@ -95,7 +95,7 @@ def _snapshot(path: Path) -> Snapshot | None:
         return None
 
 
-def _is_written(run: Path) -> bool:
+def _is_run_locked(run: Path) -> bool:
     try:
         return any(FileLock(lock).is_held() for lock in (run / RUN_LOCK, *shard_locks(run)))
     except (StorageError, OSError):  # not ours to try: in a folder that is read-only to us

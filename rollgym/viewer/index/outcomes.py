@@ -1,11 +1,12 @@
 """Which of several records of one rollout is its outcome.
 
-A completed record stands before a failed one, a failed one before an omitted one, and any of them
-before an input that was not run; then the highest attempt stands, then the first record. Attempts
-that were followed by another never stand. A journal has one outcome for each rollout; in a file of
-rollouts whatever is completed stands, because people want to see what is in their file.
+A completed record comes before a failed one, a failed one before an omitted one, and any of them
+before an input that was not run; then the highest attempt wins, then the first record. Attempts
+that were followed by a retry are never outcomes. A journal has one outcome for each rollout. In a
+file of rollouts every completed record is an outcome, because users expect to see all rows of their
+file.
 
-A bit for each rollout tells which have a second record: only those are looked up and settled.
+A set with one bit for each rollout tells which have a second record. Only those are looked up.
 """
 
 import sqlite3
@@ -13,20 +14,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rollgym.store import KeySet
-from rollgym.viewer.index.entry_id import EntryId
-from rollgym.viewer.journals import is_journal
-from rollgym.viewer.source import Part
-from rollgym.viewer.summary import Status, Summary
+from rollgym.viewer.source import EntryId, SourcePart, is_journal
+from rollgym.viewer.summary import EntryStatus, RecordSummary
 
 _RANKS: dict[str, int] = {
-    Status.COMPLETED: 0,
-    Status.FAILED: 1,
-    Status.OMITTED: 2,
-    Status.INPUT: 3,
+    EntryStatus.COMPLETED: 0,
+    EntryStatus.FAILED: 1,
+    EntryStatus.OMITTED: 2,
+    EntryStatus.INPUT: 3,
 }
 
 
-class Candidate(NamedTuple):
+class OutcomeCandidate(NamedTuple):
     """A record that may be its rollout's outcome. `settled` are those of journals."""
 
     id: int
@@ -39,24 +38,24 @@ class Candidate(NamedTuple):
         return _RANKS.get(self.status)
 
 
-def outcomes(candidates: Sequence[Candidate]) -> set[int]:
+def outcome_ids(candidates: Sequence[OutcomeCandidate]) -> set[int]:
     """Which of the records of one rollout stand, by their ids."""
     ranked = [(each.rank, each) for each in candidates if each.rank is not None]
     if not ranked:
         return set()
     least = min(rank for rank, _ in ranked)
     best = [each for rank, each in ranked if rank == least]
-    if least == _RANKS[Status.COMPLETED]:
+    if least == _RANKS[EntryStatus.COMPLETED]:
         free = {each.id for each in best if not each.settled}
         if free:
             return free
     return {max(best, key=lambda each: (each.attempt or 0, -each.id)).id}
 
 
-class Standings:
-    """Keeps `entry.standing` right while records come."""
+class OutcomeSelector:
+    """Keeps `entry.is_outcome` right while records come."""
 
-    def __init__(self, connection: sqlite3.Connection, parts: Sequence[Part]) -> None:
+    def __init__(self, connection: sqlite3.Connection, parts: Sequence[SourcePart]) -> None:
         """Reads which rollouts there are already."""
         self._connection = connection
         self._parts = parts
@@ -67,9 +66,9 @@ class Standings:
         ):
             self._seen.add(task, repeat)
 
-    def note(self, summary: Summary) -> bool:
+    def note(self, summary: RecordSummary) -> bool:
         """A record that is about to be added: whether it stands, as far as is known before."""
-        if summary.status is Status.RETRIED:
+        if summary.status is EntryStatus.RETRIED:
             return False
         if summary.task is not None and summary.repeat is not None:
             self._seen_again(summary.task, summary.repeat)
@@ -88,18 +87,19 @@ class Standings:
         journals = {number for number, part in enumerate(self._parts) if is_journal(part.path)}
         for key in self._contested:
             rows = self._connection.execute(
-                "SELECT id, status, attempt, standing FROM entry WHERE task = ? AND repeat = ?", key
+                "SELECT id, status, attempt, is_outcome FROM entry WHERE task = ? AND repeat = ?",
+                key,
             ).fetchall()
-            stand = outcomes(
+            stand = outcome_ids(
                 [
-                    Candidate(number, status, attempt, EntryId.of(number).part in journals)
+                    OutcomeCandidate(number, status, attempt, EntryId.of(number).part in journals)
                     for number, status, attempt, _ in rows
                 ]
             )
             for number, _, _, stood in rows:
                 if (number in stand) != bool(stood):
                     changes.append((number in stand, number))
-        self._connection.executemany("UPDATE entry SET standing = ? WHERE id = ?", changes)
+        self._connection.executemany("UPDATE entry SET is_outcome = ? WHERE id = ?", changes)
         self._contested.clear()
 
     def _seen_again(self, task: int, repeat: int) -> None:

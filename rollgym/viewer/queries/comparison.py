@@ -1,8 +1,10 @@
-"""Two sources side by side, joined by task: what improved, what regressed.
+"""Comparing runs: two sources task by task, and the configurations of several runs.
 
-A task is the same in both where its key is. Each side is read into a dictionary of one short tuple
-for each task; titles are looked up for the tasks of the page only, unless they are what is sorted
-by. A task without any reward on one side has `unknown` for its change.
+*Tasks* are the same in both sources if their keys are equal. Each source is read into a dictionary
+with one short struct for each task; titles are read for the tasks of the page only, unless they are
+sorted by. The change of a task without any reward on one side is `unknown`.
+
+*Configurations.* A run without a manifest has no settings, so all settings of the others differ.
 """
 
 import sqlite3
@@ -14,49 +16,49 @@ from typing import Literal, NamedTuple, get_args
 
 import msgspec
 
-from rollgym.viewer.index import EntryId
-from rollgym.viewer.queries.filter import MOST_ENTRIES, USUAL_ENTRIES
-from rollgym.viewer.queries.parameters import Parameters, Query
+from rollgym.store import Manifest
+from rollgym.viewer.queries.filter import MOST_ENTRIES, USUAL_ENTRIES, Parameters, Query
+from rollgym.viewer.source import EntryId
 
 SAME_WITHIN = 1e-9
 Change = Literal["improved", "regressed", "same", "left_only", "right_only", "unknown"]
 CHANGES: tuple[Change, ...] = get_args(Change)
-JOINED_SORTS = ("task", "delta", "left", "right", "title")
+COMPARISON_SORTS = ("task", "delta", "left", "right", "title")
 _PARAMETERS = frozenset(("left", "right", "change", "sort", "order", "offset", "limit"))
 # By index first, which is much faster than by key; several indexes of one key are put together.
 # Beside min(id) SQLite takes `task_key` and `task` from the entry that is the least.
 _SIDE = """
 SELECT task_key, task, coalesce(sum(reward), 0.0), count(reward),
        coalesce(sum(success), 0), count(success), count(*), min(id)
-FROM entry NOT INDEXED WHERE standing = 1 AND status NOT IN ('input', 'unreadable')
+FROM entry NOT INDEXED WHERE is_outcome = 1 AND status NOT IN ('input', 'unreadable')
      AND task_key <> ''
 GROUP BY coalesce(task, task_key)
 """
 
 
-class JoinedQuery(msgspec.Struct, frozen=True, kw_only=True):
+class ComparisonQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which tasks are asked for, and in which order. All of them without `changes`."""
 
     changes: tuple[str, ...] = ()
-    sort: str = JOINED_SORTS[0]
+    sort: str = COMPARISON_SORTS[0]
     descending: bool = False
     offset: int = 0
     limit: int = USUAL_ENTRIES
 
     @classmethod
-    def of(cls, query: Query) -> "JoinedQuery":
+    def of(cls, query: Query) -> "ComparisonQuery":
         """From the parameters of a URL; `left` and `right` are the caller's. Raises PageError."""
         given = Parameters(query, _PARAMETERS)
         return cls(
             changes=given.some_of("change", CHANGES),
-            sort=given.one_of("sort", JOINED_SORTS, JOINED_SORTS[0]),
+            sort=given.one_of("sort", COMPARISON_SORTS, COMPARISON_SORTS[0]),
             descending=given.one_of("order", ("asc", "desc"), "asc") == "desc",
             offset=given.natural("offset", 0),
             limit=given.natural("limit", USUAL_ENTRIES, 1, MOST_ENTRIES),
         )
 
 
-class Side(NamedTuple):
+class ComparedSource(NamedTuple):
     """One of the two sources."""
 
     id: str
@@ -64,7 +66,7 @@ class Side(NamedTuple):
     connection: sqlite3.Connection
 
 
-class SideSummary(msgspec.Struct, frozen=True):
+class ComparedSourceSummary(msgspec.Struct, frozen=True):
     """`mean` is that of all rewards of tasks that have a key."""
 
     id: str
@@ -73,7 +75,7 @@ class SideSummary(msgspec.Struct, frozen=True):
     mean: float | None
 
 
-class TaskSide(msgspec.Struct, frozen=True):
+class TaskInSource(msgspec.Struct, frozen=True):
     """A task in one of the sources; `first` is the first of its entries."""
 
     task: int | None
@@ -84,28 +86,28 @@ class TaskSide(msgspec.Struct, frozen=True):
     first: str
 
 
-class JoinedTask(msgspec.Struct, frozen=True):
+class ComparedTask(msgspec.Struct, frozen=True):
     """`delta` is right less left, None where either has no reward."""
 
     task_key: str
     title: str
-    left: TaskSide | None
-    right: TaskSide | None
+    left: TaskInSource | None
+    right: TaskInSource | None
     delta: float | None
     change: Change
 
 
-class Joined(msgspec.Struct, frozen=True):
+class TaskComparison(msgspec.Struct, frozen=True):
     """A page of the tasks; `counts` are of all, `total` of those with the change asked for."""
 
-    left: SideSummary
-    right: SideSummary
+    left: ComparedSourceSummary
+    right: ComparedSourceSummary
     counts: dict[Change, int]
     total: int
-    tasks: tuple[JoinedTask, ...]
+    tasks: tuple[ComparedTask, ...]
 
 
-class _Half(msgspec.Struct, frozen=True, gc=False):
+class _TaskTotals(msgspec.Struct, frozen=True, gc=False):
     """What is known of a task on one side: a row of the statement."""
 
     key: str
@@ -121,8 +123,8 @@ class _Half(msgspec.Struct, frozen=True, gc=False):
     def mean(self) -> float | None:
         return self.reward / self.rewarded if self.rewarded else None
 
-    def side(self) -> TaskSide:
-        return TaskSide(
+    def side(self) -> TaskInSource:
+        return TaskInSource(
             self.task,
             self.mean,
             self.successes,
@@ -131,9 +133,9 @@ class _Half(msgspec.Struct, frozen=True, gc=False):
             str(EntryId.of(self.first)),
         )
 
-    def and_also(self, other: "_Half") -> "_Half":
+    def and_also(self, other: "_TaskTotals") -> "_TaskTotals":
         earlier = min(self, other, key=lambda half: half.first)
-        return _Half(
+        return _TaskTotals(
             self.key,
             earlier.task,
             self.reward + other.reward,
@@ -145,19 +147,21 @@ class _Half(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-class _Pair(msgspec.Struct, frozen=True, gc=False):
+class _TaskPair(msgspec.Struct, frozen=True, gc=False):
     """A task in both sources, as far as it is there."""
 
     key: str
-    left: _Half | None
-    right: _Half | None
+    left: _TaskTotals | None
+    right: _TaskTotals | None
     delta: float | None
     change: Change
 
 
-def joined(left: Side, right: Side, wanted: JoinedQuery) -> Joined:
+def compare_tasks(
+    left: ComparedSource, right: ComparedSource, wanted: ComparisonQuery
+) -> TaskComparison:
     """The page that is asked for. Each connection must see one state of its index."""
-    lefts, rights = _halves(left.connection), _halves(right.connection)
+    lefts, rights = _task_totals(left.connection), _task_totals(right.connection)
     pairs = [_pair(key, half, rights.get(key)) for key, half in lefts.items()]
     pairs += [_pair(key, None, half) for key, half in rights.items() if key not in lefts]
     counts = Counter(pair.change for pair in pairs)
@@ -169,13 +173,13 @@ def joined(left: Side, right: Side, wanted: JoinedQuery) -> Joined:
     ordered = _ordered(pairs, wanted, titles)
     page = ordered[wanted.offset : wanted.offset + wanted.limit]
     titles = titles or _titles(left, right, page)
-    return Joined(
+    return TaskComparison(
         _summary(left, lefts),
         _summary(right, rights),
         {change: counts[change] for change in CHANGES},
         len(pairs),
         tuple(
-            JoinedTask(
+            ComparedTask(
                 pair.key,
                 titles.get(pair.key, ""),
                 pair.left.side() if pair.left else None,
@@ -188,33 +192,35 @@ def joined(left: Side, right: Side, wanted: JoinedQuery) -> Joined:
     )
 
 
-def _halves(connection: sqlite3.Connection) -> dict[str, _Half]:
-    halves: dict[str, _Half] = {}
-    for half in starmap(_Half, connection.execute(_SIDE)):
+def _task_totals(connection: sqlite3.Connection) -> dict[str, _TaskTotals]:
+    halves: dict[str, _TaskTotals] = {}
+    for half in starmap(_TaskTotals, connection.execute(_SIDE)):
         known = halves.get(half.key)
         halves[half.key] = half if known is None else known.and_also(half)
     return halves
 
 
-def _pair(key: str, left: _Half | None, right: _Half | None) -> _Pair:
+def _pair(key: str, left: _TaskTotals | None, right: _TaskTotals | None) -> _TaskPair:
     if right is None:
-        return _Pair(key, left, right, None, "left_only")
+        return _TaskPair(key, left, right, None, "left_only")
     if left is None:
-        return _Pair(key, left, right, None, "right_only")
+        return _TaskPair(key, left, right, None, "right_only")
     before, after = left.mean, right.mean
     if before is None or after is None:
-        return _Pair(key, left, right, None, "unknown")
+        return _TaskPair(key, left, right, None, "unknown")
     delta = after - before
     if abs(delta) <= SAME_WITHIN:
-        return _Pair(key, left, right, delta, "same")
-    return _Pair(key, left, right, delta, "improved" if delta > 0 else "regressed")
+        return _TaskPair(key, left, right, delta, "same")
+    return _TaskPair(key, left, right, delta, "improved" if delta > 0 else "regressed")
 
 
-def _ordered(pairs: Sequence[_Pair], wanted: JoinedQuery, titles: Mapping[str, str]) -> list[_Pair]:
+def _ordered(
+    pairs: Sequence[_TaskPair], wanted: ComparisonQuery, titles: Mapping[str, str]
+) -> list[_TaskPair]:
     """Sorted, with pairs that lack the number last, and equal ones in the order of their keys."""
     ordered = sorted(pairs, key=attrgetter("key"))
     if wanted.sort == "title":
-        valued: list[tuple[float | str | None, _Pair]] = [
+        valued: list[tuple[float | str | None, _TaskPair]] = [
             (titles.get(pair.key), pair) for pair in ordered
         ]
     else:
@@ -224,12 +230,12 @@ def _ordered(pairs: Sequence[_Pair], wanted: JoinedQuery, titles: Mapping[str, s
     return [pair for _, pair in ranked] + [pair for value, pair in valued if value is None]
 
 
-def _task(pair: _Pair) -> int | None:
+def _task(pair: _TaskPair) -> int | None:
     half = pair.left or pair.right
     return half.task if half else None
 
 
-_VALUES: Mapping[str, Callable[[_Pair], float | None]] = {
+_VALUES: Mapping[str, Callable[[_TaskPair], float | None]] = {
     "task": _task,
     "delta": lambda pair: pair.delta,
     "left": lambda pair: pair.left.mean if pair.left else None,
@@ -237,7 +243,9 @@ _VALUES: Mapping[str, Callable[[_Pair], float | None]] = {
 }
 
 
-def _titles(left: Side, right: Side, pairs: Sequence[_Pair]) -> dict[str, str]:
+def _titles(
+    left: ComparedSource, right: ComparedSource, pairs: Sequence[_TaskPair]
+) -> dict[str, str]:
     """The title of each task, from the left where it is there."""
     lefts = _titles_of(left.connection, [pair.left for pair in pairs if pair.left])
     rights = _titles_of(
@@ -253,7 +261,7 @@ def _titles(left: Side, right: Side, pairs: Sequence[_Pair]) -> dict[str, str]:
     }
 
 
-def _titles_of(connection: sqlite3.Connection, halves: Sequence[_Half]) -> dict[int, str]:
+def _titles_of(connection: sqlite3.Connection, halves: Sequence[_TaskTotals]) -> dict[int, str]:
     return dict(
         connection.execute(
             "SELECT entry, title FROM words WHERE entry IN (SELECT value FROM json_each(?))",
@@ -262,7 +270,81 @@ def _titles_of(connection: sqlite3.Connection, halves: Sequence[_Half]) -> dict[
     )
 
 
-def _summary(side: Side, halves: Mapping[str, _Half]) -> SideSummary:
+def _summary(side: ComparedSource, halves: Mapping[str, _TaskTotals]) -> ComparedSourceSummary:
     rewarded = sum(half.rewarded for half in halves.values())
     reward = sum(half.reward for half in halves.values())
-    return SideSummary(side.id, side.title, len(halves), reward / rewarded if rewarded else None)
+    return ComparedSourceSummary(
+        side.id, side.title, len(halves), reward / rewarded if rewarded else None
+    )
+
+
+class RunManifest(NamedTuple):
+    """A source, and its manifest if it has one."""
+
+    id: str
+    title: str
+    manifest: Manifest | None
+
+
+class RunName(msgspec.Struct, frozen=True):
+    id: str
+    title: str
+
+
+class SharedSetting(msgspec.Struct, frozen=True):
+    """A setting that is the same in all runs: a text as it is, everything else as JSON."""
+
+    name: str
+    value: str
+
+
+class SettingDifference(msgspec.Struct, frozen=True):
+    """A setting with its value in each run, None where it has none."""
+
+    name: str
+    values: tuple[str | None, ...]
+
+
+class ConfigurationComparison(msgspec.Struct, frozen=True):
+    """`values` of the differences are in the order of `sources`."""
+
+    sources: tuple[RunName, ...]
+    constants: tuple[SharedSetting, ...]
+    differences: tuple[SettingDifference, ...]
+
+
+def compare_configurations(runs: Sequence[RunManifest]) -> ConfigurationComparison:
+    """Names are in alphabetical order, those of the inputs and the seed first."""
+    settings = [_settings(run.manifest) for run in runs]
+    names = dict.fromkeys(name for each in settings for name in list(each)[:_FIXED])
+    names.update(dict.fromkeys(sorted({name for each in settings for name in each})))
+    constants, differences = [], []
+    for name in names:
+        values = tuple(each.get(name) for each in settings)
+        first = values[0]
+        if first is not None and all(value == first for value in values):
+            constants.append(SharedSetting(name, first))
+        else:
+            differences.append(SettingDifference(name, values))
+    return ConfigurationComparison(
+        tuple(RunName(run.id, run.title) for run in runs), tuple(constants), tuple(differences)
+    )
+
+
+_FIXED = 4
+"""How many settings every manifest has, beside its configuration."""
+
+
+def _settings(manifest: Manifest | None) -> dict[str, str]:
+    if manifest is None:
+        return {}
+    identity = manifest.identity
+    return {
+        "inputs.tasks": str(identity.inputs.tasks),
+        "inputs.rollouts": str(identity.inputs.rollouts),
+        "inputs.sha256": identity.inputs.sha256,
+        "seed": str(identity.seed),
+    } | {
+        name: value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        for name, value in identity.config.items()
+    }

@@ -1,11 +1,17 @@
-"""Where the database of a source is, and where it goes when a place fails.
+"""Where the database of an index is stored, and where it moves when a location fails.
 
-An index is never a reason to show nothing: one that is damaged is made again at its place, once;
-after that, and where a place cannot be used at all, the next one is taken, and a temporary one in
-the end.
+The index of a file lies beside it, the index of a folder inside it. If that folder is not writable,
+the index is stored in the user's cache, under a name made from the path. If that fails too, it is a
+temporary file, and is built again the next time.
+
+A broken index never prevents the viewer from showing rollouts: a damaged one is rebuilt at its
+location once; after that, and where a location cannot be used, the next location is tried.
 """
 
+import os
 import sqlite3
+from collections.abc import Iterator
+from hashlib import blake2b
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,17 +20,56 @@ import msgspec
 from rollgym.store.errors import StorageError, storage_error
 from rollgym.viewer.index.builder import relative_name
 from rollgym.viewer.index.database import Database, identity_of, is_damage
-from rollgym.viewer.index.places import lasting_places, temporary_place
-from rollgym.viewer.source import Source
+from rollgym.viewer.source import ViewerSource
+
+SUFFIX = ".rollgym-index"
+_NAME = "index" + SUFFIX
 
 
-class Home:
+def persistent_paths(source: ViewerSource) -> Iterator[Path]:
+    """Places that outlast the process, the best first. They may turn out not to be writable."""
+    path = Path(os.path.abspath(source.path))  # noqa: PTH100 - links stay: beside what was named
+    yield (path if path.is_dir() else path.parent) / f".{path.name}{SUFFIX}"
+    if (cache := _cache()) is not None:
+        folder = cache / "rollgym" / "viewer" / _hashed(source)
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            return
+        yield folder / _NAME
+
+
+def temporary_path() -> tuple[Path, TemporaryDirectory[str]]:
+    """A place for the time being, and the folder that is to be removed with it. Raises OSError."""
+    folder = TemporaryDirectory(prefix="rollgym-viewer-", ignore_cleanup_errors=True)
+    return Path(folder.name) / _NAME, folder
+
+
+def _hashed(source: ViewerSource) -> str:
+    """Of the path, and of the parts too: one folder may hold several sources."""
+    digest = blake2b(digest_size=16)
+    for path in (source.path, *(part.path for part in source.parts)):
+        digest.update(os.fsencode(path.resolve()) + b"\0")
+    return digest.hexdigest()
+
+
+def _cache() -> Path | None:
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(named):  # noqa: PTH117 - a relative one is to be ignored, says its standard
+        return Path(named)
+    try:
+        return Path.home() / ".cache"
+    except RuntimeError:
+        return None
+
+
+class IndexStorage:
     """The database that is open now. One thread at a time changes which one that is."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ViewerSource) -> None:
         self._source = source
-        self._identity = identity_of(_described(source))
-        self._places = lasting_places(source)
+        self._identity = identity_of(_described_parts(source))
+        self._places = persistent_paths(source)
         self._temporary: TemporaryDirectory[str] | None = None
         self._opened: Database | None = None
         self._mended: Path | None = None
@@ -39,7 +84,7 @@ class Home:
     def open(self) -> None:
         """Find the database, or make it. Raises StorageError where there is no place for one."""
         if self._opened is None:
-            self._places = lasting_places(self._source)
+            self._places = persistent_paths(self._source)
             self._open_next()
 
     def open_again(self) -> Database:
@@ -80,7 +125,7 @@ class Home:
                 continue
             return
         try:
-            path, self._temporary = temporary_place()
+            path, self._temporary = temporary_path()
         except OSError as error:
             raise storage_error(
                 error, self._source.path, "finding a place for its index"
@@ -93,7 +138,7 @@ class Home:
             self._opened = None
 
 
-def _described(source: Source) -> bytes:
+def _described_parts(source: ViewerSource) -> bytes:
     """What an index is of: its parts, with their formats."""
     named = [(relative_name(source, part.path), part.format.name) for part in source.parts]
     inputs = None if source.inputs is None else relative_name(source, source.inputs)

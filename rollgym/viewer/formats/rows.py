@@ -1,0 +1,261 @@
+"""The two formats of rollgym: files of rows, and journals.
+
+*Rows.* The `*.jsonl` files of a collection hold rollouts, failures or inputs. Each row is
+classified by its own fields, so one format reads all three kinds of files, and rows of other
+programs. A row with a failure is failed or retried. A row with a reward or a success is completed.
+A row with a conversation and neither of them is completed too, with an unknown reward and success.
+A row with none of these is a task that was not run.
+
+*Journals.* A journal has every attempt at every rollout of a run. It keeps only the fields that the
+input row does not have, so the task facts come from the run's inputs. The result of an attempt is
+what its worker returned: the `response` of an agent, an `output`, or an object of another shape, of
+which only short values are kept.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rollgym.records import Attempt, Completed, Failed, Omitted, Outcome, Usage, decode_attempt
+from rollgym.rollouts.fields import (
+    AGENT,
+    FAILURE_CLASS,
+    FAILURE_TERMINAL,
+    METADATA,
+    OUTPUT,
+    PARAMS,
+    RESPONSE,
+    REWARD,
+    ROLLOUT_INDEX,
+    SUCCESS,
+    TASK_INDEX,
+)
+from rollgym.viewer.documents.conversation import MESSAGES
+from rollgym.viewer.documents.journal_document import JournalDocument
+from rollgym.viewer.documents.row_document import RowDocument
+from rollgym.viewer.documents.sections import FAILURE
+from rollgym.viewer.formats.facts import (
+    DIFFICULTY,
+    DOMAIN,
+    QUESTIONS,
+    cause_of,
+    facts_of_fields,
+)
+from rollgym.viewer.formats.result import RolloutResult
+from rollgym.viewer.source import DocumentContext, FactsOf, RecordRange
+from rollgym.viewer.summary import (
+    DETAIL_LIMIT,
+    MOST_FIELDS,
+    EntryStatus,
+    RecordSummary,
+    Scalar,
+    TaskFacts,
+)
+from rollgym.viewer.values import (
+    Fields,
+    count_of,
+    either,
+    fields_of,
+    fields_of_record,
+    flag_of,
+    number_of,
+    one_line,
+    short_scalars,
+    text_of,
+)
+from rollgym.viewer.view import RolloutDocument
+
+_KNOWN_ROW = frozenset((
+    PARAMS, AGENT, TASK_INDEX, ROLLOUT_INDEX, OUTPUT, RESPONSE, REWARD, SUCCESS, METADATA,
+    FAILURE, FAILURE_CLASS, FAILURE_TERMINAL, "final", "attempt", "started", "seconds",
+    MESSAGES, DOMAIN, DIFFICULTY, *QUESTIONS,
+))  # fmt: skip
+_KNOWN_METADATA = frozenset((
+    "reasoning_steps", "steps", "tool_calls_made", "attempts", "attempt", "seconds", "started",
+    "model", "ending",
+))  # fmt: skip
+
+
+class RolloutsFormat:
+    """A file of rows, one on each line."""
+
+    name = "rollouts"
+    by_lines = True
+
+    def places(self, path: Path) -> Iterator[RecordRange]:
+        """There are none to tell: the lines are the records."""
+        return iter(())
+
+    def summary(self, record: bytes, facts_of: FactsOf) -> RecordSummary:
+        """Raises ValueError for what is no JSON object."""
+        fields = fields_of_record(record)
+        result = RolloutResult.of(fields)
+        status = _row_status(fields, result)
+        numbers = result.numbers
+        failure = fields_of(fields.get(FAILURE)) or {}
+        failed = status in (EntryStatus.FAILED, EntryStatus.RETRIED)
+        message = text_of(failure.get("detail")) or text_of(fields.get(FAILURE)) or ""
+        task = count_of(fields.get(TASK_INDEX))
+        return RecordSummary(
+            status=status,
+            task=task,
+            repeat=count_of(fields.get(ROLLOUT_INDEX)),
+            attempt=either(count_of(fields.get("attempt")), numbers.attempt),
+            reward=None if failed else number_of(fields.get(REWARD)),
+            success=None if failed else _success(fields),
+            kind=_kind(fields, failure) if failed else "",
+            cause=cause_of(message) if failed else "",
+            steps=result.steps,
+            tool_calls=result.tool_calls,
+            input_tokens=numbers.input_tokens,
+            output_tokens=numbers.output_tokens,
+            seconds=either(numbers.seconds, number_of(fields.get("seconds"))),
+            started=either(numbers.started, number_of(fields.get("started"))),
+            model=result.model or text_of((fields_of(fields.get(PARAMS)) or {}).get("model")) or "",
+            ending=result.ending,
+            facts=_facts(fields, task, facts_of),
+            detail=one_line(message if failed else result.last_words, DETAIL_LIMIT),
+            tools=result.tools,
+            fields=_row_fields(fields, result),
+        )
+
+    def document(self, record: bytes, context: DocumentContext) -> RolloutDocument:
+        """Raises ValueError."""
+        return RowDocument(record, context, self.summary(record, context.facts))
+
+
+ROLLOUTS = RolloutsFormat()
+
+
+def _row_status(fields: Fields, result: RolloutResult) -> EntryStatus:
+    failure = fields.get(FAILURE)
+    if fields_of(failure) or text_of(failure) or text_of(fields.get(FAILURE_CLASS)):
+        return EntryStatus.RETRIED if flag_of(fields.get("final")) is False else EntryStatus.FAILED
+    if number_of(fields.get(REWARD)) is not None or flag_of(fields.get(SUCCESS)) is not None:
+        return EntryStatus.COMPLETED
+    if result.conversation is not None or fields_of(fields.get(RESPONSE)):
+        return EntryStatus.COMPLETED
+    return EntryStatus.INPUT
+
+
+def _success(fields: Fields) -> bool | None:
+    reward, success = number_of(fields.get(REWARD)), flag_of(fields.get(SUCCESS))
+    return success if reward is None else Completed(reward, success).succeeded
+
+
+def _kind(fields: Fields, failure: Fields) -> str:
+    return text_of(fields.get(FAILURE_CLASS)) or text_of(failure.get("kind")) or "unknown"
+
+
+def _facts(fields: Fields, task: int | None, facts_of: FactsOf) -> TaskFacts:
+    facts = facts_of_fields(fields)
+    if facts.key or task is None:
+        return facts
+    return facts_of(task) or facts
+
+
+def _row_fields(fields: Fields, result: RolloutResult) -> dict[str, Scalar]:
+    """Of too many the last ones: what the verifier adds stands after what the task brought."""
+    found = short_scalars(result.metadata, _KNOWN_METADATA) | short_scalars(fields, _KNOWN_ROW)
+    return dict(list(found.items())[-MOST_FIELDS:])
+
+
+_KNOWN_RESULT = frozenset((OUTPUT, RESPONSE, REWARD, SUCCESS, METADATA, MESSAGES, *QUESTIONS))
+_STEPS = "steps"
+_TOOL_CALLS = "tool_calls"
+
+
+class JournalFormat:
+    """A journal of a run, one attempt on each line."""
+
+    name = "journal"
+    by_lines = True
+
+    def places(self, path: Path) -> Iterator[RecordRange]:
+        """There are none to tell: the lines are the records."""
+        return iter(())
+
+    def summary(self, record: bytes, facts_of: FactsOf) -> RecordSummary:
+        """Raises ValueError for what is no record of an attempt."""
+        attempt = decode_attempt(record)
+        outcome = attempt.outcome
+        given = fields_of(outcome.result) or {}
+        result = RolloutResult.of(given)
+        measures = _measures(outcome)
+        into, out = _tokens(outcome.usage, result)
+        return RecordSummary(
+            status=_attempt_status(attempt),
+            task=attempt.task,
+            repeat=attempt.repeat,
+            attempt=attempt.attempt,
+            reward=outcome.reward if isinstance(outcome, Completed) else None,
+            success=outcome.succeeded if isinstance(outcome, Completed) else None,
+            kind=outcome.failure.kind.value if isinstance(outcome, Failed) else "",
+            cause=cause_of(outcome.failure.detail) if isinstance(outcome, Failed) else "",
+            steps=either(_measured(measures, _STEPS), result.steps),
+            tool_calls=either(_measured(measures, _TOOL_CALLS), result.tool_calls),
+            input_tokens=into,
+            output_tokens=out,
+            seconds=attempt.seconds,
+            started=attempt.started,
+            model=result.model,
+            ending=outcome.reason.value if isinstance(outcome, Omitted) else result.ending,
+            facts=facts_of(attempt.task) or facts_of_fields(given),
+            detail=one_line(_detail(outcome, result.last_words), DETAIL_LIMIT),
+            tools=result.tools,
+            fields=_attempt_fields(given, measures),
+        )
+
+    def document(self, record: bytes, context: DocumentContext) -> RolloutDocument:
+        """Raises ValueError."""
+        return JournalDocument(record, context, self.summary(record, context.facts))
+
+
+JOURNAL = JournalFormat()
+
+
+def _attempt_status(attempt: Attempt) -> EntryStatus:
+    if not attempt.final:
+        return EntryStatus.RETRIED
+    match attempt.outcome:
+        case Completed():
+            return EntryStatus.COMPLETED
+        case Failed():
+            return EntryStatus.FAILED
+        case Omitted():
+            return EntryStatus.OMITTED
+
+
+def _measures(outcome: Outcome) -> dict[str, float]:
+    return outcome.measures if isinstance(outcome, Completed) else {}
+
+
+def _measured(measures: dict[str, float], name: str) -> int | None:
+    """A count that the worker gave, if it can be one."""
+    measured = measures.get(name)
+    return int(measured) if measured is not None and 0 <= measured < 1e15 else None
+
+
+def _tokens(usage: Usage, result: RolloutResult) -> tuple[int | None, int | None]:
+    """Nothing counted is not known: no model takes no tokens."""
+    if usage.input_tokens or usage.output_tokens:
+        return usage.input_tokens, usage.output_tokens
+    return result.numbers.input_tokens, result.numbers.output_tokens
+
+
+def _detail(outcome: Outcome, last_words: str) -> str:
+    match outcome:
+        case Completed():
+            return last_words
+        case Failed(failure=failure):
+            return failure.detail
+        case Omitted(detail=detail, reason=reason):
+            return detail or reason.value
+
+
+def _attempt_fields(given: Fields, measures: dict[str, float]) -> dict[str, Scalar]:
+    """The other measures, and what the verifier added; of too many the last ones."""
+    found: dict[str, Scalar] = {
+        name: value for name, value in measures.items() if name not in (_STEPS, _TOOL_CALLS)
+    }
+    found |= short_scalars(given, _KNOWN_RESULT)
+    return dict(list(found.items())[-MOST_FIELDS:])

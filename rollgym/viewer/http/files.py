@@ -1,0 +1,119 @@
+"""Files that the viewer serves: its own page, and pictures in the folder of a source.
+
+*The page.* A file of `rollgym/viewer/static` is served only if the folder lists its name and its
+suffix is known. Files are read for every request, and browsers revalidate them (`ETag`), so that no
+page mixes two versions after an upgrade.
+
+*Pictures.* The path is resolved first and must then lie in the resolved folder, so neither `..` nor
+a link leads out. The file is opened from the folder on, name by name and without following links,
+so that a change in the meantime does not lead out either. It must be a regular file and start with
+the bytes of a picture; its name is not trusted. SVG is not served, since it may hold scripts.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from http import HTTPStatus
+from importlib.resources import files
+from pathlib import Path
+
+from aiohttp import hdrs, web
+
+from rollgym.viewer.documents.images import media_type_of
+from rollgym.viewer.errors import RequestError
+from rollgym.viewer.view import PictureData
+
+INDEX = "index.html"
+FOLDER = "static"
+_NAME = re.compile(r"[a-z0-9_]+\.(html|js|css|svg)")
+_TYPES = {
+    "html": "text/html",
+    "js": "text/javascript",
+    "css": "text/css",
+    "svg": "image/svg+xml",
+}
+
+
+def read_static(name: str) -> bytes:
+    """The bytes of a file of the page. Raises PageError. Reads the disk: for a thread."""
+    folder = files("rollgym.viewer") / FOLDER
+    if _NAME.fullmatch(name) and any(name == each.name for each in folder.iterdir()):
+        return (folder / name).read_bytes()
+    if name == INDEX:
+        raise RequestError(
+            HTTPStatus.NOT_FOUND, "The viewer's own page is not installed: install rollgym again."
+        )
+    raise RequestError(HTTPStatus.NOT_FOUND, "The viewer has no file of this name.")
+
+
+def static_response(request: web.Request, name: str, body: bytes) -> web.Response:
+    """With a tag; without the body where the browser has this one already."""
+    tag = sha256(body).hexdigest()[:32]
+    answer = web.Response(headers={hdrs.CACHE_CONTROL: "no-cache"})
+    if any(tag == known.value for known in request.if_none_match or ()):
+        answer.set_status(HTTPStatus.NOT_MODIFIED)
+    else:
+        answer.body = body
+        answer.content_type = _TYPES[name.rpartition(".")[2]]
+        answer.charset = "utf-8"
+    answer.etag = tag
+    return answer
+
+
+LARGEST_PICTURE = 32 << 20
+_STEP = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def read_picture(folder: Path | None, name: str) -> PictureData:
+    """The picture at a path in the folder. Raises PageError."""
+    if folder is None:
+        raise _absent("these rollouts have no folder of pictures")
+    try:
+        with _opened(folder, name) as descriptor:
+            data = _content(descriptor)
+    except (OSError, RuntimeError, ValueError) as error:  # links in a circle; a NUL in the name
+        raise _absent("it is not in the folder of these rollouts") from error
+    kind = media_type_of(data)
+    if kind is None:
+        raise RequestError(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            "The file is no PNG, JPEG, GIF or WebP picture; nothing else is shown.",
+        )
+    return PictureData(kind, data)
+
+
+@contextmanager
+def _opened(folder: Path, name: str) -> Iterator[int]:
+    """Raises OSError, RuntimeError, ValueError."""
+    root = folder.resolve(strict=True)
+    *folders, last = (root / name).resolve(strict=True).relative_to(root).parts or (".",)
+    descriptors = [os.open(root, _STEP | os.O_DIRECTORY)]
+    try:
+        for part in folders:
+            descriptors.append(os.open(part, _STEP | os.O_DIRECTORY, dir_fd=descriptors[-1]))
+        # Without waiting: opening a pipe would wait for somebody to write.
+        descriptors.append(os.open(last, _STEP | os.O_NONBLOCK, dir_fd=descriptors[-1]))
+        yield descriptors[-1]
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _content(descriptor: int) -> bytes:
+    about = os.fstat(descriptor)
+    if not stat.S_ISREG(about.st_mode):
+        raise ValueError("no plain file")
+    if about.st_size > LARGEST_PICTURE:
+        raise RequestError(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            f"The picture has {about.st_size >> 20} MiB; up to {LARGEST_PICTURE >> 20} are shown.",
+        )
+    with os.fdopen(descriptor, "rb", closefd=False) as file:
+        return file.read(LARGEST_PICTURE)
+
+
+def _absent(why: str) -> RequestError:
+    return RequestError(HTTPStatus.NOT_FOUND, f"There is no such picture: {why}.")

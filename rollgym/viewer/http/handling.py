@@ -1,0 +1,160 @@
+"""What request handlers share: reading requests, opening documents, making responses.
+
+The text in `q` is not in the index: a search reads the records in the background, and the filter
+gets the entries that it has found so far (`filtered_index`).
+"""
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import NamedTuple
+from urllib.parse import quote
+
+import msgspec
+from aiohttp import hdrs, web
+
+from rollgym.viewer.errors import RequestError
+from rollgym.viewer.index.lines import reason_of
+from rollgym.viewer.library import Library
+from rollgym.viewer.open_source import OpenSource
+from rollgym.viewer.queries.filter import Filter
+from rollgym.viewer.queries.search import SearchProgress
+from rollgym.viewer.source import EntryId
+from rollgym.viewer.view import RolloutDocument
+
+LIBRARY = web.AppKey("library", Library)
+_DIGITS = 15
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
+_ENCODER = msgspec.json.Encoder()
+
+
+def library_of(request: web.Request) -> Library:
+    return request.app[LIBRARY]
+
+
+def source_of(request: web.Request) -> OpenSource:
+    """The source that the URL names. Raises PageError."""
+    return library_of(request).source(request.match_info["source"])
+
+
+def entry_of(request: web.Request) -> EntryId:
+    """The record that the URL names. Raises PageError."""
+    text = request.match_info["entry"]
+    try:
+        return EntryId.parse(text)
+    except ValueError:
+        raise missing_entry(text[:40]) from None
+
+
+def missing_entry(text: str) -> RequestError:
+    return RequestError(
+        HTTPStatus.NOT_FOUND,
+        f"There is no rollout {text!r} here: it may not have been read yet, or its file was "
+        "replaced.",
+    )
+
+
+def query_of(request: web.Request) -> Mapping[str, list[str]]:
+    """Every parameter with all its values."""
+    query = request.query
+    return {name: query.getall(name) for name in query}
+
+
+def number_of(request: web.Request, name: str, otherwise: int) -> int:
+    """A parameter that counts something. Raises PageError."""
+    return whole_number(name, request.query.get(name) or str(otherwise))
+
+
+def whole_number(name: str, text: str) -> int:
+    """Raises PageError."""
+    if not (text.isascii() and text.isdecimal()) or len(text) > _DIGITS:
+        raise RequestError(
+            HTTPStatus.BAD_REQUEST, f"`{name}` must be a whole number from 0 on, such as 20."
+        )
+    return int(text)
+
+
+def text_of(request: web.Request, name: str) -> str:
+    """A parameter that must be there. Raises PageError."""
+    text = request.query.get(name)
+    if text is None:
+        raise RequestError(HTTPStatus.BAD_REQUEST, f"The parameter `{name}` is missing.")
+    return text
+
+
+def as_json(value: object, status: int = HTTPStatus.OK) -> web.Response:
+    return json_body(_ENCODER.encode(value), status)
+
+
+def json_body(body: bytes, status: int = HTTPStatus.OK) -> web.Response:
+    return web.Response(body=body, status=status, content_type="application/json")
+
+
+def as_download(response: web.StreamResponse, name: str) -> None:
+    """Have the browser keep it under this name rather than show it."""
+    plain = _NOT_IN_NAMES.sub("_", name)
+    response.headers[hdrs.CONTENT_DISPOSITION] = (
+        f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
+    )
+
+
+class FilteredIndex(NamedTuple):
+    """`search` says how far the search has come, where there is one."""
+
+    connection: sqlite3.Connection
+    wanted: Filter
+    search: SearchProgress | None
+
+
+@contextmanager
+def filtered_index(opened: OpenSource, wanted: Filter) -> Iterator[FilteredIndex]:
+    """Raises StorageError, PageError. For a thread."""
+    search = None
+    if wanted.q:
+        search, entries = opened.searches.find(wanted.q, opened.index())
+        wanted = wanted.among(entries)
+    with opened.reading() as connection:
+        yield FilteredIndex(connection, wanted, search)
+
+
+async def answer_from_document(
+    request: web.Request, answer: Callable[[RolloutDocument], web.Response]
+) -> web.Response:
+    """Have a thread answer from the record that the URL names. Raises PageError, StorageError."""
+    library, opened, entry = library_of(request), source_of(request), entry_of(request)
+
+    return await library.work(lambda: answer(open_document(library, opened, entry)))
+
+
+def open_or_explain(library: Library, opened: OpenSource, entry: EntryId) -> RolloutDocument:
+    """Of what is no record, a document that says so. Raises PageError, StorageError."""
+    with existing_entry(entry):
+        try:
+            return library.document(opened, entry)
+        except ValueError as error:
+            return opened.unreadable_document(entry, reason_of(error))
+
+
+def open_document(library: Library, opened: OpenSource, entry: EntryId) -> RolloutDocument:
+    """Raises PageError, StorageError."""
+    with existing_entry(entry):
+        try:
+            return library.document(opened, entry)
+        except ValueError as error:
+            raise RequestError(
+                HTTPStatus.UNPROCESSABLE_ENTITY, f"This record cannot be shown: {error}."
+            ) from error
+
+
+@contextmanager
+def existing_entry(entry: EntryId) -> Iterator[None]:
+    """Where there is no such entry, or not any more, it is the client that is told.
+
+    Raises PageError (404) for a KeyError.
+    """
+    try:
+        yield
+    except KeyError:
+        raise missing_entry(str(entry)) from None

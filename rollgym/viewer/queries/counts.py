@@ -1,0 +1,271 @@
+"""Counts over a source: coverage, failures by kind and cause, and the values to filter by.
+
+*Coverage.* As everywhere, expected = completed + failed + omitted + unresolved.
+
+*Failures* count both outcomes (`failed`) and attempts that were followed by a retry (`retried`), so
+that problems which retries solved are visible too. `status=failed&status=retried` with the cause
+selects exactly the entries that were counted.
+
+*Facets.* All columns are read in one pass: SQLite writes those of an entry as one short JSON text.
+There are few different texts, so counting equal texts is nearly all the work.
+"""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping
+from math import isfinite
+
+import msgspec
+
+from rollgym.viewer.documents.sections import meaning_of
+from rollgym.viewer.queries.filter import Filter
+from rollgym.viewer.source import EntryId
+from rollgym.viewer.summary import EntryStatus
+
+RATE_SECONDS = 300.0
+"""Of how long before the last end the rate is told."""
+_SHORTEST = 1.0
+"""Seconds of a run before which nothing is said of its rate."""
+_END = "started + coalesce(seconds, 0)"
+_MEANS = (
+    f"SELECT avg(reward), avg(success), min(started), max({_END}) "  # noqa: S608 - our own
+    "FROM entry NOT INDEXED WHERE is_outcome = 1"
+)
+_RECENT = (
+    "SELECT count(*) FROM entry NOT INDEXED "  # noqa: S608 - our own
+    f"WHERE is_outcome = 1 AND status <> 'omitted' AND {_END} > ?"
+)
+_COUNTS = "SELECT status, is_outcome, count(*) FROM entry GROUP BY status, is_outcome"
+
+
+class SourceCoverage(msgspec.Struct, frozen=True, kw_only=True):
+    """`expected` and `unresolved` are None where nobody said how many rollouts there are to be.
+
+    `retried` are the attempts that others took the place of.
+    """
+
+    expected: int | None
+    completed: int
+    failed: int
+    omitted: int
+    unresolved: int | None
+    unreadable: int
+    retried: int
+    inputs: int
+
+
+class RolloutPace(msgspec.Struct, frozen=True):
+    """When rollouts began and ended, as Unix times; None where the records do not say it.
+
+    `rate` is how many ended in a minute, of the last five before `latest` or all that there were.
+    """
+
+    started: float | None = None
+    latest: float | None = None
+    rate: float | None = None
+
+
+class SourceTotals(msgspec.Struct, frozen=True):
+    """A source in a line. The means are None where nothing was judged."""
+
+    coverage: SourceCoverage
+    mean_reward: float | None
+    success_rate: float | None
+    pace: RolloutPace = RolloutPace()
+
+
+def totals(connection: sqlite3.Connection, expected: int | None) -> SourceTotals:
+    """Of all entries. `expected` is how many rollouts the run's manifest speaks of."""
+    mean_reward, success_rate, started, latest = connection.execute(_MEANS).fetchone()
+    pace = _pace(connection, started, latest)
+    return SourceTotals(coverage(connection, expected), mean_reward, success_rate, pace)
+
+
+def _pace(
+    connection: sqlite3.Connection, started: float | None, latest: float | None
+) -> RolloutPace:
+    if started is None or latest is None or not (isfinite(started) and isfinite(latest)):
+        return RolloutPace()
+    seconds = min(latest - started, RATE_SECONDS)
+    if seconds < _SHORTEST:
+        return RolloutPace(started, latest)
+    (ended,) = connection.execute(_RECENT, (latest - seconds,)).fetchone()
+    return RolloutPace(started, latest, 60 * ended / seconds)
+
+
+def coverage(connection: sqlite3.Connection, expected: int | None) -> SourceCoverage:
+    """Of all entries."""
+    outcomes: Counter[str] = Counter()
+    retried = 0
+    for status, stands, count in connection.execute(_COUNTS):
+        if stands:
+            outcomes[status] += count
+        else:
+            retried += count
+    ended = (
+        outcomes[EntryStatus.COMPLETED]
+        + outcomes[EntryStatus.FAILED]
+        + outcomes[EntryStatus.OMITTED]
+    )
+    return SourceCoverage(
+        expected=expected,
+        completed=outcomes[EntryStatus.COMPLETED],
+        failed=outcomes[EntryStatus.FAILED],
+        omitted=outcomes[EntryStatus.OMITTED],
+        # A file can hold a rollout more than once, and so more than were expected.
+        unresolved=None if expected is None else max(expected - ended, 0),
+        unreadable=outcomes[EntryStatus.UNREADABLE],
+        retried=retried,
+        inputs=outcomes[EntryStatus.INPUT],
+    )
+
+
+MOST_CAUSES = 100
+
+
+class KindCount(msgspec.Struct, frozen=True):
+    """A kind of failure; `meaning` is empty for one that rollgym does not know."""
+
+    kind: str
+    failed: int
+    retried: int
+    meaning: str
+
+
+class CauseCount(msgspec.Struct, frozen=True):
+    """Failures that differ in nothing but names and numbers. `entries` = `failed` + `retried`."""
+
+    id: int
+    kind: str
+    text: str
+    entries: int
+    failed: int
+    retried: int
+    example: str
+
+
+class Failures(msgspec.Struct, frozen=True):
+    """The kinds and the most frequent causes, the most frequent first."""
+
+    kinds: tuple[KindCount, ...]
+    causes: tuple[CauseCount, ...]
+
+
+def failures(connection: sqlite3.Connection, wanted: Filter) -> Failures:
+    """Of the entries that fit the filter, whether they stand or not."""
+    where, values = wanted.where(any_attempt=True)
+    # An attempt that stands is a better example than one that was made up for.
+    rows = connection.execute(
+        "SELECT entry.kind, entry.cause, count(*), sum(is_outcome), "  # noqa: S608 - see Filter
+        "coalesce(min(entry.id) FILTER (WHERE is_outcome), min(entry.id)) "
+        f"FROM entry WHERE entry.kind IS NOT NULL AND {where} GROUP BY entry.kind, entry.cause",
+        values,
+    ).fetchall()
+    ended: Counter[str] = Counter()
+    entries: Counter[str] = Counter()
+    for kind, _, count, outcomes, _ in rows:
+        ended[kind] += outcomes
+        entries[kind] += count
+    known = (row for row in rows if row[1] is not None)
+    frequent = sorted(known, key=lambda row: (-row[2], row[1]))[:MOST_CAUSES]
+    texts = _texts(connection, [cause for _, cause, *_ in frequent])
+    return Failures(
+        tuple(
+            KindCount(kind, ended[kind], count - ended[kind], meaning_of(kind))
+            for kind, count in sorted(entries.items(), key=lambda item: (-item[1], item[0]))
+        ),
+        tuple(
+            CauseCount(
+                cause,
+                kind,
+                texts.get(cause, ""),
+                count,
+                outcomes,
+                count - outcomes,
+                str(EntryId.of(example)),
+            )
+            for kind, cause, count, outcomes, example in frequent
+        ),
+    )
+
+
+def _texts(connection: sqlite3.Connection, causes: list[int]) -> Mapping[int, str]:
+    return dict(
+        connection.execute(
+            "SELECT id, text FROM cause WHERE id IN (SELECT value FROM json_each(?))",
+            (msgspec.json.encode(causes).decode(),),
+        )
+    )
+
+
+MOST_VALUES = 200
+_COLUMNS = ("status", "kind", "agent", "domain", "model", "ending", "difficulty")
+_LINES = (
+    f"SELECT group_concat(json_array(is_outcome, {', '.join(_COLUMNS)}), char(10)) "  # noqa: S608
+    "FROM entry"
+)
+_TOOLS = """
+SELECT name, count(*) AS entries FROM tool
+WHERE entry NOT IN (SELECT id FROM entry WHERE is_outcome = 0)
+GROUP BY name ORDER BY entries DESC, name LIMIT ?
+"""
+_FIELDS = "SELECT name, records FROM field WHERE records > 0 ORDER BY records DESC, name LIMIT ?"
+Value = str | int
+_Line = tuple[int, str, *tuple[Value | None, ...]]
+
+
+class Facet(msgspec.Struct, frozen=True):
+    value: Value
+    count: int
+
+
+class FieldFacet(msgspec.Struct, frozen=True):
+    """A name of `fields`, and how many records have it."""
+
+    name: str
+    records: int
+
+
+class Facets(msgspec.Struct, frozen=True):
+    """The most frequent values of each, the most frequent first; `difficulty` in its own order.
+
+    Kinds are there too that only attempts have which others followed: their count is 0.
+    """
+
+    status: tuple[Facet, ...]
+    kind: tuple[Facet, ...]
+    agent: tuple[Facet, ...]
+    domain: tuple[Facet, ...]
+    model: tuple[Facet, ...]
+    ending: tuple[Facet, ...]
+    difficulty: tuple[Facet, ...]
+    tool: tuple[Facet, ...]
+    fields: tuple[FieldFacet, ...]
+
+
+def facets(connection: sqlite3.Connection) -> Facets:
+    """Of the whole source."""
+    counts: dict[str, Counter[Value]] = {column: Counter() for column in _COLUMNS}
+    (lines,) = connection.execute(_LINES).fetchone()
+    for line, count in Counter(lines.split("\n") if lines else ()).items():
+        is_outcome, status, kind, *others = msgspec.json.decode(line)
+        counts["status"][status if is_outcome else EntryStatus.RETRIED.value] += count
+        if kind:
+            counts["kind"][kind] += count if is_outcome else 0
+        if is_outcome:
+            for column, value in zip(_COLUMNS[2:], others, strict=True):
+                if value not in ("", None):
+                    counts[column][value] += count
+    difficulty = sorted(counts.pop("difficulty").items())[:MOST_VALUES]
+    found = {column: _ordered(values) for column, values in counts.items()}
+    return Facets(
+        difficulty=tuple(Facet(value, count) for value, count in difficulty),
+        tool=tuple(Facet(*row) for row in connection.execute(_TOOLS, (MOST_VALUES,))),
+        fields=tuple(FieldFacet(*row) for row in connection.execute(_FIELDS, (MOST_VALUES,))),
+        **found,
+    )
+
+
+def _ordered(counts: Counter[Value]) -> tuple[Facet, ...]:
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
+    return tuple(Facet(value, count) for value, count in ordered[:MOST_VALUES])

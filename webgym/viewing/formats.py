@@ -1,0 +1,283 @@
+"""The two formats of web rollouts, and what the index keeps of a record in either.
+
+*Journals.* Each line is an attempt whose result is a trajectory.
+
+*`.pt` files.* Each record is the pickled fragment of one trajectory. A fragment holds plain
+containers only; it is checked before it is decoded and cannot run code. Documents read its JSON.
+
+As in the metrics of an iteration, a rollout that a page blocked is neither a success nor a failure
+to succeed: its success is unknown.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rollgym.monitor import printable_line
+from rollgym.records import (
+    NO_USAGE,
+    Attempt,
+    Completed,
+    Failed,
+    Omitted,
+    Row,
+    RowError,
+    decode_attempt,
+)
+from rollgym.viewer.formats.facts import cause_of, facts_of_row
+from rollgym.viewer.source import DocumentContext, FactsOf, RecordRange
+from rollgym.viewer.summary import (
+    DETAIL_LIMIT,
+    FIELD_LIMIT,
+    NO_FACTS,
+    EntryStatus,
+    RecordSummary,
+    Scalar,
+    TaskFacts,
+)
+from rollgym.viewer.view import RolloutDocument
+from webgym.trajectory.plain import failed_to_plain, from_plain, to_plain
+from webgym.trajectory.plain_pickle import decode
+from webgym.trajectory.step import BLOCKED, INVALID_URL, UNPARSED
+from webgym.trajectory.torch_file import TorchFile
+from webgym.trajectory.trajectory import ANSWER, Trajectory
+from webgym.viewing.document import TrajectoryDocument
+from webgym.viewing.records import (
+    COMPLETED,
+    FAILED,
+    JOURNAL_NAMES,
+    OMITTED,
+    PLAIN_NAMES,
+    ActionSummary,
+    AttemptAccount,
+    JournalRecord,
+    PlainRecord,
+    RawSteps,
+    StepSummaries,
+    StepSummary,
+)
+
+
+def facts_in(task: msgspec.Raw) -> TaskFacts:
+    """What the row of a trajectory says; nothing where there is none."""
+    try:
+        return facts_of_row(Row.parse(bytes(task)))
+    except RowError:
+        return NO_FACTS
+
+
+_STATUSES = {
+    COMPLETED: EntryStatus.COMPLETED,
+    FAILED: EntryStatus.FAILED,
+    OMITTED: EntryStatus.OMITTED,
+}
+_NO_ACTIONS = frozenset((UNPARSED, BLOCKED, INVALID_URL))
+"""Keys of steps in which the agent did nothing."""
+
+
+class _AnswerArguments(msgspec.Struct, frozen=True):
+    text: str = ""
+
+
+class _TaskFields(msgspec.Struct, frozen=True):
+    subdomain: str = ""
+
+
+_ANSWER = msgspec.json.Decoder(_AnswerArguments)
+_TASK_FIELDS = msgspec.json.Decoder(_TaskFields)
+
+
+def summarise(account: AttemptAccount[StepSummaries], facts_of: FactsOf) -> RecordSummary:
+    """Raises ValueError for an outcome that there is not."""
+    if account.status not in _STATUSES:
+        raise ValueError(f"there is no outcome {account.status!r:.60}")
+    trajectory, steps = account.trajectory, account.trajectory.steps or ()
+    keys = Counter(step.action.key for step in steps if step.action)
+    failure, usage = account.failure, account.usage
+    is_blocked = any(map(_is_blocked, steps))
+    return RecordSummary(
+        status=_STATUSES[account.status] if account.final else EntryStatus.RETRIED,
+        task=account.trajectory_index,
+        repeat=account.repeat,
+        attempt=account.attempt,
+        reward=account.reward,
+        success=None if is_blocked else account.success,
+        kind=failure.kind if failure else "",
+        cause=cause_of(failure.detail) if failure else "",
+        steps=len(steps),
+        tool_calls=sum(count for key, count in keys.items() if key not in _NO_ACTIONS),
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        seconds=account.seconds,
+        started=account.started,
+        model=trajectory.model,
+        ending=trajectory.ending,
+        facts=facts_of(account.trajectory_index) or facts_in(trajectory.task),
+        detail=printable_line(_detail(account, steps), DETAIL_LIMIT),
+        tools=dict(keys),
+        fields=_fields(account, is_blocked=is_blocked),
+    )
+
+
+def _detail(account: AttemptAccount[StepSummaries], steps: StepSummaries) -> str:
+    if account.failure is not None:
+        return account.failure.detail
+    last = steps[-1].action if steps else None
+    return account.reason or _answer(last)
+
+
+def _answer(last: ActionSummary | None) -> str:
+    if last is None or last.key != ANSWER:
+        return ""
+    try:
+        return _ANSWER.decode(last.arguments).text
+    except msgspec.DecodeError:
+        return ""
+
+
+def _fields(account: AttemptAccount[StepSummaries], *, is_blocked: bool) -> dict[str, Scalar]:
+    trajectory = account.trajectory
+    texts = {
+        "task_id": trajectory.task_id,
+        "subdomain": _subdomain(trajectory.task),
+        "split": trajectory.split,
+        "interaction_mode": trajectory.interaction_mode,
+    }
+    fields: dict[str, Scalar] = {
+        name: printable_line(text, FIELD_LIMIT) for name, text in texts.items() if text
+    }
+    return fields | {"is_blocked": is_blocked}
+
+
+def _is_blocked(step: StepSummary) -> bool:
+    return step.reward is not None and step.reward.is_blocked
+
+
+def _subdomain(task: msgspec.Raw) -> str:
+    try:
+        return _TASK_FIELDS.decode(task).subdomain
+    except msgspec.DecodeError:
+        return ""
+
+
+_JOURNAL_SUMMARY = msgspec.json.Decoder(JournalRecord[StepSummaries])
+_JOURNAL_STEPS = msgspec.json.Decoder(JournalRecord[RawSteps])
+_TRAJECTORY = msgspec.json.Decoder(Trajectory)
+
+
+class TrajectoryFormat:
+    """A `Format`."""
+
+    name = "web journal"
+    by_lines = True
+
+    def places(self, path: Path) -> Iterator[RecordRange]:
+        """Nobody asks: each line is a record."""
+        raise NotImplementedError(f"{path} has a record on each line")
+
+    def summary(self, record: bytes, facts_of: FactsOf) -> RecordSummary:
+        """Raises ValueError."""
+        return summarise(_JOURNAL_SUMMARY.decode(record).account, facts_of)
+
+    def document(self, record: bytes, context: DocumentContext) -> RolloutDocument:
+        """Raises ValueError."""
+        return TrajectoryDocument(
+            record,
+            _JOURNAL_STEPS.decode(record).account,
+            JOURNAL_NAMES,
+            self.summary(record, context.facts),
+            lambda: plain_of(record, context),
+            size=len(record),
+            has_images=context.images is not None,
+        )
+
+
+TRAJECTORIES = TrajectoryFormat()
+
+
+def plain_of(record: bytes, context: DocumentContext) -> dict[str, Any]:
+    """The plain form of an attempt's trajectory. Raises ValueError."""
+    attempt = decode_attempt(record)
+    trajectory = _trajectory(attempt, context)
+    match attempt.outcome:
+        case Completed(reward=reward):
+            return to_plain(trajectory, reward)
+        case Failed(failure=failure):
+            return failed_to_plain(trajectory, failure)
+        case Omitted():
+            return to_plain(trajectory) | {"outcome": OMITTED, "reward": None}
+
+
+def _trajectory(attempt: Attempt, context: DocumentContext) -> Trajectory:
+    """As much as there is; of a rollout that left nothing, its task."""
+    row = context.input_row(attempt.task) or Row(b"{}")
+    trajectory = Trajectory(task_id=str(attempt.task), task=msgspec.Raw(row.raw))
+    if bytes(attempt.outcome.result):
+        trajectory = _TRAJECTORY.decode(attempt.outcome.result)
+    return msgspec.structs.replace(
+        trajectory,
+        trajectory_index=attempt.task,
+        repeat=attempt.repeat,
+        attempt=attempt.attempt,
+    )
+
+
+_TORCH_SUMMARY = msgspec.json.Decoder(PlainRecord[StepSummaries])
+_TORCH_STEPS = msgspec.json.Decoder(PlainRecord[RawSteps])
+
+
+class TorchFormat:
+    """A `Format`."""
+
+    name = "trajectories"
+    by_lines = False
+
+    def places(self, path: Path) -> Iterator[RecordRange]:
+        """Raises TorchFileError, StorageError."""
+        with TorchFile(path) as file:
+            for position, length in file.places():
+                yield RecordRange(position, length)
+
+    def summary(self, record: bytes, facts_of: FactsOf) -> RecordSummary:
+        """Raises ValueError."""
+        return _torch_summary(json_of(record), facts_of)
+
+    def document(self, record: bytes, context: DocumentContext) -> RolloutDocument:
+        """Raises ValueError."""
+        json = json_of(record)
+        return TrajectoryDocument(
+            json,
+            _TORCH_STEPS.decode(json).account(NO_USAGE),
+            PLAIN_NAMES,
+            _torch_summary(json, context.facts),
+            lambda: _plain(json),
+            size=len(record),
+            has_images=context.images is not None,
+        )
+
+
+TORCH = TorchFormat()
+
+
+def json_of(fragment: bytes) -> bytes:
+    """A trajectory as JSON. Raises ValueError for what is none."""
+    try:
+        return msgspec.json.encode(decode(fragment))
+    except (TypeError, OverflowError, RecursionError) as error:
+        raise ValueError(f"the trajectory cannot be written as JSON: {error}") from error
+
+
+def _torch_summary(json: bytes, facts_of: FactsOf) -> RecordSummary:
+    record = _TORCH_SUMMARY.decode(json)
+    usages = (step.response.usage for step in record.steps or () if step.response)
+    return summarise(record.account(sum(usages, NO_USAGE)), facts_of)
+
+
+def _plain(json: bytes) -> dict[str, Any]:
+    """Raises TrajectoryError."""
+    plain: dict[str, Any] = msgspec.json.decode(json)
+    from_plain(plain)
+    return plain
