@@ -7,7 +7,7 @@ What a program does wrong is a result; what the machine does wrong is a failed r
 import logging
 import os
 import sys
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -20,6 +20,7 @@ from resources_servers.code_gen.task import CodeTask
 from rollgym.records import VerifierError
 from rollgym.servers import ResourcesConfig, ResourcesServer, Response, Verdict
 from rollgym.servers.config import ConfigError, Problem
+from rollgym.store import Setting
 
 _LOGGER = logging.getLogger(__name__)
 _MEBIBYTE = 1 << 20
@@ -48,7 +49,7 @@ class CodeGenConfig(ResourcesConfig):
     require: Literal["strict", "best_effort"] = Field(
         default_factory=lambda: "strict" if sys.platform == "linux" else "best_effort"
     )
-    workers: int = Field(default_factory=_processors, ge=1)
+    workers: Annotated[int, Setting.TIMING] = Field(default_factory=_processors, ge=1)
     cpu_seconds: int = Field(default=10, ge=1)
     wall_seconds: float = Field(default=30.0, gt=0)
     total_seconds: float = Field(default=120.0, gt=0)

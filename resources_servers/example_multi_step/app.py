@@ -22,6 +22,7 @@ from rollgym.servers import (
     Verdict,
     tool,
 )
+from rollgym.store import Setting
 
 LONGEST_QUERY = 200
 LONGEST_READING = 2_000
@@ -30,7 +31,7 @@ LONGEST_READING = 2_000
 class MultiStepConfig(ResourcesConfig):
     """`cached_documents` are kept for further rollouts of the same task."""
 
-    cached_documents: int = Field(default=32, ge=1)
+    cached_documents: Annotated[int, Setting.TIMING] = Field(default=32, ge=1)
 
 
 class MultiStepTask(TaskRow):

@@ -12,6 +12,7 @@ and there is no reward either.
 
 from collections import OrderedDict
 from importlib.util import find_spec
+from typing import Annotated
 
 from pydantic import Field
 
@@ -20,6 +21,7 @@ from rollgym.records import TaskError
 from rollgym.servers import ResourcesConfig, ResourcesServer, Response, TaskRow, Verdict
 from rollgym.servers.isolation import CpuTimeExceededError, IsolatedWorkers
 from rollgym.servers.server import ServerConfig, ServerDirectory
+from rollgym.store import Setting
 
 EXCERPT = 1_000
 REMEMBERED = 10_000
@@ -36,7 +38,7 @@ class MathTask(TaskRow):
 class MathConfig(ResourcesConfig):
     """Bounds of the comparison: processes, seconds of processor time and on the clock, memory."""
 
-    workers: int = Field(default=2, ge=1)
+    workers: Annotated[int, Setting.TIMING] = Field(default=2, ge=1)
     cpu_seconds: float = Field(default=5.0, gt=0)
     wall_seconds: float = Field(default=120.0, gt=0)
     memory_bytes: int | None = Field(default=2 << 30, gt=0)

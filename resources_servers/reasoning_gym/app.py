@@ -10,7 +10,7 @@ time on the clock is the verifier's failure, and there is no reward either.
 """
 
 from importlib.util import find_spec
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field
@@ -20,6 +20,7 @@ from rollgym.records import TaskError, VerifierError
 from rollgym.servers import ResourcesConfig, ResourcesServer, Response, TaskRow, Verdict
 from rollgym.servers.isolation import CallFailedError, CpuTimeExceededError, IsolatedWorkers
 from rollgym.servers.server import ServerConfig, ServerDirectory
+from rollgym.store import Setting
 
 EXCERPT = 1_000
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -46,7 +47,7 @@ class ReasoningTask(TaskRow):
 class ReasoningConfig(ResourcesConfig):
     """Bounds of the scoring: processes, seconds of processor time and on the clock, memory."""
 
-    workers: int = Field(default=2, ge=1)
+    workers: Annotated[int, Setting.TIMING] = Field(default=2, ge=1)
     cpu_seconds: float = Field(default=20.0, gt=0)
     wall_seconds: float = Field(default=300.0, gt=0)
     memory_bytes: int | None = Field(default=4 << 30, gt=0)

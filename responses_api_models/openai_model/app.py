@@ -8,7 +8,6 @@ error here and never reaches an agent, where it would read as a model with nothi
 from typing import Any, TypeVar
 
 import msgspec
-from pydantic import Field
 
 from rollgym.records import (
     ModelMalformedError,
@@ -19,7 +18,14 @@ from rollgym.records import (
     Row,
 )
 from rollgym.servers import ModelServer, ServerConfig, ServerDirectory
-from rollgym.servers.endpoints import ApiKey, BaseUrl, EndpointPool, PoolSettings, endpoint_settings
+from rollgym.servers.endpoints import (
+    ApiKey,
+    BaseUrl,
+    EndpointPool,
+    MaxConcurrency,
+    PoolSettings,
+    endpoint_settings,
+)
 
 T = TypeVar("T")
 _FINISHED = frozenset({"completed", "incomplete"})
@@ -40,7 +46,7 @@ class OpenAIModelConfig(ServerConfig):
     openai_base_url: BaseUrl
     openai_api_key: ApiKey = None
     openai_model: str
-    max_concurrency: int | None = Field(default=None, ge=1)
+    max_concurrency: MaxConcurrency = None
     pool: PoolSettings = PoolSettings()
 
 

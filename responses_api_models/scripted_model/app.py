@@ -7,6 +7,7 @@ calls again.
 """
 
 import asyncio
+from typing import Annotated
 
 from pydantic import Field
 
@@ -18,6 +19,7 @@ from rollgym.records import Row
 from rollgym.servers import ModelServer, ServerConfig
 from rollgym.servers.context import current_rollout
 from rollgym.servers.exchange import json_answer
+from rollgym.store import Setting
 
 GARBLING = 0.4
 
@@ -27,7 +29,7 @@ class ScriptedModelConfig(ServerConfig):
 
     seed: int = 0
     skill: float = Field(default=0.7, ge=0, le=1)
-    latency: float = Field(default=0.0, ge=0)
+    latency: Annotated[float, Setting.TIMING] = Field(default=0.0, ge=0)
 
 
 class ScriptedModel(ModelServer):

@@ -13,7 +13,14 @@ from pydantic import Field
 from responses_api_models.vllm_model.history import acceptable
 from rollgym.records import ModelMalformedError, ModelRequestError, Row
 from rollgym.servers import ModelServer, ServerConfig, ServerDirectory
-from rollgym.servers.endpoints import ApiKey, BaseUrl, EndpointPool, PoolSettings, endpoint_settings
+from rollgym.servers.endpoints import (
+    ApiKey,
+    BaseUrl,
+    EndpointPool,
+    MaxConcurrency,
+    PoolSettings,
+    endpoint_settings,
+)
 from rollgym.servers.responses import JsonObject, chat_request, response_from_chat
 
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
@@ -38,7 +45,7 @@ class VllmModelConfig(ServerConfig):
     return_token_id_information: bool = False
     uses_reasoning_parser: bool = True
     extra_body: dict[str, Any] = Field(default_factory=dict)
-    max_concurrency: int | None = Field(default=None, ge=1)
+    max_concurrency: MaxConcurrency = None
     pool: PoolSettings = PoolSettings()
 
 

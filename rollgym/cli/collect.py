@@ -23,7 +23,6 @@ from rollgym.engine import Worker
 from rollgym.rollouts.input_checks import agent_problem
 from rollgym.rollouts.inputs import DEFAULT_REPEATS, InputSettings, PreparedInputs
 from rollgym.rollouts.paths import RolloutPaths
-from rollgym.rollouts.roster import IRRELEVANT_SETTINGS
 from rollgym.rollouts.sampling import ADD_SEED
 from rollgym.rollouts.worker import AgentWorker
 from rollgym.servers.config import load_options, plugin_roots
@@ -80,7 +79,6 @@ def run(arguments: Sequence[str]) -> int:
             ADD_SEED: settings.num_repeats_add_seed,
             "success_threshold": settings.success_threshold,
         },
-        irrelevant=IRRELEVANT_SETTINGS,
         seed=settings.seed,
         shard=settings.shard or WHOLE,
         reopen=settings.reopen,

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
@@ -65,7 +65,6 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     directory: Path
     config: Mapping[str, Any] = {}
-    irrelevant: Collection[str] = ()
     seed: int = 0
     shard: Shard = WHOLE
     reopen: frozenset[Status] = frozenset()
@@ -108,7 +107,6 @@ def _opened(
         request.directory,
         tasks,
         config=request.config,
-        irrelevant=request.irrelevant,
         seed=request.seed,
         shard=request.shard,
         reopen=request.reopen,

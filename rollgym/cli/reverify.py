@@ -14,7 +14,6 @@ from rollgym.cli.servers import Clients, find_servers
 from rollgym.engine import Worker
 from rollgym.rollouts.paths import RolloutPaths
 from rollgym.rollouts.reverify_worker import ReverifyWorker
-from rollgym.rollouts.roster import IRRELEVANT_SETTINGS
 from rollgym.rollouts.stored import StoredTasks
 from rollgym.servers.config import load_options
 from rollgym.store import WHOLE
@@ -52,7 +51,6 @@ def run(arguments: Sequence[str]) -> int:
             "success_threshold": settings.success_threshold,
             "replay_tools": settings.replay_tools,
         },
-        irrelevant=IRRELEVANT_SETTINGS,
         seed=settings.seed,
         shard=settings.shard or WHOLE,
         reopen=settings.reopen,

@@ -15,11 +15,11 @@ from rollgym.servers.config import (
     RunOptions,
     load_config,
     load_server_class,
-    redacted,
 )
 from rollgym.servers.launch import NoHeadError, RemoteServers, fetch_records, started_in_process
 from rollgym.servers.resources import ResourcesServer
-from rollgym.servers.server import ServerKind
+from rollgym.servers.server import ServerConfig, ServerKind
+from rollgym.store import hide_secrets, settings_identity
 
 Clients = Callable[[str], ServerClient]
 
@@ -48,16 +48,7 @@ class OwnServers:
 
     def __init__(self, config: RunConfig) -> None:
         known: list[InstanceConfig | ExternalServer] = [*config.instances, *config.external]
-        self.roster = Roster(
-            ServerDescription(
-                each.name,
-                each.kind,
-                each.implementation,
-                redacted(each.settings),
-                _has_own_metrics(each),
-            )
-            for each in known
-        )
+        self.roster = Roster(_described(each) for each in known)
         self._config = config
 
     @asynccontextmanager
@@ -66,13 +57,25 @@ class OwnServers:
             yield fleet.client
 
 
-def _has_own_metrics(server: InstanceConfig | ExternalServer) -> bool | None:
+def _described(server: InstanceConfig | ExternalServer) -> ServerDescription:
     """Raises ConfigError where its code cannot be loaded."""
-    if isinstance(server, ExternalServer) or server.kind is not ServerKind.RESOURCES:
-        return None
-    written = load_server_class(server)
-    hooks = ("compute_metrics", "get_key_metrics")
-    return any(getattr(written, hook) is not getattr(ResourcesServer, hook) for hook in hooks)
+    declared, own_metrics = ServerConfig, None
+    if isinstance(server, InstanceConfig):
+        written = load_server_class(server)
+        declared = written.config_type()
+        if server.kind is ServerKind.RESOURCES:
+            hooks = ("compute_metrics", "get_key_metrics")
+            own_metrics = any(
+                getattr(written, hook) is not getattr(ResourcesServer, hook) for hook in hooks
+            )
+    return ServerDescription(
+        server.name,
+        server.kind,
+        server.implementation,
+        hide_secrets(server.settings, declared),
+        settings_identity(server.settings, declared),
+        own_metrics,
+    )
 
 
 class RunningServers:
@@ -86,7 +89,13 @@ class RunningServers:
             error.add_note("With +config_paths=[…] this command runs the servers itself.")
             raise
         self.roster = Roster(
-            ServerDescription(each.name, each.server_type, each.implementation, each.config)
+            ServerDescription(
+                each.name,
+                each.server_type,
+                each.implementation,
+                each.config,
+                each.identity or settings_identity(each.config, ServerConfig),
+            )
             for each in self._records
         )
 

@@ -6,43 +6,17 @@ from typing import Any
 import msgspec
 
 from rollgym.servers.server import ServerKind
-
-IRRELEVANT_SETTINGS = (
-    "request_timeout",
-    "connect_timeout",
-    "model_timeout",
-    "tool_timeout",
-    "seed_timeout",
-    "server_patience",
-    "verify_timeout",
-    "max_request_bytes",
-    "max_answer_bytes",
-    "session_lifetime",
-    "max_sessions",
-    "max_retries",
-    "max_rest_wait",
-    "max_retry_after",
-    "backoff_initial",
-    "backoff_maximum",
-    "failures_before_rest",
-    "rest_initial",
-    "rest_maximum",
-)
-"""They decide how long things take and whether they fail, which is no reward."""
-_ABOUT_THE_SERVER = frozenset(
-    ("isolated", "restarts", "domain", "description", "value", "verified", "datasets")
-)
-"""They say how it is run and what people should know of it. Inside other settings the same names
-may mean anything."""
+from rollgym.store import SettingsIdentity
 
 
 class ServerDescription(msgspec.Struct, frozen=True):
-    """A server as its configuration describes it, without credentials."""
+    """A server as its configuration describes it, without secrets."""
 
     name: str
     kind: ServerKind
     implementation: str
     settings: dict[str, Any]
+    identity: SettingsIdentity
     own_metrics: bool | None = None
     """Whether an environment has aggregate metrics of its own; None where nobody here knows."""
 
@@ -64,7 +38,7 @@ class Roster:
             name = wanted.pop()
             server = self._servers.get(name)
             if server is not None and name not in found:
-                found[name] = {server.kind: {server.implementation: _relevant(server.settings)}}
+                found[name] = {server.kind: {server.implementation: server.identity}}
                 wanted += _references(server.settings)
         return found
 
@@ -82,10 +56,6 @@ class Roster:
         server = self._servers.get(agent)
         reference = server.settings.get("resources_server") if server else None
         return reference.get("name") if isinstance(reference, dict) else None
-
-
-def _relevant(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if name not in _ABOUT_THE_SERVER}
 
 
 def _references(value: object) -> Iterator[str]:

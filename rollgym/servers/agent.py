@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from pydantic import Field
@@ -38,6 +38,7 @@ from rollgym.servers.server import (
     decode_object,
 )
 from rollgym.servers.spans import SPANS_HEADER, encode_spans
+from rollgym.store.settings import Setting
 
 PHASES_HEADER = "x-rollgym-phases"
 CLOSING_TIMEOUT = 5.0
@@ -49,11 +50,11 @@ class AgentConfig(ServerConfig):
 
     resources_server: ServerRef
     model_server: ServerRef
-    model_timeout: float = Field(default=1800.0, gt=0)
-    tool_timeout: float = Field(default=300.0, gt=0)
-    seed_timeout: float = Field(default=300.0, gt=0)
-    verify_timeout: float = Field(default=600.0, gt=0)
-    server_patience: float = Field(default=60.0, ge=0)
+    model_timeout: Annotated[float, Setting.TIMING] = Field(default=1800.0, gt=0)
+    tool_timeout: Annotated[float, Setting.TIMING] = Field(default=300.0, gt=0)
+    seed_timeout: Annotated[float, Setting.TIMING] = Field(default=300.0, gt=0)
+    verify_timeout: Annotated[float, Setting.TIMING] = Field(default=600.0, gt=0)
+    server_patience: Annotated[float, Setting.TIMING] = Field(default=60.0, ge=0)
 
 
 class AgentServer(Server):

@@ -8,7 +8,7 @@ to the row, and every way to go wrong given its name.
 import asyncio
 import re
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Generic, TypeVar, cast, get_args, get_origin
+from typing import Annotated, Any, Generic, TypeVar, cast, get_args, get_origin
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -38,6 +38,7 @@ from rollgym.servers.tools import (
     tools_of,
 )
 from rollgym.servers.verdict import Verdict
+from rollgym.store.settings import Setting
 
 HOUSEKEEPING_INTERVAL = 30.0
 CLOSABLE_HEADER = "x-rollgym-closable"
@@ -55,8 +56,8 @@ class TaskRow(BaseModel):
 class ResourcesConfig(ServerConfig):
     """What every resources server can be told."""
 
-    session_lifetime: float = Field(default=3600.0, gt=0)
-    max_sessions: int = Field(default=100_000, gt=0)
+    session_lifetime: Annotated[float, Setting.TIMING] = Field(default=3600.0, gt=0)
+    max_sessions: Annotated[int, Setting.TIMING] = Field(default=100_000, gt=0)
 
 
 T = TypeVar("T", bound=TaskRow)

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol, get_type_hints
+from typing import Annotated, Any, ClassVar, Protocol, get_type_hints
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field
@@ -21,6 +21,7 @@ from rollgym.servers.context import current_rollout
 from rollgym.servers.exchange import Answer, RefusedRequestError, Request, error_answer, json_answer
 from rollgym.servers.faults import fault_answer
 from rollgym.servers.limit import Limit
+from rollgym.store.settings import Setting
 
 Handler = Callable[[Request], Awaitable[Answer]]
 _LOGGER = logging.getLogger("rollgym.servers")
@@ -44,27 +45,28 @@ class ServerRef(BaseModel):
 
 
 class ServerConfig(BaseModel):
-    """What every server can be told. A plug-in adds its own settings in a subclass.
+    """The settings of every server. A plug-in adds its own in a subclass.
 
-    The last group describes the server to people and is not used.
+    Every setting that can change results is part of a run's identity; the others carry a mark (see
+    `rollgym.store.settings`). The last group describes the server to people and is not used.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     entrypoint: str = "app.py"
-    host: str | None = None
-    port: int | None = None
-    processes: int = Field(default=1, ge=1)
-    isolated: bool = False
+    host: Annotated[str | None, Setting.ADDRESS] = None
+    port: Annotated[int | None, Setting.ADDRESS] = None
+    processes: Annotated[int, Setting.TIMING] = Field(default=1, ge=1)
+    isolated: Annotated[bool, Setting.TIMING] = False
 
-    request_timeout: float = Field(default=3600.0, gt=0)
-    max_request_bytes: int = Field(default=64 * 1024 * 1024, gt=0)
+    request_timeout: Annotated[float, Setting.TIMING] = Field(default=3600.0, gt=0)
+    max_request_bytes: Annotated[int, Setting.TIMING] = Field(default=64 * 1024 * 1024, gt=0)
 
-    domain: str | None = None
-    description: str | None = None
-    value: str | None = None
-    verified: bool | None = None
-    datasets: list[dict[str, Any]] = []
+    domain: Annotated[str | None, Setting.NOTE] = None
+    description: Annotated[str | None, Setting.NOTE] = None
+    value: Annotated[str | None, Setting.NOTE] = None
+    verified: Annotated[bool | None, Setting.NOTE] = None
+    datasets: Annotated[list[dict[str, Any]], Setting.NOTE] = []
 
 
 class ServerDirectory(Protocol):

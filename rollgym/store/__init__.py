@@ -17,7 +17,7 @@ from rollgym.store.errors import (
     StorageVanishedError,
     StoreError,
 )
-from rollgym.store.identity import Identity, InputsIdentity, differences, result_relevant
+from rollgym.store.identity import Identity, InputsIdentity, differences
 from rollgym.store.inputs import Inputs, read_rows, read_tasks
 from rollgym.store.journal import EVERY_RECORD, SyncPolicy, TornTail
 from rollgym.store.layout import WHOLE, Shard, inputs_path, journal_paths
@@ -32,6 +32,14 @@ from rollgym.store.reader import (
     read_records,
 )
 from rollgym.store.run import RunStore, open_run
+from rollgym.store.settings import (
+    Setting,
+    SettingsIdentity,
+    hide_secrets,
+    hide_secrets_in_text,
+    is_secret_name,
+    settings_identity,
+)
 
 __all__ = [
     "EVERY_RECORD",
@@ -61,6 +69,8 @@ __all__ = [
     "RefusedError",
     "RunBusyError",
     "RunStore",
+    "Setting",
+    "SettingsIdentity",
     "Shard",
     "Status",
     "StorageDeniedError",
@@ -72,7 +82,10 @@ __all__ = [
     "TornTail",
     "WriteLock",
     "differences",
+    "hide_secrets",
+    "hide_secrets_in_text",
     "inputs_path",
+    "is_secret_name",
     "journal_paths",
     "merge_runs",
     "open_run",
@@ -81,7 +94,7 @@ __all__ = [
     "read_records",
     "read_rows",
     "read_tasks",
-    "result_relevant",
+    "settings_identity",
     "status_of",
     "write_derived",
 ]

@@ -1,26 +1,15 @@
 """The identity of a run: what must be equal for two commands to mean the same run.
 
-Inputs, seed, and the part of the configuration that can change results. Credentials, addresses and
-concurrency cannot, and a resumed run may change them. They are told by the name of the setting,
-addresses of servers also by their value; a front door can name more.
+The inputs, the seed, and the part of the configuration that can change results. `settings` says
+which part that is.
 """
 
-import re
-from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-_CREDENTIAL = re.compile(
-    r"(.*_)?(api_?keys?|passwords?|passwd|secrets?|credentials?|authorization)"
-    r"|cookies?|token|(.*_)?(access|api|auth|bearer|cluster|session|refresh)_token"
-)
-_ADDRESS = re.compile(r"(.*_)?(ur[il]s?|hosts?|hostname|host_ip|ports?|address(es)?|endpoints?)")
-_CONCURRENCY = re.compile(
-    r"(max_|model_|browser_|judge_)?concurrency|num_samples_in_parallel|(num_)?workers"
-    r"|(num_)?processes|server_size|max_in_flight"
-)
-_URL = re.compile(r"(https?|wss?|grpcs?|tcp|unix)://\S*", re.IGNORECASE)
+from rollgym.store.settings import is_operational
+
 _ABSENT = object()
 
 
@@ -33,35 +22,34 @@ class InputsIdentity(msgspec.Struct, frozen=True):
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """What makes a run this run. `config` is flat: a dotted path to each value."""
+    """What makes a run this run. `config` is flat: a dotted path to each value.
+
+    `left_out` has the paths of settings that were given but do not belong to the identity. It is
+    None in runs of versions that judged all settings by their names.
+    """
 
     inputs: InputsIdentity
     config: dict[str, Any]
     seed: int
-
-
-def result_relevant(config: Mapping[str, Any], irrelevant: Collection[str] = ()) -> dict[str, Any]:
-    """Flatten a configuration and leave out what cannot change results.
-
-    `irrelevant` names further settings to leave out, by their last name or their whole path.
-    Raises TypeError for a value that JSON cannot hold.
-    """
-    relevant = dict(_flatten(config, "", frozenset(irrelevant)))
-    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(relevant, order="sorted"))
-    return plain
+    left_out: tuple[str, ...] | None = None
 
 
 def differences(
     one: Identity, other: Identity, here: str = "in the run", there: str = "now"
 ) -> list[str]:
-    """What differs, a line each; empty when they are the same run."""
+    """What differs, a line each; empty when they are the same run.
+
+    A setting that either of them leaves out is not compared: its mark may have changed in between.
+    """
     compared: list[tuple[str, Any, Any]] = [
         ("inputs", one.inputs, other.inputs),
         ("seed", one.seed, other.seed),
     ]
     for name in sorted(one.config.keys() | other.config.keys()):
-        values = (part.config.get(name, _ABSENT) for part in (one, other))
-        compared.append((name, *values))
+        ours, theirs = (part.config.get(name, _ABSENT) for part in (one, other))
+        absent = one if ours is _ABSENT else other if theirs is _ABSENT else None
+        if absent is None or not _leaves_out(absent, name, theirs if absent is one else ours):
+            compared.append((name, ours, theirs))
     return [
         f"{name}: {_show(ours)} {here}, {_show(theirs)} {there}"
         for name, ours, theirs in compared
@@ -69,28 +57,12 @@ def differences(
     ]
 
 
-def _flatten(value: Any, path: str, irrelevant: frozenset[str]) -> Iterator[tuple[str, Any]]:
-    match value:
-        case Mapping() if value:
-            for name, part in value.items():
-                inner = f"{path}.{name}" if path else str(name)
-                if not _is_irrelevant(str(name), inner, irrelevant):
-                    yield from _flatten(part, inner, irrelevant)
-        case list() | tuple() if value:
-            for number, part in enumerate(value):
-                yield from _flatten(part, f"{path}[{number}]", irrelevant)
-        case str() if _URL.fullmatch(value):
-            return
-        case _:
-            yield path, value
-
-
-def _is_irrelevant(name: str, path: str, irrelevant: frozenset[str]) -> bool:
-    plain = name.lower().replace("-", "_")
-    return (
-        name in irrelevant
-        or path in irrelevant
-        or any(kind.fullmatch(plain) for kind in (_CREDENTIAL, _ADDRESS, _CONCURRENCY))
+def _leaves_out(identity: Identity, name: str, value: Any) -> bool:
+    """Whether a setting is absent because it does not belong to this identity."""
+    if identity.left_out is None:
+        return is_operational(name, value)
+    return any(
+        name == path or name.startswith((f"{path}.", f"{path}[")) for path in identity.left_out
     )
 
 

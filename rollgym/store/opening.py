@@ -8,7 +8,7 @@ run's lock and holds its own shard's lock; shards of different divisions exclude
 they would overlap. A third lock, held briefly, serialises the opening itself.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from rollgym.records import Task
 from rollgym.store.disk import Disk, FileLock, make_directory, sync_path
 from rollgym.store.errors import InputsError, ManifestError, RunBusyError, storage_error
-from rollgym.store.identity import Identity, result_relevant
+from rollgym.store.identity import Identity
 from rollgym.store.inputs import Inputs, InputsDraft, first_difference
 from rollgym.store.layout import (
     INPUTS,
@@ -36,6 +36,7 @@ from rollgym.store.manifest import (
     require_same,
     write_manifest,
 )
+from rollgym.store.settings import settings_identity
 
 
 class RunOpening:
@@ -51,7 +52,6 @@ class RunOpening:
         self,
         tasks: Iterable[Task],
         config: Mapping[str, Any],
-        irrelevant: Collection[str],
         seed: int,
         *,
         force_new_run: bool,
@@ -66,7 +66,9 @@ class RunOpening:
             draft = InputsDraft(self._directory, self._disk)
             opening.callback(draft.close)
             found = draft.write(tasks, self._shard)
-            identity = Identity(found.identity, result_relevant(config, irrelevant), seed)
+            settings = settings_identity(config)
+            left_out = tuple(sorted(settings.left_out))
+            identity = Identity(found.identity, settings.values, seed, left_out)
             self._acquire_opening_lock(opening)
             if not draft.path.exists():
                 raise RunBusyError(

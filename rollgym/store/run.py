@@ -119,7 +119,6 @@ def open_run(
     tasks: Iterable[Task],
     *,
     config: Mapping[str, Any] | None = None,
-    irrelevant: Collection[str] = (),
     seed: int = 0,
     shard: Shard = WHOLE,
     sync: SyncPolicy | None = None,
@@ -131,11 +130,11 @@ def open_run(
 ) -> RunStore:
     """Make a run, or continue an existing one.
 
-    `tasks` is iterated once, here; the run keeps its own copy. `config` (less what `irrelevant`
-    names, see `identity`) and `seed` complete the identity. `reopen` names outcomes to run again.
-    `force_new_run` renames an existing run to `<directory>.previous-<n>` and starts a new one.
-    `replay` is called with each existing record of its tasks. `advice` ends the
-    messages of a run that is not opened, in terms of the caller's own options.
+    `tasks` is iterated once, here; the run keeps its own copy. `config` (as far as it belongs to
+    the identity, see `settings`) and `seed` complete the identity. `reopen` names outcomes to run
+    again. `force_new_run` renames an existing run to `<directory>.previous-<n>` and starts a new
+    one. `replay` is called with each existing record of its tasks. `advice` ends the messages of a
+    run that is not opened, in terms of the caller's own options.
 
     Raises RefusedError (another identity, another writer, a corrupt journal, unusable inputs) and
     StorageError.
@@ -144,7 +143,7 @@ def open_run(
     directory, disk = directory.resolve(), disk or Disk()
     with ExitStack() as stack:
         manifest, inputs = RunOpening(directory, shard, disk, advice).open(
-            tasks, config or {}, irrelevant, seed, force_new_run=force_new_run, locks=stack
+            tasks, config or {}, seed, force_new_run=force_new_run, locks=stack
         )
         progress = Progress(reopen)
         # Before the journal is opened for writing: a corrupt one must stay unchanged.

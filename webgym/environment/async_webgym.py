@@ -34,7 +34,7 @@ from rollgym.store import (
     Status,
     TaskLookup,
     open_run,
-    result_relevant,
+    settings_identity,
 )
 from webgym.browser.contract.commands import InteractionMode
 from webgym.environment.client import BrowserClient
@@ -216,7 +216,7 @@ class AsyncWebGym:
                 rank=self._rank.index,
                 world_size=self._rank.count,
             ),
-            agent=result_relevant(agent.identity),
+            agent=settings_identity(agent.identity).values,
             save_every_percent=self._settings.save_every_percent,
             on_trajectory=on_trajectory,
         )

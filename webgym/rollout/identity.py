@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from rollgym.store import IdentityError, differences, read_manifest, result_relevant
+from rollgym.store import IdentityError, differences, read_manifest, settings_identity
 from webgym.iteration.paths import ITERATION_ADVICE
 from webgym.iteration.sample import Sample, SampleOrigin
 
@@ -31,9 +31,10 @@ def require_same_run(directory: Path, config: Mapping[str, Any]) -> None:
         return
     begun = manifest.identity
     known = {name: value for name, value in begun.config.items() if _root(name) in config}
+    given = settings_identity(config)
     lines = differences(
         msgspec.structs.replace(begun, config=known),
-        msgspec.structs.replace(begun, config=result_relevant(config)),
+        msgspec.structs.replace(begun, config=given.values, left_out=tuple(given.left_out)),
     )
     if lines:
         listed = "\n  ".join(lines)

@@ -8,8 +8,7 @@ from rollgym.servers.config.plugins import load_server_class, load_settings
 from rollgym.servers.config.ports import Address, listening_socket
 from rollgym.servers.config.problems import ConfigError, Problem, Problems, suggestion
 from rollgym.servers.config.roots import plugin_roots
-from rollgym.servers.config.secrets import JsonValue, Settings, redacted, redacted_text
-from rollgym.servers.config.sources import Source
+from rollgym.servers.config.sources import JsonValue, Settings, Source
 
 __all__ = [
     "Address",
@@ -30,7 +29,5 @@ __all__ = [
     "load_settings",
     "parse_overrides",
     "plugin_roots",
-    "redacted",
-    "redacted_text",
     "suggestion",
 ]

@@ -14,8 +14,7 @@ import msgspec
 from rollgym.servers.config.layers import Layers
 from rollgym.servers.config.problems import CLOSE_ENOUGH, Problems, listed, suggestion
 from rollgym.servers.config.resolving import Resolver
-from rollgym.servers.config.secrets import Settings
-from rollgym.servers.config.sources import KeyPath
+from rollgym.servers.config.sources import KeyPath, Settings
 from rollgym.servers.server import ServerKind
 
 KINDS = frozenset(kind.value for kind in ServerKind)

@@ -11,8 +11,7 @@ import msgspec
 
 from rollgym.servers.config.drafts import Draft
 from rollgym.servers.config.problems import Problems
-from rollgym.servers.config.secrets import Settings
-from rollgym.servers.config.sources import Source, Sources
+from rollgym.servers.config.sources import Settings, Source, Sources
 from rollgym.servers.server import ServerKind
 
 URL = "url"

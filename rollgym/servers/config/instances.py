@@ -10,8 +10,7 @@ import msgspec
 from rollgym.servers.config.drafts import Draft
 from rollgym.servers.config.problems import Problems, listed, suggestion
 from rollgym.servers.config.roots import find_folder, implementations
-from rollgym.servers.config.secrets import Settings
-from rollgym.servers.config.sources import Source, Sources
+from rollgym.servers.config.sources import Settings, Source, Sources
 from rollgym.servers.server import ServerKind
 
 LOOPBACK = "127.0.0.1"

@@ -15,8 +15,7 @@ from rollgym.servers.config.overrides import Override, apply_override, read_over
 from rollgym.servers.config.problems import ConfigError, Problems, suggestion
 from rollgym.servers.config.resolving import ENVIRONMENT_FILE, Resolver
 from rollgym.servers.config.roots import find_config, known_configs, plugin_roots
-from rollgym.servers.config.secrets import JsonValue
-from rollgym.servers.config.sources import Source, Sources
+from rollgym.servers.config.sources import JsonValue, Source, Sources
 from rollgym.servers.server import ServerKind
 
 CONFIG_PATHS = "config_paths"

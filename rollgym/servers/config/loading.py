@@ -18,8 +18,7 @@ from rollgym.servers.config.ports import Address, check_ports
 from rollgym.servers.config.problems import Problems, listed, suggestion
 from rollgym.servers.config.references import check_references
 from rollgym.servers.config.resolving import Resolver, variables_of
-from rollgym.servers.config.secrets import Settings
-from rollgym.servers.config.sources import COMMAND_LINE
+from rollgym.servers.config.sources import COMMAND_LINE, Settings
 
 HEAD_SERVER = "head_server"
 

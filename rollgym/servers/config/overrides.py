@@ -16,14 +16,16 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rollgym.servers.config.problems import ConfigError, Problem, Problems
 from rollgym.servers.config.resolving import Resolver
-from rollgym.servers.config.secrets import (
-    HIDDEN,
+from rollgym.servers.config.sources import (
+    COMMAND_LINE,
     JsonValue,
+    KeyPath,
     Settings,
-    is_secret_name,
-    redacted_text,
+    Source,
+    Sources,
+    key_path,
 )
-from rollgym.servers.config.sources import COMMAND_LINE, KeyPath, Source, Sources, key_path
+from rollgym.store.settings import HIDDEN, hide_secrets_in_text, is_secret_name
 
 EXPECTED = (
     "write +key=value, without spaces around it; quote a value with special characters (= ~ , : "
@@ -90,7 +92,7 @@ def apply_override(
     try:
         OmegaConf.update(content, override.key, override.value, merge=True, force_add=True)
     except OmegaConfBaseException as error:
-        reason = redacted_text(str(error).partition("\n")[0])
+        reason = hide_secrets_in_text(str(error).partition("\n")[0])
         problems.add(_place(override), f"cannot be applied ({reason})", "check its key and value")
         return
     sources.give(override.path, Source(COMMAND_LINE))
@@ -129,7 +131,7 @@ def _shown(argument: str) -> str:
     names = key_path(key.lstrip("+~"))
     if equals and any(is_secret_name(name) for name in names):
         return f"{key}={HIDDEN}"
-    return redacted_text(argument)
+    return hide_secrets_in_text(argument)
 
 
 def _place(override: Override) -> str:

@@ -17,8 +17,8 @@ from pydantic_core import ErrorDetails
 from rollgym.servers.config.instances import InstanceConfig
 from rollgym.servers.config.problems import ConfigError, Problem, Problems, listed, suggestion
 from rollgym.servers.config.roots import shipped_root
-from rollgym.servers.config.secrets import redacted_text
 from rollgym.servers.server import Server, ServerConfig
+from rollgym.store.settings import hide_secrets_in_text
 
 
 def load_server_class(instance: InstanceConfig) -> type[Server]:
@@ -69,7 +69,7 @@ def _add(
             what = f"{instance.name}: the key `{key}` is missing"
             problems.add(where, what, f"add `{path[-1]}: …`")
         case _:
-            said = redacted_text(detail["msg"])
+            said = hide_secrets_in_text(detail["msg"])
             problems.add(where, f"{instance.name}: key `{key}`: {said}", "correct the value")
 
 
@@ -117,7 +117,7 @@ def _import(instance: InstanceConfig) -> ModuleType:
         place = f"{error.filename}:{error.lineno}"
         raise _refused(instance, f"{place}: {error.msg}", "correct the file") from error
     except (Exception, SystemExit) as error:
-        said = redacted_text(f"{type(error).__name__}: {error}")
+        said = hide_secrets_in_text(f"{type(error).__name__}: {error}")
         raise _refused(
             instance, f"{_innermost(error, instance)}: {said}", "correct what is imported there"
         ) from error

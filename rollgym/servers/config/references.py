@@ -10,8 +10,7 @@ from difflib import get_close_matches
 
 from rollgym.servers.config.drafts import KINDS, Draft
 from rollgym.servers.config.problems import CLOSE_ENOUGH, Problems, listed, suggestion
-from rollgym.servers.config.secrets import JsonValue
-from rollgym.servers.config.sources import KeyPath, Sources
+from rollgym.servers.config.sources import JsonValue, KeyPath, Sources
 
 
 def check_references(

@@ -17,8 +17,7 @@ from omegaconf.errors import (
 )
 
 from rollgym.servers.config.problems import Problems
-from rollgym.servers.config.secrets import JsonValue, Settings
-from rollgym.servers.config.sources import KeyPath, Sources
+from rollgym.servers.config.sources import JsonValue, KeyPath, Settings, Sources
 
 DEEPEST = 50
 ENVIRONMENT_FILE = "env.yaml"

@@ -9,6 +9,8 @@ from typing import TypeAlias
 
 import msgspec
 
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+Settings: TypeAlias = dict[str, JsonValue]
 KeyPath: TypeAlias = tuple[str, ...]
 
 COMMAND_LINE = "command line"

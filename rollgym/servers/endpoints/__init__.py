@@ -10,6 +10,7 @@ from rollgym.servers.endpoints.settings import (
     ApiKey,
     BaseUrl,
     EndpointSettings,
+    MaxConcurrency,
     PoolSettings,
     endpoint_settings,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "EndpointPool",
     "EndpointReport",
     "EndpointSettings",
+    "MaxConcurrency",
     "PoolReport",
     "PoolSettings",
     "endpoint_settings",

@@ -6,6 +6,8 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 from yarl import URL
 
+from rollgym.store.settings import Setting
+
 MEBIBYTE = 1 << 20
 
 
@@ -31,9 +33,11 @@ def _sendable_key(key: SecretStr | None) -> SecretStr | None:
     return key if text else None
 
 
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-ApiKey = Annotated[SecretStr | None, AfterValidator(_sendable_key)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), Setting.TIMING]
+ApiKey = Annotated[SecretStr | None, AfterValidator(_sendable_key), Setting.SECRET]
 """A key that an HTTP header can carry; an empty one is none."""
+MaxConcurrency = Annotated[int | None, Field(ge=1), Setting.TIMING]
+"""The most requests in flight at an endpoint; None leaves it open."""
 
 
 class EndpointSettings(BaseModel):
@@ -46,10 +50,10 @@ class EndpointSettings(BaseModel):
     # A key that is refused must not be shown by the message that refuses it.
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    base_url: Annotated[str, AfterValidator(_usable_url)]
+    base_url: Annotated[str, AfterValidator(_usable_url), Setting.ADDRESS]
     api_key: ApiKey = None
-    max_concurrency: int | None = Field(default=None, ge=1)
-    weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    max_concurrency: MaxConcurrency = None
+    weight: Annotated[float, Setting.TIMING] = Field(default=1.0, gt=0, allow_inf_nan=False)
 
 
 class PoolSettings(BaseModel):
@@ -72,15 +76,15 @@ class PoolSettings(BaseModel):
     connect_timeout: Seconds = 10.0
     request_timeout: Seconds = 600.0
     call_timeout: Seconds = 1800.0
-    max_retries: int = Field(default=4, ge=0)
+    max_retries: Annotated[int, Setting.TIMING] = Field(default=4, ge=0)
     backoff_initial: Seconds = 0.5
     backoff_maximum: Seconds = 8.0
     max_retry_after: Seconds = 60.0
     max_rest_wait: Seconds = 10.0
-    failures_before_rest: int = Field(default=3, ge=1)
+    failures_before_rest: Annotated[int, Setting.TIMING] = Field(default=3, ge=1)
     rest_initial: Seconds = 1.0
     rest_maximum: Seconds = 30.0
-    max_answer_bytes: int = Field(default=64 * MEBIBYTE, gt=0)
+    max_answer_bytes: Annotated[int, Setting.TIMING] = Field(default=64 * MEBIBYTE, gt=0)
 
     @model_validator(mode="after")
     def _grows(self) -> Self:
@@ -103,7 +107,9 @@ def _usable_urls(
     return base_url
 
 
-BaseUrl = Annotated[str | list[str | EndpointSettings], AfterValidator(_usable_urls)]
+BaseUrl = Annotated[
+    str | list[str | EndpointSettings], AfterValidator(_usable_urls), Setting.ADDRESS
+]
 """One URL, or a list of URLs and mappings with the fields of `EndpointSettings`."""
 
 

@@ -49,12 +49,13 @@ def main() -> NoReturn:
 async def _serve(order: Order, launcher: "_Launcher", reports: BinaryIO) -> int:
     directory = Directory(order.urls)
     try:
-        local = LocalServer(make_server(order.instance, directory), order.address)
+        server = make_server(order.instance, directory)
+        local = LocalServer(server, order.address)
         # From here on there is something to close. Until now SIGTERM ended the process.
         stop = launcher.watch()
         try:
             if await done_before(stop, local.start()):
-                _send(reports, Report())
+                _send(reports, Report.of(server, order.settings))
                 await stop.wait()
         finally:
             await local.stop()

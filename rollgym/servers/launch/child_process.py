@@ -47,8 +47,8 @@ class ChildProcess:
         self._spawning = asyncio.ensure_future(self._spawn())
         await asyncio.shield(self._spawning)
 
-    async def ready(self) -> None:
-        """Returns when it says so. Raises StartError when it says otherwise, or ends."""
+    async def ready(self) -> Report:
+        """What it reports when it is ready. Raises StartError when it is not, or ends."""
         report = self._pipes.report
         either: set[asyncio.Future[Any]] = {report, self._pipes.ended}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -57,9 +57,10 @@ class ChildProcess:
             if not report.done():
                 message = f"{self._order.name} did not start: its process {reason}"
                 raise StartError(with_tail(message, self.tail))
-        trouble = msgspec.json.decode(report.result(), type=Report).trouble
-        if trouble is not None:
-            raise StartError(trouble)
+        told = msgspec.json.decode(report.result(), type=Report)
+        if told.trouble is not None:
+            raise StartError(told.trouble)
+        return told
 
     async def exited(self) -> str:
         """Why it ended, once it has."""

@@ -16,16 +16,17 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 from rollgym.servers.client import ServerClient
-from rollgym.servers.config import ConfigError, InstanceConfig, Problems, RunConfig, redacted
+from rollgym.servers.config import ConfigError, InstanceConfig, Problems, RunConfig
 from rollgym.servers.launch.directory import Directory
 from rollgym.servers.launch.errors import ServerLostError, StartError
 from rollgym.servers.launch.instance_record import InstanceRecord, Status, external_record
 from rollgym.servers.launch.local_server import LocalServer, make_server
 from rollgym.servers.launch.logs import current_level
 from rollgym.servers.launch.members import Announce, LocalMember, Member, ProcessMember
-from rollgym.servers.launch.messages import order_for
+from rollgym.servers.launch.messages import Report, order_for
 from rollgym.servers.launch.reservation import Reservations
-from rollgym.store import RefusedError
+from rollgym.servers.server import ServerConfig
+from rollgym.store import RefusedError, hide_secrets
 
 START_TIMEOUT = 60.0
 STOP_BOUND = 7.0
@@ -129,7 +130,8 @@ class Fleet:
             server = make_server(instance, self._directory)
             self._directory.enter(instance.name, server)
             address = ports[0].address if ports else None
-            return [LocalMember(instance.name, LocalServer(server, address))]
+            report = Report.of(server, instance.settings)
+            return [LocalMember(instance.name, LocalServer(server, address), report)]
         urls, level = self._urls, current_level()
         orders = (order_for(instance, port.address, urls, os.getpid(), level) for port in ports)
         return [
@@ -144,6 +146,8 @@ class Fleet:
     def _record(self, instance: InstanceConfig) -> InstanceRecord:
         members, ports = self._members[instance.name], self._ports.of(instance.name)
         pids = [member.pid for member in members if member.pid is not None]
+        report = next((member.report for member in members if member.report), None)
+        config = report.config if report else hide_secrets(instance.settings, ServerConfig)
         return InstanceRecord(
             name=instance.name,
             server_type=instance.kind,
@@ -156,8 +160,9 @@ class Fleet:
             pids=pids,
             status=min((member.status for member in members), key=_WORST_FIRST.index),
             restarts=sum(member.restarts for member in members),
-            config=dict(redacted(instance.settings)),
+            config=config,
             config_path=instance.source.file,
+            identity=report.identity if report else None,
         )
 
 

@@ -6,8 +6,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from rollgym.servers.config import ExternalServer, redacted
-from rollgym.servers.server import ServerKind
+from rollgym.servers.config import ExternalServer
+from rollgym.servers.server import ServerConfig, ServerKind
+from rollgym.store.settings import SettingsIdentity, hide_secrets
 
 
 class Status(StrEnum):
@@ -22,7 +23,11 @@ class Status(StrEnum):
 
 
 class InstanceRecord(msgspec.Struct, frozen=True):
-    """One server. Of several processes, `urls` and `pids` have one each; `url` is the first."""
+    """One server. Of several processes, `urls` and `pids` have one each; `url` is the first.
+
+    `config` are its settings without secrets. `identity` is the part of them that belongs to the
+    identity of a run; None where the class that declares them is not known.
+    """
 
     name: str
     server_type: ServerKind
@@ -37,6 +42,7 @@ class InstanceRecord(msgspec.Struct, frozen=True):
     restarts: int
     config: dict[str, Any]
     config_path: str
+    identity: SettingsIdentity | None = None
 
 
 def external_record(server: ExternalServer) -> InstanceRecord:
@@ -54,6 +60,6 @@ def external_record(server: ExternalServer) -> InstanceRecord:
         pids=[],
         status=Status.EXTERNAL,
         restarts=0,
-        config=dict(redacted(server.settings)),
+        config=hide_secrets(server.settings, ServerConfig),
         config_path=str(server.source),
     )

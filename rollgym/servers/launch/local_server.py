@@ -14,11 +14,11 @@ from rollgym.servers.config import (
     InstanceConfig,
     load_server_class,
     load_settings,
-    redacted_text,
 )
 from rollgym.servers.http_server import listening
 from rollgym.servers.launch.errors import StartError
 from rollgym.servers.server import Server, ServerDirectory
+from rollgym.store.settings import hide_secrets_in_text
 
 DRAIN_TIMEOUT = 1.5
 CLOSE_TIMEOUT = 1.5
@@ -55,7 +55,7 @@ class LocalServer:
             if (task := asyncio.current_task()) and task.cancelling():
                 raise  # it was we who gave up, and not the plug-in
             _LOGGER.exception("%s did not start", name, extra={"server": name})
-            said = redacted_text(f"{type(error).__name__}: {error}")
+            said = hide_secrets_in_text(f"{type(error).__name__}: {error}")
             raise StartError(f"{name} did not start: {said}") from error
 
     async def stop(self) -> None:

@@ -10,7 +10,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rollgym.servers.config import redacted_text
+from rollgym.store.settings import hide_secrets_in_text
 
 _RELAYED = "rollgym_line"
 _OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
@@ -28,7 +28,7 @@ class JsonLines(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": redacted_text(record.getMessage()),
+            "message": hide_secrets_in_text(record.getMessage()),
         }
         fields |= {
             name: value
@@ -36,7 +36,7 @@ class JsonLines(logging.Formatter):
             if name not in _OWN and value not in (None, "")
         }
         if record.exc_info:
-            fields["exception"] = redacted_text(self.formatException(record.exc_info))
+            fields["exception"] = hide_secrets_in_text(self.formatException(record.exc_info))
         return json.dumps(fields, ensure_ascii=False, default=str)
 
 
@@ -71,7 +71,7 @@ def relay(server: str, pid: int, line: str) -> str:
         message, exception = str(fields["message"]), str(fields.get("exception", ""))
         level = logging.getLevelNamesMapping()[str(fields["level"]).upper()]
     except (ValueError, KeyError, TypeError):
-        text = redacted_text(line)
+        text = hide_secrets_in_text(line)
         _LOGGER.warning("%s", text, extra={"server": server, "pid": pid})
         return text
     if _LOGGER.isEnabledFor(level):

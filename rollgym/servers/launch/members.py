@@ -13,7 +13,7 @@ from rollgym.servers.launch.child_process import ChildProcess
 from rollgym.servers.launch.errors import ServerLostError, StartError, with_tail
 from rollgym.servers.launch.instance_record import Status
 from rollgym.servers.launch.local_server import LocalServer
-from rollgym.servers.launch.messages import Order
+from rollgym.servers.launch.messages import Order, Report
 from rollgym.store import RefusedError
 
 FIRST_PAUSE = 0.25
@@ -28,6 +28,8 @@ class Member(Protocol):
 
     status: Status
     restarts: int
+    report: Report | None
+    """What is known about its settings; None before a process is ready for the first time."""
 
     @property
     def pid(self) -> int | None: ...
@@ -45,9 +47,10 @@ class Member(Protocol):
 class LocalMember:
     """A server object of this process."""
 
-    def __init__(self, name: str, server: LocalServer) -> None:
+    def __init__(self, name: str, server: LocalServer, report: Report) -> None:
         self.status = Status.STARTING
         self.restarts = 0
+        self.report: Report | None = report
         self._name = name
         self._server = server
 
@@ -88,6 +91,7 @@ class ProcessMember:
         """`give_up` is called once, when it has died more often than `restarts`."""
         self.status = Status.STARTING
         self.restarts = 0
+        self.report: Report | None = None
         self._order = order
         self._allowed = restarts
         self._announce = announce
@@ -124,7 +128,7 @@ class ProcessMember:
         try:
             async with asyncio.timeout(within):
                 await child.spawn()
-                await child.ready()
+                self.report = await child.ready()
         except TimeoutError as error:
             await child.end()
             message = f"{self._order.name} was not ready within {within:g} s"

@@ -5,13 +5,15 @@ the launcher is gone. Through its standard output goes one `Report`. Credentials
 never through the command line or the environment, where others could read them.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from rollgym.servers.config import Address, InstanceConfig, Source
-from rollgym.servers.server import ServerKind
+from rollgym.servers.server import Server, ServerKind
+from rollgym.store.settings import SettingsIdentity, hide_secrets, settings_identity
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -46,9 +48,19 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """The server is ready, or why it is not."""
+    """The server is ready, or why it is not. `config` and `identity` are those of its record."""
 
     trouble: str | None = None
+    config: dict[str, Any] = {}
+    identity: SettingsIdentity | None = None
+
+    @classmethod
+    def of(cls, server: Server, settings: Mapping[str, Any]) -> "Report":
+        """The report of a server that is ready."""
+        declared = server.config_type()
+        return cls(
+            config=hide_secrets(settings, declared), identity=settings_identity(settings, declared)
+        )
 
 
 def order_for(

@@ -15,9 +15,12 @@ from rollgym.servers import ResourcesServer, Response, TaskRow, Verdict, tool
 from rollgym.servers.client import ServerClient, connect
 from rollgym.servers.resources import ResourcesConfig
 from rollgym.servers.server import ServerKind
+from rollgym.store import SettingsIdentity
 
 REFERENCE = {"resources_server": {"type": "resources_servers", "name": "environment"}}
-ROSTER = Roster([ServerDescription("agent", ServerKind.AGENT, "simple_agent", REFERENCE)])
+ROSTER = Roster(
+    [ServerDescription("agent", ServerKind.AGENT, "simple_agent", REFERENCE, SettingsIdentity({}))]
+)
 TOOLS = [{"type": "function", "name": name} for name in ("note", "fail", "refuse")]
 
 

@@ -4,13 +4,20 @@ from typing import Any
 
 import pytest
 
-from rollgym.rollouts.roster import IRRELEVANT_SETTINGS, Roster, ServerDescription
-from rollgym.servers.server import ServerKind
-from rollgym.store.identity import result_relevant
+from rollgym.rollouts.roster import Roster, ServerDescription
+from rollgym.servers.server import ServerConfig, ServerKind
+from rollgym.store import settings_identity
 
 
 def reference(kind: str, name: str) -> dict[str, str]:
     return {"type": kind, "name": name}
+
+
+def described(
+    name: str, kind: ServerKind, implementation: str, settings: Any, own: bool | None = None
+) -> ServerDescription:
+    identity = settings_identity(settings, ServerConfig)
+    return ServerDescription(name, kind, implementation, settings, identity, own)
 
 
 def roster(**model: Any) -> Roster:
@@ -20,17 +27,17 @@ def roster(**model: Any) -> Roster:
     }
     return Roster(
         [
-            ServerDescription("agent", ServerKind.AGENT, "simple_agent", links),
-            ServerDescription("lonely", ServerKind.AGENT, "parrot", {}),
-            ServerDescription("environment", ServerKind.RESOURCES, "counter", {"start": 3}),
-            ServerDescription(
+            described("agent", ServerKind.AGENT, "simple_agent", links),
+            described("lonely", ServerKind.AGENT, "parrot", {}),
+            described("environment", ServerKind.RESOURCES, "counter", {"start": 3}),
+            described(
                 "model",
                 ServerKind.MODEL,
                 "balanced",
                 {"behind": [reference("responses_api_models", "model_2")], **model},
             ),
-            ServerDescription("model_2", ServerKind.MODEL, "scripted", {"skill": 0.5}),
-            ServerDescription("unused", ServerKind.MODEL, "scripted", {"skill": 0.1}),
+            described("model_2", ServerKind.MODEL, "scripted", {"skill": 0.5}),
+            described("unused", ServerKind.MODEL, "scripted", {"skill": 0.1}),
         ]
     )
 
@@ -41,17 +48,16 @@ def test_only_agents_can_be_asked_for_rollouts() -> None:
 
 def test_the_identity_holds_the_agents_and_everything_they_refer_to() -> None:
     assert roster().identity(["agent"]).keys() == {"agent", "environment", "model", "model_2"}
-    assert roster().identity(["lonely"]) == {"lonely": {"responses_api_agents": {"parrot": {}}}}
+    assert roster().identity(["lonely"]).keys() == {"lonely"}
     assert roster().identity(["unknown"]) == {}
 
 
 def test_settings_that_only_decide_how_long_things_take_do_not_make_another_run() -> None:
     def relevant(**model: Any) -> dict[str, Any]:
-        return result_relevant(roster(**model).identity(["agent"]), IRRELEVANT_SETTINGS)
+        return settings_identity(roster(**model).identity(["agent"])).values
 
     usual = relevant(temperature=0.5)
-    slow = dict.fromkeys(IRRELEVANT_SETTINGS, 9)
-    assert relevant(temperature=0.5, port=1, url="http://x", api_key="k", **slow) == usual
+    assert relevant(temperature=0.5, port=1, url="http://x", api_key="k", processes=9) == usual
     assert relevant(temperature=0.6) != usual
     assert relevant(temperature=0.5, isolated=True, value="x", description="y") == usual
     assert relevant(temperature=0.5, entrypoint="other.py") != usual
@@ -71,9 +77,9 @@ def test_only_an_environment_that_surely_has_no_metrics_need_not_be_asked(
     links = {"resources_server": reference("resources_servers", "environment")}
     servers = Roster(
         [
-            ServerDescription("agent", ServerKind.AGENT, "simple_agent", links),
-            ServerDescription("stranger", ServerKind.AGENT, "somebodys", {}),
-            ServerDescription("environment", ServerKind.RESOURCES, "counter", {}, own),
+            described("agent", ServerKind.AGENT, "simple_agent", links),
+            described("stranger", ServerKind.AGENT, "somebodys", {}),
+            described("environment", ServerKind.RESOURCES, "counter", {}, own),
         ]
     )
     assert servers.without_own_metrics(servers.agents) == usual

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 import rollgym
-from rollgym.servers.config import InstanceConfig, load_options, plugin_roots, redacted
+from rollgym.servers.config import InstanceConfig, load_options, plugin_roots
 from rollgym.servers.server import ServerKind
+from rollgym.store import hide_secrets
 from tests.integration.servers.config.workspace import ENVIRONMENT, MODEL, Workspace
 
 
@@ -34,7 +35,7 @@ def test_the_servers_of_all_files_are_found_with_their_code_and_place(workspace:
 def test_env_yaml_fills_in_what_settings_ask_for(workspace: Workspace) -> None:
     settings = workspace.load_usual().instance("policy_model").settings
     assert settings["base_url"] == "http://127.0.0.1:9/v1"
-    assert redacted(settings)["api_key"] == "***"
+    assert hide_secrets(settings)["api_key"] == "***"
 
 
 def test_a_later_file_then_env_yaml_then_the_command_line_wins(workspace: Workspace) -> None:
