@@ -9,7 +9,7 @@ import msgspec
 from resources_servers.code_gen.execution import Bounds, Run, execute
 from resources_servers.code_gen.jail.job import Job, Limits
 from resources_servers.code_gen.seatbelt import wrapper
-from rollgym.servers.isolation.turns import Turns
+from rollgym.servers.isolation import CallSlots
 
 THREADS = 64
 OPEN_FILES = 64
@@ -59,7 +59,7 @@ class Sandbox:
         python: str = sys.executable,
     ) -> None:
         self.layers = tuple(layers)
-        self._turns = Turns("program", workers, queue_limit)
+        self._slots = CallSlots("program", workers, queue_limit)
         self._queue_patience = queue_patience
         self._python = python
         self._wrapper = wrapper(self.layers)
@@ -82,5 +82,5 @@ class Sandbox:
         ).to_bytes()
         bounds = Bounds(allowance.cpu_seconds, allowance.wall_seconds, allowance.output_bytes)
         stdin = program.stdin.encode("utf-8", "surrogatepass")
-        async with self._turns.take(self._queue_patience):
+        async with self._slots.acquire(self._queue_patience):
             return await execute(job, stdin, bounds, python=self._python, wrapper=self._wrapper)

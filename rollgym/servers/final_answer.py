@@ -1,18 +1,20 @@
-"""Finding the final answer in what a model wrote, in the same way for every verifier.
+"""Reasoning and the final answer in the text of a model, read in the same way by every verifier.
 
-The text may be a megabyte of anything and is read on the event loop, so each function takes time
-linear in its length.
+A reasoning model writes `<think>…</think>` before its answer when its server does not parse the
+reasoning. Splitting and joining trim neither side, so that a history sent back to the model is what
+it wrote.
+
+The text may be a megabyte long and is read on the event loop, so each function takes time linear in
+its length.
 """
 
 import re
-
-from rollgym.servers.responses.thinking import split_thinking
 
 _BRACE = re.compile(r"(?P<box>\\(?:boxed|fbox)\s{0,8}\{)|\\.|(?P<open>\{)|(?P<close>\})", re.DOTALL)
 
 
 def without_thinking(text: str) -> str:
-    """The text after `<think>…</think>`; nothing of a text that was cut short in its thoughts."""
+    """The text after `<think>…</think>`; empty where the text ends inside the reasoning."""
     return split_thinking(text)[1]
 
 
@@ -30,3 +32,27 @@ def last_boxed(text: str) -> str | None:
             if start is not None:
                 found = (start, brace.start())
     return text[slice(*found)].strip() if found else None
+
+
+OPENING = "<think>"
+CLOSING = "</think>"
+
+
+def split_thinking(text: str) -> tuple[str, str]:
+    """Split a text into its reasoning ("" if there is none) and the rest.
+
+    Many chat templates open the tag in the prompt, so the text may begin inside it. A tag that is
+    not closed means that the text was cut short while the model was reasoning.
+    """
+    thought, closing, rest = text.partition(CLOSING)
+    opened = thought.lstrip()
+    if opened.startswith(OPENING):
+        return opened.removeprefix(OPENING), rest
+    if closing and OPENING not in thought:
+        return thought, rest
+    return "", text
+
+
+def join_thinking(reasoning: str, text: str) -> str:
+    """Put the reasoning in front of the text."""
+    return f"{OPENING}{reasoning}{CLOSING}{text}" if reasoning else text

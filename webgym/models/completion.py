@@ -13,8 +13,16 @@ import msgspec
 
 from rollgym.records import NO_USAGE, ModelMalformedError, Usage
 from rollgym.records.failure import shorten
+from rollgym.servers.final_answer import join_thinking
 from rollgym.servers.responses import JsonObject
-from rollgym.servers.responses.parts import assistant_content, chat_reasoning
+from rollgym.servers.responses.content import assistant_content, chat_reasoning
+from rollgym.servers.responses.from_chat import (
+    GENERATION,
+    LOG_PROBS,
+    PROMPT,
+    chat_token_fields,
+    responses_usage,
+)
 from rollgym.servers.responses.shape import (
     ShapeError,
     as_object,
@@ -24,9 +32,6 @@ from rollgym.servers.responses.shape import (
     get_optional_text,
     shape_errors_as,
 )
-from rollgym.servers.responses.thinking import join_thinking
-from rollgym.servers.responses.tokens import GENERATION, LOG_PROBS, PROMPT, chat_token_fields
-from rollgym.servers.responses.usage import responses_usage
 
 EXCERPT = 300
 _BROKEN_OFF = frozenset({"abort", "error"})

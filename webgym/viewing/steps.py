@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollgym.servers.responses.thinking import split_thinking
+from rollgym.servers.final_answer import split_thinking
 from rollgym.viewer.documents.texts import child, cut, json_text, short
 from rollgym.viewer.documents.turns import TurnItem, TurnReader
 from rollgym.viewer.values import raw_of, text_of

@@ -1,7 +1,7 @@
-"""Model endpoints: the client side of OpenAI-compatible servers, one or several as one.
+"""The client of OpenAI-compatible model endpoints, one or several used as one.
 
-Health-aware balancing, bounded retries, concurrency limits, deadlines and typed errors. Used by
-model servers and by agents that call a model themselves; knows nothing of either.
+It has health-aware balancing, bounded retries, concurrency limits, deadlines and typed errors.
+Model servers use it, and agents that call a model directly.
 """
 
 from rollgym.servers.endpoints.endpoint import EndpointReport

@@ -1,8 +1,8 @@
 """A connection to an endpoint: HTTP/1.1 requests, one after another.
 
-Requests are written by hand, because they are always the same few lines, and answers are read by
-httptools, the parser that uvicorn stands on. A general client such as aiohttp's does much more for
-each request, none of which a model endpoint needs, and costs five times the CPU of it.
+Requests are written directly, because they are always the same few lines, and responses are parsed
+by httptools, the parser of uvicorn. A general client such as aiohttp's does much more for each
+request that a model endpoint does not need, and uses five times the CPU.
 """
 
 import asyncio
@@ -16,16 +16,16 @@ _LENGTHS = (b"content-length", b"transfer-encoding")
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 
 
-class BrokenOffError(Exception):
-    """There was no whole answer: the connection was lost, or what came is no HTTP."""
+class IncompleteResponseError(Exception):
+    """The connection was lost during the response, or the bytes received are not HTTP."""
 
 
 class TooLongError(Exception):
-    """The answer is longer than anybody wanted to read."""
+    """The response is longer than the limit."""
 
 
-class Reply:
-    """An answer as far as it has come."""
+class EndpointResponse:
+    """A response as far as it has been received."""
 
     __slots__ = ("_body", "complete", "fields", "headers_complete", "keep_alive", "size", "status")
 
@@ -49,25 +49,27 @@ class Reply:
 
     @property
     def ends_with_the_connection(self) -> bool:
-        """Whether it says nothing about its length, so that only the end of all tells its own."""
+        """Whether it has no length, so that it ends where the connection ends."""
         return self.headers_complete and not any(
             name.lower() in _LENGTHS for name, _ in self.fields
         )
 
-    def unpacked(self, longest: int, *, cut: bool = False) -> bytes:
-        """The body, also of a server that packs though it was asked not to.
+    def decompressed(self, longest: int, *, cut: bool = False) -> bytes:
+        """The body, also of a server that compresses although the request forbids it.
 
-        Raises TooLongError where it is longer, unless it is to be `cut`, and BrokenOffError where
-        it cannot be unpacked.
+        A body longer than `longest` is cut with `cut`, and raises TooLongError without. Raises
+        IncompleteResponseError where the body cannot be decompressed.
         """
-        packing = [value for name, value in self.fields if name.lower() == b"content-encoding"]
-        if not packing or packing == [b"identity"]:
+        encodings = [value for name, value in self.fields if name.lower() == b"content-encoding"]
+        if not encodings or encodings == [b"identity"]:
             return self.body
         try:
-            unpacker = zlib.decompressobj(_GZIP_OR_ZLIB)
-            body = unpacker.decompress(self.body, longest + 1)
+            decompressor = zlib.decompressobj(_GZIP_OR_ZLIB)
+            body = decompressor.decompress(self.body, longest + 1)
         except zlib.error as error:
-            raise BrokenOffError(f"its {packing[0]!r} cannot be unpacked ({error})") from error
+            raise IncompleteResponseError(
+                f"its {encodings[0]!r} cannot be decompressed ({error})"
+            ) from error
         if len(body) > longest and not cut:
             raise TooLongError
         return body[:longest]
@@ -77,32 +79,34 @@ class Reply:
         self.size += len(part)
 
 
-class Connection(asyncio.Protocol):
-    """One socket. Ask only while no answer is awaited; after an error it is of no more use."""
+class EndpointConnection(asyncio.Protocol):
+    """One socket for one request at a time; after an error it cannot be used any more."""
 
     def __init__(self) -> None:
         self.idle_since = 0.0
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpResponseParser | None = None
-        self._reply = Reply()
+        self._response = EndpointResponse()
         self._limits = (0, 0)
-        self._waiter: asyncio.Future[Reply] | None = None
+        self._waiter: asyncio.Future[EndpointResponse] | None = None
         self._lost = False
 
     @property
     def usable(self) -> bool:
         return not self._lost and self._transport is not None and not self._transport.is_closing()
 
-    async def ask(self, request: bytes, *, longest_answer: int, longest_error: int) -> Reply:
-        """Send a whole request; its answer. Raises BrokenOffError, TooLongError.
+    async def send(
+        self, request: bytes, *, longest_response: int, longest_error: int
+    ) -> EndpointResponse:
+        """Send a whole request; returns its response.
 
-        An answer without success is cut off at `longest_error` bytes, one with it is refused when
-        it is longer than `longest_answer`.
+        Raises TooLongError for a successful response of more than `longest_response` bytes; others
+        are cut after `longest_error` bytes. Raises IncompleteResponseError.
         """
         if not self.usable or self._transport is None:
-            raise BrokenOffError("the connection is closed")
-        self._reply = Reply()
-        self._limits = (longest_answer, longest_error)
+            raise IncompleteResponseError("the connection is closed")
+        self._response = EndpointResponse()
+        self._limits = (longest_response, longest_error)
         self._parser = httptools.HttpResponseParser(self)
         self._waiter = asyncio.get_running_loop().create_future()
         self._transport.write(request)
@@ -117,65 +121,66 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # What the event loop says.
+    # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
         if self._parser is None or self._waiter is None:
-            self.abort()  # nobody asked
+            self.abort()  # there is no request to respond to
             return
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._fail(BrokenOffError(f"what came is no HTTP ({type(error).__name__}: {error})"))
+            reason = f"the response is not HTTP ({type(error).__name__}: {error})"
+            self._fail(IncompleteResponseError(reason))
 
     def eof_received(self) -> bool:
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
         self._lost = True
-        reply = self._reply
-        if error is None and reply.ends_with_the_connection:
-            reply.complete = True
-            self._answer(reply)
+        response = self._response
+        if error is None and response.ends_with_the_connection:
+            response.complete = True
+            self._finish(response)
             return
         said = f"{type(error).__name__}: {error}" if error else "the server closed the connection"
-        self._fail(BrokenOffError(said))
+        self._fail(IncompleteResponseError(said))
 
-    # What the parser says.
+    # Called by the parser.
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._reply.fields.append((name, value))
+        self._response.fields.append((name, value))
 
     def on_headers_complete(self) -> None:
         assert self._parser is not None  # noqa: S101 - it is the caller
-        self._reply.status = self._parser.get_status_code()
-        self._reply.headers_complete = True
+        self._response.status = self._parser.get_status_code()
+        self._response.headers_complete = True
 
     def on_body(self, part: bytes) -> None:
-        reply = self._reply
-        reply.add(part)
-        longest_answer, longest_error = self._limits
-        if 200 <= reply.status < 300:
-            if reply.size > longest_answer:
+        response = self._response
+        response.add(part)
+        longest_response, longest_error = self._limits
+        if 200 <= response.status < 300:
+            if response.size > longest_response:
                 self._fail(TooLongError)
-        elif reply.size > longest_error:
-            self._answer(reply)
+        elif response.size > longest_error:
+            self._finish(response)
 
     def on_message_complete(self) -> None:
         assert self._parser is not None  # noqa: S101 - it is the caller
-        if self._reply.status < 200:  # only a word in between; the answer is yet to come
-            self._reply = Reply()
+        if self._response.status < 200:  # an interim response; the final one follows
+            self._response = EndpointResponse()
             return
-        self._reply.complete = True
-        self._reply.keep_alive = self._parser.should_keep_alive()
-        self._answer(self._reply)
+        self._response.complete = True
+        self._response.keep_alive = self._parser.should_keep_alive()
+        self._finish(self._response)
 
-    def _answer(self, reply: Reply) -> None:
+    def _finish(self, response: EndpointResponse) -> None:
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(reply)
+            self._waiter.set_result(response)
 
     def _fail(self, error: Exception | type[Exception]) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -1,11 +1,25 @@
-"""One endpoint as the pool sees it: where it is, what it is busy with, and how it has done."""
+"""One endpoint of a pool: its address, its requests in flight, its health and its counters.
+
+*Cooldown.* After several failures in a row the endpoint gets no requests for a while. When the
+cooldown is over, one request probes it; the next probe may follow after another cooldown, since the
+response of a model can take minutes. A failed probe makes the cooldown longer, up to a bound. Any
+success ends the cooldown, also that of a request which started before it: the endpoint works.
+
+*Pause.* An endpoint that says how long to wait gets no requests for that time, up to a bound, and
+is then used as before. Successes of requests that were already in flight do not shorten it.
+
+A failure counts only if its request started after the latest cooldown did. Five hundred requests
+that fail with one dying server count once.
+"""
 
 import logging
 from collections import Counter
+from typing import NamedTuple
 
 import msgspec
 from yarl import URL
 
+from rollgym.engine import Backoff
 from rollgym.records import (
     DeadlineError,
     FailureKind,
@@ -13,19 +27,21 @@ from rollgym.records import (
     ModelRateLimitError,
     ModelUnavailableError,
 )
-from rollgym.servers.endpoints.fault import Fault
-from rollgym.servers.endpoints.health import Health, HealthRules
+from rollgym.servers.endpoints.failures import FailedTry
 from rollgym.servers.endpoints.settings import EndpointSettings
 
 _LOGGER = logging.getLogger("rollgym.servers.endpoints")
 _UNBOUNDED = 1 << 62
 # Shorter keys are placeholders such as "EMPTY"; replacing them would only garble messages.
 _SHORTEST_SECRET = 8
-_ILL = (ModelMalformedError, ModelRateLimitError, ModelUnavailableError)
+_COUNTED = (ModelMalformedError, ModelRateLimitError, ModelUnavailableError)
 
 
 class EndpointReport(msgspec.Struct, frozen=True):
-    """What an endpoint has done so far. `failed` counts tries; `resting_for` is in seconds."""
+    """The counters of an endpoint. `failed` counts tries.
+
+    `resting_for` is how many seconds of its cooldown or pause are left.
+    """
 
     url: str
     in_flight: int
@@ -37,21 +53,92 @@ class EndpointReport(msgspec.Struct, frozen=True):
     last_failure: str | None
 
 
+class HealthRules(NamedTuple):
+    """When an endpoint gets no requests: failures in a row, lengths of cooldowns, longest pause."""
+
+    failures_before_cooldown: int
+    cooldown: Backoff
+    longest_pause: float
+
+
+class EndpointHealth:
+    """Cooldown and pause of one endpoint: a state machine without a task or a clock.
+
+    All times are of the one clock that the caller reads.
+    """
+
+    __slots__ = (
+        "_cooldown_ends",
+        "_cooldown_started",
+        "_cooldowns",
+        "_failures",
+        "_paused_until",
+        "_rules",
+    )
+
+    def __init__(self, rules: HealthRules) -> None:
+        self._rules = rules
+        self._failures = 0
+        self._cooldowns = 0
+        self._cooldown_started = float("-inf")
+        self._cooldown_ends = float("-inf")
+        self._paused_until = float("-inf")
+
+    @property
+    def cooling_down(self) -> bool:
+        """Whether failures keep it from getting any requests but probes."""
+        return self._cooldowns > 0
+
+    @property
+    def available_at(self) -> float:
+        """From when on it may get a request; in the past where it is available now."""
+        return max(self._cooldown_ends, self._paused_until)
+
+    def request_started(self, now: float) -> None:
+        """Note a request. During cooldowns it is a probe, and delays the next one."""
+        if self._cooldowns:
+            self._cooldown_ends = now + self._cooldown_length()
+
+    def succeeded(self) -> None:
+        """Note a success, which ends the cooldown."""
+        if self._failures or self._cooldowns:
+            self._failures = self._cooldowns = 0
+            self._cooldown_ends = float("-inf")
+
+    def failed(self, now: float, started: float) -> None:
+        """Note the failure of a request that started at `started`."""
+        if started <= self._cooldown_started:
+            return
+        self._failures += 1
+        if self._failures >= self._rules.failures_before_cooldown:
+            self._cooldowns += 1
+            self._cooldown_started = now
+            self._cooldown_ends = now + self._cooldown_length()
+
+    def pause(self, now: float, seconds: float) -> None:
+        """The endpoint asked for a pause; of two pauses the later end holds."""
+        until = now + min(seconds, self._rules.longest_pause)
+        self._paused_until = max(self._paused_until, until)
+
+    def _cooldown_length(self) -> float:
+        return self._rules.cooldown.delay(self._cooldowns, seed=0)
+
+
 class Endpoint:
     """The state of one endpoint: requests in flight, health and counters.
 
-    `illness` is the fault that last spoke against using it.
+    `last_failed_try` is the latest failure that counted against the endpoint.
     """
 
     def __init__(self, settings: EndpointSettings, rules: HealthRules) -> None:
-        self.health = Health(rules)
+        self.health = EndpointHealth(rules)
         self.weight = settings.weight
         self.in_flight = 0
-        self.taken = 0
-        self.illness: Fault | None = None
+        self.acquired = 0
+        self.last_failed_try: FailedTry | None = None
         self._base = URL(settings.base_url)
         self._limit = settings.max_concurrency
-        self._room = self._limit or _UNBOUNDED
+        self._slots = self._limit or _UNBOUNDED
         self._key = settings.api_key.get_secret_value() if settings.api_key else ""
         secure = self._base.scheme == "https"
         port = self._base.port or (443 if secure else 80)
@@ -63,7 +150,7 @@ class Endpoint:
         self._failed: Counter[FailureKind] = Counter()
 
     def url(self, path: str) -> URL:
-        """Where a path of the API is at this endpoint; a query of the base URL is kept."""
+        """The URL of a path of the API at this endpoint; a query of the base URL is kept."""
         url = self._urls.get(path)
         if url is None:
             whole = self._base.raw_path.rstrip("/") + path
@@ -71,7 +158,7 @@ class Endpoint:
         return url
 
     def request(self, method: str, path: str, body: bytes | None) -> bytes:
-        """A whole request, ready to be sent."""
+        """The bytes of a whole request."""
         head = self._heads.get((method, path))
         if head is None:
             head = self._heads[method, path] = self._head(method, path)
@@ -80,7 +167,7 @@ class Endpoint:
         return b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
 
     def _head(self, method: str, path: str) -> bytes:
-        """What all requests for a path begin with."""
+        """The first lines of every request for this path."""
         url = self.url(path)
         lines = [
             f"{method} {url.raw_path_qs} HTTP/1.1",
@@ -95,50 +182,52 @@ class Endpoint:
         return "".join(f"{line}\r\n" for line in lines).encode("latin-1")
 
     def shown_url(self, path: str = "") -> str:
-        """The URL for people: without its query, which may hold a key."""
+        """The URL for messages: without its query, which may hold a key."""
         return str(self.url(path).with_query(None))
 
     def redact(self, text: str) -> str:
-        """What the server said, without the API key, should it have repeated it."""
+        """Replace the API key in a text of the server."""
         if len(self._key) < _SHORTEST_SECRET:
             return text
         return text.replace(self._key, "[the API key]")
 
-    def can_take(self, now: float) -> bool:
-        return self.in_flight < self._room and now >= self.health.wakes_at
+    def has_slot(self, now: float) -> bool:
+        return self.in_flight < self._slots and now >= self.health.available_at
 
     @property
-    def asked_for_time(self) -> bool:
-        """Whether it rests because it wants fewer requests, and not because it fails."""
-        return self.illness is not None and self.illness.error is ModelRateLimitError
+    def asked_for_pause(self) -> bool:
+        """Whether its latest failure was a rate limit, so that it only wants fewer requests."""
+        return (
+            self.last_failed_try is not None and self.last_failed_try.error is ModelRateLimitError
+        )
 
-    def take(self, now: float) -> None:
-        """A request goes out."""
+    def acquire(self, now: float) -> None:
+        """Take a slot for a request that starts now."""
         self.in_flight += 1
-        self.taken += 1
-        self.health.begin(now)
+        self.acquired += 1
+        self.health.request_started(now)
 
     def succeeded(self) -> None:
         self._ok += 1
-        if self.health.resting:
-            _LOGGER.info("%s answers again", self.shown_url())
+        if self.health.cooling_down:
+            _LOGGER.info("%s works again", self.shown_url())
         self.health.succeeded()
 
     def cancelled(self) -> None:
         self._cancelled += 1
 
-    def failed(self, fault: Fault, began: float, now: float, *, alone: bool = False) -> None:
-        """Learn from a fault: an answer that refuses the request is still a sign of life.
+    def failed(self, failed: FailedTry, started: float, now: float, *, alone: bool = False) -> None:
+        """Count a failed try. A response that rejects the request still shows a working endpoint.
 
-        One that would refuse every request draws them all, because it is never busy, so it rests,
-        unless it is `alone` and there is nobody to do better.
+        An endpoint that rejects every request would attract them all, because it is never busy. It
+        is put into cooldown, unless it is `alone` and there is no other endpoint to use.
         """
-        self._failed[fault.error.kind] += 1
-        self._last_failure = fault.reason
-        useless = fault.local and not alone
-        if useless or (fault.worth_retrying and issubclass(fault.error, _ILL)):
-            self._fell_ill(fault, began, now)
-        elif fault.error is not DeadlineError:
+        self._failed[failed.error.kind] += 1
+        self._last_failure = failed.reason
+        useless = failed.local and not alone
+        if useless or (failed.worth_retrying and issubclass(failed.error, _COUNTED)):
+            self._count_against(failed, started, now)
+        elif failed.error is not DeadlineError:
             self.health.succeeded()
 
     def report(self, now: float) -> EndpointReport:
@@ -149,21 +238,21 @@ class Endpoint:
             ok=self._ok,
             failed=dict(self._failed),
             cancelled=self._cancelled,
-            resting_for=max(0.0, self.health.wakes_at - now),
+            resting_for=max(0.0, self.health.available_at - now),
             last_failure=self._last_failure,
         )
 
-    def _fell_ill(self, fault: Fault, began: float, now: float) -> None:
-        self.illness = fault
-        if fault.retry_after is not None:
-            self.health.pause(now, fault.retry_after)
-        if fault.retry_after is None or fault.local or fault.error is not ModelRateLimitError:
-            rested = self.health.resting
-            self.health.failed(now, began)
-            if self.health.resting and not rested:
+    def _count_against(self, failed: FailedTry, started: float, now: float) -> None:
+        self.last_failed_try = failed
+        if failed.retry_after is not None:
+            self.health.pause(now, failed.retry_after)
+        if failed.retry_after is None or failed.local or failed.error is not ModelRateLimitError:
+            before = self.health.cooling_down
+            self.health.failed(now, started)
+            if self.health.cooling_down and not before:
                 _LOGGER.warning(
-                    "%s rests for %.1f s after failures; the last: %s",
+                    "%s gets no requests for %.1f s after failures; the last: %s",
                     self.shown_url(),
-                    self.health.wakes_at - now,
-                    fault.reason,
+                    self.health.available_at - now,
+                    failed.reason,
                 )

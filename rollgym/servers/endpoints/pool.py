@@ -1,42 +1,44 @@
-"""Model endpoints as one: calls that end in time, in an answer or in a typed error.
+"""Several model endpoints used as one: every call ends in time, with a response or a typed error.
 
-*A call* takes room at an endpoint, tries, and on a fault that another try may mend tries again:
-at once where an endpoint is left that it has not tried, and else after a wait that grows with full
-jitter. It ends with its caller's deadline at the latest.
+*A call* acquires a slot at an endpoint and sends its request. After a failure that another try may
+fix it tries again: at once where an endpoint is left that it has not tried, and otherwise after a
+backoff that grows, with full jitter. It ends with its caller's deadline at the latest.
 
-*Two layers of retries.* The pool mends what a second knock mends within seconds: a connection that
-was reset, a worker that restarts, a limit for a moment. Its budget is small, because the engine
-above it also retries, whole rollouts over minutes, and the two budgets multiply. What the pool
-gives up it raises with the wait that was asked for, and the engine decides.
+*Two layers of retries.* The pool retries within seconds what a second request usually fixes: a
+connection that was reset, a worker that restarts, a short rate limit. Its budget is small, because
+the engine above it also retries, whole rollouts over minutes, and the two budgets multiply. The
+error that the pool finally raises holds the wait that the endpoint asked for, and the engine
+decides.
 
-*Cancelling* a call gives its room back and closes its connection.
+*Cancelling* a call releases its slot and closes its connection.
 """
 
 import asyncio
 from collections.abc import Sequence
 from random import Random
-from typing import Self
+from typing import NamedTuple, Self
 
 import msgspec
 
 from rollgym.engine import Backoff
 from rollgym.records import (
     DeadlineError,
+    ModelMalformedError,
     ModelUnavailableError,
     RolloutError,
 )
 from rollgym.servers.context import current_deadline
-from rollgym.servers.endpoints.endpoint import Endpoint, EndpointReport
-from rollgym.servers.endpoints.fault import Fault
-from rollgym.servers.endpoints.health import HealthRules
-from rollgym.servers.endpoints.line import Line, NoRoom
-from rollgym.servers.endpoints.retries import RetryRules
+from rollgym.servers.endpoints.endpoint import Endpoint, EndpointReport, HealthRules
+from rollgym.servers.endpoints.failures import FailedTry
 from rollgym.servers.endpoints.settings import EndpointSettings, PoolSettings
-from rollgym.servers.endpoints.wire import Wire
+from rollgym.servers.endpoints.slots import NoSlot, SlotQueue
+from rollgym.servers.endpoints.transport import EndpointTransport
+
+MALFORMED_RETRIES = 1
 
 
 class PoolReport(msgspec.Struct, frozen=True):
-    """The endpoints, and how many calls wait for one of them."""
+    """The state of every endpoint, and how many calls wait for a slot."""
 
     waiting: int
     endpoints: tuple[EndpointReport, ...]
@@ -55,7 +57,7 @@ class EndpointPool:
         *,
         seed: int | None = None,
     ) -> None:
-        """`seed` makes the waits between tries reproducible."""
+        """`seed` makes the backoffs reproducible."""
         if not endpoints:
             raise ValueError("a pool needs at least one endpoint")
         chosen = self._settings = settings or PoolSettings()
@@ -70,8 +72,8 @@ class EndpointPool:
             chosen.max_retry_after,
         )
         self._endpoints = tuple(Endpoint(each, rules) for each in endpoints)
-        self._line = Line(self._endpoints, chosen.max_rest_wait)
-        self._wire = Wire(chosen)
+        self._slots = SlotQueue(self._endpoints, chosen.max_rest_wait)
+        self._transport = EndpointTransport(chosen)
         self._random = Random(seed)  # noqa: S311 - spreads load, guards nothing
         self._closed = False
 
@@ -82,27 +84,27 @@ class EndpointPool:
         await self.close()
 
     async def close(self) -> None:
-        """Send away who waits and close all connections, those in use too."""
+        """Fail the waiting calls and close all connections, also those in use."""
         self._closed = True
-        self._line.close()
-        await self._wire.close()
+        self._slots.close()
+        await self._transport.close()
 
     async def post(self, path: str, body: bytes, *, deadline: float | None = None) -> bytes:
-        """Send JSON to a path such as `/responses`; the JSON object of the answer, as bytes.
+        """Send JSON to a path such as `/responses`; returns the JSON object of the response.
 
-        `deadline` is in the event loop's time; an earlier one of the call context holds. Raises the
-        model errors of `rollgym.records`, and DeadlineError.
+        `deadline` is in the event loop's time; an earlier deadline of the call context holds.
+        Raises the model errors of `rollgym.records`, and DeadlineError.
         """
         return await self._call("POST", path, body, deadline)
 
     async def get(self, path: str, *, deadline: float | None = None) -> bytes:
-        """The JSON object at a path such as `/models`, under the same promises as `post`."""
+        """Get the JSON object at a path such as `/models`, with the same promises as `post`."""
         return await self._call("GET", path, None, deadline)
 
     def report(self) -> PoolReport:
-        """How the endpoints are doing. Call it in the event loop."""
+        """The present state of the endpoints. Call it in the event loop."""
         now = asyncio.get_running_loop().time()
-        return PoolReport(self._line.waiting, tuple(each.report(now) for each in self._endpoints))
+        return PoolReport(self._slots.waiting, tuple(each.report(now) for each in self._endpoints))
 
     async def _call(
         self, method: str, path: str, body: bytes | None, deadline: float | None
@@ -114,85 +116,120 @@ class EndpointPool:
         if deadline is None:
             deadline = clock() + self._settings.call_timeout
         tried: list[Endpoint] = []
-        faults: list[Fault] = []
+        failures: list[FailedTry] = []
         while True:
-            endpoint = self._line.take(clock(), tried) or await self._line.wait(deadline, tried)
-            if isinstance(endpoint, NoRoom):
-                if faults:
-                    raise _error(method, path, tried, faults)
-                raise self._not_sent(method, path, endpoint.resting)
-            answer = await self._try(endpoint, method, path, body, deadline)
-            if not isinstance(answer, Fault):
-                return answer
-            tried.append(endpoint)
-            faults.append(answer)
-            delay = self._wait_after(tried, faults, deadline)
+            slot = self._slots.acquire(clock(), tried) or await self._slots.wait(deadline, tried)
+            if isinstance(slot, NoSlot):
+                if failures:
+                    raise _error(method, path, tried, failures)
+                raise self._not_sent(method, path, slot.first)
+            response = await self._try(slot, method, path, body, deadline)
+            if not isinstance(response, FailedTry):
+                return response
+            tried.append(slot)
+            failures.append(response)
+            delay = self._wait_after(tried, failures, deadline)
             if delay is None:
-                raise _error(method, path, tried, faults)
+                raise _error(method, path, tried, failures)
             await asyncio.sleep(delay)
 
     async def _try(
         self, endpoint: Endpoint, method: str, path: str, body: bytes | None, deadline: float
-    ) -> bytes | Fault:
+    ) -> bytes | FailedTry:
         clock = asyncio.get_running_loop().time
-        began = clock()
+        started = clock()
         try:
-            answer = await self._wire.ask(endpoint, method, path, body, deadline - began)
-            if isinstance(answer, Fault):
-                endpoint.failed(answer, began, clock(), alone=len(self._endpoints) == 1)
+            response = await self._transport.send(endpoint, method, path, body, deadline - started)
+            if isinstance(response, FailedTry):
+                endpoint.failed(response, started, clock(), alone=len(self._endpoints) == 1)
             else:
                 endpoint.succeeded()
         except asyncio.CancelledError:
             endpoint.cancelled()
             raise
         finally:
-            self._line.leave(endpoint)
-        return answer
+            self._slots.release(endpoint)
+        return response
 
     def _wait_after(
-        self, tried: Sequence[Endpoint], faults: Sequence[Fault], deadline: float
+        self, tried: Sequence[Endpoint], failures: Sequence[FailedTry], deadline: float
     ) -> float | None:
         if self._closed:
             return None
         now = asyncio.get_running_loop().time()
         elsewhere = any(
-            each not in tried and each.health.wakes_at <= now for each in self._endpoints
+            each not in tried and each.health.available_at <= now for each in self._endpoints
         )
         seed = self._random.getrandbits(63)
-        return self._retries.wait(faults, deadline - now, seed, elsewhere=elsewhere)
+        return self._retries.wait(failures, deadline - now, seed, elsewhere=elsewhere)
 
-    def _not_sent(self, method: str, path: str, resting: Endpoint | None) -> RolloutError:
-        """Why a call was never sent."""
+    def _not_sent(self, method: str, path: str, first: Endpoint | None) -> RolloutError:
+        """The error of a call that never got a slot."""
         if self._closed:
             return ModelUnavailableError(f"{method} {path} was not sent: the pool was closed")
-        if resting is None:
+        if first is None:
             busy = sum(each.in_flight for each in self._endpoints)
             return DeadlineError(
                 f"{method} {path} was not sent: the deadline passed with {busy} requests in flight "
-                "and no room for another; allow more with max_concurrency, or run fewer in parallel"
+                "and no free slot; allow more with max_concurrency, or run fewer rollouts in "
+                "parallel"
             )
         now = asyncio.get_running_loop().time()
-        left = max(0.0, resting.health.wakes_at - now)
-        others = ", as do all others of its pool" if len(self._endpoints) > 1 else ""
-        illness = resting.illness or Fault(ModelUnavailableError, "failed")
-        return illness.error(
-            f"{method} {resting.shown_url(path)} was not sent: the endpoint rests for {left:.1f} s "
-            f"more{others}; an earlier request {illness.reason}",
-            retryable=illness.retryable,
+        left = max(0.0, first.health.available_at - now)
+        others = ", like all endpoints of its pool" if len(self._endpoints) > 1 else ""
+        failed = first.last_failed_try or FailedTry(ModelUnavailableError, "failed")
+        return failed.error(
+            f"{method} {first.shown_url(path)} was not sent: the endpoint is in cooldown for "
+            f"{left:.1f} s more{others}; an earlier request {failed.reason}",
+            retryable=failed.retryable,
             retry_after=left,
         )
 
 
+class RetryRules(NamedTuple):
+    """Whether a call tries again, and when."""
+
+    max_retries: int
+    backoff: Backoff
+    max_retry_after: float
+
+    def wait(
+        self, failures: Sequence[FailedTry], left: float, seed: int, *, elsewhere: bool
+    ) -> float | None:
+        """Seconds until the next try, or None for no further try.
+
+        `left` is the time until the deadline. `elsewhere` says that an endpoint is available that
+        this call has not tried: it is tried at once, also after a failure that concerns one
+        endpoint only.
+        """
+        latest = failures[-1]
+        malformed = sum(failed.error is ModelMalformedError for failed in failures)
+        if (
+            not (latest.worth_retrying or (latest.local and elsewhere))
+            or latest.error is DeadlineError
+            or len(failures) > self.max_retries
+            or malformed > MALFORMED_RETRIES
+        ):
+            return None
+        if elsewhere:
+            return 0.0
+        delay = self.backoff.delay(len(failures), seed)
+        asked = latest.retry_after or 0.0
+        if asked > self.max_retry_after or max(delay, asked) >= left:
+            return None
+        return delay
+
+
 def _error(
-    method: str, path: str, tried: Sequence[Endpoint], faults: Sequence[Fault]
+    method: str, path: str, tried: Sequence[Endpoint], failures: Sequence[FailedTry]
 ) -> RolloutError:
-    """The latest fault as the error to raise, with the one before it where that was another."""
-    endpoint, fault = tried[-1], faults[-1]
+    """The latest failure as the error to raise, with the one before it where they differ."""
+    endpoint, failed = tried[-1], failures[-1]
     tries = "1 try" if len(tried) == 1 else f"{len(tried)} tries"
     places = len(set(tried))
     at = f" at {places} endpoints" if places > 1 else ""
-    before = [each.reason for each in faults[-2:-1] if each.error is not fault.error]
+    before = [each.reason for each in failures[-2:-1] if each.error is not failed.error]
     earlier = "".join(f"; the try before {reason}" for reason in before)
-    return fault.raised(
-        f"{method} {endpoint.shown_url(path)} {fault.reason} ({tries}{at}{earlier})"
+    return failed.to_error(
+        f"{method} {endpoint.shown_url(path)} {failed.reason} ({tries}{at}{earlier})"
     )

@@ -1,4 +1,4 @@
-"""What a user may say about model endpoints, and about how to treat them."""
+"""Settings of model endpoints and of the pool that uses them."""
 
 from collections.abc import Sequence
 from typing import Annotated, Self
@@ -27,27 +27,27 @@ def _sendable_key(key: SecretStr | None) -> SecretStr | None:
     text = key.get_secret_value() if key else ""
     if any(not "!" <= character <= "~" for character in text):
         raise ValueError(
-            "the API key holds a space, a line break or another character that no HTTP header can "
-            "carry; was it copied whole, and nothing else?"
+            "the API key holds a space, a line break or another character that an HTTP header "
+            "cannot carry; check that the key alone was copied"
         )
     return key if text else None
 
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), Setting.TIMING]
 ApiKey = Annotated[SecretStr | None, AfterValidator(_sendable_key), Setting.SECRET]
-"""A key that an HTTP header can carry; an empty one is none."""
+"""A key that an HTTP header can carry; an empty key counts as missing."""
 MaxConcurrency = Annotated[int | None, Field(ge=1), Setting.TIMING]
-"""The most requests in flight at an endpoint; None leaves it open."""
+"""The most requests in flight at an endpoint; None for no limit."""
 
 
 class EndpointSettings(BaseModel):
     """One OpenAI-compatible server.
 
-    `base_url` is what the paths of the API are added to, usually ending in `/v1`. `weight` is its
-    share of the load beside others. `max_concurrency` bounds its requests in flight.
+    The paths of the API are added to `base_url`, which usually ends in `/v1`. `weight` is its share
+    of the load. `max_concurrency` bounds its requests in flight.
     """
 
-    # A key that is refused must not be shown by the message that refuses it.
+    # The message that rejects a key must not show it.
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     base_url: Annotated[str, AfterValidator(_usable_url), Setting.ADDRESS]
@@ -57,18 +57,18 @@ class EndpointSettings(BaseModel):
 
 
 class PoolSettings(BaseModel):
-    """How calls are bounded, and how failing endpoints are treated. Times are in seconds.
+    """Timeouts, retries and cooldowns of a pool. Times are in seconds.
 
-    - `connect_timeout`, `request_timeout`: bounds of one try. `call_timeout`: of a call with its
-      waits and retries, where the caller set no deadline.
-    - `max_retries`: further tries of one call; the waits between them grow from `backoff_initial`
-      to `backoff_maximum`, with full jitter.
-    - `max_retry_after`: the longest wait for an endpoint that asks for one. Longer ones are the
-      caller's to decide.
-    - `max_rest_wait`: the longest wait while all endpoints rest because they fail. Then the call
-      fails, too, so that somebody hears of it.
-    - `failures_before_rest`: after so many failures in a row an endpoint rests, from `rest_initial`
-      growing to `rest_maximum`.
+    - `connect_timeout`, `request_timeout`: timeouts of one try. `call_timeout`: timeout of a call
+      with its waits and retries, for calls without a deadline.
+    - `max_retries`: further tries of one call; the backoff between them grows from
+      `backoff_initial` to `backoff_maximum`, with full jitter.
+    - `max_retry_after`: the longest pause that an endpoint may ask for. For a longer one the call
+      fails, and its caller decides.
+    - `max_rest_wait`: the longest wait while all endpoints are in cooldown. Then the call fails.
+    - `failures_before_rest`: the number of failures in a row after which an endpoint is in
+      cooldown. Cooldowns grow from `rest_initial` to `rest_maximum`.
+    - `max_answer_bytes`: the longest response.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

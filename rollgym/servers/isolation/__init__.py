@@ -1,6 +1,6 @@
-"""CPU-heavy or unsafe Python work in worker processes with a kill deadline."""
+"""CPU-heavy or unsafe Python work in worker processes that are killed at a deadline."""
 
-from rollgym.servers.isolation.errors import (
+from rollgym.servers.isolation.process import (
     ArgumentsError,
     CallFailedError,
     CallTimeoutError,
@@ -10,12 +10,14 @@ from rollgym.servers.isolation.errors import (
     WorkerDiedError,
     WorkersClosedError,
     WorkerStartError,
+    describe_exit,
 )
-from rollgym.servers.isolation.workers import IsolatedWorkers
+from rollgym.servers.isolation.workers import CallSlots, IsolatedWorkers
 
 __all__ = [
     "ArgumentsError",
     "CallFailedError",
+    "CallSlots",
     "CallTimeoutError",
     "CpuTimeExceededError",
     "IsolatedWorkers",
@@ -24,4 +26,5 @@ __all__ = [
     "WorkerDiedError",
     "WorkerStartError",
     "WorkersClosedError",
+    "describe_exit",
 ]

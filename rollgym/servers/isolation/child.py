@@ -1,19 +1,20 @@
-"""The program of an isolated worker process: imports one function and answers calls of it.
+"""The program of an isolated worker process: imports one function and runs calls of it.
 
 *Run as a file.* The parent runs this file by its path rather than as a module, so that a worker
-imports this file and the function's own module and no server framework: it starts in a fraction
-of the time and memory. Hence it imports nothing of the package. The parent imports it as a module,
-for the messages.
+imports this file and the function's module and no server framework: it starts in a fraction of the
+time and memory. So it imports nothing of the package. The parent imports it as a module, for the
+messages.
 
-*Messages.* The length in four bytes, then msgpack. The worker first answers whether it could
-import the function, then each call, until its input ends.
+*Messages.* The length in four bytes, then msgpack. The worker first reports whether it could import
+the function, then the result of each call, until its input ends.
 
-*Standard streams.* The messages came in through 0 and 1; they are moved out of reach at once. What
-the function prints, also from C, goes to the error stream, and it reads an empty input.
+*Standard streams.* The messages use descriptors 0 and 1, which are moved at once to where the
+function cannot reach them. What the function prints, also from C, goes to standard error, and its
+standard input is empty.
 
-*Ending.* Without its parent a worker ends: idle, at the end of its input; busy, on Linux by the
-signal at its parent's death, elsewhere by its timers. The timers belong to the kernel: they end a
-worker in the middle of a C function that never returns to Python.
+*Ending.* A worker ends with its parent: an idle one at the end of its input; a busy one on Linux by
+a signal when the parent dies, elsewhere by its timers. The timers belong to the kernel: they end a
+worker also in a C function that never returns to Python.
 """
 
 import ctypes
@@ -41,8 +42,8 @@ _PR_SET_PDEATHSIG = 1
 Function = Callable[..., object]
 
 
-class Setup(msgspec.Struct, frozen=True):
-    """What a worker must know to start; it is given as the only command line argument."""
+class WorkerSetup(msgspec.Struct, frozen=True):
+    """The settings of a worker, passed as its only command line argument."""
 
     function: str
     search_path: list[str]
@@ -50,8 +51,8 @@ class Setup(msgspec.Struct, frozen=True):
     memory_bytes: int | None
 
 
-class Call(msgspec.Struct, frozen=True, array_like=True):
-    """The arguments of one call, and how long it may take."""
+class WorkerCall(msgspec.Struct, frozen=True, array_like=True):
+    """The arguments of one call, and its timeouts."""
 
     arguments: tuple[Any, ...]
     timeout: float
@@ -72,23 +73,23 @@ class Raised(msgspec.Struct, frozen=True, array_like=True, tag="raised"):
     traceback: str
 
 
-Answer = Returned | Raised
+CallResult = Returned | Raised
 
 
 def framed(message: msgspec.Struct) -> bytes:
-    """The bytes of a message.
+    """Encode a message.
 
-    Raises whatever the encoder raises for a value that has no representation, and ValueError where
-    the message is too large.
+    Raises the encoder's error for a value that cannot be encoded, and ValueError for a message that
+    is too large.
     """
     body = msgspec.msgpack.encode(message)
     if len(body) > MESSAGE_LIMIT:
-        raise ValueError(f"{len(body)} bytes are more than the {MESSAGE_LIMIT} that can be sent")
+        raise ValueError(f"{len(body)} bytes are more than the limit of {MESSAGE_LIMIT}")
     return len(body).to_bytes(HEADER_SIZE, "big") + body
 
 
 def main() -> None:
-    setup = msgspec.json.decode(sys.argv.pop(), type=Setup)
+    setup = msgspec.json.decode(sys.argv.pop(), type=WorkerSetup)
     calls, answers = _take_standard_streams()
     _end_with_parent(setup.parent)
     _limit(setup.memory_bytes)
@@ -100,14 +101,14 @@ def main() -> None:
         _send(answers, framed(_raised(error)))
         return
     _send(answers, framed(Returned(None)))
-    decoder = msgspec.msgpack.Decoder(Call)
+    decoder = msgspec.msgpack.Decoder(WorkerCall)
     while header := calls.read(HEADER_SIZE):
         body = calls.read(int.from_bytes(header, "big"))
         _send(answers, _answer(function, decoder.decode(body)))
 
 
 def _take_standard_streams() -> tuple[BinaryIO, BinaryIO]:
-    """Copies of 0 and 1 that no grandchild inherits, with harmless ones in their place."""
+    """Copy descriptors 0 and 1, which no grandchild inherits, and put harmless ones in place."""
     calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -120,7 +121,7 @@ def _take_standard_streams() -> tuple[BinaryIO, BinaryIO]:
 def _end_with_parent(parent: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before this process could ask for the signal
+    if os.getppid() != parent:  # it died before this process could request the signal
         os._exit(0)
 
 
@@ -144,12 +145,12 @@ def _import(name: str) -> Function:
     return found
 
 
-def _answer(function: Function, call: Call) -> bytes:
+def _answer(function: Function, call: WorkerCall) -> bytes:
     signal.setitimer(signal.ITIMER_REAL, call.timeout + TIMER_GRACE)
     signal.setitimer(signal.ITIMER_PROF, call.cpu_timeout or 0)
     try:
         return framed(Returned(function(*call.arguments)))
-    except BaseException as error:  # noqa: BLE001 - whatever it is, it is the caller's to handle
+    except BaseException as error:  # noqa: BLE001 - the caller handles every error
         return framed(_raised(error))
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
@@ -161,7 +162,7 @@ def _raised(error: BaseException) -> Raised:
         message = str(error)
     except Exception as unprintable:  # noqa: BLE001 - its __str__ may do anything
         message = f"(its message cannot be shown: {type(unprintable).__name__})"
-    # The first frame is this file's.
+    # The first frame belongs to this file.
     frames = traceback.extract_tb(error.__traceback__)[1:][-TRACEBACK_FRAMES:]
     rendered = "".join(traceback.format_list(frames))
     return Raised(

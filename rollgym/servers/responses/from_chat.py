@@ -1,10 +1,14 @@
-"""Answers of an upstream that speaks chat completions, as Responses objects.
+"""Chat completions of an endpoint, converted to Responses objects.
 
-The one choice of a completion becomes up to three kinds of item, in this order: what the model
-reasoned, what it said, what it called. A stop for length or by a filter makes the response
-`incomplete`; an answer the server itself broke off is not an answer and raises.
+The one choice of a completion becomes up to three kinds of item, in this order: reasoning, message,
+function calls. A stop for length or by a filter makes the response `incomplete`; a completion that
+the server itself aborted raises an error.
 
-Where the server gives them, the exact tokens go onto the turn's last item (`tokens`).
+*Exact tokens.* A trainer needs the tokens that the model was given and sampled, and the log
+probability of each; it cannot recompute them, because tokenising a text again need not give the
+same tokens. They become three fields of the turn's last item (`TOKEN_FIELDS`). In a chat completion
+they stand on the message under the same names, or where vLLM puts them: `prompt_token_ids` beside
+the choices or on the choice, `token_ids` on the choice, and log probabilities under `logprobs`.
 """
 
 from time import time
@@ -13,9 +17,8 @@ from uuid import uuid4
 
 from rollgym.records import ModelMalformedError
 from rollgym.records.failure import shorten
-from rollgym.servers.responses.calls import function_call_item
-from rollgym.servers.responses.parameters import LOGPROBS
-from rollgym.servers.responses.parts import chat_reasoning
+from rollgym.servers.final_answer import split_thinking
+from rollgym.servers.responses.content import chat_reasoning, function_call_item
 from rollgym.servers.responses.shape import (
     JsonObject,
     ShapeError,
@@ -23,6 +26,7 @@ from rollgym.servers.responses.shape import (
     at,
     convert_each,
     get_array,
+    get_count,
     get_object,
     get_optional_array,
     get_optional_object,
@@ -30,12 +34,16 @@ from rollgym.servers.responses.shape import (
     get_seconds,
     shape_errors_as,
 )
-from rollgym.servers.responses.thinking import split_thinking
-from rollgym.servers.responses.tokens import chat_token_fields
-from rollgym.servers.responses.usage import responses_usage
+from rollgym.servers.responses.to_chat import LOGPROBS
 
+PROMPT = "prompt_token_ids"
+GENERATION = "generation_token_ids"
+LOG_PROBS = "generation_log_probs"
+TOKEN_FIELDS = (PROMPT, GENERATION, LOG_PROBS)
+_IDS = frozenset({int})
+_NUMBERS = frozenset({int, float})
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
-_BROKEN_OFF = frozenset({"abort", "error"})
+_ABORTED = frozenset({"abort", "error"})
 _ECHOED = (
     "instructions",
     "max_output_tokens",
@@ -52,10 +60,10 @@ _ECHOED = (
 def response_from_chat(
     completion: object, params: JsonObject, *, think_tags: bool = False
 ) -> JsonObject:
-    """The Responses object for `completion`, which answered `params`.
+    """The Responses object for `completion`, the response to a request with `params`.
 
     With `think_tags`, reasoning is also looked for at the start of the text. Raises
-    ModelMalformedError where the completion cannot be read, saying what is wrong with it.
+    ModelMalformedError that says what is wrong with a completion that cannot be read.
     """
     with shape_errors_as(ModelMalformedError, "the chat completion cannot be read"):
         answer = as_object(completion)
@@ -83,19 +91,19 @@ def response_from_chat(
 
 def _first_choice(answer: JsonObject) -> JsonObject:
     if not answer.get("choices"):
-        raise ShapeError("choices", f"there are none in {shorten(str(answer), 300)}")
+        raise ShapeError("choices", f"missing or empty in {shorten(str(answer), 300)}")
     return as_object(get_array(answer, "choices")[0], "choices[0]")
 
 
 def _incomplete_reason(choice: JsonObject) -> str | None:
     finish = get_optional_text(choice, "finish_reason")
-    if finish in _BROKEN_OFF:
-        raise ShapeError("finish_reason", f"the server broke the answer off ({finish})")
+    if finish in _ABORTED:
+        raise ShapeError("finish_reason", f"the server aborted the completion ({finish})")
     return _INCOMPLETE.get(finish or "")
 
 
 def _suffix(answer: JsonObject) -> str:
-    """What the ids of the response and its items have in common."""
+    """The common part of the ids of the response and its items."""
     identity = get_optional_text(answer, "id")
     return identity.removeprefix("chatcmpl-") if identity else uuid4().hex
 
@@ -159,7 +167,7 @@ def _function_calls(message: JsonObject, suffix: str) -> list[JsonObject]:
 
 
 def _asked_logprobs(choice: JsonObject, params: JsonObject) -> list[Any] | None:
-    """Log probabilities with their tokens' texts, which are large, where the request asks."""
+    """Log probabilities with the texts of the tokens; they are large, so only on request."""
     include = get_optional_array(params, "include")
     if not (params.get("logprobs") or params.get("top_logprobs") or LOGPROBS in include):
         return None
@@ -167,11 +175,67 @@ def _asked_logprobs(choice: JsonObject, params: JsonObject) -> list[Any] | None:
 
 
 def _echo(params: JsonObject) -> JsonObject:
-    """A Responses object repeats what it was asked with."""
+    """The parameters of the request, which a Responses object repeats."""
     parallel = params.get("parallel_tool_calls")
     return {
         "parallel_tool_calls": True if parallel is None else parallel,
         "tool_choice": params.get("tool_choice") or "auto",
         "tools": params.get("tools") or [],
         **{name: params[name] for name in _ECHOED if params.get(name) is not None},
+    }
+
+
+def chat_token_fields(completion: JsonObject, choice: JsonObject) -> JsonObject:
+    """The tokens of a chat completion as fields of an output item. Raises ShapeError."""
+    message = get_object(choice, "message")
+    fields = {name: message[name] for name in TOKEN_FIELDS if message.get(name) is not None}
+    for source, name, field in (
+        (completion, "prompt_token_ids", PROMPT),
+        (choice, "prompt_token_ids", PROMPT),
+        (choice, "token_ids", GENERATION),
+    ):
+        if source.get(name) is not None:
+            fields.setdefault(field, source[name])
+    log_probs = _log_probs(choice)
+    if log_probs is not None:
+        fields.setdefault(LOG_PROBS, log_probs)
+    _check_tokens(fields)
+    return fields
+
+
+def _log_probs(choice: JsonObject) -> list[Any] | None:
+    logprobs = get_optional_object(choice, "logprobs")
+    if logprobs.get("content") is None:
+        return None
+    entries = get_array(logprobs, "content")
+    return convert_each("logprobs.content", entries, lambda entry: entry.get("logprob"))
+
+
+def _check_tokens(fields: JsonObject) -> None:
+    for name in fields:
+        numbers = get_array(fields, name)
+        if not _NUMBERS.issuperset(map(type, numbers)):
+            raise ShapeError(name, "must hold numbers only")
+        if name != LOG_PROBS and not _IDS.issuperset(map(type, numbers)):
+            raise ShapeError(name, "must hold whole numbers only")
+    if GENERATION in fields and LOG_PROBS in fields:
+        sampled, known = len(fields[GENERATION]), len(fields[LOG_PROBS])
+        if sampled != known:
+            raise ShapeError(LOG_PROBS, f"there are {known} for {sampled} generated tokens")
+
+
+def responses_usage(completion: JsonObject) -> JsonObject | None:
+    """Usage of a chat completion as Responses writes it; None where it has none."""
+    if completion.get("usage") is None:
+        return None
+    usage = get_object(completion, "usage")
+    prompt = get_optional_object(usage, "prompt_tokens_details")
+    completed = get_optional_object(usage, "completion_tokens_details")
+    spent, made = get_count(usage, "prompt_tokens"), get_count(usage, "completion_tokens")
+    return {
+        "input_tokens": spent,
+        "input_tokens_details": {"cached_tokens": get_count(prompt, "cached_tokens")},
+        "output_tokens": made,
+        "output_tokens_details": {"reasoning_tokens": get_count(completed, "reasoning_tokens")},
+        "total_tokens": spent + made,
     }

@@ -1,8 +1,8 @@
-"""A read-only view of a Responses object: what a verifier or an agent asks of a model's answer.
+"""A read-only view of a Responses object, for verifiers and agents.
 
-The view wraps the decoded dict and computes what it is asked for. Objects come from many servers
-and from stored rows, so a field that is missing or of another type reads as absent, never as an
-error: a strict reading belongs where an answer enters (`from_chat`), not where it is looked at.
+The view wraps the decoded dict and computes each property when it is read. Objects come from many
+servers and from stored rows, so a field that is missing or of another type reads as absent, never
+as an error. The strict reading happens where a completion enters (`from_chat.py`).
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ class FunctionCall(msgspec.Struct, frozen=True):
 
 
 class Response:
-    """What a model or an agent answered. `raw` is the Responses object itself; do not change it."""
+    """The response of a model or an agent. `raw` is the Responses object; do not change it."""
 
     __slots__ = ("output", "raw")
 
@@ -45,17 +45,17 @@ class Response:
 
     @property
     def model(self) -> str:
-        """Name of the model that answered, "" where the object does not say."""
+        """Name of the model; "" where the object has none."""
         return _text(self.raw, "model")
 
     @property
     def status(self) -> str:
-        """`completed`, `incomplete`, …; "" where the object does not say."""
+        """`completed`, `incomplete`, …; "" where the object has none."""
         return _text(self.raw, "status")
 
     @property
     def incomplete_reason(self) -> str | None:
-        """Why it was cut short: `max_output_tokens`, `content_filter`; None if it was not."""
+        """Why it is incomplete: `max_output_tokens`, `content_filter`; None if it is complete."""
         return _text(_object(self.raw, "incomplete_details"), "reason") or None
 
     @property
@@ -69,7 +69,7 @@ class Response:
 
     @property
     def refusal(self) -> str | None:
-        """What the model said when its last message refuses; None when it does not."""
+        """The text of the refusal in the model's last message; None without one."""
         refusals = [
             _text(part, "refusal") for part in _parts(self._last_assistant_message, "refusal")
         ]
@@ -115,7 +115,7 @@ def _text(source: JsonObject, name: str) -> str:
 
 def _count(source: JsonObject, name: str) -> int:
     value = source.get(name)
-    return value if type(value) is int and value > 0 else 0  # a bool is no count
+    return value if type(value) is int and value > 0 else 0  # a bool does not count
 
 
 def _object(source: JsonObject, name: str) -> JsonObject:

@@ -1,9 +1,9 @@
-"""Strict reading of JSON that somebody else wrote.
+"""Strict reading of JSON from requests and endpoints.
 
 A reader returns the value in the type it must have, or raises `ShapeError` with the place and what
-was found there. Whoever reads a nested value adds its own place on the way out, so that nothing is
-spent on places while all is well. The entry points turn a ShapeError into the typed error of their
-boundary: a malformed request, or a malformed answer.
+was found there. The readers of nested values add the outer places while the error passes them, so
+places cost nothing in valid JSON. The entry points turn a ShapeError into the typed error of their
+boundary: a malformed request, or a malformed response.
 """
 
 import math
@@ -62,7 +62,7 @@ class at:  # noqa: N801 - reads as a statement: `with at("message"):`
 
 @contextmanager
 def shape_errors_as(error: type[RolloutError], subject: str) -> Iterator[None]:
-    """Raise what is wrong with the shape of `subject` as an error of its boundary."""
+    """Turn a ShapeError in this block into `error`, with `subject` in its message."""
     try:
         yield
     except ShapeError as problem:
@@ -125,7 +125,7 @@ def get_optional_text(source: JsonObject, name: str) -> str | None:
 
 
 def get_count(source: JsonObject, name: str) -> int:
-    """A number of something; 0 where it is not given."""
+    """A whole number of at least 0; 0 where it is missing."""
     value = source.get(name)
     if value is None:
         return 0
@@ -135,7 +135,7 @@ def get_count(source: JsonObject, name: str) -> int:
 
 
 def get_seconds(source: JsonObject, name: str) -> int:
-    """A time in whole seconds; 0 where it is not given."""
+    """A time in whole seconds; 0 where it is missing."""
     value = source.get(name)
     if value is None:
         return 0

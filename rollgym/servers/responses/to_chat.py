@@ -1,20 +1,17 @@
-"""Requests to an upstream that speaks chat completions, from Responses create parameters.
+"""Chat completions requests made from Responses create parameters.
 
-The items become messages (`conversation`), the parameters are translated one by one (`parameters`).
+The items become messages (`messages.py`); the parameters are translated one by one. A parameter
+with another name or form in chat has a translator in the table. One that means nothing in chat is
+left out. One that asks for something chat cannot do is rejected, because a request is never quietly
+weakened. All others are passed on unchanged, which is how sampling parameters and a server's own
+extensions reach the endpoint. A null counts as missing.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from rollgym.records import ModelRequestError
-from rollgym.servers.responses.conversation import chat_messages
-from rollgym.servers.responses.parameters import (
-    LOGPROBS,
-    Translate,
-    one_answer,
-    refuse,
-    translate_parameters,
-)
+from rollgym.servers.responses.messages import chat_messages
 from rollgym.servers.responses.shape import (
     JsonObject,
     ShapeError,
@@ -26,27 +23,45 @@ from rollgym.servers.responses.shape import (
     shape_errors_as,
 )
 
+LOGPROBS = "message.output_text.logprobs"
+"""The value of `include` with which a Responses request asks for log probabilities."""
+_Translate: TypeAlias = Callable[[JsonObject, Any], None]
 _WITHOUT_MEANING = frozenset(
     {"input", "instructions", "max_tool_calls", "store", "stream_options", "truncation"}
 )
 
 
 def chat_request(params: JsonObject, *, think_tags: bool = False) -> JsonObject:
-    """Body of the chat completions request that asks what `params` ask.
+    """The body of the chat completions request for these Responses parameters.
 
     With `think_tags`, reasoning in the history is written into the assistant's text. Raises
-    ModelRequestError where the request is malformed or chat cannot express it, naming the place.
+    ModelRequestError that names the place where the request is malformed or chat cannot express it.
     """
     with shape_errors_as(ModelRequestError, "the request cannot be sent"):
         body: JsonObject = {"messages": chat_messages(params, think_tags=think_tags)}
-        translate_parameters(params, body, _TRANSLATORS, _WITHOUT_MEANING)
+        _translate_parameters(params, body)
         if "tools" not in body:
-            _leave_out_tool_settings(body)
+            _drop_tool_settings(body)
         return body
 
 
-def _leave_out_tool_settings(body: JsonObject) -> None:
-    """Endpoints reject settings for tools where there are none."""
+def _translate_parameters(params: JsonObject, body: JsonObject) -> None:
+    """Write the parameters into `body`. Raises ShapeError."""
+    for name, value in params.items():
+        if value is None or name in _WITHOUT_MEANING:
+            continue
+        translate = _TRANSLATORS.get(name)
+        if translate is None:
+            body[name] = value
+            continue
+        try:
+            translate(body, value)
+        except ShapeError as error:
+            raise error.within(name) from None
+
+
+def _drop_tool_settings(body: JsonObject) -> None:
+    """Endpoints reject settings for tools in a request without tools."""
     body.pop("parallel_tool_calls", None)
     if body.get("tool_choice") in ("auto", "none"):
         del body["tool_choice"]
@@ -115,9 +130,24 @@ def _include(body: JsonObject, value: Any) -> None:
         body["logprobs"] = True
 
 
+def _reject(advice: str) -> _Translate:
+    """A translator that rejects every value that counts as true."""
+
+    def check(_: JsonObject, value: Any) -> None:
+        if value:
+            raise ShapeError("", advice)
+
+    return check
+
+
+def _number_of_choices(_: JsonObject, value: Any) -> None:
+    if value != 1:
+        raise ShapeError("", "a response holds one choice; send several requests instead")
+
+
 _NO_STATE = "no state is kept between requests; send the whole conversation as `input`"
 
-_TRANSLATORS: Mapping[str, Translate] = {
+_TRANSLATORS: Mapping[str, _Translate] = {
     "max_output_tokens": _max_output_tokens,
     "tools": _tools,
     "tool_choice": _tool_choice,
@@ -125,10 +155,10 @@ _TRANSLATORS: Mapping[str, Translate] = {
     "reasoning": _reasoning,
     "top_logprobs": _top_logprobs,
     "include": _include,
-    "n": one_answer,
-    "stream": refuse("streaming is not supported; leave it out"),
-    "background": refuse("waiting later is not supported; leave it out"),
-    "previous_response_id": refuse(_NO_STATE),
-    "conversation": refuse(_NO_STATE),
-    "prompt": refuse(_NO_STATE),
+    "n": _number_of_choices,
+    "stream": _reject("streaming is not supported; leave it out"),
+    "background": _reject("background responses are not supported; leave it out"),
+    "previous_response_id": _reject(_NO_STATE),
+    "conversation": _reject(_NO_STATE),
+    "prompt": _reject(_NO_STATE),
 }

@@ -1,15 +1,15 @@
 """The output of an episode as a chat-style transcript: the `output` of a rollout's row.
 
-A transcript is for people and for tools that know chat. A text stands in an entry of its own, the
-calls of one turn stand together in the next, and what a tool answered follows. Reasoning is on the
-entry it led to. A transcript is made of what is there: an item of an unknown kind is kept whole
-under `item`, and nothing here can fail a rollout that is finished.
+A transcript is for people and for tools that read chat. Each text is one entry, the calls of one
+turn are together in the next entry, and the outputs of the tools follow. Reasoning is a field of
+the entry that follows it. An item of an unknown kind is kept whole under `item`, so that nothing
+here can fail a rollout that is finished.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
-from rollgym.servers.responses.parts import assistant_content, chat_content, reasoning_text
+from rollgym.servers.responses.content import assistant_content, chat_content, reasoning_text
 from rollgym.servers.responses.shape import JsonObject, ShapeError, as_object
 
 
@@ -83,7 +83,7 @@ class _Transcript:
 
 
 def _plain(content: str | list[Any]) -> str | list[Any]:
-    """Texts as one text; with images between them, the parts."""
+    """Join texts to one text; content with images stays a list of parts."""
     if isinstance(content, str) or any(part["type"] != "text" for part in content):
         return content
     return "\n".join(part["text"] for part in content)

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollgym.servers.responses.thinking import split_thinking
+from rollgym.servers.final_answer import split_thinking
 from rollgym.viewer.documents.images import image_at
 from rollgym.viewer.documents.texts import (
     LONG,

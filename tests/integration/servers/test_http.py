@@ -16,7 +16,7 @@ from tests.integration.servers.workshop import Workshop, seeded, until, workshop
 ECHO = b'{"words": "hello"}'
 
 
-class Wire:
+class RawClient:
     """One connection to a server, with nothing between the test and the socket."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -41,11 +41,11 @@ class Wire:
 
 
 @asynccontextmanager
-async def wired(server: Workshop) -> AsyncIterator[Wire]:
+async def wired(server: Workshop) -> AsyncIterator[RawClient]:
     await server.start()
     try:
         async with listening(server) as port, asyncio.timeout(20):
-            wire = Wire(*await asyncio.open_connection("127.0.0.1", port))
+            wire = RawClient(*await asyncio.open_connection("127.0.0.1", port))
             try:
                 yield wire
             finally:

@@ -11,7 +11,7 @@ from rollgym.servers.client import EXCERPT
 from rollgym.servers.context import working_for
 
 
-class Wire:
+class EndpointTransport:
     """A transport that gives one answer, or raises one error, or waits."""
 
     def __init__(self, answer: Answer | Exception | None) -> None:
@@ -28,7 +28,7 @@ class Wire:
 
 
 def call(answer: Answer | Exception | None, **options: Any) -> Answer:
-    client = ServerClient("shop", [Wire(answer)])
+    client = ServerClient("shop", [EndpointTransport(answer)])
 
     async def ask() -> Answer:
         return await client.call("/tool", b"{}", error=ToolError, **options)
@@ -86,7 +86,7 @@ def test_no_answer_in_time_is_the_error_of_the_call() -> None:
 
 def test_no_answer_before_the_rollouts_deadline_is_a_timeout() -> None:
     async def ask() -> None:
-        client = ServerClient("shop", [Wire(None)])
+        client = ServerClient("shop", [EndpointTransport(None)])
         with working_for("1/0", asyncio.get_running_loop().time() + 0.01):
             await client.call("/tool", b"{}", error=ToolError, within=60)
 
@@ -96,7 +96,7 @@ def test_no_answer_before_the_rollouts_deadline_is_a_timeout() -> None:
 
 def test_a_transport_knows_how_long_its_caller_waits() -> None:
     async def ask() -> float:
-        wire = Wire(Answer(200))
+        wire = EndpointTransport(Answer(200))
         client = ServerClient("shop", [wire])
         with working_for("1/0", asyncio.get_running_loop().time() + 20):
             await client.exchange("/tool", b"{}", error=ToolError, within=60)
@@ -112,7 +112,7 @@ def test_a_cookie_is_kept_also_from_an_answer_that_is_an_error() -> None:
 
 
 def test_a_request_is_not_changed_by_later_answers() -> None:
-    wire = Wire(Answer(200, cookies={"session": "2"}))
+    wire = EndpointTransport(Answer(200, cookies={"session": "2"}))
     jar = CookieJar({"session": "1"})
 
     async def ask() -> None:
@@ -128,7 +128,7 @@ def test_a_request_is_not_changed_by_later_answers() -> None:
 
 
 def test_the_processes_of_a_server_take_turns() -> None:
-    wires = [Wire(Answer(200)) for _ in range(3)]
+    wires = [EndpointTransport(Answer(200)) for _ in range(3)]
 
     async def ask() -> None:
         client = ServerClient("shop", wires)

@@ -20,7 +20,7 @@ from contextlib import suppress
 
 import msgspec
 
-from rollgym.servers.isolation.worker import describe_exit
+from rollgym.servers.isolation.process import describe_exit
 from rollgym.servers.limit import Limit
 from webgym.browser.chromium.connection import CallError, Connection, ConnectionClosedError
 from webgym.browser.chromium.environment import browser_environment

@@ -141,7 +141,7 @@ def test_a_dead_pool_parks_nobody_for_long() -> None:
             assert type(late) is ModelUnavailableError
             assert late.retry_after is not None
             assert late.retry_after > 20
-            assert "rests" in str(late)
+            assert "in cooldown" in str(late)
             assert "ConnectionRefusedError" in str(late), "the reason is told to who did not try"
 
     asyncio.run(scenario())
@@ -205,7 +205,7 @@ def test_while_all_rest_for_one_reason_it_is_the_reason_that_calls_end_with() ->
             for _ in range(8):
                 failure = await failure_of(pool.post("/responses", BODY))
                 assert type(failure) is ModelAuthError
-            assert "rests" in str(failure)
+            assert "in cooldown" in str(failure)
 
     asyncio.run(scenario())
 

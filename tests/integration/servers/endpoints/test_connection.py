@@ -7,14 +7,19 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from rollgym.servers.endpoints.connection import BrokenOffError, Connection, Reply, TooLongError
+from rollgym.servers.endpoints.connection import (
+    EndpointConnection,
+    EndpointResponse,
+    IncompleteResponseError,
+    TooLongError,
+)
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 @asynccontextmanager
-async def connected(serve: Serve) -> AsyncIterator[Connection]:
+async def connected(serve: Serve) -> AsyncIterator[EndpointConnection]:
     """A connection to a server that does this, once."""
     over = asyncio.Event()
 
@@ -27,7 +32,7 @@ async def connected(serve: Serve) -> AsyncIterator[Connection]:
     async with await asyncio.start_server(handle, "127.0.0.1", 0) as server, asyncio.timeout(10):
         port = server.sockets[0].getsockname()[1]
         loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(Connection, "127.0.0.1", port)
+        _, connection = await loop.create_connection(EndpointConnection, "127.0.0.1", port)
         try:
             yield connection
         finally:
@@ -35,7 +40,7 @@ async def connected(serve: Serve) -> AsyncIterator[Connection]:
             await over.wait()
 
 
-def answers(*parts: bytes, close: bool = False, asked: int = 1) -> list[Reply]:
+def answers(*parts: bytes, close: bool = False, asked: int = 1) -> list[EndpointResponse]:
     """What comes of asking a server that sends these bytes, piece by piece, for each request."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -48,10 +53,10 @@ def answers(*parts: bytes, close: bool = False, asked: int = 1) -> list[Reply]:
         if not close:
             await reader.read()
 
-    async def ask() -> list[Reply]:
+    async def ask() -> list[EndpointResponse]:
         async with connected(serve) as connection:
             return [
-                await connection.ask(REQUEST, longest_answer=1000, longest_error=20)
+                await connection.send(REQUEST, longest_response=1000, longest_error=20)
                 for _ in range(asked)
             ]
 
@@ -92,18 +97,21 @@ def test_an_answer_without_a_body() -> None:
 def test_an_error_is_read_as_far_as_anybody_wants() -> None:
     (reply,) = answers(b"HTTP/1.1 500 No\r\nContent-Length: 900\r\n\r\n", b"x" * 30)
     assert (reply.status, reply.complete) == (500, False)
-    assert reply.unpacked(20, cut=True).startswith(b"x" * 20)
+    assert reply.decompressed(20, cut=True).startswith(b"x" * 20)
 
 
 @pytest.mark.parametrize(
     ("parts", "error"),
     [
-        ([b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhalf"], BrokenOffError),
-        ([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhal"], BrokenOffError),
-        ([b"HTTP/1.1 200 OK\r\nX-"], BrokenOffError),
-        ([b"SSH-2.0-OpenSSH_9.2\r\n"], BrokenOffError),
-        ([b"HTTP/1.1 200 OK\r\nContent-Length: nonsense\r\n\r\n"], BrokenOffError),
-        ([], BrokenOffError),
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhalf"], IncompleteResponseError),
+        (
+            [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhal"],
+            IncompleteResponseError,
+        ),
+        ([b"HTTP/1.1 200 OK\r\nX-"], IncompleteResponseError),
+        ([b"SSH-2.0-OpenSSH_9.2\r\n"], IncompleteResponseError),
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: nonsense\r\n\r\n"], IncompleteResponseError),
+        ([], IncompleteResponseError),
         ([b"HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n", b"x" * 2000], TooLongError),
     ],
 )
@@ -121,7 +129,7 @@ def test_what_nobody_asked_for_closes_the_connection() -> None:
         async with connected(serve) as connection:
             while connection.usable:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.001)
-            with pytest.raises(BrokenOffError):
-                await connection.ask(REQUEST, longest_answer=10, longest_error=10)
+            with pytest.raises(IncompleteResponseError):
+                await connection.send(REQUEST, longest_response=10, longest_error=10)
 
     asyncio.run(scenario())

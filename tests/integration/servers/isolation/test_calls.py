@@ -111,7 +111,7 @@ def test_whatever_the_function_raises_or_returns_leaves_the_worker_usable(
 
 def test_a_result_beyond_the_limit_is_refused_by_name(run: Run) -> None:
     async def scenario(workers: IsolatedWorkers) -> None:
-        with pytest.raises(CallFailedError, match="bytes are more than the 67108864"):
+        with pytest.raises(CallFailedError, match="bytes are more than the limit of 67108864"):
             await workers.call(timeout=PATIENCE)
 
     run(functions.too_large, scenario)
@@ -139,8 +139,8 @@ def test_prints_of_any_sort_do_not_disturb_the_answer(run: Run) -> None:
 @pytest.mark.parametrize(
     ("garbage", "says"),
     [
-        (b"\xff" * 16, "sent something that is no message"),
-        (b"\x00\x00\x00\x01\xc1", "sent an unreadable answer"),
+        (b"\xff" * 16, "sent bytes that are not a message"),
+        (b"\x00\x00\x00\x01\xc1", "sent an unreadable result"),
     ],
 )
 def test_a_function_that_scribbles_over_the_pipe_breaks_its_own_call_only(
@@ -165,7 +165,7 @@ def test_a_function_that_never_returns_from_c_is_killed_at_the_deadline(
     run: Run, tmp_path: Path
 ) -> None:
     async def scenario(workers: IsolatedWorkers) -> None:
-        with pytest.raises(CallTimeoutError, match="gave no answer within 0.5 s and was killed"):
+        with pytest.raises(CallTimeoutError, match="no result within 0.5 s and was killed"):
             await workers.call(timeout=0.5)
 
     run(functions.hang_in_c, scenario)
@@ -197,9 +197,9 @@ def test_processor_time_of_one_call_does_not_count_for_the_next(run: Run) -> Non
 @pytest.mark.parametrize(
     ("how", "says"),
     [
-        ("exit", "ended by itself with exit status 3 while it ran .*\n.*about to leave"),
+        ("exit", "ended with exit status 3 while it ran .*\n.*about to leave"),
         ("segfault", r"was ended by SIGSEGV \(Segmentation fault.*\n(.*\n)*.*in die"),
-        ("kill", r"was killed from outside \(SIGKILL\), most often .* for want of memory"),
+        ("kill", r"was killed with SIGKILL, most often .* for lack of memory"),
     ],
 )
 def test_a_death_is_told_in_words_with_the_last_output(run: Run, how: str, says: str) -> None:

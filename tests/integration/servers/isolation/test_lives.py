@@ -18,7 +18,7 @@ from rollgym.servers.isolation import (
     WorkersClosedError,
     child,
 )
-from rollgym.servers.isolation.child import Call, Setup, framed
+from rollgym.servers.isolation.child import WorkerCall, WorkerSetup, framed
 from tests.integration.servers.isolation import functions
 from tests.integration.servers.isolation.harness import (
     PATIENCE,
@@ -248,12 +248,12 @@ def test_a_parent_killed_by_force_leaves_no_worker(tmp_path: Path, function: obj
 
 
 def test_a_worker_that_nobody_kills_ends_itself_soon_after_the_deadline() -> None:
-    setup = Setup(name_of(functions.hang_in_c), sys.path, os.getpid(), None)
+    setup = WorkerSetup(name_of(functions.hang_in_c), sys.path, os.getpid(), None)
     command = [sys.executable, "-P", child.__file__, msgspec.json.encode(setup).decode()]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdin is not None
-            process.stdin.write(framed(Call((), 0.1, None)))
+            process.stdin.write(framed(WorkerCall((), 0.1, None)))
             process.stdin.flush()
             assert process.wait(PATIENCE) == -signal.SIGALRM
         finally:

@@ -204,7 +204,7 @@ def test_a_judge_that_was_cut_off_gets_more_room_and_hears_why(tmp_path: Path) -
         (Behaviour.TRUNCATED, "it was cut off"),
         (Behaviour.RATE_LIMIT, "answered 429"),
         (Behaviour.ERROR, "answered 500: the judge is ill"),
-        (Behaviour.HANG, "had no answer"),
+        (Behaviour.HANG, "got no response"),
     ],
 )
 def test_a_judge_that_keeps_failing_is_a_failure_that_may_be_tried_again_and_no_reward(

@@ -16,8 +16,7 @@ from rollgym.records import (
     ModelUnavailableError,
     RolloutError,
 )
-from rollgym.servers.endpoints.answers import MESSAGE_LIMIT, fault_of, json_object
-from rollgym.servers.endpoints.fault import Fault
+from rollgym.servers.endpoints.failures import MESSAGE_LIMIT, FailedTry, failed_try_of, json_object
 from tests.faulty_model import OVERFLOWS
 
 KEY = "sk-1234567"
@@ -27,9 +26,9 @@ def redact(text: str) -> str:
     return text.replace(KEY, "[key]")
 
 
-def fault(status: int, body: Any = b"", headers: dict[str, str] | None = None) -> Fault:
+def fault(status: int, body: Any = b"", headers: dict[str, str] | None = None) -> FailedTry:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return fault_of(status, headers or {}, raw, redact, clock=0.0)
+    return failed_try_of(status, headers or {}, raw, redact, clock=0.0)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +111,7 @@ def test_an_exhausted_quota_is_a_rate_limit_that_no_waiting_helps() -> None:
     found = fault(429, {"error": {"message": "Quota.", "code": "insufficient_quota"}})
     assert found.error is ModelRateLimitError
     assert not found.worth_retrying
-    assert found.raised("x").retryable is False
+    assert found.to_error("x").retryable is False
 
 
 @pytest.mark.parametrize(
@@ -127,7 +126,7 @@ def test_a_key_that_the_server_repeats_is_taken_out_before_the_message_is_cut() 
         text = "x" * length + KEY
         found = [fault(401, {"error": {"message": text}}), fault(401, text.encode())]
         malformed = json_object(text.encode(), redact)
-        assert isinstance(malformed, Fault)
+        assert isinstance(malformed, FailedTry)
         for each in [*found, malformed]:
             assert "sk-" not in each.reason
             assert len(each.reason) < MESSAGE_LIMIT + 200
@@ -154,7 +153,7 @@ def test_a_json_object_passes_byte_for_byte() -> None:
 )
 def test_a_success_that_is_no_json_object_is_malformed(body: bytes) -> None:
     found = json_object(body, redact)
-    assert isinstance(found, Fault)
+    assert isinstance(found, FailedTry)
     assert found.error is ModelMalformedError
 
 

@@ -12,14 +12,13 @@ from rollgym.records import (
     ModelRequestError,
     ModelUnavailableError,
 )
-from rollgym.servers.endpoints.endpoint import Endpoint
-from rollgym.servers.endpoints.fault import Fault
-from rollgym.servers.endpoints.health import HealthRules
-from rollgym.servers.endpoints.line import choose, next_to_wake
+from rollgym.servers.endpoints.endpoint import Endpoint, HealthRules
+from rollgym.servers.endpoints.failures import FailedTry
 from rollgym.servers.endpoints.settings import EndpointSettings
+from rollgym.servers.endpoints.slots import choose, first_available
 
 RULES = HealthRules(3, Backoff(initial=1.0, maximum=8.0, jitter=0.0), longest_pause=60.0)
-DOWN = Fault(ModelUnavailableError, "broke off")
+DOWN = FailedTry(ModelUnavailableError, "broke off")
 
 
 def endpoint(name: str = "a", weight: float = 1.0, limit: int | None = None) -> Endpoint:
@@ -29,7 +28,7 @@ def endpoint(name: str = "a", weight: float = 1.0, limit: int | None = None) -> 
 
 def put_to_rest(which: Endpoint, now: float = 0.0) -> None:
     for _ in range(3):
-        which.failed(DOWN, began=now - 1, now=now)
+        which.failed(DOWN, started=now - 1, now=now)
 
 
 def test_load_is_spread_by_weight() -> None:
@@ -37,7 +36,7 @@ def test_load_is_spread_by_weight() -> None:
     for _ in range(40):
         chosen = choose(endpoints, now=0.0)
         assert chosen is not None
-        chosen.take(0.0)
+        chosen.acquire(0.0)
     assert [each.in_flight for each in endpoints] == [10, 30]
 
 
@@ -47,7 +46,7 @@ def test_one_request_after_another_goes_to_each_in_turn() -> None:
     for _ in range(30):
         chosen = choose(endpoints, now=0.0)
         assert chosen is not None
-        chosen.take(0.0)
+        chosen.acquire(0.0)
         chosen.in_flight -= 1
         taken[chosen] += 1
     assert set(taken.values()) == {10}
@@ -57,24 +56,24 @@ def test_a_full_endpoint_is_passed_over_and_full_ones_take_nothing() -> None:
     small, large = endpoint("a", limit=1), endpoint("b", limit=2)
     for expected in (small, large, large):
         assert choose([small, large], now=0.0) is expected
-        expected.take(0.0)
+        expected.acquire(0.0)
     assert choose([small, large], now=0.0) is None
 
 
 def test_a_resting_endpoint_is_passed_over_until_its_probe_is_due() -> None:
     ill, well = endpoint("a"), endpoint("b")
     put_to_rest(ill)
-    well.take(0.0)
+    well.acquire(0.0)
     assert choose([ill, well], now=0.5) is well
     assert choose([ill, well], now=1.0) is ill
-    ill.take(1.0)
+    ill.acquire(1.0)
     assert choose([ill, well], now=1.5) is well
 
 
 def test_a_call_that_has_failed_goes_elsewhere_and_does_not_probe() -> None:
     ill, well, tried = endpoint("a"), endpoint("b"), endpoint("c")
     put_to_rest(ill)
-    well.take(0.0)
+    well.acquire(0.0)
     assert choose([ill, well, tried], now=5.0, tried=[tried]) is well
     assert choose([well, tried], now=5.0, tried=[tried, well, well]) is tried
     assert choose([tried], now=5.0, tried=[tried]) is tried
@@ -83,40 +82,40 @@ def test_a_call_that_has_failed_goes_elsewhere_and_does_not_probe() -> None:
 def test_the_first_to_wake_is_known_only_while_all_rest() -> None:
     early, late = endpoint("a"), endpoint("b")
     late.health.pause(0.0, 5.0)
-    assert next_to_wake([early, late], now=0.0) is None
+    assert first_available([early, late], now=0.0) is None
     put_to_rest(early)
-    assert next_to_wake([early, late], now=0.0) is early
-    assert next_to_wake([early, late], now=1.0) is None
+    assert first_available([early, late], now=0.0) is early
+    assert first_available([early, late], now=1.0) is None
 
 
 def test_a_rate_limit_with_a_wait_pauses_and_one_without_counts_as_a_failure() -> None:
     asked, silent = endpoint("a"), endpoint("b")
-    asked.failed(Fault(ModelRateLimitError, "is busy", 5.0), began=0.0, now=1.0)
-    assert not asked.health.resting
-    assert asked.health.wakes_at == 6.0
+    asked.failed(FailedTry(ModelRateLimitError, "is busy", 5.0), started=0.0, now=1.0)
+    assert not asked.health.cooling_down
+    assert asked.health.available_at == 6.0
     for _ in range(3):
-        silent.failed(Fault(ModelRateLimitError, "is busy"), began=0.0, now=1.0)
-    assert silent.health.resting
+        silent.failed(FailedTry(ModelRateLimitError, "is busy"), started=0.0, now=1.0)
+    assert silent.health.cooling_down
 
 
 def test_a_refusal_is_a_sign_of_life_and_our_own_deadline_is_no_sign_of_anything() -> None:
     which = endpoint()
     put_to_rest(which)
-    which.failed(Fault(DeadlineError, "was slow"), began=0.0, now=1.0)
-    assert which.health.resting
-    which.failed(Fault(ModelRequestError, "answered 400"), began=0.0, now=1.0)
-    assert not which.health.resting
+    which.failed(FailedTry(DeadlineError, "was slow"), started=0.0, now=1.0)
+    assert which.health.cooling_down
+    which.failed(FailedTry(ModelRequestError, "answered 400"), started=0.0, now=1.0)
+    assert not which.health.cooling_down
 
 
 def test_an_endpoint_that_would_refuse_everything_rests_where_others_can_do_better() -> None:
     alone, one_of_many = endpoint("a"), endpoint("b")
-    refused = Fault(ModelAuthError, "answered 401", local=True)
+    refused = FailedTry(ModelAuthError, "answered 401", local=True)
     for _ in range(3):
-        alone.failed(refused, began=0.0, now=1.0, alone=True)
-        one_of_many.failed(refused, began=0.0, now=1.0)
-    assert not alone.health.resting
-    assert one_of_many.health.resting
-    assert one_of_many.illness is refused
+        alone.failed(refused, started=0.0, now=1.0, alone=True)
+        one_of_many.failed(refused, started=0.0, now=1.0)
+    assert not alone.health.cooling_down
+    assert one_of_many.health.cooling_down
+    assert one_of_many.last_failed_try is refused
 
 
 def test_urls_keep_the_query_of_the_base_and_show_none_of_it() -> None:
@@ -131,7 +130,7 @@ def test_urls_keep_the_query_of_the_base_and_show_none_of_it() -> None:
 def test_a_report_names_what_happened_and_shows_no_key() -> None:
     settings = EndpointSettings(base_url="http://a.test/v1", api_key=SecretStr("sk-0123456789"))
     which = Endpoint(settings, RULES)
-    which.take(0.0)
+    which.acquire(0.0)
     which.succeeded()
     put_to_rest(which)
     report = which.report(now=0.25)

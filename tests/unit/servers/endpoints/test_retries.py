@@ -12,18 +12,18 @@ from rollgym.records import (
     ModelRateLimitError,
     ModelUnavailableError,
 )
-from rollgym.servers.endpoints.fault import Fault
-from rollgym.servers.endpoints.retries import RetryRules
+from rollgym.servers.endpoints.failures import FailedTry
+from rollgym.servers.endpoints.pool import RetryRules
 
 RULES = RetryRules(4, Backoff(initial=1.0, maximum=8.0, jitter=1.0), max_retry_after=60.0)
 LONG = 1000.0
 
-DOWN = Fault(ModelUnavailableError, "is down")
-ODD = Fault(ModelMalformedError, "is odd")
+DOWN = FailedTry(ModelUnavailableError, "is down")
+ODD = FailedTry(ModelMalformedError, "is odd")
 
 
-def limited(seconds: float | None) -> Fault:
-    return Fault(ModelRateLimitError, "is busy", seconds)
+def limited(seconds: float | None) -> FailedTry:
+    return FailedTry(ModelRateLimitError, "is busy", seconds)
 
 
 @given(st.integers(1, 4), st.integers(0, 2**63 - 1))
@@ -51,17 +51,17 @@ def test_a_malformed_answer_is_asked_for_once_more_only() -> None:
 
 @pytest.mark.parametrize("kind", [ModelAuthError, DeadlineError])
 def test_what_another_try_cannot_mend_is_not_tried_again(kind: type[ModelAuthError]) -> None:
-    assert RULES.wait([Fault(kind, "is so")], LONG, 0, elsewhere=True) is None
+    assert RULES.wait([FailedTry(kind, "is so")], LONG, 0, elsewhere=True) is None
 
 
 def test_a_fault_of_one_endpoint_is_tried_at_another_and_only_there() -> None:
-    refused = Fault(ModelAuthError, "has another key", local=True)
+    refused = FailedTry(ModelAuthError, "has another key", local=True)
     assert RULES.wait([refused], LONG, 0, elsewhere=True) == 0.0
     assert RULES.wait([refused], LONG, 0, elsewhere=False) is None
 
 
 def test_a_fault_may_say_itself_that_no_retry_helps() -> None:
-    spent = Fault(ModelRateLimitError, "is spent", retryable=False)
+    spent = FailedTry(ModelRateLimitError, "is spent", retryable=False)
     assert RULES.wait([spent], LONG, 0, elsewhere=True) is None
 
 

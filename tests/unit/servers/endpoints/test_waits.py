@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollgym.servers.endpoints.waits import requested_wait
+from rollgym.servers.endpoints.failures import requested_wait
 
 NOON = 1_767_268_800.0  # 2026-01-01 12:00:00 UTC
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from rollgym.servers.isolation import IsolatedWorkers
-from rollgym.servers.isolation.environment import worker_environment
-from rollgym.servers.isolation.worker import describe_exit
+from rollgym.servers.isolation.process import describe_exit
+from rollgym.servers.isolation.workers import worker_environment
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,9 @@ def test_a_worker_inherits_what_python_needs_and_no_credentials() -> None:
 @pytest.mark.parametrize(
     ("status", "words"),
     [
-        (0, "ended by itself with exit status 0"),
+        (0, "ended with exit status 0"),
         (-6, "was ended by SIGABRT (Aborted)"),
-        (-9, "was killed from outside (SIGKILL), most often by the system for want of memory"),
+        (-9, "was killed with SIGKILL, most often by the system for lack of memory"),
         (-100, "was ended by signal 100"),
         (None, "closed its pipes"),
     ],

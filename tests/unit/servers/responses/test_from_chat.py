@@ -117,7 +117,7 @@ def test_an_answer_cut_short_is_incomplete_and_says_why(finish: str, reason: str
 
 @pytest.mark.parametrize("finish", ["abort", "error"])
 def test_an_answer_that_the_server_broke_off_is_no_answer(finish: str) -> None:
-    with pytest.raises(ModelMalformedError, match="broke the answer off"):
+    with pytest.raises(ModelMalformedError, match="aborted the completion"):
         response_from_chat(completion_of({"content": "So"}, finish_reason=finish), {})
 
 
@@ -202,9 +202,9 @@ def test_a_completion_without_usage_has_none() -> None:
     ("completion", "said"),
     [
         ([], "must be an object, not an array"),
-        ({}, "choices: there are none in {}"),
+        ({}, "choices: missing or empty in {}"),
         ({"error": {"message": "out of memory"}}, "out of memory"),
-        ({"choices": []}, "choices: there are none"),
+        ({"choices": []}, "choices: missing or empty"),
         ({"choices": "x"}, "choices: must be an array, not a string"),
         ({"choices": [None]}, "choices[0]: must be an object, not null"),
         (completion_of(None), "choices[0].message: must be an object, not null"),  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Nothing is lost on the way from chat to Responses and back, nor the other way round."""
+"""Converting chat to Responses and back loses nothing."""
 
 from typing import Any
 
@@ -7,19 +7,15 @@ from hypothesis import strategies as st
 
 from rollgym.servers.responses import (
     JsonObject,
-    chat_from_response,
     chat_request,
     chat_transcript,
     response_from_chat,
-    responses_request_from_chat,
 )
 from tests.unit.servers.responses.strategies import (
     assistant_messages,
     completion_of,
-    image_urls,
     responses_contents,
     texts,
-    words,
 )
 
 
@@ -86,64 +82,6 @@ def assert_says(message: JsonObject, said: Any) -> None:
         else:
             image = {"url": part["image_url"], "detail": part["detail"]}
             assert sent == {"type": "image_url", "image_url": image}
-
-
-chat_contents = texts | st.lists(
-    st.builds(lambda text: {"type": "text", "text": text}, texts)
-    | st.builds(
-        lambda url: {"type": "image_url", "image_url": {"url": url, "detail": "auto"}}, image_urls
-    ),
-    min_size=1,
-    max_size=3,
-)
-
-
-@given(
-    said=st.lists(
-        st.tuples(st.sampled_from(["user", "system", "developer"]), chat_contents), max_size=3
-    ),
-    message=assistant_messages(),
-    call_id=words,
-    result=chat_contents,
-)
-def test_a_chat_request_survives_being_asked_as_responses(
-    said: list[tuple[str, Any]], message: JsonObject, call_id: str, result: Any
-) -> None:
-    chat = [{"role": role, "content": content} for role, content in said]
-    chat += [message, {"role": "tool", "tool_call_id": call_id, "content": result}]
-    back = chat_request(responses_request_from_chat({"messages": chat}))["messages"]
-    assert [each["role"] for each in back] == [each["role"] for each in chat]
-    for before, after in zip(chat, back, strict=True):
-        if before["role"] == "assistant":
-            assert meaning(after) == meaning(before)
-        else:
-            assert chat_parts(after["content"]) == chat_parts(before["content"])
-            assert after.get("tool_call_id") == before.get("tool_call_id")
-
-
-@given(
-    message=assistant_messages(),
-    finish=st.sampled_from(["stop", "length", "content_filter"]),
-    tokens=st.lists(st.tuples(st.integers(0, 2**17), st.floats(-9999, 0)), max_size=4),
-)
-def test_a_completion_survives_being_a_response(
-    message: JsonObject, finish: str, tokens: list[tuple[int, float]]
-) -> None:
-    ids, log_probs = [token for token, _ in tokens], [probability for _, probability in tokens]
-    told = {
-        "prompt_token_ids": [1, 2],
-        "generation_token_ids": ids,
-        "generation_log_probs": log_probs,
-    }
-    completion = completion_of({**message, **told}, finish_reason=finish)
-    back = chat_from_response(response_from_chat(completion, {}))
-    choice = back["choices"][0]
-    assert meaning(choice["message"]) == meaning(message)
-    assert {name: choice["message"][name] for name in told} == told
-    if finish != "stop":
-        assert choice["finish_reason"] == finish
-    assert (back["created"], back["model"]) == (completion["created"], completion["model"])
-    assert back["usage"].items() >= completion["usage"].items()
 
 
 plain_texts = texts.filter(lambda text: "think>" not in text)

@@ -1,18 +1,23 @@
 """Responses input items as chat messages.
 
-Responses writes each thing an assistant did as an item of its own; chat writes a whole turn as one
-message. Items of the assistant are therefore gathered into an open turn, and the turn becomes a
-message when somebody else speaks: a user, the system, or a tool that answers.
+Responses writes each reasoning, text and call of an assistant as a separate item; chat writes a
+whole turn as one message. Items of the assistant are therefore collected in an open turn, and the
+turn becomes a message at the next item of another role: user, system, or the output of a tool.
 
-Within a turn, chat has one order only: reasoning, text, calls. While calls wait for their answers
-everything the assistant adds still belongs to their message, since chat wants a tool's answer right
-behind the message that asked for it. Otherwise a text, or reasoning behind a text, begins anew.
+Within a turn, chat has one order only: reasoning, text, calls. While calls wait for their outputs,
+everything the assistant adds still belongs to their message, since chat wants a tool's output right
+behind the message with the call. Otherwise a text, or reasoning behind a text, starts a new turn.
 
-What an item carries beyond its meaning (ids of items, token ids, log probabilities) stays behind.
+Ids of items, token ids and log probabilities are left out.
 """
 
-from rollgym.servers.responses.calls import chat_tool_call
-from rollgym.servers.responses.parts import assistant_content, chat_content, reasoning_text
+from rollgym.servers.final_answer import join_thinking
+from rollgym.servers.responses.content import (
+    assistant_content,
+    chat_content,
+    chat_tool_call,
+    reasoning_text,
+)
 from rollgym.servers.responses.shape import (
     JsonObject,
     ShapeError,
@@ -20,28 +25,27 @@ from rollgym.servers.responses.shape import (
     get_array,
     get_text,
 )
-from rollgym.servers.responses.thinking import join_thinking
 
-SPEAKERS = frozenset({"user", "system", "developer"})
+_OTHER_ROLES = frozenset({"user", "system", "developer"})
 
 
 def chat_messages(params: JsonObject, *, think_tags: bool = False) -> list[JsonObject]:
     """Messages for `instructions` and `input` of a request. Raises ShapeError.
 
-    With `think_tags`, reasoning goes back into the text it came from.
+    With `think_tags`, reasoning is written into the assistant's text, in `<think>` tags.
     """
-    conversation = _Conversation(think_tags)
+    messages = _ChatMessages(think_tags)
     if params.get("instructions") is not None:
-        conversation.say("system", get_text(params, "instructions"))
+        messages.add_from_role("system", get_text(params, "instructions"))
     if isinstance(params.get("input"), str):
-        conversation.say("user", params["input"])
+        messages.add_from_role("user", params["input"])
     else:
-        convert_each("input", get_array(params, "input"), conversation.add)
-    return conversation.finish()
+        convert_each("input", get_array(params, "input"), messages.add)
+    return messages.finish()
 
 
-class _Turn:
-    """What the assistant did since somebody else spoke."""
+class _AssistantTurn:
+    """Consecutive items of the assistant, which become one message."""
 
     __slots__ = ("calls", "reasoning", "refusals", "texts")
 
@@ -52,7 +56,7 @@ class _Turn:
         self.calls: list[JsonObject] = []
 
     @property
-    def has_spoken(self) -> bool:
+    def has_text(self) -> bool:
         return bool(self.texts or self.refusals)
 
     def message(self, *, think_tags: bool) -> JsonObject:
@@ -62,7 +66,7 @@ class _Turn:
         if self.calls:
             message["tool_calls"] = self.calls
         if self.reasoning and not think_tags:
-            # Servers read one name or the other, and pass over the one they do not know.
+            # Servers read one of the two names and ignore the other.
             message["reasoning_content"] = message["reasoning"] = "\n".join(self.reasoning)
         return message
 
@@ -78,16 +82,16 @@ class _Turn:
         return None if self.calls or self.refusals else ""
 
 
-class _Conversation:
+class _ChatMessages:
     """Chat messages so far, and the assistant's open turn."""
 
     def __init__(self, think_tags: bool) -> None:
         self._think_tags = think_tags
         self._messages: list[JsonObject] = []
-        self._turn: _Turn | None = None
+        self._turn: _AssistantTurn | None = None
 
     def add(self, item: JsonObject) -> None:
-        """Take the next item. Raises ShapeError where chat has no way to say it."""
+        """Add the next item. Raises ShapeError for an item that chat cannot express."""
         kind = item.get("type") or "message"
         if kind == "message":
             self._add_message(item)
@@ -103,43 +107,43 @@ class _Conversation:
         else:
             raise ShapeError("type", f"{kind!r} items cannot be sent to a chat endpoint")
 
-    def say(self, role: str, content: str | list[JsonObject]) -> None:
-        """Take what somebody other than the assistant says."""
+    def add_from_role(self, role: str, content: str | list[JsonObject]) -> None:
+        """Add a message of a role other than the assistant."""
         self._close_turn()
         self._messages.append({"role": role, "content": content})
 
     def finish(self) -> list[JsonObject]:
-        """All messages."""
+        """Close the open turn and return all messages."""
         self._close_turn()
         return self._messages
 
     def _add_message(self, item: JsonObject) -> None:
         role = get_text(item, "role")
-        if role in SPEAKERS:
-            self.say(role, chat_content(item, "content"))
+        if role in _OTHER_ROLES:
+            self.add_from_role(role, chat_content(item, "content"))
             return
         if role != "assistant":
             raise ShapeError("role", f"must be user, system, developer or assistant, not {role!r}")
         texts, refusals = assistant_content(item)
-        turn = self._turn_to_begin()
-        # One message's texts are one text, cut up only by what annotates it.
+        turn = self._turn_for_text()
+        # The parts of one message are one text; servers split it only at annotations.
         turn.texts += ["".join(texts)] if texts or not refusals else []
         turn.refusals += refusals
 
     def _add_reasoning(self, item: JsonObject) -> None:
         text = reasoning_text(item)
         if text:
-            self._turn_to_begin().reasoning.append(text)
+            self._turn_for_text().reasoning.append(text)
 
-    def _open_turn(self) -> _Turn:
+    def _open_turn(self) -> _AssistantTurn:
         if self._turn is None:
-            self._turn = _Turn()
+            self._turn = _AssistantTurn()
         return self._turn
 
-    def _turn_to_begin(self) -> _Turn:
-        """The turn for what a turn begins with; a new one where the open one has had its say."""
+    def _turn_for_text(self) -> _AssistantTurn:
+        """The turn for a text or reasoning: a new one where the open turn already has a text."""
         turn = self._turn
-        if turn is not None and turn.has_spoken and not turn.calls:
+        if turn is not None and turn.has_text and not turn.calls:
             self._close_turn()
         return self._open_turn()
 

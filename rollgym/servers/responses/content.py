@@ -1,0 +1,117 @@
+"""Content of messages, reasoning and function calls: how each is written in Responses and in chat.
+
+A message whose only part is a text becomes a plain string: the two mean the same, and every chat
+template can read the string. A function call is an item in Responses and an entry of a message's
+`tool_calls` in chat.
+"""
+
+from collections.abc import Callable, Mapping
+
+from rollgym.servers.responses.shape import (
+    JsonObject,
+    ShapeError,
+    at,
+    convert_each,
+    get_array,
+    get_object,
+    get_optional_text,
+    get_text,
+)
+
+
+def chat_content(source: JsonObject, name: str) -> str | list[JsonObject]:
+    """Content of a Responses message or tool output, as chat writes it. Raises ShapeError."""
+    content = source.get(name)
+    if isinstance(content, str):
+        return content
+
+    def convert(part: JsonObject) -> JsonObject:
+        kind = get_text(part, "type")
+        if kind not in _TO_CHAT:
+            raise ShapeError("type", f"{kind!r} cannot be sent; use one of {', '.join(_TO_CHAT)}")
+        return _TO_CHAT[kind](part)
+
+    parts = convert_each(name, get_array(source, name), convert)
+    if not parts:
+        return ""
+    if len(parts) == 1 and parts[0]["type"] == "text":
+        return str(parts[0]["text"])
+    return parts
+
+
+def assistant_content(source: JsonObject, name: str = "content") -> tuple[list[str], list[str]]:
+    """Texts and refusals of an assistant's message, of either API. Raises ShapeError."""
+    content = source.get(name)
+    if content is None:
+        return [], []
+    if isinstance(content, str):
+        return [content], []
+    texts: list[str] = []
+    refusals: list[str] = []
+
+    def sort(part: JsonObject) -> None:
+        kind = get_text(part, "type")
+        if kind in {"output_text", "input_text", "text"}:
+            texts.append(get_text(part, "text"))
+        elif kind == "refusal":
+            refusals.append(get_text(part, "refusal"))
+        else:
+            raise ShapeError("type", f"{kind!r} is not a part of an assistant's message")
+
+    convert_each(name, get_array(source, name), sort)
+    return texts, refusals
+
+
+def reasoning_text(item: JsonObject) -> str:
+    """The text of a reasoning item: the reasoning itself where it is given, else its summary.
+
+    Encrypted reasoning has no text. Raises ShapeError.
+    """
+    for name, separator in (("content", ""), ("summary", "\n")):
+        if item.get(name):
+            return separator.join(
+                convert_each(name, get_array(item, name), lambda part: get_text(part, "text"))
+            )
+    return ""
+
+
+def chat_reasoning(message: JsonObject) -> str:
+    """The reasoning of an assistant's chat message, under either name that servers give it."""
+    reasoning = get_optional_text(message, "reasoning_content")
+    return reasoning or get_optional_text(message, "reasoning") or ""
+
+
+def _chat_text(part: JsonObject) -> JsonObject:
+    return {"type": "text", "text": get_text(part, "text")}
+
+
+def _chat_image(part: JsonObject) -> JsonObject:
+    image = {"url": get_text(part, "image_url")}
+    detail = get_optional_text(part, "detail")
+    if detail is not None:
+        image["detail"] = detail
+    return {"type": "image_url", "image_url": image}
+
+
+_TO_CHAT: Mapping[str, Callable[[JsonObject], JsonObject]] = {
+    "input_text": _chat_text,
+    "output_text": _chat_text,
+    "input_image": _chat_image,
+}
+
+
+def chat_tool_call(item: JsonObject) -> JsonObject:
+    """The entry of `tool_calls` for a function_call item. Raises ShapeError."""
+    return {
+        "id": get_text(item, "call_id"),
+        "type": "function",
+        "function": {"name": get_text(item, "name"), "arguments": get_text(item, "arguments")},
+    }
+
+
+def function_call_item(call: JsonObject) -> JsonObject:
+    """The function_call item for an entry of `tool_calls`. Raises ShapeError."""
+    call_id, function = get_text(call, "id"), get_object(call, "function")
+    with at("function"):
+        name, arguments = get_text(function, "name"), get_text(function, "arguments")
+    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
