@@ -146,7 +146,7 @@ def _print_end(metrics: LiveMetrics, coverage: Coverage, job: Job, store: RunSto
     if coverage.resumed == coverage.expected and not coverage.attempts:
         print("everything was there already: nothing had to run")
     meaning, advice = verdict_lines(coverage, job.flags)
-    print(coverage.groups_in_words())
+    print(coverage.describe_tasks())
     print(coverage)
     print(f"exit status {coverage.exit_status:d}: {meaning}")
     print(f"next: {advice}", flush=True)

@@ -45,7 +45,7 @@ def print_status(directory: Path, found: RunOnDisk) -> None:
     print(f"run {found.manifest.run_id} of {found.manifest.created} in {directory}")
     flags = OVERRIDES if directory.name.endswith(RUN_SUFFIX) else DASHED
     meaning, advice = verdict_lines(found.coverage, flags)
-    print(found.coverage.groups_in_words())
+    print(found.coverage.describe_tasks())
     print(found.coverage)
     print(meaning)
     if found.coverage.exit_status is not ExitStatus.COMPLETE:

@@ -1,17 +1,16 @@
-"""How rollouts happen: admission, concurrency, retries, deadlines, stragglers, stopping."""
+"""How rollouts are run: admission, concurrency, retries, deadlines, stragglers, stopping."""
 
 from rollgym.engine.collect import collect
 from rollgym.engine.coverage import Coverage, ExitStatus
-from rollgym.engine.errors import EngineError, SourceError, StuckWorkersError
-from rollgym.engine.events import (
+from rollgym.engine.observers import (
     AttemptRecorded,
     AttemptStarted,
     CollectionEnded,
     CollectionStarted,
     Event,
+    Observer,
     StopRequested,
 )
-from rollgym.engine.observers import Observer
 from rollgym.engine.policy import (
     NO_RETRIES,
     Adaptive,
@@ -23,7 +22,14 @@ from rollgym.engine.policy import (
 )
 from rollgym.engine.runner import run
 from rollgym.engine.stop import Stop, StopLevel
-from rollgym.engine.work import Source, Worker, WorkItem
+from rollgym.engine.work import (
+    EngineError,
+    Source,
+    SourceError,
+    StuckWorkersError,
+    Worker,
+    WorkItem,
+)
 
 __all__ = [
     "NO_RETRIES",

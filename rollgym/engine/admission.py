@@ -1,19 +1,17 @@
-"""What to run next.
+"""Choosing the next rollout to run.
 
 Rollouts come in the order of the source, all repeats of a task together, and a rollout that is due
-for another attempt goes before new ones: so groups finish close together. A rollout waiting for its
-retry frees its place in flight, but the rollouts open at once are bounded, so an outage does not
-draw the whole dataset into memory.
+for a retry comes before new ones, so the repeats of a task finish close together. A rollout that
+waits for its retry frees its slot, but the number of open rollouts is bounded, so an outage does
+not load the whole dataset into memory.
 """
 
 import heapq
 from collections.abc import Iterator
 from itertools import count
 
-from rollgym.engine.errors import SourceError
-from rollgym.engine.ledger import Ledger
-from rollgym.engine.rollout import OpenRollout
-from rollgym.engine.work import Source, WorkItem
+from rollgym.engine.coverage import Ledger
+from rollgym.engine.work import OpenRollout, Source, SourceError, WorkItem
 from rollgym.records import Task, derive_seed
 from rollgym.store import Progress, Status
 
@@ -21,7 +19,7 @@ SKIPS_PER_TURN = 1000
 
 
 class Admission:
-    """The source with what is resumed taken out, and the rollouts waiting for a retry."""
+    """The rollouts of the source that have no outcome yet, and those waiting for a retry."""
 
     def __init__(self, source: Source, progress: Progress, ledger: Ledger, seed: int) -> None:
         self.exhausted = False
@@ -35,7 +33,7 @@ class Admission:
 
     @property
     def waiting(self) -> int:
-        """Rollouts between two attempts."""
+        """The number of rollouts between two attempts."""
         return len(self._waiting)
 
     @property
@@ -47,16 +45,16 @@ class Admission:
         heapq.heappush(self._waiting, (due, next(self._order), rollout))
 
     def due(self, now: float) -> OpenRollout | None:
-        """A rollout whose wait is over."""
+        """A rollout whose retry is due."""
         if self._waiting and self._waiting[0][0] <= now:
             return heapq.heappop(self._waiting)[2]
         return None
 
     def fresh(self) -> OpenRollout | None:
-        """The next rollout never attempted here.
+        """The next rollout that this collection has not attempted.
 
-        None when the source is `exhausted`, or for now, after many that were resumed: the caller
-        lets others run and asks again. Raises SourceError.
+        None when the source is `exhausted`. Also None after many resumed rollouts, to let other
+        tasks of the event loop run; then the caller asks again. Raises SourceError.
         """
         try:
             return next(self._fresh)
@@ -65,7 +63,7 @@ class Admission:
             return None
 
     def drain(self) -> Iterator[OpenRollout]:
-        """Every rollout waiting for a retry; they wait no more."""
+        """Remove and return every rollout that waits for a retry."""
         while self._waiting:
             yield heapq.heappop(self._waiting)[2]
 
@@ -82,8 +80,8 @@ class Admission:
                 yield None
         if given != self._ledger.expected or tasks != self._groups:
             raise SourceError(
-                f"the source promised {self._ledger.expected} rollouts of {self._groups} tasks "
-                f"and gave {given} of {tasks}"
+                f"the source announced {self._ledger.expected} rollouts of {self._groups} tasks "
+                f"but gave {given} of {tasks}"
             )
 
     def _enter(self, task: Task) -> list[OpenRollout]:
@@ -95,7 +93,7 @@ class Admission:
             if status is not None and reopened is None:
                 continue
             attempts = prior.attempts if prior else 0
-            # An outcome that was reopened gets a new budget; an interrupted one goes on with its.
+            # A reopened rollout gets a new retry budget; an interrupted one keeps its old one.
             spent = 0 if reopened else attempts
             item = WorkItem(task, repeat, derive_seed(self._seed, "rollout", task.index, repeat))
             opened.append(OpenRollout(item, attempts, spent, reopened))

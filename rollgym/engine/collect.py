@@ -1,11 +1,11 @@
 """One collection, from its first task to its coverage.
 
-A single loop decides everything. Whatever happens elsewhere (an attempt ends, a timer fires, a sync
-is done, a person presses Ctrl-C) only leaves a message or a mark and wakes it. Each turn it takes
-in what happened, admits what may run, and sleeps.
+A single loop decides everything. Everything else (an attempt ends, a timer fires, a sync is done,
+the user presses Ctrl-C) only posts a message or sets a flag and wakes the loop. In each turn the
+loop processes the messages, starts attempts, and sleeps.
 
-A rollout is counted when its record is on disk and synced, not before. The sync runs beside the
-loop in the same task group; when it fails, the group takes the loop down with it.
+A rollout is counted when its record is on disk and synced, not before. The sync runs in the same
+task group as the loop; when it fails, the group cancels the loop.
 """
 
 import asyncio
@@ -16,22 +16,27 @@ from contextlib import ExitStack
 
 from rollgym.engine.admission import Admission
 from rollgym.engine.concurrency import limit_for
-from rollgym.engine.coverage import Coverage
-from rollgym.engine.errors import EngineError, SourceError
-from rollgym.engine.events import (
+from rollgym.engine.coverage import Coverage, Ledger
+from rollgym.engine.observers import (
     AttemptStarted,
     CollectionEnded,
     CollectionStarted,
+    Observer,
+    Observers,
     StopRequested,
 )
-from rollgym.engine.ledger import Ledger
-from rollgym.engine.observers import Observer, Observers
 from rollgym.engine.policy import Policy
 from rollgym.engine.recorder import Recorder
-from rollgym.engine.rollout import Halt, OpenRollout
 from rollgym.engine.stop import Stop, StopLevel, stopping_on_signals
 from rollgym.engine.supervisor import Signal, Supervisor
-from rollgym.engine.work import Source, Worker
+from rollgym.engine.work import (
+    EngineError,
+    Halt,
+    OpenRollout,
+    Source,
+    SourceError,
+    Worker,
+)
 from rollgym.records import (
     TRAITS,
     Completed,
@@ -44,7 +49,7 @@ from rollgym.records import (
 )
 from rollgym.store import RunStore, StoreError
 
-OPEN_PER_PLACE = 2
+OPEN_PER_SLOT = 2
 WallClock = Callable[[], float]
 Waits = Callable[[RolloutKey], bool]
 
@@ -64,15 +69,16 @@ async def collect(
 
     `source` gives the tasks of the run, as `store.inputs` does.
 
-    Returns when every rollout has an outcome, or after a request to stop. Without a `stop` of the
-    caller's, SIGINT and SIGTERM are that request. Attempts of which `waits` says that they only
-    wait for something to work with are not let begin then.
+    Returns when every rollout has an outcome, or after a request to stop. If the caller passes no
+    `stop`, SIGINT and SIGTERM request it. Attempts for which `waits` returns true only wait for a
+    resource, such as a browser; they are cancelled at the first request to stop.
 
     A store can be collected once; open the run again to continue it.
 
-    Raises StoreError when records can no longer be kept, SourceError when the source fails (what
-    is in flight may finish first, as after a request to stop), StuckWorkersError when workers will
-    not end, and whatever a bug in the engine raises. Everything acknowledged until then is on disk.
+    Raises StoreError when records can no longer be written, SourceError when the source fails
+    (running attempts may finish first, as after a request to stop), StuckWorkersError when too
+    many workers do not end, and whatever a bug in the engine raises. Every acknowledged record is
+    on disk then.
     """
     store.claim()
     with ExitStack() as stack:
@@ -87,21 +93,21 @@ async def collect(
             policy=policy or Policy(),
             observers=watching,
             stop=stop,
-            waits=waits or _nobody_waits,
+            waits=waits or _never_waits,
             wall_clock=wall_clock,
         )
         try:
             await _with_syncing(collection, store)
         except BaseExceptionGroup as group:
             error = _main_error(group)
-            error.add_note(f"When it stopped: {collection.coverage()}")
+            error.add_note(f"Rollouts when it stopped: {collection.coverage()}")
             raise error from error.__cause__
         finally:
             await collection.close()
         return collection.coverage()
 
 
-def _nobody_waits(_: RolloutKey) -> bool:
+def _never_waits(_: RolloutKey) -> bool:
     return False
 
 
@@ -113,7 +119,7 @@ async def _with_syncing(collection: "_Collection", store: RunStore) -> None:
 
 
 def _main_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error to show: a known one, or the only one, or them all."""
+    """The error to raise: a known one, or the only one, or the whole group."""
     known = group.subgroup((StoreError, EngineError))
     chosen = known or group
     return chosen.exceptions[0] if known or len(chosen.exceptions) == 1 else group
@@ -154,19 +160,19 @@ class _Collection:
         self._grace_timer: asyncio.TimerHandle | None = None
         self._grace_over = False
         self._source_error: SourceError | None = None
-        self._recorder = Recorder(store, self._ledger, observers, self._watch_threshold)
+        self._recorder = Recorder(store, self._ledger, observers, self._check_threshold)
         stop.listen(self._wake.set)
 
     async def run(self) -> None:
-        """Everything, up to the last sync."""
+        """Run the collection up to the last sync."""
         self._observers.put(
             CollectionStarted(self._ledger.expected, self._ledger.groups, self._ledger.resumed)
         )
-        self._watch_threshold()
+        self._check_threshold()
         while True:
-            await self._take_in()
+            await self._process_messages()
             if self._stop.level or self._source_error:
-                self._wind_down()
+                self._drain()
             elif self._grace_over:
                 await self._omit_stragglers()
             else:
@@ -179,7 +185,7 @@ class _Collection:
             raise self._source_error
 
     async def _sleep(self) -> None:
-        """Until something happens; others get a turn even where something has already."""
+        """Wait for the next message; let other tasks run even if there is one already."""
         if self._wake.is_set():
             await asyncio.sleep(0)
         else:
@@ -190,7 +196,7 @@ class _Collection:
         return self._ledger.coverage(self._supervisor.abandoned, self._observers.dropped())
 
     async def close(self) -> None:
-        """Leave nothing running: workers, timers, observers."""
+        """Stop all workers, timers and observers."""
         self._stop.listen(lambda: None)
         for timer in (self._retry_timer, self._drain_timer, self._grace_timer):
             if timer is not None:
@@ -200,13 +206,13 @@ class _Collection:
             self._observers.put(CollectionEnded(self.coverage()))
             await self._observers.close()
 
-    # What happened.
+    # Processing messages.
 
     def _post(self, signal: Signal, rollout: OpenRollout) -> None:
         self._inbox.append((signal, rollout))
         self._wake.set()
 
-    async def _take_in(self) -> None:
+    async def _process_messages(self) -> None:
         while self._inbox:
             signal, rollout = self._inbox.popleft()
             if rollout not in self._supervisor.in_flight:
@@ -220,7 +226,7 @@ class _Collection:
                     await self._conclude(rollout, self._supervisor.abandon(rollout))
 
     async def _conclude(self, rollout: OpenRollout, outcome: Outcome | None) -> None:
-        """Record an attempt that is over, and wait for its retry if there is one."""
+        """Record an ended attempt, and schedule its retry if there is one."""
         if outcome is None:
             return
         now = self._loop.time()
@@ -233,7 +239,7 @@ class _Collection:
             self._admission.retry_at(now + delay, rollout)
 
     def _learn(self, rollout: OpenRollout, outcome: Outcome, now: float) -> None:
-        """What completed, and what was overloaded, says how much may be in flight."""
+        """Adjust the limit on attempts in flight to completions and signs of overload."""
         overload = isinstance(outcome, Failed) and TRAITS[outcome.failure.kind].overload
         if overload or isinstance(outcome, Completed):
             in_flight = len(self._supervisor.in_flight) + 1
@@ -255,7 +261,7 @@ class _Collection:
             return None
         return delay
 
-    # What to do next.
+    # Starting attempts.
 
     def _admit(self) -> None:
         now = self._loop.time()
@@ -263,7 +269,7 @@ class _Collection:
         limit = self._limit.current
         while len(in_flight) < limit:
             rollout = self._admission.due(now)
-            if rollout is None and self._admission.waiting < (OPEN_PER_PLACE - 1) * limit:
+            if rollout is None and self._admission.waiting < (OPEN_PER_SLOT - 1) * limit:
                 rollout = self._fresh()
             if rollout is None:
                 break
@@ -302,24 +308,26 @@ class _Collection:
             return True
         return self._admission.exhausted and not self._admission.waiting
 
-    # How it ends early.
+    # Ending early.
 
-    def _watch_threshold(self) -> None:
+    def _check_threshold(self) -> None:
         threshold = self._policy.completion_threshold
         if threshold >= 1 or self._grace_timer is not None:
             return
-        if self._ledger.settled / max(1, self._ledger.expected) >= threshold:
+        if self._ledger.resolved / max(1, self._ledger.expected) >= threshold:
             self._grace_timer = self._loop.call_later(
                 self._policy.completion_grace_period, self._end_grace
             )
 
     def _end_grace(self) -> None:
         self._grace_over = True
-        self._observers.put(StopRequested("enough rollouts are done, the rest are stragglers"))
+        self._observers.put(
+            StopRequested("Enough rollouts are done; the others are omitted as stragglers.")
+        )
         self._wake.set()
 
     async def _omit_stragglers(self) -> None:
-        """Cancel what runs; what waits, and what never began, is omitted right away."""
+        """Cancel running attempts, and omit all rollouts that are not running."""
         for rollout in list(self._supervisor.in_flight):
             self._supervisor.halt(rollout, Halt.STRAGGLER)
         for rollout in self._admission.drain():
@@ -336,14 +344,18 @@ class _Collection:
     async def _omit(self, rollout: OpenRollout) -> None:
         rollout.attempt += 1
         rollout.started_wall = self._wall_clock()
-        outcome = Omitted(OmitReason.STRAGGLER, "not running when enough others had finished")
+        outcome = Omitted(
+            OmitReason.STRAGGLER, "not running when enough other rollouts had finished"
+        )
         await self._recorder.record(rollout, outcome, 0.0, final=True)
 
-    def _wind_down(self) -> None:
-        """Admit nothing more; let what is in flight end, within the bound."""
+    def _drain(self) -> None:
+        """Start nothing more, and let running attempts finish within `drain_timeout`."""
         if self._drain_timer is None:
-            asked = "waiting for what is in flight; asked once more, it stops at once"
-            self._observers.put(StopRequested(str(self._source_error or asked)))
+            running = len(self._supervisor.in_flight)
+            rollouts = f"{running} running rollout{'s' * (running != 1)}"
+            requested = f"Stopping after {rollouts}. Press Ctrl-C again to stop now."
+            self._observers.put(StopRequested(str(self._source_error or requested)))
             self._drain_timer = self._loop.call_later(
                 self._policy.drain_timeout, self._end_draining
             )

@@ -1,12 +1,12 @@
-"""How many attempts may be in flight: pure state machines that own no tasks and no clock.
+"""The limit on attempts in flight: pure state machines without tasks and without a clock.
 
-`AdaptiveLimit` climbs. It measures throughput over an epoch of ended attempts and tries another
-limit. A larger one is kept if throughput grew by a fair part of the step, a smaller one if it did
-not fall by that much: so it rises while that pays, and sinks again where it no longer does. It
-doubles up to the first refusal, and takes small steps with pauses between them after that. A sign
-of overload (rate limit, unavailable, timeout) cuts the limit at once, and once only for all the
-attempts that were in flight together. Latency that doubled without a gain in throughput cuts it a
-little.
+`AdaptiveLimit` is a hill climber. It measures throughput over an epoch of ended attempts and then
+tries another limit. A larger limit is kept if throughput grew by a fair part of the step, a smaller
+one if throughput did not fall by that much. So the limit rises while that pays and falls again when
+it no longer does. It doubles until a trial is first reverted; after that it takes small steps with
+pauses between them. A sign of overload (rate limit, unavailable, timeout) cuts the limit at once,
+but only once for all attempts that were in flight together. Latency that doubled without a gain in
+throughput cuts it a little.
 """
 
 from typing import Protocol
@@ -19,22 +19,22 @@ SLOW_LATENCY = 2.0
 FAIR_GAIN = 0.25
 STEP = 0.1
 SHORTEST_EPOCH = 16
-FIRST_PATIENCE = 2
-LONGEST_PATIENCE = 16
+FIRST_PAUSE = 2
+LONGEST_PAUSE = 16
 
 
-class Limit(Protocol):
-    """A number that may change with every ended attempt."""
+class ConcurrencyLimit(Protocol):
+    """A limit that may change with every ended attempt."""
 
     @property
     def current(self) -> int: ...
 
     def observe(self, *, started: float, ended: float, overload: bool, in_flight: int) -> None:
-        """Take in one ended attempt. `in_flight` counts it too."""
+        """Learn from one ended attempt. `in_flight` includes it."""
 
 
 class FixedLimit:
-    """Learns nothing."""
+    """A constant limit."""
 
     def __init__(self, limit: int) -> None:
         self.current = limit
@@ -44,7 +44,7 @@ class FixedLimit:
 
 
 class _Epoch:
-    """Ended attempts that began under the present limit."""
+    """The ended attempts that started under the present limit."""
 
     def __init__(self, began: float) -> None:
         self.began = began
@@ -59,7 +59,7 @@ class _Epoch:
 
 
 class AdaptiveLimit:
-    """Raises the limit while that pays; see the module."""
+    """A limit that follows throughput; see the module."""
 
     def __init__(self, policy: Adaptive) -> None:
         self.current = policy.initial
@@ -69,13 +69,13 @@ class AdaptiveLimit:
         self._doubling = True
         self._upwards = True
         self._before_trial: tuple[int, float] | None = None
-        self._patience = FIRST_PATIENCE
+        self._pause = FIRST_PAUSE
         self._waited = 0
         self._throughput = 0.0
-        self._calm_latency = float("inf")
+        self._usual_latency = float("inf")
 
     def observe(self, *, started: float, ended: float, overload: bool, in_flight: int) -> None:
-        """Take in one ended attempt."""
+        """Learn from one ended attempt."""
         if overload:
             if started >= self._cut_at:
                 self._cut(CUT_ON_OVERLOAD, ended)
@@ -91,20 +91,20 @@ class AdaptiveLimit:
     def _close(self, epoch: _Epoch, now: float) -> None:
         throughput = epoch.ended / (now - epoch.began)
         latency = epoch.latency / epoch.ended
-        paid = self._judge_trial(throughput)
-        self._calm_latency = min(latency, self._calm_latency * 1.01)
-        slow = latency > SLOW_LATENCY * self._calm_latency
+        paid = self._end_trial(throughput)
+        self._usual_latency = min(latency, self._usual_latency * 1.01)
+        slow = latency > SLOW_LATENCY * self._usual_latency
         if slow and not paid and throughput < self._throughput:
             self._cut(CUT_ON_LATENCY, now)
         else:
             self._waited += 1
-            if epoch.peak >= self.current and (paid or self._doubling or self._is_time()):
+            if epoch.peak >= self.current and (paid or self._doubling or self._pause_is_over()):
                 self._try_another(throughput)
         self._throughput = throughput
         self._epoch = _Epoch(now)
 
-    def _is_time(self) -> bool:
-        return self._waited >= self._patience
+    def _pause_is_over(self) -> bool:
+        return self._waited >= self._pause
 
     def _try_another(self, throughput: float) -> None:
         step = self.current if self._doubling else max(1, round(STEP * self.current))
@@ -117,20 +117,20 @@ class AdaptiveLimit:
             self._before_trial = (self.current, throughput)
             self.current = wanted
 
-    def _judge_trial(self, throughput: float) -> bool:
-        """Whether another limit was tried and is kept."""
+    def _end_trial(self, throughput: float) -> bool:
+        """End a trial of another limit, if there was one; return whether the new limit is kept."""
         if self._before_trial is None:
             return False
         limit, before = self._before_trial
         self._before_trial = None
         fair = 1 + FAIR_GAIN * (self.current / limit - 1)
         if throughput >= fair * before:
-            self._patience = FIRST_PATIENCE
+            self._pause = FIRST_PAUSE
             return True
         self.current = limit
         self._doubling = False
         self._upwards = not self._upwards
-        self._patience = min(LONGEST_PATIENCE, 2 * self._patience)
+        self._pause = min(LONGEST_PAUSE, 2 * self._pause)
         self._waited = 0
         return False
 
@@ -140,12 +140,12 @@ class AdaptiveLimit:
         self._doubling = False
         self._upwards = True
         self._before_trial = None
-        self._patience = FIRST_PATIENCE
+        self._pause = FIRST_PAUSE
         self._waited = 0
         self._epoch = _Epoch(now)
 
 
-def limit_for(concurrency: Fixed | Adaptive) -> Limit:
+def limit_for(concurrency: Fixed | Adaptive) -> ConcurrencyLimit:
     match concurrency:
         case Fixed(limit=limit):
             return FixedLimit(limit)

@@ -1,14 +1,17 @@
-"""What a collection came to: the arithmetic that always adds up, and the exit status."""
+"""The counts of a collection: rollouts by outcome, and the exit status that follows from them."""
 
 from enum import IntEnum
 
 import msgspec
 
+from rollgym.records import Failed, Omitted, Outcome
+from rollgym.store import Progress, Status, status_of
+
 
 class ExitStatus(IntEnum):
-    """How a command that collects ends.
+    """The exit status of a command that collects.
 
-    1 and 2 keep their usual meanings, a crash and a wrong use of the command.
+    1 and 2 keep their usual meanings: a crash, and wrong usage of the command.
     """
 
     COMPLETE = 0
@@ -20,11 +23,12 @@ class ExitStatus(IntEnum):
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """Of `expected` rollouts, how many have which outcome on disk.
+    """How many of the `expected` rollouts have which outcome on disk.
 
-    `resumed` of them were there before. `attempts` were recorded by this collection. A group is
-    complete when every repeat of its task is completed. `abandoned` workers ignored their
-    cancellation; `dropped_events` never reached a slow or broken observer.
+    `resumed` outcomes existed before this collection, which recorded `attempts` attempts. A group
+    (the repeats of one task) is complete when every repeat is completed. `abandoned` counts
+    workers that ignored their cancellation, `dropped_events` the events that each slow or broken
+    observer missed.
     """
 
     expected: int
@@ -56,5 +60,72 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
             f"{self.omitted} omitted + {self.unresolved} unresolved"
         )
 
-    def groups_in_words(self) -> str:
-        return f"{self.groups_complete} of {self.groups} groups complete"
+    def describe_tasks(self) -> str:
+        return f"all repeats done for {self.groups_complete} of {self.groups} tasks"
+
+
+class _OpenGroup:
+    """A task with rollouts still to run: their number, and the number of repeats not completed."""
+
+    __slots__ = ("incomplete", "to_run")
+
+    def __init__(self, to_run: int, incomplete: int) -> None:
+        self.to_run = to_run
+        self.incomplete = incomplete
+
+
+class Ledger:
+    """Counts existing outcomes and newly synced ones. Holds only open groups in memory."""
+
+    def __init__(self, expected: int, groups: int, before: Progress) -> None:
+        self.expected = expected
+        self.groups = groups
+        self._counts = {status: before.count(status) for status in Status}
+        self._reopened = before.reopened
+        self._groups_complete = before.groups_complete
+        self._open: dict[int, _OpenGroup] = {}
+        self._attempts = 0
+        self.resumed = sum(self._counts.values())
+
+    def open_group(self, task: int, to_run: int, completed: int, repeats: int) -> None:
+        """Note that `to_run` repeats of a task will run and `completed` are completed already."""
+        self._open[task] = _OpenGroup(to_run, repeats - completed)
+
+    def acknowledge_attempt(self) -> None:
+        self._attempts += 1
+
+    def acknowledge_outcome(
+        self, task: int, outcome: Outcome, replaced: Failed | Omitted | None
+    ) -> None:
+        """Count a rollout whose outcome is on disk, instead of the outcome that it replaced."""
+        if replaced is not None:
+            self._counts[status_of(replaced)] -= 1
+            self._reopened -= 1
+        status = status_of(outcome)
+        self._counts[status] += 1
+        group = self._open[task]
+        group.to_run -= 1
+        group.incomplete -= status is Status.COMPLETED
+        if group.incomplete == 0:
+            self._groups_complete += 1
+        if group.to_run == 0:
+            del self._open[task]
+
+    @property
+    def resolved(self) -> int:
+        """The number of rollouts that have an outcome and will not run again."""
+        return sum(self._counts.values()) - self._reopened
+
+    def coverage(self, abandoned: int, dropped_events: dict[str, int]) -> Coverage:
+        return Coverage(
+            expected=self.expected,
+            completed=self._counts[Status.COMPLETED],
+            failed=self._counts[Status.FAILED],
+            omitted=self._counts[Status.OMITTED],
+            groups=self.groups,
+            groups_complete=self._groups_complete,
+            resumed=self.resumed,
+            attempts=self._attempts,
+            abandoned=abandoned,
+            dropped_events=dropped_events,
+        )

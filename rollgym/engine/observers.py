@@ -1,9 +1,9 @@
-"""Observers watch a collection and can neither slow nor break it.
+"""Events of a collection, and the observers that receive them.
 
-Each observer has a bounded queue and a thread of its own. The engine appends to the queue, or, when
-it is full, drops the event and counts it. The thread wakes a few times a second and hands over what
-has gathered. An observer that raises gets nothing more; what it misses counts as dropped. One that
-hangs is left behind at the end.
+Observers can neither slow nor break a collection. Each has a bounded queue and a thread. The engine
+appends to the queue; when it is full, the event is dropped and counted. The thread wakes a few
+times a second and passes the queued events on. An observer that raises receives no further events,
+and the events it misses count as dropped. An observer that hangs is abandoned at the end.
 """
 
 import asyncio
@@ -12,25 +12,74 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
-from rollgym.engine.events import Event
+import msgspec
+
+from rollgym.engine.coverage import Coverage
+from rollgym.records import Attempt, Failed, Omitted, RolloutKey
 
 QUEUE_SIZE = 20_000
 WAKE_INTERVAL = 0.05
-CLOSING_PATIENCE = 5.0
+CLOSE_TIMEOUT = 5.0
 
 log = logging.getLogger(__name__)
 
 
+class CollectionStarted(msgspec.Struct, frozen=True):
+    """The first event. `resumed` rollouts already have an outcome."""
+
+    expected: int
+    groups: int
+    resumed: int
+
+
+class AttemptStarted(msgspec.Struct, frozen=True):
+    """An attempt starts. `limit` is the present limit on attempts in flight."""
+
+    key: RolloutKey
+    attempt: int
+    in_flight: int
+    limit: int
+
+
+class AttemptRecorded(msgspec.Struct, frozen=True):
+    """An attempt is on disk and synced.
+
+    `attempt` has no `result`; read it from the journal at `offset`. `replaced` is the earlier
+    outcome that this one replaces, reduced to its kind or reason.
+    """
+
+    attempt: Attempt
+    journal: Path
+    offset: int
+    replaced: Failed | Omitted | None
+
+
+class StopRequested(msgspec.Struct, frozen=True):
+    """The collection is stopping, on request or because only stragglers are left."""
+
+    reason: str
+
+
+class CollectionEnded(msgspec.Struct, frozen=True):
+    """The last event."""
+
+    coverage: Coverage
+
+
+Event = CollectionStarted | AttemptStarted | AttemptRecorded | StopRequested | CollectionEnded
+
+
 class Observer(Protocol):
-    """Something that watches: a display, an exporter, metrics."""
+    """Receives the events of a collection: a display, an exporter, metrics."""
 
     @property
     def name(self) -> str: ...
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Take in what happened, in order. Runs in the observer's own thread."""
+        """Process events, in order. Called in the observer's own thread."""
 
 
 class Feed:
@@ -41,7 +90,7 @@ class Feed:
         self.dropped = 0
         self._queue: deque[Event] = deque()
         self._broken = False
-        self._in_hand = 0
+        self._in_progress = 0
         self._closing = threading.Event()
         self._thread = threading.Thread(
             target=self._pump, name=f"rollgym-observer-{observer.name}", daemon=True
@@ -55,15 +104,15 @@ class Feed:
             self._queue.append(event)
 
     async def close(self, deadline: float) -> None:
-        """Let the observer catch up until `deadline` (monotonic); leave it behind after that."""
+        """Let the observer catch up until `deadline` (monotonic), then abandon it."""
         self._closing.set()
-        # Asked again and again, because a thread to wait in might itself be hard to get.
+        # Polled, because a thread to wait in might not be available.
         while self._thread.is_alive() and time.monotonic() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(WAKE_INTERVAL / 10)
         if self._thread.is_alive():
             self._broken = True
-            self.dropped += self._in_hand + len(self._queue)
-            log.warning("observer %s did not finish and was left behind", self.observer.name)
+            self.dropped += self._in_progress + len(self._queue)
+            log.warning("observer %s did not finish in time and was abandoned", self.observer.name)
 
     def _pump(self) -> None:
         last = False
@@ -72,14 +121,16 @@ class Feed:
             batch = [self._queue.popleft() for _ in range(len(self._queue))]
             if not batch or self._broken:
                 continue
-            self._in_hand = len(batch)
+            self._in_progress = len(batch)
             try:
                 self.observer.observe(batch)
-                self._in_hand = 0
+                self._in_progress = 0
             except BaseException:
                 self._broken = True
                 self.dropped += len(batch) + len(self._queue)
-                log.exception("observer %s failed and gets no more events", self.observer.name)
+                log.exception(
+                    "observer %s failed and receives no further events", self.observer.name
+                )
                 return
 
 
@@ -97,10 +148,10 @@ class Observers:
             feed.put(event)
 
     def dropped(self) -> dict[str, int]:
-        """Events that observers missed, by observer, where there are any."""
+        """The number of events that each observer missed, for those that missed any."""
         return {feed.observer.name: feed.dropped for feed in self._feeds if feed.dropped}
 
     async def close(self) -> None:
-        deadline = time.monotonic() + CLOSING_PATIENCE
+        deadline = time.monotonic() + CLOSE_TIMEOUT
         for feed in self._feeds:
             await feed.close(deadline)

@@ -1,4 +1,4 @@
-"""The rules of a collection: how much at once, how long, how often, and when to stop."""
+"""The settings of a collection: concurrency, deadlines, retries, and when to stop."""
 
 import math
 from random import Random
@@ -10,13 +10,13 @@ from rollgym.records import Failure, FailureKind
 
 def _require(holds: bool, what: str) -> None:
     if not holds:
-        raise ValueError(f"the policy needs {what}")
+        raise ValueError(f"the policy requires {what}")
 
 
 class Backoff(msgspec.Struct, frozen=True):
-    """Waiting times that grow by `factor` up to `maximum`.
+    """Waits before retries, in seconds, that grow by `factor` up to `maximum`.
 
-    `jitter` is the part of the time that is random: 0.5 waits between half and all of it.
+    `jitter` is the random part of a wait: with 0.5 it lasts between half and all of the time.
     """
 
     initial: float = 1.0
@@ -30,13 +30,13 @@ class Backoff(msgspec.Struct, frozen=True):
         _require(0 <= self.jitter <= 1, "a jitter from 0 to 1")
 
     def delay(self, attempt: int, seed: int) -> float:
-        """How long to wait after the `attempt`-th attempt; the same for the same seed."""
+        """The wait after the `attempt`-th attempt; the same for the same seed."""
         growth = self.factor ** min(attempt - 1, 64)
         return min(self.maximum, self.initial * growth) * (1 - self.jitter * Random(seed).random())  # noqa: S311
 
 
 class RetryRule(msgspec.Struct, frozen=True):
-    """How often a rollout may be attempted when it fails in this way, and the waits between."""
+    """The most attempts at a rollout that fails with a kind, and the waits between them."""
 
     max_attempts: int = 3
     backoff: Backoff = Backoff()
@@ -45,7 +45,7 @@ class RetryRule(msgspec.Struct, frozen=True):
         _require(self.max_attempts >= 1, "at least 1 attempt")
 
 
-def _usual_rules() -> dict[FailureKind, RetryRule]:
+def _default_rules() -> dict[FailureKind, RetryRule]:
     return {
         FailureKind.MODEL_RATE_LIMIT: RetryRule(8),
         FailureKind.MODEL_UNAVAILABLE: RetryRule(6),
@@ -55,20 +55,20 @@ def _usual_rules() -> dict[FailureKind, RetryRule]:
 
 
 class RetryPolicy(msgspec.Struct, frozen=True):
-    """Which failures are tried again.
+    """Which failures are retried, and how often.
 
-    Only retryable failures are. The kind of the latest failure chooses the rule, and all attempts
-    of the rollout count against it. A `Retry-After` longer than `max_retry_after` ends the rollout
-    instead of being ignored. `max_retries` bounds the retries of one collection as a whole.
+    Only retryable failures are retried. The kind of the latest failure selects the rule, and all
+    attempts of the rollout count against it. A `Retry-After` longer than `max_retry_after` ends
+    the rollout. `max_retries` bounds the retries of the whole collection.
     """
 
     default: RetryRule = RetryRule()
-    by_kind: dict[FailureKind, RetryRule] = msgspec.field(default_factory=_usual_rules)
+    by_kind: dict[FailureKind, RetryRule] = msgspec.field(default_factory=_default_rules)
     max_retry_after: float = 300.0
     max_retries: int | None = None
 
     def delay(self, failure: Failure, attempts: int, seed: int) -> float | None:
-        """Seconds until the next attempt after `attempts` of them; None when there is none."""
+        """The wait in seconds after `attempts` attempts; None when there is no retry."""
         rule = self.by_kind.get(failure.kind, self.default)
         asked = max(0.0, failure.retry_after or 0.0)
         if not failure.retryable or attempts >= rule.max_attempts or asked > self.max_retry_after:
@@ -80,7 +80,7 @@ NO_RETRIES = RetryPolicy(default=RetryRule(1), by_kind={})
 
 
 class Fixed(msgspec.Struct, frozen=True, tag="fixed"):
-    """Always up to `limit` attempts in flight."""
+    """Run up to `limit` attempts at a time."""
 
     limit: int
 
@@ -89,7 +89,7 @@ class Fixed(msgspec.Struct, frozen=True, tag="fixed"):
 
 
 class Adaptive(msgspec.Struct, frozen=True, tag="adaptive"):
-    """Find the number in flight that gives the most throughput, between 1 and `maximum`."""
+    """Find the number of attempts in flight, from 1 to `maximum`, with the most throughput."""
 
     initial: int = 8
     maximum: int = 512
@@ -99,15 +99,16 @@ class Adaptive(msgspec.Struct, frozen=True, tag="adaptive"):
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules of one collection. Times are in seconds, and every one is finite.
+    """The settings of one collection. Times are in seconds, and all are finite.
 
-    - `attempt_timeout`, `rollout_timeout`: deadlines of one attempt, and of a rollout with all its
-      attempts and the waits between them.
+    - `attempt_timeout`, `rollout_timeout`: the longest duration of one attempt, and of a rollout
+      with all its attempts and the waits between them.
     - `completion_threshold`, `completion_grace_period`: once this part of the expected rollouts has
-      an outcome, the rest gets this long, and is then omitted as stragglers. 1.0 turns it off.
-    - `drain_timeout`: after the first request to stop, how long work in flight may go on.
+      an outcome, the others have this long to finish and are then omitted as stragglers. 1.0 turns
+      this off.
+    - `drain_timeout`: how long running attempts may continue after the first request to stop.
     - `cancel_grace`: how long a cancelled worker may take to end before it is abandoned.
-    - `max_abandoned`: how many abandoned workers may be alive before the run stops.
+    - `max_abandoned`: how many abandoned workers may be alive before the collection stops.
     """
 
     concurrency: Fixed | Adaptive = Adaptive()

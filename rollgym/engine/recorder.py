@@ -1,7 +1,7 @@
-"""From an attempt that is over to a record that counts.
+"""Recording ended attempts.
 
 A record is written at once and acknowledged by a later sync, in the order of writing. Only then is
-it counted and shown to observers.
+it counted and passed to observers.
 """
 
 from collections import deque
@@ -9,16 +9,15 @@ from collections.abc import Callable
 
 import msgspec
 
-from rollgym.engine.events import AttemptRecorded
-from rollgym.engine.ledger import Ledger
-from rollgym.engine.observers import Observers
-from rollgym.engine.rollout import OpenRollout
+from rollgym.engine.coverage import Ledger
+from rollgym.engine.observers import AttemptRecorded, Observers
+from rollgym.engine.work import OpenRollout
 from rollgym.records import NOTHING, Attempt, Failed, Failure, Omitted, Outcome, RecordError
 from rollgym.store import RunStore
 
 
-class _Written(msgspec.Struct):
-    """A record that is written and not yet synced, without its result."""
+class _UnsyncedRecord(msgspec.Struct):
+    """A record that is written but not yet synced, without its result."""
 
     attempt: Attempt
     offset: int
@@ -31,12 +30,12 @@ class Recorder:
     def __init__(
         self, store: RunStore, ledger: Ledger, observers: Observers, counted: Callable[[], None]
     ) -> None:
-        """`counted` is called whenever further records have been counted."""
+        """`counted` is called after further records were counted."""
         self._store = store
         self._ledger = ledger
         self._observers = observers
         self._counted = counted
-        self._written: deque[_Written] = deque()
+        self._unsynced: deque[_UnsyncedRecord] = deque()
         store.on_durable(self._acknowledge)
 
     async def record(
@@ -44,7 +43,7 @@ class Recorder:
     ) -> bool:
         """Write the rollout's latest attempt. Raises StorageError.
 
-        Returns whether it is final: one that cannot be written as the worker gave it always is.
+        Returns whether it is final. An outcome that cannot be written becomes a final failure.
         """
         item = rollout.item
         attempt = Attempt(
@@ -67,13 +66,15 @@ class Recorder:
         if attempt.outcome.result is not NOTHING:
             slim = msgspec.structs.replace(attempt.outcome, result=NOTHING)
             attempt = msgspec.structs.replace(attempt, outcome=slim)
-        self._written.append(_Written(attempt, offset, rollout.replaces if attempt.final else None))
+        self._unsynced.append(
+            _UnsyncedRecord(attempt, offset, rollout.replaces if attempt.final else None)
+        )
         await self._store.keep_pace()
         return attempt.final
 
     def _acknowledge(self, count: int) -> None:
         for _ in range(count):
-            written = self._written.popleft()
+            written = self._unsynced.popleft()
             attempt = written.attempt
             self._ledger.acknowledge_attempt()
             if attempt.final:

@@ -1,29 +1,40 @@
-"""Running a coroutine to its end on the fastest loop there is, and always getting back.
+"""Running a coroutine on the fastest available event loop, with a bounded end and a watchdog.
 
-`asyncio.run` waits without bound for tasks that ignore their cancellation. This waits a while.
+`asyncio.run` waits without bound for tasks that ignore their cancellation; `run` waits a few
+seconds.
+
+*Watchdog.* Deadlines fire on the event loop. A worker that blocks the loop delays all of them, and
+from outside the run looks stuck. So a thread sends the loop a callback every second; when it is not
+called for a while, the thread logs the stack of the blocked thread.
 """
 
 import asyncio
 import gc
+import logging
+import sys
+import threading
+import traceback
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from rollgym.engine.watchdog import watched
-
 T = TypeVar("T")
-CLOSING_PATIENCE = 5.0
+CLOSE_TIMEOUT = 5.0
+PING_INTERVAL = 1.0
+BLOCKED_AFTER = 10.0
+
+log = logging.getLogger(__name__)
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run `main`; on return no task of its is waited for longer than a few seconds."""
+    """Run `main` and return its result; wait at most a few seconds for tasks it left running."""
     loop = _new_loop()
     try:
         asyncio.set_event_loop(loop)
-        with watched(loop), _calm_garbage_collection():
+        with _watched(loop), _less_garbage_collection():
             return loop.run_until_complete(main)
     finally:
-        # Cancelled from outside the loop, so that none runs another step of its own first.
+        # Cancelled from outside the loop, so that no task runs another step first.
         leftover = asyncio.all_tasks(loop)
         for task in leftover:
             task.cancel()
@@ -35,11 +46,11 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 @contextmanager
-def _calm_garbage_collection() -> Iterator[None]:
-    """Look for cycles less often, and not among what was there before.
+def _less_garbage_collection() -> Iterator[None]:
+    """Search for reference cycles less often, and not among objects that exist already.
 
-    A collection makes and drops many small objects that hold no cycles, and every search through
-    all the imported modules because of them is time lost: a tenth of the whole.
+    A collection makes many small objects without cycles. Searching all imported modules because of
+    them would take a tenth of the CPU time.
     """
     threshold = gc.get_threshold()
     gc.freeze()
@@ -61,5 +72,48 @@ def _new_loop() -> asyncio.AbstractEventLoop:
 
 async def _wind_down(leftover: set[asyncio.Task[Any]]) -> None:
     if leftover:
-        await asyncio.wait(leftover, timeout=CLOSING_PATIENCE)
+        await asyncio.wait(leftover, timeout=CLOSE_TIMEOUT)
     await asyncio.get_running_loop().shutdown_asyncgens()
+
+
+@contextmanager
+def _watched(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """Watch the loop that this thread is about to run."""
+    done = threading.Event()
+    thread = threading.Thread(
+        target=_watch,
+        args=(loop, threading.get_ident(), done),
+        name="rollgym-watchdog",
+        daemon=True,
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+def _watch(loop: asyncio.AbstractEventLoop, blocked: int, done: threading.Event) -> None:
+    while not done.wait(PING_INTERVAL):
+        responded = threading.Event()
+        try:
+            loop.call_soon_threadsafe(responded.set)
+        except RuntimeError:  # the loop was closed meanwhile
+            return
+        waited, timeout = 0.0, BLOCKED_AFTER
+        while not done.is_set() and not responded.wait(timeout):
+            waited += timeout
+            timeout = waited
+            if not done.is_set():
+                _report(waited, blocked)
+
+
+def _report(seconds: float, blocked: int) -> None:
+    frame = sys._current_frames().get(blocked)  # noqa: SLF001 - there is no public way
+    stack = "".join(traceback.format_stack(frame)[-8:]) if frame else "(the thread has ended)\n"
+    log.warning(
+        "the event loop has been blocked for %.0f s, and deadlines cannot fire meanwhile. "
+        "A worker must not block: use await, or asyncio.to_thread. It is blocked here:\n%s",
+        seconds,
+        stack,
+    )

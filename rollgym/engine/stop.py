@@ -1,4 +1,4 @@
-"""Asking a collection to stop: once to finish what is in flight, twice to stop now."""
+"""Requests to stop a collection: the first lets running attempts finish, the second does not."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from types import FrameType
 
 
 class StopLevel(IntEnum):
-    """How urgently the collection is asked to stop."""
+    """How urgently the collection is to stop."""
 
     RUNNING = 0
     DRAINING = 1
@@ -19,28 +19,28 @@ class StopLevel(IntEnum):
 
 
 class Stop:
-    """A request to stop, which only ever grows more urgent."""
+    """A request to stop, which can only become more urgent."""
 
     def __init__(self) -> None:
         self.level = StopLevel.RUNNING
         self._listener: Callable[[], None] = lambda: None
 
     def request(self) -> None:
-        """Ask once more. Call it on the event loop of the collection."""
+        """Request a stop, or a more urgent one. Call it on the event loop of the collection."""
         self.level = StopLevel(min(self.level + 1, StopLevel.NOW))
         self._listener()
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Have the collection told of every request."""
+        """Set the function that is called at every request."""
         self._listener = listener
 
 
 @contextmanager
 def stopping_on_signals(stop: Stop) -> Iterator[None]:
-    """SIGINT and SIGTERM become requests to stop; from the third on they raise KeyboardInterrupt.
+    """Turn SIGINT and SIGTERM into requests to stop; the third signal raises KeyboardInterrupt.
 
     The handlers run between bytecodes of the main thread, also while a worker blocks the event
-    loop, so further signals break out even then. Off the main thread, where Python delivers no
+    loop, so the third signal interrupts even that. In other threads, where Python delivers no
     signals, this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -51,7 +51,7 @@ def stopping_on_signals(stop: Stop) -> Iterator[None]:
 
     def handle(number: int, _frame: FrameType | None) -> None:
         nonlocal seen
-        if os.getpid() != owner:  # a child that a worker forked ends as it would without us
+        if os.getpid() != owner:  # in a child that a worker forked: the default action
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
             return

@@ -1,29 +1,41 @@
-"""Workers in flight: started, bounded in time, cancelled, and abandoned if they will not end.
+"""Attempts in flight: started, cancelled at their deadline, and abandoned if they do not end.
 
-A task group waits for its children for ever. A worker may be anybody's code and may swallow its
+A task group waits for its children without bound. A worker is plug-in code and may swallow its
 cancellation, so attempts are not children of a task group: each is a task with a deadline, and one
-that has not ended `cancel_grace` after its cancellation is abandoned. It runs on, ignored, and the
-number of such tasks alive is bounded.
+that has not ended `cancel_grace` after its cancellation is abandoned. It keeps running, ignored,
+and the number of abandoned tasks is bounded.
 
 Callbacks of the event loop only post a message; the collection's one loop acts on it. An error in
-the engine's own logic therefore always surfaces there and never vanishes in a callback.
+the engine's own logic therefore always surfaces there and never disappears in a callback.
 """
 
 import asyncio
+import math
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
+from typing import TypedDict
 
-from rollgym.engine.ending import sound, straggler, timed_out
-from rollgym.engine.errors import StuckWorkersError
+import msgspec
+
 from rollgym.engine.policy import Policy
-from rollgym.engine.rollout import Halt, OpenRollout
-from rollgym.engine.work import Worker
-from rollgym.records import Completed, Failed, Failure, FailureKind, OmitReason, Omitted, Outcome
+from rollgym.engine.work import Halt, OpenRollout, StuckWorkersError, Worker
+from rollgym.records import (
+    Cause,
+    Completed,
+    Failed,
+    Failure,
+    FailureKind,
+    OmitReason,
+    Omitted,
+    Outcome,
+    Span,
+    Usage,
+)
 
 
 class Signal(Enum):
-    """What a callback tells of a rollout's present attempt."""
+    """What a callback reports about a rollout's present attempt."""
 
     ENDED = "ended"
     DEADLINE = "deadline"
@@ -37,18 +49,18 @@ class Supervisor:
     """The attempts in flight."""
 
     def __init__(self, worker: Worker, policy: Policy, post: Post) -> None:
-        # A dict for its order: what is done to them all is done in the order they began.
+        # A dict for its order: rollouts are always treated in the order they started.
         self.in_flight: dict[OpenRollout, None] = {}
         self.abandoned = 0
-        # Held here, because the event loop itself would let a waiting task be collected.
-        self._left_behind: set[asyncio.Task[Outcome]] = set()
+        # Referenced here, because the event loop itself holds tasks only weakly.
+        self._abandoned_tasks: set[asyncio.Task[Outcome]] = set()
         self._worker = worker
         self._policy = policy
         self._post = post
         self._loop = asyncio.get_running_loop()
 
     def start(self, rollout: OpenRollout, wall: float) -> None:
-        """Begin the rollout's next attempt."""
+        """Start the rollout's next attempt."""
         now = self._loop.time()
         if rollout.expires is None:
             rollout.expires = now + self._policy.rollout_timeout
@@ -64,9 +76,9 @@ class Supervisor:
         self.in_flight[rollout] = None
 
     def halt(self, rollout: OpenRollout, why: Halt) -> None:
-        """Cancel the present attempt, and abandon it unless it ends soon.
+        """Cancel the present attempt; it is abandoned unless it ends within the grace period.
 
-        A stop overrules a straggler's halt, and both a deadline's; the grace runs from the first.
+        A later reason replaces an earlier one; the grace period starts with the first.
         """
         if rollout.task is None or rollout.task.done():
             return
@@ -79,11 +91,11 @@ class Supervisor:
             rollout.task.cancel()
 
     def reap(self, rollout: OpenRollout) -> Outcome | None:
-        """Take an ended attempt out of flight.
+        """Remove an ended attempt from those in flight.
 
-        Returns what it came to, or None when it was stopped before it came to anything.
+        Returns its outcome, or None when a stop cancelled it before it had one.
         """
-        task = self._take(rollout)
+        task = self._remove(rollout)
         if task is None:
             return None
         outcome = _outcome(task)
@@ -95,23 +107,23 @@ class Supervisor:
                     Failure.make(FailureKind.CANCELLED, "the worker was cancelled from outside")
                 )
             case Halt.DEADLINE:
-                return timed_out(outcome, self._loop.time() - rollout.started)
+                return _timed_out(outcome, self._loop.time() - rollout.started)
             case Halt.STRAGGLER:
-                return straggler(outcome)
+                return _straggler(outcome)
             case Halt.STOP:
                 return None
 
     def abandon(self, rollout: OpenRollout) -> Outcome | None:
-        """Give up waiting for a cancelled attempt. Raises StuckWorkersError when there are many."""
+        """Stop waiting for a cancelled attempt. Raises StuckWorkersError if there are many."""
         if rollout.task is None or rollout.task.done():
-            return self.reap(rollout)  # it ended after all, just now
+            return self.reap(rollout)  # it has just ended after all
         self.abandoned += 1
-        self._left_behind.add(rollout.task)
-        self._take(rollout)
-        if len(self._left_behind) > self._policy.max_abandoned:
+        self._abandoned_tasks.add(rollout.task)
+        self._remove(rollout)
+        if len(self._abandoned_tasks) > self._policy.max_abandoned:
             raise StuckWorkersError(
-                f"{len(self._left_behind)} workers ignored their cancellation and still run: "
-                "do not swallow asyncio.CancelledError in a worker"
+                f"{len(self._abandoned_tasks)} workers ignored their cancellation and are still "
+                "running: do not swallow asyncio.CancelledError in a worker"
             )
         ignored = f"; it ignored its cancellation for {self._policy.cancel_grace:g} s"
         match rollout.halt:
@@ -126,9 +138,9 @@ class Supervisor:
                 )
 
     async def close(self) -> None:
-        """Cancel whatever is in flight and wait for it, within the grace. Nothing is recorded."""
-        tasks = [task for rollout in list(self.in_flight) if (task := self._take(rollout))]
-        self._left_behind.update(tasks)
+        """Cancel everything in flight and wait for the grace period. Nothing is recorded."""
+        tasks = [task for rollout in list(self.in_flight) if (task := self._remove(rollout))]
+        self._abandoned_tasks.update(tasks)
         for task in tasks:
             task.cancel()
         if tasks:
@@ -136,7 +148,7 @@ class Supervisor:
 
     async def _work(self, rollout: OpenRollout, deadline: float) -> Outcome:
         try:
-            return sound(await self._worker(rollout.item, rollout.attempt, deadline))
+            return _checked(await self._worker(rollout.item, rollout.attempt, deadline))
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001 - a worker may raise anything
@@ -146,11 +158,11 @@ class Supervisor:
         if rollout.task is task:
             self._post(Signal.ENDED, rollout)
         else:
-            self._left_behind.discard(task)
+            self._abandoned_tasks.discard(task)
             if not task.cancelled():
                 task.exception()
 
-    def _take(self, rollout: OpenRollout) -> asyncio.Task[Outcome] | None:
+    def _remove(self, rollout: OpenRollout) -> asyncio.Task[Outcome] | None:
         self._stop_timer(rollout)
         self.in_flight.pop(rollout, None)
         task, rollout.task = rollout.task, None
@@ -163,14 +175,85 @@ class Supervisor:
 
 
 def _outcome(task: asyncio.Task[Outcome]) -> Outcome | None:
-    """What the worker came to; None when it ended by its cancellation."""
+    """The worker's outcome; None when it was cancelled."""
     return None if task.cancelled() else task.result()
 
 
 def _failure_of(error: BaseException) -> Failure:
-    """The failure that an exception is, even where asking it for its parts raises."""
+    """Turn an exception into a failure, even where reading its attributes raises."""
     try:
         return Failure.of(error)
-    except Exception as odd:  # noqa: BLE001 - its attributes are a plug-in's code too
-        what = f"{type(error).__name__}, which cannot be read ({type(odd).__name__})"
+    except Exception as unreadable:  # noqa: BLE001 - its attributes are plug-in code too
+        what = f"{type(error).__name__}, which cannot be read ({type(unreadable).__name__})"
         return Failure.make(FailureKind.INTERNAL, f"the worker raised {what}")
+
+
+def _checked(outcome: object) -> Outcome:
+    """Return a valid outcome, or an internal failure; the store checks the remaining fields."""
+    match outcome:
+        case Completed():
+            return _with_usable_reward(outcome)
+        case Failed(failure=Failure(kind=FailureKind(), retry_after=int() | float() | None)):
+            return outcome
+        case Omitted(reason=OmitReason()):
+            return outcome
+        case Failed() | Omitted():
+            what = f"{type(outcome).__name__} without a reason"
+        case _:
+            what = f"{type(outcome).__name__}, which is not an outcome"
+    return Failed(Failure.make(FailureKind.INTERNAL, f"the worker returned {what}"))
+
+
+def _with_usable_reward(outcome: Completed) -> Completed | Failed:
+    """Convert the reward, which may be any kind of number (of an array, a tensor), to a float."""
+    given: object = outcome.reward
+    if type(given) is float and math.isfinite(given):
+        return outcome
+    try:
+        reward = math.nan if isinstance(given, str | bytes) else float(outcome.reward)
+    except Exception:  # noqa: BLE001 - a user's number type may raise anything
+        reward = math.nan
+    if math.isfinite(reward):
+        return msgspec.structs.replace(outcome, reward=reward)
+    failure = Failure.make(
+        FailureKind.VERIFIER, f"the reward {given!r:.100} is not a finite number"
+    )
+    return Failed(failure, **_partial_result(outcome))
+
+
+def _timed_out(outcome: Outcome | None, seconds: float) -> Outcome:
+    """The outcome of an attempt cancelled at its deadline; a typed one of the worker is kept."""
+    if isinstance(outcome, Omitted):
+        return outcome
+    if isinstance(outcome, Failed) and outcome.failure.kind is not FailureKind.INTERNAL:
+        return outcome
+    failure = Failure.make(FailureKind.TIMEOUT, f"no end after {seconds:.1f} s")
+    if outcome is None:
+        return Failed(failure)
+    if isinstance(outcome, Failed):
+        cleanup = outcome.failure
+        causes = (Cause("while it was cancelled", cleanup.detail), *cleanup.causes)
+        failure = msgspec.structs.replace(failure, causes=causes, traceback=cleanup.traceback)
+    return Failed(failure, **_partial_result(outcome))
+
+
+def _straggler(outcome: Outcome | None) -> Outcome:
+    """The outcome of an attempt cancelled as a straggler, with its partial result."""
+    detail = "cancelled when enough other rollouts had finished"
+    if outcome is None:
+        return Omitted(OmitReason.STRAGGLER, detail)
+    return Omitted(OmitReason.STRAGGLER, detail, **_partial_result(outcome))
+
+
+class _PartialResult(TypedDict):
+    usage: Usage
+    phases: dict[str, float]
+    spans: tuple[Span, ...]
+    result: msgspec.Raw
+
+
+def _partial_result(outcome: Outcome) -> _PartialResult:
+    """The parts of an outcome that another outcome keeps when it replaces it."""
+    return _PartialResult(
+        usage=outcome.usage, phases=outcome.phases, spans=outcome.spans, result=outcome.result
+    )

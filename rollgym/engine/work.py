@@ -1,15 +1,32 @@
-"""What the engine works on, and the one function that differs between its users."""
+"""The engine's inputs (source, worker), its unit of work, and its errors.
 
+The worker is the one function that differs between users of the engine.
+"""
+
+import asyncio
 from collections.abc import Awaitable, Iterator
+from enum import Enum
 from typing import Protocol
 
 import msgspec
 
-from rollgym.records import Outcome, RolloutKey, Task
+from rollgym.records import Failed, Omitted, Outcome, RolloutKey, Task
+
+
+class EngineError(Exception):
+    """Base of the errors that stop a whole collection. A failed rollout never does."""
+
+
+class SourceError(EngineError):
+    """The source of tasks failed, or gave another number of tasks than it announced."""
+
+
+class StuckWorkersError(EngineError):
+    """Too many workers ignored their cancellation and are still running."""
 
 
 class WorkItem(msgspec.Struct, frozen=True):
-    """One rollout to be made. `seed` is its own, the same at every attempt and in every resume."""
+    """One rollout to run. `seed` is the same for every attempt and after a resume."""
 
     task: Task
     repeat: int
@@ -21,25 +38,69 @@ class WorkItem(msgspec.Struct, frozen=True):
 
 
 class Worker(Protocol):
-    """Makes one attempt at a rollout.
+    """Runs one attempt at a rollout.
 
     `attempt` counts from 1. `deadline` is a time of the running event loop, as `asyncio.timeout_at`
-    takes it; the worker is cancelled then. It returns an outcome, or raises: a `RolloutError` fails
-    the rollout with its kind, anything else as internal.
+    takes it; the worker is cancelled then. It returns an outcome or raises: a `RolloutError` fails
+    the attempt with its kind, any other exception as internal.
     """
 
     def __call__(self, item: WorkItem, attempt: int, deadline: float, /) -> Awaitable[Outcome]: ...
 
 
 class Source(Protocol):
-    """Tasks, lazily, and how many there will be."""
+    """Gives tasks lazily, and announces their number."""
 
     @property
     def groups(self) -> int:
-        """How many tasks iterating gives."""
+        """The number of tasks."""
 
     @property
     def expected(self) -> int:
-        """How many rollouts they make, with repeats."""
+        """The number of rollouts, with repeats."""
 
     def __iter__(self) -> Iterator[Task]: ...
+
+
+class Halt(Enum):
+    """Why the engine cancelled an attempt."""
+
+    DEADLINE = "deadline"
+    STRAGGLER = "straggler"
+    STOP = "stop"
+
+
+class OpenRollout:
+    """One rollout from its admission to its outcome, with its present attempt.
+
+    `attempt` is the number of the latest attempt, counted across resumes; `spent` counts the
+    attempts that use up the retry budget. `expires` is the rollout's deadline, set when its first
+    attempt starts. `replaces` is the earlier outcome that the new one will replace.
+    """
+
+    __slots__ = (
+        "attempt",
+        "expires",
+        "halt",
+        "item",
+        "replaces",
+        "spent",
+        "started",
+        "started_wall",
+        "task",
+        "timer",
+    )
+
+    def __init__(
+        self, item: WorkItem, attempt: int, spent: int, replaces: Failed | Omitted | None
+    ) -> None:
+        self.item = item
+        self.attempt = attempt
+        self.spent = spent
+        self.replaces = replaces
+        self.expires: float | None = None
+        self.started = 0.0
+        self.started_wall = 0.0
+        self.halt: Halt | None = None
+        self.task: asyncio.Task[Outcome] | None = None
+        self.timer: asyncio.TimerHandle | None = None

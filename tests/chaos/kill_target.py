@@ -29,7 +29,7 @@ async def main(directory: Path, starts: Path) -> int:
     with open_run(directory, tasks(TASKS, REPEATS), seed=7) as store:
         policy = Policy(concurrency=Fixed(CONCURRENCY), retry=QUICK_RETRIES)
         coverage = await collect(store.inputs, worker, store, policy)
-    print(coverage, coverage.groups_in_words())
+    print(coverage, coverage.describe_tasks())
     return coverage.exit_status
 
 

@@ -88,7 +88,7 @@ def test_a_run_killed_twenty_times_has_every_rollout_exactly_once(tmp_path: Path
     finals = target.finals()
     assert len(finals) == len(set(finals)) == TASKS * REPEATS
     assert f"{TASKS * REPEATS} expected = {TASKS * REPEATS} completed" in output
-    assert f"{TASKS} of {TASKS} groups complete" in output
+    assert f"all repeats done for {TASKS} of {TASKS} tasks" in output
 
 
 def test_a_run_killed_at_any_moment_of_its_making_can_be_opened(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from rollgym.engine import RetryPolicy, admission, collect
 from rollgym.engine.concurrency import FixedLimit
-from rollgym.engine.rollout import Halt, OpenRollout
 from rollgym.engine.supervisor import Supervisor
+from rollgym.engine.work import Halt, OpenRollout
 from rollgym.metrics import Metrics
 from rollgym.records import Attempt, Completed, Failed, Failure, Outcome, RecordState
 from rollgym.store import Progress, RunStore, journal, opening

@@ -59,7 +59,7 @@ def test_the_demo_needs_nothing_and_completes(tmp_path: Path) -> None:
         "mean@4",
     }
     assert ended.lines[-4:-2] == [
-        "60 of 60 groups complete",
+        "all repeats done for 60 of 60 tasks",
         "240 expected = 240 completed + 0 failed + 0 omitted + 0 unresolved",
     ]
     assert ended.lines[-2] == "exit status 0: every rollout is completed"
@@ -126,7 +126,7 @@ def test_stragglers_are_omitted_when_enough_is_done(tmp_path: Path) -> None:
     )
     assert ended.status == 4
     assert adds_up(ended)
-    assert "stopping: enough" not in ended.stdout
+    assert "Enough rollouts are done" not in ended.stdout
     assert ended.lines[-1].startswith("next: to run them after all: --retry-omitted")
 
 

@@ -23,7 +23,7 @@ MOST_TURNS = 100_000
 TURNS_PER_TICK = 1000
 TICK = 1e-9
 HORIZON = 1e6
-CLOSING_PATIENCE = 1e4
+CLOSE_TIMEOUT = 1e4
 
 
 class SimulationStuckError(Exception):
@@ -100,7 +100,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
             self.closing = True
             self._clock.fatal = None
             self._clock.turns = 0
-            self._clock.horizon = self.time() + 2 * CLOSING_PATIENCE
+            self._clock.horizon = self.time() + 2 * CLOSE_TIMEOUT
             try:
                 self.run_until_complete(_end_leftovers())
             finally:
@@ -115,7 +115,7 @@ async def _end_leftovers() -> None:
     for task in leftovers:
         task.cancel()
     if leftovers:
-        await asyncio.wait(leftovers, timeout=CLOSING_PATIENCE)
+        await asyncio.wait(leftovers, timeout=CLOSE_TIMEOUT)
 
 
 def _note_complaint(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

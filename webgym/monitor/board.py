@@ -148,7 +148,7 @@ def _notes(snapshot: MonitorSnapshot) -> Iterator[tuple[str, Style]]:
             _ALARM if failed else _WARNING,
         )
     if snapshot.stopping and not snapshot.finished:
-        yield f"stopping: {snapshot.stopping}", _WARNING
+        yield snapshot.stopping, _WARNING
     if snapshot.missed:
         yield f"{snapshot.missed} events were missed: the summary has the true counts", _WARNING
 

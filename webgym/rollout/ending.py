@@ -60,7 +60,7 @@ def print_verdict(coverage: Coverage, iteration: int, when_complete: str) -> Exi
         case ExitStatus.OMITTED:
             advice = f"to run them after all: iteration={iteration} retry_omitted=true"
     if coverage.groups:
-        say(coverage.groups_in_words())
+        say(coverage.describe_tasks())
     say(str(coverage))
     say(f"exit status {status:d}: {meaning}")
     say(f"next: {advice}")

@@ -30,7 +30,7 @@ from rollgym.engine import (
     collect,
     run,
 )
-from rollgym.engine.ledger import Ledger
+from rollgym.engine.coverage import Ledger
 from rollgym.records import (
     Completed,
     Failed,
@@ -68,7 +68,7 @@ def test_every_rollout_completes_and_the_arithmetic_adds_up(tmp_path: Path) -> N
     collector = Collector(tmp_path / "run", count=25, repeats=4)
     coverage = collector(complete)
     assert str(coverage) == "100 expected = 100 completed + 0 failed + 0 omitted + 0 unresolved"
-    assert coverage.groups_in_words() == "25 of 25 groups complete"
+    assert coverage.describe_tasks() == "all repeats done for 25 of 25 tasks"
     assert coverage.exit_status is ExitStatus.COMPLETE
     assert len(collector.finals) == 100
 
@@ -160,11 +160,11 @@ class TestBadWorkers:
     @pytest.mark.parametrize(
         ("returned", "kind", "detail"),
         [
-            (None, "internal", "the worker returned NoneType, which is no outcome"),
-            (0.0, "internal", "the worker returned float, which is no outcome"),
-            (Completed(float("nan")), "verifier", "the reward nan is no finite number"),
-            (Completed("1"), "verifier", "the reward '1' is no finite number"),  # type: ignore[arg-type]
-            (Completed(10**400), "verifier", "is no finite number"),
+            (None, "internal", "the worker returned NoneType, which is not an outcome"),
+            (0.0, "internal", "the worker returned float, which is not an outcome"),
+            (Completed(float("nan")), "verifier", "the reward nan is not a finite number"),
+            (Completed("1"), "verifier", "the reward '1' is not a finite number"),  # type: ignore[arg-type]
+            (Completed(10**400), "verifier", "is not a finite number"),
             (Completed(None), "verifier", "the reward None is no"),  # type: ignore[arg-type]
             (Failed("broke"), "internal", "Failed without a reason"),  # type: ignore[arg-type]
             (Omitted("late"), "internal", "Omitted without a reason"),  # type: ignore[arg-type]
@@ -719,7 +719,7 @@ class TestBrokenStorage:
         again = "free some space and run the same command again"
         with pytest.raises(DiskFullError, match=again) as stopped:
             collector(complete, disk=FillingDisk(20), sync=sync)
-        assert "When it stopped: 50 expected = " in stopped.value.__notes__[-1]
+        assert "Rollouts when it stopped: 50 expected = " in stopped.value.__notes__[-1]
         assert len(collector.finals) == 20
         coverage = collector(complete)
         assert (coverage.completed, coverage.attempts) == (50, 30)
@@ -783,7 +783,9 @@ class TestSources:
             with make_run(tmp_path, 10) as store:
                 await collect(source, complete, store, policy())
 
-        with pytest.raises(SourceError, match="promised 12 rollouts of 10 tasks and gave 10 of 10"):
+        with pytest.raises(
+            SourceError, match="announced 12 rollouts of 10 tasks but gave 10 of 10"
+        ):
             run(main())
         assert len(Collector(tmp_path).finals) == 10
 

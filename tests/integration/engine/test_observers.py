@@ -128,14 +128,14 @@ def test_a_hanging_observer_holds_nobody_up(tmp_path: Path) -> None:
 
 @pytest.fixture
 def _short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observers, "CLOSING_PATIENCE", 0.2)
+    monkeypatch.setattr(observers, "CLOSE_TIMEOUT", 0.2)
     monkeypatch.setattr(observers, "QUEUE_SIZE", 100)
 
 
 def test_an_observer_left_behind_missed_also_what_it_had_in_hand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observers, "CLOSING_PATIENCE", 0.3)
+    monkeypatch.setattr(observers, "CLOSE_TIMEOUT", 0.3)
     recording, hanging = Recording(), Hanging()
     coverage = Collector(tmp_path / "run", count=20)(complete, observers=[recording, hanging])
     hanging.release.set()

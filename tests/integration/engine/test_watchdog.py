@@ -6,13 +6,13 @@ import time
 
 import pytest
 
-from rollgym.engine import run, watchdog
+from rollgym.engine import run, runner
 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watchdog, "KNOCK_INTERVAL", 0.02)
-    monkeypatch.setattr(watchdog, "PATIENCE", 0.1)
+    monkeypatch.setattr(runner, "PING_INTERVAL", 0.02)
+    monkeypatch.setattr(runner, "BLOCKED_AFTER", 0.1)
 
 
 def test_a_blocking_worker_is_named(caplog: pytest.LogCaptureFixture) -> None:

@@ -81,5 +81,5 @@ def test_a_policy_without_bounds_is_refused(change: dict[str, Any]) -> None:
     ],
 )
 def test_impossible_parts_of_a_policy_are_refused(make: Any) -> None:
-    with pytest.raises(ValueError, match="the policy needs"):
+    with pytest.raises(ValueError, match="the policy requires"):
         make()

@@ -70,7 +70,7 @@ def test_failed_rollouts_are_worse_news_than_retries(progress: ProgressObserver)
     progress.observe([CollectionStarted(9, 9, 0)])
     progress.observe([recorded(RATE_LIMITED, task, final=False) for task in range(5)])
     progress.observe([recorded(BROKEN_TOOL, 6)])
-    assert progress.view().trouble == "failing: 1 x tool (a tool's server broke)"
+    assert progress.view().trouble == "failing: 1 x tool (the server of a tool failed)"
 
 
 def test_a_reopened_rollout_is_not_settled_before_its_new_end(progress: ProgressObserver) -> None:

@@ -18,7 +18,7 @@ VIEW = ProgressView(
     limit=16,
     retried=12,
     failed=3,
-    trouble="failing: 3 x tool (a tool's server broke) [bold]not markup[/bold]",
+    trouble="failing: 3 x tool (the server of a tool failed) [bold]not markup[/bold]",
     stopping="stopping: asked to stop",
 )
 
@@ -40,7 +40,7 @@ def test_at_80_columns_every_line_is_whole() -> None:
     assert drawn(80) == [
         "Collecting rollouts:  62%|████████████▍       | 124/200 [00:12<00:07, 10.30it/s]",
         "avg_reward 0.730 | success_rate 0.680 | in flight 16/16 | retried 12 | failed 3",
-        "failing: 3 x tool (a tool's server broke) [bold]not markup[/bold]",
+        "failing: 3 x tool (the server of a tool failed) [bold]not markup[/bold]",
         "stopping: asked to stop",
     ]
 
