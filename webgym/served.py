@@ -1,31 +1,67 @@
-"""A web application on a port, for as long as a block lasts: the sites, MiniWoB++, the policies."""
+"""Web applications on a port: the sites, MiniWoB++ and the policy.
 
+The options and the waiting of their commands are here too. Only what the options need is imported
+at the top, so that `--help` answers at once.
+"""
+
+import asyncio
 import errno
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from http import HTTPStatus
+from typing import TYPE_CHECKING, NoReturn
 
-from aiohttp import web
+from rollgym.cli.leaving import leave
+from rollgym.cli.streams import say
 
-from rollgym.servers.config import Address, listening_socket
+if TYPE_CHECKING:
+    from aiohttp import web
 
+HIGHEST_PORT = 65_535
 SHUTDOWN_TIMEOUT = 0.5
+
+
+def add_address_options(parser: ArgumentParser, host: str, port: int) -> None:
+    """`--host` and `--port`, with these defaults."""
+    parser.add_argument("--host", default=host, help=f"address to listen on (default: {host})")
+    port_help = f"port to listen on (default: {port}; 0: any free port)"
+    parser.add_argument("--port", type=_port, default=port, help=port_help)
+
+
+async def serve_until_signal(
+    server: AbstractAsyncContextManager[str], message: Callable[[str], str]
+) -> int:
+    """Serve until a signal, and print the message for the URL once ready; the exit status."""
+    from rollgym.servers.launch import stopping_on_signals  # noqa: PLC0415
+
+    stop = asyncio.Event()
+    with stopping_on_signals(stop, _leave_at_once):
+        async with server as url:
+            say(message(url))
+            await stop.wait()
+    return 0
 
 
 @asynccontextmanager
 async def served(
-    application: web.Application, host: str, port: int, refusal: type[Exception]
+    application: "web.Application", host: str, port: int, error_type: type[Exception]
 ) -> AsyncIterator[str]:
-    """Serve it until the end of the block; gives its URL, without a slash at its end.
+    """Serve an application until the end of the block; gives its URL, without a slash at its end.
 
-    Port 0 is any that is free. Raises `refusal` where nobody can listen there.
+    Port 0 is any free port. Raises an error of this type if it cannot listen there.
     """
+    from aiohttp import web  # noqa: PLC0415
+
+    from rollgym.servers.config import Address, listening_socket  # noqa: PLC0415
+
     try:
         bound = listening_socket(Address(host, port))
     except OSError as error:
-        taken = error.errno == errno.EADDRINUSE
-        raise refusal(
+        in_use = error.errno == errno.EADDRINUSE
+        raise error_type(
             f"cannot listen on {host} port {port} ({error.strerror or error}): "
-            + ("choose another with --port, or 0 for any" if taken else "choose another --host")
+            + ("choose another with --port, or 0 for any" if in_use else "choose another --host")
         ) from error
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT)
     try:
@@ -35,3 +71,23 @@ async def served(
     finally:
         await runner.cleanup()
         bound.close()
+
+
+def json_response(content: object, status: HTTPStatus = HTTPStatus.OK) -> "web.Response":
+    """A response with JSON."""
+    import msgspec  # noqa: PLC0415
+    from aiohttp import web  # noqa: PLC0415
+
+    return web.Response(
+        body=msgspec.json.encode(content), content_type="application/json", status=status
+    )
+
+
+def _leave_at_once() -> NoReturn:
+    leave(0)
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or int(text) > HIGHEST_PORT:
+        raise ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to {HIGHEST_PORT}")
+    return int(text)

@@ -34,8 +34,8 @@ from webgym.environment.actions import Action, Answer, Viewport, read_action
 from webgym.environment.client import BrowserClient, BrowserSession
 from webgym.policies.script import Script, ScriptError
 from webgym.sites.names import new_name
-from webgym.sites.tasks import SPLITS, Split, Task, load_solutions, load_tasks, start_url
-from webgym.sites.verify import Verdict, verify
+from webgym.sites.tasks import SPLITS, SiteTask, Split, load_solutions, load_tasks, start_url
+from webgym.sites.tasks.task import SiteVerdict, verify
 
 MODES: tuple[InteractionMode, ...] = ("set_of_marks", "coordinates")
 AT_ONCE = 4
@@ -45,7 +45,7 @@ STEP_LIMITS: dict[Split, tuple[int, int, int]] = {"train": (10, 20, 30), "test":
 """Of easy, medium and hard tasks."""
 
 
-def step_limit(task: Task, split: Split) -> int:
+def step_limit(task: SiteTask, split: Split) -> int:
     """How many actions an agent has for a task, as collections count by default."""
     easy, medium, hard = STEP_LIMITS[split]
     return easy if task.difficulty <= 3 else medium if task.difficulty <= 6 else hard
@@ -114,15 +114,15 @@ def as_a_model_says_it(action: Action, mode: InteractionMode) -> Action:
 class Played(msgspec.Struct, frozen=True):
     """What came of a task: the verdict before anything was done, and the one at the end."""
 
-    before: Verdict
-    after: Verdict
+    before: SiteVerdict
+    after: SiteVerdict
     taken: list[Action]
     incidents: list[Incident]
     seconds: float
 
 
 async def play(
-    client: BrowserClient, task: Task, mode: InteractionMode, album: Path | None = None
+    client: BrowserClient, task: SiteTask, mode: InteractionMode, album: Path | None = None
 ) -> Played:
     """Play the solution of a task of the sites. Raises ScriptError."""
     name, script = new_name(), Script(load_solutions()[task.task_id], mode)
@@ -141,7 +141,7 @@ async def play(
     return Played(before, after, player.taken, player.incidents, seconds)
 
 
-async def truth_of(task: Task, name: str) -> dict[str, object]:
+async def truth_of(task: SiteTask, name: str) -> dict[str, object]:
     def ask() -> dict[str, object]:
         url = str(URL(task.website).join(URL(f"/_truth/{name}")))
         with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
@@ -156,7 +156,7 @@ Results = dict[Key, Played | Exception]
 
 
 async def play_all(
-    browser_url: str, games: Sequence[tuple[Task, InteractionMode]], albums: Path | None = None
+    browser_url: str, games: Sequence[tuple[SiteTask, InteractionMode]], albums: Path | None = None
 ) -> Results:
     """Several at a time, each in a session of its own."""
     results: Results = {}

@@ -21,14 +21,12 @@ from webgym.browser.server import serving as browsers_serving
 from webgym.browser.settings import Settings
 from webgym.environment.actions import FULL_SCALE, TOOLS, Action, Viewport, read_action
 from webgym.environment.client import BrowserClient
+from webgym.miniwob.application import serving as miniwob_serving
 from webgym.miniwob.catalogue import Catalogue, MiniWobTask
-from webgym.miniwob.episodes import Truth
-from webgym.miniwob.errors import MiniWobError
-from webgym.miniwob.instructions import read_instructions
-from webgym.miniwob.package import find_package
-from webgym.miniwob.page import Opening
-from webgym.miniwob.rows import TaskRow, load_tasks, truth_url
-from webgym.miniwob.server import serving as miniwob_serving
+from webgym.miniwob.episodes import MiniWobState
+from webgym.miniwob.package import MiniWobError, find_package
+from webgym.miniwob.page import EpisodeAddress
+from webgym.miniwob.rows import MiniWobRow, load_tasks, read_instructions, state_url
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 PARALLEL = 6
@@ -55,13 +53,15 @@ class World(NamedTuple):
         assert self.browser
         return await self.browser.new_page(viewport={"width": 1280, "height": 768})
 
-    async def truth(self, page_url: str) -> Truth:
-        address = truth_url(page_url)
+    async def truth(self, page_url: str) -> MiniWobState:
+        address = state_url(page_url)
         assert address
         async with self.asking.get(address) as response:
-            return msgspec.json.decode(await response.read(), type=Truth)
+            return msgspec.json.decode(await response.read(), type=MiniWobState)
 
-    async def truth_where(self, page_url: str, holds: Callable[[Truth], bool]) -> Truth:
+    async def truth_where(
+        self, page_url: str, holds: Callable[[MiniWobState], bool]
+    ) -> MiniWobState:
         """The truth as soon as this holds, or at last: pages report a moment after they act."""
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -91,7 +91,7 @@ class Visit(NamedTuple):
     """What opening a page led to."""
 
     task: str
-    truth: Truth
+    truth: MiniWobState
     complaints: tuple[str, ...]
     elsewhere: tuple[str, ...]
 
@@ -111,7 +111,7 @@ class Visitor:
     async def visit(self, task: MiniWobTask, seed: int) -> Visit:
         self._complaints.clear()
         self._elsewhere.clear()
-        await self._page.goto(Opening(task.name, seed).url(self._world.base))
+        await self._page.goto(EpisodeAddress(task.name, seed).url(self._world.base))
         truth = await self._world.truth_where(self._page.url, lambda truth: truth.starts > 0)
         return Visit(task.name, truth, tuple(self._complaints), tuple(self._elsewhere))
 
@@ -238,7 +238,7 @@ FAILED: dict[str, Solving] = {
 async def played(world: World, name: str, solve: Solving, reward: int, raw_reward: float) -> None:
     page = await world.new_page()
     for seed in (1, 2):
-        await page.goto(Opening(name, seed).url(world.base))
+        await page.goto(EpisodeAddress(name, seed).url(world.base))
         began = await world.truth_where(page.url, lambda truth: truth.starts > 0)
         assert began.instruction
         assert not began.done
@@ -267,7 +267,7 @@ def test_the_seed_decides_what_is_asked_for() -> None:
             page = await here.new_page()
 
             async def asked(name: str, seed: int) -> str | None:
-                await page.goto(Opening(name, seed).url(here.base))
+                await page.goto(EpisodeAddress(name, seed).url(here.base))
                 began = await here.truth_where(page.url, lambda truth: truth.starts > 0)
                 return began.instruction
 
@@ -283,7 +283,7 @@ def test_the_first_end_counts_and_the_page_does_not_begin_again() -> None:
     async def run() -> None:
         async with world() as here:
             page = await here.new_page()
-            await page.goto(Opening("click-test-2", 5, "mine").url(here.base))
+            await page.goto(EpisodeAddress("click-test-2", 5, "mine").url(here.base))
             began = await here.truth_where(page.url, lambda truth: truth.starts > 0)
             await press_the_other_button(page, "")
             failed = await here.truth_where(page.url, lambda truth: truth.done)
@@ -307,7 +307,7 @@ def test_there_is_no_limit_on_the_time() -> None:
             page = await here.new_page()
             await page.clock.install()
             for name in ("click-button", "book-flight"):
-                await page.goto(Opening(name, 5).url(here.base))
+                await page.goto(EpisodeAddress(name, 5).url(here.base))
                 await here.truth_where(page.url, lambda truth: truth.starts > 0)
                 await page.clock.fast_forward("10:00:00")
                 assert "This task has ended." not in await page.inner_text("body")
@@ -320,7 +320,7 @@ def test_an_enlarged_page_has_its_clicks_where_they_are_made() -> None:
     async def run() -> None:
         async with world() as here:
             page = await here.new_page()
-            await page.goto(Opening("circle-center", 1, zoom=3).url(here.base))
+            await page.goto(EpisodeAddress("circle-center", 1, zoom=3).url(here.base))
             await here.truth_where(page.url, lambda truth: truth.starts > 0)
             [frame] = page.frames[1:]
             circle = await frame.locator("circle").first.bounding_box()
@@ -381,7 +381,7 @@ def test_our_own_actions_solve_tasks(mode: InteractionMode, zoom: float) -> None
             here = World(base, None, asking)
 
             async def open_task(name: str, seed: int) -> tuple[StepAnswer, str]:
-                page = VisitPage(Opening(name, seed, zoom=zoom).url(base))
+                page = VisitPage(EpisodeAddress(name, seed, zoom=zoom).url(base))
                 step = await session.step(page, look)
                 truth = await here.truth_where(step.page.url, lambda truth: truth.starts > 0)
                 assert truth.instruction
@@ -405,7 +405,7 @@ def test_our_own_actions_solve_tasks(mode: InteractionMode, zoom: float) -> None
 
 
 def test_rows_can_have_the_instructions_of_their_pages() -> None:
-    async def run() -> list[TaskRow]:
+    async def run() -> list[MiniWobRow]:
         async with own_world() as (client, base, _):
             rows = load_tasks(base, range(2), ["click-test", "enter-text"], zoom=3)
             return await read_instructions(client, rows, parallel=2)

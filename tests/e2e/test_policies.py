@@ -27,8 +27,8 @@ from webgym.environment.actions import Action, Answer, Viewport
 from webgym.environment.client import BrowserClient, BrowserSession
 from webgym.policies import MODEL_NAME
 from webgym.sites.names import new_name
-from webgym.sites.tasks import SPLITS, Split, Task, load_tasks, start_url
-from webgym.sites.verify import Verdict, verify
+from webgym.sites.tasks import SPLITS, SiteTask, Split, load_tasks, start_url
+from webgym.sites.tasks.task import SiteVerdict, verify
 from webgym.tasks import WebTask
 from webgym.trajectory import ActionRecord, Observation, ResponseRecord, Step
 
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.timeout(200)
 class Episode:
     """One task with one policy: what it decided, and what that was worth."""
 
-    def __init__(self, task: Task, split: Split, mode: InteractionMode) -> None:
+    def __init__(self, task: SiteTask, split: Split, mode: InteractionMode) -> None:
         self.task = task
         self.key = mode, task.task_id
         self.actions: list[Action] = []
@@ -53,7 +53,9 @@ class Episode:
         self._asked = WebTask.of(Row(msgspec.json.encode(row)), task.task_id)
         self._past: list[Round] = []
 
-    async def run(self, browser: BrowserClient, http: aiohttp.ClientSession, url: str) -> Verdict:
+    async def run(
+        self, browser: BrowserClient, http: aiohttp.ClientSession, url: str
+    ) -> SiteVerdict:
         async with browser.session(wait_seconds=PATIENCE) as session:
             answer = await self._play(session, http, url)
             return verify(self.task, answer, await truth_of(self.task, self._name))
@@ -95,7 +97,7 @@ def _step(seen: StepAnswer, said: str, reply: Reply) -> Step:
 
 
 Key = tuple[InteractionMode, str]
-Played = dict[Key, tuple[Verdict, list[Action]]]
+Played = dict[Key, tuple[SiteVerdict, list[Action]]]
 
 
 async def play_all(browser_url: str, policy_url: str, episodes: Sequence[Episode]) -> Played:

@@ -1,4 +1,7 @@
-"""MiniWoB++, 130 small web tasks of others, served on loopback as web tasks with their rewards.
+"""MiniWoB++: 130 small web tasks of another project, served locally with their rewards.
 
-`server` serves them (`serving`), `rows` makes task files of them, and `package` finds their pages.
+`application` serves them (`serving`), `rows` writes task files, and `package` finds the pages.
 """
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 7310

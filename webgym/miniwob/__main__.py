@@ -1,4 +1,4 @@
-"""`python -m webgym.miniwob` serves MiniWoB++."""
+"""`python -m webgym.miniwob`: the same as `rollgym miniwob`."""
 
 from rollgym.cli.module_command import enter_module
 from webgym.miniwob.command import configure, run

@@ -1,9 +1,9 @@
-"""The tasks, and what is known about them that their pages do not say.
+"""The tasks, with the facts about them that their pages do not have.
 
-Every page works offline. What some of them ask for is beyond our actions: dragging, or being quick.
+Every page works offline. Some tasks need what our actions cannot do: dragging, or reacting in time.
 
-MiniWoB++ gives a *raw reward* from -1 to 1 when an episode ends. A task is solved where that is 1.
-A few tasks measure how near a click came, so 1 is out of reach there, and 0.8 is solved.
+MiniWoB++ gives a *raw reward* from -1 to 1 when an episode ends. A task is solved if it is 1. A few
+tasks measure the distance of a click, so that 1 cannot be reached; those are solved from 0.8 on.
 """
 
 import tomllib
@@ -14,8 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from webgym.miniwob.errors import MissingTaskError
-from webgym.miniwob.package import Package
+from webgym.miniwob.package import MissingTaskError, Package
 
 Obstacle = Literal["drag", "real_time"]
 SOLVED = 1.0
@@ -24,8 +23,8 @@ NEARLY = 0.8
 _EASY, _MEDIUM, _HARD = 2, 4, 7
 
 
-class _Remarks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What catalogue.toml holds: names of tasks."""
+class _TaskLists(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The content of catalogue.toml: names of tasks."""
 
     drag: frozenset[str]
     real_time: frozenset[str]
@@ -34,8 +33,8 @@ class _Remarks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hard: frozenset[str]
 
 
-_REMARKS = msgspec.convert(
-    tomllib.loads(files("webgym.miniwob").joinpath("catalogue.toml").read_text("utf-8")), _Remarks
+_TASK_LISTS = msgspec.convert(
+    tomllib.loads(files("webgym.miniwob").joinpath("catalogue.toml").read_text("utf-8")), _TaskLists
 )
 
 
@@ -49,7 +48,7 @@ class MiniWobTask(msgspec.Struct, frozen=True):
     solved_at: float = SOLVED
 
     def reward(self, raw_reward: float) -> int:
-        """1 where this raw reward means that the task is solved."""
+        """1 if this raw reward means that the task is solved, else 0."""
         return int(raw_reward >= self.solved_at)
 
 
@@ -72,7 +71,7 @@ class Catalogue:
     def choose(
         self, names: Iterable[str] | None = None, *, with_obstacles: bool = False
     ) -> list[MiniWobTask]:
-        """Those named, or all that our actions can solve. Raises MissingTaskError."""
+        """The named tasks, or all that our actions can solve. Raises MissingTaskError."""
         if names is not None:
             return [self.find(name) for name in names]
         return [task for task in self.tasks.values() if with_obstacles or not task.obstacle]
@@ -80,14 +79,14 @@ class Catalogue:
 
 def _task(name: str, description: str) -> MiniWobTask:
     obstacle: Obstacle | None = None
-    if name in _REMARKS.drag:
+    if name in _TASK_LISTS.drag:
         obstacle = "drag"
-    elif name in _REMARKS.real_time:
+    elif name in _TASK_LISTS.real_time:
         obstacle = "real_time"
     difficulty = _EASY
-    if name in _REMARKS.hard:
+    if name in _TASK_LISTS.hard:
         difficulty = _HARD
-    elif name in _REMARKS.medium:
+    elif name in _TASK_LISTS.medium:
         difficulty = _MEDIUM
-    solved_at = NEARLY if name in _REMARKS.by_distance else SOLVED
+    solved_at = NEARLY if name in _TASK_LISTS.by_distance else SOLVED
     return MiniWobTask(name, description, difficulty, obstacle, solved_at)

@@ -1,8 +1,8 @@
-"""The episodes that are remembered: one for each session, a bounded number of them.
+"""The state of episodes: one for each session, for a bounded number of sessions.
 
-A session is named by whoever opens its page, or by us. It has one task and one seed, and the first
-end counts: a page that is opened again afterwards shows that the task has ended. So an agent that
-failed cannot try again, and `reset` is for those who run it.
+The URL names the session, or the server makes a name. A session has one task and one seed, and its
+first end counts: a page that is opened again afterwards shows that the task has ended. So an agent
+that failed cannot try again; only `reset` allows another try.
 """
 
 import re
@@ -29,13 +29,13 @@ def new_session_name() -> str:
 
 
 class OtherTaskError(Exception):
-    """The session has another task, or another seed."""
+    """The session belongs to another task, or to another seed."""
 
 
-class Truth(msgspec.Struct, frozen=True):
-    """What happened in a session, as its page told it.
+class MiniWobState(msgspec.Struct, frozen=True):
+    """What happened in a session, as its page reported it.
 
-    `reward` is 1 where the task was solved and 0 otherwise, also while it is not done.
+    `reward` is 1 if the task was solved, else 0, also before it has ended.
     """
 
     session: str
@@ -49,72 +49,74 @@ class Truth(msgspec.Struct, frozen=True):
     starts: int = 0
 
 
-class Report(msgspec.Struct, frozen=True, tag_field="event"):
-    """What a page tells."""
+class PageEvent(msgspec.Struct, frozen=True, tag_field="event"):
+    """An event that a page reports."""
 
 
-class Started(Report, frozen=True, tag="started"):
+class EpisodeStarted(PageEvent, frozen=True, tag="started"):
     instruction: str
 
 
-class Ended(Report, frozen=True, tag="ended"):
+class EpisodeEnded(PageEvent, frozen=True, tag="ended"):
     raw_reward: float | None = None
     reason: object = None
 
 
 class Episodes:
-    """Episodes by the names of their sessions; the one heard of longest ago is forgotten first."""
+    """Episodes by session name; the least recently used one is removed first."""
 
     def __init__(self, limit: int = MOST_EPISODES) -> None:
         self._limit = limit
-        self._episodes: OrderedDict[str, tuple[MiniWobTask, Truth]] = OrderedDict()
+        self._episodes: OrderedDict[str, tuple[MiniWobTask, MiniWobState]] = OrderedDict()
 
-    def open(self, session: str, task: MiniWobTask, seed: int) -> Truth:
-        """The session's episode, made where there is none. Raises OtherTaskError."""
+    def open(self, session: str, task: MiniWobTask, seed: int) -> MiniWobState:
+        """The session's episode, made if it does not exist. Raises OtherTaskError."""
         known = self._episodes.get(session)
         if known is None:
-            return self._keep(task, Truth(session, task.name, seed))
-        truth = known[1]
-        if (truth.task, truth.seed) != (task.name, seed):
+            return self._keep(task, MiniWobState(session, task.name, seed))
+        state = known[1]
+        if (state.task, state.seed) != (task.name, seed):
             raise OtherTaskError(
-                f"session {session} is for the task {truth.task} with seed {truth.seed}: "
-                "open this one in a session of its own"
+                f"session {session} belongs to the task {state.task} with seed {state.seed}: "
+                "open this page in another session"
             )
-        return self._keep(task, truth)
+        return self._keep(task, state)
 
-    def note(self, session: str, report: Started | Ended) -> bool:
-        """Keep what the page says; False where nobody knows the session."""
+    def apply(self, session: str, report: EpisodeStarted | EpisodeEnded) -> bool:
+        """Apply an event of the page; False if the session is unknown."""
         known = self._episodes.get(session)
         if known is None:
             return False
-        task, truth = known
-        if not truth.done:
-            self._keep(task, _after(truth, task, report))
+        task, state = known
+        if not state.done:
+            self._keep(task, _after(state, task, report))
         return True
 
-    def find(self, session: str) -> Truth | None:
+    def find(self, session: str) -> MiniWobState | None:
         known = self._episodes.get(session)
         return known[1] if known else None
 
     def reset(self, session: str) -> bool:
-        """Forget a session; False where there was none."""
+        """Remove a session; False if it is unknown."""
         return self._episodes.pop(session, None) is not None
 
-    def _keep(self, task: MiniWobTask, truth: Truth) -> Truth:
-        self._episodes[truth.session] = (task, truth)
-        self._episodes.move_to_end(truth.session)
+    def _keep(self, task: MiniWobTask, state: MiniWobState) -> MiniWobState:
+        self._episodes[state.session] = (task, state)
+        self._episodes.move_to_end(state.session)
         while len(self._episodes) > self._limit:
             self._episodes.popitem(last=False)
-        return truth
+        return state
 
 
-def _after(truth: Truth, task: MiniWobTask, report: Started | Ended) -> Truth:
+def _after(
+    state: MiniWobState, task: MiniWobTask, report: EpisodeStarted | EpisodeEnded
+) -> MiniWobState:
     replace = msgspec.structs.replace
-    if isinstance(report, Started):
+    if isinstance(report, EpisodeStarted):
         instruction = report.instruction[:LONGEST_INSTRUCTION]
-        return replace(truth, instruction=instruction, starts=truth.starts + 1)
+        return replace(state, instruction=instruction, starts=state.starts + 1)
     raw_reward = report.raw_reward or 0.0
     reason = None if report.reason is None else str(report.reason)[:LONGEST_REASON]
     return replace(
-        truth, done=True, raw_reward=raw_reward, reward=task.reward(raw_reward), reason=reason
+        state, done=True, raw_reward=raw_reward, reward=task.reward(raw_reward), reason=reason
     )

@@ -1,8 +1,8 @@
-"""Finding the pages of MiniWoB++, which the PyPI package `miniwob` carries.
+"""The pages of MiniWoB++, which the PyPI package `miniwob` has.
 
-Only its files are needed. Importing it would need Selenium, Gymnasium and more, so it is found
-without that: installed, or unpacked by `fetch_package`, which leaves everything else away. The
-sources beside the pages say in words what each task is about.
+Only its files are needed. Importing the package would need Selenium, Gymnasium and more, so it is
+found without an import: installed, or unpacked by `fetch_package`, which leaves out its
+requirements. The sources beside the pages describe each task.
 """
 
 import ast
@@ -18,7 +18,16 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from webgym.miniwob.errors import MiniWobError
+from rollgym.store import RefusedError
+
+
+class MiniWobError(RefusedError):
+    """MiniWoB++ cannot be served: pages or a task are missing, or the port is in use."""
+
+
+class MissingTaskError(MiniWobError):
+    """No task has this name."""
+
 
 VERSION = "1.1.0"
 WHEEL_SHA256 = "297006e84219d56ad037e843527ed773a4a82509dc43b6031ec4a3ad3e3e61d9"
@@ -36,24 +45,24 @@ class Package(msgspec.Struct, frozen=True):
         return self.folder / "html"
 
     def names(self) -> list[str]:
-        """The tasks that there is a page for."""
+        """The names of all tasks that have a page."""
         return sorted(page.stem for page in (self.html / "miniwob").glob("*.html"))
 
     def page(self, name: str) -> str:
-        """The page of a task that there is."""
+        """The page of a task of `names`."""
         return (self.html / "miniwob" / f"{name}.html").read_text("utf-8")
 
     def descriptions(self) -> Mapping[str, str]:
-        """What tasks are about, as far as the sources say so."""
+        """Descriptions of the tasks, if the sources have them."""
         source = self.folder / "envs" / "miniwob_envs.py"
         if not source.is_file():
             return {}
-        said = dict(_described(source.read_text("utf-8")))
-        return {name: _whole(text, said) for name, text in said.items()}
+        texts = dict(_described(source.read_text("utf-8")))
+        return {name: _resolved(text, texts) for name, text in texts.items()}
 
 
 def find_package(folder: Path | None = None) -> Package:
-    """In this folder, that of MINIWOB_FOLDER, where it is installed, or where it was unpacked.
+    """Look in this folder or MINIWOB_FOLDER, else where it is installed or was unpacked.
 
     Raises MiniWobError.
     """
@@ -63,7 +72,9 @@ def find_package(folder: Path | None = None) -> Package:
         if (place / "html" / "miniwob").is_dir():
             return Package(place)
     if named:
-        raise MiniWobError(f"{named} is no folder of the package miniwob: it has no html/miniwob")
+        raise MiniWobError(
+            f"{named} is not a folder of the package miniwob: it has no html/miniwob"
+        )
     raise MiniWobError(
         "the pages of MiniWoB++ are missing: get them with `python -m webgym.miniwob --fetch` "
         "(2 MB), or install the extra rollgym[miniwob]"
@@ -71,7 +82,7 @@ def find_package(folder: Path | None = None) -> Package:
 
 
 def provide_package() -> Package:
-    """The package, fetched where it is missing. Raises MiniWobError."""
+    """The package, fetched if it is missing. Raises MiniWobError."""
     if os.environ.get(FOLDER_VARIABLE):
         return find_package()
     try:
@@ -83,7 +94,7 @@ def provide_package() -> Package:
 def fetch_package() -> Package:
     """Unpack the package without its requirements into the user's cache. Raises MiniWobError.
 
-    It comes from wherever pip or uv get packages from on this machine, and is checked.
+    pip or uv get it from the package index that they are set up with, and its hash is checked.
     """
     target = cache_folder()
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -97,7 +108,7 @@ def fetch_package() -> Package:
 
 
 def cache_folder() -> Path:
-    """Where `fetch_package` puts it."""
+    """The folder that `fetch_package` unpacks into."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "rollgym" / f"miniwob-{VERSION}"
 
@@ -111,7 +122,7 @@ def _installed() -> Iterator[Path]:
 def _install(wanted: Path, target: Path) -> None:
     options = ["--no-deps", "--require-hashes", "--target", str(target), "-r", str(wanted)]
     pip = ["-m", "pip", "install", "--quiet", "--no-compile", *options]
-    # A virtual environment may have been made without pip; the Python that made it may have one.
+    # A virtual environment may have no pip; the Python that made it may have one.
     made_by = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
     installers = [[sys.executable, *pip], [str(made_by), *pip]]
     if uv := shutil.which("uv"):
@@ -122,14 +133,14 @@ def _install(wanted: Path, target: Path) -> None:
                 installer, capture_output=True, text=True, timeout=FETCH_TIMEOUT, check=False
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            why = str(error)
+            reason = str(error)
             continue
         if ended.returncode == 0:
             return
-        why = ended.stderr.strip()
+        reason = ended.stderr.strip()
     raise MiniWobError(
         f"miniwob {VERSION} could not be fetched: check the network and the package index; "
-        f"the installer said: {why[-500:]}"
+        f"the installer said: {reason[-500:]}"
     )
 
 
@@ -143,14 +154,14 @@ def _described(source: str) -> Iterator[tuple[str, str]]:
 
 
 def _first_paragraph(docstring: str) -> str:
-    """Under the heading, if there is one."""
+    """The first paragraph that is not a heading."""
     paragraphs = [part for part in docstring.split("\n\n") if not part.startswith("#")]
     return " ".join(paragraphs[0].split()) if paragraphs else ""
 
 
-def _whole(text: str, said: Mapping[str, str]) -> str:
-    """Variants are described as `[other-task] What differs.`"""
+def _resolved(text: str, texts: Mapping[str, str]) -> str:
+    """Resolve the descriptions of variants: `[other-task] What differs.`"""
     variant = re.fullmatch(r"\[([a-z0-9-]+)\] *(.+)", text)
-    if variant is None or variant[1] not in said:
+    if variant is None or variant[1] not in texts:
         return text
-    return f"{said[variant[1]]} ({variant[2].rstrip('.')})"
+    return f"{texts[variant[1]]} ({variant[2].rstrip('.')})"

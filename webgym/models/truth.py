@@ -17,12 +17,11 @@ from yarl import URL
 from rollgym.records import VerifierError
 from rollgym.servers.context import seconds_left
 from rollgym.servers.limit import Limit
-from webgym.miniwob.episodes import Truth as MiniWobTruth
+from webgym.miniwob.episodes import MiniWobState
 from webgym.models.judging.findings import Blocking, Evaluation, FactFinding, Finding
-from webgym.sites.errors import TruthError
+from webgym.sites.errors import StateError
 from webgym.sites.names import PARAMETER, is_name
-from webgym.sites.tasks import Task as SitesTask
-from webgym.sites.verify import verify
+from webgym.sites.tasks import SiteTask, verify
 from webgym.tasks import WebTask
 from webgym.trajectory import Trajectory
 
@@ -78,7 +77,7 @@ class TruthSource:
                     return _by_miniwob(body)
                 case None:
                     raise AssertionError(f"task {task.task_id} has no verifier of its own")
-        except (msgspec.DecodeError, TruthError) as error:
+        except (msgspec.DecodeError, StateError) as error:
             raise VerifierError(
                 f"what {url} answered cannot be judged by: {error}; is the task's own server there?"
             ) from error
@@ -169,9 +168,9 @@ def _by_sites(task: WebTask, answer: str | None, body: bytes) -> Evaluation:
     )
 
 
-def _sites_task(task: WebTask) -> SitesTask:
+def _sites_task(task: WebTask) -> SiteTask:
     try:
-        return msgspec.json.decode(task.row.raw, type=SitesTask)
+        return msgspec.json.decode(task.row.raw, type=SiteTask)
     except msgspec.DecodeError as error:
         raise VerifierError(
             f"task {task.task_id} names the sites as its verifier, but its row is none of their "
@@ -181,7 +180,7 @@ def _sites_task(task: WebTask) -> SitesTask:
 
 
 def _by_miniwob(body: bytes) -> Evaluation:
-    truth = msgspec.json.decode(body, type=MiniWobTruth)
+    truth = msgspec.json.decode(body, type=MiniWobState)
     if not truth.done:
         reason = "the task was not brought to an end"
     else:

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 from rollgym.cli.streams import say
 from webgym.policies import DEFAULT_HOST, DEFAULT_PORT, DEFAULT_SEED, MODEL_NAME, POLICY_NAME
+from webgym.served import add_address_options
 
 if TYPE_CHECKING:
     from webgym.policies.scripted import ScriptedPolicy
     from webgym.policies.server import Latency
-
-HIGHEST_PORT = 65_535
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -35,9 +34,7 @@ def configure(parser: ArgumentParser) -> None:
         default=POLICY_NAME,
         help=f"name of the policy (there is one: {POLICY_NAME})",
     )
-    add("--host", default=DEFAULT_HOST, help=f"address to listen on (default: {DEFAULT_HOST})")
-    port_help = f"port to listen on (default: {DEFAULT_PORT}; 0: any free port)"
-    add("--port", type=_port, default=DEFAULT_PORT, help=port_help)
+    add_address_options(serve, DEFAULT_HOST, DEFAULT_PORT)
     add(
         "--latency",
         type=_latency,
@@ -95,9 +92,3 @@ def _latency(text: str) -> "Latency":
         return Latency.read(text)
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from error
-
-
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or int(text) > HIGHEST_PORT:
-        raise ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to {HIGHEST_PORT}")
-    return int(text)

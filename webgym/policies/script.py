@@ -13,8 +13,7 @@ from webgym.browser.contract.commands import InteractionMode
 from webgym.context.page_text import PageElement, PageText
 from webgym.environment import actions as acts
 from webgym.environment.actions import Action, HoverAndScroll, Mark, Point, Scroll
-from webgym.sites.tasks import Action as Line
-from webgym.sites.tasks import ActionKind, Solution
+from webgym.sites.tasks import ActionKind, RecordedAction, Solution
 
 SEARCH_STEPS = 15
 LOOKS = 3
@@ -88,7 +87,7 @@ class Script:
             what = self._lines[0].target or self._lines[0].value
             raise ScriptError(f"{what!r} was not found at {page.url} after {SEARCH_STEPS} steps")
 
-    def _find(self, line: Line, page: PageText) -> PageElement | None:
+    def _find(self, line: RecordedAction, page: PageText) -> PageElement | None:
         """The first element of this name that takes the action, preferably one that is in view."""
         named = [
             element
@@ -110,7 +109,7 @@ class Script:
             return acts.Wait(WAIT_SECONDS)
         return acts.Scroll("down")
 
-    def _select(self, line: Line, found: PageElement, page: PageText) -> Action:
+    def _select(self, line: RecordedAction, found: PageElement, page: PageText) -> Action:
         """Select by the option's mark; with coordinates one click opens the list, one selects."""
         if self._mode == "set_of_marks":
             number = next((each.id for each in found.options if each.text == line.value), None)
@@ -176,7 +175,7 @@ def _middle(element: PageElement) -> tuple[int, int]:
     return element.point or (0, 0)
 
 
-def _targeted(line: Line, target: Mark | Point) -> Action:
+def _targeted(line: RecordedAction, target: Mark | Point) -> Action:
     match line.kind:
         case ActionKind.CLICK:
             return acts.Click(target)
@@ -187,7 +186,7 @@ def _targeted(line: Line, target: Mark | Point) -> Action:
     raise NotImplementedError(line.kind)
 
 
-def _untargeted(line: Line) -> Action:
+def _untargeted(line: RecordedAction) -> Action:
     match line.kind:
         case ActionKind.PRESS:
             return acts.PressKeys((line.value,))

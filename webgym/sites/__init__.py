@@ -1,4 +1,5 @@
-"""The bundled test sites: a small web of our own, its tasks, and the truth about what was done.
+"""The bundled test sites: a small web without real content, its tasks, and their checks.
 
-`server` serves them (`serving`), `tasks` has what to do there, and `verify` judges how it went.
+`application` serves the sites (`serving`), and `tasks` has the tasks, how an attempt is scored, and
+a recorded solution for each.
 """

@@ -1,4 +1,4 @@
-"""Why a site was not served, a page not shown, or an attempt not judged."""
+"""Errors of the sites: not started, a page not shown, an attempt not scored."""
 
 from http import HTTPStatus
 
@@ -6,33 +6,33 @@ from rollgym.store import RefusedError
 
 
 class SitesError(RefusedError):
-    """The sites were not started, or their tasks not read."""
+    """The sites were not started, or their tasks could not be read."""
 
 
-class TruthError(Exception):
-    """An attempt cannot be judged: what the visitor did is not known.
+class StateError(Exception):
+    """An attempt cannot be scored, because the state of its session is unknown.
 
-    This is no reward of 0. The sites were restarted, or forgot the visitor.
+    That is a failure, not a reward of 0: the sites were restarted, or removed the session.
     """
 
 
 class PageError(Exception):
-    """A page cannot be shown; the visitor gets the message instead."""
+    """A page cannot be shown; the visitor gets this message instead."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
         self.status = status
 
 
-class BadRequestError(PageError):
-    """What was asked for makes no sense."""
+class InvalidInputError(PageError):
+    """The visitor sent a form or a URL that is not valid."""
 
     def __init__(self, message: str) -> None:
         super().__init__(HTTPStatus.BAD_REQUEST, message)
 
 
 class MissingPageError(PageError):
-    """There is nothing at this address."""
+    """The address has no page."""
 
     def __init__(self, message: str) -> None:
         super().__init__(HTTPStatus.NOT_FOUND, message)

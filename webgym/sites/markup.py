@@ -1,8 +1,8 @@
-"""HTML from templates, in which text can only be text.
+"""HTML from templates that escape everything that is put into them.
 
-A template is HTML with `{name}` where something goes in. What goes in is escaped unless it is
-`Markup`, which only templates make. None and False are nothing, and a sequence is its parts one
-after the other. Scripts and styles are files of their own, so a template has no other braces.
+A template is HTML with `{name}` for each value. Values are escaped unless they are `Markup`, which
+only templates make. None and False give nothing, and a sequence gives its parts one after the
+other. Scripts and styles are separate files, so a template has no other braces.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is HTML."""
 
     __slots__ = ()
 
@@ -51,7 +51,7 @@ def rendered(content: Content) -> Markup:
 
 
 def flag(name: str, present: object) -> Markup:
-    """An attribute without a value, such as `checked`, where it applies."""
+    """An attribute without a value, such as `checked`, if it is present."""
     return Markup(f" {name}") if present else NOTHING
 
 
@@ -59,7 +59,7 @@ _OPTION = Template('<option value="{value}"{selected}>{text}</option>')
 
 
 def options(choices: Iterable[tuple[str, str]], chosen: str) -> Markup:
-    """The choices of a select, as pairs of value and text."""
+    """The options of a select element, from pairs of value and text."""
     return rendered(
         _OPTION(value=value, text=text, selected=flag("selected", value == chosen))
         for value, text in choices

@@ -1,4 +1,4 @@
-"""What sessions are called, and where the sites are found unless somebody says otherwise."""
+"""Names of sessions, and the default address of the sites."""
 
 import re
 from secrets import token_hex
@@ -12,10 +12,10 @@ _NAME = re.compile(r"[A-Za-z0-9]{1,64}")
 
 
 def is_name(text: str) -> bool:
-    """Whether a session may be called this: letters and digits, at most 64."""
+    """Whether the text is a valid session name: 1 to 64 letters and digits."""
     return _NAME.fullmatch(text) is not None
 
 
 def new_name() -> str:
-    """A name that nobody else has or can guess."""
+    """A new session name that cannot be guessed."""
     return token_hex(16)

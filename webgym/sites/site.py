@@ -1,15 +1,25 @@
-"""What a site is to the server: a name, the first part of its addresses, and its routes."""
+"""The parts that all sites are made of: routes, static files, responses, and the reading of forms.
 
-from collections.abc import AsyncIterator
+Everything that a visitor sends is read within bounds.
+"""
+
+import re
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from aiohttp import web
 
-from webgym.sites.errors import MissingPageError
+from webgym.sites.errors import InvalidInputError, MissingPageError
 from webgym.sites.markup import Markup
 
+T = TypeVar("T")
+
+REQUEST_BYTES = 64 * 1024
+FIELD_CHARACTERS = 300
+MAX_FIELDS = 60
 CACHED = "public, max-age=600"
 ASSETS = {
     ".css": "text/css",
@@ -17,25 +27,26 @@ ASSETS = {
     ".svg": "image/svg+xml",
     ".html": "text/html",
 }
+_EMAIL = re.compile(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)+")
 
 
 class Site(msgspec.Struct, frozen=True):
-    """One site; its addresses begin with `/name/`."""
+    """One site; its addresses start with `/name/`."""
 
     name: str
     title: str
     summary: str
     routes: tuple[web.RouteDef, ...]
     folder: Path
-    """Where the site's module lies, with a folder `static` of styles and scripts."""
+    """The folder of the site's modules; its folder `static` has the styles and scripts."""
 
     def all_routes(self) -> list[web.RouteDef]:
-        static = Static(self.folder / "static")
+        static = StaticFiles(self.folder / "static")
         return [*self.routes, web.get(f"/{self.name}/static/{{file}}", static.send)]
 
 
-class Static:
-    """The files of a folder, held in memory; no address leads to any other file."""
+class StaticFiles:
+    """The files of a folder, read once; only these can be requested."""
 
     def __init__(self, folder: Path) -> None:
         self._files = {
@@ -58,14 +69,13 @@ class Static:
         )
 
 
-def page(markup: Markup, status: int = 200) -> web.Response:
-    """A page as it is sent."""
+def page_response(markup: Markup, status: int = 200) -> web.Response:
     body = markup.encode("utf-8", "replace")
     return web.Response(body=body, content_type="text/html", charset="utf-8", status=status)
 
 
-async def streamed(request: web.Request, parts: AsyncIterator[bytes]) -> web.StreamResponse:
-    """A page that is sent part by part, as far as the visitor stays to read it."""
+async def stream_response(request: web.Request, parts: AsyncIterator[bytes]) -> web.StreamResponse:
+    """A page that is sent part by part, until it ends or the visitor disconnects."""
     response = web.StreamResponse()
     response.content_type, response.charset = "text/html", "utf-8"
     with suppress(ConnectionError):
@@ -76,8 +86,60 @@ async def streamed(request: web.Request, parts: AsyncIterator[bytes]) -> web.Str
     return response
 
 
-def picture(markup: Markup) -> web.Response:
-    """An SVG as it is sent."""
+def picture_response(svg: Markup) -> web.Response:
     return web.Response(
-        body=markup.encode(), content_type="image/svg+xml", headers={"Cache-Control": CACHED}
+        body=svg.encode(), content_type="image/svg+xml", headers={"Cache-Control": CACHED}
     )
+
+
+async def read_form(request: web.Request) -> dict[str, str]:
+    """The fields of a posted form, without surrounding space. Raises InvalidInputError."""
+    try:
+        fields = await request.post()
+    except (ValueError, LookupError) as error:
+        raise InvalidInputError("The form could not be read.") from error
+    return _bounded(fields)
+
+
+def read_query(request: web.Request) -> dict[str, str]:
+    """The parameters of the URL. Raises InvalidInputError."""
+    return _bounded(request.query)
+
+
+def read_number(fields: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
+    """A field that is a whole number within bounds. Raises InvalidInputError."""
+    text = fields.get(name) or str(default)
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9 and low <= int(text) <= high):
+        raise InvalidInputError(f"“{name}” must be a whole number from {low} to {high}.")
+    return int(text)
+
+
+def read_choice(fields: Mapping[str, str], name: str, choices: Mapping[str, str]) -> str:
+    """A field that is one of the choices, by default the first. Raises InvalidInputError."""
+    chosen = fields.get(name) or next(iter(choices))
+    if chosen not in choices:
+        raise InvalidInputError(f"“{name}” cannot be “{chosen[:40]}”.")
+    return chosen
+
+
+def is_email(text: str) -> bool:
+    return _EMAIL.fullmatch(text) is not None
+
+
+def append_bounded(items: list[T], item: T, limit: int) -> None:
+    """Append an item; beyond the limit the oldest items are removed."""
+    items.append(item)
+    del items[:-limit]
+
+
+def _bounded(fields: Mapping[str, object]) -> dict[str, str]:
+    if len(fields) > MAX_FIELDS:
+        raise InvalidInputError("There are too many fields.")
+    bounded: dict[str, str] = {}
+    for name, value in fields.items():
+        if not isinstance(value, str):
+            raise InvalidInputError("Files are not accepted.")
+        if len(value) > FIELD_CHARACTERS:
+            raise InvalidInputError(f"A field may have at most {FIELD_CHARACTERS} characters.")
+        bounded[name] = value.replace("\x00", "").strip()
+    return bounded

@@ -23,7 +23,7 @@ from rollgym.rollouts.compact_map import CompactMap
 from rollgym.rollouts.input_file import InputFile, Line, lines_of
 from rollgym.store import InputsError
 from rollgym.store.errors import storage_error
-from webgym.sites.tasks.task import Task as SitesTask
+from webgym.sites.tasks import SiteTask
 from webgym.tasks.table import TaskTable
 from webgym.tasks.task import WebTask
 
@@ -186,7 +186,7 @@ def _task(line: Line) -> WebTask:
 def _check_truth(task: WebTask) -> None:
     """Raises RowError where the test sites could not tell what became of it."""
     try:
-        msgspec.json.decode(task.row.raw, type=SitesTask)
+        msgspec.json.decode(task.row.raw, type=SiteTask)
     except msgspec.ValidationError as error:
         raise RowError(
             f"field 'verifier': with 'sites' it has to be a task of the test sites: {error}"

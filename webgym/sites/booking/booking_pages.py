@@ -1,18 +1,9 @@
-"""The steps of a booking, and what can be done with it afterwards."""
+"""The pages for the steps of a booking, and for managing it afterwards."""
 
 from collections.abc import Mapping
 from datetime import date
 
-from webgym.sites.booking.cabins import (
-    BY_SLUG,
-    CABINS,
-    DOG_FEE,
-    EXTRAS,
-    FIRST_NIGHT,
-    LAST_DAY,
-    shown,
-)
-from webgym.sites.booking.frame import (
+from webgym.sites.booking.cabin_pages import (
     INVALID,
     TEMPLATES,
     complaint,
@@ -23,7 +14,18 @@ from webgym.sites.booking.frame import (
     rows,
     steps,
 )
-from webgym.sites.booking.state import Booking, Draft, Lookup
+from webgym.sites.booking.cabins import (
+    BY_SLUG,
+    CABINS,
+    DOG_FEE,
+    EXTRAS,
+    FIRST_NIGHT,
+    LAST_DAY,
+    Booking,
+    BookingDraft,
+    BookingLookup,
+    shown,
+)
 from webgym.sites.booking.wizard import ARRIVAL_TIMES, DATES, GUEST_COUNTS, GUESTS, REVIEW, preview
 from webgym.sites.markup import Content, Markup, Template, flag, options
 
@@ -62,7 +64,7 @@ _FIELDS = (
 )
 
 
-def dates_page(draft: Draft, wrong: Mapping[str, str]) -> Markup:
+def dates_page(draft: BookingDraft, wrong: Mapping[str, str]) -> Markup:
     body = _DATES(
         steps=steps(DATES),
         note=complaint(wrong),
@@ -91,7 +93,7 @@ def dates_page(draft: Draft, wrong: Mapping[str, str]) -> Markup:
     return frame("Book a cabin: dates", body)
 
 
-def guests_page(draft: Draft, wrong: Mapping[str, str]) -> Markup:
+def guests_page(draft: BookingDraft, wrong: Mapping[str, str]) -> Markup:
     body = _GUESTS(
         steps=steps(GUESTS),
         note=complaint(wrong),
@@ -123,7 +125,7 @@ def guests_page(draft: Draft, wrong: Mapping[str, str]) -> Markup:
     return frame("Book a cabin: your details", body)
 
 
-def review_page(draft: Draft, wrong: Mapping[str, str]) -> Markup:
+def review_page(draft: BookingDraft, wrong: Mapping[str, str]) -> Markup:
     body = _REVIEW(
         steps=steps(REVIEW),
         note=complaint(wrong),
@@ -141,7 +143,7 @@ def confirmed_page(booking: Booking) -> Markup:
     return frame(f"Booked: {booking.reference}", body)
 
 
-def manage_page(lookup: Lookup | None) -> Markup:
+def manage_page(lookup: BookingLookup | None) -> Markup:
     failed = "There is no booking with this reference and last name. Please check both."
     body = _MANAGE(
         note=note(failed if lookup else ""),

@@ -1,22 +1,87 @@
-"""The pages on which cabins are looked at."""
+"""The pages that show cabins, and the frame and parts that all pages of the site share."""
 
 from calendar import Calendar
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
+from pathlib import Path
 
 from webgym.sites.booking.cabins import (
+    BY_SLUG,
     CABINS,
+    EXTRAS,
     FIRST_NIGHT,
     LAST_DAY,
+    TODAY,
+    Booking,
+    BookingDraft,
     Cabin,
     is_free,
     is_free_for,
     shown,
 )
-from webgym.sites.booking.frame import TEMPLATES, frame
-from webgym.sites.booking.state import Booking, Draft
-from webgym.sites.booking.wizard import GUEST_COUNTS, stay
+from webgym.sites.booking.wizard import ARRIVAL_TIMES, GUEST_COUNTS, STEPS, stay
 from webgym.sites.markup import Content, Markup, Template, options
+
+TEMPLATES = Path(__file__).with_name("templates")
+INVALID = Markup(' aria-invalid="true"')
+_FRAME = Template.of(TEMPLATES / "frame.html")
+_STEPS = Template('<ol class="steps">{items}</ol>')
+_STEP = Template("<li{now}>{text}</li>")
+_NOW = Markup(' class="now" aria-current="step"')
+_NOTE = Template('<p class="note" role="alert">{text}</p>')
+_ERROR = Template('<span class="error" role="alert">{text}</span>')
+_ROW = Template("<tr><th>{name}</th><td>{value}</td></tr>")
+
+
+def frame(title: str, body: Content) -> Markup:
+    """The whole page, with this body."""
+    return _FRAME(title=title, body=body, today=shown(TODAY))
+
+
+def steps(current: str) -> Markup:
+    return _STEPS(
+        items=[
+            _STEP(text=text, now=_NOW if step == current else None) for step, text in STEPS.items()
+        ]
+    )
+
+
+def complaint(problems: Mapping[str, str]) -> Content:
+    if not problems:
+        return None
+    many = len(problems) > 1
+    return _NOTE(text=f"Please correct {len(problems)} {'fields' if many else 'field'} below.")
+
+
+def note(text: str) -> Content:
+    return _NOTE(text=text) if text else None
+
+
+def error(problems: Mapping[str, str], field: str) -> Content:
+    return _ERROR(text=problems[field]) if field in problems else None
+
+
+def rows(pairs: Iterable[tuple[str, str]]) -> list[Markup]:
+    return [_ROW(name=name, value=value) for name, value in pairs]
+
+
+def described(booking: Booking) -> list[tuple[str, str]]:
+    """The rows that describe a booking."""
+    arrival = date.fromisoformat(booking.arrival)
+    departure = date.fromisoformat(booking.departure)
+    extras = [EXTRAS[name][0] for name in booking.extras] + ["Dog"] * booking.dog
+    return [
+        ("Cabin", BY_SLUG[booking.cabin].name),
+        ("Arrival", f"{shown(arrival)}, {ARRIVAL_TIMES[booking.arrival_time]}"),
+        ("Departure", shown(departure)),
+        ("Nights", str((departure - arrival).days)),
+        ("Guests", str(booking.guests)),
+        ("Name", f"{booking.first_name} {booking.last_name}"),
+        ("Contact", f"{booking.email}, {booking.phone}"),
+        ("Extras", ", ".join(extras) or "None"),
+        ("Total", f"${booking.total}"),
+    ]
+
 
 _HOME = Template.of(TEMPLATES / "home.html")
 _CABINS = Template.of(TEMPLATES / "cabins.html")
@@ -49,8 +114,8 @@ def home() -> Markup:
     return frame("Cabins by the sea", body)
 
 
-def cabins_page(wanted: Draft, bookings: Sequence[Booking]) -> Markup:
-    """All the cabins; with a stay, which of them can be had for it."""
+def cabins_page(wanted: BookingDraft, bookings: Sequence[Booking]) -> Markup:
+    """All the cabins; for a stay it says which of them are free."""
     dates = stay(wanted)
     if dates and FIRST_NIGHT <= dates[0] < dates[1] <= LAST_DAY:
         guests = int(wanted.guests or 1)

@@ -1,7 +1,7 @@
-"""The cabins, their prices, and when they are free.
+"""The cabins, their prices and free nights, and what a visitor has booked.
 
-The site has a calendar of its own, in which it is always the same day, so that a task that names a
-date does not go stale.
+The site has its own calendar, in which it is always the same day, so that a task that names a date
+stays valid.
 """
 
 from collections.abc import Iterable
@@ -10,8 +10,88 @@ from pathlib import Path
 
 import msgspec
 
-from webgym.sites.booking.state import Booking
 from webgym.sites.errors import MissingPageError
+
+BOOKINGS = 30
+
+
+class BookingDraft(msgspec.Struct, frozen=True):
+    """The form as it was typed, before it is checked.
+
+    `sent` names the steps that have been sent; only these show their problems.
+    """
+
+    cabin: str = ""
+    arrival: str = ""
+    departure: str = ""
+    guests: str = ""
+    first_name: str = ""
+    last_name: str = ""
+    email: str = ""
+    phone: str = ""
+    arrival_time: str = ""
+    extras: tuple[str, ...] = ()
+    dog: bool = False
+    terms: bool = False
+    sent: tuple[str, ...] = ()
+
+
+class Booking(msgspec.Struct, frozen=True):
+    """A stay. Its reference follows from its content."""
+
+    reference: str
+    cabin: str
+    arrival: str
+    departure: str
+    guests: int
+    first_name: str
+    last_name: str
+    email: str
+    phone: str
+    arrival_time: str
+    extras: tuple[str, ...]
+    dog: bool
+    total: int
+    status: str = "confirmed"
+    reason: str = ""
+
+
+FIRST_BOOKING = Booking(
+    reference="FC-20417",
+    cabin="curlew-cottage",
+    arrival="2030-09-07",
+    departure="2030-09-12",
+    guests=3,
+    first_name="Signe",
+    last_name="Dahl",
+    email="signe.dahl@example.com",
+    phone="0441 20 17 33",
+    arrival_time="16",
+    extras=("firewood",),
+    dog=False,
+    total=652,
+)
+"""The booking that every session starts with."""
+
+
+class BookingLookup(msgspec.Struct, frozen=True):
+    """The form that finds a booking, if it found none."""
+
+    reference: str
+    last_name: str
+
+
+class BookingState(msgspec.Struct):
+    """The cabins' part of a session.
+
+    `looked_up` are the references of the bookings that the visitor may manage.
+    """
+
+    draft: BookingDraft = BookingDraft()
+    bookings: list[Booking] = msgspec.field(default_factory=lambda: [FIRST_BOOKING])
+    looked_up: list[str] = msgspec.field(default_factory=list)
+    lookup: BookingLookup | None = None
+
 
 TODAY = date(2030, 5, 6)
 FIRST_NIGHT = date(2030, 5, 10)
@@ -28,7 +108,7 @@ EXTRAS = {
 
 
 class Cabin(msgspec.Struct, frozen=True):
-    """A cabin. `taken` are stays of others: each from its arrival to before its departure."""
+    """A cabin. `taken` are stays of other guests: arrival included, departure excluded."""
 
     slug: str
     name: str
@@ -51,7 +131,7 @@ def cabin(slug: str) -> Cabin:
 
 
 def is_free(of: Cabin, night: date, bookings: Iterable[Booking]) -> bool:
-    """Whether the cabin can be had for the night that begins on a day."""
+    """Whether the cabin is free for the night that starts on a day."""
     if not FIRST_NIGHT <= night < LAST_DAY:
         return False
     own = (
@@ -73,7 +153,7 @@ def price(of: Cabin, nights: int, extras: Iterable[str], *, dog: bool) -> int:
 
 
 def shown(day: date) -> str:
-    """As in “Mon 6 May 2030”."""
+    """The day as in “Mon 6 May 2030”."""
     return f"{day:%a} {day.day} {day:%b %Y}"
 
 

@@ -1,4 +1,4 @@
-"""The three steps of booking: what each asks for, and what is wrong with what it was told."""
+"""The three steps of a booking: the fields of each, and the problems with what was entered."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,18 +8,21 @@ from hashlib import sha256
 import msgspec
 
 from webgym.sites.booking.cabins import (
+    BOOKINGS,
     BY_SLUG,
     EXTRAS,
     FEWEST_NIGHTS,
     FIRST_NIGHT,
     LAST_DAY,
     MOST_NIGHTS,
+    Booking,
+    BookingDraft,
+    BookingState,
     is_free_for,
     price,
     shown,
 )
-from webgym.sites.booking.state import BOOKINGS, Booking, BookingState, Draft
-from webgym.sites.bounds import remember
+from webgym.sites.site import append_bounded, is_email
 
 DATES, GUESTS, REVIEW = "dates", "guests", "review"
 STEPS = {DATES: "Dates", GUESTS: "Your details", REVIEW: "Review"}
@@ -31,12 +34,11 @@ ARRIVAL_TIMES = {
     "18": "18:00 to 20:00",
     "20": "After 20:00 (key box)",
 }
-_EMAIL = re.compile(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)+")
 _PHONE = re.compile(r"\+?[\d ()-]{6,20}")
 Problems = dict[str, str]
 
 
-def fill_dates(draft: Draft, fields: Mapping[str, str]) -> Draft:
+def fill_dates(draft: BookingDraft, fields: Mapping[str, str]) -> BookingDraft:
     return msgspec.structs.replace(
         draft,
         cabin=fields.get("cabin", ""),
@@ -47,7 +49,7 @@ def fill_dates(draft: Draft, fields: Mapping[str, str]) -> Draft:
     )
 
 
-def fill_guests(draft: Draft, fields: Mapping[str, str]) -> Draft:
+def fill_guests(draft: BookingDraft, fields: Mapping[str, str]) -> BookingDraft:
     return msgspec.structs.replace(
         draft,
         first_name=fields.get("first_name", ""),
@@ -61,14 +63,14 @@ def fill_guests(draft: Draft, fields: Mapping[str, str]) -> Draft:
     )
 
 
-def fill_review(draft: Draft, fields: Mapping[str, str]) -> Draft:
+def fill_review(draft: BookingDraft, fields: Mapping[str, str]) -> BookingDraft:
     return msgspec.structs.replace(
         draft, terms=bool(fields.get("terms")), sent=_sent(draft, REVIEW)
     )
 
 
-def problems(draft: Draft, step: str, bookings: Sequence[Booking]) -> Problems:
-    """What is wrong in a step, by field."""
+def problems(draft: BookingDraft, step: str, bookings: Sequence[Booking]) -> Problems:
+    """The problems of a step, by field."""
     if step == DATES:
         return _date_problems(draft, bookings)
     if step == GUESTS:
@@ -76,8 +78,8 @@ def problems(draft: Draft, step: str, bookings: Sequence[Booking]) -> Problems:
     return {} if draft.terms else {"terms": "Please accept the house rules."}
 
 
-def unfinished(draft: Draft, bookings: Sequence[Booking], before: str) -> str | None:
-    """The first step before this one that still has something wrong."""
+def unfinished(draft: BookingDraft, bookings: Sequence[Booking], before: str) -> str | None:
+    """The first step before this one that still has problems."""
     for step in STEPS:
         if step == before:
             return None
@@ -86,13 +88,13 @@ def unfinished(draft: Draft, bookings: Sequence[Booking], before: str) -> str | 
     return None
 
 
-def stay(draft: Draft) -> tuple[date, date] | None:
+def stay(draft: BookingDraft) -> tuple[date, date] | None:
     arrival, departure = _day(draft.arrival), _day(draft.departure)
     return (arrival, departure) if arrival and departure else None
 
 
-def preview(draft: Draft) -> Booking:
-    """The booking that a draft with nothing wrong in it would become."""
+def preview(draft: BookingDraft) -> Booking:
+    """The booking that a draft without problems becomes."""
     arrival, departure = date.fromisoformat(draft.arrival), date.fromisoformat(draft.departure)
     nights = (departure - arrival).days
     return Booking(
@@ -113,15 +115,15 @@ def preview(draft: Draft) -> Booking:
 
 
 def book(state: BookingState) -> Booking:
-    """Make a booking of a draft with nothing wrong in it."""
+    """Turn a draft without problems into a booking."""
     booking = preview(state.draft)
     booking = msgspec.structs.replace(booking, reference=_reference(booking))
-    remember(state.bookings, booking, BOOKINGS)
-    state.draft = Draft()
+    append_bounded(state.bookings, booking, BOOKINGS)
+    state.draft = BookingDraft()
     return booking
 
 
-def _date_problems(draft: Draft, bookings: Sequence[Booking]) -> Problems:
+def _date_problems(draft: BookingDraft, bookings: Sequence[Booking]) -> Problems:
     found = _stay_problems(_day(draft.arrival), _day(draft.departure))
     cabin, dates = BY_SLUG.get(draft.cabin), stay(draft)
     if cabin is None:
@@ -156,13 +158,13 @@ def _stay_problems(arrival: date | None, departure: date | None) -> Problems:
     return found
 
 
-def _guest_problems(draft: Draft) -> Problems:
+def _guest_problems(draft: BookingDraft) -> Problems:
     found: Problems = {}
     if not draft.first_name:
         found["first_name"] = "Enter your first name."
     if not draft.last_name:
         found["last_name"] = "Enter your last name."
-    if not _EMAIL.fullmatch(draft.email):
+    if not is_email(draft.email):
         found["email"] = "Enter an email address, such as name@example.com."
     if not _PHONE.fullmatch(draft.phone):
         found["phone"] = "Enter a phone number of at least 6 digits."
@@ -181,11 +183,11 @@ def _day(text: str) -> date | None:
         return None
 
 
-def _sent(draft: Draft, step: str) -> tuple[str, ...]:
+def _sent(draft: BookingDraft, step: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*draft.sent, step)))
 
 
 def _reference(booking: Booking) -> str:
-    """The same for the same stay, so that a recorded solution can name it."""
+    """Equal stays have equal references, so that a recorded solution can name one."""
     digest = sha256(msgspec.json.encode(booking)).digest()
     return f"FC-{int.from_bytes(digest[:4], 'big') % 90_000 + 10_000}"

@@ -1,4 +1,4 @@
-"""Answers that are no answers: cut short, huge, leading in circles, or not there at all."""
+"""Faulty responses: cut short, huge, redirecting in circles, or missing."""
 
 import asyncio
 import socket
@@ -8,24 +8,23 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from webgym.sites.errors import BadRequestError
-from webgym.sites.forms import asked, whole_number
-from webgym.sites.site import streamed
-from webgym.sites.visitors import session_of
+from webgym.sites.errors import InvalidInputError
+from webgym.sites.sessions import session_of
+from webgym.sites.site import read_number, read_query, stream_response
 
 MOST_MEGABYTES = 200
 LONGEST_CHAIN = 1_000
 SOCKET_MESSAGES = 100
 SOCKET_SECONDS = 60.0
 _MEGABYTE = 1_000_000
-_LINGER_NOT = struct.pack("ii", 1, 0)
+_NO_LINGER = struct.pack("ii", 1, 0)
 
 
 async def status(request: web.Request) -> web.Response:
     """Any status between 400 and 599."""
     code = int(request.match_info["code"])
     if not 400 <= code <= 599:
-        raise BadRequestError("The status must be from 400 to 599.")
+        raise InvalidInputError("The status must be from 400 to 599.")
     session_of(request).broken.failures += 1
     try:
         phrase = HTTPStatus(code).phrase
@@ -44,27 +43,27 @@ async def redirect_to_itself(request: web.Request) -> web.Response:
 
 
 async def redirect_chain(request: web.Request) -> web.Response:
-    """As many redirects as are asked for, each to another address, and then a page."""
-    left = whole_number(asked(request), "left", 30, 0, LONGEST_CHAIN)
+    """A chain of redirects of the requested length, each to another address, and then a page."""
+    left = read_number(read_query(request), "left", 30, 0, LONGEST_CHAIN)
     session_of(request).broken.redirects += 1
     raise web.HTTPFound(f"/broken/chain?left={left - 1}" if left else "/broken/")
 
 
 async def reset(request: web.Request) -> web.StreamResponse:
-    """The connection is reset without an answer."""
+    """Reset the connection without a response."""
     _reset(request)
     return web.StreamResponse()
 
 
 async def hang_up(request: web.Request) -> web.StreamResponse:
-    """The connection is closed without an answer."""
+    """Close the connection without a response."""
     if request.transport is not None:
         request.transport.close()
     return web.StreamResponse()
 
 
 async def cut_short(request: web.Request) -> web.StreamResponse:
-    """Half of a page, and then the connection is reset."""
+    """Send half of a page, and then reset the connection."""
     response = web.StreamResponse(headers={"Content-Length": "100000"})
     response.content_type = "text/html"
     await response.prepare(request)
@@ -74,9 +73,9 @@ async def cut_short(request: web.Request) -> web.StreamResponse:
 
 
 async def big(request: web.Request) -> web.StreamResponse:
-    """A page of as many megabytes as are asked for."""
-    megabytes = whole_number(asked(request), "megabytes", 10, 1, MOST_MEGABYTES)
-    return await streamed(request, _lines(megabytes))
+    """A page of the requested number of megabytes."""
+    megabytes = read_number(read_query(request), "megabytes", 10, 1, MOST_MEGABYTES)
+    return await stream_response(request, _lines(megabytes))
 
 
 async def _lines(megabytes: int) -> AsyncIterator[bytes]:
@@ -99,7 +98,7 @@ async def download(request: web.Request) -> web.Response:
 
 
 async def sign_in(request: web.Request) -> web.Response:
-    """Asks for a name and password that nobody has."""
+    """Ask for a user name and a password; none is accepted."""
     session_of(request).broken.failures += 1
     return web.Response(
         text="<!doctype html><title>Locked</title><h1>Crew only</h1>",
@@ -110,7 +109,7 @@ async def sign_in(request: web.Request) -> web.Response:
 
 
 async def line(request: web.Request) -> web.WebSocketResponse:
-    """A web socket that says again what it is told, for a while."""
+    """A web socket that echoes messages, for a bounded time."""
     response = web.WebSocketResponse(max_msg_size=4_096, timeout=5.0)
     await response.prepare(request)
     try:
@@ -132,5 +131,5 @@ def _reset(request: web.Request) -> None:
         return
     connection = transport.get_extra_info("socket")
     if connection is not None:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
     transport.abort()

@@ -1,12 +1,111 @@
-"""The pages of the encyclopedia."""
+"""The pages of the encyclopedia, and how articles become HTML."""
 
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from urllib.parse import quote
 
-from webgym.sites.encyclopedia.article import Article, Heading
-from webgym.sites.encyclopedia.frame import TEMPLATES, category_links, frame
-from webgym.sites.encyclopedia.library import ARTICLES, CATEGORIES, Result, find
-from webgym.sites.encyclopedia.rendering import blocks_of, inline, link, url_of
-from webgym.sites.markup import Content, Markup, Template
+from webgym.sites.encyclopedia.article import (
+    ARTICLES,
+    CATEGORIES,
+    Article,
+    ArticleMatch,
+    ArticleTable,
+    Block,
+    BulletList,
+    Heading,
+    Paragraph,
+    find,
+)
+from webgym.sites.markup import Content, Markup, Template, rendered
+
+TEMPLATES = Path(__file__).with_name("templates")
+_FRAME = Template.of(TEMPLATES / "frame.html")
+_CATEGORY = Template('<a href="/encyclopedia/category/{name}">{name}</a>')
+
+
+def frame(title: str, body: Content, text: str = "") -> Markup:
+    """The whole page; `text` is in the search box."""
+    return _FRAME(title=title, body=body, text=text, categories=category_links(CATEGORIES))
+
+
+def category_links(names: list[str]) -> list[Markup]:
+    return [_CATEGORY(name=name) for name in names]
+
+
+_INLINE = re.compile(
+    r"\[\[(?P<target>[^\]|]+)(?:\|(?P<shown>[^\]]+))?\]\]"
+    r"|\[\^(?P<note>\d+)\]|\*\*(?P<bold>.+?)\*\*|//(?P<italic>.+?)//"
+)
+_LINK = Template('<a href="{url}">{text}</a>')
+_RED_LINK = Template('<a class="missing" href="{url}">{text}</a>')
+_NOTE_LINK = Template(
+    '<sup class="ref" id="ref-{number}"><a href="#note-{number}" aria-label="Note {number}">'
+    "[{number}]</a></sup>"
+)
+_BOLD = Template("<b>{text}</b>")
+_ITALIC = Template("<i>{text}</i>")
+_H2 = Template('<h2 id="{anchor}">{text}</h2>')
+_H3 = Template('<h3 id="{anchor}">{text}</h3>')
+_P = Template("<p>{text}</p>")
+_UL = Template("<ul>{items}</ul>")
+_LI = Template("<li>{text}</li>")
+_TABLE = Template('<table class="data"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>')
+_TH = Template("<th>{text}</th>")
+_TR = Template("<tr>{cells}</tr>")
+_TD = Template("<td>{text}</td>")
+
+
+def url_of(title: str) -> str:
+    return "/encyclopedia/wiki/" + quote(title.replace(" ", "_"), safe="()")
+
+
+def inline(text: str) -> Markup:
+    """A line of an article as HTML, with its links and styles."""
+    return rendered(_pieces(text))
+
+
+def blocks_of(blocks: Iterable[Block]) -> Markup:
+    return rendered(map(_shown, blocks))
+
+
+def _pieces(text: str) -> Iterator[Markup]:
+    last = 0
+    for found in _INLINE.finditer(text):
+        yield rendered(text[last : found.start()])
+        last = found.end()
+        if found["target"]:
+            yield link(found["target"], found["shown"] or found["target"])
+        elif found["note"]:
+            yield _NOTE_LINK(number=found["note"])
+        elif found["bold"]:
+            yield _BOLD(text=found["bold"])
+        else:
+            yield _ITALIC(text=found["italic"])
+    yield rendered(text[last:])
+
+
+def link(title: str, shown: str) -> Markup:
+    template = _LINK if find(title) else _RED_LINK
+    return template(url=url_of(title), text=shown)
+
+
+def _shown(block: Block) -> Markup:
+    match block:
+        case Heading(level=2):
+            return _H2(anchor=block.anchor, text=block.text)
+        case Heading():
+            return _H3(anchor=block.anchor, text=block.text)
+        case Paragraph():
+            return _P(text=inline(block.text))
+        case BulletList():
+            return _UL(items=[_LI(text=inline(item)) for item in block.items])
+        case ArticleTable():
+            return _TABLE(
+                head=[_TH(text=inline(cell)) for cell in block.head],
+                rows=[_TR(cells=[_TD(text=inline(cell)) for cell in row]) for row in block.rows],
+            )
+
 
 _ARTICLE = Template.of(TEMPLATES / "article.html")
 _MAIN = Template.of(TEMPLATES / "main.html")
@@ -59,7 +158,7 @@ def main_page() -> Markup:
 
 
 def article_page(article: Article, asked_for: str) -> Markup:
-    """The article; where it was found under another title, it says so."""
+    """The article; it says so if it was opened by another title."""
     blocks = article.blocks
     first = next((at for at, block in enumerate(blocks) if isinstance(block, Heading)), len(blocks))
     body = _ARTICLE(
@@ -79,7 +178,7 @@ def missing_page(title: str) -> Markup:
     return frame(title, _MISSING(title=title, query=quote(title)))
 
 
-def results_page(text: str, results: list[Result]) -> Markup:
+def results_page(text: str, results: list[ArticleMatch]) -> Markup:
     count = f"{len(results)} article{'' if len(results) == 1 else 's'}"
     body = _RESULTS(
         summary=f"{count} for “{text}”" if text else "Type what you look for into the box above.",

@@ -1,49 +1,46 @@
-"""From the encyclopedia's addresses to its pages."""
+"""The routes of the encyclopedia."""
 
 from http import HTTPStatus
 from pathlib import Path
 
 from aiohttp import web
 
-from webgym.sites.bounds import SEARCHES_KEPT, remember
 from webgym.sites.encyclopedia import pages
-from webgym.sites.encyclopedia.library import ARTICLES, CATEGORIES, find, search
-from webgym.sites.encyclopedia.rendering import url_of
-from webgym.sites.encyclopedia.state import TITLES_KEPT
+from webgym.sites.encyclopedia.article import ARTICLES, CATEGORIES, find, search
+from webgym.sites.encyclopedia.pages import url_of
 from webgym.sites.errors import MissingPageError
-from webgym.sites.forms import asked
-from webgym.sites.site import Site, page
-from webgym.sites.visitors import session_of
+from webgym.sites.sessions import SEARCHES_KEPT, TITLES_KEPT, session_of
+from webgym.sites.site import Site, append_bounded, page_response, read_query
 
 TITLE_CHARACTERS = 120
 
 
 async def _main(_: web.Request) -> web.Response:
-    return page(pages.main_page())
+    return page_response(pages.main_page())
 
 
 async def _article(request: web.Request) -> web.Response:
     title = request.match_info["title"].replace("_", " ").strip()[:TITLE_CHARACTERS]
     article = find(title)
     if article is None:
-        return page(pages.missing_page(title), HTTPStatus.NOT_FOUND)
-    remember(session_of(request).encyclopedia.read, article.title, TITLES_KEPT)
-    return page(pages.article_page(article, title))
+        return page_response(pages.missing_page(title), HTTPStatus.NOT_FOUND)
+    append_bounded(session_of(request).encyclopedia.read, article.title, TITLES_KEPT)
+    return page_response(pages.article_page(article, title))
 
 
 async def _search(request: web.Request) -> web.Response:
-    """As readers expect: the exact title of an article leads to it."""
-    text = asked(request).get("q", "")
+    """Search; the exact title of an article redirects to the article."""
+    text = read_query(request).get("q", "")
     if text:
-        remember(session_of(request).encyclopedia.searches, text, SEARCHES_KEPT)
+        append_bounded(session_of(request).encyclopedia.searches, text, SEARCHES_KEPT)
     article = find(text)
     if article is not None:
         raise web.HTTPSeeOther(url_of(text if text[:1].isupper() else article.title))
-    return page(pages.results_page(text, search(text)))
+    return page_response(pages.results_page(text, search(text)))
 
 
 async def _all(_: web.Request) -> web.Response:
-    return page(pages.listing_page("All articles", list(ARTICLES)))
+    return page_response(pages.listing_page("All articles", list(ARTICLES)))
 
 
 async def _category(request: web.Request) -> web.Response:
@@ -51,7 +48,7 @@ async def _category(request: web.Request) -> web.Response:
     if name not in CATEGORIES:
         raise MissingPageError("There is no such category.")
     found = [article for article in ARTICLES if name in article.categories]
-    return page(pages.listing_page(f"Category: {name}", found))
+    return page_response(pages.listing_page(f"Category: {name}", found))
 
 
 ENCYCLOPEDIA = Site(

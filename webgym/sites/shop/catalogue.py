@@ -1,13 +1,18 @@
-"""The products, and finding among them."""
+"""The products with their reviews and images, and the search for products.
+
+Images are drawn: each kind of product is a few shapes in three shades of one hue.
+"""
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 
 import msgspec
 
 from webgym.sites.errors import MissingPageError
-from webgym.sites.forms import one_of, whole_number
+from webgym.sites.markup import Markup, Template
+from webgym.sites.site import read_choice, read_number
 
 CATEGORIES = {
     "kitchen": "Kitchen",
@@ -30,22 +35,22 @@ PAGE_SIZE = 12
 HIGHEST_PRICE = 100_000
 
 
-class Choice(msgspec.Struct, frozen=True):
-    """One variant of a product, and what it costs more."""
+class ProductVariant(msgspec.Struct, frozen=True):
+    """One variant of a product, and its extra price."""
 
     name: str
     extra_cents: int = 0
 
 
-class Option(msgspec.Struct, frozen=True):
-    """What can be chosen of a product."""
+class ProductOption(msgspec.Struct, frozen=True):
+    """The variants of a product."""
 
     label: str
-    choices: tuple[Choice, ...]
+    choices: tuple[ProductVariant, ...]
 
 
 class Product(msgspec.Struct, frozen=True):
-    """A product as the data file has it."""
+    """A product of the data file."""
 
     slug: str
     name: str
@@ -60,21 +65,21 @@ class Product(msgspec.Struct, frozen=True):
     blurb: str
     details: tuple[tuple[str, str], ...]
     words: tuple[str, ...]
-    option: Option | None = None
+    option: ProductOption | None = None
 
     @property
     def choice_names(self) -> tuple[str, ...]:
         return tuple(choice.name for choice in self.option.choices) if self.option else ()
 
     def price(self, chosen: str) -> int:
-        """What one piece of a variant costs, in cents."""
+        """The price of one piece of a variant, in cents."""
         choices = self.option.choices if self.option else ()
         extra = next((each.extra_cents for each in choices if each.name == chosen), 0)
         return self.price_cents + extra
 
 
-class Query(msgspec.Struct, frozen=True):
-    """What a visitor looks for. Prices are whole dollars, both included."""
+class ProductQuery(msgspec.Struct, frozen=True):
+    """A search. Prices are in whole dollars; both limits are included."""
 
     text: str = ""
     category: str = ""
@@ -86,21 +91,21 @@ class Query(msgspec.Struct, frozen=True):
     page: int = 1
 
     @classmethod
-    def of(cls, fields: Mapping[str, str]) -> "Query":
-        """Raises BadRequestError."""
+    def of(cls, fields: Mapping[str, str]) -> "ProductQuery":
+        """Raises InvalidInputError."""
         return cls(
             text=fields.get("q", ""),
-            category=one_of(fields, "category", ANY_CATEGORY),
+            category=read_choice(fields, "category", ANY_CATEGORY),
             low=_price(fields, "low"),
             high=_price(fields, "high"),
-            rating=one_of(fields, "rating", RATINGS),
+            rating=read_choice(fields, "rating", RATINGS),
             in_stock=bool(fields.get("stock")),
-            sort=one_of(fields, "sort", SORTS),
-            page=whole_number(fields, "page", 1, 1, 1_000),
+            sort=read_choice(fields, "sort", SORTS),
+            page=read_number(fields, "page", 1, 1, 1_000),
         )
 
     def parameters(self, page: int) -> dict[str, str]:
-        """The same query for another page of its results, as in a URL."""
+        """The URL parameters of this query, for one page of its results."""
         given = {
             "q": self.text,
             "category": self.category,
@@ -114,7 +119,7 @@ class Query(msgspec.Struct, frozen=True):
         return {name: text for name, text in given.items() if text}
 
 
-def product(slug: str) -> Product:
+def find_product(slug: str) -> Product:
     """Raises MissingPageError."""
     found = BY_SLUG.get(slug)
     if found is None:
@@ -122,8 +127,8 @@ def product(slug: str) -> Product:
     return found
 
 
-def search(query: Query) -> list[Product]:
-    """All that fit, in the order asked for."""
+def search_products(query: ProductQuery) -> list[Product]:
+    """All products that match, in the order of the query."""
     words = _words(query.text)
     found = [each for each in PRODUCTS if _fits(each, query) and _mentions(each, words)]
     match query.sort:
@@ -140,23 +145,23 @@ def search(query: Query) -> list[Product]:
     return found
 
 
-def suggestions(text: str, limit: int = 6) -> list[Product]:
-    """Products whose name goes on with what was typed."""
+def suggest_products(text: str, limit: int = 6) -> list[Product]:
+    """Products whose name has all the typed words, or words that start so."""
     words = _words(text)
     return [each for each in PRODUCTS if words and _named(each, words) == len(words)][:limit]
 
 
-def related(to: Product, limit: int = 4) -> list[Product]:
-    """Others of the same category, the like first."""
+def related_products(to: Product, limit: int = 4) -> list[Product]:
+    """Other products of the same category, those with the same drawing first."""
     others = [each for each in PRODUCTS if each.category == to.category and each is not to]
     return sorted(others, key=lambda each: each.drawing != to.drawing)[:limit]
 
 
 def _price(fields: Mapping[str, str], name: str) -> int | None:
-    return whole_number(fields, name, 0, 0, HIGHEST_PRICE) if fields.get(name) else None
+    return read_number(fields, name, 0, 0, HIGHEST_PRICE) if fields.get(name) else None
 
 
-def _fits(each: Product, query: Query) -> bool:
+def _fits(each: Product, query: ProductQuery) -> bool:
     return (
         query.category in ("", each.category)
         and (query.low is None or each.price_cents >= query.low * 100)
@@ -171,7 +176,7 @@ def _words(text: str) -> list[str]:
 
 
 def _begins(word: str, words: list[str]) -> bool:
-    """Whether one of the words begins with this, or with it in the singular."""
+    """Whether one of the words starts with this word, or with its singular."""
     return any(each.startswith((word, word.removesuffix("s") or word)) for each in words)
 
 
@@ -194,3 +199,69 @@ def _read() -> tuple[Product, ...]:
 
 PRODUCTS = _read()
 BY_SLUG = {each.slug: each for each in PRODUCTS}
+
+
+_AUTHORS = (
+    "Marit O.", "Jonas K.", "Priya S.", "Tomasz W.", "Elin B.", "Hugo F.", "Noor A.", "Casper L.",
+    "Wen H.", "Ida R.", "Oskar V.", "Rosa D.", "Femke J.", "Luca P.",
+)  # fmt: skip
+_PRAISE = (
+    ("Worth the wait", "It took a week to arrive and I would wait again. Everything fits."),
+    ("Better than expected", "I bought it for the price and keep it for the finish."),
+    ("Daily use, no complaints", "Half a year of daily use and it looks as it did on day one."),
+    ("A good present", "My sister asked where it was from before she said thank you."),
+    ("Simple and solid", "Nothing on it that does not need to be there."),
+    ("Second one", "The first is at the cabin, so this one is for home."),
+)
+_DOUBT = (
+    ("Good, with a catch", "Does what it should, but the packaging was twice as big as it."),
+    ("Fine", "Nothing special, nothing wrong. The colour is a bit darker than in the picture."),
+    ("Smaller than I thought", "Read the measurements, unlike me. Otherwise good."),
+    ("Not for me", "Well made, but I sent it back. The return was easy."),
+)
+
+
+class Review(msgspec.Struct, frozen=True):
+    """A customer's review."""
+
+    author: str
+    stars: int
+    title: str
+    text: str
+
+
+def reviews_of(product: Product, count: int = 3) -> list[Review]:
+    random = Random(product.slug)  # noqa: S311 - the choice must repeat
+    authors = random.sample(_AUTHORS, count)
+    praise = random.sample(_PRAISE, count - 1)
+    doubt = random.choice(_DOUBT)
+    stars = [5, 5 if product.rating >= 4.5 else 4, 3]
+    return [
+        Review(author, star, title, text)
+        for author, star, (title, text) in zip(authors, stars, [*praise, doubt], strict=True)
+    ]
+
+
+_PICTURE = Template(
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 200 200">'
+    '<rect width="200" height="200" fill="{ground}"/>'
+    '<circle cx="100" cy="96" r="78" fill="{halo}"/>'
+    '<ellipse cx="100" cy="168" rx="62" ry="7" fill="{shadow}"/>{shapes}</svg>'
+)
+SHAPES = {
+    path.stem: Template.of(path) for path in Path(__file__).with_name("drawings").glob("*.svg")
+}
+
+
+def drawing(product: Product) -> Markup:
+    """The image of a product, as SVG."""
+    hue = product.hue
+    shapes = SHAPES[product.drawing](
+        main=f"hsl({hue} 52% 52%)", dark=f"hsl({hue} 38% 28%)", light=f"hsl({hue} 60% 88%)"
+    )
+    return _PICTURE(
+        shapes=shapes,
+        ground=f"hsl({hue} 30% 95%)",
+        halo=f"hsl({(hue + 30) % 360} 38% 89%)",
+        shadow=f"hsl({hue} 20% 78%)",
+    )

@@ -1,10 +1,11 @@
-"""The pages on which products are looked for and looked at."""
+"""The pages that show products, and the frame around every page of the shop."""
+
+from pathlib import Path
 
 import msgspec
 from yarl import URL
 
-from webgym.sites.markup import Content, Markup, Template, flag, options
-from webgym.sites.shop.cart import dollars
+from webgym.sites.markup import Content, Markup, Template, flag, options, rendered
 from webgym.sites.shop.catalogue import (
     ANY_CATEGORY,
     CATEGORIES,
@@ -13,13 +14,95 @@ from webgym.sites.shop.catalogue import (
     RATINGS,
     SORTS,
     Product,
-    Query,
-    related,
-    search,
+    ProductQuery,
+    related_products,
+    reviews_of,
+    search_products,
 )
-from webgym.sites.shop.frame import TEMPLATES, cards, frame, stars, stock
-from webgym.sites.shop.reviews import reviews_of
-from webgym.sites.shop.state import ShopState
+from webgym.sites.shop.orders import ShopMessage, ShopState, dollars, item_count
+
+TEMPLATES = Path(__file__).with_name("templates")
+_FRAME = Template.of(TEMPLATES / "frame.html")
+_CATEGORY = Template('<a href="/shop/products?category={name}"{current}>{text}</a>')
+_CURRENT = Markup(' class="current" aria-current="true"')
+_NOTICE = Template(
+    '<form class="notice" method="post" action="/shop/notice" aria-label="Notice">'
+    "<p>We keep one cookie, so that your cart is still there on the next page.</p>"
+    "<button>Got it</button></form>"
+)
+_NOTE = Template('<p class="note{kind}" role="status">{text}</p>')
+_CARD = Template(
+    '<article class="card"><a href="/shop/product/{slug}" tabindex="-1" aria-hidden="true">'
+    '<img src="/shop/picture/{slug}.svg" alt="" loading="lazy"></a><div class="text">'
+    '<a class="name" href="/shop/product/{slug}">{name}</a>'
+    '<span class="brand-name">{brand}</span>{stars}<span class="price">{price}</span>{stock}'
+    "</div></article>"
+)
+_STARS = Template(
+    '<span class="stars" aria-label="Rated {rating} of 5">{filled}{empty} '
+    "<small>{rating} ({reviews})</small></span>"
+)
+_STOCK = Template('<span class="stock {kind}">{text}</span>')
+FEW = 9
+
+
+def frame(
+    state: ShopState, title: str, body: Content, *, text: str = "", category: str = ""
+) -> Markup:
+    """The whole page, with this body."""
+    return _FRAME(
+        title=title,
+        message=note(state.message),
+        body=body,
+        text=text,
+        count=item_count(state),
+        saved=f" ({len(state.saved)})" if state.saved else "",
+        categories=[
+            _CATEGORY(name=name, text=shown, current=_CURRENT if name == category else None)
+            for name, shown in CATEGORIES.items()
+        ],
+        notice=None if state.notice_closed else _NOTICE(),
+    )
+
+
+def note(message: ShopMessage | None) -> Content:
+    """The message about the last action."""
+    return _NOTE(text=message.text, kind=" bad" if message.bad else "") if message else None
+
+
+def card(product: Product) -> Markup:
+    """The product as an entry of a list."""
+    return _CARD(
+        slug=product.slug,
+        name=product.name,
+        brand=product.brand,
+        stars=stars(product),
+        price=dollars(product.price_cents),
+        stock=stock(product),
+    )
+
+
+def cards(products: list[Product]) -> Markup:
+    return rendered(card(each) for each in products)
+
+
+def stars(product: Product) -> Markup:
+    filled = round(product.rating)
+    return _STARS(
+        rating=product.rating,
+        reviews=product.reviews,
+        filled="★" * filled,
+        empty="☆" * (5 - filled),
+    )
+
+
+def stock(product: Product) -> Markup:
+    if not product.stock:
+        return _STOCK(kind="out", text="Out of stock")
+    if product.stock <= FEW:
+        return _STOCK(kind="few", text=f"Only {product.stock} left")
+    return _STOCK(kind="", text=f"In stock: {product.stock}")
+
 
 _HOME = Template.of(TEMPLATES / "home.html")
 _LISTING = Template.of(TEMPLATES / "listing.html")
@@ -57,9 +140,9 @@ def home(state: ShopState) -> Markup:
     return frame(state, "Things for the home", body)
 
 
-def listing(state: ShopState, query: Query) -> Markup:
-    """A page of what was found; one beyond the last is the last."""
-    found = search(query)
+def listing(state: ShopState, query: ProductQuery) -> Markup:
+    """One page of the results; a page beyond the last shows the last."""
+    found = search_products(query)
     pages = max(1, -(-len(found) // PAGE_SIZE))
     current = min(query.page, pages)
     first = (current - 1) * PAGE_SIZE
@@ -113,7 +196,7 @@ def product_page(state: ShopState, product: Product) -> Markup:
             )
             for each in reviews_of(product)
         ],
-        related=cards(related(product)),
+        related=cards(related_products(product)),
     )
     return frame(state, product.name, body, category=product.category)
 
@@ -141,7 +224,7 @@ def _found(first: int, shown: int, found: int) -> str:
     return f"{first + 1} to {first + shown} of {found} products"
 
 
-def _pages(query: Query, current: int, pages: int) -> list[Markup]:
+def _pages(query: ProductQuery, current: int, pages: int) -> list[Markup]:
     def link(number: int, text: str, rel: str = "") -> Markup:
         url = URL("/shop/products").with_query(query.parameters(number))
         return _LINK(url=str(url), text=text, rel=Markup(f' rel="{rel}"') if rel else None)

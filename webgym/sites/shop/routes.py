@@ -1,22 +1,33 @@
-"""From the shop's addresses to its pages."""
+"""The routes of the shop."""
 
 from pathlib import Path
 from typing import NoReturn
 
-import msgspec
 from aiohttp import web
 
-from webgym.sites.bounds import SEARCHES_KEPT, remember
-from webgym.sites.errors import BadRequestError, MissingPageError
-from webgym.sites.forms import asked, posted, whole_number
+from webgym.served import json_response
+from webgym.sites.errors import InvalidInputError, MissingPageError
 from webgym.sites.markup import Markup, Template
-from webgym.sites.shop import cart, cart_pages, catalogue_pages, checkout
-from webgym.sites.shop.catalogue import BY_SLUG, Query, product, suggestions
-from webgym.sites.shop.frame import TEMPLATES, frame
-from webgym.sites.shop.pictures import drawing
-from webgym.sites.shop.state import QUANTITY, SAVED, Details, Message, ShopState
-from webgym.sites.site import Site, page, picture
-from webgym.sites.visitors import session_of
+from webgym.sites.sessions import SEARCHES_KEPT, session_of
+from webgym.sites.shop import catalogue_pages, order_pages, orders
+from webgym.sites.shop.catalogue import (
+    BY_SLUG,
+    ProductQuery,
+    drawing,
+    find_product,
+    suggest_products,
+)
+from webgym.sites.shop.catalogue_pages import TEMPLATES, frame
+from webgym.sites.shop.orders import QUANTITY, SAVED, DeliveryDetails, ShopMessage, ShopState
+from webgym.sites.site import (
+    Site,
+    append_bounded,
+    page_response,
+    picture_response,
+    read_form,
+    read_number,
+    read_query,
+)
 
 _HELP = {
     name: Template.of(TEMPLATES / f"help_{name}.html")()
@@ -29,9 +40,9 @@ def _state(request: web.Request) -> ShopState:
 
 
 def _page(state: ShopState, markup: Markup) -> web.Response:
-    """The page, which has shown the message that there was."""
+    """A page; the message that it shows is not shown again."""
     state.message = None
-    return page(markup)
+    return page_response(markup)
 
 
 async def _home(request: web.Request) -> web.Response:
@@ -40,26 +51,26 @@ async def _home(request: web.Request) -> web.Response:
 
 
 async def _products(request: web.Request) -> web.Response:
-    query = Query.of(asked(request))
+    query = ProductQuery.of(read_query(request))
     state = _state(request)
     if query.text and query.page == 1:
-        remember(state.searches, query.text, SEARCHES_KEPT)
+        append_bounded(state.searches, query.text, SEARCHES_KEPT)
     return _page(state, catalogue_pages.listing(state, query))
 
 
 async def _suggest(request: web.Request) -> web.Response:
-    found = suggestions(asked(request).get("q", ""))
+    found = suggest_products(read_query(request).get("q", ""))
     rows = [{"name": each.name, "url": f"/shop/product/{each.slug}"} for each in found]
-    return web.Response(body=msgspec.json.encode(rows), content_type="application/json")
+    return json_response(rows)
 
 
 async def _product(request: web.Request) -> web.Response:
-    state, found = _state(request), product(request.match_info["slug"])
+    state, found = _state(request), find_product(request.match_info["slug"])
     return _page(state, catalogue_pages.product_page(state, found))
 
 
 async def _picture(request: web.Request) -> web.Response:
-    return picture(drawing(product(request.match_info["slug"])))
+    return picture_response(drawing(find_product(request.match_info["slug"])))
 
 
 async def _show_saved(request: web.Request) -> web.Response:
@@ -69,86 +80,86 @@ async def _show_saved(request: web.Request) -> web.Response:
 
 
 async def _toggle_saved(request: web.Request) -> web.Response:
-    state, found = _state(request), product((await posted(request)).get("product", ""))
+    state, found = _state(request), find_product((await read_form(request)).get("product", ""))
     if found.slug in state.saved:
         state.saved.remove(found.slug)
-        state.message = Message(f"{found.name} is not saved any more.")
+        state.message = ShopMessage(f"{found.name} is not saved any more.")
     else:
-        remember(state.saved, found.slug, SAVED)
-        state.message = Message(f"{found.name} is saved for later.")
+        append_bounded(state.saved, found.slug, SAVED)
+        state.message = ShopMessage(f"{found.name} is saved for later.")
     raise web.HTTPSeeOther(f"/shop/product/{found.slug}")
 
 
 async def _cart(request: web.Request) -> web.Response:
     state = _state(request)
-    return _page(state, cart_pages.cart_page(state))
+    return _page(state, order_pages.cart_page(state))
 
 
 async def _add(request: web.Request) -> web.Response:
-    state, fields = _state(request), await posted(request)
-    found = product(fields.get("product", ""))
+    state, fields = _state(request), await read_form(request)
+    found = find_product(fields.get("product", ""))
     try:
-        quantity = whole_number(fields, "quantity", 1, 1, QUANTITY)
-        cart.add(state, found, fields.get("option", ""), quantity)
-    except BadRequestError as error:
-        state.message = Message(str(error), bad=True)
+        quantity = read_number(fields, "quantity", 1, 1, QUANTITY)
+        orders.add_to_cart(state, found, fields.get("option", ""), quantity)
+    except InvalidInputError as error:
+        state.message = ShopMessage(str(error), bad=True)
         raise web.HTTPSeeOther(f"/shop/product/{found.slug}") from error
-    state.message = Message(f"{found.name} is in your cart.")
+    state.message = ShopMessage(f"{found.name} is in your cart.")
     raise web.HTTPSeeOther("/shop/cart")
 
 
 async def _change(request: web.Request) -> web.Response:
-    fields = await posted(request)
+    fields = await read_form(request)
     return _set_quantity(_state(request), fields)
 
 
 async def _remove(request: web.Request) -> web.Response:
-    fields = await posted(request)
+    fields = await read_form(request)
     return _set_quantity(_state(request), {**fields, "quantity": "0"})
 
 
 def _set_quantity(state: ShopState, fields: dict[str, str]) -> NoReturn:
-    found = product(fields.get("product", ""))
+    found = find_product(fields.get("product", ""))
     try:
-        number = whole_number(fields, "quantity", 1, 0, QUANTITY)
-        cart.change(state, found, fields.get("option", ""), number)
-    except BadRequestError as error:
-        state.message = Message(str(error), bad=True)
+        number = read_number(fields, "quantity", 1, 0, QUANTITY)
+        orders.change_quantity(state, found, fields.get("option", ""), number)
+    except InvalidInputError as error:
+        state.message = ShopMessage(str(error), bad=True)
     raise web.HTTPSeeOther("/shop/cart")
 
 
 async def _discount(request: web.Request) -> web.Response:
-    state, code = _state(request), (await posted(request)).get("code", "").upper()
-    if code and code not in cart.CODES:
-        state.message = Message(f"The code “{code[:20]}” is not valid.", bad=True)
+    state, code = _state(request), (await read_form(request)).get("code", "").upper()
+    if code and code not in orders.CODES:
+        state.message = ShopMessage(f"The code “{code[:20]}” is not valid.", bad=True)
     else:
         state.discount = code
-        state.message = Message("The code is applied.") if code else None
+        state.message = ShopMessage("The code is applied.") if code else None
     raise web.HTTPSeeOther("/shop/cart")
 
 
 async def _checkout(request: web.Request) -> web.Response:
     state = _with_cart(request)
-    details = state.details or Details()
-    errors = checkout.problems(details) if state.details else {}
-    return _page(state, cart_pages.checkout_page(state, details, errors))
+    details = state.details or DeliveryDetails()
+    errors = orders.detail_problems(details) if state.details else {}
+    return _page(state, order_pages.checkout_page(state, details, errors))
 
 
 async def _send_details(request: web.Request) -> web.Response:
-    state, details = _with_cart(request), checkout.details_of(await posted(request))
+    state, details = _with_cart(request), orders.read_details(await read_form(request))
     state.details = details
-    good = not checkout.problems(details)
+    good = not orders.detail_problems(details)
     raise web.HTTPSeeOther("/shop/checkout/review" if good else "/shop/checkout")
 
 
 async def _review(request: web.Request) -> web.Response:
     state = _with_cart(request)
-    return _page(state, cart_pages.review_page(state, _valid_details(state)))
+    return _page(state, order_pages.review_page(state, _valid_details(state)))
 
 
 async def _order(request: web.Request) -> web.Response:
     state = _with_cart(request)
-    order = checkout.place_order(state, _valid_details(state))
+    order = orders.place_order(state, _valid_details(state))
     raise web.HTTPSeeOther(f"/shop/order/{order.number}")
 
 
@@ -157,12 +168,12 @@ async def _show_order(request: web.Request) -> web.Response:
     order = next((each for each in state.orders if each.number == number), None)
     if order is None:
         raise MissingPageError("You have no order with this number.")
-    return _page(state, cart_pages.order_page(state, order))
+    return _page(state, order_pages.order_page(state, order))
 
 
 async def _orders(request: web.Request) -> web.Response:
     state = _state(request)
-    return _page(state, cart_pages.orders_page(state))
+    return _page(state, order_pages.orders_page(state))
 
 
 async def _close_notice(request: web.Request) -> web.Response:
@@ -179,16 +190,16 @@ async def _help(request: web.Request) -> web.Response:
 
 
 def _with_cart(request: web.Request) -> ShopState:
-    """Raises HTTPSeeOther to the cart where it is empty."""
+    """Redirects to the cart if it is empty: raises HTTPSeeOther."""
     state = _state(request)
     if not state.cart:
         raise web.HTTPSeeOther("/shop/cart")
     return state
 
 
-def _valid_details(state: ShopState) -> Details:
-    """Raises HTTPSeeOther to the form where it has not been filled in."""
-    if state.details is None or checkout.problems(state.details):
+def _valid_details(state: ShopState) -> DeliveryDetails:
+    """Redirects to the form if it is not filled in: raises HTTPSeeOther."""
+    if state.details is None or orders.detail_problems(state.details):
         raise web.HTTPSeeOther("/shop/checkout")
     return state.details
 

@@ -1,4 +1,4 @@
-"""What the station has measured."""
+"""The content of the slow site: measurements, a log, a report, and storms."""
 
 from random import Random
 
@@ -42,7 +42,7 @@ class Storm(msgspec.Struct, frozen=True):
 
 
 def _storms() -> tuple[Storm, ...]:
-    random = Random(1970)  # noqa: S311 - numbers that must repeat
+    random = Random(1970)  # noqa: S311 - the numbers must repeat
     found = []
     for at in range(60):
         year, gust, hours = 2029 - at, random.randint(29, 44), random.randint(6, 39)

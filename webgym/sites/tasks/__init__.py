@@ -1,19 +1,28 @@
-"""The tasks on the test sites, how each ends well, and a recorded solution for each."""
+"""The tasks on the test sites, how attempts are scored, and a recorded solution for each task."""
 
-from webgym.sites.tasks.checks import Check
-from webgym.sites.tasks.solutions import Action, ActionKind, Solution, load_solutions
-from webgym.sites.tasks.task import SPLITS, FactGroup, Split, Task, load_tasks, start_url
+from webgym.sites.tasks.solutions import ActionKind, RecordedAction, Solution, load_solutions
+from webgym.sites.tasks.task import (
+    SPLITS,
+    RubricGroup,
+    SiteTask,
+    SiteVerdict,
+    Split,
+    load_tasks,
+    start_url,
+    verify,
+)
 
 __all__ = [
     "SPLITS",
-    "Action",
     "ActionKind",
-    "Check",
-    "FactGroup",
+    "RecordedAction",
+    "RubricGroup",
+    "SiteTask",
+    "SiteVerdict",
     "Solution",
     "Split",
-    "Task",
     "load_solutions",
     "load_tasks",
     "start_url",
+    "verify",
 ]

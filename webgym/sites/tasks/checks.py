@@ -1,8 +1,8 @@
-"""What must be true at the end of a task, as data.
+"""Checks: the facts that must hold at the end of a task, as data.
 
-Each check states one fact. Some look at the answer, some at the truth about the visitor, which is
+Each check states one fact. Some look at the answer, some at the state of the session, which is
 JSON: a path such as `shop.orders.0.details.city` leads to a part of it. Text is compared without
-regard to case, space and typography. What is expected of an object are only the fields named.
+regard to case, space and typography. Of an object only the named fields are compared.
 """
 
 import re
@@ -14,7 +14,7 @@ import msgspec
 
 LONGEST_ANSWER = 1_000
 MOST_NUMBERS = 8
-"""An answer that says everything says nothing."""
+"""An answer with more numbers is rejected, because it would match by chance."""
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|(?<![\w.])-?\d+(?:\.\d+)?")
 _NUMERALS = (
@@ -41,14 +41,14 @@ class SaysNumber(msgspec.Struct, frozen=True, tag="says_number", tag_field="chec
 
 
 class Tells(msgspec.Struct, frozen=True, tag="tells", tag_field="check"):
-    """The answer has what the truth has at a path, such as the number of the order."""
+    """The answer has the text that the state has at a path, such as the number of an order."""
 
     fact: str
     path: str
 
 
 class Is(msgspec.Struct, frozen=True, tag="is", tag_field="check"):
-    """The truth has this at a path."""
+    """The state has this value at a path."""
 
     fact: str
     path: str
@@ -56,15 +56,15 @@ class Is(msgspec.Struct, frozen=True, tag="is", tag_field="check"):
 
 
 class Has(msgspec.Struct, frozen=True, tag="has", tag_field="check"):
-    """A list of the truth has a member like this."""
+    """A list in the state has a member like this."""
 
     fact: str
     path: str
     like: object
 
 
-class Counts(msgspec.Struct, frozen=True, tag="counts", tag_field="check"):
-    """A list of the truth has so many members in all."""
+class HasCount(msgspec.Struct, frozen=True, tag="counts", tag_field="check"):
+    """A list in the state has this number of members."""
 
     fact: str
     path: str
@@ -72,30 +72,30 @@ class Counts(msgspec.Struct, frozen=True, tag="counts", tag_field="check"):
 
 
 AnswerCheck: TypeAlias = Says | SaysNumber
-StateCheck: TypeAlias = Tells | Is | Has | Counts
+StateCheck: TypeAlias = Tells | Is | Has | HasCount
 Check: TypeAlias = AnswerCheck | StateCheck
 
 
-def failure_of(check: Check, answer: str | None, truth: object) -> str | None:
-    """Why the fact does not hold; None where it does."""
+def why_not(check: Check, answer: str | None, state: object) -> str | None:
+    """Why the fact does not hold; None if it holds."""
     match check:
         case Says() | SaysNumber():
-            return _answer_failure(check, answer)
+            return _why_not_in_answer(check, answer)
         case Tells(path=path):
-            told = at_path(truth, path)
-            if not isinstance(told, str) or not told:
-                return f"there is nothing at {path} to tell"
-            return _answer_failure(Says(check.fact, (told,)), answer)
+            expected = at_path(state, path)
+            if not isinstance(expected, str) or not expected:
+                return f"the session state has no text at {path}"
+            return _why_not_in_answer(Says(check.fact, (expected,)), answer)
         case Is(path=path, value=value):
-            found = at_path(truth, path)
+            found = at_path(state, path)
             return None if is_like(found, value) else f"{path} is {_short(found)}"
-        case Has() | Counts():
-            return _list_failure(check, truth)
+        case Has() | HasCount():
+            return _why_not_in_list(check, state)
 
 
-def at_path(truth: object, path: str) -> object:
-    """What is at a path, or None."""
-    found = truth
+def at_path(state: object, path: str) -> object:
+    """The value at a path, or None."""
+    found = state
     for part in path.split("."):
         if isinstance(found, dict):
             found = found.get(part)
@@ -107,7 +107,7 @@ def at_path(truth: object, path: str) -> object:
 
 
 def is_like(found: object, wanted: object) -> bool:
-    """Whether it is what is wanted; of an object, only the fields wanted count."""
+    """Whether a value equals the wanted one; of an object, only the wanted fields count."""
     if isinstance(wanted, Mapping):
         return isinstance(found, Mapping) and all(
             name in found and is_like(found[name], value) for name, value in wanted.items()
@@ -124,19 +124,19 @@ def is_like(found: object, wanted: object) -> bool:
 
 
 def normal(text: str) -> str:
-    """The text without what does not matter."""
+    """The text without differences of case, space and typography."""
     plain = unicodedata.normalize("NFKC", text).translate(_TYPOGRAPHY)
     return " ".join(plain.casefold().split())
 
 
 def numbers_in(text: str) -> set[float]:
-    """The numbers that a text has, in digits or, if they are small, in words."""
+    """The numbers in a text, in digits or, up to twelve, in words."""
     plain = normal(text)
     digits = {float(each.replace(",", "")) for each in _NUMBER.findall(plain)}
     return digits | {_WORDS[each] for each in re.findall(r"\w+", plain) if each in _WORDS}
 
 
-def _answer_failure(check: AnswerCheck, answer: str | None) -> str | None:
+def _why_not_in_answer(check: AnswerCheck, answer: str | None) -> str | None:
     if not answer or not answer.strip():
         return "there is no answer"
     if len(answer) > LONGEST_ANSWER:
@@ -159,16 +159,16 @@ def _mentions(answer: str, text: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(normal(text))}(?!\w)", normal(answer)) is not None
 
 
-def _list_failure(check: Has | Counts, truth: object) -> str | None:
-    found = at_path(truth, check.path)
+def _why_not_in_list(check: Has | HasCount, state: object) -> str | None:
+    found = at_path(state, check.path)
     if not isinstance(found, list):
-        return f"{check.path} is no list"
+        return f"{check.path} is not a list"
     match check:
         case Has(like=like):
             hit = any(is_like(each, like) for each in found)
-            return None if hit else f"{check.path} has none like {_short(like)}"
-        case Counts(number=number):
-            return None if len(found) == number else f"{check.path} has {len(found)} in all"
+            return None if hit else f"{check.path} has no member like {_short(like)}"
+        case HasCount(number=number):
+            return None if len(found) == number else f"{check.path} has {len(found)} members"
 
 
 def _short(value: object) -> str:

@@ -1,8 +1,13 @@
-"""A task as its JSONL row has it: the fields that all web tasks have, and how to check the end.
+"""A task on the sites: its JSONL row, and how an attempt at it is scored.
 
-`website` begins with `{sites}` in the files; loading puts the address of the served sites there.
+`website` starts with `{sites}` in the files; loading puts the address of the served sites there.
+
+*Scoring.* The reward is 1 if every fact holds, else 0. An attempt whose session state was lost is
+not scored at all. A task behind a wall never has a reward; its verdict says whether the visitor
+reached the wall.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -10,9 +15,9 @@ from urllib.parse import urlsplit
 import msgspec
 from yarl import URL
 
-from webgym.sites.errors import SitesError
+from webgym.sites.errors import SitesError, StateError
 from webgym.sites.names import DEFAULT_BASE, PARAMETER, is_name
-from webgym.sites.tasks.checks import Check
+from webgym.sites.tasks.checks import Check, Has, HasCount, Is, Tells, at_path, why_not
 
 PLACEHOLDER = "{sites}"
 Split: TypeAlias = Literal["train", "test"]
@@ -20,17 +25,17 @@ SPLITS: tuple[Split, ...] = ("train", "test")
 _FOLDER = Path(__file__).parent
 
 
-class FactGroup(msgspec.Struct, frozen=True):
+class RubricGroup(msgspec.Struct, frozen=True):
     """A part of the rubric: what is asked for, and the facts that show it was done."""
 
     description: str
     facts: tuple[str, ...]
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One task. `blocked` marks those that end at a wall, which nobody can get past.
+class SiteTask(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One task. `blocked`: it ends at a wall that no visitor gets past.
 
-    `verifier` tells whoever runs it that the sites know the truth about it.
+    `verifier` says that the sites themselves check the task, and `truth` has the checks.
     """
 
     task_id: str
@@ -39,32 +44,85 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     domain: str
     subdomain: str
     difficulty: int
-    evaluator_reference: tuple[FactGroup, ...]
+    evaluator_reference: tuple[RubricGroup, ...]
     definite_answer: str | None
     verifier: Literal["sites"]
     truth: tuple[Check, ...]
     blocked: bool = False
 
 
-def load_tasks(split: Split, base_url: str = DEFAULT_BASE) -> list[Task]:
+def load_tasks(split: Split, base_url: str = DEFAULT_BASE) -> list[SiteTask]:
     """The tasks of a split, to be done on the sites at `base_url`. Raises SitesError."""
     if split not in SPLITS:
-        raise SitesError(f"there is no split {split!r}: it is one of {', '.join(SPLITS)}")
+        raise SitesError(f"there is no split {split!r}: give one of {', '.join(SPLITS)}")
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
-        raise SitesError(f"{base_url!r} is no base URL: give one such as {DEFAULT_BASE}")
+        raise SitesError(f"{base_url!r} is not a base URL: give one such as {DEFAULT_BASE}")
     base = base_url.rstrip("/")
-    decoder = msgspec.json.Decoder(Task)
+    decoder = msgspec.json.Decoder(SiteTask)
     rows = (_FOLDER / f"{split}.jsonl").read_bytes().splitlines()
-    return [_placed(decoder.decode(row), base) for row in rows]
+    tasks = [decoder.decode(row) for row in rows]
+    return [
+        msgspec.structs.replace(task, website=task.website.replace(PLACEHOLDER, base, 1))
+        for task in tasks
+    ]
 
 
-def start_url(task: Task, session: str) -> str:
-    """Where to begin, so that `/_truth/SESSION` tells what was done. Raises SitesError."""
+def start_url(task: SiteTask, session: str) -> str:
+    """The start page in a session, whose state is then at `/_truth/SESSION`. Raises SitesError."""
     if not is_name(session):
-        raise SitesError(f"{session!r} is no session: give 1 to 64 letters and digits")
+        raise SitesError(f"{session!r} is not a session name: give 1 to 64 letters and digits")
     return str(URL(task.website).update_query({PARAMETER: session}))
 
 
-def _placed(task: Task, base: str) -> Task:
-    return msgspec.structs.replace(task, website=task.website.replace(PLACEHOLDER, base, 1))
+class FactResult(msgspec.Struct, frozen=True):
+    """Whether one fact holds, and if not, why."""
+
+    fact: str
+    passed: bool
+    reason: str = ""
+
+
+class SiteVerdict(msgspec.Struct, frozen=True):
+    """The score of an attempt."""
+
+    reward: int
+    facts: tuple[FactResult, ...]
+    blocked: bool = False
+
+    @property
+    def passed(self) -> list[FactResult]:
+        return [fact for fact in self.facts if fact.passed]
+
+    @property
+    def failed(self) -> list[FactResult]:
+        return [fact for fact in self.facts if not fact.passed]
+
+
+def verify(task: SiteTask, answer: str | None, state: Mapping[str, object]) -> SiteVerdict:
+    """Score an attempt; `state` is the response of `/_truth/SESSION`. Raises StateError.
+
+    `answer` is None if the attempt ended without one.
+    """
+    if task.blocked or any(isinstance(check, Tells | Is | Has | HasCount) for check in task.truth):
+        _require_state(state)
+    if task.blocked:
+        walls = at_path(state, "captcha.walls")
+        return SiteVerdict(0, (), blocked=isinstance(walls, int) and walls > 0)
+    facts = tuple(_result(check, answer, state) for check in task.truth)
+    return SiteVerdict(int(bool(facts) and all(fact.passed for fact in facts)), facts)
+
+
+def _result(check: Check, answer: str | None, state: object) -> FactResult:
+    reason = why_not(check, answer, state)
+    return FactResult(check.fact, reason is None, reason or "")
+
+
+def _require_state(state: Mapping[str, object]) -> None:
+    if not isinstance(state.get("session"), str):
+        raise StateError("this is not the state of a session: ask /_truth/SESSION for it")
+    if state.get("lost"):
+        raise StateError(
+            f"the sites lost the state of session {state['session']}: they were restarted, or had "
+            "too many visitors; run the attempt again"
+        )

@@ -11,10 +11,9 @@ import pytest
 from yarl import URL
 
 from tests.integration.webgym.miniwob.small_package import NAMES, make_package
-from webgym.miniwob.errors import MiniWobError
-from webgym.miniwob.package import Package
-from webgym.miniwob.rows import truth_url
-from webgym.miniwob.server import serving
+from webgym.miniwob.application import serving
+from webgym.miniwob.package import MiniWobError, Package
+from webgym.miniwob.rows import state_url
 
 
 class Answer(NamedTuple):
@@ -95,7 +94,7 @@ def test_a_page_without_a_session_leads_to_one_of_its_own(folder: Path) -> None:
     assert first.url.query["seed"] == "4"
     assert first.url.query["mode"] == "test"
     assert f'data-session="{first.url.query["session"]}"' in first.text
-    assert truth_url(str(first.url)) == str(
+    assert state_url(str(first.url)) == str(
         first.url.origin() / "_truth" / first.url.query["session"]
     )
 
@@ -163,7 +162,7 @@ def test_a_session_has_one_task_and_one_seed(folder: Path) -> None:
     )
     for refused in (other_task, other_seed):
         assert refused.status == HTTPStatus.CONFLICT
-        assert "for the task click-button with seed 3" in refused.text
+        assert "belongs to the task click-button with seed 3" in refused.text
     assert same.status == HTTPStatus.OK
 
 

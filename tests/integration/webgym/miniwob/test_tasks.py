@@ -11,10 +11,15 @@ from tests.integration.webgym.miniwob.small_package import NAMES, make_package
 from webgym.miniwob import package as package_module
 from webgym.miniwob.catalogue import Catalogue, MiniWobTask
 from webgym.miniwob.command import configure, run
-from webgym.miniwob.episodes import Ended, Episodes, Started
-from webgym.miniwob.errors import MiniWobError
-from webgym.miniwob.package import FOLDER_VARIABLE, cache_folder, fetch_package, find_package
-from webgym.miniwob.rows import TaskRow, load_tasks, start_url, truth_url
+from webgym.miniwob.episodes import EpisodeEnded, Episodes, EpisodeStarted
+from webgym.miniwob.package import (
+    FOLDER_VARIABLE,
+    MiniWobError,
+    cache_folder,
+    fetch_package,
+    find_package,
+)
+from webgym.miniwob.rows import MiniWobRow, load_tasks, start_url, state_url
 
 BASE = "http://127.0.0.1:7310"
 
@@ -46,7 +51,7 @@ def test_each_task_that_can_be_solved_is_a_row_for_each_seed(folder: Path) -> No
         "miniwob-click-button-1",
         "miniwob-click-slowly-1",
     ]
-    assert rows[1] == TaskRow(
+    assert rows[1] == MiniWobRow(
         task_id="miniwob-click-button-0",
         task_name="Follow the instruction at the top of the page. "
         "What it is about: Click on a button.",
@@ -74,14 +79,14 @@ def test_tasks_that_are_named_need_not_be_solvable(folder: Path) -> None:
 def test_a_row_is_opened_in_a_session_and_asked_about(folder: Path) -> None:
     catalogue = Catalogue(find_package(folder))
     [row] = load_tasks(BASE, [5], ["drag-box"], zoom=3, catalogue=catalogue)
-    with pytest.raises(MiniWobError, match="is no session"):
+    with pytest.raises(MiniWobError, match="is not a session name"):
         start_url(row, "not a name")
     opened = start_url(row, "mine")
     assert opened == f"{BASE}/task/drag-box?seed=5&zoom=3&session=mine"
-    assert truth_url(opened) == f"{BASE}/_truth/mine"
+    assert state_url(opened) == f"{BASE}/_truth/mine"
     for other in (f"{BASE}/task/drag-box?seed=5", f"{BASE}/?session=mine", "about:blank"):
-        assert truth_url(other) is None
-    assert truth_url(f"{BASE}/task/drag-box?session=..%2Fx") is None
+        assert state_url(other) is None
+    assert state_url(f"{BASE}/task/drag-box?session=..%2Fx") is None
 
 
 # ---- episodes
@@ -92,13 +97,13 @@ def test_of_many_sessions_the_latest_are_remembered() -> None:
     task = MiniWobTask("click-button", "")
     for name in ("a", "b", "c"):
         episodes.open(name, task, 0)
-    episodes.note("a", Started("Do it."))
+    episodes.apply("a", EpisodeStarted("Do it."))
     episodes.open("d", task, 0)
     assert episodes.find("b") is None
     remembered = episodes.find("a")
     assert remembered
     assert remembered.instruction == "Do it."
-    assert not episodes.note("b", Ended(1.0))
+    assert not episodes.apply("b", EpisodeEnded(1.0))
 
 
 # ---- finding the package
@@ -109,7 +114,7 @@ def test_the_package_is_found_where_it_is_named_installed_or_was_unpacked(
 ) -> None:
     with pytest.raises(MiniWobError, match="python -m webgym.miniwob --fetch"):
         find_package()
-    with pytest.raises(MiniWobError, match="is no folder of the package miniwob"):
+    with pytest.raises(MiniWobError, match="is not a folder of the package miniwob"):
         find_package(tmp_path)
 
     unpacked = make_package(cache_folder() / "miniwob")
@@ -177,7 +182,7 @@ def test_the_command_writes_a_task_file(
     file = tmp_path / "tasks.jsonl"
     options = ["--folder", str(folder), "--write-tasks", str(file)]
     assert command(*options, "--seeds", "0-2", "--tasks", "click-button, drag-box") == 0
-    rows = [msgspec.json.decode(line, type=TaskRow) for line in file.read_bytes().splitlines()]
+    rows = [msgspec.json.decode(line, type=MiniWobRow) for line in file.read_bytes().splitlines()]
     assert len(rows) == 6
     assert rows[0].website == "http://127.0.0.1:7310/task/click-button?seed=0"
     assert capsys.readouterr().out == f"6 tasks are in {file}\n"
@@ -221,5 +226,5 @@ def test_the_command_says_what_is_missing(folder: Path, tmp_path: Path) -> None:
         check=False,
     )
     assert ended.returncode == 6
-    assert "is no folder of the package miniwob" in ended.stderr
+    assert "is not a folder of the package miniwob" in ended.stderr
     assert "Traceback" not in ended.stderr

@@ -16,11 +16,11 @@ from tests.faulty_model import unused_port
 from tests.integration.webgym.miniwob.small_package import make_package
 from tests.integration.webgym.models.episodes import episode, task_of
 from tests.integration.webgym.sites.visiting import Visitor, visitor
+from webgym.miniwob.application import serving as serving_miniwob
 from webgym.miniwob.catalogue import Catalogue
 from webgym.miniwob.rows import load_tasks as load_miniwob_tasks
-from webgym.miniwob.server import serving as serving_miniwob
 from webgym.models.evaluator import Evaluator
-from webgym.sites.server import serving as serving_sites
+from webgym.sites.application import serving as serving_sites
 from webgym.sites.tasks import SPLITS, load_tasks
 from webgym.tasks import WebTask
 from webgym.trajectory import Trajectory, Verdict
@@ -115,7 +115,7 @@ def test_a_session_that_was_lost_is_run_again(tmp_path: Path) -> None:
         ):
             assert page.status == 200
 
-    with pytest.raises(VerifierError, match="forgot what session lost1 had done") as caught:
+    with pytest.raises(VerifierError, match="lost the state of session lost1") as caught:
         on_the_sites(tmp_path, SAVED, lose, "Done.", session="lost1")
     assert caught.value.retryable is not False
 

@@ -14,7 +14,7 @@ from webgym.policies import MODEL_NAME as MODEL
 from webgym.policies import server as server_module
 from webgym.policies.scripted import PoliciesError, ScriptedPolicy
 from webgym.policies.server import Latency, PolicyServer, serving
-from webgym.sites.tasks import Action, ActionKind, Solution
+from webgym.sites.tasks import ActionKind, RecordedAction, Solution
 
 COMPLETIONS = "/v1/chat/completions"
 Answered = tuple[int, dict[str, Any]]
@@ -22,7 +22,7 @@ Post = Callable[[object], Awaitable[Answered]]
 
 
 def policy_server(latency: str = "fixed:0", max_requests: int = 10) -> PolicyServer:
-    solution = Solution("one", (Action(ActionKind.CLICK, "Bell"),))
+    solution = Solution("one", (RecordedAction(ActionKind.CLICK, "Bell"),))
     policy = ScriptedPolicy({"press the bell.": solution})
     return PolicyServer(policy, latency=Latency.read(latency), max_requests=max_requests)
 

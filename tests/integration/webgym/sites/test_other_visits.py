@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from tests.integration.webgym.sites.visiting import LOOPBACK, Page, Visitor, visit
-from webgym.sites.server import serving
+from webgym.sites.application import serving
 from webgym.sites.slow.content import LOG
 
 STAY = {

@@ -5,9 +5,9 @@ import aiohttp
 import pytest
 
 from tests.integration.webgym.sites.visiting import LOOPBACK, Page, Visitor, visit, visitor
+from webgym.sites.application import serving
 from webgym.sites.errors import SitesError
 from webgym.sites.names import COOKIE
-from webgym.sites.server import serving
 
 
 def test_the_first_page_names_the_session_and_the_truth_is_told_to_its_visitor() -> None:

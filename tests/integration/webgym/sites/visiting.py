@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import aiohttp
 
-from webgym.sites.server import serving
+from webgym.sites.application import serving
 
 LOOPBACK = "127.0.0.1"
 T = TypeVar("T")

@@ -28,25 +28,26 @@ from webgym.policies.scripted import (
     ScriptedPolicy,
     load_recordings,
 )
-from webgym.sites.tasks import Action as Line
-from webgym.sites.tasks import ActionKind, Solution
+from webgym.sites.tasks import ActionKind, RecordedAction, Solution
 
 BELOW = ScrollState(below=500)
 
 
-def script(*lines: Line, mode: InteractionMode = "set_of_marks", must_see: bool = True) -> Script:
+def script(
+    *lines: RecordedAction, mode: InteractionMode = "set_of_marks", must_see: bool = True
+) -> Script:
     return Script(Solution("one", lines), mode, must_see=must_see)
 
 
-def click(target: str) -> Line:
-    return Line(ActionKind.CLICK, target)
+def click(target: str) -> RecordedAction:
+    return RecordedAction(ActionKind.CLICK, target)
 
 
 def test_an_element_is_found_by_its_name_and_by_what_it_takes() -> None:
     shown = page(
         element("link", "City", number=1), element("textbox", "City", "editable", number=2)
     )
-    played = script(Line(ActionKind.TYPE, "City", "Hest"), click("City"))
+    played = script(RecordedAction(ActionKind.TYPE, "City", "Hest"), click("City"))
     assert [played.decide(shown), played.decide(shown)] == [Type(Mark(2), "Hest"), Click(Mark(1))]
 
 
@@ -88,7 +89,7 @@ def test_what_is_not_there_is_scrolled_for_then_waited_for_and_at_last_given_up(
 
 
 def test_a_choice_is_one_action_with_numbers_and_two_with_coordinates() -> None:
-    line = Line(ActionKind.SELECT, "Size", "Large")
+    line = RecordedAction(ActionKind.SELECT, "Size", "Large")
     options = (PageOption("Small", 5), PageOption("Large", 6))
     box = msgspec.structs.replace(element("combobox", "Size", number=4), options=options)
     assert script(line).decide(page(box)) == Select(Mark(6))
@@ -103,8 +104,8 @@ def test_a_choice_is_one_action_with_numbers_and_two_with_coordinates() -> None:
     ]
 
 
-def see(text: str) -> Line:
-    return Line(ActionKind.SEE, value=text)
+def see(text: str) -> RecordedAction:
+    return RecordedAction(ActionKind.SEE, value=text)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +132,7 @@ def decide(policy: ScriptedPolicy, task: str, shown: PageText | None, step: int 
 
 
 def test_the_recording_of_the_task_is_played_from_the_start() -> None:
-    lines = (click("Bell"), see("Rung"), Line(ActionKind.ANSWER, value="Done."))
+    lines = (click("Bell"), see("Rung"), RecordedAction(ActionKind.ANSWER, value="Done."))
     policy = ScriptedPolicy({"ring the bell.": Solution("one", lines)})
     shown = page(element("button", "Bell", number=3), text="Rung")
     taken = [decide(policy, "Ring the  Bell.", shown, step) for step in (1, 2)]

@@ -4,16 +4,19 @@ import msgspec
 import pytest
 
 from webgym.sites.booking.cabins import (
+    BOOKINGS,
     BY_SLUG,
     CABINS,
+    FIRST_BOOKING,
     FIRST_NIGHT,
     LAST_DAY,
+    BookingDraft,
+    BookingState,
     cabin,
     is_free,
     is_free_for,
     price,
 )
-from webgym.sites.booking.state import BOOKINGS, FIRST_BOOKING, BookingState, Draft
 from webgym.sites.booking.wizard import (
     DATES,
     GUESTS,
@@ -37,9 +40,9 @@ GUEST = {
 }
 
 
-def filled(**changed: str) -> Draft:
+def filled(**changed: str) -> BookingDraft:
     fields = {**STAY, **GUEST, **changed}
-    return fill_guests(fill_dates(Draft(), fields), fields)
+    return fill_guests(fill_dates(BookingDraft(), fields), fields)
 
 
 def test_a_night_is_free_from_the_departure_of_the_guests_before() -> None:
@@ -123,8 +126,8 @@ def test_the_rules_must_be_accepted() -> None:
 
 
 def test_an_earlier_step_must_be_finished_first() -> None:
-    assert unfinished(Draft(), [], DATES) is None
-    assert unfinished(Draft(), [], REVIEW) == DATES
+    assert unfinished(BookingDraft(), [], DATES) is None
+    assert unfinished(BookingDraft(), [], REVIEW) == DATES
     assert unfinished(filled(email=""), [], REVIEW) == GUESTS
     assert unfinished(filled(), [], REVIEW) is None
 
@@ -134,7 +137,7 @@ def test_a_draft_becomes_a_booking_whose_reference_follows_from_it() -> None:
         state = BookingState(draft=filled(**changed))
         booking = book(state)
         assert state.bookings == [FIRST_BOOKING, booking]
-        assert state.draft == Draft()
+        assert state.draft == BookingDraft()
         assert booking.total == 4 * 96 + sum(
             {"extra-firewood": 12, "extra-late": 25}[name] for name in changed
         )

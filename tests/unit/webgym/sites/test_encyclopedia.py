@@ -5,17 +5,19 @@ import pytest
 
 from webgym.sites.encyclopedia import article as article_module
 from webgym.sites.encyclopedia.article import (
+    ARTICLES,
+    CATEGORIES,
+    ArticleTable,
+    BulletList,
     Heading,
-    Listing,
     Paragraph,
-    Table,
+    find,
     parse,
     plain,
     plain_text,
+    search,
 )
-from webgym.sites.encyclopedia.library import ARTICLES, CATEGORIES, find, search
-from webgym.sites.encyclopedia.pages import article_page, missing_page
-from webgym.sites.encyclopedia.rendering import inline, url_of
+from webgym.sites.encyclopedia.pages import article_page, inline, missing_page, url_of
 
 STATIC = Path(article_module.__file__).parent / "static"
 SOURCE = """\
@@ -50,8 +52,10 @@ def test_an_article_is_read_block_by_block() -> None:
     assert article.facts == (("Weight", "2 t"),)
     assert article.notes == ("A <note>.",)
     kinds = [type(block) for block in article.blocks]
-    assert kinds == [Paragraph, Heading, Listing, Table]
-    assert article.blocks[3] == Table(("Kind", "Place"), (("Bower", "[[Merrow River|a river]]"),))
+    assert kinds == [Paragraph, Heading, BulletList, ArticleTable]
+    assert article.blocks[3] == ArticleTable(
+        ("Kind", "Place"), (("Bower", "[[Merrow River|a river]]"),)
+    )
 
 
 def test_marks_become_links_and_all_else_is_text() -> None:
@@ -70,7 +74,7 @@ def test_a_text_can_be_had_without_its_marks() -> None:
 
 @pytest.mark.parametrize("source", ["title\n---\nx", "title: A\n---\n| a | b |\n| c |"])
 def test_an_article_that_is_not_written_as_it_should_be_is_refused(source: str) -> None:
-    with pytest.raises(ValueError, match="no line|differ"):
+    with pytest.raises(ValueError, match="not a `name: value` line|differ"):
         parse(source)
 
 

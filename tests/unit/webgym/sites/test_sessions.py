@@ -1,7 +1,6 @@
-from webgym.sites.bounds import remember
 from webgym.sites.names import is_name, new_name
-from webgym.sites.session import VISITS_KEPT, Visit
-from webgym.sites.sessions import Sessions
+from webgym.sites.sessions import VISITS_KEPT, SiteSessions, Visit
+from webgym.sites.site import append_bounded
 
 
 class Clock:
@@ -13,7 +12,7 @@ class Clock:
 
 
 def test_a_session_is_kept_and_shared_with_nobody() -> None:
-    sessions = Sessions()
+    sessions = SiteSessions()
     sessions.visit("a", known_before=False).shop.saved.append("x")
     assert sessions.visit("a", known_before=True).shop.saved == ["x"]
     assert sessions.visit("b", known_before=False).shop.saved == []
@@ -21,7 +20,7 @@ def test_a_session_is_kept_and_shared_with_nobody() -> None:
 
 
 def test_the_visitor_who_was_away_longest_is_forgotten_first() -> None:
-    sessions = Sessions(limit=2)
+    sessions = SiteSessions(limit=2)
     for name in ("a", "b", "a", "c"):
         sessions.visit(name, known_before=False)
     assert len(sessions) == 2
@@ -31,7 +30,7 @@ def test_the_visitor_who_was_away_longest_is_forgotten_first() -> None:
 
 def test_a_session_expires_when_it_has_been_idle() -> None:
     clock = Clock()
-    sessions = Sessions(seconds=10, clock=clock)
+    sessions = SiteSessions(seconds=10, clock=clock)
     sessions.visit("a", known_before=False)
     clock.now = 9
     sessions.visit("b", known_before=False)
@@ -43,7 +42,7 @@ def test_a_session_expires_when_it_has_been_idle() -> None:
 
 def test_looking_at_a_session_does_not_keep_it() -> None:
     clock = Clock()
-    sessions = Sessions(seconds=10, clock=clock)
+    sessions = SiteSessions(seconds=10, clock=clock)
     sessions.visit("a", known_before=False)
     clock.now = 9
     assert sessions.find("a") is not None
@@ -52,14 +51,14 @@ def test_looking_at_a_session_does_not_keep_it() -> None:
 
 
 def test_a_visitor_who_was_forgotten_is_known_to_have_lost_something() -> None:
-    sessions = Sessions(limit=1)
+    sessions = SiteSessions(limit=1)
     assert not sessions.visit("a", known_before=False).lost
     sessions.visit("b", known_before=False)
     assert sessions.visit("a", known_before=True).lost
 
 
 def test_a_session_that_is_reset_begins_anew_within_the_limit() -> None:
-    sessions = Sessions(limit=1)
+    sessions = SiteSessions(limit=1)
     sessions.visit("a", known_before=False).shop.saved.append("x")
     sessions.reset("a")
     session = sessions.find("a")
@@ -70,9 +69,9 @@ def test_a_session_that_is_reset_begins_anew_within_the_limit() -> None:
 
 
 def test_only_the_latest_visits_are_kept_and_all_are_counted() -> None:
-    session = Sessions().visit("a", known_before=False)
+    session = SiteSessions().visit("a", known_before=False)
     for number in range(VISITS_KEPT + 5):
-        session.saw(Visit(f"/{number}", ""))
+        session.add_visit(Visit(f"/{number}", ""))
     assert len(session.visits) == VISITS_KEPT
     assert session.visits[0].path == "/5"
     assert session.visit_count == VISITS_KEPT + 5
@@ -80,7 +79,7 @@ def test_only_the_latest_visits_are_kept_and_all_are_counted() -> None:
 
 def test_what_is_remembered_is_bounded() -> None:
     kept = [1, 2, 3]
-    remember(kept, 4, 3)
+    append_bounded(kept, 4, 3)
     assert kept == [2, 3, 4]
 
 

@@ -1,28 +1,42 @@
 import pytest
 
-from webgym.sites.errors import BadRequestError, MissingPageError
-from webgym.sites.shop.cart import FREE_FROM_CENTS, STANDARD_CENTS, add, change, dollars, totals
+from webgym.sites.errors import InvalidInputError, MissingPageError
 from webgym.sites.shop.catalogue import (
     BY_SLUG,
     CATEGORIES,
     PRODUCTS,
+    SHAPES,
     SORTS,
-    Query,
-    product,
-    related,
-    search,
-    suggestions,
+    ProductQuery,
+    drawing,
+    find_product,
+    related_products,
+    reviews_of,
+    search_products,
+    suggest_products,
 )
-from webgym.sites.shop.checkout import details_of, place_order, problems
-from webgym.sites.shop.pictures import SHAPES, drawing
-from webgym.sites.shop.reviews import reviews_of
-from webgym.sites.shop.state import CART_LINES, ORDERS, CartLine, Details, ShopState
+from webgym.sites.shop.orders import (
+    CART_LINES,
+    FREE_FROM_CENTS,
+    ORDERS,
+    STANDARD_CENTS,
+    CartLine,
+    DeliveryDetails,
+    ShopState,
+    add_to_cart,
+    cart_totals,
+    change_quantity,
+    detail_problems,
+    dollars,
+    place_order,
+    read_details,
+)
 
-GOOD = Details("Ada", "ada@example.com", "Quay 1", "Hest", "1200", "OR")
+GOOD = DeliveryDetails("Ada", "ada@example.com", "Quay 1", "Hest", "1200", "OR")
 
 
-def slugs(query: Query) -> list[str]:
-    return [each.slug for each in search(query)]
+def slugs(query: ProductQuery) -> list[str]:
+    return [each.slug for each in search_products(query)]
 
 
 def test_the_catalogue_is_whole() -> None:
@@ -38,16 +52,18 @@ def test_the_catalogue_is_whole() -> None:
 
 
 def test_all_words_must_be_in_a_product_and_plurals_are_understood() -> None:
-    assert slugs(Query(text="copper kettle")) == ["copper-pour-over-kettle"]
-    assert set(slugs(Query(text="kettles"))) == {
+    assert slugs(ProductQuery(text="copper kettle")) == ["copper-pour-over-kettle"]
+    assert set(slugs(ProductQuery(text="kettles"))) == {
         "copper-pour-over-kettle",
         "whistling-stovetop-kettle",
     }
-    assert slugs(Query(text="nothing of the kind")) == []
+    assert slugs(ProductQuery(text="nothing of the kind")) == []
 
 
 def test_filters_hold_together() -> None:
-    found = search(Query(category="lighting", low=30, high=80, rating="4.5", in_stock=True))
+    found = search_products(
+        ProductQuery(category="lighting", low=30, high=80, rating="4.5", in_stock=True)
+    )
     assert found
     for each in found:
         assert each.category == "lighting"
@@ -58,13 +74,13 @@ def test_filters_hold_together() -> None:
 
 @pytest.mark.parametrize("sort", SORTS)
 def test_every_order_has_all_products(sort: str) -> None:
-    assert sorted(slugs(Query(sort=sort))) == sorted(BY_SLUG)
+    assert sorted(slugs(ProductQuery(sort=sort))) == sorted(BY_SLUG)
 
 
 def test_products_are_sorted_by_price_and_rating() -> None:
-    prices = [each.price_cents for each in search(Query(sort="price"))]
+    prices = [each.price_cents for each in search_products(ProductQuery(sort="price"))]
     assert prices == sorted(prices)
-    ratings = [each.rating for each in search(Query(sort="rating"))]
+    ratings = [each.rating for each in search_products(ProductQuery(sort="rating"))]
     assert ratings == sorted(ratings, reverse=True)
 
 
@@ -82,50 +98,50 @@ def test_products_are_sorted_by_price_and_rating() -> None:
     ],
 )
 def test_a_query_that_makes_no_sense_is_refused(fields: dict[str, str]) -> None:
-    with pytest.raises(BadRequestError):
-        Query.of(fields)
+    with pytest.raises(InvalidInputError):
+        ProductQuery.of(fields)
 
 
 def test_a_query_is_the_same_after_a_round_through_a_url() -> None:
-    query = Query("a & b", "audio", 10, 90, "4", True, "price", 3)
-    assert Query.of(query.parameters(3)) == query
-    assert Query.of(Query().parameters(1)) == Query()
+    query = ProductQuery("a & b", "audio", 10, 90, "4", True, "price", 3)
+    assert ProductQuery.of(query.parameters(3)) == query
+    assert ProductQuery.of(ProductQuery().parameters(1)) == ProductQuery()
 
 
 def test_suggestions_go_on_with_what_was_typed() -> None:
-    assert [each.name for each in suggestions("stone")] == ["Stoneware Mug, Set of Four"]
-    assert suggestions("  ") == []
+    assert [each.name for each in suggest_products("stone")] == ["Stoneware Mug, Set of Four"]
+    assert suggest_products("  ") == []
 
 
 def test_related_products_are_of_the_same_category_and_not_the_same() -> None:
-    skillet = product("cast-iron-skillet")
-    assert next(each.slug for each in related(skillet)) == "carbon-steel-wok"
-    assert skillet not in related(skillet)
+    skillet = find_product("cast-iron-skillet")
+    assert next(each.slug for each in related_products(skillet)) == "carbon-steel-wok"
+    assert skillet not in related_products(skillet)
     with pytest.raises(MissingPageError):
-        product("../etc/passwd")
+        find_product("../etc/passwd")
 
 
 def test_the_same_variant_is_one_line_and_another_is_another() -> None:
     state = ShopState()
     for option in ("20 cm", "26 cm", "20 cm"):
-        add(state, product("cast-iron-skillet"), option, 1)
+        add_to_cart(state, find_product("cast-iron-skillet"), option, 1)
     assert state.cart == [
         CartLine("cast-iron-skillet", "20 cm", 2),
         CartLine("cast-iron-skillet", "26 cm", 1),
     ]
-    assert totals(state).goods == 2 * 5_200 + 6_600
+    assert cart_totals(state).goods == 2 * 5_200 + 6_600
 
 
 def test_more_than_there_is_and_variants_there_are_not_cannot_be_had() -> None:
     state = ShopState()
-    with pytest.raises(BadRequestError, match="out of stock"):
-        add(state, product("end-grain-chopping-board"), "Maple", 1)
-    with pytest.raises(BadRequestError, match="at most 9"):
-        add(state, product("carbon-steel-wok"), "Wood", 10)
-    with pytest.raises(BadRequestError, match="variants"):
-        add(state, product("carbon-steel-wok"), "Gold", 1)
-    with pytest.raises(BadRequestError, match="variants"):
-        add(state, product("carbon-steel-wok"), "", 1)
+    with pytest.raises(InvalidInputError, match="out of stock"):
+        add_to_cart(state, find_product("end-grain-chopping-board"), "Maple", 1)
+    with pytest.raises(InvalidInputError, match="at most 9"):
+        add_to_cart(state, find_product("carbon-steel-wok"), "Wood", 10)
+    with pytest.raises(InvalidInputError, match="variants"):
+        add_to_cart(state, find_product("carbon-steel-wok"), "Gold", 1)
+    with pytest.raises(InvalidInputError, match="variants"):
+        add_to_cart(state, find_product("carbon-steel-wok"), "", 1)
     assert state.cart == []
 
 
@@ -133,39 +149,39 @@ def test_a_cart_is_bounded() -> None:
     state = ShopState()
     wanted = [(each, name) for each in PRODUCTS if each.stock for name in each.choice_names]
     for each, name in wanted[:CART_LINES]:
-        add(state, each, name, 1)
-    with pytest.raises(BadRequestError, match="full"):
-        add(state, *wanted[CART_LINES], 1)
+        add_to_cart(state, each, name, 1)
+    with pytest.raises(InvalidInputError, match="full"):
+        add_to_cart(state, *wanted[CART_LINES], 1)
 
 
 def test_a_line_can_be_changed_and_removed() -> None:
     state = ShopState()
-    kettle = product("copper-pour-over-kettle")
-    add(state, kettle, "Copper", 1)
-    change(state, kettle, "Copper", 3)
+    kettle = find_product("copper-pour-over-kettle")
+    add_to_cart(state, kettle, "Copper", 1)
+    change_quantity(state, kettle, "Copper", 3)
     assert state.cart[0].quantity == 3
-    with pytest.raises(BadRequestError, match="at most 14"):
-        change(state, kettle, "Copper", 15)
-    change(state, kettle, "Copper", 0)
+    with pytest.raises(InvalidInputError, match="at most 14"):
+        change_quantity(state, kettle, "Copper", 15)
+    change_quantity(state, kettle, "Copper", 0)
     assert state.cart == []
-    with pytest.raises(BadRequestError, match="not in the cart"):
-        change(state, kettle, "Copper", 1)
+    with pytest.raises(InvalidInputError, match="not in the cart"):
+        change_quantity(state, kettle, "Copper", 1)
 
 
 def test_delivery_is_free_from_a_sum_that_the_discount_counts_against() -> None:
     state = ShopState()
-    add(state, product("insulated-bottle-1-litre"), "Lake", 3)
-    assert totals(state).delivery == STANDARD_CENTS
-    add(state, product("insulated-bottle-1-litre"), "Lake", 1)
-    assert totals(state).goods >= FREE_FROM_CENTS
-    assert totals(state).delivery == 0
+    add_to_cart(state, find_product("insulated-bottle-1-litre"), "Lake", 3)
+    assert cart_totals(state).delivery == STANDARD_CENTS
+    add_to_cart(state, find_product("insulated-bottle-1-litre"), "Lake", 1)
+    assert cart_totals(state).goods >= FREE_FROM_CENTS
+    assert cart_totals(state).delivery == 0
     state.discount = "SPRING15"
-    assert totals(state).total == 12_800 - 1_920 + 0
+    assert cart_totals(state).total == 12_800 - 1_920 + 0
     state.discount = "HEARTH10"
-    change(state, product("insulated-bottle-1-litre"), "Lake", 3)
-    assert totals(state).total == 9_600 - 960 + STANDARD_CENTS
-    assert totals(state, "express").delivery == 1_290
-    assert totals(ShopState(), "express").total == 0
+    change_quantity(state, find_product("insulated-bottle-1-litre"), "Lake", 3)
+    assert cart_totals(state).total == 9_600 - 960 + STANDARD_CENTS
+    assert cart_totals(state, "express").delivery == 1_290
+    assert cart_totals(ShopState(), "express").total == 0
 
 
 def test_money_is_written_with_cents() -> None:
@@ -173,19 +189,26 @@ def test_money_is_written_with_cents() -> None:
 
 
 def test_the_form_says_what_is_wrong_with_it() -> None:
-    assert set(problems(Details())) == {"name", "email", "address", "city", "postcode", "country"}
-    assert problems(GOOD) == {}
+    assert set(detail_problems(DeliveryDetails())) == {
+        "name",
+        "email",
+        "address",
+        "city",
+        "postcode",
+        "country",
+    }
+    assert detail_problems(GOOD) == {}
     for email in ("ada", "ada@example", "a b@c.de", "@example.com"):
-        assert "email" in problems(details_of({"email": email}))
-    assert "postcode" in problems(details_of({"postcode": "!!"}))
-    with pytest.raises(BadRequestError):
-        details_of({"country": "XX"})
+        assert "email" in detail_problems(read_details({"email": email}))
+    assert "postcode" in detail_problems(read_details({"postcode": "!!"}))
+    with pytest.raises(InvalidInputError):
+        read_details({"country": "XX"})
 
 
 def test_an_order_empties_the_cart_and_its_number_follows_from_its_content() -> None:
     def ordered(option: str) -> str:
         state = ShopState()
-        add(state, product("cast-iron-skillet"), option, 1)
+        add_to_cart(state, find_product("cast-iron-skillet"), option, 1)
         order = place_order(state, GOOD)
         assert (state.cart, state.orders) == ([], [order])
         return order.number
@@ -196,7 +219,7 @@ def test_an_order_empties_the_cart_and_its_number_follows_from_its_content() -> 
 def test_equal_orders_of_one_visitor_have_numbers_of_their_own_and_are_bounded() -> None:
     state = ShopState()
     for _ in range(ORDERS + 2):
-        add(state, product("cast-iron-skillet"), "20 cm", 1)
+        add_to_cart(state, find_product("cast-iron-skillet"), "20 cm", 1)
         place_order(state, GOOD)
     assert len(state.orders) == ORDERS
     assert len({order.number for order in state.orders[:-2]}) == ORDERS - 2

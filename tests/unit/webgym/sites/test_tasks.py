@@ -8,20 +8,20 @@ import pytest
 from webgym.sites import tasks as package
 from webgym.sites.booking.cabins import CABINS, is_free, is_free_for
 from webgym.sites.errors import SitesError
-from webgym.sites.session import Session
-from webgym.sites.shop.catalogue import Query, search
+from webgym.sites.sessions import SiteSession
+from webgym.sites.shop.catalogue import ProductQuery, search_products
 from webgym.sites.tasks import (
     SPLITS,
     ActionKind,
+    SiteTask,
     Split,
-    Task,
     load_solutions,
     load_tasks,
     start_url,
 )
 from webgym.sites.tasks.checks import Says, SaysNumber
 from webgym.sites.tasks.solutions import action_of
-from webgym.sites.verify import verify
+from webgym.sites.tasks.task import verify
 
 TASKS = [task for split in SPLITS for task in load_tasks(split)]
 every_task = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.task_id)
@@ -39,7 +39,7 @@ def test_there_are_tasks_of_every_difficulty_in_both_splits() -> None:
 
 
 @every_task
-def test_a_task_has_what_the_format_wants(task: Task) -> None:
+def test_a_task_has_what_the_format_wants(task: SiteTask) -> None:
     assert task.task_name
     assert task.website.startswith("http://127.0.0.1:7300/")
     assert 1 <= task.difficulty <= 9
@@ -49,7 +49,7 @@ def test_a_task_has_what_the_format_wants(task: Task) -> None:
 
 
 @every_task
-def test_the_rubric_states_the_facts_that_are_checked(task: Task) -> None:
+def test_the_rubric_states_the_facts_that_are_checked(task: SiteTask) -> None:
     facts = [fact for group in task.evaluator_reference for fact in group.facts]
     assert task.blocked or facts == [check.fact for check in task.truth]
     answers = any(isinstance(check, Says | SaysNumber) for check in task.truth)
@@ -57,7 +57,7 @@ def test_the_rubric_states_the_facts_that_are_checked(task: Task) -> None:
 
 
 @every_task
-def test_a_task_has_a_solution_that_ends_with_an_answer(task: Task) -> None:
+def test_a_task_has_a_solution_that_ends_with_an_answer(task: SiteTask) -> None:
     solution = load_solutions()[task.task_id]
     assert solution.answer
     kinds = [action.kind for action in solution.actions]
@@ -65,8 +65,8 @@ def test_a_task_has_a_solution_that_ends_with_an_answer(task: Task) -> None:
 
 
 @every_task
-def test_nothing_done_and_a_guess_earn_nothing(task: Task) -> None:
-    truth = msgspec.json.decode(msgspec.json.encode(Session("abc")))
+def test_nothing_done_and_a_guess_earn_nothing(task: SiteTask) -> None:
+    truth = msgspec.json.decode(msgspec.json.encode(SiteSession("abc")))
     for answer in (None, "", "I do not know.", "Done."):
         assert verify(task, answer, truth).reward == 0
 
@@ -86,7 +86,7 @@ def test_a_task_is_done_where_the_sites_are_and_in_a_session_of_its_own() -> Non
 
 @pytest.mark.parametrize("base", ["", "localhost:7300", "ftp://x", "http://", "http://x/?a=b"])
 def test_sites_at_no_address_are_refused(base: str) -> None:
-    with pytest.raises(SitesError, match="no base URL"):
+    with pytest.raises(SitesError, match="not a base URL"):
         load_tasks("train", base)
 
 
@@ -99,7 +99,7 @@ def test_a_split_that_is_not_there_is_refused() -> None:
 def test_the_files_have_the_placeholder_and_survive_a_round(split: Split) -> None:
     lines = (Path(package.__file__).parent / f"{split}.jsonl").read_bytes().splitlines()
     for line in lines:
-        task = msgspec.json.decode(line, type=Task)
+        task = msgspec.json.decode(line, type=SiteTask)
         assert task.website.startswith("{sites}/")
         assert msgspec.json.decode(msgspec.json.encode(task)) == msgspec.json.decode(line)
 
@@ -131,15 +131,15 @@ def answer(task_id: str) -> str:
 
 
 def test_the_answers_about_the_shop_follow_from_its_catalogue() -> None:
-    lamps = Query(text="desk lamp", rating="4.5", in_stock=True, sort="price")
-    assert answer("shop-06") == search(lamps)[0].name
+    lamps = ProductQuery(text="desk lamp", rating="4.5", in_stock=True, sort="price")
+    assert answer("shop-06") == search_products(lamps)[0].name
     assert answer("shop-08") == str(
-        sum(each.price_cents < 3_000 for each in search(Query(text="Nettlebrook")))
+        sum(each.price_cents < 3_000 for each in search_products(ProductQuery(text="Nettlebrook")))
     )
-    audio = search(Query(category="audio", sort="price-down"))
+    audio = search_products(ProductQuery(category="audio", sort="price-down"))
     assert answer("shop-02").startswith(audio[0].name)
     assert audio[0].price_cents > audio[1].price_cents
-    garden = search(Query(category="garden", high=50, sort="rating"))
+    garden = search_products(ProductQuery(category="garden", high=50, sort="rating"))
     assert garden[0].slug == "bypass-pruning-shears"
     assert garden[0].rating > garden[1].rating
 

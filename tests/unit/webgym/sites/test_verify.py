@@ -1,14 +1,14 @@
 import msgspec
 import pytest
 
-from webgym.sites.errors import TruthError
-from webgym.sites.session import Session
-from webgym.sites.tasks import FactGroup, Task
+from webgym.sites.errors import StateError
+from webgym.sites.sessions import SiteSession
+from webgym.sites.tasks import RubricGroup, SiteTask
 from webgym.sites.tasks.checks import (
     LONGEST_ANSWER,
     Check,
-    Counts,
     Has,
+    HasCount,
     Is,
     Says,
     SaysNumber,
@@ -17,7 +17,7 @@ from webgym.sites.tasks.checks import (
     is_like,
     numbers_in,
 )
-from webgym.sites.verify import Verdict, verify
+from webgym.sites.tasks.task import SiteVerdict, verify
 
 TRUTH: dict[str, object] = {
     "session": "abc",
@@ -28,15 +28,15 @@ TRUTH: dict[str, object] = {
 }
 
 
-def task(*checks: Check, blocked: bool = False) -> Task:
-    return Task(
+def task(*checks: Check, blocked: bool = False) -> SiteTask:
+    return SiteTask(
         task_id="t",
         task_name="do it",
         website="http://x/",
         domain="d",
         subdomain="s",
         difficulty=1,
-        evaluator_reference=(FactGroup("do it", tuple(check.fact for check in checks)),),
+        evaluator_reference=(RubricGroup("do it", tuple(check.fact for check in checks)),),
         definite_answer=None,
         verifier="sites",
         truth=checks,
@@ -44,7 +44,7 @@ def task(*checks: Check, blocked: bool = False) -> Task:
     )
 
 
-def judged(answer: str | None, *checks: Check, truth: dict[str, object] = TRUTH) -> Verdict:
+def judged(answer: str | None, *checks: Check, truth: dict[str, object] = TRUTH) -> SiteVerdict:
     return verify(task(*checks), answer, truth)
 
 
@@ -107,14 +107,14 @@ def test_all_facts_must_hold_and_each_that_does_not_has_its_reason() -> None:
         Tells("number told", "orders.0.number"),
         Is("goes to Merrow", "orders.0.city", "Merrow"),
         Has("c is saved", "saved", "c"),
-        Counts("three are saved", "saved", 3),
+        HasCount("three are saved", "saved", 3),
     )
     assert verdict.reward == 0
     assert [fact.fact for fact in verdict.passed] == ["number told"]
     assert [fact.reason for fact in verdict.failed] == [
         'orders.0.city is "Hest"',
-        'saved has none like "c"',
-        "saved has 2 in all",
+        'saved has no member like "c"',
+        "saved has 2 members",
     ]
 
 
@@ -123,7 +123,7 @@ def test_the_state_alone_can_be_enough() -> None:
         Is("city", "orders.0", {"city": " hest ", "gift": True}),
         Is("lines", "orders.0.lines", [1, 2]),
         Has("b", "saved", "b"),
-        Counts("orders", "orders", 1),
+        HasCount("orders", "orders", 1),
     )
     assert judged(None, *checks).reward == 1
 
@@ -133,7 +133,7 @@ def test_what_is_not_there_holds_nothing() -> None:
         Tells("f", "orders.5.number"),
         Is("f", "nothing.at.all", "x"),
         Has("f", "orders.0", {}),
-        Counts("f", "session", 0),
+        HasCount("f", "session", 0),
     ):
         assert judged("x", check).reward == 0
 
@@ -162,10 +162,10 @@ def test_a_task_with_nothing_to_check_has_no_reward() -> None:
 
 def test_what_was_lost_is_not_judged() -> None:
     lost = {**TRUTH, "lost": True}
-    with pytest.raises(TruthError, match="forgot what session abc"):
-        judged("x", Counts("f", "saved", 2), truth=lost)
-    with pytest.raises(TruthError, match="not the truth"):
-        judged("x", Counts("f", "saved", 2), truth={"error": "there is no such session"})
+    with pytest.raises(StateError, match="lost the state of session abc"):
+        judged("x", HasCount("f", "saved", 2), truth=lost)
+    with pytest.raises(StateError, match="not the state of a session"):
+        judged("x", HasCount("f", "saved", 2), truth={"error": "there is no such session"})
 
 
 def test_an_answer_is_judged_even_if_the_rest_was_lost() -> None:
@@ -174,11 +174,11 @@ def test_an_answer_is_judged_even_if_the_rest_was_lost() -> None:
 
 def test_a_task_behind_the_wall_has_no_reward_and_is_blocked_once_it_was_seen() -> None:
     behind = task(blocked=True)
-    assert verify(behind, "x", TRUTH) == Verdict(0, (), blocked=False)
+    assert verify(behind, "x", TRUTH) == SiteVerdict(0, (), blocked=False)
     seen = {**TRUTH, "captcha": {"walls": 1}}
-    assert verify(behind, "x", seen) == Verdict(0, (), blocked=True)
+    assert verify(behind, "x", seen) == SiteVerdict(0, (), blocked=True)
 
 
 def test_a_new_session_is_a_truth() -> None:
-    truth = msgspec.json.decode(msgspec.json.encode(Session("abc")))
-    assert verify(task(Counts("f", "shop.cart", 0)), None, truth).reward == 1
+    truth = msgspec.json.decode(msgspec.json.encode(SiteSession("abc")))
+    assert verify(task(HasCount("f", "shop.cart", 0)), None, truth).reward == 1

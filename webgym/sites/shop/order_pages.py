@@ -3,11 +3,24 @@
 from collections.abc import Iterable, Mapping
 
 from webgym.sites.markup import Content, Markup, Template, flag, options
-from webgym.sites.shop.cart import CODES, DELIVERIES, Totals, dollars, price_of, totals
 from webgym.sites.shop.catalogue import BY_SLUG
-from webgym.sites.shop.checkout import COUNTRIES, PAYMENTS
-from webgym.sites.shop.frame import TEMPLATES, frame, note
-from webgym.sites.shop.state import QUANTITY, CartLine, Details, Message, Order, ShopState
+from webgym.sites.shop.catalogue_pages import TEMPLATES, frame, note
+from webgym.sites.shop.orders import (
+    CODES,
+    COUNTRIES,
+    DELIVERIES,
+    PAYMENTS,
+    QUANTITY,
+    CartLine,
+    CartTotals,
+    DeliveryDetails,
+    ShopMessage,
+    ShopOrder,
+    ShopState,
+    cart_totals,
+    dollars,
+    price_of,
+)
 
 _CART = Template.of(TEMPLATES / "cart.html")
 _CHECKOUT = Template.of(TEMPLATES / "checkout.html")
@@ -52,7 +65,7 @@ _RADIO = Template(
 )
 _ORDERS = Template("<h1>Your orders</h1>{table}")
 _ORDER_TABLE = Template(
-    "<table><thead><tr><th>Order</th><th>Products</th><th>Delivery to</th>"
+    "<table><thead><tr><th>ShopOrder</th><th>Products</th><th>Delivery to</th>"
     '<th class="amount">Total</th></tr></thead><tbody>{rows}</tbody></table>'
 )
 _ORDER_ROW = Template(
@@ -75,16 +88,16 @@ def cart_page(state: ShopState) -> Markup:
         return frame(state, "Cart", _EMPTY())
     body = _CART(
         lines=_lines(_LINE, state.cart),
-        totals=_summary(state, totals(state)),
+        totals=_summary(state, cart_totals(state)),
         code=state.discount,
     )
     return frame(state, "Cart", body)
 
 
-def checkout_page(state: ShopState, details: Details, errors: Mapping[str, str]) -> Markup:
+def checkout_page(state: ShopState, details: DeliveryDetails, errors: Mapping[str, str]) -> Markup:
     wrong = f"Please correct {len(errors)} field{'s' if len(errors) > 1 else ''}."
     body = _CHECKOUT(
-        note=note(Message(wrong, bad=True)) if errors else None,
+        note=note(ShopMessage(wrong, bad=True)) if errors else None,
         fields=[
             _FIELD(
                 name=name,
@@ -103,12 +116,12 @@ def checkout_page(state: ShopState, details: Details, errors: Mapping[str, str])
         deliveries=_radios("delivery", DELIVERIES, details.delivery),
         payments=_radios("payment", PAYMENTS, details.payment),
         gift=flag("checked", details.gift),
-        totals=_summary(state, totals(state, details.delivery)),
+        totals=_summary(state, cart_totals(state, details.delivery)),
     )
     return frame(state, "Checkout", body)
 
 
-def review_page(state: ShopState, details: Details) -> Markup:
+def review_page(state: ShopState, details: DeliveryDetails) -> Markup:
     body = _REVIEW(
         lines=_lines(_FIXED_LINE, state.cart),
         name=details.name,
@@ -120,12 +133,12 @@ def review_page(state: ShopState, details: Details) -> Markup:
         delivery=DELIVERIES[details.delivery],
         payment=PAYMENTS[details.payment],
         gift=" · Gift wrapping" if details.gift else "",
-        totals=_summary(state, totals(state, details.delivery)),
+        totals=_summary(state, cart_totals(state, details.delivery)),
     )
     return frame(state, "Review your order", body)
 
 
-def order_page(state: ShopState, order: Order) -> Markup:
+def order_page(state: ShopState, order: ShopOrder) -> Markup:
     body = _ORDER(
         number=order.number,
         name=order.details.name,
@@ -168,7 +181,7 @@ def _lines(template: Template, lines: Iterable[CartLine]) -> list[Markup]:
     return shown
 
 
-def _summary(state: ShopState, sums: Totals) -> Markup:
+def _summary(state: ShopState, sums: CartTotals) -> Markup:
     reduction = None
     if state.discount in CODES:
         reduction = _REDUCTION(code=state.discount, reduction=dollars(sums.reduction))
