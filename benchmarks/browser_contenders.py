@@ -22,7 +22,7 @@ from benchmarks.browser_pages import LINK_AT, PAGES
 from benchmarks.process_costs import tree_costs
 from webgym.browser.contract.answers import Observe
 from webgym.browser.contract.commands import ClickCoords, Command, PageDown, VisitPage
-from webgym.environment.client import BrowserClient
+from webgym.client.client import BrowserClient
 
 STEPS = ("visit", "click", "scroll", "click", "scroll")
 NAVIGATION_BEGINS_WITHIN = 80

@@ -13,7 +13,7 @@ from benchmarks.browser_contenders import command_for, server
 from benchmarks.figure import Figures
 from benchmarks.process_costs import tree_costs
 from webgym.browser.contract.answers import Observe
-from webgym.environment.client import BrowserClient
+from webgym.client.client import BrowserClient
 
 PAUSE = 20.0
 LOOK_INTERVAL = 5.0

@@ -18,8 +18,8 @@ from benchmarks.web_lockstep import collect_in_lockstep
 from rollgym.engine import run as run_loop
 from rollgym.records import Completed, Outcome, Row, Task
 from rollgym.store import journal_paths, read_records
-from webgym.environment.async_webgym import AsyncWebGym
 from webgym.models.web_agent import WebAgent
+from webgym.rollout.gym import AsyncWebGym
 from webgym.tasks.file import BUNDLED, TaskFile
 from webgym.tasks.task import WebTask
 

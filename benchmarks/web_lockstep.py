@@ -22,13 +22,12 @@ from rollgym.records import Outcome, RolloutKey, Task, derive_seed
 from rollgym.store import BlobStore
 from webgym.browser.contract.answers import Lease, Observe, StepAnswer
 from webgym.browser.contract.commands import Command
+from webgym.client.client import BrowserClient
 from webgym.context.settings import ContextSettings
 from webgym.context.sight import Round, Sight
-from webgym.environment.client import BrowserClient
-from webgym.episode.browsers import Browsers, WebSession
-from webgym.episode.parts import Agent, Decision, Judge
-from webgym.episode.settings import EpisodeSettings
+from webgym.episode.interfaces import Agent, Browsers, Decision, Judge, WebSession
 from webgym.episode.worker import EpisodeWorker
+from webgym.rollout.environment_settings import EnvironmentSettings
 from webgym.tasks import WebTask
 
 EPISODE_SECONDS = 1_200.0
@@ -54,7 +53,7 @@ async def collect_in_lockstep(
                 agent=AgentInLockstep(agent, barrier),
                 browsers=BrowsersInLockstep(client, barrier),
                 sessions=sessions,
-                settings=EpisodeSettings(sites_url=sites_url),
+                settings=EnvironmentSettings(sites_url=sites_url).episode,
                 screenshots=BlobStore(folder / "screenshots"),
                 watcher=Nobody(),
             )

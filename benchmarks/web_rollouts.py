@@ -37,7 +37,7 @@ from benchmarks.process_costs import tree_costs
 from benchmarks.web_contenders import Case, Told, Way
 from benchmarks.web_playwright import Played
 from benchmarks.web_servers import web_servers
-from webgym.iteration.paths import IterationPaths
+from webgym.rollout.iteration import IterationPaths
 
 SPEEDUP_GOAL = 4.5
 CPU_GOAL = 0.5

@@ -23,7 +23,7 @@ from tests.ports import free_port
 from webgym.browser.chromium.process_tree import read_groups
 from webgym.browser.contract.answers import Observe, StepAnswer
 from webgym.browser.contract.commands import ClickCoords, VisitPage
-from webgym.environment.client import BrowserClient, BrowserSession
+from webgym.client.client import BrowserClient, BrowserSession
 
 PATIENCE = 60.0
 STEPS = 2

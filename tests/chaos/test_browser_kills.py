@@ -16,7 +16,7 @@ import pytest
 
 from tests.chaos.browser_cluster import Load, ServerProcess, pages, until
 from webgym.browser.contract.commands import ClickCoords, VisitPage
-from webgym.environment.client import BrowserClient
+from webgym.client.client import BrowserClient
 
 WORKERS = 16
 PER_BROWSER = 8

@@ -35,7 +35,7 @@ from webgym.browser.contract.commands import (
     InteractionMode,
     VisitPage,
 )
-from webgym.environment.client import BrowserClient, BrowserSession
+from webgym.client.client import BrowserClient, BrowserSession
 
 PATIENCE = 60.0
 AT_ONCE = 6

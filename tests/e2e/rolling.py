@@ -22,8 +22,7 @@ import pytest
 from tests.e2e.command import Ended, finish, records, wait_until
 from tests.ports import free_port
 from webgym.browser.chromium.executable import NoBrowserError, find_browser
-from webgym.iteration.paths import IterationPaths
-from webgym.iteration.report import IterationReport, read_report
+from webgym.rollout.iteration import IterationPaths, IterationReport, read_report
 from webgym.tasks import Split
 from webgym.trajectory.torch_file import TorchFile
 

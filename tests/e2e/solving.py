@@ -26,12 +26,12 @@ import msgspec
 from yarl import URL
 
 from tests.e2e.browsing import server
+from webgym.actions import Action, Answer, Viewport, read_action
 from webgym.browser.contract.answers import Incident, Observe, StepAnswer
 from webgym.browser.contract.commands import Command, InteractionMode, VisitPage
+from webgym.client.client import BrowserClient, BrowserSession
 from webgym.context.page_text import PageText, page_of
 from webgym.context.sight import Sight
-from webgym.environment.actions import Action, Answer, Viewport, read_action
-from webgym.environment.client import BrowserClient, BrowserSession
 from webgym.policies.script import Script, ScriptError
 from webgym.sites.names import new_name
 from webgym.sites.tasks import SPLITS, SiteTask, Split, load_solutions, load_tasks, start_url

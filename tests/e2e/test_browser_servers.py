@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.chaos.browser_cluster import ServerProcess
 from webgym.browser.contract.commands import VisitPage
-from webgym.environment.client import BrowserClient
+from webgym.client.client import BrowserClient
 
 
 def test_no_page_reaches_the_servers_that_run_it(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from tests.integration.webgym.environment import worker_functions
 from webgym.browser.contract.answers import Observe
 from webgym.browser.contract.commands import ClickId, Sleep, VisitPage
 from webgym.browser.contract.errors import SessionLostError
-from webgym.environment import pickleable_http_functions as operations
-from webgym.environment.process_isolator import IsolatedBrowserClient
+from webgym.client import operations
+from webgym.client.isolation import IsolatedBrowserClient
 
 browser = browser_server("--capacity", "2")
 Scenario = Callable[[Site, IsolatedBrowserClient], Awaitable[None]]
@@ -31,7 +31,7 @@ def test_an_episode_is_played_through_workers(browser: Server) -> None:
         assert seen.tree
         bought = await session.step(ClickId(seen.elements[0].id))
         assert bought.page.title == "Bought"
-        named: operations.Session = {
+        named: operations.SessionAddress = {
             "instance_id": session.lease.instance_id,
             "node": session.lease.node,
         }

@@ -13,14 +13,14 @@ import msgspec
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright
 
+from webgym.actions import FULL_SCALE, TOOLS, Action, Viewport, read_action
 from webgym.browser.browsers import browsers
 from webgym.browser.contract.answers import Observe, StepAnswer
 from webgym.browser.contract.commands import InteractionMode, VisitPage
 from webgym.browser.server import bind, url_of
 from webgym.browser.server import serving as browsers_serving
 from webgym.browser.settings import Settings
-from webgym.environment.actions import FULL_SCALE, TOOLS, Action, Viewport, read_action
-from webgym.environment.client import BrowserClient
+from webgym.client.client import BrowserClient
 from webgym.miniwob.application import serving as miniwob_serving
 from webgym.miniwob.catalogue import Catalogue, MiniWobTask
 from webgym.miniwob.episodes import MiniWobState

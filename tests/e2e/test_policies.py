@@ -16,15 +16,15 @@ from rollgym.records import Row
 from tests.e2e.browsing import server
 from tests.e2e.solving import AT_ONCE, MODES, PATIENCE, sites, step_limit, truth_of
 from tests.integration.webgym.policies.commanding import serving
+from webgym.actions import Action, Answer, Viewport
 from webgym.browser.chromium.executable import NoBrowserError, find_browser
 from webgym.browser.contract.answers import Observe, StepAnswer
 from webgym.browser.contract.commands import InteractionMode, VisitPage
+from webgym.client.client import BrowserClient, BrowserSession
 from webgym.context.conversation import build_chat
 from webgym.context.parsers import Reply, parse_reply
 from webgym.context.settings import ContextSettings
 from webgym.context.sight import Round, Sight
-from webgym.environment.actions import Action, Answer, Viewport
-from webgym.environment.client import BrowserClient, BrowserSession
 from webgym.policies import MODEL_NAME
 from webgym.sites.names import new_name
 from webgym.sites.tasks import SPLITS, SiteTask, Split, load_tasks, start_url

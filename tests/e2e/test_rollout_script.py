@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rollgym.engine import ExitStatus
-from webgym.rollout.section import keys_of
-from webgym.rollout.settings import RolloutSettings
+from webgym.rollout.settings import WebRolloutSettings
+from webgym.settings import keys_of
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "rollout.py"
 TRAIN = ("--config-name", "rollout_train", "save_path=results/x")
@@ -32,7 +32,7 @@ def rollout(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]"
 def test_help_lists_every_key(tmp_path: Path) -> None:
     helped = rollout(tmp_path, "--help")
     assert helped.returncode == 0
-    for key in keys_of(RolloutSettings):
+    for key in keys_of(WebRolloutSettings):
         assert f"  {key.name}=" in helped.stdout
         assert key.description in helped.stdout
 

@@ -11,9 +11,9 @@ import pytest
 from rollgym.engine import ExitStatus
 from tests.e2e.test_browser_server_docs import CHROMIUM
 from tests.e2e.test_docs import DOCS, ROOT, code_blocks, names_in, run_script, table, text_of
-from webgym.rollout.configuration import compose_config
-from webgym.rollout.section import MISSING, Key, keys_of
-from webgym.rollout.settings import RolloutSettings
+from webgym.rollout.command import compose_config
+from webgym.rollout.settings import WebRolloutSettings
+from webgym.settings import MISSING, SettingKey, keys_of
 from webgym.trajectory.metrics import RolloutMetrics
 
 PAGE = "web-agents.md"
@@ -30,7 +30,7 @@ def test_every_command_of_the_guide_works(tmp_path: Path) -> None:
     assert all((tmp_path / file).exists() for file in shown)
 
 
-def _default(key: Key) -> str:
+def _default(key: SettingKey) -> str:
     if key.default == MISSING:
         return "needed"
     return f"`{key.default if isinstance(key.default, str) else json.dumps(key.default)}`"
@@ -39,7 +39,7 @@ def _default(key: Key) -> str:
 def test_the_guide_lists_every_key_with_its_default_and_meaning() -> None:
     rows = table(PAGE, "| key | default | meaning |")
     assert [(names_in(key)[0], default, meaning) for key, default, meaning in rows] == [
-        (key.name, _default(key), key.description) for key in keys_of(RolloutSettings)
+        (key.name, _default(key), key.description) for key in keys_of(WebRolloutSettings)
     ]
 
 
@@ -71,13 +71,13 @@ def test_every_rollout_that_is_shown_has_a_sound_configuration(command: str) -> 
     words = shlex.split(command)
     name = words[words.index("--config-name") + 1]
     overrides = [word for word in words if "=" in word and not word.startswith("--")]
-    RolloutSettings.of(compose_config(CONFIGS, name, overrides).values)
+    WebRolloutSettings.of(compose_config(CONFIGS, name, overrides).values)
 
 
 def test_the_config_of_ones_own_that_is_shown_works(tmp_path: Path) -> None:
     (shown,) = [block for block in code_blocks(DOCS / PAGE, "yaml") if "mine.yaml" in block]
     (tmp_path / "mine.yaml").write_text(shown)
-    settings = RolloutSettings.of(compose_config(CONFIGS, "mine", [], tmp_path).values)
+    settings = WebRolloutSettings.of(compose_config(CONFIGS, "mine", [], tmp_path).values)
     assert settings.env_config.server_size == 16
 
 

@@ -6,10 +6,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from webgym.actions import FULL_SCALE
 from webgym.browser.contract.answers import Element, Option, PageInfo
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.inert import shortened
-from webgym.environment.actions import FULL_SCALE
 
 OPTIONS_EACH = 50
 NAME_LIMIT = 300

@@ -6,10 +6,10 @@ by the same writer as everywhere else.
 
 import msgspec
 
+from webgym.actions import FULL_SCALE, Click, Mark, Point, Target, tool_schema
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.page_text import CLOSING, OPENING
 from webgym.context.settings import ContextSettings, PromptVersion
-from webgym.environment.actions import FULL_SCALE, Click, Mark, Point, Target, tool_schema
 
 _ROLE = """\
 You operate a web browser to carry out a task for a user. In every round you are shown the page \

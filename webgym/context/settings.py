@@ -2,10 +2,11 @@
 
 from typing import Annotated, Literal
 
-import msgspec
-from msgspec import Meta
+from pydantic import BeforeValidator, Field
 
+from webgym.browser.contract.answers import ImageFormat, Observe
 from webgym.browser.contract.commands import InteractionMode
+from webgym.settings import SettingsSection, number
 
 PromptVersion = Literal["complete", "vanilla"]
 ObservationKind = Literal["image", "text", "both"]
@@ -15,32 +16,69 @@ _DEFAULT_OBSERVATION: dict[InteractionMode, ObservationKind] = {
 }
 
 
-class ContextSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`interaction_mode` says how the model aims, `prompt_version` what its reply consists of.
+class ContextConfig(SettingsSection):
+    """The keys of `context_config`."""
 
-    `observation` is what it sees of a page: a screenshot, text, or both; None chooses by the mode.
-    `window` rounds are shown in full beside the current page, older ones as a line each.
-    `page_characters` bounds the text of a page. `thinking` says that the model thinks before it
-    replies, and that a lone `</think>` ends that.
+    interaction_mode: InteractionMode = Field(
+        default="coordinates",
+        description="whether the model points at coordinates or numbered elements",
+    )
+    observation: ObservationKind | None = Field(
+        default=None,
+        description="what the model sees of a page (null: `image` with coordinates, `both` with "
+        "set_of_marks)",
+    )
+    window: Annotated[int, BeforeValidator(number), Field(ge=0, le=100)] = Field(
+        default=4,
+        description="number of past steps shown in full; older ones are shown as one line each",
+    )
+    page_characters: Annotated[int, BeforeValidator(number), Field(ge=1_000, le=1_000_000)] = Field(
+        default=20_000, description="longest text of a page, in characters"
+    )
+    screenshot_format: ImageFormat = Field(
+        default="png",
+        description="format of the screenshots that the model sees and the files keep",
+    )
+    screenshot_quality: Annotated[int, BeforeValidator(number), Field(ge=0, le=100)] = Field(
+        default=80, description="quality of jpeg and webp screenshots"
+    )
+
+
+class ContextSettings(ContextConfig):
+    """The whole context of an agent: `context_config`, and what depends on the type of its model.
+
+    `prompt_version` says what a reply consists of. `thinking` says that the model thinks before it
+    replies, and that a lone `</think>` ends its thoughts. `accessibility_tree` says whether the
+    tree of every page is kept; None keeps it where the model is shown text, which is made from it.
+    Screenshots are always kept, because judges and readers look at them.
     """
 
-    interaction_mode: InteractionMode = "coordinates"
     prompt_version: PromptVersion = "complete"
-    observation: ObservationKind | None = None
-    window: Annotated[int, Meta(ge=0, le=100)] = 4
-    page_characters: Annotated[int, Meta(ge=1_000, le=1_000_000)] = 20_000
     thinking: bool = False
+    accessibility_tree: bool | None = None
 
     @property
     def shows_image(self) -> bool:
-        """Whether a message has the screenshot."""
-        return self._seen != "text"
+        """Whether a message contains the screenshot."""
+        return self._kind != "text"
 
     @property
     def shows_text(self) -> bool:
-        """Whether a message has the page's elements and its text."""
-        return self._seen != "image"
+        """Whether a message contains the page's elements and its text."""
+        return self._kind != "image"
 
     @property
-    def _seen(self) -> ObservationKind:
+    def observe(self) -> Observe:
+        """What a step in the browser must return."""
+        tree = self.accessibility_tree
+        return Observe(
+            interaction_mode=self.interaction_mode,
+            screenshot=self.screenshot_format,
+            quality=self.screenshot_quality,
+            elements=True if self.shows_text else None,
+            tree=self.shows_text if tree is None else tree,
+        )
+
+    @property
+    def _kind(self) -> ObservationKind:
         return self.observation or _DEFAULT_OBSERVATION[self.interaction_mode]

@@ -1,1 +1,4 @@
-"""The environment that web agents act in."""
+"""The environment of web agents: the modules that users import.
+
+Each module names what another package implements.
+"""

@@ -12,24 +12,29 @@ is worth is for the judge to say. What breaks raises a RolloutError; the log has
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import urldefrag
 
 import msgspec
 
 from rollgym.records import EnvironmentSessionError, RolloutKey, TaskError
 from rollgym.store import BlobStore
-from webgym.browser.contract.answers import Problem, StepAnswer
+from webgym.actions import Action, Answer, GoBack, Mark, Point, Viewport
+from webgym.browser.contract.answers import Box, Element, Problem, StepAnswer
 from webgym.browser.contract.commands import Command, VisitPage
 from webgym.browser.contract.errors import NavigationRefusedError
-from webgym.context.sight import Sight
-from webgym.environment.actions import Action, Answer
-from webgym.episode.aim import record_of, unparsed, viewport_of
-from webgym.episode.browsers import WebSession
-from webgym.episode.going_back import GoingBack
-from webgym.episode.log import EpisodeLog
-from webgym.episode.parts import Agent, Watcher
-from webgym.episode.settings import EpisodeSettings
-from webgym.tasks import WebTask
-from webgym.trajectory import BLOCKED, INVALID_URL, ActionRecord, Image
+from webgym.context.sight import Round, Sight
+from webgym.episode.interfaces import Agent, EpisodeSettings, Watcher, WebSession
+from webgym.tasks import Split, WebTask
+from webgym.trajectory import (
+    BLOCKED,
+    INVALID_URL,
+    UNPARSED,
+    ActionRecord,
+    Image,
+    Observation,
+    ResponseRecord,
+    Step,
+)
 
 
 class Episode:
@@ -185,3 +190,154 @@ class Episode:
             seconds = loop.time() - began
             self._timings[name] = self._timings.get(name, 0.0) + seconds
             self.phases[name] = self.phases.get(name, 0.0) + seconds
+
+
+class EpisodeLog:
+    """The steps, and the rounds that the agent remembers with all that was seen in them."""
+
+    def __init__(self, window: int) -> None:
+        self._window = window
+        self._steps: list[Step] = []
+        self._rounds: list[Round] = []
+        self._open: tuple[Sight, Observation] | None = None
+        self._response: ResponseRecord | None = None
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return tuple(self._steps)
+
+    @property
+    def rounds(self) -> list[Round]:
+        return self._rounds
+
+    def see(self, sight: Sight, answer: StepAnswer, image: Image | None) -> None:
+        """Begin a step with what can be seen."""
+        observation = Observation(
+            screenshot=image,
+            page=answer.page,
+            tree=answer.tree,
+            incidents=answer.incidents,
+            settled=answer.settled,
+        )
+        if self._steps and image is not None:
+            before = self._steps[-1].observation.screenshot
+            same = before is not None and before.name == image.name
+            self._replace(same_as_next_screenshot=same)
+        self._open, self._response = (sight, observation), None
+
+    def hear(self, response: ResponseRecord) -> None:
+        """Keep what the model said, whatever comes of it."""
+        self._response = response
+
+    def act(self, action: ActionRecord, timings: dict[str, float]) -> None:
+        """End the step with what was done."""
+        step, sight = self._step(action, timings)
+        self._steps.append(step)
+        self._rounds.append(Round(sight, step))
+        self._forget()
+        self._open = None
+
+    def amend(self, action: ActionRecord) -> None:
+        """Tell more of the latest action: what came of it."""
+        self._replace(action=action)
+
+    def broken(self) -> tuple[Step, ...]:
+        """The steps, with the one that was never ended as the last."""
+        if self._open is None:
+            return self.steps
+        return (*self._steps, self._step(None, {})[0])
+
+    def _replace(self, **more: object) -> None:
+        """Tell more of the latest step, also to who remembers it."""
+        self._steps[-1] = step = msgspec.structs.replace(self._steps[-1], **more)
+        self._rounds[-1] = Round(self._rounds[-1].sight, step)
+
+    def _step(self, action: ActionRecord | None, timings: dict[str, float]) -> tuple[Step, Sight]:
+        if self._open is None:
+            raise RuntimeError("a step ends that was never begun")
+        sight, observation = self._open
+        step = Step(
+            observation=observation, response=self._response, action=action, timings=timings
+        )
+        return step, sight
+
+    def _forget(self) -> None:
+        """Memory holds the pictures of the window, not those of the whole episode."""
+        gone = len(self._rounds) - 1 - self._window
+        if gone >= 0:
+            old = self._rounds[gone]
+            bare = msgspec.structs.replace(old.sight, picture=None, elements=(), tree=None)
+            self._rounds[gone] = Round(bare, old.step)
+
+
+MOST_IN_A_ROW = 3
+
+
+class GoingBack:
+    """Counts how often an agent went back from the start page in a row."""
+
+    def __init__(self, split: Split) -> None:
+        self._split = split
+        self._url = self._start = ""
+        self._in_a_row = 0
+
+    def begin(self, start: str) -> None:
+        """The start page, as the browser names it after all redirects."""
+        self._url, self._start = start, _page(start)
+
+    def stuck(self, action: Action, url: str) -> bool:
+        """Count this action, done on the page `url`; True where it ends the episode."""
+        is_useless = isinstance(action, GoBack) and _page(url) == self._start
+        self._in_a_row = self._in_a_row + 1 if is_useless else 0
+        return self._split == "train" and self._in_a_row >= MOST_IN_A_ROW
+
+    def command(self, usual: Command | None) -> Command | None:
+        """What to do in the browser instead of the usual."""
+        return VisitPage(self._url) if self._in_a_row else usual
+
+
+def _page(url: str) -> str:
+    """The address, less a place on the page; applications name their views in the same manner."""
+    address, fragment = urldefrag(url)
+    return url if fragment.startswith(("/", "!")) else address
+
+
+PARSE_FAILURE = "parse_failure"
+
+
+def record_of(action: Action, sight: Sight) -> ActionRecord:
+    """The action as the trajectory keeps it."""
+    pixel, box = _aim(getattr(action, "target", None), sight)
+    return ActionRecord(
+        key=action.key, arguments=action.arguments, text=str(action), pixel=pixel, box=box
+    )
+
+
+def unparsed(reason: str) -> ActionRecord:
+    """The record of a reply that was no action."""
+    return ActionRecord(
+        key=UNPARSED, text="the reply was no action", problem=Problem(PARSE_FAILURE, reason)
+    )
+
+
+def viewport_of(sight: Sight) -> Viewport:
+    return Viewport(sight.page.width, sight.page.height)
+
+
+def _aim(target: object, sight: Sight) -> tuple[tuple[int, int] | None, Box | None]:
+    match target:
+        case Point():
+            return target.pixel(viewport_of(sight)), None
+        case Mark():
+            box = next((each.box for each in sight.elements if _shows(each, target.id)), None)
+            if box is None:
+                return None, None
+            middle = round(box.x + box.width / 2), round(box.y + box.height / 2)
+            return middle, box
+        case _:
+            return None, None
+
+
+def _shows(element: Element, number: int) -> bool:
+    """Whether a number is the element's own, or that of an option, which is seen in its list."""
+    return element.id == number or any(option.id == number for option in element.options)

@@ -34,10 +34,8 @@ from rollgym.records import (
 )
 from rollgym.servers.context import working_for
 from rollgym.store import BlobStore
-from webgym.episode.browsers import Browsers, WebSession
 from webgym.episode.episode import Episode
-from webgym.episode.parts import Agent, Watcher
-from webgym.episode.settings import EpisodeSettings
+from webgym.episode.interfaces import Agent, Browsers, EpisodeSettings, Watcher, WebSession
 from webgym.tasks import WebTask
 from webgym.trajectory import UNPARSED, Step, Trajectory, Verdict
 

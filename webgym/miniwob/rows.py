@@ -15,7 +15,7 @@ from yarl import URL
 
 from webgym.browser.contract.answers import Observe
 from webgym.browser.contract.commands import VisitPage
-from webgym.environment.client import BrowserClient
+from webgym.client.client import BrowserClient
 from webgym.miniwob.catalogue import Catalogue, MiniWobTask
 from webgym.miniwob.episodes import MiniWobState, is_session_name, new_session_name
 from webgym.miniwob.package import MiniWobError, find_package

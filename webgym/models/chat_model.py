@@ -35,8 +35,8 @@ from rollgym.records import (
 from rollgym.servers.context import seconds_left
 from rollgym.servers.endpoints import EndpointPool, PoolReport, PoolSettings
 from rollgym.servers.limit import Limit
-from webgym.environment.foundry_endpoints_models import FoundryEndpoint
 from webgym.models.completion import Completion, read_completion
+from webgym.models.endpoints import FoundryEndpoint
 
 Message = Mapping[str, object]
 

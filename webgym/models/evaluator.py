@@ -45,8 +45,7 @@ class Evaluator:
     """Judges episodes whose screenshots are under `save_path`.
 
     `openai_config` is a dict or a Hydra node (`webgym.models.judging.settings`); None means that
-    there is no judge. `evaluation_workers` may still be changed before the first call.
-    Raises RefusedError where the configuration cannot be used.
+    there is no judge. Raises RefusedError where the configuration cannot be used.
     """
 
     def __init__(

@@ -1,106 +1,131 @@
-"""What an agent can be told: `policy_config`, `model_config`, `context_config`, and its limits.
+"""Settings of an agent: `policy_config`, `model_config`, its context, and the limits of its calls.
 
-A config is a plain dictionary or a node of Hydra. A key that nobody reads is refused, with the one
-that may be meant. Two things are decided in one place only: whether the model thinks and sees is
-the business of its `model_type`, and `prompt_version` stands in `model_config`, as in the field, or
-in `context_config`, but not differently in both.
+The model's type decides whether it thinks and sees pictures. `prompt_version` stands in
+`model_config` or in `context_config`; two different values are rejected.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
-import msgspec
-from msgspec import Meta
+from pydantic import BeforeValidator, Field, field_validator
 
-from rollgym.store import RefusedError
-from webgym.browser.contract.answers import ImageFormat, Observe
 from webgym.context.settings import ContextSettings, PromptVersion
-from webgym.episode.environment_settings import plain_config, read_config
 from webgym.models.chat_model import ChatSettings
 from webgym.models.interfaces import Interface, Params, interface_of
+from webgym.settings import (
+    Count,
+    Natural,
+    NonNegative,
+    Positive,
+    Probability,
+    SettingsSection,
+    Share,
+    Text,
+    WebSettingsError,
+    number,
+    plain_mapping,
+    read_settings,
+)
 
-_Positive = Annotated[float, Meta(gt=0)]
-_Share = Annotated[float, Meta(ge=0, le=1)]
-
-# What the API of chat completions calls the parameters of `policy_config`.
-_SAMPLING = {
+_PARAMETERS = {
     "max_new_tokens": "max_tokens",
     "temperature": "temperature",
     "top_p": "top_p",
     "top_k": "top_k",
     "min_p": "min_p",
 }
+"""The names of sampling settings, and their names in the chat completions API."""
 
 
-class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which model, and how its replies are sampled; None leaves it to the model's type.
+class PolicySettings(SettingsSection):
+    """Which model acts, and how its replies are sampled."""
 
-    - `base_model`: its name, as its server knows it; None: the one that is served.
-    - `checkpoint_path`: which weights were served; it is only written down.
-    - `return_token_ids`: ask for token ids and log probabilities, and keep them.
-    - `api_key_env_var`: the environment variable with the key of endpoints that name none.
-    - `extra_body`: further parameters for the server; they go before all others.
-    """
-
-    base_model: str | None = None
-    checkpoint_path: str | None = None
-    max_new_tokens: Annotated[int, Meta(ge=1)] | None = None
-    temperature: Annotated[float, Meta(ge=0)] | None = None
-    top_p: _Share | None = None
-    top_k: Annotated[int, Meta(ge=-1)] | None = None
-    min_p: _Share | None = None
-    return_token_ids: bool = False
-    api_key_env_var: str | None = None
-    extra_body: dict[str, object] = {}
-
-    @classmethod
-    def of(cls, given: object) -> "PolicySettings":
-        """Raises RefusedError, naming the key."""
-        return read_config("policy_config", given, cls)
+    base_model: Text | None = Field(
+        default=None, description="name of the model at its server (null: the model that is served)"
+    )
+    checkpoint_path: Text | None = Field(
+        default=None, description="weights that are served; only recorded with the trajectories"
+    )
+    api_key_env_var: Text | None = Field(
+        default=None, description="environment variable with the server's key (null: no key)"
+    )
+    max_new_tokens: Count = Field(default=3072, description="longest reply, in tokens")
+    temperature: NonNegative = Field(
+        default=1.0, description="sampling temperature; 0 always takes the likeliest token"
+    )
+    top_p: Share = Field(
+        default=0.99, description="sample from the likeliest tokens that have this share in total"
+    )
+    top_k: Annotated[int, BeforeValidator(number), Field(ge=-1)] = Field(
+        default=2, description="sample from this number of likeliest tokens; 0 or -1: from all"
+    )
+    min_p: Probability = Field(
+        default=0.0, description="lowest probability of a token, as a share of the likeliest one's"
+    )
+    return_token_ids: bool = Field(
+        default=False,
+        description="ask the server for token ids and log probabilities, and keep them",
+    )
+    extra_body: dict[str, Any] = Field(
+        default={}, description="further parameters of every request to the model's server"
+    )
 
     def params(self, interface: Interface) -> Params:
-        """The parameters of every request to a model of this type."""
-        sampling = interface.sampling
-        if sampling is None:
+        """The parameters of every request to a model with this interface.
+
+        Some interfaces send a parameter only where the settings name it.
+        """
+        if not interface.is_sampled:
             return {**interface.extra, **self.extra_body}
-        given = {sent: getattr(self, name) for name, sent in _SAMPLING.items()}
-        said = {name: value for name, value in given.items() if value is not None}
-        return {**interface.extra, **sampling, **said, **self.extra_body}
+        sampling = {
+            parameter: getattr(self, name)
+            for name, parameter in _PARAMETERS.items()
+            if interface.sends(parameter) or name in self.model_fields_set
+        }
+        return {**interface.extra, **sampling, **self.extra_body}
 
 
-class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the model is spoken to; `webgym.models.interfaces` has the types there are."""
+class ModelSettings(SettingsSection):
+    """What kind of model it is, and what its replies consist of."""
 
-    model_type: str = "qwen3-instruct"
-    prompt_version: PromptVersion | None = None
+    model_type: str = Field(
+        default="qwen3-instruct",
+        description="kind of model: `qwen3-instruct`, `qwen3-think` (thinks first), `text` (sees "
+        "no pictures), `baseline` (a scripted policy)",
+    )
+    prompt_version: PromptVersion = Field(
+        default="complete",
+        description="parts of a reply: `complete` asks for memory, progress, intention and action, "
+        "`vanilla` for the action alone",
+    )
 
+    @field_validator("model_type", mode="after")
     @classmethod
-    def of(cls, given: object) -> "ModelSettings":
-        """Raises RefusedError, naming the key."""
-        settings = read_config("model_config", given, cls)
-        interface_of(settings.model_type)
-        return settings
+    def _is_known(cls, value: str) -> str:
+        interface_of(value)
+        return value
 
     @property
     def interface(self) -> Interface:
         return interface_of(self.model_type)
 
 
-class CallLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long an agent's calls may take, and how many there may be at a time."""
+class ModelCallSettings(SettingsSection):
+    """How long an agent's calls may take, and how many may run at a time. Keys of `env_config`."""
 
-    operation_timeout: _Positive
-    vllm_timeout: _Positive
-    max_retries: Annotated[int, Meta(ge=0)]
-    max_vllm_sessions: Annotated[int, Meta(ge=1)]
-
-    @classmethod
-    def of(cls, **given: float) -> "CallLimits":
-        """Raises RefusedError, naming the parameter."""
-        return read_config("WebAgent", given, cls)
+    operation_timeout: Positive = Field(
+        default=120.0,
+        description="seconds for one step in the browser, and for retries of a model call",
+    )
+    vllm_timeout: Positive = Field(default=240.0, description="seconds for one reply of the model")
+    max_retries: Natural = Field(
+        default=2, description="number of retries of a failed task, and of a failed model call"
+    )
+    max_vllm_sessions: Count = Field(default=128, description="concurrent requests to the model")
+    evaluation_workers: Count = Field(default=16, description="trajectories judged at a time")
 
     @property
     def within(self) -> float:
-        """The longest that a decision may take from its turn on."""
+        """The longest time for a decision, from the moment it has a slot."""
         return self.operation_timeout + self.vllm_timeout
 
     def chat(self, policy: PolicySettings) -> ChatSettings:
@@ -115,57 +140,32 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         )
 
 
-class AgentContext(ContextSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the agent is shown, and what is kept of it.
-
-    The pictures are of `screenshot_format`, and always kept, because judges and readers look at
-    them. `accessibility_tree` says whether the page's tree is kept as well; None: where the model
-    is shown text, which is made from it.
-    """
-
-    screenshot_format: ImageFormat = "png"
-    screenshot_quality: Annotated[int, Meta(ge=0, le=100)] = 80
-    accessibility_tree: bool | None = None
-
-    @classmethod
-    def of(cls, given: object, model: ModelSettings) -> "AgentContext":
-        """The context of a model of this type. Raises RefusedError, naming the key."""
-        named = plain_config("context_config", given)
-        if "thinking" in named:
-            raise RefusedError(
-                "context_config has no key 'thinking': model_type of model_config decides it; "
-                "qwen3-think thinks, qwen3-instruct does not"
-            )
-        settings = read_config("context_config", named, cls)
-        version = model.prompt_version or settings.prompt_version
-        if "prompt_version" in named and settings.prompt_version != version:
-            raise RefusedError(
+def read_context(given: object, model: ModelSettings) -> ContextSettings:
+    """The context of an agent with this model. Raises WebSettingsError, naming the key."""
+    named = plain_mapping(given, "context_config")
+    if "thinking" in named:
+        raise WebSettingsError(
+            "context_config.thinking: unknown key; model_config.model_type decides it: qwen3-think "
+            "thinks, qwen3-instruct does not"
+        )
+    settings = read_settings(ContextSettings, named, name="context_config")
+    version = model.prompt_version
+    if "prompt_version" in named:
+        if "prompt_version" in model.model_fields_set and settings.prompt_version != version:
+            raise WebSettingsError(
                 f"prompt_version is {version} in model_config and {settings.prompt_version} in "
-                "context_config: give it once"
+                "context_config: set it once"
             )
-        settings = msgspec.structs.replace(
-            settings, prompt_version=version, thinking=model.interface.thinking
-        )
-        return settings if model.interface.vision else _in_words(settings, model.model_type)
-
-    @property
-    def observe(self) -> Observe:
-        """What a step in the browser has to answer with."""
-        tree = self.accessibility_tree
-        return Observe(
-            interaction_mode=self.interaction_mode,
-            screenshot=self.screenshot_format,
-            quality=self.screenshot_quality,
-            elements=True if self.shows_text else None,
-            tree=self.shows_text if tree is None else tree,
-        )
-
-
-def _in_words(settings: AgentContext, model_type: str) -> AgentContext:
-    """The same for a model that sees no pictures."""
-    if settings.observation not in (None, "text"):
-        raise RefusedError(
-            f"a model of model_type {model_type} sees no pictures: context_config.observation "
-            f"must be text, not {settings.observation}"
-        )
-    return msgspec.structs.replace(settings, observation="text")
+        version = settings.prompt_version
+    update: dict[str, object] = {
+        "prompt_version": version,
+        "thinking": model.interface.thinking,
+    }
+    if not model.interface.vision:
+        if settings.observation not in (None, "text"):
+            raise WebSettingsError(
+                f"a model of model_type {model.model_type} sees no pictures: "
+                f"context_config.observation must be text, not {settings.observation}"
+            )
+        update["observation"] = "text"
+    return settings.model_copy(update=update)

@@ -18,19 +18,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-import msgspec
-
 from rollgym.records import derive_seed
 from webgym.browser.contract.answers import Observe
 from webgym.context.conversation import Chat, build_chat
 from webgym.context.parsers import Reply, parse_reply
 from webgym.context.sight import Round, Sight
-from webgym.environment.foundry_endpoints_models import read_endpoints
-from webgym.episode.parts import Decision
+from webgym.episode.interfaces import Decision
 from webgym.models.chat_model import ChatModel
 from webgym.models.completion import Completion
+from webgym.models.endpoints import read_endpoints
 from webgym.models.evaluator import Evaluator
-from webgym.models.settings import AgentContext, CallLimits, ModelSettings, PolicySettings
+from webgym.models.settings import (
+    ModelCallSettings,
+    ModelSettings,
+    PolicySettings,
+    read_context,
+)
+from webgym.settings import read_settings
 from webgym.tasks import WebTask
 from webgym.trajectory import ResponseRecord
 
@@ -43,8 +47,9 @@ class WebAgent:
 
     The configurations are plain dictionaries or nodes of Hydra (`webgym.models.settings`);
     `vllm_server_url` is a URL, several, or endpoints with names, weights and limits
-    (`webgym.environment.foundry_endpoints_models`). Times are in seconds. Raises RefusedError where
-    something is wrong with them.
+    (`webgym.models.endpoints`). Times are in seconds. Raises RefusedError where
+    something is wrong with them. A limit that is not given has the default of its key in
+    `env_config`.
 
     Connections are made when they are needed, for each event loop its own; `async with agent:`
     closes those of its loop in the end. `with agent:` is for those who only have it judge.
@@ -58,22 +63,30 @@ class WebAgent:
         save_path: str | Path,
         vllm_server_url: object,
         openai_config: object = None,
-        operation_timeout: float = 120,
-        vllm_timeout: float = 120,
-        max_retries: int = 1,
-        max_vllm_sessions: int = 32,
+        operation_timeout: float | None = None,
+        vllm_timeout: float | None = None,
+        max_retries: int | None = None,
+        max_vllm_sessions: int | None = None,
+        evaluation_workers: int | None = None,
     ) -> None:
-        self.policy = PolicySettings.of(policy_config)
-        self.model_settings = ModelSettings.of(model_config)
-        self.context = AgentContext.of(context_config, self.model_settings)
-        self.evaluator = Evaluator(openai_config, save_path)
-        self.endpoints = read_endpoints(vllm_server_url, key_variable=self.policy.api_key_env_var)
-        limits = CallLimits.of(
-            operation_timeout=operation_timeout,
-            vllm_timeout=vllm_timeout,
-            max_retries=max_retries,
-            max_vllm_sessions=max_vllm_sessions,
+        self.policy = read_settings(PolicySettings, policy_config, name="policy_config")
+        self.model_settings = read_settings(ModelSettings, model_config, name="model_config")
+        self.context = read_context(context_config, self.model_settings)
+        limits = read_settings(
+            ModelCallSettings,
+            {
+                "operation_timeout": operation_timeout,
+                "vllm_timeout": vllm_timeout,
+                "max_retries": max_retries,
+                "max_vllm_sessions": max_vllm_sessions,
+                "evaluation_workers": evaluation_workers,
+            },
+            name="WebAgent",
         )
+        self.evaluator = Evaluator(
+            openai_config, save_path, evaluation_workers=limits.evaluation_workers
+        )
+        self.endpoints = read_endpoints(vllm_server_url, key_variable=self.policy.api_key_env_var)
         self.model = ChatModel(self.endpoints, limits.chat(self.policy))
         self._params = self.policy.params(self.model_settings.interface)
         self._within = limits.within
@@ -93,8 +106,8 @@ class WebAgent:
             "base_model": self.policy.base_model,
             "checkpoint_path": self.policy.checkpoint_path,
             "params": dict(self._params),
-            "model_config": msgspec.to_builtins(self.model_settings),
-            "context_config": msgspec.to_builtins(self.context),
+            "model_config": self.model_settings.plain,
+            "context_config": self.context.plain,
             "judge": self.evaluator.identity,
         }
 

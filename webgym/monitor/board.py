@@ -5,7 +5,9 @@ and there are never more of them than fit. When rows are scarce the cells shrink
 slowest go, and then the cells; the numbers stay. Text from elsewhere is never read as markup.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from math import ceil
+from typing import NamedTuple
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
@@ -14,9 +16,78 @@ from rich.style import Style
 from rollgym.monitor import printable_line
 from rollgym.monitor.progress_view import ProgressView, bar_line, clock_time
 from rollgym.records import TRAITS, FailureKind
-from webgym.monitor.grid import STYLES, Plan, grid_lines, plan_cells
-from webgym.monitor.snapshot import LiveTask, MonitorSnapshot, most_frequent
-from webgym.monitor.states import OVERDUE_MARK, PHASES, TaskState
+from webgym.monitor.snapshot import (
+    OVERDUE_MARK,
+    PHASES,
+    LiveTask,
+    MonitorSnapshot,
+    TaskState,
+    merged_cells,
+    most_frequent,
+)
+
+STYLES: dict[str, Style] = {
+    TaskState.NOT_STARTED.mark: Style(dim=True),
+    TaskState.WAITING.mark: Style(color="cyan"),
+    TaskState.RUNNING.mark: Style(color="bright_white", bgcolor="blue"),
+    TaskState.SUCCESS.mark: Style(color="black", bgcolor="green"),
+    TaskState.FAILURE.mark: Style(color="bright_white", bgcolor="red"),
+    TaskState.BLOCKED.mark: Style(color="bright_white", bgcolor="magenta"),
+    TaskState.FAILED.mark: Style(color="black", bgcolor="yellow"),
+    TaskState.OMITTED.mark: Style(color="yellow", dim=True),
+    TaskState.EARLIER.mark: Style(color="green", dim=True),
+    OVERDUE_MARK: Style(color="black", bgcolor="bright_white", bold=True),
+}
+_PLAIN = Style()
+_RUNNING = TaskState.RUNNING.mark
+
+
+class Plan(NamedTuple):
+    """`width` columns per cell, each of which stands for `merged` cells of the snapshot."""
+
+    width: int
+    merged: int
+    per_row: int
+    rows: int
+
+
+def plan_cells(count: int, columns: int, rows: int) -> Plan | None:
+    """The roomiest way to draw so many cells; None where there is no room at all."""
+    if count < 1 or columns < 1 or rows < 1:
+        return None
+    for width in (3, 2, 1):
+        per_row = columns // width
+        if per_row and ceil(count / per_row) <= rows:
+            return Plan(width, 1, per_row, ceil(count / per_row))
+    merged = ceil(count / (columns * rows))
+    return Plan(1, merged, columns, ceil(ceil(count / merged) / columns))
+
+
+def grid_lines(cells: str, steps: Mapping[int, int], plan: Plan) -> Iterator[list[Segment]]:
+    """The rows of the grid. `steps` are those of running rollouts, by cell."""
+    shown = merged_cells(cells, plan.merged)
+    for start in range(0, len(shown), plan.per_row):
+        yield list(_runs(shown[start : start + plan.per_row], start, steps, plan.width))
+
+
+def _runs(row: str, first: int, steps: Mapping[int, int], width: int) -> Iterator[Segment]:
+    """Neighbours of one state are one segment: drawing costs as much as there are segments."""
+    start = 0
+    for end in range(1, len(row) + 1):
+        mark = row[start]
+        if end < len(row) and row[end] == mark:
+            continue
+        if mark == _RUNNING and width > 1:
+            text = "".join(_step(steps.get(first + index), width) for index in range(start, end))
+        else:
+            text = mark.center(width) * (end - start)
+        yield Segment(text, STYLES.get(mark, _PLAIN))
+        start = end
+
+
+def _step(step: int | None, width: int) -> str:
+    return (_RUNNING if step is None else str(min(step, 99))).rjust(2).ljust(width)
+
 
 LEAST_SLOWEST, MOST_SLOWEST = 3, 20
 TALLEST = 200

@@ -4,14 +4,14 @@ Only a rollout that waits or runs has a record of its own. One that nobody has n
 at all: it has not started. Nothing in here is safe to use from two threads.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
 
 from rollgym.records import RolloutKey
-from webgym.monitor.states import BROWSER, OVERDUE_MARK, RETRY, TaskState
+from webgym.monitor.snapshot import BROWSER, OVERDUE_MARK, RETRY, TaskState
 
 PRECISION = 0.05
 """How well the time of an attempt's end is known, in seconds."""
@@ -155,3 +155,23 @@ class Roster:
         self.live[slot] = live
         self._set(slot, live.state)
         return live
+
+
+ENDS = 100
+
+
+class Throughput:
+    """The rate of ends. All times are of one monotonic clock."""
+
+    def __init__(self, now: float) -> None:
+        self._times: deque[float] = deque([now], maxlen=ENDS + 1)
+
+    def add(self, now: float) -> None:
+        """A rollout has ended."""
+        self._times.append(now)
+
+    def per_second(self, now: float) -> float | None:
+        """None before the first end."""
+        elapsed = now - self._times[0]
+        ends = len(self._times) - 1
+        return ends / elapsed if ends and elapsed > 0 else None

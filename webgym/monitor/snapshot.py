@@ -1,20 +1,73 @@
-"""One moment of a run: what every display draws from, and the JSON that viewers read.
+"""The states of a rollout on the monitor, and the character that stands for each.
 
-*Schema.* `v` is the version of the schema. A reader must ignore fields that it does not know; what
-changes the meaning of a known field raises the version. `cells` has one character per rollout, in
-the order in which they were first seen (see `webgym.monitor.states`), or one per
-`rollouts_per_cell` of them where a run has more than `MOST_CELLS`: the state of most. `rollouts`
-says which the first cells are of, as pairs of task and repeat. It is empty where a cell is of
-several, and does not reach cells of rollouts that were not seen by this process.
-
-*Size.* It is bounded: by `MOST_CELLS` characters and `MOST_LIVE` live rollouts.
+The characters differ, so that a board without colours can be read too. They are also those of
+`MonitorSnapshot.cells`.
 """
 
 from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
 
 import msgspec
 
-from webgym.monitor.states import MARKS, TaskState
+from rollgym.store import Disk
+from rollgym.store.disk import write_atomically
+
+PHASES = ("navigate", "metadata", "screenshot", "tree", "model", "execute", "reward")
+"""What a running rollout can be at, in the order of a step."""
+BROWSER, RETRY = "browser", "retry"
+"""What a waiting rollout waits for."""
+
+
+class TaskState(StrEnum):
+    """Where a rollout is.
+
+    `WAITING` is for a browser or, between two attempts, for the next one. `SUCCESS`, `FAILURE` and
+    `BLOCKED` are ends with a reward; `FAILED` has none. `EARLIER` are rollouts that ended before
+    this collection, where nobody said how.
+    """
+
+    NOT_STARTED = "not_started"
+    WAITING = "waiting"
+    RUNNING = "running"
+    SUCCESS = "success"
+    FAILURE = "failure"
+    BLOCKED = "blocked"
+    FAILED = "failed"
+    OMITTED = "omitted"
+    EARLIER = "earlier"
+
+    @property
+    def mark(self) -> str:
+        """Its character."""
+        return _MARKS[self]
+
+    @property
+    def words(self) -> str:
+        return self.value.replace("_", " ")
+
+    @property
+    def is_end(self) -> bool:
+        return self not in _OPEN
+
+
+_OPEN = frozenset((TaskState.NOT_STARTED, TaskState.WAITING, TaskState.RUNNING))
+_MARKS = {
+    TaskState.NOT_STARTED: ".",
+    TaskState.WAITING: "w",
+    TaskState.RUNNING: ">",
+    TaskState.SUCCESS: "+",
+    TaskState.FAILURE: "x",
+    TaskState.BLOCKED: "#",
+    TaskState.FAILED: "!",
+    TaskState.OMITTED: "-",
+    TaskState.EARLIER: "=",
+}
+OVERDUE_MARK = "?"
+"""A rollout that waits or runs, and of which nothing was heard for longer than there should be."""
+MARKS = OVERDUE_MARK + "!>wx#+-=."
+"""All characters; of states that are equally frequent the one that comes first here is shown."""
+
 
 SCHEMA_VERSION = 1
 MOST_CELLS = 10_000
@@ -129,3 +182,37 @@ def most_frequent(counts: Mapping[str, int]) -> tuple[str, int] | None:
 def _most(part: str) -> str:
     # Nearly all parts are of one state.
     return part[0] if part.count(part[0]) * 2 > len(part) else max(MARKS, key=part.count)
+
+
+LARGEST_FILE = 1 << 24
+
+
+class _Hasty(Disk):
+    """Does not wait for the device."""
+
+    def sync(self, descriptor: int) -> None:
+        """Nothing."""
+
+
+def write_snapshot(path: Path, snapshot: MonitorSnapshot) -> None:
+    """Replace the file. Raises OSError."""
+    disk = Disk() if snapshot.finished else _Hasty()
+    write_atomically(disk, path, msgspec.json.encode(snapshot))
+
+
+class SnapshotFile:
+    """The latest snapshot in a file that another process may be writing."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def snapshot(self) -> MonitorSnapshot | None:
+        """None where there is no file yet. Raises SnapshotError, OSError."""
+        try:
+            with self._path.open("rb") as file:
+                data = file.read(LARGEST_FILE + 1)
+        except FileNotFoundError:
+            return None
+        if len(data) > LARGEST_FILE:
+            raise SnapshotError(f"{self._path} has more than {LARGEST_FILE} bytes: no snapshot")
+        return read_snapshot(data)

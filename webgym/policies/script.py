@@ -9,10 +9,10 @@ on the page yet, with actions too, as an agent would.
 import re
 from collections import deque
 
+from webgym import actions as acts
+from webgym.actions import Action, HoverAndScroll, Mark, Point, Scroll
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.page_text import PageElement, PageText
-from webgym.environment import actions as acts
-from webgym.environment.actions import Action, HoverAndScroll, Mark, Point, Scroll
 from webgym.sites.tasks import ActionKind, RecordedAction, Solution
 
 SEARCH_STEPS = 15

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from rollgym.store import RefusedError
-from webgym.environment.actions import Answer, Wait
+from webgym.actions import Answer, Wait
 from webgym.policies.chat import PolicyDecision, PolicyTurn
 from webgym.policies.script import Script, ScriptError
 from webgym.sites.errors import SitesError

@@ -1,1 +1,1 @@
-"""`scripts/rollout.py`: an iteration of rollouts, from its configuration to its files."""
+"""Rollouts of web tasks: AsyncWebGym, the iterations on disk, and the command around them."""

@@ -18,8 +18,8 @@ from rollgym.records import BrowserUnavailableError, DeadlineError, Row
 from rollgym.store import RefusedError
 from webgym.browser.contract.errors import UnauthorizedError
 from webgym.browser.settings import is_loopback
-from webgym.environment.client import BrowserClient
-from webgym.environment.foundry_endpoints_models import FoundryEndpoint
+from webgym.client.client import BrowserClient
+from webgym.models.endpoints import FoundryEndpoint
 from webgym.rollout.environment_settings import EnvironmentSettings
 from webgym.tasks import WebTask
 

@@ -7,21 +7,29 @@ an episode starts. The same command again continues an iteration that is not fin
 import json
 import sys
 from argparse import ArgumentParser
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
+import msgspec
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from rollgym.cli.exit_statuses import EXIT_STATUSES, INTERRUPTED
 from rollgym.cli.guard import guarded
 from rollgym.cli.leaving import leave
 from rollgym.cli.open_files import allow_many_open_files
 from rollgym.cli.streams import prepare_streams, say
-from webgym.rollout.configuration import compose_config, config_names, plain_values
-from webgym.rollout.mistakes import Origin
-from webgym.rollout.section import MISSING, keys_of
-from webgym.rollout.settings import RolloutSettings
+from webgym.rollout.settings import WebRolloutSettings
+from webgym.settings import MISSING, KeyOrigin, KeyPath, WebSettingsError, keys_of
 
 _USAGE = """
 usage: python scripts/rollout.py --config-name NAME save_path=FOLDER [KEY=VALUE …]
@@ -72,13 +80,13 @@ def main(arguments: Sequence[str], directory: Path) -> int:
     return run(composed.values, composed.origin)
 
 
-def run(config: Mapping[str, Any] | DictConfig, origin: Origin = lambda _: "") -> int:
+def run(config: Mapping[str, Any] | DictConfig, origin: KeyOrigin = lambda _: "") -> int:
     """Roll out what a configuration says, a dictionary or a node of Hydra; the exit status.
 
     `origin` says where a key was given, for messages. Raises RefusedError, StorageError.
     """
     values = plain_values(config) if isinstance(config, DictConfig) else config
-    settings = RolloutSettings.of(values, origin)
+    settings = WebRolloutSettings.of(values, origin)
     from webgym.rollout.job import roll_out  # noqa: PLC0415 - mistakes are told without the engine
 
     return roll_out(settings)
@@ -87,7 +95,7 @@ def run(config: Mapping[str, Any] | DictConfig, origin: Origin = lambda _: "") -
 def help_text(directory: Path) -> str:
     """Every key with its default and meaning."""
     lines = [_USAGE.strip().format(names=", ".join(config_names(directory))), "", "keys:"]
-    for key in keys_of(RolloutSettings):
+    for key in keys_of(WebRolloutSettings):
         default = "needed" if key.default == MISSING else _written(key.default)
         lines += [f"  {key.name}={default}", f"      {key.description}"]
     return "\n".join([*lines, "", EXIT_STATUSES.strip()])
@@ -95,3 +103,211 @@ def help_text(directory: Path) -> str:
 
 def _written(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
+
+
+COMMAND_LINE = "command line"
+_VERSION = "1.3"
+_WITH_COMMAS = "rank_weights"
+_REPLACED = frozenset(
+    f"env_config.{name}"
+    for name in (
+        "difficulty_ratio",
+        "domain_ratio",
+        "train_difficulty_max_steps",
+        "test_difficulty_max_steps",
+    )
+)
+"""Mappings that are one value."""
+_OVERRIDE_ADVICE = (
+    "write key=value, without spaces around it; quote a value with special characters (= , : "
+    "brackets) twice: \"key='a=b'\""
+)
+
+
+class Composed(NamedTuple):
+    """A whole configuration, and where its values come from. Later files win."""
+
+    values: dict[str, Any]
+    overridden: frozenset[KeyPath]
+    files: tuple[Path, ...]
+
+    def origin(self, key: KeyPath) -> str:
+        """The command line, or the file that has the last word about this key."""
+        if any(_is_within(path, key) or _is_within(key, path) for path in self.overridden):
+            return COMMAND_LINE
+        for file in reversed(self.files):
+            if _has(file, key):
+                return _shown(file)
+        return ""
+
+
+def compose_config(
+    directory: Path, name: str, overrides: Sequence[str], own_directory: Path | None = None
+) -> Composed:
+    """Put a configuration together. Raises WebSettingsError."""
+    parsed = _read_overrides(overrides)
+    folders = [folder.resolve() for folder in (own_directory, directory) if folder is not None]
+    _require(folders, name)
+    # Where a user's folder has no such config, ours is the main one and theirs is searched too.
+    main, *others = sorted(folders, key=lambda folder: not _file(folder, name).is_file())
+    search = ",".join(f"'file://{folder}'" for folder in others)
+    for_hydra = [each for each in parsed if _is_for_hydra(each, folders)]
+    lines = [str(each.input_line) for each in for_hydra]
+    if others:
+        lines.insert(0, f"hydra.searchpath=[{search}]")
+    try:
+        with initialize_config_dir(str(main), version_base=_VERSION):
+            config = compose(name, lines)
+            loader = GlobalHydra.instance().config_loader()
+            parts = loader.compute_defaults_list(name, lines, RunMode.RUN).defaults
+        _apply([each for each in parsed if each not in for_hydra], config)
+        values = plain_values(config)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise WebSettingsError(f"config {name!r}: {_in_a_line(error)}") from error
+    names = [part.config_path for part in parts if part.config_path]
+    found = [_file(folder, each) for each in names for folder in (main, *others)]
+    keys = frozenset(tuple(each.key_or_group.split(".")) for each in parsed)
+    return Composed(values, keys, tuple(path for path in found if path.is_file()))
+
+
+def config_names(directory: Path) -> list[str]:
+    return sorted(path.stem for path in directory.glob("*.yaml"))
+
+
+def plain_values(config: DictConfig) -> dict[str, Any]:
+    """What a node of Hydra stands for. Raises OmegaConfBaseException."""
+    values = OmegaConf.to_container(config, resolve=True, throw_on_missing=False)
+    return {str(key): value for key, value in values.items()} if isinstance(values, dict) else {}
+
+
+def _read_overrides(overrides: Sequence[str]) -> list[Override]:
+    parser, problems, read = OverridesParser.create(), [], []
+    for text in filter(str.strip, overrides):
+        try:
+            override = _read_override(parser, text)
+        except HydraException:
+            problems.append(f"  {text}: this is no override; {_OVERRIDE_ADVICE}")
+            continue
+        if override.is_sweep_override():
+            key, _, value = text.partition("=")
+            problems.append(f'  {text}: give one value, or a list in brackets: "{key}=[{value}]"')
+        read.append(override)
+    if problems:
+        raise WebSettingsError("\n".join(["the rollout cannot be run:", *problems]))
+    return read
+
+
+def _read_override(parser: OverridesParser, text: str) -> Override:
+    """Raises HydraException. A shell takes the quotes away that make `"2,1,1"` one value."""
+    key, _, value = text.partition("=")
+    try:
+        (override,) = parser.parse_overrides([text])
+    except HydraException:
+        mapping = _mapping(value)
+        if mapping is None:
+            raise
+        (override,) = parser.parse_overrides([f"{key}={{}}"])
+        return replace(override, _value=mapping, input_line=text)
+    if override.is_sweep_override() and override.key_or_group.endswith(_WITH_COMMAS):
+        (override,) = parser.parse_overrides([f"{key}='{value}'"])
+    return override
+
+
+def _mapping(text: str) -> dict[str, Any] | None:
+    """What is written as JSON or YAML in braces; Hydra's own form has no quoted keys."""
+    if not text.startswith("{"):
+        return None
+    try:
+        value = msgspec.yaml.decode(text)
+    except msgspec.DecodeError:
+        return None
+    return {str(key): each for key, each in value.items()} if isinstance(value, dict) else None
+
+
+def _is_for_hydra(override: Override, folders: Sequence[Path]) -> bool:
+    """Choices among groups of files, and what is about Hydra itself."""
+    key = override.key_or_group
+    if key.startswith("hydra.") or "/" in key or override.package is not None:
+        return True
+    return override.is_delete() and any((folder / key).is_dir() for folder in folders)
+
+
+def _apply(overrides: Sequence[Override], config: DictConfig) -> None:
+    """Set the values, also of keys that no file has, and leave out what is not wanted.
+
+    Raises WebSettingsError.
+    """
+    OmegaConf.set_struct(config, False)
+    for override in overrides:
+        if override.is_delete():
+            _leave_out(override, config)
+            continue
+        key, value = override.key_or_group, override.value()
+        for path in _replaced(key, value):
+            OmegaConf.update(config, path, None, merge=False, force_add=True)
+        merge = isinstance(value, dict)
+        OmegaConf.update(config, key, value, merge=merge, force_add=True)
+
+
+def _replaced(key: str, value: object) -> Iterator[str]:
+    """The mappings within a value, or it itself, that take the place of those in the files."""
+    if key in _REPLACED:
+        yield key
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _replaced(f"{key}.{name}", inner)
+
+
+def _leave_out(override: Override, config: DictConfig) -> None:
+    """`~key`, and `~key=value` where that is its value. Raises WebSettingsError."""
+    *parents, name = override.key_or_group.split(".")
+    parent = OmegaConf.select(config, ".".join(parents)) if parents else config
+    if not isinstance(parent, DictConfig) or name not in set(parent):
+        raise WebSettingsError(f"{override.input_line}: there is no such key to leave out")
+    value = override.value()
+    if value is not None and parent[name] != value:
+        raise WebSettingsError(f"{override.input_line}: its value is {parent[name]!r:.100}")
+    del parent[name]
+
+
+def _require(folders: Sequence[Path], name: str) -> None:
+    for folder in folders:
+        if not folder.is_dir():
+            raise WebSettingsError(f"{_shown(folder)} is no folder with configs")
+    if any(_file(folder, name).is_file() for folder in folders):
+        return
+    names = [each for folder in folders for each in config_names(folder)]
+    close = get_close_matches(name, names, 1)
+    advice = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names) or 'none'}"
+    places = " or ".join(_shown(folder) for folder in folders)
+    raise WebSettingsError(f"there is no config {name!r} in {places}: {advice}")
+
+
+def _file(folder: Path, name: str) -> Path:
+    return folder / (name if name.endswith(".yaml") else f"{name}.yaml")
+
+
+def _has(file: Path, key: KeyPath) -> bool:
+    node: object = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
+    for name in key:
+        if not isinstance(node, dict) or name not in {str(each) for each in node}:
+            return False
+        node = {str(each): value for each, value in node.items()}[name]
+    return True
+
+
+def _is_within(inner: KeyPath, outer: KeyPath) -> bool:
+    return inner[: len(outer)] == outer
+
+
+def _in_a_line(error: Exception) -> str:
+    lines = (line.strip() for line in str(error).splitlines())
+    return "; ".join(line for line in lines if line)
+
+
+def _shown(path: Path) -> str:
+    """As a person here would write it."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)

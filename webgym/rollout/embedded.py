@@ -1,17 +1,20 @@
-"""Servers for the length of a run: a browser server, the test sites, a baseline policy.
+"""Embedded servers, which run as long as a rollout: a browser server, the test sites, a policy.
 
-Each is a process of its own, in a session of its own, so that a Ctrl-C reaches the run alone and
-the servers are there until it has drained. What they print goes to `<save_path>/logs/`, where the
-line that says that they are ready is waited for. Each log is of one process's server alone, because
-ranks and splits share the folder and must not take each other's address. One that dies during the
-run is started again at the same address, a few times. At the end each is asked to stop, and then
-made to; should the run itself be killed, they stop by themselves (see `child`).
+Each is a process in a session of its own, so that Ctrl-C reaches the run alone and the servers stay
+until the run has drained. Their output goes to `<save_path>/logs/`, where the run waits for the
+line that says that a server is ready. Each process has its own log files, because ranks and splits
+share the folder. A server that dies is restarted at the same address a few times. At the end each
+server is asked to stop, and killed if it does not.
+
+A server also stops when the run is killed. It is started as `python -m webgym.rollout.embedded
+MODULE ARGUMENT…`, with a pipe from the run as its standard input; the end of the pipe stops it.
 """
 
 import contextlib
 import logging
 import os
 import re
+import runpy
 import secrets
 import signal
 import socket
@@ -26,11 +29,11 @@ from urllib.parse import urlsplit
 
 from rollgym.store import RefusedError
 from webgym.browser.settings import TOKEN_VARIABLE
-from webgym.rollout.settings import EmbeddedName
 
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 KILL_SECONDS = 5.0
+ORPHAN_STOP_SECONDS = 10.0
 POLL_SECONDS = 0.05
 WATCH_SECONDS = 1.0
 RESTARTS = 3
@@ -41,11 +44,11 @@ _LOGGER = logging.getLogger("webgym.rollout")
 
 
 class EmbeddedError(RefusedError):
-    """A server that the run was to have did not start."""
+    """An embedded server did not start."""
 
 
-class Program(NamedTuple):
-    """How a server is started. `{port}` stands for its port, 0 at first."""
+class EmbeddedProgram(NamedTuple):
+    """How a server is started. `{port}` stands for its port, which is 0 at the first start."""
 
     name: str
     module: str
@@ -53,8 +56,8 @@ class Program(NamedTuple):
     variables: Mapping[str, str] = {}
 
 
-class Embedded(NamedTuple):
-    """Where the servers are that were asked for."""
+class EmbeddedServers(NamedTuple):
+    """The addresses of the embedded servers."""
 
     browser_url: str | None = None
     token: str | None = None
@@ -64,17 +67,17 @@ class Embedded(NamedTuple):
 
 @contextlib.contextmanager
 def embedded_servers(
-    names: Sequence[EmbeddedName], save_path: Path, token: str | None
-) -> Iterator[Embedded]:
+    names: Sequence[str], save_path: Path, token: str | None
+) -> Iterator[EmbeddedServers]:
     """Start the servers, and stop them at the end of the block. Raises EmbeddedError.
 
-    Without a token, an embedded browser server gets one of its own.
+    Without a token, an embedded browser server gets a random one.
     """
-    found = Embedded(token=token)
+    found = EmbeddedServers(token=token)
     with contextlib.ExitStack() as stack:
 
-        def start(program: Program) -> str:
-            return stack.enter_context(Server(program, save_path / LOGS)).url
+        def start(program: EmbeddedProgram) -> str:
+            return stack.enter_context(EmbeddedServer(program, save_path / LOGS)).url
 
         if "sites" in names:
             found = found._replace(sites_url=start(_sites()))
@@ -87,24 +90,26 @@ def embedded_servers(
         yield found
 
 
-def _sites() -> Program:
-    return Program("sites", "webgym.sites", ("serve", "--port", "{port}"))
+def _sites() -> EmbeddedProgram:
+    return EmbeddedProgram("sites", "webgym.sites", ("serve", "--port", "{port}"))
 
 
-def _browser(token: str, sites_url: str | None) -> Program:
+def _browser(token: str, sites_url: str | None) -> EmbeddedProgram:
     allowed = ("--allow-network", urlsplit(sites_url).netloc) if sites_url else ()
     arguments = ("serve", "--port", "{port}", *allowed)
-    return Program("browser", "webgym.browser", arguments, {TOKEN_VARIABLE: token})
+    return EmbeddedProgram("browser", "webgym.browser", arguments, {TOKEN_VARIABLE: token})
 
 
-def _policy() -> Program:
-    return Program("scripted", "webgym.policies", ("serve", "--port", "{port}"))
+def _policy() -> EmbeddedProgram:
+    return EmbeddedProgram("scripted", "webgym.policies", ("serve", "--port", "{port}"))
 
 
-class Server:
+class EmbeddedServer:
     """One server, for the length of a `with` block."""
 
-    def __init__(self, program: Program, logs: Path, start_seconds: float = START_SECONDS) -> None:
+    def __init__(
+        self, program: EmbeddedProgram, logs: Path, start_seconds: float = START_SECONDS
+    ) -> None:
         self.url = ""
         self.log = logs / f"{program.name}-{socket.gethostname()}-{os.getpid()}.log"
         self._program = program
@@ -115,12 +120,12 @@ class Server:
             target=self._watch, name=f"watch {program.name}", daemon=True
         )
 
-    def __enter__(self) -> "Server":
-        """Raises EmbeddedError where it is not ready in time."""
+    def __enter__(self) -> "EmbeddedServer":
+        """Raises EmbeddedError where the server is not ready in time."""
         try:
             self._start(port=0)
         except BaseException:
-            self._end()
+            self._stop()
             raise
         self._watching.start()
         return self
@@ -129,7 +134,7 @@ class Server:
         self._stopping.set()
         if self._watching.is_alive():
             self._watching.join(self._start_seconds + STOP_SECONDS + KILL_SECONDS)
-        self._end()
+        self._stop()
 
     @property
     def _name(self) -> str:
@@ -151,7 +156,7 @@ class Server:
         with self.log.open("ab") as log:
             self._offset = log.tell()
             self._process = subprocess.Popen(  # noqa: S603 - our own modules
-                [sys.executable, "-m", "webgym.rollout.child", program.module, *arguments],
+                [sys.executable, "-m", "webgym.rollout.embedded", program.module, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -160,13 +165,13 @@ class Server:
             )
 
     def _ready(self) -> str:
-        """The URL in the line that says that it is ready."""
+        """The URL in the line that says that the server is ready."""
         deadline = time.monotonic() + self._start_seconds
         while time.monotonic() < deadline:
             ended = self._ended()
-            said = _READY.search("\n".join(self._lines()))
-            if said is not None and ended is None:
-                return said[1]
+            ready = _READY.search("\n".join(self._lines()))
+            if ready is not None and ended is None:
+                return ready[1]
             if ended is not None:
                 raise EmbeddedError(self._with_tail(f"did not start: it {ended}"))
             if self._stopping.wait(POLL_SECONDS):
@@ -176,14 +181,14 @@ class Server:
         )
 
     def _watch(self) -> None:
-        """Start it again at the same address, should it die."""
+        """Restart the server at the same address when it dies."""
         port = urlsplit(self.url).port or 0
         for _ in range(RESTARTS):
             while (ended := self._ended()) is None:
                 if self._stopping.wait(WATCH_SECONDS):
                     return
-            _LOGGER.warning("%s %s; it is started again (%s)", self._name, ended, self.log)
-            self._end()
+            _LOGGER.warning("%s %s; restarting it (%s)", self._name, ended, self.log)
+            self._stop()
             try:
                 self._start(port)
             except EmbeddedError as error:
@@ -193,10 +198,10 @@ class Server:
         while self._ended() is None:
             if self._stopping.wait(WATCH_SECONDS):
                 return
-        _LOGGER.error("%s died too often and stays down (%s)", self._name, self.log)
+        _LOGGER.error("%s died too often and is not restarted (%s)", self._name, self.log)
 
-    def _end(self) -> None:
-        """Ask it to stop, then make it and all that it started."""
+    def _stop(self) -> None:
+        """Ask the server to stop, then kill it and every process that it started."""
         process = self._process
         if process is None:
             return
@@ -211,7 +216,7 @@ class Server:
             process.stdin.close()
 
     def _ended(self) -> str | None:
-        """How it ended, once it has."""
+        """How the process ended, or None while it runs."""
         status = None if self._process is None else self._process.poll()
         if status is None:
             return None
@@ -220,7 +225,7 @@ class Server:
         return f"was killed by signal {-status}"
 
     def _lines(self) -> list[str]:
-        """What it has printed since it was started, as far as the lines are whole."""
+        """The complete lines that the process has printed since it started."""
         with self.log.open("rb") as log:
             log.seek(self._offset)
             text = log.read(1_000_000).decode(errors="replace")
@@ -228,5 +233,25 @@ class Server:
 
     def _with_tail(self, what: str) -> str:
         tail = [f"  | {line}" for line in self._lines()[-TAIL_LINES:]]
-        said = ["its last lines:", *tail] if tail else ["it printed nothing"]
-        return "\n".join([f"{self._name} {what}; {self.log} has its log; {said[0]}", *said[1:]])
+        ending = "its last lines:" if tail else "it printed nothing"
+        return "\n".join([f"{self._name} {what}; its log is {self.log}; {ending}", *tail])
+
+
+def main() -> None:
+    """Run a module as a program that stops when its standard input ends."""
+    module, *arguments = sys.argv[1:]
+    threading.Thread(target=_stop_with_parent, name="parent", daemon=True).start()
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _stop_with_parent() -> None:
+    while os.read(0, 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(ORPHAN_STOP_SECONDS)
+    os.killpg(0, signal.SIGKILL)  # the process leads its own session
+
+
+if __name__ == "__main__":
+    main()

@@ -1,198 +1,278 @@
 """The keys of `env_config`: browsers, the model's server, tasks, limits and ranks."""
 
+import inspect
+import re
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+from pydantic.fields import FieldInfo
 
-from webgym.rollout.section import (
-    Amount,
+from webgym.episode.interfaces import EpisodeSettings
+from webgym.models.settings import ModelCallSettings
+from webgym.settings import (
     Count,
     Natural,
+    NonNegative,
     Port,
     Positive,
-    RankWeights,
-    Ratio,
-    Section,
+    SettingsSection,
     Share,
-    Size,
     Text,
     number,
-    usual,
 )
-from webgym.tasks import Split
+from webgym.tasks import DEFAULT_MAX_STEPS, Difficulty, Split
+
+_TRAIN_STEPS, _TEST_STEPS = DEFAULT_MAX_STEPS["train"], DEFAULT_MAX_STEPS["test"]
+GYM_KEYS = (
+    "evaluation_workers",
+    "instance_lifetime_max",
+    "watch_for_blocking",
+    "isolation",
+    "isolation_workers",
+    "train_difficulty_max_steps",
+    "test_difficulty_max_steps",
+    "save_traj_progress",
+    "save_every_percent",
+    "sites_url",
+)
+"""The keys that AsyncWebGym reads from its `env_config`."""
+RETRY_KEYS = ("wait_timeout", "operation_timeout", "max_retries", "http_pools")
+"""The keys that AsyncWebGym reads from its `retry_policy`."""
 
 
-class HttpPools(Section):
-    """How many requests of a kind the browser server is asked at a time.
+def _task_count(value: int) -> int:
+    if value == 0 or value < -1:
+        raise ValueError("give a number of tasks, or -1 for all")
+    return value
 
-    A step is one round trip that acts, waits, and brings the picture and the page's data along. So
-    the largest of the first six bounds the steps; `allocate` and `release` have their own bounds.
+
+def _with_text_keys(value: object) -> object:
+    """Keys as they were written: YAML reads `7: 1` as a number."""
+    return {str(key): each for key, each in value.items()} if isinstance(value, dict) else value
+
+
+def _joined_weights(value: object) -> object:
+    if value is None or value == "" or isinstance(value, str):
+        return value or None
+    if isinstance(value, int | float):
+        return str(value)  # a single rank: `rank_weights=1`
+    return ",".join(str(each) for each in value) if isinstance(value, list | tuple) else value
+
+
+def _valid_weights(value: str) -> str:
+    if not re.fullmatch(r"\s*\d+(\.\d+)?\s*(,\s*\d+(\.\d+)?\s*)*", value):
+        raise ValueError('give one weight for each rank, as in "2,1,1"')
+    return value
+
+
+TaskCount = Annotated[int, BeforeValidator(number), AfterValidator(_task_count)]
+Ratio = Annotated[dict[str, NonNegative], BeforeValidator(_with_text_keys)]
+RankWeights = Annotated[
+    Annotated[str, AfterValidator(_valid_weights)] | None, BeforeValidator(_joined_weights)
+]
+
+
+class HttpPools(SettingsSection):
+    """The most concurrent requests to the browser server, by operation.
+
+    A step is one request that acts, waits, and returns the screenshot and the page's data. So the
+    largest of the first six bounds the steps; `allocate` and `release` have their own bounds.
     """
 
-    navigate: Count = Field(64, description="steps at a time, as execute: the largest counts")
-    screenshot: Count = Field(64, description="the same; a step brings its screenshot along")
-    ac_tree: Count = Field(64, description="the same; a step brings the tree along")
-    metadata: Count = Field(64, description="the same; a step brings the viewport along")
-    page_metadata: Count = Field(64, description="the same; a step brings the page's data along")
-    execute: Count = Field(64, description="steps at a time")
-    allocate: Count = Field(32, description="browsers asked for at a time")
-    release: Count = Field(32, description="browsers given back at a time")
+    navigate: Count = Field(
+        default=64, description="concurrent steps; the largest of these six applies"
+    )
+    screenshot: Count = Field(default=64, description="as navigate; a step returns its screenshot")
+    ac_tree: Count = Field(
+        default=64, description="as navigate; a step returns the accessibility tree"
+    )
+    metadata: Count = Field(default=64, description="as navigate; a step returns the viewport")
+    page_metadata: Count = Field(
+        default=64, description="as navigate; a step returns the page's data"
+    )
+    execute: Count = Field(default=64, description="as navigate")
+    allocate: Count = Field(default=32, description="browser sessions acquired at a time")
+    release: Count = Field(default=32, description="browser sessions released at a time")
+
+    @property
+    def connections(self) -> int:
+        """The most concurrent requests of all kinds."""
+        steps = (self.navigate, self.screenshot, self.ac_tree, self.metadata, self.page_metadata)
+        return max(*steps, self.execute) + self.allocate + self.release
 
 
-class MaxSteps(Section):
+class MaxSteps(SettingsSection):
     """The longest episode, by the difficulty of its task."""
 
-    easy: Count = Field(10, description="steps of a task of difficulty 1 to 3")
-    medium: Count = Field(20, description="steps of a task of difficulty 4 to 6")
-    hard: Count = Field(30, description="steps of a task of difficulty 7 and more")
+    easy: Count = Field(
+        default=_TRAIN_STEPS[Difficulty.EASY],
+        description="most steps for a task of difficulty 1 to 3",
+    )
+    medium: Count = Field(
+        default=_TRAIN_STEPS[Difficulty.MEDIUM],
+        description="most steps for a task of difficulty 4 to 6",
+    )
+    hard: Count = Field(
+        default=_TRAIN_STEPS[Difficulty.HARD],
+        description="most steps for a task of difficulty 7 or more",
+    )
 
 
 class TestMaxSteps(MaxSteps):
     """The same for the tasks of a test."""
 
-    __test__: ClassVar[bool] = False  # pytest takes the name for its own
+    __test__: ClassVar[bool] = False  # pytest would collect a class of this name
 
-    easy: Count = Field(30, description="steps of a task of difficulty 1 to 3")
-    medium: Count = Field(50, description="steps of a task of difficulty 4 to 6")
-    hard: Count = Field(70, description="steps of a task of difficulty 7 and more")
+    easy: Count = Field(
+        default=_TEST_STEPS[Difficulty.EASY],
+        description="most steps for a task of difficulty 1 to 3",
+    )
+    medium: Count = Field(
+        default=_TEST_STEPS[Difficulty.MEDIUM],
+        description="most steps for a task of difficulty 4 to 6",
+    )
+    hard: Count = Field(
+        default=_TEST_STEPS[Difficulty.HARD],
+        description="most steps for a task of difficulty 7 or more",
+    )
 
 
-class EnvironmentSettings(Section):
+class EnvironmentSettings(ModelCallSettings):
     """Browsers, tasks, limits and ranks."""
 
-    split: Split = Field("train", description="`train` or `test`: which tasks, steps and files")
-
-    host_ip: Text = Field("localhost", description="where the browser server is")
-    master_port: Port = Field(7000, description="its port")
-    cpu_cluster_token_env_var: Text = Field(
-        "CPU_CLUSTER_TOKEN", description="the environment variable with the browser server's token"
+    split: Split = Field(
+        default="train", description="`train` or `test`: decides tasks, steps and files"
     )
-    server_size: Count = Field(64, description="browsers at a time, of all ranks together")
+
+    host_ip: Text = Field(default="localhost", description="host of the browser server")
+    master_port: Port = Field(default=7000, description="port of the browser server")
+    cpu_cluster_token_env_var: Text = Field(
+        default="CPU_CLUSTER_TOKEN",
+        description="environment variable with the browser server's token",
+    )
+    server_size: Count = Field(
+        default=64, description="concurrent browser sessions of all ranks together"
+    )
     instance_lifetime_max: Positive = Field(
-        50.0, description="minutes after which the server takes a browser back"
+        default=50.0, description="minutes after which the server ends a browser session"
     )
     skip_instance_cleanup: bool = Field(
-        False, description="at the end, leave browsers to expire instead of giving them back"
+        default=False, description="at the end, let open sessions expire instead of releasing them"
     )
     use_rich_actree: bool = Field(
-        False, description="keep the accessibility tree of every page in the trajectory"
+        default=False, description="keep the accessibility tree of every page in the trajectory"
     )
     isolation: Literal["none", "process"] = Field(
-        "none", description="`process`: browser requests are made in processes of their own"
+        default="none", description="`process` makes browser requests in separate processes"
     )
-    isolation_workers: Count = Field(2, description="how many processes")
-    http_pools: HttpPools = Field(usual(HttpPools), description="requests at a time, by operation")
+    isolation_workers: Count = Field(default=2, description="number of these processes")
+    http_pools: HttpPools = Field(
+        default=HttpPools(), description="concurrent requests to the browser server, by operation"
+    )
     sites_url: Text | None = Field(
-        None, description="what `{sites}` in a task's website means (null: the embedded sites)"
+        default=None, description="URL that replaces `{sites}` in tasks (null: the embedded sites)"
     )
 
     vllm_server_url: Text | list[Text | dict[str, Any]] = Field(
-        "http://localhost:8000",
-        description="where the model is: a URL, or a list of URLs or endpoints "
+        default="http://localhost:8000",
+        description="URL of the model, or a list of URLs or endpoints "
         "(`{name, base_url, key_variable, weight, max_concurrency}`)",
     )
-    max_vllm_sessions: Count = Field(128, description="requests to the model at a time")
-    vllm_timeout: Positive = Field(240.0, description="seconds for one reply of the model")
 
     startup_timeout: Positive = Field(
-        60.0,
+        default=60.0,
         description="seconds to wait at the start for the browser server, the model and the judge",
     )
     wait_timeout: Positive = Field(
-        2400.0, description="seconds that an episode waits for a browser"
+        default=2400.0, description="seconds that an episode waits for a browser session"
     )
-    operation_timeout: Positive = Field(120.0, description="seconds for one step in the browser")
-    max_retries: Natural = Field(
-        2, description="how often a task is tried again when something around it failed"
-    )
-    task_timeout_minutes: Positive = Field(
-        20.0, validate_default=True, description="minutes for one task"
-    )
+    task_timeout_minutes: Positive = Field(default=20.0, description="minutes for one task")
     completion_threshold: Share = Field(
-        0.98, description="once this part of the tasks has ended, the rest may be left out"
+        default=0.98,
+        description="share of tasks that must end before the remaining ones may be omitted",
     )
-    completion_grace_period: Amount = Field(
-        120.0, description="seconds that the rest may still take then"
+    completion_grace_period: NonNegative = Field(
+        default=120.0, description="seconds that the remaining tasks still have after that"
     )
-    evaluation_workers: Count = Field(16, description="trajectories judged at a time")
     watch_for_blocking: bool = Field(
-        False, description="have the judge look at every new screenshot, and end blocked episodes"
+        default=False,
+        description="let the judge check every new screenshot, and end blocked episodes",
     )
 
     train_tasks: Text = Field(
-        "train.jsonl", description="the tasks: a file in data_path, or `sites/train.jsonl`"
+        default="train.jsonl",
+        description="task file in data_path, or the bundled `sites/train.jsonl`",
     )
     test_tasks: Text = Field(
-        "test.jsonl", description="the same for tests; also `sites/test.jsonl`"
+        default="test.jsonl", description="task file for tests, or the bundled `sites/test.jsonl`"
     )
-    train_tasks_rollout_size: Size = Field(1024, description="tasks of an iteration; -1: all")
-    test_tasks_rollout_size: Size = Field(-1, description="tasks of a test; -1: all")
-    test_tasks_repeat_times: Count = Field(1, description="rollouts of each task of a test")
+    train_tasks_rollout_size: TaskCount = Field(
+        default=1024, description="number of tasks in a training iteration; -1: all"
+    )
+    test_tasks_rollout_size: TaskCount = Field(
+        default=-1, description="number of tasks in a test iteration; -1: all"
+    )
+    test_tasks_repeat_times: Count = Field(default=1, description="repeats of each test task")
     train_tasks_sampler: Literal["uniform", "ratio"] = Field(
-        "uniform", description="how tasks are drawn: all alike, or by the ratios"
+        default="uniform", description="how tasks are sampled: uniformly, or by the ratios below"
     )
     difficulty_ratio: Ratio | None = Field(
-        None, description='for `ratio`: weights of ranges of difficulty, as {"1-3": 2, hard: 1}'
+        default=None,
+        description='for `ratio`: weights of difficulty ranges, such as {"1-3": 2, hard: 1}',
     )
     domain_ratio: Ratio | None = Field(
-        None, description="for `ratio`: weights of domains, as {Shopping: 2, News: 1}"
+        default=None, description="for `ratio`: weights of domains, such as {Shopping: 2, News: 1}"
     )
     train_difficulty_max_steps: MaxSteps = Field(
-        usual(MaxSteps), description="steps of a training episode; [] for the defaults"
+        default=MaxSteps(), description="most steps of a training episode; [] for the defaults"
     )
     test_difficulty_max_steps: TestMaxSteps = Field(
-        usual(TestMaxSteps), description="steps of a test episode; [] for the defaults"
+        default=TestMaxSteps(), description="most steps of a test episode; [] for the defaults"
     )
 
     save_traj_progress: bool = Field(
-        True, description="write the .pt while the iteration runs; false: at its end only"
+        default=True, description="write the .pt file during the iteration; false: only at its end"
     )
     save_every_percent: Annotated[float, BeforeValidator(number), Field(gt=0, le=100)] = Field(
-        25.0, description="how often, in percent of the iteration's tasks"
+        default=25.0,
+        description="percentage of the iteration's tasks between two writes of the .pt file",
     )
-    verbose: bool = Field(True, description="show the progress; false: only the end")
+    verbose: bool = Field(default=True, description="show progress; false: show only the result")
 
     multinode_rank: Natural | None = Field(
-        None, description="this process's rank (null: of RANK or SLURM_PROCID, else 0)"
+        default=None, description="rank of this process (null: RANK or SLURM_PROCID, else 0)"
     )
     multinode_total_workers: Count | None = Field(
-        None, description="how many ranks (null: of WORLD_SIZE or SLURM_NTASKS, else 1)"
+        default=None, description="number of ranks (null: WORLD_SIZE or SLURM_NTASKS, else 1)"
     )
     multinode_rank_suffix: str | None = Field(
-        None,
-        description="what ends this rank's file names (null: `_rank_N` where there are several); "
-        "another one is refused",
+        default=None,
+        description="suffix of this rank's files; must equal `_rank_N`, or be empty for one rank "
+        "(null: chosen)",
     )
     rank_weights: RankWeights = Field(
-        None, description='shares of the ranks, as "2,1,1" (null: equal)'
+        default=None, description='weights of all ranks, such as "2,1,1" (null: equal)'
     )
     rank_load_weight: Positive | None = Field(
-        None,
-        description="this rank's weight; rank_weights decides, and this must agree with it",
+        default=None, description="weight of this rank; must agree with rank_weights"
     )
     total_load_weight: Positive | None = Field(
-        None,
-        description="the sum of all weights; it, too, must agree with rank_weights",
+        default=None, description="sum of all weights; must agree with rank_weights"
     )
-    aggregation_timeout_minutes: Amount = Field(
-        30.0, description="minutes that rank 0 waits for the others at the end"
+    aggregation_timeout_minutes: NonNegative = Field(
+        default=30.0, description="minutes that rank 0 waits for the other ranks at the end"
     )
 
-    @field_validator("task_timeout_minutes", mode="after")
     @classmethod
-    def _within_a_browser(cls, value: float, info: ValidationInfo) -> float:
-        lifetime = info.data.get("instance_lifetime_max", value)
-        if value > lifetime:
-            raise ValueError(
-                f"a browser is taken back after instance_lifetime_max={lifetime:g} minutes, in the "
-                "middle of a task: give at most that many"
-            )
-        return value
+    def keys(cls) -> dict[str, FieldInfo]:
+        """The keys in the order of this file; the inherited limits of calls come last."""
+        own, known = inspect.get_annotations(cls), super().keys()
+        return {name: known[name] for name in sorted(known, key=lambda name: name not in own)}
 
     @field_validator("train_difficulty_max_steps", "test_difficulty_max_steps", mode="before")
     @classmethod
     def _empty_is_the_default(cls, value: object) -> object:
-        return {} if value == [] else value
+        return {} if value in ([], ()) else value
 
     @field_validator("difficulty_ratio", "domain_ratio", mode="before")
     @classmethod
@@ -209,37 +289,34 @@ class EnvironmentSettings(Section):
         return train if self.split == "train" else test
 
     @property
-    def max_steps(self) -> MaxSteps:
-        """Those of its split."""
+    def max_steps(self) -> dict[Difficulty, int]:
+        """The most steps of an episode of this split, by difficulty."""
         train, test = self.train_difficulty_max_steps, self.test_difficulty_max_steps
-        return train if self.split == "train" else test
+        chosen = train if self.split == "train" else test
+        return {Difficulty(name): steps for name, steps in chosen.plain.items()}
+
+    @property
+    def episode(self) -> EpisodeSettings:
+        """The rules of an episode."""
+        return EpisodeSettings(
+            split=self.split,
+            max_steps=self.max_steps,
+            wait_timeout=self.wait_timeout,
+            task_timeout=60 * self.task_timeout_minutes,
+            operation_timeout=self.operation_timeout,
+            instance_lifetime_max=self.instance_lifetime_max,
+            watch_for_blocking=self.watch_for_blocking,
+            sites_url=self.sites_url or "",
+        )
 
     @property
     def repeats(self) -> int:
         return 1 if self.split == "train" else self.test_tasks_repeat_times
 
     @property
-    def retry_policy(self) -> dict[str, Any]:
-        """What AsyncWebGym takes by this name."""
-        names = ("wait_timeout", "operation_timeout", "max_retries")
-        return {name: getattr(self, name) for name in names} | {"http_pools": self.http_pools.plain}
-
-    @property
-    def of_environment(self) -> dict[str, Any]:
-        """The keys that AsyncWebGym reads from its `env_config`."""
-        names = (
-            "evaluation_workers",
-            "instance_lifetime_max",
-            "watch_for_blocking",
-            "isolation",
-            "isolation_workers",
-            "train_difficulty_max_steps",
-            "test_difficulty_max_steps",
-        )
-        plain = self.plain
-        chosen = {name: plain[name] for name in names}
-        percent = self.save_every_percent if self.save_traj_progress else 100.0
-        return chosen | {"save_every_percent": percent, "sites_url": self.sites_url or ""}
+    def save_percent(self) -> float:
+        """The percentage of tasks between two writes of the `.pt` file."""
+        return self.save_every_percent if self.save_traj_progress else 100.0
 
     @property
     def browser_url(self) -> str:

@@ -5,8 +5,12 @@ server, the model, the judge. Only then episodes start. At the end each rank say
 the master waits for the others and says what all of them came to.
 """
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -15,14 +19,9 @@ from rollgym.cli.summary import many
 from rollgym.engine import Coverage, ExitStatus
 from rollgym.engine import run as run_loop
 from rollgym.records import Task
-from rollgym.store import RefusedError, read_manifest
-from webgym.environment.async_webgym import AsyncWebGym
-from webgym.iteration.aggregate import aggregate
-from webgym.iteration.paths import ITERATION_ADVICE, IterationPaths, is_finished
-from webgym.iteration.report import IterationReport, read_report
-from webgym.iteration.sample import Sample, SampleOrigin, share_sample
-from webgym.models.judging.settings import JudgeSettings
+from rollgym.store import IdentityError, RefusedError, differences, read_manifest, settings_identity
 from webgym.models.web_agent import WebAgent
+from webgym.rollout.aggregation import aggregate
 from webgym.rollout.checks import (
     BrowserServer,
     Endpoints,
@@ -30,26 +29,38 @@ from webgym.rollout.checks import (
     require_judge,
     require_servers,
 )
-from webgym.rollout.embedded import Embedded, embedded_servers
-from webgym.rollout.ending import (
+from webgym.rollout.embedded import EmbeddedServers, embedded_servers
+from webgym.rollout.environment_settings import GYM_KEYS, RETRY_KEYS, EnvironmentSettings
+from webgym.rollout.gym import AsyncWebGym
+from webgym.rollout.iteration import (
+    ITERATION_ADVICE,
+    IterationPaths,
+    IterationReport,
+    Rank,
+    RankSettings,
+    find_iteration,
+    find_rank,
+    is_finished,
+    last_iteration,
+    read_report,
+)
+from webgym.rollout.reporting import (
     coverage_of,
+    open_tracker,
     print_failures,
     print_files,
     print_metrics,
     print_verdict,
     shown,
 )
-from webgym.rollout.environment_settings import EnvironmentSettings
-from webgym.rollout.identity import require_same_run, require_same_sample
-from webgym.rollout.mistakes import SettingsError
-from webgym.rollout.settings import RolloutSettings
-from webgym.rollout.tracker import open_tracker
-from webgym.rollout.whereabouts import own_iteration, own_rank, placed, require_baseline
+from webgym.rollout.sample import Sample, SampleOrigin, share_sample
+from webgym.rollout.settings import WebRolloutSettings
+from webgym.settings import WebSettingsError
 from webgym.tasks.file import TaskFile, find_task_file
 from webgym.utils.blocklist import Blocklist, BlockRule
 
 
-def roll_out(settings: RolloutSettings) -> int:
+def roll_out(settings: WebRolloutSettings) -> int:
     """Roll out one iteration; the exit status. Raises RefusedError, StorageError, EngineError."""
     job = Job(settings)
     tasks = job.read_tasks()
@@ -64,7 +75,7 @@ def roll_out(settings: RolloutSettings) -> int:
 class Job:
     """What the settings mean on this rank: which iteration, which tasks, which browsers."""
 
-    def __init__(self, settings: RolloutSettings) -> None:
+    def __init__(self, settings: WebRolloutSettings) -> None:
         """Checks what can be checked without starting anything. Raises RefusedError."""
         environment = settings.env_config
         require_baseline(settings)
@@ -115,18 +126,18 @@ class Job:
         settings = self._settings
         has_sites = settings.env_config.sites_url or "sites" in settings.embedded
         if tasks.needs_sites and not has_sites:
-            raise SettingsError(
+            raise WebSettingsError(
                 f"tasks of {shown(tasks.path)} are on the test sites: let the run have them with "
                 "embedded=[sites], or give env_config.sites_url=…, where they are served"
             )
         every_row = tasks.rows(range(len(tasks)))
         require_judge(every_row, has_judge=settings.openai_config is not None)
 
-    def servers(self) -> AbstractContextManager[Embedded]:
+    def servers(self) -> AbstractContextManager[EmbeddedServers]:
         """The servers that belong to the run. Raises EmbeddedError."""
         return embedded_servers(self._settings.embedded, self._settings.save_path, self._token)
 
-    def collect(self, tasks: TaskFile, servers: Embedded) -> Coverage:
+    def collect(self, tasks: TaskFile, servers: EmbeddedServers) -> Coverage:
         """Draw the sample, once all that it needs is there, and play the episodes.
 
         Raises RefusedError, StorageError, EngineError.
@@ -145,6 +156,7 @@ class Job:
     def _gym(
         self, environment: EnvironmentSettings, token: str | None, tasks: Iterable[Task]
     ) -> AsyncWebGym:
+        values = environment.plain
         return AsyncWebGym(
             master_port=environment.master_port,
             host_ip=environment.host_ip,
@@ -153,7 +165,7 @@ class Job:
             save_path=self._settings.save_path,
             num_workers=self._browsers,
             verbose=environment.verbose,
-            retry_policy=environment.retry_policy,
+            retry_policy={name: values[name] for name in RETRY_KEYS},
             task_timeout_minutes=environment.task_timeout_minutes,
             completion_threshold=self._settings.completion_threshold,
             completion_grace_period=environment.completion_grace_period,
@@ -161,7 +173,7 @@ class Job:
             skip_instance_cleanup=environment.skip_instance_cleanup,
             multinode_rank_suffix=self._rank.suffix,
             split=environment.split,
-            env_config=environment.of_environment | {"seed": self._settings.seed},
+            env_config={name: values[name] for name in GYM_KEYS} | {"seed": self._settings.seed},
             interaction_mode=self._settings.context_config.interaction_mode,
             iteration_paths=self._paths,
             rank=self._rank,
@@ -252,23 +264,24 @@ class Job:
     def _agent(self, environment: EnvironmentSettings) -> WebAgent:
         settings = self._settings
         return WebAgent(
-            policy_config=settings.policy_config.plain,
+            policy_config=settings.policy_config,
             context_config=settings.context,
-            model_config=settings.model.plain,
+            model_config=settings.model,
             save_path=settings.save_path,
             vllm_server_url=environment.vllm_server_url,
-            openai_config=settings.judge,
+            openai_config=settings.openai_config,
             operation_timeout=environment.operation_timeout,
             vllm_timeout=environment.vllm_timeout,
             max_retries=environment.max_retries,
             max_vllm_sessions=environment.max_vllm_sessions,
+            evaluation_workers=environment.evaluation_workers,
         )
 
     def _judges(self, tasks: TaskFile) -> Sequence[Endpoints]:
         """The places of those that will be asked."""
         is_asked = tasks.needs_judge or self._settings.env_config.watch_for_blocking
-        judge = JudgeSettings.of(self._settings.judge) if is_asked else None
-        return judge.endpoints if judge else ()
+        judge = self._settings.openai_config
+        return judge.all_endpoints if judge and is_asked else ()
 
     def _blocklist(self) -> Blocklist:
         said = self._settings.blocklist_config
@@ -291,3 +304,90 @@ class Job:
         if header.blocked:
             counted = ", ".join(f"{count} of {host}" for host, count in header.blocked.items())
             complain(f"note: tasks of blocked domains are left out: {counted}")
+
+
+def require_baseline(settings: WebRolloutSettings) -> None:
+    if "scripted" in settings.embedded and settings.model.model_type != "baseline":
+        raise WebSettingsError(
+            "embedded: the policy `scripted` is not a model and reads pages as text: give "
+            "model_config.model_type=baseline"
+        )
+
+
+def own_iteration(settings: WebRolloutSettings) -> int:
+    """Raises StorageError."""
+    if settings.iteration is not None:
+        return settings.iteration
+    split = settings.env_config.split
+    if settings.runs_again:
+        return last_iteration(settings.save_path, split) or 0
+    return find_iteration(settings.save_path, split)
+
+
+def own_rank(settings: EnvironmentSettings) -> Rank:
+    """Raises RankError, WebSettingsError."""
+    rank = find_rank(
+        RankSettings(
+            multinode_rank=settings.multinode_rank,
+            multinode_total_workers=settings.multinode_total_workers,
+            rank_weights=settings.rank_weights,
+            rank_load_weight=settings.rank_load_weight,
+            total_load_weight=settings.total_load_weight,
+        ),
+        os.environ,
+    )
+    suffix = settings.multinode_rank_suffix
+    if suffix is not None and suffix != rank.suffix:
+        raise WebSettingsError(
+            f"env_config.multinode_rank_suffix={suffix!r}: the files of rank {rank.index} of "
+            f"{rank.count} end with {rank.suffix!r}, by which the master finds them; leave it out"
+        )
+    return rank
+
+
+def placed(settings: EnvironmentSettings, servers: EmbeddedServers) -> EnvironmentSettings:
+    """The settings with the addresses of the servers that the run has itself."""
+    found: dict[str, object] = {}
+    if servers.browser_url is not None:
+        parts = urlsplit(servers.browser_url)
+        found |= {"host_ip": parts.hostname, "master_port": parts.port}
+    if servers.sites_url is not None:
+        found["sites_url"] = servers.sites_url
+    if servers.model_url is not None:
+        found["vllm_server_url"] = servers.model_url
+    return settings.model_copy(update=found)
+
+
+def require_same_sample(path: Path, origin: SampleOrigin) -> None:
+    """Raises IdentityError where the sample that is there was drawn from something else."""
+    if path.exists():
+        Sample(path).require(origin)
+
+
+def require_same_run(directory: Path, config: Mapping[str, Any]) -> None:
+    """Raises IdentityError where the run that is there was begun with other values in `config`.
+
+    What else the run knows of is not compared.
+    """
+    manifest = read_manifest(directory, ITERATION_ADVICE)
+    if manifest is None:
+        return
+    begun = manifest.identity
+    known = {name: value for name, value in begun.config.items() if _root(name) in config}
+    given = settings_identity(config)
+    lines = differences(
+        msgspec.structs.replace(begun, config=known),
+        msgspec.structs.replace(begun, config=given.values, left_out=tuple(given.left_out)),
+    )
+    if lines:
+        listed = "\n  ".join(lines)
+        raise IdentityError(
+            f"{directory} was begun with other settings than those given:\n  {listed}\n"
+            "Nothing was changed. Give the same settings to continue it. Otherwise "
+            f"{ITERATION_ADVICE.another_run}."
+        )
+
+
+def _root(name: str) -> str:
+    """The first part of a dotted path."""
+    return name.partition(".")[0].partition("[")[0]

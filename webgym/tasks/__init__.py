@@ -1,10 +1,19 @@
 """Web tasks: what a row of a task file says, and its rubric."""
 
-from webgym.tasks.rubric import Fact, FactGroup, Rubric
-from webgym.tasks.task import DEFAULT_MAX_STEPS, Difficulty, Split, WebTask
+from webgym.tasks.task import (
+    DEFAULT_MAX_STEPS,
+    SITES,
+    Difficulty,
+    Fact,
+    FactGroup,
+    Rubric,
+    Split,
+    WebTask,
+)
 
 __all__ = [
     "DEFAULT_MAX_STEPS",
+    "SITES",
     "Difficulty",
     "Fact",
     "FactGroup",

@@ -1,6 +1,6 @@
 """What an episode leaves: its steps, what the model said at each, and what it was worth."""
 
-from webgym.trajectory.step import (
+from webgym.trajectory.records import (
     BLOCKED,
     INVALID_URL,
     UNPARSED,
@@ -10,8 +10,9 @@ from webgym.trajectory.step import (
     ResponseRecord,
     RewardRecord,
     Step,
+    Trajectory,
+    Verdict,
 )
-from webgym.trajectory.trajectory import Trajectory, Verdict
 
 __all__ = [
     "BLOCKED",

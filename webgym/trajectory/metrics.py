@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from webgym.trajectory.step import INVALID_URL, Step
-from webgym.trajectory.trajectory import ANSWER, Trajectory
+from webgym.trajectory.records import ANSWER, INVALID_URL, Step, Trajectory
 
 SHORT = 10
 """A trajectory of fewer steps has to say why it ended."""

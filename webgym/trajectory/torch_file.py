@@ -34,12 +34,15 @@ from typing import Self
 from rollgym.store import Disk, StoreError
 from rollgym.store.disk import sync_path, write_all
 from rollgym.store.errors import storage_error
-from webgym.trajectory.plain_pickle import PlainError, check, decode, encode
 from webgym.trajectory.torch_archive import (
     ArchiveError,
     Place,
+    PlainError,
     Record,
+    check,
+    decode,
     directory,
+    encode,
     header,
     read_places,
 )

@@ -15,17 +15,112 @@ import fcntl
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import msgspec
 
-from rollgym.store import Disk, RefusedError, StorageError
+from rollgym.engine import AttemptRecorded, Event
+from rollgym.records import Attempt, Completed
+from rollgym.store import Disk, RefusedError, StorageError, TaskLookup
 from rollgym.store.disk import make_directory, write_all, write_atomically
 from rollgym.store.errors import storage_error
-from webgym.utils.blocklist_lines import Line, Standing, entry, plain_domain, read_line, written
+from webgym.tasks import SITES, WebTask
+from webgym.trajectory import BLOCKED
+
+_SLOTS = 64
+"""Observations of about the same time are counted together: this many times within the hours."""
+
+Domain = Annotated[str, msgspec.Meta(min_length=1)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Line(
+    msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True
+):
+    """An observation where it has `seen`, else an entry. Times are in seconds since 1970, UTC."""
+
+    domain: Domain
+    expires: float | datetime | None = None
+    reason: str = ""
+    seen: Count | None = None
+    blocked: Count = 0
+    at: float = 0.0
+
+    def lasts(self, now: float) -> bool:
+        """Whether the entry holds. A time without a zone is UTC."""
+        match self.expires:
+            case None:
+                return True
+            case datetime(tzinfo=None) as moment:
+                return moment.replace(tzinfo=UTC).timestamp() > now
+            case datetime() as moment:
+                return moment.timestamp() > now
+            case seconds:
+                return seconds > now
+
+
+_DECODER = msgspec.json.Decoder(Line)
+
+
+def read_line(text: bytes) -> Line:
+    """Raises ValueError."""
+    return _DECODER.decode(text)
+
+
+def written(line: Line) -> bytes:
+    return msgspec.json.encode(line) + b"\n"
+
+
+def entry(domain: str, expires: float, reason: str) -> Line:
+    return Line(domain=domain, expires=datetime.fromtimestamp(expires, UTC), reason=reason)
+
+
+def plain_domain(host: str) -> str:
+    """As tasks name their hosts: in lower case, without `www.`."""
+    return host.strip().lower().removeprefix("www.")
+
+
+class Standing:
+    """What the lines read so far amount to, at the time `now`."""
+
+    def __init__(self, hours: float, now: float) -> None:
+        self._now = now
+        self._slot = hours * 3600 / _SLOTS
+        self._entries: dict[str, Line] = {}
+        self._observed: dict[str, dict[int, tuple[int, int]]] = {}
+
+    def add(self, line: Line) -> None:
+        domain = plain_domain(line.domain)
+        if line.seen is None:
+            self._observed.pop(domain, None)
+            self._entries[domain] = line
+        elif line.at > self._now - _SLOTS * self._slot:
+            slots = self._observed.setdefault(domain, {})
+            seen, blocked = slots.get(slot := int(line.at // self._slot), (0, 0))
+            slots[slot] = (seen + line.seen, blocked + min(line.blocked, line.seen))
+
+    def tally(self, domain: str) -> tuple[int, int]:
+        """How often the domain was seen since its last entry, and how often it blocked."""
+        slots = self._observed.get(domain, {}).values()
+        return sum(seen for seen, _ in slots), sum(blocked for _, blocked in slots)
+
+    @property
+    def blocked(self) -> frozenset[str]:
+        return frozenset(name for name, line in self._entries.items() if line.lasts(self._now))
+
+    def lines(self) -> Iterator[Line]:
+        """The fewest lines that amount to the same."""
+        yield from (line for line in self._entries.values() if line.lasts(self._now))
+        for domain, slots in self._observed.items():
+            for slot, (seen, blocked) in slots.items():
+                # The end of the slot: no observation is forgotten before its time.
+                at = (slot + 1) * self._slot - 0.001
+                yield Line(domain=domain, seen=seen, blocked=blocked, at=at)
+
 
 PATIENCE = 10.0
 """Seconds to wait for others who write the file."""
@@ -191,3 +286,38 @@ def _is_line(text: bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+_LOGGER = logging.getLogger("webgym.episode")
+
+
+class Blocking(Protocol):
+    """Learns which domains block us."""
+
+    def observe(self, host: str, blocked: bool) -> object:
+        """Raises StorageError where it cannot keep that."""
+
+
+class BlocklistTeacher:
+    """Tells a blocklist what the rollouts of `tasks` met."""
+
+    name = "blocklist"
+
+    def __init__(self, blocking: Blocking, tasks: TaskLookup) -> None:
+        self._blocking = blocking
+        self._tasks = tasks
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Take in what was recorded."""
+        for event in events:
+            match event:
+                case AttemptRecorded(attempt=Attempt(outcome=Completed() as outcome) as attempt):
+                    host = WebTask.of(self._tasks.task(attempt.task).row, "").host
+                    if host != SITES:
+                        self._tell(host, blocked=outcome.measures[BLOCKED] > 0)
+
+    def _tell(self, host: str, *, blocked: bool) -> None:
+        try:
+            self._blocking.observe(host, blocked)
+        except StorageError as error:
+            _LOGGER.warning("nothing is learnt about whether %s blocks us: %s", host, error)

@@ -9,9 +9,13 @@ come first: they take longest, and whoever begins with them does not wait for th
 Test tasks are the first of their file, in its order, and none is left out.
 """
 
+import heapq
+import math
 import random
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import combinations
 from typing import Literal
 
@@ -19,9 +23,84 @@ import msgspec
 
 from rollgym.records import derive_seed
 from rollgym.store import RefusedError
-from webgym.tasks.table import TaskTable
-from webgym.utils.difficulty_range import DifficultyRange
-from webgym.utils.division import divide
+from webgym.tasks.file import TaskTable
+
+_NAMED = {"easy": "1-3", "medium": "4-6", "hard": "7+"}
+_WRITTEN = re.compile(r"(?P<first>\d{1,9})(?:-(?P<last>\d{1,9})|(?P<open>\+))?", re.ASCII)
+
+
+class DifficultyRange(msgspec.Struct, frozen=True):
+    """From `first` to `last`, both included; no end where `last` is None."""
+
+    first: int
+    last: int | None
+
+    @classmethod
+    def of(cls, written: str) -> "DifficultyRange":
+        """Raises ValueError."""
+        plain = written.strip().lower()
+        found = _WRITTEN.fullmatch(_NAMED.get(plain, plain))
+        if found is None:
+            raise ValueError(
+                f'{written!r} is no range of difficulty: write "1-3", "5", "7+", or easy, medium, '
+                "hard"
+            )
+        first = int(found["first"])
+        last = None if found["open"] else int(found["last"] or first)
+        if first < 1 or (last is not None and last < first):
+            raise ValueError(f"{written!r} is no range of difficulty: it holds none, from 1 on")
+        return cls(first, last)
+
+    def holds(self, difficulty: int) -> bool:
+        return self.first <= difficulty and (self.last is None or difficulty <= self.last)
+
+    def overlaps(self, other: "DifficultyRange") -> bool:
+        return self.holds(other.first) or other.holds(self.first)
+
+
+Weight = int | float | Fraction
+
+
+def divide(total: int, weights: Sequence[Weight]) -> tuple[int, ...]:
+    """A part of `total` for each weight. The parts add up; each is within 1 of its exact share.
+
+    Raises ValueError for a negative total, and for weights of which none is above 0.
+    """
+    if total < 0:
+        raise ValueError(f"{total} cannot be divided: it is below 0")
+    exact = [_exact(weight) for weight in weights]
+    whole = sum(exact)
+    if whole == 0:
+        raise ValueError("nothing can be divided by weights of which none is above 0")
+    shares = [total * weight / whole for weight in exact]
+    parts = [math.floor(share) for share in shares]
+    by_loss = sorted(range(len(parts)), key=lambda place: parts[place] - shares[place])
+    for place in by_loss[: total - sum(parts)]:
+        parts[place] += 1
+    return tuple(parts)
+
+
+def deal(count: int, weights: Sequence[Weight]) -> Iterator[int]:
+    """Who gets each of `count` things that stand in a row: as many for each as `divide` says.
+
+    Everybody's things are spread evenly over the row, so that where the row begins with the hard
+    ones nobody gets them all. Raises ValueError as `divide` does.
+    """
+    hands = [_spread(owner, size) for owner, size in enumerate(divide(count, weights))]
+    return (owner for _, owner in heapq.merge(*hands))
+
+
+def _spread(owner: int, size: int) -> Iterator[tuple[float, int]]:
+    """Where in the row, from 0 to 1, the things of one owner would stand best."""
+    return (((2 * number + 1) / (2 * size), owner) for number in range(size))
+
+
+def _exact(weight: Weight) -> Fraction:
+    """0.1 means a tenth, not the binary number beside it."""
+    if not math.isfinite(weight) or weight < 0:
+        raise ValueError(f"{weight} is no weight: a weight is a number from 0 on")
+    return Fraction(repr(weight)) if isinstance(weight, float) else Fraction(weight)
+
 
 ALL = -1
 

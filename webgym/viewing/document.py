@@ -31,7 +31,7 @@ from rollgym.viewer.view import (
     TimelineView,
     TurnView,
 )
-from webgym.trajectory.rows import rollout_row
+from webgym.trajectory.plain import rollout_row
 from webgym.viewing.drawing import build_timeline
 from webgym.viewing.records import AttemptAccount, FailureRecord, RawSteps, RecordNames
 from webgym.viewing.sections import judge_section, run_section, task_section

@@ -19,8 +19,7 @@ import msgspec
 from rollgym.monitor import printable_line
 from rollgym.viewer.documents.timeline import MOST_SPANS
 from rollgym.viewer.view import MarkView, SpanView, TimelineView
-from webgym.browser.contract.answers import Box
-from webgym.environment.actions import (
+from webgym.actions import (
     ACTIONS,
     FULL_SCALE,
     HoverAndScroll,
@@ -30,6 +29,7 @@ from webgym.environment.actions import (
     Type,
     Viewport,
 )
+from webgym.browser.contract.answers import Box
 from webgym.episode.worker import WAITING
 from webgym.viewing.records import StepRecord, ViewedAction
 

@@ -40,10 +40,9 @@ from rollgym.viewer.summary import (
 )
 from rollgym.viewer.view import RolloutDocument
 from webgym.trajectory.plain import failed_to_plain, from_plain, to_plain
-from webgym.trajectory.plain_pickle import decode
-from webgym.trajectory.step import BLOCKED, INVALID_URL, UNPARSED
+from webgym.trajectory.records import ANSWER, BLOCKED, INVALID_URL, UNPARSED, Trajectory
+from webgym.trajectory.torch_archive import decode
 from webgym.trajectory.torch_file import TorchFile
-from webgym.trajectory.trajectory import ANSWER, Trajectory
 from webgym.viewing.document import TrajectoryDocument
 from webgym.viewing.records import (
     COMPLETED,

@@ -25,8 +25,8 @@ from rollgym.store import StoreError, inputs_path, journal_paths
 from rollgym.store.errors import storage_error
 from rollgym.store.layout import MANIFEST
 from rollgym.viewer.source import SourcePart, ViewerSource, is_inside, is_journal, journals_of
-from webgym.iteration.paths import IterationPaths
-from webgym.iteration.sample import Sample
+from webgym.rollout.iteration import IterationPaths
+from webgym.rollout.sample import Sample
 from webgym.tasks.task import Split
 from webgym.trajectory.plain import SCREENSHOTS
 from webgym.trajectory.torch_file import TorchFile

@@ -1,9 +1,9 @@
 """What the viewer reads of a trajectory, in the two forms in which there are trajectories.
 
 *Two forms.* A line of a journal is an attempt, and its result a trajectory with the names of
-`webgym.trajectory.step`. In a `.pt` it has the names of `webgym.trajectory.plain`, and says itself
-what its outcome was. Both become an `AttemptAccount`; the steps of both have the same attributes
-here.
+`webgym.trajectory.records`. In a `.pt` it has the names of `webgym.trajectory.plain`, and says
+itself what its outcome was. Both become an `AttemptAccount`; the steps of both have the same
+attributes here.
 
 *Only what is asked for.* `AttemptAccount` is generic in its steps: for a list glances are enough,
 which pass over pages, prompts and token ids without making anything of them; a document takes each
@@ -19,7 +19,7 @@ import msgspec
 from rollgym.records import NO_USAGE, NOTHING, Usage
 from rollgym.records.outcome import SUCCESS_REWARD
 from webgym.browser.contract.answers import Box, Incident, Problem
-from webgym.trajectory.step import Image
+from webgym.trajectory.records import Image
 
 Steps = TypeVar("Steps")
 

@@ -14,7 +14,7 @@ from rollgym.viewer.documents.texts import child, cut
 from rollgym.viewer.values import Fields, fields_of, is_present, raw_of, read
 from rollgym.viewer.view import FIELD_TEXT_LIMIT, FieldView, SectionView
 from webgym.models.judging.findings import Blocking, Finding
-from webgym.tasks.rubric import Rubric
+from webgym.tasks.task import Rubric
 from webgym.viewing.records import AttemptAccount, TrajectoryRecord
 
 _FINDING = msgspec.json.Decoder(Finding)

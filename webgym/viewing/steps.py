@@ -24,7 +24,7 @@ from rollgym.viewer.view import (
     TurnView,
 )
 from webgym.trajectory.plain import SCREENSHOTS
-from webgym.trajectory.step import Image as Screenshot
+from webgym.trajectory.records import Image as Screenshot
 from webgym.viewing.drawing import draw_marks
 from webgym.viewing.records import (
     RecordNames,

@@ -35,9 +35,8 @@ from tests.e2e.viewer.demo_output import (
 from tests.e2e.viewer.looking import entries, loaded
 from tests.e2e.viewer.population import REPEATS, line, populate
 from tests.e2e.viewer.serving import LAPTOP, PHONE, Theme, Viewer, chromium, viewing, visiting
-from webgym.iteration.paths import IterationPaths
-from webgym.monitor.snapshot import LiveTask, MonitorSnapshot
-from webgym.monitor.states import TaskState
+from webgym.monitor.snapshot import LiveTask, MonitorSnapshot, TaskState
+from webgym.rollout.iteration import IterationPaths
 from webgym.sites.tasks import load_tasks
 
 RESULTS = Path("results")

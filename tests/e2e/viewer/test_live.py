@@ -14,9 +14,8 @@ from rollgym.viewer.live import LiveCheck
 from tests.e2e.viewer import population
 from tests.e2e.viewer.population import line, populate
 from tests.e2e.viewer.serving import PHONE, chromium, overflows, viewing, visiting
-from webgym.iteration.paths import IterationPaths
-from webgym.monitor.snapshot import LiveTask, MonitorSnapshot
-from webgym.monitor.states import TaskState
+from webgym.monitor.snapshot import LiveTask, MonitorSnapshot, TaskState
+from webgym.rollout.iteration import IterationPaths
 
 
 @pytest.fixture(scope="module")

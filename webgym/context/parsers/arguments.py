@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from webgym.actions import ACTIONS, actions_of
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.parsers.errors import Tolerances
-from webgym.environment.actions import ACTIONS, actions_of
 
 LONGEST = 64
 """Longer texts are no number and no pair of numbers."""

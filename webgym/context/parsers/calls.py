@@ -8,11 +8,11 @@ refusal stands, in the action space's own words.
 
 from collections.abc import Mapping
 
+from webgym.actions import TOOLS, Action, ActionError, actions_of, read_action
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.parsers.arguments import mended
 from webgym.context.parsers.errors import ReplyError, Tolerances
 from webgym.context.parsers.loose_json import UnreadableError, read_whole
-from webgym.environment.actions import TOOLS, Action, ActionError, actions_of, read_action
 
 _LABELS = {"id", "type"}
 """What some APIs write beside a call; it says nothing about what to do."""

@@ -15,13 +15,13 @@ model: there is no action that was not asked for.
 
 import msgspec
 
+from webgym.actions import Action, ActionError
 from webgym.context.parsers.blocks import OPENING, find_call
 from webgym.context.parsers.calls import read_call
 from webgym.context.parsers.errors import ReplyError, Tolerances
 from webgym.context.parsers.sections import read_sections
 from webgym.context.parsers.thinking import Parted, part_thinking
 from webgym.context.settings import ContextSettings
-from webgym.environment.actions import Action, ActionError
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):

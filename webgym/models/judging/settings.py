@@ -1,21 +1,32 @@
-"""`openai_config`: which models judge, where they are, and how they are asked.
+"""`openai_config`: which models judge, where they are served, and how they are called.
 
-What stands at the top holds for every purpose; `keypoint_detection`, `blocking_detection` and
-`evaluation` may each say otherwise. Without a configuration there is no judge, and then only tasks
-that know their own truth can be judged.
+The keys at the top apply to every purpose; `keypoint_detection`, `blocking_detection` and
+`evaluation` may each override them. Without a configuration there is no judge, and then only tasks
+with their own check can be scored.
 """
 
+import os
 from enum import StrEnum
-from typing import Annotated, Any
+from functools import cached_property
+from typing import Any
 
-import msgspec
+from pydantic import Field, field_validator
 
-from rollgym.store import RefusedError
-from webgym.environment.foundry_endpoints_models import FoundryEndpoint, read_endpoints
-from webgym.episode.environment_settings import Count, Positive, plain_config, read_config
+from webgym.models.endpoints import FoundryEndpoint, read_endpoints
+from webgym.settings import (
+    Count,
+    Natural,
+    NonNegative,
+    Positive,
+    SettingsSection,
+    Share,
+    Text,
+    plain_mapping,
+    problems_in,
+    read_settings,
+)
 
 ROOT = "openai_config"
-DEFAULT_MAX_SCREENSHOTS = 8
 
 
 class Purpose(StrEnum):
@@ -26,34 +37,45 @@ class Purpose(StrEnum):
     EVALUATION = "evaluation"
 
 
-class PurposeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The judge for one purpose. A parameter that is null is not sent.
+class PurposeSettings(SettingsSection):
+    """The judge for one purpose. A sampling parameter that is null is not sent."""
 
-    - `model`: its name at the endpoint; `base_url`: where that is, or a list of such places.
-    - `openai_api_key_env_var`: the environment variable with the key, where one is needed.
-    - `max_tokens`: how long a reply may be. Some endpoints call this `max_completion_tokens`; where
-      that is given it is sent instead.
-    - `timeout`: seconds for one question; `max_retries`: further tries of it at an endpoint that
-      fails.
-    """
-
-    model: Annotated[str, msgspec.Meta(min_length=1)]
-    base_url: Any
-    openai_api_key_env_var: str | None = None
-    temperature: Annotated[float, msgspec.Meta(ge=0)] | None = 0.0
-    top_p: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
-    max_tokens: Count | None = 2048
-    max_completion_tokens: Count | None = None
-    reasoning_effort: str | None = None
-    timeout: Positive = 120.0
-    max_retries: Annotated[int, msgspec.Meta(ge=0)] = 2
+    model: Text = Field(description="name of the judge")
+    base_url: Text | list[Any] = Field(
+        default="https://api.openai.com/v1",
+        description="URL of the judge, or a list as vllm_server_url",
+    )
+    openai_api_key_env_var: Text | None = Field(
+        default="OPENAI_API_KEY",
+        description="environment variable with the judge's key (null: no key)",
+    )
+    temperature: NonNegative | None = Field(
+        default=0.0, description="sampling temperature (null: not sent)"
+    )
+    top_p: Share | None = Field(default=None, description="sampling share top_p (null: not sent)")
+    max_tokens: Count | None = Field(default=2048, description="longest reply, in tokens")
+    max_completion_tokens: Count | None = Field(
+        default=None, description="longest reply, under the newer name; sent instead of max_tokens"
+    )
+    reasoning_effort: Text | None = Field(
+        default=None, description="reasoning effort, for judges that have one (null: not sent)"
+    )
+    timeout: Positive = Field(default=120.0, description="seconds for one reply of the judge")
+    max_retries: Natural = Field(default=2, description="retries of a failed request to the judge")
 
     def endpoints(self) -> tuple[FoundryEndpoint, ...]:
-        """Where the model is. Raises EndpointError."""
-        return read_endpoints(self.base_url, key_variable=self.openai_api_key_env_var)
+        """Where the model is served. Raises EndpointError.
+
+        The default key variable may be unset; a variable that the settings name must be set.
+        """
+        variable = self.openai_api_key_env_var
+        is_named = "openai_api_key_env_var" in self.model_fields_set
+        if variable is not None and not is_named and not os.environ.get(variable):
+            variable = None
+        return read_endpoints(self.base_url, key_variable=variable)
 
     def params(self, *, room: int = 1) -> dict[str, object]:
-        """The parameters of a request, with `room` times as much space for the reply."""
+        """The parameters of a request, with `room` times the length for the reply."""
         length, name = self.max_completion_tokens, "max_completion_tokens"
         if length is None:
             length, name = self.max_tokens, "max_tokens"
@@ -66,60 +88,61 @@ class PurposeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return {name: value for name, value in chosen.items() if value is not None}
 
 
-class JudgeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """All of `openai_config`. `max_screenshots`: how many an evaluation looks at, at most."""
+class JudgeSettings(PurposeSettings):
+    """All of `openai_config`."""
 
-    purposes: dict[Purpose, PurposeSettings]
-    max_screenshots: int = DEFAULT_MAX_SCREENSHOTS
+    max_screenshots: Count = Field(
+        default=8, description="most screenshots that one evaluation uses"
+    )
+    keypoint_detection: dict[str, Any] = Field(
+        default={}, description="overrides of these keys for choosing screenshots"
+    )
+    blocking_detection: dict[str, Any] = Field(
+        default={}, description="overrides of these keys for detecting blocked pages"
+    )
+    evaluation: dict[str, Any] = Field(
+        default={}, description="overrides of these keys for scoring the criteria"
+    )
+
+    @field_validator(*Purpose, mode="after")
+    @classmethod
+    def _can_be_used(cls, value: dict[str, Any]) -> dict[str, Any]:
+        problems = problems_in(PurposeSettings, {"model": "any"} | value)
+        if problems:
+            raise ValueError("; ".join(line.strip() for line in problems))
+        return value
+
+    @cached_property
+    def purposes(self) -> dict[Purpose, PurposeSettings]:
+        """The settings for each purpose."""
+        common = {
+            name: getattr(self, name)
+            for name in PurposeSettings.model_fields
+            if name in self.model_fields_set
+        }
+        return {
+            purpose: PurposeSettings.model_validate(common | getattr(self, purpose))
+            for purpose in Purpose
+        }
 
     @property
-    def endpoints(self) -> tuple[tuple[FoundryEndpoint, ...], ...]:
-        """Where the judges are: for each that is elsewhere, its places. Raises EndpointError."""
+    def all_endpoints(self) -> tuple[tuple[FoundryEndpoint, ...], ...]:
+        """The endpoints of each distinct judge. Raises EndpointError."""
         return tuple(dict.fromkeys(each.endpoints() for each in self.purposes.values()))
 
     @classmethod
-    def of(cls, written: object) -> "JudgeSettings | None":
-        """Read a dict or a Hydra node; None where it says nothing. Raises RefusedError."""
-        config = plain_config(ROOT, written)
-        if not config:
-            return None
-        top = msgspec.structs.asdict(read_config(ROOT, config, _Top))
-        common = {name: value for name, value in config.items() if name in _FIELDS}
-        own = {
-            purpose: plain_config(f"{ROOT}.{purpose}", config.get(purpose)) for purpose in Purpose
-        }
-        return cls(
-            purposes={purpose: _purpose(common, own[purpose], purpose) for purpose in Purpose},
-            max_screenshots=top["max_screenshots"],
-        )
+    def of(cls, given: object) -> "JudgeSettings | None":
+        """Read a dictionary or a Hydra node; None where it is empty. Raises WebSettingsError."""
+        if isinstance(given, JudgeSettings):
+            return given
+        config = plain_mapping(given, ROOT)
+        return read_settings(cls, config, name=ROOT) if config else None
 
     @property
     def identity(self) -> dict[str, object]:
-        """What of it can change verdicts: which model is asked how, not where it is."""
+        """What can change verdicts: which model is called how, not where it is served."""
         asked = {
             str(purpose): {"model": settings.model, **settings.params()}
             for purpose, settings in self.purposes.items()
         }
         return {**asked, "max_screenshots": self.max_screenshots}
-
-
-_FIELDS = tuple(field.name for field in msgspec.structs.fields(PurposeSettings))
-_Top = msgspec.defstruct(
-    "_Top",
-    [
-        ("max_screenshots", Count, DEFAULT_MAX_SCREENSHOTS),
-        *((str(name), Any, None) for name in (*_FIELDS, *Purpose)),
-    ],
-)
-"""The keys that may stand at the top; those of the purposes are read once for each of them."""
-
-
-def _purpose(common: dict[str, Any], own: dict[str, Any], purpose: Purpose) -> PurposeSettings:
-    fields = {**common, **own}
-    for name, example in (("model", "the name of the judge"), ("base_url", "http://HOST:PORT/v1")):
-        if not fields.get(name):
-            raise RefusedError(
-                f"{ROOT} has no {name} for {purpose}: set {ROOT}.{name} ({example}), or {ROOT} to "
-                "null where no task needs a judge"
-            )
-    return read_config(f"{ROOT}.{purpose}", fields, PurposeSettings)

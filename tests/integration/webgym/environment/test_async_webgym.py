@@ -14,9 +14,9 @@ from rollgym.engine import Coverage
 from rollgym.store import RefusedError
 from tests.integration.webgym.environment.scripted_server import ScriptedServer, answer, scripted
 from tests.integration.webgym.episode.playing import START, ListedAgent, Planned, page
-from webgym.environment.actions import Answer, Scroll
-from webgym.environment.async_webgym import AsyncWebGym
-from webgym.iteration.report import read_report
+from webgym.actions import Answer, Scroll
+from webgym.rollout.gym import AsyncWebGym
+from webgym.rollout.iteration import read_report
 from webgym.trajectory.torch_file import TorchFile
 
 SEED_SIGNATURE = {
@@ -135,8 +135,8 @@ def test_tasks_may_come_as_a_data_frame(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"env_config": {"evaluation_worker": 1}}, "did you mean evaluation_workers?"),
-        ({"retry_policy": {"max_retries": -1}}, "retry_policy: "),
+        ({"env_config": {"evaluation_worker": 1}}, "did you mean env_config.evaluation_workers?"),
+        ({"retry_policy": {"max_retries": -1}}, "retry_policy.max_retries: "),
         ({"num_workers": 0}, "num_workers is 0"),
         ({"env_config": {"evaluation_workers": 0}}, "evaluation_workers"),
         ({"completion_threshold": 2}, "completion_threshold"),

@@ -16,6 +16,7 @@ from tests.integration.webgym.environment.scripted_server import (
     never,
     scripted,
 )
+from webgym.actions import Viewport
 from webgym.browser import caller
 from webgym.browser.contract import commands
 from webgym.browser.contract.answers import Observe
@@ -33,9 +34,9 @@ from webgym.browser.contract.errors import (
     UnauthorizedError,
     UnknownElementError,
 )
-from webgym.environment import client as client_module
-from webgym.environment.actions import Viewport
-from webgym.environment.client import TOKEN_VARIABLE, BrowserClient, BrowserSession
+from webgym.client import sessions as sessions_module
+from webgym.client.client import BrowserClient, BrowserSession
+from webgym.client.sessions import TOKEN_VARIABLE
 
 Using = Callable[[ScriptedServer, BrowserClient], Awaitable[None]]
 HTML = answer(b"<html><h1>502 Bad Gateway</h1></html>", 502, "text/html")
@@ -58,7 +59,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
     monkeypatch.setattr(caller, "REPEATS", (0.01, 0.01))
     monkeypatch.setattr(caller, "SLACK", 0.1)
-    monkeypatch.setattr(client_module, "SHORTEST_PAUSE", 0.01)
+    monkeypatch.setattr(sessions_module, "SHORTEST_PAUSE", 0.01)
 
 
 def test_a_session_is_taken_used_and_given_back() -> None:
@@ -255,7 +256,7 @@ def test_a_server_that_keeps_saying_at_once_is_not_asked_for_ever(
             await client.get(wait_seconds=1000)
         assert len(server.asked) == 5
 
-    monkeypatch.setattr(client_module, "GET_ATTEMPTS", 5)
+    monkeypatch.setattr(sessions_module, "MOST_REQUESTS", 5)
     with_client(using)
 
 
@@ -504,7 +505,7 @@ def test_a_session_is_given_back_after_the_rollouts_deadline() -> None:
 def test_finished_work_is_not_lost_because_its_session_cannot_be_given_back(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_module, "RELEASE_SECONDS", 0.3)
+    monkeypatch.setattr(sessions_module, "RELEASE_SECONDS", 0.3)
 
     async def using(server: ScriptedServer, client: BrowserClient) -> None:
         for trouble in (HTML, None, never, fault("internal", 500)):
@@ -514,13 +515,13 @@ def test_finished_work_is_not_lost_because_its_session_cannot_be_given_back(
 
     with caplog.at_level(logging.WARNING, "webgym.client"):
         with_client(using)
-    assert caplog.text.count("session i-1 was not given back") == 4
+    assert caplog.text.count("session i-1 was not released") == 4
 
 
 def test_a_session_is_given_back_to_a_server_that_comes_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(client_module, "RELEASE_PAUSE", 0.1)
+    monkeypatch.setattr(sessions_module, "RELEASE_PAUSE", 0.1)
 
     async def using(server: ScriptedServer, client: BrowserClient) -> None:
         server.script("/reset", *[None] * 6, answer({"status": "success"}))

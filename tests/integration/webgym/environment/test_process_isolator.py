@@ -23,6 +23,7 @@ from tests.integration.webgym.environment.scripted_server import (
     never,
     scripted,
 )
+from webgym.actions import Viewport
 from webgym.browser.contract import commands
 from webgym.browser.contract.answers import Lease, Observe
 from webgym.browser.contract.errors import (
@@ -35,12 +36,11 @@ from webgym.browser.contract.errors import (
     StepDeadlineError,
     UnauthorizedError,
 )
-from webgym.environment import pickleable_http_functions as operations
-from webgym.environment import process_isolator
-from webgym.environment.actions import Viewport
-from webgym.environment.client import TOKEN_VARIABLE, BrowserClient
-from webgym.environment.process_isolator import IsolatedBrowserClient, ProcessIsolator
-from webgym.episode.browsers import Browsers
+from webgym.client import isolation, operations
+from webgym.client.client import BrowserClient
+from webgym.client.isolation import IsolatedBrowserClient, ProcessIsolator
+from webgym.client.sessions import TOKEN_VARIABLE
+from webgym.episode.interfaces import Browsers
 
 PATIENCE = 60.0
 CEILING = 600 << 20
@@ -110,7 +110,9 @@ def test_a_worker_killed_in_the_middle_of_a_call_fails_that_call_alone(tmp_path:
             isolator.run(worker_functions.announce_and_hang, str(path), within=30)
         )
         os.kill(await announced(path), signal.SIGKILL)
-        with pytest.raises(RolloutError, match="the worker of announce_and_hang was lost") as lost:
+        with pytest.raises(
+            RolloutError, match="a worker was lost during announce_and_hang"
+        ) as lost:
             await hanging
         assert kind_of(lost.value) == (FailureKind.BROWSER, True)
         assert isolator.lost == 1
@@ -137,7 +139,7 @@ def test_a_worker_that_hangs_is_killed_at_the_deadline(tmp_path: Path) -> None:
 def test_a_worker_that_eats_memory_ends_at_the_ceiling_and_is_replaced() -> None:
     async def scenario(isolator: ProcessIsolator) -> None:
         before = await isolator.run(worker_functions.process_id, within=30)
-        with pytest.raises(RolloutError, match="memory ceiling of the worker was reached") as full:
+        with pytest.raises(RolloutError, match="worker reached its memory ceiling") as full:
             await isolator.run(worker_functions.eat_memory, within=30)
         assert kind_of(full.value) == (FailureKind.BROWSER, True)
         assert await isolator.run(worker_functions.process_id, within=30) != before
@@ -310,7 +312,7 @@ def test_an_address_where_nobody_is_says_how_to_start_a_server() -> None:
                 await client.get(wait_seconds=0.1)
 
     asyncio.run(run())
-    with pytest.raises(ValueError, match="is no address"):
+    with pytest.raises(ValueError, match="is not the address"):
         IsolatedBrowserClient("localhost:7000")
 
 
@@ -333,10 +335,10 @@ def test_an_operation_stops_waiting_a_little_after_the_answer_was_due(
     async def run() -> None:
         async with scripted() as (server, url):
             server.script("/step", never)
-            where: operations.Server = {"url": url, "headers": {}}
-            session: operations.Session = {"instance_id": "i-1", "node": "n-1"}
+            where: operations.ServerAddress = {"url": url, "headers": {}}
+            session: operations.SessionAddress = {"instance_id": "i-1", "node": "n-1"}
             due = time.monotonic() + 0.2
-            with pytest.raises(ServerUnreachableError, match="gave no answer to POST /step"):
+            with pytest.raises(ServerUnreachableError, match="did not respond to POST /step"):
                 await asyncio.to_thread(operations.step, where, due, session, {}, {})
             assert 0.2 < time.monotonic() - due + 0.2 < 5
 
@@ -346,7 +348,7 @@ def test_an_operation_stops_waiting_a_little_after_the_answer_was_due(
 def test_a_worker_that_waits_too_long_for_the_server_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(process_isolator, "SLACK", 0.2)
+    monkeypatch.setattr(isolation, "SLACK", 0.2)
 
     async def using(server: ScriptedServer, client: IsolatedBrowserClient) -> None:
         session = await client.get()
@@ -434,7 +436,7 @@ def test_finished_work_is_not_lost_because_its_session_cannot_be_given_back(
             pass
 
     with_client(using)
-    assert caplog.text.count("was not given back") == 1
+    assert caplog.text.count("was not released") == 1
 
 
 def test_a_worker_killed_in_the_middle_of_a_step_costs_that_step_alone() -> None:

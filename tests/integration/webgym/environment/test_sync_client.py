@@ -20,7 +20,8 @@ from webgym.browser.contract.errors import (
     ServerUnreachableError,
     UnknownElementError,
 )
-from webgym.environment.client import BrowserSession, SyncBrowserClient, SyncBrowserSession
+from webgym.client.client import BrowserSession
+from webgym.client.sync_client import SyncBrowserClient, SyncBrowserSession
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from typing import Any
 
 from rollgym.engine import WorkItem
 from rollgym.records import RolloutKey, Row, Task
+from webgym.actions import Action
 from webgym.browser.contract.answers import (
     Lease,
     Observe,
@@ -16,8 +17,7 @@ from webgym.browser.contract.answers import (
 from webgym.browser.contract.commands import Command, VisitPage
 from webgym.context.settings import ContextSettings
 from webgym.context.sight import Round, Sight
-from webgym.environment.actions import Action
-from webgym.episode.parts import Decision
+from webgym.episode.interfaces import Decision
 from webgym.tasks import WebTask
 from webgym.trajectory import ResponseRecord, Trajectory, Verdict
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from tests.integration.webgym.episode.playing import ListedBrowsers
-from webgym.episode.held import HeldSessions
+from webgym.client.sessions import TrackedSessions
 
 
 class Slow(ListedBrowsers):
@@ -31,7 +31,7 @@ class Slow(ListedBrowsers):
 def test_only_so_many_are_asked_for_at_a_time() -> None:
     async def scenario() -> None:
         slow = Slow()
-        held = HeldSessions(slow, taking=2, giving=2)
+        held = TrackedSessions(slow, acquiring=2, releasing=2)
         sessions = await asyncio.gather(*(held.get() for _ in range(6)))
         assert (len(sessions), slow.most_at_once) == (6, 2)
 
@@ -41,7 +41,7 @@ def test_only_so_many_are_asked_for_at_a_time() -> None:
 def test_who_gives_one_back_does_not_wait_for_that() -> None:
     async def scenario() -> None:
         slow = Slow()
-        held = HeldSessions(slow, taking=1, giving=1)
+        held = TrackedSessions(slow, acquiring=1, releasing=1)
         session = await held.get()
         await held.release(session)
         assert not slow.released
@@ -54,7 +54,7 @@ def test_who_gives_one_back_does_not_wait_for_that() -> None:
 def test_what_is_still_out_is_given_back_once_in_the_end() -> None:
     async def scenario() -> None:
         slow = Slow()
-        held = HeldSessions(slow, taking=4, giving=4)
+        held = TrackedSessions(slow, acquiring=4, releasing=4)
         sessions = await asyncio.gather(*(held.get() for _ in range(3)))
         await held.release(sessions[0])
         await held.release_all(abandoned=True)

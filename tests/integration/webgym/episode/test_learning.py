@@ -9,8 +9,7 @@ import pytest
 from rollgym.engine import AttemptRecorded
 from rollgym.records import Attempt, Completed, Failed, Failure, FailureKind, Outcome
 from rollgym.store import StorageError, TaskLookup
-from webgym.episode.learning import BlocklistTeacher
-from webgym.utils.blocklist import Blocklist, BlockRule
+from webgym.utils.blocklist import Blocklist, BlocklistTeacher, BlockRule
 
 WEBSITES = ("http://open.test/a", "https://www.wall.test/", "{sites}/captcha/")
 

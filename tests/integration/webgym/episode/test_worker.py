@@ -29,18 +29,22 @@ from tests.integration.webgym.episode.playing import (
     page,
     refusal,
 )
+from webgym.actions import Answer, Click, GoBack, Point, Scroll, Wait
 from webgym.browser.contract.answers import StepAnswer
 from webgym.browser.contract.commands import Back, Command, PageDown, VisitPage
-from webgym.environment.actions import Answer, Click, GoBack, Point, Scroll, Wait
 from webgym.episode import worker as worker_module
-from webgym.episode.parts import Decision
-from webgym.episode.settings import EpisodeSettings
+from webgym.episode.interfaces import Decision, EpisodeSettings
 from webgym.episode.worker import EpisodeWorker
+from webgym.rollout.environment_settings import EnvironmentSettings
 from webgym.tasks import Difficulty
 from webgym.trajectory import BLOCKED, INVALID_URL, UNPARSED, Trajectory, Verdict
 
 DONE = Answer("the kettle")
 FOREVER = 3600.0
+
+
+def rules(**changed: object) -> EpisodeSettings:
+    return msgspec.structs.replace(EnvironmentSettings().episode, **changed)
 
 
 class Stage:
@@ -60,7 +64,7 @@ class Stage:
         self.browsers = ListedBrowsers(answer)
         self.notes = Notes()
         self._folder = folder
-        self._settings = settings or EpisodeSettings()
+        self._settings = settings or rules()
 
     def worker(self) -> EpisodeWorker:
         return EpisodeWorker(
@@ -110,7 +114,7 @@ def test_an_answer_ends_the_episode_and_the_judge_says_what_it_is_worth(tmp_path
 
 
 def test_without_an_answer_it_ends_after_the_steps_of_its_difficulty(tmp_path: Path) -> None:
-    settings = EpisodeSettings(max_steps={Difficulty.EASY: 3})
+    settings = rules(max_steps={Difficulty.EASY: 3})
     stage = Stage(tmp_path, [Scroll("down")] * 9, settings=settings)
     trajectory = trajectory_of(stage.play())
     assert (len(trajectory.steps), trajectory.ending, trajectory.answer) == (3, "max_steps", None)
@@ -183,7 +187,7 @@ def test_a_wall_ends_the_episode_where_the_judge_watches_for_it(tmp_path: Path) 
         [Scroll("down")],
         judge=judge,
         answer=lambda command: page(picture=b"wall" if isinstance(command, PageDown) else None),
-        settings=EpisodeSettings(watch_for_blocking=True),
+        settings=rules(watch_for_blocking=True),
     )
     outcome = stage.play()
     assert isinstance(outcome, Completed)
@@ -259,7 +263,7 @@ class SlowAgent(ListedAgent):
 
 
 def test_the_end_of_its_time_ends_an_episode_with_its_steps(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, [], settings=EpisodeSettings(task_timeout=1.0))
+    stage = Stage(tmp_path, [], settings=rules(task_timeout=1.0))
     stage.agent = SlowAgent([Wait(0), DONE], stage.judge)
     outcome = stage.play()
     assert isinstance(outcome, Failed)
@@ -291,7 +295,7 @@ def test_waiting_for_a_browser_does_not_use_up_the_time_of_the_task(tmp_path: Pa
             await asyncio.sleep(0.3)
             return await super().decide(*args, **kwargs)
 
-    stage = Stage(tmp_path, [], settings=EpisodeSettings(task_timeout=1.0))
+    stage = Stage(tmp_path, [], settings=rules(task_timeout=1.0))
     stage.agent = Unhurried([DONE] * 6, stage.judge)
 
     async def run() -> list[Outcome]:
@@ -305,7 +309,7 @@ def test_waiting_for_a_browser_does_not_use_up_the_time_of_the_task(tmp_path: Pa
 
 
 def test_who_waits_for_a_browser_in_vain_is_told(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, [], settings=EpisodeSettings(wait_timeout=0.1))
+    stage = Stage(tmp_path, [], settings=rules(wait_timeout=0.1))
     stage.agent = SlowAgent([Wait(0), DONE], stage.judge)
 
     async def run() -> tuple[Outcome, bool]:
@@ -374,7 +378,7 @@ def test_a_row_that_is_no_web_task_fails_before_a_browser_is_taken(tmp_path: Pat
 
 
 def test_the_address_of_the_test_sites_is_put_in_when_the_episode_begins(tmp_path: Path) -> None:
-    settings = EpisodeSettings(sites_url="http://127.0.0.1:7300/")
+    settings = rules(sites_url="http://127.0.0.1:7300/")
     stage = Stage(tmp_path, [DONE], settings=settings)
     outcome = stage.play(website="{sites}/shop/")
     assert stage.browsers.commands == [VisitPage("http://127.0.0.1:7300/shop/")]

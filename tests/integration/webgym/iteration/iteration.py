@@ -17,8 +17,8 @@ from rollgym.records import Completed, Failed, Failure, FailureKind, Outcome, Ro
 from rollgym.store import Status, open_run
 from tests.collecting import QUICK_SYNC, Work, policy
 from tests.trajectories import step
-from webgym.iteration.files import IterationFiles
-from webgym.iteration.report import IterationLabels, IterationReport, read_report
+from webgym.rollout.iteration import IterationLabels, IterationReport, read_report
+from webgym.rollout.iteration_files import IterationFiles
 from webgym.trajectory import Trajectory
 from webgym.trajectory.torch_file import TorchFile, read_torch_file
 

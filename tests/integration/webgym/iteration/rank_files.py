@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from webgym.iteration.paths import IterationPaths
-from webgym.iteration.report import IterationCoverage, IterationReport, write_report
+from webgym.rollout.iteration import (
+    IterationCoverage,
+    IterationPaths,
+    IterationReport,
+    write_report,
+)
 from webgym.trajectory.metrics import calculate_rollout_metrics
-from webgym.trajectory.plain_pickle import encode
+from webgym.trajectory.torch_archive import encode
 from webgym.trajectory.torch_file import TorchDraft
 
 PlainTrajectories = Sequence[dict[str, Any]]

@@ -12,10 +12,9 @@ from rollgym.store import FileLock, RefusedError, RunBusyError, StorageError
 from rollgym.store import disk as disk_module
 from tests.integration.webgym.iteration.rank_files import a_trajectory, leave_files
 from tests.integration.webgym.tasks.task_rows import some_tasks
-from webgym.iteration.aggregate import Aggregation, aggregate
-from webgym.iteration.paths import IterationPaths, find_iteration
-from webgym.iteration.report import read_report
-from webgym.iteration.sample import Sample, SampleOrigin, share_sample
+from webgym.rollout.aggregation import Aggregation, aggregate
+from webgym.rollout.iteration import IterationPaths, find_iteration, read_report
+from webgym.rollout.sample import Sample, SampleOrigin, share_sample
 from webgym.tasks.file import TaskFile
 from webgym.trajectory.metrics import calculate_rollout_metrics
 from webgym.trajectory.torch_file import TorchFile, read_torch_file

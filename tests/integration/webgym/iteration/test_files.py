@@ -30,8 +30,8 @@ from tests.integration.webgym.iteration.iteration import (
     failed,
     succeed,
 )
-from webgym.iteration.files import IterationFiles, NoTrajectoryError
-from webgym.iteration.report import IterationCoverage, ReportError, read_report
+from webgym.rollout.iteration import IterationCoverage, ReportError, read_report
+from webgym.rollout.iteration_files import IterationFiles, NoTrajectoryError
 from webgym.trajectory.metrics import calculate_rollout_metrics
 from webgym.trajectory.torch_file import read_torch_file
 

@@ -5,9 +5,13 @@ from pathlib import Path
 import pytest
 
 from tests.integration.webgym.iteration.rank_files import a_report
-from webgym.iteration.paths import IterationPaths, find_iteration, is_finished
-from webgym.iteration.ranks import rank_suffix
-from webgym.iteration.report import write_report
+from webgym.rollout.iteration import (
+    IterationPaths,
+    find_iteration,
+    is_finished,
+    rank_suffix,
+    write_report,
+)
 
 
 def paths(

@@ -10,7 +10,7 @@ import pytest
 
 from rollgym.store import IdentityError, InputsError, StorageError
 from tests.integration.webgym.tasks.task_rows import some_tasks
-from webgym.iteration.sample import Sample, SampleOrigin, share_sample
+from webgym.rollout.sample import Sample, SampleOrigin, share_sample
 from webgym.tasks.file import TaskFile
 
 RACERS = 3

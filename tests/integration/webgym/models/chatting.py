@@ -6,9 +6,9 @@ from functools import wraps
 from typing import Any, ParamSpec
 
 from tests.faulty_model import Answer, Exchange, FaultyModel, ModelRequest, Step, answer, error
-from webgym.environment.foundry_endpoints_models import read_endpoints
 from webgym.models.chat_model import ASKED, ChatModel, ChatSettings
 from webgym.models.completion import Completion
+from webgym.models.endpoints import read_endpoints
 
 P = ParamSpec("P")
 PIXEL = (

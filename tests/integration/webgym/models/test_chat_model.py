@@ -42,8 +42,8 @@ from tests.integration.webgym.models.chatting import (
     strict,
     together,
 )
-from webgym.environment.foundry_endpoints_models import read_endpoints
 from webgym.models.chat_model import ASKED, ChatModel, ChatSettings
+from webgym.models.endpoints import read_endpoints
 
 TOKENS: dict[str, Any] = {
     "token_ids": [5, 6],

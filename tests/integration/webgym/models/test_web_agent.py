@@ -14,10 +14,10 @@ from rollgym.records import ModelUnavailableError, Row, Usage
 from rollgym.store import RefusedError
 from tests.faulty_model import FaultyModel, Step, answer, error, in_background
 from tests.integration.webgym.models.chatting import in_a_loop, saying
+from webgym.actions import Answer, Click
 from webgym.browser.contract.answers import Box, Element, PageInfo, Picture
 from webgym.context.sight import Round, Sight
-from webgym.environment.actions import Answer, Click
-from webgym.episode.parts import Decision
+from webgym.episode.interfaces import Decision
 from webgym.models import Evaluator, WebAgent
 from webgym.tasks import WebTask
 from webgym.trajectory import ActionRecord, Observation

@@ -10,10 +10,8 @@ from rollgym.records import BrowserError, Completed, Outcome, TaskError
 from rollgym.store import Status, open_run
 from tests.builders import tasks
 from tests.collecting import policy
-from webgym.environment.task_monitor import TaskMonitor
-from webgym.monitor.file import SnapshotFile
-from webgym.monitor.snapshot import MonitorSnapshot
-from webgym.monitor.states import TaskState
+from webgym.monitor.snapshot import MonitorSnapshot, SnapshotFile, TaskState
+from webgym.monitor.task_monitor import TaskMonitor
 
 TASKS = 30
 

@@ -12,12 +12,10 @@ from rollgym.engine import CollectionStarted, StopRequested
 from rollgym.records import RolloutKey
 from tests.unit.monitor.events import RIGHT, ended, recorded, started
 from tests.unit.webgym.monitor.crowd import crowd
-from webgym.environment.task_monitor import TaskMonitor
 from webgym.monitor import display
-from webgym.monitor.display import Display
-from webgym.monitor.file import SnapshotFile
-from webgym.monitor.screen import LineScreen
-from webgym.monitor.snapshot import MonitorSnapshot, SnapshotError
+from webgym.monitor.display import Display, LineScreen
+from webgym.monitor.snapshot import MonitorSnapshot, SnapshotError, SnapshotFile
+from webgym.monitor.task_monitor import TaskMonitor
 
 PATIENCE = 20.0
 

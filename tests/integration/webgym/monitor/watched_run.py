@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rollgym.engine import AttemptRecorded, CollectionEnded, CollectionStarted, Coverage
 from rollgym.records import Attempt, Completed, RolloutKey
-from webgym.environment.task_monitor import TaskMonitor
+from webgym.monitor.task_monitor import TaskMonitor
 
 EXPECTED = 1000
 UNDER_WAY = 64

@@ -7,9 +7,9 @@ import aiohttp
 import pytest
 
 from tests.unit.webgym.policies.pages import request
+from webgym.actions import Click, Mark
 from webgym.context.parsers import parse_reply
 from webgym.context.settings import ContextSettings
-from webgym.environment.actions import Click, Mark
 from webgym.policies import MODEL_NAME as MODEL
 from webgym.policies import server as server_module
 from webgym.policies.scripted import PoliciesError, ScriptedPolicy

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from rollgym.records import Row
-from webgym.environment.foundry_endpoints_models import FoundryEndpoint, read_endpoints
+from webgym.models.endpoints import FoundryEndpoint, read_endpoints
 from webgym.rollout.checks import (
     BrowserServer,
     UnpreparedError,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from webgym.rollout.configuration import compose_config
-from webgym.rollout.mistakes import SettingsError
-from webgym.rollout.settings import RolloutSettings
+from webgym.rollout.command import compose_config
+from webgym.rollout.settings import WebRolloutSettings
+from webgym.settings import WebSettingsError
 
 CONFIGS = Path(__file__).parents[4] / "scripts" / "config"
 OWN = """
@@ -25,8 +25,8 @@ def test_a_config_of_ones_own_builds_on_ours_and_is_named_in_messages(tmp_path: 
     (tmp_path / "mine.yaml").write_text(OWN)
     found = compose_config(CONFIGS, "mine", [], tmp_path)
     assert found.values["env_config"]["split"] == "test"
-    with pytest.raises(SettingsError) as caught:
-        RolloutSettings.of(found.values, found.origin)
+    with pytest.raises(WebSettingsError) as caught:
+        WebRolloutSettings.of(found.values, found.origin)
     assert str(caught.value).count(str(tmp_path / "mine.yaml")) == 2
 
 
@@ -69,7 +69,7 @@ def test_steps_take_the_place_of_those_in_the_files() -> None:
     overrides = ["save_path=x", 'env_config.train_difficulty_max_steps={"hard": 3}']
     values = compose_config(CONFIGS, "rollout", overrides).values
     assert values["env_config"]["train_difficulty_max_steps"] == {"hard": 3}
-    steps = RolloutSettings.of(values).env_config.train_difficulty_max_steps
+    steps = WebRolloutSettings.of(values).env_config.train_difficulty_max_steps
     assert steps.plain == {"easy": 10, "medium": 20, "hard": 3}
 
 
@@ -106,7 +106,7 @@ def test_values_may_refer_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_cannot_be_put_together_is_refused_in_a_line(
     name: str, overrides: list[str], words: str
 ) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(WebSettingsError) as caught:
         compose_config(CONFIGS, name, overrides)
     assert words in str(caught.value)
 

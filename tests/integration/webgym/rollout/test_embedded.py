@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from webgym.rollout.embedded import EmbeddedError, Program, Server, embedded_servers
+from webgym.rollout.embedded import EmbeddedError, EmbeddedProgram, EmbeddedServer, embedded_servers
 
 PATIENCE = 20.0
 SERVING = """
@@ -35,18 +35,20 @@ SERVING = """
 
 
 @pytest.fixture
-def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Server]:
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., EmbeddedServer]:
     """A server whose module has this source."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
-    def make(source: str, start_seconds: float = PATIENCE) -> Server:
+    def make(source: str, start_seconds: float = PATIENCE) -> EmbeddedServer:
         (tmp_path / "tiny.py").write_text(textwrap.dedent(source))
-        return Server(Program("tiny", "tiny", ("{port}",)), tmp_path / "logs", start_seconds)
+        return EmbeddedServer(
+            EmbeddedProgram("tiny", "tiny", ("{port}",)), tmp_path / "logs", start_seconds
+        )
 
     return make
 
 
-def pid_of(server: Server) -> int:
+def pid_of(server: EmbeddedServer) -> int:
     with urlopen(server.url, timeout=5) as answer:
         assert answer.status == HTTPStatus.OK
         return int(answer.read())
@@ -69,7 +71,9 @@ def eventually(condition: Callable[[], bool]) -> bool:
     return False
 
 
-def test_a_server_is_there_for_the_block_and_gone_after_it(make: Callable[..., Server]) -> None:
+def test_a_server_is_there_for_the_block_and_gone_after_it(
+    make: Callable[..., EmbeddedServer],
+) -> None:
     with make(SERVING) as server:
         pid = pid_of(server)
     assert not is_alive(pid)
@@ -77,23 +81,23 @@ def test_a_server_is_there_for_the_block_and_gone_after_it(make: Callable[..., S
 
 
 def test_a_server_that_does_not_start_is_told_with_its_last_lines(
-    make: Callable[..., Server],
+    make: Callable[..., EmbeddedServer],
 ) -> None:
     source = "import sys; print('no memory left'); sys.exit(3)"
     with pytest.raises(EmbeddedError, match="it ended with status 3") as caught, make(source):
         pass
     assert "| no memory left" in str(caught.value)
-    assert f"-{os.getpid()}.log has its log" in str(caught.value)
+    assert f"-{os.getpid()}.log; its last lines:" in str(caught.value)
 
 
-def test_a_server_that_says_nothing_is_given_up(make: Callable[..., Server]) -> None:
+def test_a_server_that_says_nothing_is_given_up(make: Callable[..., EmbeddedServer]) -> None:
     source = "import time; time.sleep(600)"
     with pytest.raises(EmbeddedError, match="was not ready within 1 seconds"), make(source, 1.0):
         pass
 
 
 def test_a_server_that_will_not_stop_is_killed(
-    make: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., EmbeddedServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("webgym.rollout.embedded.STOP_SECONDS", 0.3)
     stubborn = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)"
@@ -103,7 +107,7 @@ def test_a_server_that_will_not_stop_is_killed(
 
 
 def test_a_server_that_dies_is_started_again_at_its_address(
-    make: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., EmbeddedServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("webgym.rollout.embedded.WATCH_SECONDS", 0.05)
     with make(SERVING) as server:
@@ -121,13 +125,14 @@ def test_a_server_that_dies_is_started_again_at_its_address(
 
 
 def test_runs_that_share_a_folder_have_servers_of_their_own(
-    make: Callable[..., Server], tmp_path: Path
+    make: Callable[..., EmbeddedServer], tmp_path: Path
 ) -> None:
     make(f"import time; time.sleep(0.3)\n{textwrap.dedent(SERVING)}")
     program = f"""
         from pathlib import Path
-        from webgym.rollout.embedded import Program, Server
-        with Server(Program("tiny", "tiny", ("{{port}}",)), Path({str(tmp_path)!r})) as server:
+        from webgym.rollout.embedded import EmbeddedProgram, EmbeddedServer
+        program = EmbeddedProgram("tiny", "tiny", ("{{port}}",))
+        with EmbeddedServer(program, Path({str(tmp_path)!r})) as server:
             print(server.url, flush=True)
             input()
     """
@@ -147,14 +152,15 @@ def test_runs_that_share_a_folder_have_servers_of_their_own(
 
 
 def test_the_servers_of_a_run_that_was_killed_end_by_themselves(
-    make: Callable[..., Server], tmp_path: Path
+    make: Callable[..., EmbeddedServer], tmp_path: Path
 ) -> None:
     make(SERVING)
     program = f"""
         import time
         from pathlib import Path
-        from webgym.rollout.embedded import Program, Server
-        with Server(Program("tiny", "tiny", ("{{port}}",)), Path({str(tmp_path)!r})) as server:
+        from webgym.rollout.embedded import EmbeddedProgram, EmbeddedServer
+        program = EmbeddedProgram("tiny", "tiny", ("{{port}}",))
+        with EmbeddedServer(program, Path({str(tmp_path)!r})) as server:
             print(server.url, flush=True)
             time.sleep(600)
     """

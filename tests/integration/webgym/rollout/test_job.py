@@ -9,14 +9,12 @@ from rollgym.engine import ExitStatus
 from rollgym.store import IdentityError, RefusedError, open_run
 from tests.integration.webgym.iteration.rank_files import a_trajectory, leave_files
 from tests.integration.webgym.tasks.task_rows import some_tasks
-from webgym.environment.async_webgym import AsyncWebGym
-from webgym.iteration.paths import ITERATION_ADVICE, IterationPaths
-from webgym.iteration.ranks import Rank
-from webgym.iteration.sample import SampleOrigin, share_sample
 from webgym.models.web_agent import WebAgent
-from webgym.rollout.job import roll_out
-from webgym.rollout.settings import RolloutSettings
-from webgym.rollout.whereabouts import own_iteration
+from webgym.rollout.gym import AsyncWebGym
+from webgym.rollout.iteration import ITERATION_ADVICE, IterationPaths, Rank
+from webgym.rollout.job import own_iteration, roll_out
+from webgym.rollout.sample import SampleOrigin, share_sample
+from webgym.rollout.settings import WebRolloutSettings
 from webgym.tasks.file import TaskFile
 
 NOBODY = "http://127.0.0.1:9"
@@ -29,7 +27,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def settings(folder: Path, **more: Any) -> RolloutSettings:
+def settings(folder: Path, **more: Any) -> WebRolloutSettings:
     """With nobody at the addresses, so that going on is refused."""
     environment = {
         "train_tasks": str(some_tasks(folder / "tasks.jsonl", SIZE)),
@@ -42,11 +40,11 @@ def settings(folder: Path, **more: Any) -> RolloutSettings:
     judge = {"model": "judge", "base_url": NOBODY, "openai_api_key_env_var": None}
     given = {"save_path": folder, "openai_config": judge, "env_config": environment}
     more["env_config"] = environment | more.get("env_config", {})
-    return RolloutSettings.of(given | more)
+    return WebRolloutSettings.of(given | more)
 
 
 def finish(
-    said: RolloutSettings, iteration: int = 0, rank: Rank | None = None, failed: int = 0
+    said: WebRolloutSettings, iteration: int = 0, rank: Rank | None = None, failed: int = 0
 ) -> None:
     """What a rank leaves that has finished the iteration."""
     rank, environment = rank or Rank(), said.env_config
@@ -62,14 +60,14 @@ def finish(
     )
     sample = share_sample(shared.sample, origin, tasks)
     agent = WebAgent(
-        said.policy_config.plain,
+        said.policy_config,
         said.context,
-        said.model.plain,
+        said.model,
         said.save_path,
         NOBODY,
-        said.judge,
+        said.openai_config,
     )
-    gym = AsyncWebGym(env_config=environment.of_environment | {"seed": said.seed})
+    gym = AsyncWebGym(env_config={"seed": said.seed})
     config = gym.identity(agent)
     open_run(paths.run, sample.tasks(rank.index), config=config, seed=said.seed).close()
     trajectories = [a_trajectory(task.index) for task in sample.tasks(rank.index)]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from webgym.rollout.reporting import Metrics, QueuedTracker, TrackerError, open_tracker
 from webgym.rollout.settings import TrackerSettings
-from webgym.rollout.tracker import Metrics, QueuedTracker, TrackerError, open_tracker
 
 
 def settings(**given: Any) -> TrackerSettings:

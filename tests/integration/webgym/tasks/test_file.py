@@ -10,8 +10,8 @@ from rollgym.records import Row
 from rollgym.store import InputsError
 from tests.integration.webgym.tasks.task_rows import some_tasks, task_row, write_tasks
 from webgym.sites.tasks.task import PLACEHOLDER, load_tasks
-from webgym.tasks import WebTask
-from webgym.tasks.file import BUNDLED, SITES, TaskFile, find_task_file, place, read_web_tasks
+from webgym.tasks import SITES, WebTask
+from webgym.tasks.file import BUNDLED, TaskFile, find_task_file, place, read_web_tasks
 
 
 def problems(path: Path) -> str:

@@ -19,7 +19,7 @@ import pytest
 
 from tests.trajectories import full_trajectory
 from webgym.trajectory.plain import to_plain
-from webgym.trajectory.plain_pickle import encode
+from webgym.trajectory.torch_archive import encode
 from webgym.trajectory.torch_file import TorchDraft
 
 LOADING = """

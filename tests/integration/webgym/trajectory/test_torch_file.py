@@ -17,8 +17,7 @@ from rollgym.store import Disk, DiskFullError, StorageVanishedError
 from tests.trajectories import full_trajectory
 from webgym.trajectory import torch_file
 from webgym.trajectory.plain import to_plain
-from webgym.trajectory.plain_pickle import PlainError, encode
-from webgym.trajectory.torch_archive import Record, directory, header
+from webgym.trajectory.torch_archive import PlainError, Record, directory, encode, header
 from webgym.trajectory.torch_file import TorchDraft, TorchFile, TorchFileError, read_torch_file
 
 METADATA = {"split": "train", "iteration": 5, "rates": [0.5, None]}

@@ -8,8 +8,8 @@ import pytest
 from rollgym.viewer.live import read_monitors
 from tests.trajectories import full_trajectory
 from tests.unit.webgym.viewing.recorded import completed, fragment
-from webgym.iteration.paths import IterationPaths
-from webgym.iteration.sample import SampleHeader, SampleOrigin
+from webgym.rollout.iteration import IterationPaths
+from webgym.rollout.sample import SampleHeader, SampleOrigin
 from webgym.tasks.task import Split
 from webgym.trajectory.torch_file import TorchDraft, TorchFileError
 from webgym.viewing import open_web

@@ -6,13 +6,7 @@ import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from webgym.browser.contract.commands import InteractionMode
-from webgym.context.parsers import Reply, parse_reply, without_thinking
-from webgym.context.parsers.errors import Tolerances
-from webgym.context.parsers.loose_json import read_whole
-from webgym.context.prompts import example_reply
-from webgym.context.settings import ContextSettings
-from webgym.environment.actions import (
+from webgym.actions import (
     Action,
     Answer,
     Click,
@@ -25,6 +19,12 @@ from webgym.environment.actions import (
     Type,
     Wait,
 )
+from webgym.browser.contract.commands import InteractionMode
+from webgym.context.parsers import Reply, parse_reply, without_thinking
+from webgym.context.parsers.errors import Tolerances
+from webgym.context.parsers.loose_json import read_whole
+from webgym.context.prompts import example_reply
+from webgym.context.settings import ContextSettings
 
 # A busy machine is no reason to fail.
 SETTINGS = st.builds(

@@ -5,10 +5,7 @@ import time
 import msgspec
 import pytest
 
-from webgym.browser.contract.commands import InteractionMode
-from webgym.context.parsers import Reply, parse_reply, without_thinking
-from webgym.context.settings import ContextSettings
-from webgym.environment.actions import (
+from webgym.actions import (
     Action,
     Answer,
     Click,
@@ -23,6 +20,9 @@ from webgym.environment.actions import (
     Type,
     Wait,
 )
+from webgym.browser.contract.commands import InteractionMode
+from webgym.context.parsers import Reply, parse_reply, without_thinking
+from webgym.context.settings import ContextSettings
 
 VANILLA = ContextSettings(prompt_version="vanilla")
 MARKS = ContextSettings(interaction_mode="set_of_marks", prompt_version="vanilla")

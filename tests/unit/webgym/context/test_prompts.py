@@ -2,12 +2,13 @@ from typing import get_args
 
 import msgspec
 import pytest
+from pydantic import ValidationError
 
+from webgym.actions import TOOLS, actions_of, tool_schema
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.parsers import parse_reply
 from webgym.context.prompts import example_reply, system_prompt
 from webgym.context.settings import ContextSettings, ObservationKind, PromptVersion
-from webgym.environment.actions import TOOLS, actions_of, tool_schema
 
 EVERY = [
     ContextSettings(interaction_mode=mode, prompt_version=version, observation=observation)
@@ -48,5 +49,5 @@ def test_the_prompt_speaks_only_of_what_is_shown(settings: ContextSettings) -> N
 
 def test_settings_refuse_what_they_do_not_know() -> None:
     for wrong in ({"window": -1}, {"observation": "smell"}, {"windows": 4}, {"prompt_version": ""}):
-        with pytest.raises(msgspec.ValidationError):
-            msgspec.convert(wrong, ContextSettings)
+        with pytest.raises(ValidationError):
+            ContextSettings.model_validate(wrong)

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from omegaconf import OmegaConf
 
-from webgym.environment.foundry_endpoints_models import (
+from webgym.models.endpoints import (
     EndpointError,
     FoundryEndpoint,
     read_endpoints,

@@ -2,7 +2,7 @@ import inspect
 import pickle
 
 from rollgym.servers.context import TIMEOUT_HEADER
-from webgym.environment import pickleable_http_functions as operations
+from webgym.client import operations
 
 OPERATIONS = (
     operations.allocate,

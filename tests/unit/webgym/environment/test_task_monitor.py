@@ -14,10 +14,9 @@ from rollgym.records import (
 )
 from rollgym.records import RolloutKey as Key
 from tests.unit.monitor.events import BROKEN_TOOL, RIGHT, WRONG, attempt, ended, recorded, started
-from webgym.environment import task_monitor
-from webgym.environment.task_monitor import TaskMonitor
-from webgym.monitor.snapshot import MonitorSnapshot
-from webgym.monitor.states import TaskState
+from webgym.monitor import task_monitor
+from webgym.monitor.snapshot import MonitorSnapshot, TaskState
+from webgym.monitor.task_monitor import TaskMonitor
 
 TIMEOUT = Failed(Failure.make(FailureKind.TIMEOUT, "too late"))
 BLOCKED = Completed(0.0, success=False, measures={"blocked": 1.0, "steps": 3.0})

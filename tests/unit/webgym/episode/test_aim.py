@@ -1,9 +1,9 @@
 """Where an action was aimed, as its record keeps it."""
 
+from webgym.actions import Click, HoverAndScroll, Mark, Point, Scroll, Select
 from webgym.browser.contract.answers import Box, Element, Option, PageInfo
 from webgym.context.sight import Sight
-from webgym.environment.actions import Click, HoverAndScroll, Mark, Point, Scroll, Select
-from webgym.episode.aim import record_of
+from webgym.episode.episode import record_of
 
 BUTTON = Element(3, "button", "button", "Buy", "Buy", Box(100.0, 50.0, 40.0, 20.0))
 LIST = Element(

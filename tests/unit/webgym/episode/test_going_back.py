@@ -2,9 +2,9 @@
 
 import pytest
 
+from webgym.actions import Action, GoBack, Scroll
 from webgym.browser.contract.commands import Back, VisitPage
-from webgym.environment.actions import Action, GoBack, Scroll
-from webgym.episode.going_back import GoingBack
+from webgym.episode.episode import GoingBack
 from webgym.tasks import Split
 
 START = "http://shop.example/start"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from webgym.iteration.ranks import Rank, RankError, RankSettings, find_rank
+from webgym.rollout.iteration import Rank, RankError, RankSettings, find_rank
 
 
 def rank(environment: dict[str, str] | None = None, **settings: Any) -> Rank:

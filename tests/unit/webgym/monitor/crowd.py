@@ -2,8 +2,7 @@
 
 from random import Random
 
-from webgym.monitor.snapshot import LiveTask, MonitorSnapshot
-from webgym.monitor.states import OVERDUE_MARK, PHASES, TaskState
+from webgym.monitor.snapshot import OVERDUE_MARK, PHASES, LiveTask, MonitorSnapshot, TaskState
 
 TITLE = "train iteration 5"
 SHARES = {

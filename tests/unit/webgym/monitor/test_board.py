@@ -6,8 +6,7 @@ from rich.console import Console
 
 from tests.unit.webgym.monitor.crowd import crowd
 from webgym.monitor.board import Board, board_lines, plain_line
-from webgym.monitor.snapshot import MonitorSnapshot
-from webgym.monitor.states import TaskState
+from webgym.monitor.snapshot import MonitorSnapshot, TaskState
 
 SIZES = [(80, 24), (200, 60), (120, 40), (40, 10), (20, 5), (1, 1)]
 

@@ -1,9 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webgym.monitor.grid import grid_lines, plan_cells
-from webgym.monitor.snapshot import merged_cells
-from webgym.monitor.states import MARKS
+from webgym.monitor.board import grid_lines, plan_cells
+from webgym.monitor.snapshot import MARKS, merged_cells
 
 
 @given(st.integers(1, 20_000), st.integers(1, 250), st.integers(1, 80))

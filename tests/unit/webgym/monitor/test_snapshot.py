@@ -2,8 +2,15 @@ import msgspec
 import pytest
 
 from tests.unit.webgym.monitor.crowd import crowd
-from webgym.monitor.snapshot import SCHEMA_VERSION, MonitorSnapshot, SnapshotError, read_snapshot
-from webgym.monitor.states import MARKS, OVERDUE_MARK, TaskState
+from webgym.monitor.snapshot import (
+    MARKS,
+    OVERDUE_MARK,
+    SCHEMA_VERSION,
+    MonitorSnapshot,
+    SnapshotError,
+    TaskState,
+    read_snapshot,
+)
 
 
 def test_a_snapshot_is_read_as_it_was_written() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from webgym.monitor.throughput import ENDS, Throughput
+from webgym.monitor.roster import ENDS, Throughput
 
 
 def test_nothing_can_be_told_before_the_first_end() -> None:

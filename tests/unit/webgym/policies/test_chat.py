@@ -1,10 +1,10 @@
 import pytest
 
 from tests.unit.webgym.policies.pages import decoded, request, turn
+from webgym.actions import Answer, Click, Mark, Point, Target
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.parsers import parse_reply
 from webgym.context.settings import ContextSettings, PromptVersion
-from webgym.environment.actions import Answer, Click, Mark, Point, Target
 from webgym.policies.chat import ChatRequestError, PolicyDecision, read_turn, write_reply
 
 

@@ -5,10 +5,7 @@ import msgspec
 import pytest
 
 from tests.unit.webgym.policies.pages import element, page, turn
-from webgym.browser.contract.commands import InteractionMode
-from webgym.context.page_text import PageOption, PageText
-from webgym.context.page_text import Scroll as ScrollState
-from webgym.environment.actions import (
+from webgym.actions import (
     Action,
     Answer,
     Click,
@@ -20,6 +17,9 @@ from webgym.environment.actions import (
     Type,
     Wait,
 )
+from webgym.browser.contract.commands import InteractionMode
+from webgym.context.page_text import PageOption, PageText
+from webgym.context.page_text import Scroll as ScrollState
 from webgym.policies.script import LOOKS, SEARCH_STEPS, Script, ScriptError
 from webgym.policies.scripted import (
     CANNOT_CONTINUE,

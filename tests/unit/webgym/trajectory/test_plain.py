@@ -10,7 +10,7 @@ from tests.trajectories import ROW, SCREENSHOT, full_step, full_trajectory, step
 from webgym.trajectory import Trajectory
 from webgym.trajectory.metrics import is_crashed
 from webgym.trajectory.plain import TrajectoryError, failed_to_plain, from_plain, to_plain
-from webgym.trajectory.plain_pickle import decode, encode
+from webgym.trajectory.torch_archive import decode, encode
 
 LOST = Failure.make(FailureKind.BROWSER, "the browser died")
 

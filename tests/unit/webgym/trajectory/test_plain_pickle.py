@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webgym.trajectory.plain_pickle import PlainError, check, decode, encode
+from webgym.trajectory.torch_archive import PlainError, check, decode, encode
 
 PLAIN = st.recursive(
     st.none()

@@ -2,8 +2,7 @@
 
 from rollgym.records import Failure, FailureKind
 from tests.trajectories import SCREENSHOT, full_trajectory, step, trajectory
-from webgym.trajectory.plain import failed_to_plain, to_plain
-from webgym.trajectory.rows import rollout_row
+from webgym.trajectory.plain import failed_to_plain, rollout_row, to_plain
 
 
 def test_a_completed_trajectory_has_two_turns_a_step() -> None:

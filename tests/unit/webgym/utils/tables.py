@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from rollgym.records import Row
 from webgym.tasks import WebTask
-from webgym.tasks.table import TaskTable
+from webgym.tasks.file import TaskTable
 
 
 def table_of(rows: Iterable[tuple[int, str, str]]) -> TaskTable:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webgym.utils.blocklist_lines import Line, Standing, entry, plain_domain, read_line, written
+from webgym.utils.blocklist import Line, Standing, entry, plain_domain, read_line, written
 
 HOUR = 3600.0
 NOW = 1_800_000_000.0

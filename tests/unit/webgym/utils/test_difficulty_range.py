@@ -3,7 +3,7 @@
 import pytest
 
 from webgym.tasks import Difficulty
-from webgym.utils.difficulty_range import DifficultyRange
+from webgym.utils.rollout_sampler import DifficultyRange
 
 
 @pytest.mark.parametrize(

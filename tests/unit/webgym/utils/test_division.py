@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from webgym.utils.division import Weight, deal, divide
+from webgym.utils.rollout_sampler import Weight, deal, divide
 
 TOTALS = st.integers(0, 5000)
 WHOLE = st.lists(st.integers(0, 1000), min_size=1, max_size=12).filter(any)

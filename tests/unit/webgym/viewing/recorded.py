@@ -21,7 +21,7 @@ from rollgym.viewer.summary import TaskFacts
 from tests.trajectories import full_trajectory
 from webgym.trajectory import Trajectory
 from webgym.trajectory.plain import failed_to_plain, to_plain
-from webgym.trajectory.plain_pickle import encode
+from webgym.trajectory.torch_archive import encode
 
 LOST = Failure.make(FailureKind.BROWSER, "the browser 17 died")
 

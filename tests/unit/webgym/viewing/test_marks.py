@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollgym.viewer.view import MarkView
+from webgym.actions import ACTIONS, Point, Viewport
 from webgym.browser.contract.answers import Box
-from webgym.environment.actions import ACTIONS, Point, Viewport
-from webgym.trajectory.step import Image
+from webgym.trajectory.records import Image
 from webgym.viewing.drawing import StepDrawing, draw_marks
 from webgym.viewing.records import PageRecord, StepRecord, ViewedAction, ViewedObservation
 

@@ -13,7 +13,7 @@ from webgym.browser.contract.errors import (
     StepDeadlineError,
     UnauthorizedError,
 )
-from webgym.environment.client import BrowserClient
+from webgym.client.client import BrowserClient
 
 TOKEN = "the-token-of-this-test"
 

@@ -13,23 +13,30 @@ The place of a task in the sample is its index everywhere: in the run of its ran
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 from uuid import uuid4
 
 import msgspec
 
-from rollgym.records import Task
+from rollgym.records import Row, RowError, Task
 from rollgym.store import Disk, IdentityError, InputsError
 from rollgym.store.disk import make_directory, sync_path
 from rollgym.store.errors import storage_error
 from rollgym.store.inputs import decode_task
+from webgym.tasks import WebTask
 from webgym.tasks.file import TaskFile
 from webgym.tasks.task import Split
-from webgym.utils.division import deal, divide
-from webgym.utils.rollout_sampler import Draw, RolloutSampler, SamplerSettings, first_tasks
+from webgym.utils.rollout_sampler import (
+    Draw,
+    RolloutSampler,
+    SamplerSettings,
+    deal,
+    divide,
+    first_tasks,
+)
 
 SCHEMA_VERSION = 1
 
@@ -209,3 +216,47 @@ def _read_header(path: Path) -> SampleHeader:
 
 def _shown(value: object) -> str:
     return msgspec.json.encode(value).decode()
+
+
+@runtime_checkable
+class Table(Protocol):
+    """A data frame, as pandas and others have them."""
+
+    def to_dict(self, orient: str) -> list[dict[str, object]]: ...
+
+
+Sampled = Iterable[Task | WebTask | Row | Mapping[str, object]] | Table
+
+
+def tasks_of(sampled: Sampled) -> Iterator[Task]:
+    """Each task with its index; all of them are checked. Raises InputsError.
+
+    Rows are numbered in their order; a `Task` has its number, and its repeats, already.
+    """
+    rows = sampled.to_dict("records") if isinstance(sampled, Table) else sampled
+    for position, given in enumerate(rows):
+        task = _task(position, given)
+        try:
+            WebTask.of(task.row, str(task.index))
+        except RowError as error:
+            raise InputsError(f"sampled task {position} is no web task: {error}") from error
+        yield task
+
+
+def _task(position: int, given: Task | WebTask | Row | Mapping[str, object]) -> Task:
+    match given:
+        case Task():
+            return given
+        case WebTask():
+            return Task(position, given.row)
+        case Row():
+            return Task(position, given)
+        case Mapping():
+            try:
+                return Task(position, Row.of(given))
+            except TypeError as error:
+                raise InputsError(f"sampled task {position} is no row: {error}") from error
+        case _:
+            raise InputsError(
+                f"sampled task {position} is {type(given).__name__}, not a row of a task file"
+            )

@@ -16,8 +16,10 @@ behind the completed ones. Omitted rollouts are counted, and have no trajectory.
 
 import logging
 import math
+import os
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -25,8 +27,9 @@ from typing import Self
 import msgspec
 
 from rollgym.engine import AttemptRecorded, CollectionStarted, Event
-from rollgym.records import Attempt, Completed, Failed, Omitted, RowError
+from rollgym.records import Attempt, Completed, Failed, Omitted, RolloutKey, RowError
 from rollgym.store import (
+    Disk,
     RecordLookup,
     StoreError,
     TaskLookup,
@@ -35,19 +38,20 @@ from rollgym.store import (
     journal_paths,
     read_records,
 )
-from webgym.iteration.report import (
+from rollgym.store.disk import write_all
+from rollgym.store.errors import storage_error
+from webgym.rollout.iteration import (
     IterationCoverage,
     IterationLabels,
     IterationReport,
     write_report,
 )
-from webgym.iteration.shelf import FragmentShelf
 from webgym.tasks.task import WebTask
 from webgym.trajectory.metrics import RolloutMeter
 from webgym.trajectory.plain import PlainTrajectory, failed_to_plain, to_plain
-from webgym.trajectory.plain_pickle import encode
+from webgym.trajectory.records import Trajectory
+from webgym.trajectory.torch_archive import encode
 from webgym.trajectory.torch_file import TorchDraft
-from webgym.trajectory.trajectory import Trajectory
 
 FORMAT_VERSION = 1
 WRITE_TIMEOUT = 600.0
@@ -284,3 +288,56 @@ def _call(callback: Callable[..., object] | None, *arguments: object) -> None:
         callback(*arguments)
     except Exception:  # noqa: BLE001 - it is the user's, and may raise anything
         _log.exception("a callback of the trajectory files failed; the files go on")
+
+
+class FragmentShelf:
+    """Fragments by rollout, in a nameless file: in memory there are a few words for each.
+
+    For one thread at a time.
+    """
+
+    def __init__(self, folder: Path, disk: Disk | None = None) -> None:
+        """Raises StorageError."""
+        self._folder = folder
+        self._disk = disk or Disk()
+        self._places: dict[RolloutKey, tuple[int, int]] = {}
+        self._size = 0
+        try:
+            self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
+        except OSError as error:
+            raise storage_error(error, folder, "making a draft of failed trajectories") from error
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def put(self, key: RolloutKey, fragment: bytes) -> None:
+        """Keep the fragment of a rollout, in place of the one it had. Raises StorageError."""
+        try:
+            os.lseek(self._file.fileno(), self._size, os.SEEK_SET)
+            write_all(self._disk, self._file.fileno(), fragment)
+        except OSError as error:
+            raise storage_error(error, self._folder, "drafting a failed trajectory") from error
+        self._places[key] = (self._size, len(fragment))
+        self._size += len(fragment)
+
+    def drop(self, key: RolloutKey) -> None:
+        """Forget that of a rollout, if there is one."""
+        self._places.pop(key, None)
+
+    def clear(self) -> None:
+        self._places.clear()
+        self._size = 0
+
+    def fragments(self) -> Iterator[bytes]:
+        """Every fragment that is kept, one at a time. Raises OSError."""
+        for offset, length in self._places.values():
+            yield os.pread(self._file.fileno(), length, offset)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

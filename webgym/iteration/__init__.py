@@ -1,1 +1,0 @@
-"""An iteration on disk: its paths, its sample, its ranks, its files, and putting them together."""

@@ -1,0 +1,290 @@
+"""AsyncWebGym: runs the sampled tasks with an agent, many at a time, and leaves their trajectories.
+
+It brings the parts together and decides nothing itself: the engine admits, retries, times and
+stops; `webgym.episode` plays; the store keeps every finished rollout before it is counted; the
+files of the iteration and the monitor follow the store. A run that was interrupted is continued by
+running it again.
+
+*Limits.* `num_workers` browsers are held at a time. As many episodes more as there are evaluation
+workers may be under way: those are with the judge, or next in line for a browser.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from rollgym.engine import (
+    Coverage,
+    Fixed,
+    Observer,
+    Policy,
+    RetryPolicy,
+    RetryRule,
+    Stop,
+    collect,
+)
+from rollgym.engine import run as run_loop
+from rollgym.records import FailureKind, RolloutKey
+from rollgym.store import (
+    BlobStore,
+    RefusedError,
+    RunStore,
+    Status,
+    TaskLookup,
+    open_run,
+    settings_identity,
+)
+from webgym.browser.contract.commands import InteractionMode
+from webgym.client.client import BrowserClient
+from webgym.client.isolation import IsolatedBrowserClient
+from webgym.client.sessions import TrackedSessions
+from webgym.episode.interfaces import Agent, Browsers
+from webgym.episode.worker import LAST_WORDS, EpisodeWorker
+from webgym.monitor.task_monitor import TaskMonitor
+from webgym.rollout.environment_settings import GYM_KEYS, RETRY_KEYS, EnvironmentSettings
+from webgym.rollout.iteration import ITERATION_ADVICE, IterationLabels, IterationPaths, Rank
+from webgym.rollout.iteration_files import IterationFiles, OnTrajectory
+from webgym.rollout.sample import Sampled, tasks_of
+from webgym.settings import plain_mapping, read_settings
+from webgym.tasks import Split, WebTask
+from webgym.utils.blocklist import Blocking, BlocklistTeacher
+
+START_PAGE_ATTEMPTS = 5
+
+
+class AsyncWebGym:
+    """The environment of an iteration of rollouts; see docs/web-agents.md for every parameter."""
+
+    def __init__(  # noqa: PLR0917 - the signature that users know
+        self,
+        master_port: int = 7000,
+        host_ip: str = "localhost",
+        cpu_cluster_token: str | None = None,
+        sampled_tasks: Sampled = (),
+        save_path: str | Path = ".",
+        num_workers: int = 20,
+        verbose: bool = True,
+        retry_policy: object = None,
+        task_timeout_minutes: float = 20,
+        completion_threshold: float = 0.98,
+        completion_grace_period: float = 120,
+        blocklist_manager: Blocking | None = None,
+        skip_instance_cleanup: bool = False,
+        multinode_rank_suffix: str = "",
+        split: Split = "train",
+        env_config: object = None,
+        interaction_mode: InteractionMode = "coordinates",
+        *,
+        iteration_paths: IterationPaths | None = None,
+        rank: Rank | None = None,
+        retry_failed: bool = False,
+        retry_omitted: bool = False,
+    ) -> None:
+        """`env_config` and `retry_policy` are dictionaries or nodes of Hydra.
+
+        Without `iteration_paths` it is iteration 0 of `save_path`. Raises RefusedError.
+        """
+        if num_workers < 1:
+            raise RefusedError(f"num_workers is {num_workers}: there must be at least 1")
+        config = plain_mapping(env_config, "env_config")
+        self._seed = config.pop("seed", 0)
+        if not isinstance(self._seed, int):
+            raise RefusedError(f"env_config.seed is {self._seed!r:.60}: give a whole number")
+        retry = plain_mapping(retry_policy, "retry_policy")
+        read_settings(EnvironmentSettings, config, name="env_config", only=GYM_KEYS)
+        read_settings(EnvironmentSettings, retry, name="retry_policy", only=RETRY_KEYS)
+        arguments = {
+            "split": split,
+            "host_ip": host_ip,
+            "master_port": master_port,
+            "task_timeout_minutes": task_timeout_minutes,
+            "completion_threshold": completion_threshold,
+            "completion_grace_period": completion_grace_period,
+        }
+        self._settings = read_settings(
+            EnvironmentSettings, {**config, **retry, **arguments}, name="AsyncWebGym"
+        )
+        self._token = cpu_cluster_token
+        self._sampled = sampled_tasks
+        self._sessions = num_workers
+        self._verbose = verbose
+        self._blocking = blocklist_manager
+        self._keep_sessions = skip_instance_cleanup
+        self._mode: InteractionMode = interaction_mode
+        self._rank = rank or Rank()
+        self._paths = iteration_paths or IterationPaths(
+            Path(save_path), split, 0, multinode_rank_suffix
+        )
+        reopened = {Status.FAILED: retry_failed, Status.OMITTED: retry_omitted}
+        self._reopen = [status for status, wanted in reopened.items() if wanted]
+        self._policy = _policy(self._settings, num_workers)
+
+    @property
+    def paths(self) -> IterationPaths:
+        """Where everything of the iteration is."""
+        return self._paths
+
+    def run(self, agent: Agent, checkpoint_callback: OnTrajectory | None = None) -> Coverage:
+        """Run what has no outcome yet; how much there is of everything then.
+
+        `checkpoint_callback` is given each trajectory, as it stands in the file, when its rollout
+        has ended and is on disk. Ctrl-C lets running episodes end, twice stops at once. Raises
+        RefusedError, StoreError, EngineError.
+        """
+        return run_loop(self.collect(agent, checkpoint_callback))
+
+    async def collect(
+        self,
+        agent: Agent,
+        checkpoint_callback: OnTrajectory | None = None,
+        *,
+        stop: Stop | None = None,
+    ) -> Coverage:
+        """As `run`, in a loop that is running."""
+        if agent.context.interaction_mode != self._mode:
+            raise RefusedError(
+                f"the environment is made for interaction_mode {self._mode}, the agent for "
+                f"{agent.context.interaction_mode}: give both the same"
+            )
+        labels, paths = _Labels(), self._paths
+        with (
+            TaskMonitor(
+                sys.stderr if self._verbose else None,
+                title=f"{paths.split} iteration {paths.iteration}{paths.suffix}",
+                label=labels,
+                file=self._paths.monitor,
+            ) as monitor,
+            self._open(agent, monitor) as store,
+            TaskLookup(store.inputs.path) as lookup,
+            self._files(store, agent, checkpoint_callback) as files,
+        ):
+            labels.lookup = lookup
+            await asyncio.to_thread(files.put_right)
+            async with self._browsers() as browsers, agent:
+                worker = self._worker(agent, browsers, monitor)
+                observers: list[Observer] = [monitor, files]
+                if self._blocking is not None:
+                    observers.append(BlocklistTeacher(self._blocking, lookup))
+                coverage = await collect(
+                    store.inputs,
+                    worker,
+                    store,
+                    self._policy,
+                    observers,
+                    stop=stop,
+                    waits=worker.waits,
+                )
+            missed = files.name in coverage.dropped_events
+            await asyncio.to_thread(files.finish, missed=missed)
+            return coverage
+
+    def identity(self, agent: Agent) -> dict[str, object]:
+        """What can change results, besides the tasks."""
+        episode = self._settings.episode
+        return {
+            **agent.identity,
+            "max_steps": episode.max_steps,
+            "watch_for_blocking": episode.watch_for_blocking,
+        }
+
+    def _open(self, agent: Agent, monitor: TaskMonitor) -> RunStore:
+        return open_run(
+            self._paths.run,
+            tasks_of(self._sampled),
+            config=self.identity(agent),
+            seed=self._seed,
+            reopen=self._reopen,
+            replay=monitor.replay,
+            advice=ITERATION_ADVICE,
+        )
+
+    def _files(
+        self, store: RunStore, agent: Agent, on_trajectory: OnTrajectory | None
+    ) -> IterationFiles:
+        return IterationFiles(
+            trajectories=self._paths.trajectories,
+            metrics=self._paths.metrics,
+            directory=store.directory,
+            holds=store.inputs.holds,
+            expected=store.inputs.expected,
+            labels=IterationLabels(
+                split=self._settings.split,
+                iteration=self._paths.iteration,
+                rank=self._rank.index,
+                world_size=self._rank.count,
+            ),
+            agent=settings_identity(agent.identity).values,
+            save_every_percent=self._settings.save_percent,
+            on_trajectory=on_trajectory,
+        )
+
+    def _worker(self, agent: Agent, browsers: Browsers, monitor: TaskMonitor) -> EpisodeWorker:
+        return EpisodeWorker(
+            agent=agent,
+            browsers=browsers,
+            sessions=self._sessions,
+            settings=self._settings.episode,
+            screenshots=BlobStore(self._paths.screenshots),
+            watcher=monitor,
+        )
+
+    @asynccontextmanager
+    async def _browsers(self) -> AsyncIterator[Browsers]:
+        """The browser server, from this process or through others.
+
+        Sessions that an episode could not give back are given back at the end.
+        """
+        timeout, pools = self._settings.operation_timeout, self._settings.http_pools
+        url = self._settings.browser_url
+        client: BrowserClient | IsolatedBrowserClient
+        if self._settings.isolation == "process":
+            workers = self._settings.isolation_workers
+            client = IsolatedBrowserClient(url, self._token, timeout, workers=workers)
+        else:
+            client = BrowserClient(url, self._token, timeout, pools.connections)
+        async with client:
+            sessions = TrackedSessions(client, pools.allocate, pools.release)
+            try:
+                yield sessions
+            finally:
+                await sessions.release_all(abandoned=not self._keep_sessions)
+
+
+class _Labels:
+    """What the monitor calls a rollout."""
+
+    lookup: TaskLookup | None = None
+
+    def __call__(self, key: RolloutKey) -> str:
+        if self.lookup is None:
+            return str(key)
+        task = WebTask.of(self.lookup.task(key.task).row, str(key.task))
+        return f"{task.task_id}: {task.task_name}"
+
+
+def _policy(settings: EnvironmentSettings, sessions: int) -> Policy:
+    """The engine's policy.
+
+    An attempt may wait for a browser before its own time starts. Failures that pass by themselves,
+    such as a server that restarts, keep the engine's retry rules. A stopped run lets running
+    episodes end.
+    """
+    attempts = settings.max_retries + 1
+    by_kind = {kind: rule for kind, rule in RetryPolicy().by_kind.items() if settings.max_retries}
+    by_kind[FailureKind.TIMEOUT] = RetryRule(min(attempts, 2))
+    if settings.max_retries:
+        # A start page that cannot be opened may belong to a site that is restarting.
+        by_kind[FailureKind.ENVIRONMENT] = RetryRule(max(attempts, START_PAGE_ATTEMPTS))
+    task = 60 * settings.task_timeout_minutes
+    attempt = settings.wait_timeout + task + LAST_WORDS
+    return Policy(
+        concurrency=Fixed(sessions + settings.evaluation_workers),
+        retry=RetryPolicy(default=RetryRule(attempts), by_kind=by_kind),
+        attempt_timeout=attempt,
+        rollout_timeout=attempts * attempt,
+        completion_threshold=settings.completion_threshold,
+        completion_grace_period=settings.completion_grace_period,
+        drain_timeout=task,
+    )
