@@ -5,7 +5,7 @@ checked is that an answer is one: a response that failed, or that is none at all
 error here and never reaches an agent, where it would read as a model with nothing to say.
 """
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -17,7 +17,7 @@ from rollgym.records import (
     RolloutError,
     Row,
 )
-from rollgym.servers import ModelServer, ServerConfig, ServerDirectory
+from rollgym.servers import EndpointModelServer, ServerConfig, ServerDirectory
 from rollgym.servers.endpoints import (
     ApiKey,
     BaseUrl,
@@ -50,7 +50,7 @@ class OpenAIModelConfig(ServerConfig):
     pool: PoolSettings = PoolSettings()
 
 
-class OpenAIModel(ModelServer):
+class OpenAIModel(EndpointModelServer):
     """A model behind one or several endpoints with the Responses API."""
 
     config: OpenAIModelConfig
@@ -58,32 +58,21 @@ class OpenAIModel(ModelServer):
     def __init__(
         self, name: str, config: OpenAIModelConfig, directory: ServerDirectory | None = None
     ) -> None:
-        super().__init__(name, config, directory)
         endpoints = endpoint_settings(
             config.openai_base_url, config.openai_api_key, config.max_concurrency
         )
-        self._pool = EndpointPool(endpoints, config.pool)
+        super().__init__(name, config, directory, EndpointPool(endpoints, config.pool))
         self._named = {"model": config.openai_model}
 
-    async def close(self) -> None:
-        await self._pool.close()
-
-    def health(self) -> dict[str, Any]:
-        report: dict[str, Any] = msgspec.to_builtins(self._pool.report())
-        return report
-
     async def responses(self, params: Row) -> bytes:
-        answer = await self._pool.post("/responses", params.with_fields(self._named).raw)
+        answer = await self.pool.post("/responses", params.with_fields(self._named).raw)
         _check_response(answer)
         return answer
 
     async def chat_completions(self, params: Row) -> bytes:
-        answer = await self._pool.post("/chat/completions", params.with_fields(self._named).raw)
+        answer = await self.pool.post("/chat/completions", params.with_fields(self._named).raw)
         _decoded(_COMPLETION, answer, "a chat completion with `choices`")
         return answer
-
-    async def models(self) -> bytes:
-        return await self._pool.get("/models")
 
 
 class _Complaint(msgspec.Struct):

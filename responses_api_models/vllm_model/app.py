@@ -12,7 +12,7 @@ from pydantic import Field
 
 from responses_api_models.vllm_model.history import acceptable
 from rollgym.records import ModelMalformedError, ModelRequestError, Row
-from rollgym.servers import ModelServer, ServerConfig, ServerDirectory
+from rollgym.servers import EndpointModelServer, ServerConfig, ServerDirectory
 from rollgym.servers.endpoints import (
     ApiKey,
     BaseUrl,
@@ -49,7 +49,7 @@ class VllmModelConfig(ServerConfig):
     pool: PoolSettings = PoolSettings()
 
 
-class VllmModel(ModelServer):
+class VllmModel(EndpointModelServer):
     """A model served by vLLM, at one or several endpoints."""
 
     config: VllmModelConfig
@@ -57,21 +57,13 @@ class VllmModel(ModelServer):
     def __init__(
         self, name: str, config: VllmModelConfig, directory: ServerDirectory | None = None
     ) -> None:
-        super().__init__(name, config, directory)
         endpoints = endpoint_settings(config.base_url, config.api_key, config.max_concurrency)
-        self._pool = EndpointPool(endpoints, config.pool)
+        super().__init__(name, config, directory, EndpointPool(endpoints, config.pool))
         self._think_tags = not config.uses_reasoning_parser
         # Set last, so that nothing a request says can change them.
         self._fixed: JsonObject = {"model": config.model}
         if config.return_token_id_information:
             self._fixed |= {"return_token_ids": True, "logprobs": True}
-
-    async def close(self) -> None:
-        await self._pool.close()
-
-    def health(self) -> dict[str, Any]:
-        report: dict[str, Any] = msgspec.to_builtins(self._pool.report())
-        return report
 
     async def responses(self, params: Row) -> bytes:
         asked = _decode(params.raw, ModelRequestError, "the request")
@@ -85,13 +77,10 @@ class VllmModel(ModelServer):
     async def chat_completions(self, params: Row) -> bytes:
         return await self._complete(_decode(params.raw, ModelRequestError, "the request"))
 
-    async def models(self) -> bytes:
-        return await self._pool.get("/models")
-
     async def _complete(self, request: JsonObject) -> bytes:
         body = {**self.config.extra_body, **request, **self._fixed}
         body["messages"] = acceptable(body.get("messages"))
-        return await self._pool.post("/chat/completions", msgspec.json.encode(body))
+        return await self.pool.post("/chat/completions", msgspec.json.encode(body))
 
 
 def _check_tokens(item: JsonObject) -> None:

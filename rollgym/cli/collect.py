@@ -25,8 +25,8 @@ from rollgym.rollouts.inputs import DEFAULT_REPEATS, InputSettings, PreparedInpu
 from rollgym.rollouts.paths import RolloutPaths
 from rollgym.rollouts.sampling import ADD_SEED
 from rollgym.rollouts.worker import AgentWorker
+from rollgym.servers.client import RecoveryWait
 from rollgym.servers.config import load_options, plugin_roots
-from rollgym.servers.patience import Patience
 from rollgym.store import WHOLE
 
 EXAMPLE = (
@@ -91,7 +91,7 @@ def run(arguments: Sequence[str]) -> int:
             clients,
             success_threshold=settings.success_threshold,
             first_seed=first_seed,
-            patience=Patience(settings.server_patience),
+            patience=RecoveryWait(settings.server_patience),
         )
 
     announce(inputs.tasks, inputs.rollouts, paths, settings)

@@ -30,7 +30,7 @@ from rollgym.rollouts.worker import outcome_of
 from rollgym.servers.agent import CLOSING_TIMEOUT
 from rollgym.servers.client import ServerClient
 from rollgym.servers.context import after_the_deadline, working_for
-from rollgym.servers.cookies import CookieJar
+from rollgym.servers.exchange import CookieJar
 from rollgym.servers.resources import CLOSABLE_HEADER
 from rollgym.servers.responses import Response
 

@@ -38,12 +38,11 @@ from rollgym.rollouts.fields import (
 from rollgym.rollouts.inputs import agent_name
 from rollgym.rollouts.output_row import added_fields, input_row, measures_of, same_value
 from rollgym.servers.agent import PHASES_HEADER
-from rollgym.servers.client import ServerClient
+from rollgym.servers.client import RecoveryWait, ServerClient
 from rollgym.servers.context import working_for
+from rollgym.servers.episode import SPANS_HEADER, decode_spans
 from rollgym.servers.exchange import Answer
-from rollgym.servers.patience import Patience
 from rollgym.servers.responses import Response
-from rollgym.servers.spans import SPANS_HEADER, decode_spans
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _PHASES = msgspec.json.Decoder(dict[str, float])
@@ -63,12 +62,12 @@ class AgentWorker:
         *,
         success_threshold: float = 1.0,
         first_seed: int | None = None,
-        patience: Patience | None = None,
+        patience: RecoveryWait | None = None,
     ) -> None:
         self._clients = clients
         self._success_threshold = success_threshold
         self._first_seed = first_seed
-        self._patience = patience or Patience()
+        self._patience = patience or RecoveryWait()
 
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
         sent = input_row(item.task, item.repeat, self._first_seed)

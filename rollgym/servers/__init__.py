@@ -9,22 +9,22 @@ from rollgym.servers.client import (
     connect,
     http_session,
 )
-from rollgym.servers.cookies import CookieJar
 from rollgym.servers.episode import Episode
-from rollgym.servers.exchange import Answer, RefusedRequestError, Request
+from rollgym.servers.exchange import Answer, CookieJar, RefusedRequestError, Request
 from rollgym.servers.http_server import listening
-from rollgym.servers.model import ModelServer
+from rollgym.servers.model import EndpointModelServer, ModelServer
 from rollgym.servers.resources import ResourcesConfig, ResourcesServer, TaskRow
 from rollgym.servers.responses import FunctionCall, Response
+from rollgym.servers.scoring import Verdict
 from rollgym.servers.server import Server, ServerConfig, ServerDirectory, ServerKind, ServerRef
 from rollgym.servers.tools import ToolDefinitionError, ToolRejection, tool, tool_schemas
-from rollgym.servers.verdict import Verdict
 
 __all__ = [
     "AgentConfig",
     "AgentServer",
     "Answer",
     "CookieJar",
+    "EndpointModelServer",
     "Episode",
     "FunctionCall",
     "Http",

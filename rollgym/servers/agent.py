@@ -1,6 +1,6 @@
 """Agent servers: the loop between a model and an environment.
 
-A subclass writes `responses`: the loop itself, from parameters to the whole trajectory as one
+A subclass implements `responses`: the loop from the parameters to the whole trajectory as one
 Responses object. `run` is the same for all agents: seed the session, run the loop, verify.
 """
 
@@ -23,11 +23,10 @@ from rollgym.records import (
     VerifierError,
     boundary,
 )
-from rollgym.servers.client import ServerClient
+from rollgym.servers.client import RecoveryWait, ServerClient
 from rollgym.servers.context import after_the_deadline
-from rollgym.servers.episode import Episode
+from rollgym.servers.episode import SPANS_HEADER, Episode, encode_spans
 from rollgym.servers.exchange import Answer, Request
-from rollgym.servers.patience import Patience
 from rollgym.servers.resources import CLOSABLE_HEADER
 from rollgym.servers.server import (
     Server,
@@ -37,7 +36,6 @@ from rollgym.servers.server import (
     ServerRef,
     decode_object,
 )
-from rollgym.servers.spans import SPANS_HEADER, encode_spans
 from rollgym.store.settings import Setting
 
 PHASES_HEADER = "x-rollgym-phases"
@@ -46,7 +44,10 @@ AGGREGATE_TIMEOUT = 600.0
 
 
 class AgentConfig(ServerConfig):
-    """What every agent can be told: its servers, and how long it waits for them."""
+    """The settings of every agent: its servers, and timeouts of their calls.
+
+    `server_patience` is how many seconds rollouts wait for an environment that does not answer.
+    """
 
     resources_server: ServerRef
     model_server: ServerRef
@@ -67,13 +68,13 @@ class AgentServer(Server):
         self, name: str, config: ServerConfig, directory: ServerDirectory | None = None
     ) -> None:
         super().__init__(name, config, directory)
-        self._patience = Patience(self.config.server_patience)
+        self._recovery = RecoveryWait(self.config.server_patience)
         self.route("POST", "/v1/responses", self._answer_responses)
         self.route("POST", "/run", self._answer_run)
         self.route("POST", "/aggregate_metrics", self._answer_aggregate_metrics)
 
     async def responses(self, params: dict[str, Any], episode: Episode) -> dict[str, Any]:
-        """Work on the task of `params` to the end; the whole trajectory as a Responses object."""
+        """Work on the task of `params` to its end; returns the trajectory as a Responses object."""
         raise NotImplementedError(f"{type(self).__name__} has no responses")
 
     def episode(self, cookies: Mapping[str, str] | None = None) -> Episode:
@@ -86,7 +87,7 @@ class AgentServer(Server):
         )
 
     async def run(self, row: Row, episode: Episode) -> bytes:
-        """One rollout: the verified row."""
+        """Run one rollout; returns the verified row."""
         try:
             params = row.get("responses_create_params", dict[str, Any])
         except RowError as error:
@@ -115,28 +116,28 @@ class AgentServer(Server):
                 within=self.config.seed_timeout,
             )
         except RolloutError as error:
-            await self._patience.wait_for(episode.resources, error)
+            await self._recovery.wait_for(episode.resources, error)
             raise
         episode.closable = CLOSABLE_HEADER in answer.headers
         episode.spent("seed", began)
 
     async def _verify(self, row: Row, response: dict[str, Any], episode: Episode) -> bytes:
         began = time.perf_counter()
-        asked = row.with_fields({"response": response}).raw
+        sent = row.with_fields({"response": response}).raw
         answer = await episode.resources.call(
             "/verify",
-            asked,
+            sent,
             error=VerifierError,
             jar=episode.resources_jar,
             within=self.config.verify_timeout,
         )
         episode.spent("verify", began)
-        if answer.body.startswith(asked[:-1]):
-            return answer.body  # the row, and more
+        if answer.body.startswith(sent[:-1]):
+            return answer.body  # the row with further fields
         return _with_response(answer.body, response)
 
     async def _abandon(self, episode: Episode) -> None:
-        """Give the session back; a server that cannot will let it expire."""
+        """Close the session; it expires at a server that cannot close it."""
         if episode.closable:
             with after_the_deadline(), contextlib.suppress(RolloutError):
                 await asyncio.shield(
@@ -153,15 +154,15 @@ class AgentServer(Server):
         try:
             return self.directory.client(reference.name).one()
         except KeyError as error:
-            raise AgentError(f"{self.name} knows no server called {reference.name}") from error
+            raise AgentError(f"{self.name} cannot find the server {reference.name}") from error
 
-    # What callers ask.
+    # Handlers of the routes.
 
     async def _answer_run(self, request: Request) -> Answer:
         try:
             row = Row.parse(request.body)
         except RowError as error:
-            raise TaskError(f"the row is no JSON object: {error}") from error
+            raise TaskError(f"the row is not a JSON object: {error}") from error
         episode = self.episode()
         body = await self.run(row, episode)
         phases = msgspec.json.encode(episode.phases).decode()
@@ -169,7 +170,7 @@ class AgentServer(Server):
         return Answer(200, body, headers={PHASES_HEADER: phases, SPANS_HEADER: spans})
 
     async def _answer_responses(self, request: Request) -> Answer:
-        """The loop alone, for callers that seed and verify themselves: their cookies go through."""
+        """The loop alone, for callers that seed and verify; their cookies are passed on."""
         params, episode = decode_object(request.body), self.episode(request.cookies)
         with boundary(AgentError):
             body = msgspec.json.encode(await self.responses(params, episode))
@@ -178,7 +179,7 @@ class AgentServer(Server):
         return Answer(200, body, cookies=given)
 
     async def _answer_aggregate_metrics(self, request: Request) -> Answer:
-        """The environment knows what its numbers mean."""
+        """The aggregate metrics come from the environment."""
         answer = await self._client(self.config.resources_server).call(
             "/aggregate_metrics", request.body, error=AgentError, within=AGGREGATE_TIMEOUT
         )
@@ -186,7 +187,7 @@ class AgentServer(Server):
 
 
 def _partial(episode: Episode) -> bytes | None:
-    """What there is of the trajectory when the episode fails half-way."""
+    """The trajectory so far, for an episode that failed; None where it is empty."""
     if not episode.output:
         return None
     usage = episode.usage_object()
@@ -194,14 +195,14 @@ def _partial(episode: Episode) -> bytes | None:
     spent = {"phases": episode.phases, "spans": episode.spans()}
     try:
         return msgspec.json.encode({"response": response, **spent})
-    except (TypeError, ValueError):  # what cannot be kept must not hide what went wrong
+    except (TypeError, ValueError):  # it must not hide the failure itself
         return None
 
 
 def _with_response(verified: bytes, response: dict[str, Any]) -> bytes:
-    """The verified row; a verifier that does not repeat the response must not lose it."""
+    """The verified row, with the response where the verifier did not repeat it."""
     try:
         row = Row.parse(verified)
     except RowError as error:
-        raise VerifierError(f"the verified row is no JSON object: {error}") from error
+        raise VerifierError(f"the verified row is not a JSON object: {error}") from error
     return verified if "response" in row.fields else row.with_fields({"response": response}).raw

@@ -1,11 +1,18 @@
-"""Calling a server: one client over two transports.
+"""Calling a server: one client over two transports, and waiting for a server to come back.
 
-`InProcess` hands the request to the server object, `Http` writes it to a socket. What the client
-promises is the same: an answer, or a typed error when there is none in time or when the server
-reports a failure. A caller that is cancelled cancels the work it asked for, over either transport.
+`InProcess` hands the request to the server object, `Http` writes it to a socket. The client
+promises the same for both: an answer, or a typed error when there is none in time or when the
+server reports a failure. Cancelling a caller cancels the work it requested, over either transport.
+
+`RecoveryWait` is for a server that died and is being restarted. Until it is back, every rollout
+sent to it would fail within a millisecond, and a whole dataset would be used up in the time of a
+restart. So the first rollout that cannot reach the server checks its health until it answers, for a
+bounded time, and the others wait with it.
 """
 
-from collections.abc import Awaitable, Mapping, Sequence
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import Protocol
 from urllib.parse import quote
@@ -14,12 +21,18 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from rollgym.records import DeadlineError, RolloutError
+from rollgym.records import AgentError, DeadlineError, RolloutError
 from rollgym.records.failure import shorten
 from rollgym.servers.context import outgoing_headers, seconds_left
-from rollgym.servers.cookies import CookieJar, format_cookies, parse_set_cookies
-from rollgym.servers.exchange import JSON, Answer, Request
-from rollgym.servers.faults import fault_in
+from rollgym.servers.exchange import (
+    JSON,
+    Answer,
+    CookieJar,
+    Request,
+    failure_in,
+    format_cookies,
+    parse_set_cookies,
+)
 from rollgym.servers.limit import Limit
 
 LONGEST_WAIT = 3600.0
@@ -27,31 +40,31 @@ CONNECT_TIMEOUT = 10.0
 EXCERPT = 500
 LARGEST_ANSWER = 2**28
 ONE_PIECE = 2**20
-"""The most bytes to write at once; aiohttp warns of the time that more would take."""
+"""The most bytes to write at once; for more, aiohttp logs a warning."""
 _NO_COOKIES: Mapping[str, str] = {}
 
 
 class NoAnswerError(Exception):
-    """The server cannot be reached, or went away before it answered."""
+    """The server cannot be reached, or closed the connection before it answered."""
 
 
 class Transport(Protocol):
-    """How requests reach one server."""
+    """Sends requests to one server."""
 
     def send(self, request: Request, seconds: float) -> Awaitable[Answer]:
-        """The caller gives up after so many seconds. Raises NoAnswerError."""
+        """The caller cancels after `seconds`. Raises NoAnswerError."""
 
 
-class Handles(Protocol):
-    """The side of a server that a transport in the same process needs."""
+class RequestHandler(Protocol):
+    """A server object, as a transport in the same process uses it."""
 
     def handle(self, request: Request, seconds: float) -> Awaitable[Answer]: ...
 
 
 class InProcess:
-    """To a server object of this process."""
+    """The transport to a server object of this process."""
 
-    def __init__(self, server: Handles) -> None:
+    def __init__(self, server: RequestHandler) -> None:
         self._server = server
 
     def send(self, request: Request, seconds: float) -> Awaitable[Answer]:
@@ -59,7 +72,7 @@ class InProcess:
 
 
 class Http:
-    """To a server behind a URL. The connections belong to the session, which may be shared."""
+    """The transport to a URL. The connections belong to the session, which may be shared."""
 
     def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
         self._url = url.rstrip("/")
@@ -91,7 +104,7 @@ class Http:
 
 
 async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
-    """The body. Raises NoAnswerError where it is larger than anybody would send on purpose."""
+    """The body. Raises NoAnswerError where it is larger than `LARGEST_ANSWER`."""
     body = bytearray()
     async for block in response.content.iter_any():
         body += block
@@ -101,7 +114,7 @@ async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
 
 
 def http_session() -> aiohttp.ClientSession:
-    """Connections for any number of concurrent calls; the client bounds each call's time."""
+    """Connections for any number of concurrent calls; `ServerClient` bounds the time of each."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=30),
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -111,10 +124,10 @@ def http_session() -> aiohttp.ClientSession:
 
 
 class ServerClient:
-    """The calls that one server takes.
+    """The client of one server.
 
     A server of several processes has a transport for each; an episode stays with one of them,
-    because that is where its session is.
+    because its session is there.
     """
 
     def __init__(self, name: str, transports: Sequence[Transport]) -> None:
@@ -123,7 +136,7 @@ class ServerClient:
         self._next = 0
 
     def one(self) -> "ServerClient":
-        """A client of one process of the server, the next in turn."""
+        """A client of one process of the server; the processes are used in turn."""
         if len(self._transports) == 1:
             return self
         self._next = (self._next + 1) % len(self._transports)
@@ -140,16 +153,16 @@ class ServerClient:
         method: str = "POST",
         any_status: bool = True,
     ) -> Answer:
-        """Ask, and get an answer, by default of any status.
+        """Send a request and return the answer, by default of any status.
 
         Raises `error` when there is no answer `within` these seconds, DeadlineError when there is
-        none before the rollout's deadline, and the server's own error where it reports a failure.
+        none before the rollout's deadline, and the server's error where it reports a failure.
         """
-        # A copy: calls that run side by side share the jar, and their answers change it.
+        # A copy: parallel calls share the jar, and their answers change it.
         request = Request(method, path, body, dict(jar.cookies) if jar else _NO_COOKIES)
         seconds = seconds_left(within)
         if seconds <= 0:
-            raise DeadlineError(f"{self.name} was not asked for {path}: the time is up")
+            raise DeadlineError(f"{path} was not sent to {self.name}: the deadline has passed")
         try:
             with Limit(seconds):
                 answer = await self._transports[0].send(request, seconds)
@@ -164,9 +177,9 @@ class ServerClient:
             jar.keep(answer.cookies)
         if answer.status < 300:
             return answer
-        fault = fault_in(answer)
-        if fault:
-            raise fault
+        failure = failure_in(answer)
+        if failure:
+            raise failure
         if not any_status:
             raise error(
                 f"{self.name} answered {path} with HTTP {answer.status}: "
@@ -186,17 +199,17 @@ class ServerClient:
         within: float = LONGEST_WAIT,
         method: str = "POST",
     ) -> Awaitable[Answer]:
-        """As `exchange`, but raises `error` also for an answer that is none of the 200s."""
+        """Like `exchange`, but raises `error` also for a status outside of the 200s."""
         return self.exchange(
             path, body, error=error, jar=jar, within=within, method=method, any_status=False
         )
 
     async def post(self, path: str, value: object, jar: CookieJar | None = None) -> Answer:
-        """Ask with a value that is yet to be written as JSON; for tests and small programs."""
+        """Send a value as JSON; for tests and small programs."""
         return await self.exchange(path, msgspec.json.encode(value), error=RolloutError, jar=jar)
 
 
-def connect(server: Handles, name: str = "server") -> ServerClient:
+def connect(server: RequestHandler, name: str = "server") -> ServerClient:
     """A client of a server object of this process."""
     return ServerClient(name, [InProcess(server)])
 
@@ -206,3 +219,55 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
         return float(headers.get("retry-after", ""))
     except ValueError:
         return None
+
+
+FIRST_RETRY_PAUSE = 0.1
+LONGEST_RETRY_PAUSE = 2.0
+HEALTH_CHECK_TIMEOUT = 5.0
+
+
+class RecoveryWait:
+    """Waits for servers that do not answer to come back, for at most `seconds` each."""
+
+    def __init__(self, seconds: float = 60.0) -> None:
+        self._seconds = seconds
+        self._checks: dict[str, asyncio.Task[None]] = {}
+
+    async def wait_for(self, client: ServerClient, error: RolloutError) -> None:
+        """Return when the server answers again, or when the time is over.
+
+        Returns at once for an error that does not mean that the server is unreachable.
+        """
+        if not isinstance(error.__cause__, NoAnswerError):
+            return
+        check = self._checks.get(client.name)
+        if check is None:
+            check = asyncio.create_task(
+                self._check(client),
+                name=f"health check of {client.name}",
+                context=contextvars.Context(),  # on behalf of all rollouts, not of the first
+            )
+            self._checks[client.name] = check
+            check.add_done_callback(lambda _: self._checks.pop(client.name, None))
+        await asyncio.shield(check)
+
+    async def _check(self, client: ServerClient) -> None:
+        deadline = asyncio.get_running_loop().time() + self._seconds
+        for pause in _pauses():
+            if asyncio.get_running_loop().time() + pause > deadline:
+                return
+            await asyncio.sleep(pause)
+            try:
+                await client.exchange(
+                    "/healthz", b"", error=AgentError, within=HEALTH_CHECK_TIMEOUT, method="GET"
+                )
+            except RolloutError:
+                continue
+            return
+
+
+def _pauses() -> Iterator[float]:
+    pause = FIRST_RETRY_PAUSE
+    while True:
+        yield pause
+        pause = min(LONGEST_RETRY_PAUSE, 2 * pause)

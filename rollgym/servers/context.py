@@ -1,7 +1,7 @@
-"""For whom the present work is done, and until when.
+"""The rollout that the current call works for, and its deadline.
 
-A rollout's identifier and deadline follow the work through every server it reaches: in one process
-through a context variable, between processes through two headers.
+A rollout's identifier and deadline follow its calls through every server they reach: in one process
+in a context variable, between processes in two headers.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ LONGEST_ROLLOUT_NAME = 200
 
 
 class CallContext(NamedTuple):
-    """`rollout` names it in logs. `deadline` is in the event loop's time."""
+    """`rollout` is its name in logs. `deadline` is in the event loop's time."""
 
     rollout: str = ""
     deadline: float | None = None
 
 
-_NOBODY = CallContext()
-_CURRENT: ContextVar[CallContext] = ContextVar("rollgym_call", default=_NOBODY)
+_EMPTY = CallContext()
+_CURRENT: ContextVar[CallContext] = ContextVar("rollgym_call", default=_EMPTY)
 
 
 def current_rollout() -> str:
@@ -33,12 +33,12 @@ def current_rollout() -> str:
 
 
 def current_deadline() -> float | None:
-    """In the event loop's time; None where nobody set one."""
+    """The deadline in the event loop's time; None where none is set."""
     return _CURRENT.get().deadline
 
 
 def seconds_left(at_most: float) -> float:
-    """How long the present work may still take, at most this long; never below 0."""
+    """Seconds until the deadline, at most `at_most` and never below 0."""
     deadline = current_deadline()
     if deadline is None:
         return at_most
@@ -46,7 +46,7 @@ def seconds_left(at_most: float) -> float:
 
 
 class working_for:  # noqa: N801 - reads as a statement: `with working_for(rollout):`
-    """Everything called inside works for this rollout. A deadline can only come closer."""
+    """Calls in this block work for this rollout. An outer deadline can only become earlier."""
 
     __slots__ = ("_deadline", "_rollout", "_token")
 
@@ -66,7 +66,7 @@ class working_for:  # noqa: N801 - reads as a statement: `with working_for(rollo
 
 @contextmanager
 def after_the_deadline() -> Iterator[None]:
-    """For what is to be done even when the rollout's time is up, such as giving a session back."""
+    """Calls in this block have no deadline: for cleaning up, such as closing a session."""
     token = _CURRENT.set(CallContext(current_rollout()))
     try:
         yield
@@ -75,7 +75,7 @@ def after_the_deadline() -> Iterator[None]:
 
 
 def outgoing_headers() -> dict[str, str]:
-    """The context as another process will read it."""
+    """The context as headers for another process."""
     rollout, deadline = _CURRENT.get()
     headers = {ROLLOUT_HEADER: quote(rollout, errors="replace")} if rollout else {}
     if deadline is not None:
@@ -85,7 +85,7 @@ def outgoing_headers() -> dict[str, str]:
 
 
 def incoming_context(headers: Mapping[str, str]) -> CallContext:
-    """What another process says; nonsense counts as nothing said."""
+    """The context in the headers of another process; invalid headers are ignored."""
     rollout = unquote(headers.get(ROLLOUT_HEADER, ""))
     deadline = None
     try:

@@ -1,20 +1,32 @@
-"""What crosses the boundary of a server: a request and its answer, as bytes.
+"""Requests and answers between servers, as bytes; typed failures in answers; cookies.
 
-Servers call each other with these two, in one process by handing them over, between processes by
-writing them as HTTP. The bodies are JSON in both cases, so neither side can tell the difference: no
-object is shared, and what cannot be written as JSON fails the same way everywhere.
+In one process the objects are handed over, between processes they are written as HTTP. The bodies
+are JSON in both cases, so neither side can tell the difference: no object is shared, and values
+that are not JSON fail the same way everywhere.
+
+*Failures.* A `RolloutError` that leaves a server becomes an answer with a header that names its
+kind and a body that holds the whole failure. The client raises it again, so that a failure is the
+same on both sides of a boundary. An answer without the header is not a failure of the rollout until
+its caller decides so.
+
+*Cookies* have names and values and can be deleted. A jar belongs to one rollout and one server, so
+paths and domains are not kept.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 import msgspec
+
+from rollgym.records import Failure, FailureKind, RolloutError, error_of
 
 JSON = "application/json"
 _NONE: Mapping[str, str] = {}
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What a caller asks. `cookies` are those it was given before."""
+    """A request to a server. `cookies` are those of its earlier answers."""
 
     method: str
     path: str
@@ -23,7 +35,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What the server says. `cookies` are to be kept; one with an empty value is to be dropped.
+    """The answer of a server. `cookies` are to be kept; an empty value deletes a cookie.
 
     The names of `headers` are in lower case.
     """
@@ -44,7 +56,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class RefusedRequestError(Exception):
-    """The request itself is wrong: answered with a status of the 400s and this message."""
+    """The request is wrong; the answer has this status and message."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -56,6 +68,122 @@ def json_answer(value: object, status: int = 200) -> Answer:
 
 
 def error_answer(status: int, message: str) -> Answer:
-    """An error that is no failure of the rollout: the caller decides what it means."""
+    """An error that is not a failure of the rollout: the caller decides what it means."""
     readable = message.encode("utf-8", "replace").decode()
     return json_answer({"error": {"message": readable}}, status)
+
+
+FAILURE_HEADER = "x-rollgym-failure"
+
+_STATUS = {
+    FailureKind.MODEL_RATE_LIMIT: 429,
+    FailureKind.MODEL_UNAVAILABLE: 503,
+    FailureKind.MODEL_MALFORMED: 502,
+    FailureKind.MODEL_REQUEST: 400,
+    FailureKind.MODEL_CONTEXT: 400,
+    FailureKind.MODEL_AUTH: 401,
+    FailureKind.TOOL: 502,
+    FailureKind.ENVIRONMENT: 503,
+    FailureKind.BROWSER: 502,
+    FailureKind.BROWSER_UNAVAILABLE: 503,
+    FailureKind.TASK: 422,
+    FailureKind.TIMEOUT: 504,
+}
+
+
+class _FailureBody(msgspec.Struct):
+    error: Failure
+    partial: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_FAILURE_BODY = msgspec.json.Decoder(_FailureBody)
+
+
+def failure_answer(error: BaseException) -> Answer:
+    """The answer of a server in which this error was raised."""
+    failure = Failure.of(error)
+    body: dict[str, object] = {
+        "error": {
+            "message": failure.detail,
+            "type": failure.kind,
+            **msgspec.to_builtins(failure),
+        }
+    }
+    partial = getattr(error, "partial", None)
+    if isinstance(partial, bytes):
+        body["partial"] = msgspec.Raw(partial)
+    headers = {FAILURE_HEADER: str(failure.kind)}
+    if failure.retry_after is not None:
+        headers["retry-after"] = f"{failure.retry_after:.3f}".rstrip("0").rstrip(".")
+    status = _STATUS.get(failure.kind, 500)
+    return Answer(status, msgspec.json.encode(body), headers=headers)
+
+
+def failure_in(answer: Answer) -> RolloutError | None:
+    """The failure in an answer, as the error to raise; None where there is none."""
+    if FAILURE_HEADER not in answer.headers:
+        return None
+    try:
+        body = _FAILURE_BODY.decode(answer.body)
+    except ValueError:
+        return None
+    error = error_of(body.error)
+    if bytes(body.partial) != b"null":
+        error.partial = bytes(body.partial)
+    return error
+
+
+def parse_cookies(header: str) -> dict[str, str]:
+    """The cookies of a `Cookie` header."""
+    pairs = (part.strip().partition("=") for part in header.split(";"))
+    return {name: value for name, separator, value in pairs if name and separator}
+
+
+def format_cookies(cookies: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}={value}" for name, value in cookies.items())
+
+
+def parse_set_cookies(headers: Iterable[str]) -> dict[str, str]:
+    """The cookies of `Set-Cookie` headers; a deleted cookie has an empty value."""
+    cookies = {}
+    for header in headers:
+        pair, _, attributes = header.partition(";")
+        name, separator, value = pair.strip().partition("=")
+        if name and separator:
+            cookies[name] = "" if _is_deleted(attributes) else value
+    return cookies
+
+
+def format_set_cookie(name: str, value: str) -> str:
+    lifetime = "" if value else " Max-Age=0;"
+    return f"{name}={value}; Path=/;{lifetime} HttpOnly; SameSite=lax"
+
+
+def _is_deleted(attributes: str) -> bool:
+    """Whether the cookie has expired. Unreadable attributes are ignored, as browsers do."""
+    pairs = (attribute.partition("=") for attribute in attributes.split(";"))
+    values = {name.strip().lower(): value.strip() for name, _, value in pairs}
+    age = values.get("max-age", "")
+    if age.removeprefix("-").isdecimal():
+        return age.startswith("-") or not age.strip("0")
+    try:
+        expires = parsedate_to_datetime(values["expires"])
+    except (KeyError, ValueError, OverflowError):
+        return False
+    return expires.replace(tzinfo=expires.tzinfo or UTC) <= datetime.now(UTC)
+
+
+class CookieJar:
+    """The cookies of one rollout with one server."""
+
+    __slots__ = ("cookies",)
+
+    def __init__(self, cookies: Mapping[str, str] | None = None) -> None:
+        self.cookies = dict(cookies or {})
+
+    def keep(self, given: Mapping[str, str]) -> None:
+        for name, value in given.items():
+            if value:
+                self.cookies[name] = value
+            else:
+                self.cookies.pop(name, None)

@@ -1,7 +1,7 @@
 """A server on a port.
 
-The handler is cancelled when its caller goes away, and with it everything that it awaits: calls of
-other servers, and through them the model's.
+The handler is cancelled when its caller disconnects, and with it everything that it awaits: calls
+of other servers, and through them the call of the model.
 """
 
 from collections.abc import AsyncIterator
@@ -12,8 +12,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from rollgym.servers.context import incoming_context, working_for
-from rollgym.servers.cookies import format_set_cookie, parse_cookies
-from rollgym.servers.exchange import Answer, Request, error_answer
+from rollgym.servers.exchange import Answer, Request, error_answer, format_set_cookie, parse_cookies
 from rollgym.servers.limit import Limit
 from rollgym.servers.server import Server
 
@@ -23,9 +22,9 @@ LOOPBACK = "127.0.0.1"
 
 @asynccontextmanager
 async def listening(server: Server, host: str = LOOPBACK, port: int = 0) -> AsyncIterator[int]:
-    """Answer HTTP on this port (0: any free one) until the end of the block; gives the port.
+    """Serve HTTP on this port (0: any free one) during the block; yields the port.
 
-    The server must be started already. Raises OSError when the port cannot be had.
+    The server must be started already. Raises OSError when the port cannot be bound.
     """
     adapter = _Adapter(server)
     runner = web.ServerRunner(
@@ -47,7 +46,7 @@ async def listening(server: Server, host: str = LOOPBACK, port: int = 0) -> Asyn
 
 
 class _Adapter:
-    """Between aiohttp's requests and ours."""
+    """Converts between aiohttp's requests and `Request`."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

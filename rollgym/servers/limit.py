@@ -1,10 +1,10 @@
-"""A time limit on a few awaits, made for being set a dozen times in every rollout.
+"""A time limit on a few awaits, cheap enough to be set a dozen times in every rollout.
 
-What `asyncio.timeout` does, without its states and rescheduling: the task is cancelled, and the
-cancellation becomes a TimeoutError where it leaves the block.
+It does what `asyncio.timeout` does, without its states and rescheduling: the task is cancelled, and
+the cancellation becomes a TimeoutError where it leaves the block.
 
-Nearly all limits are long and never run out, and a timer for each would cost more than all else
-here. So one timer looks at all the long ones, a few times a second; a short one has its own.
+Nearly all limits are long and never expire, and a timer for each would cost more than everything
+else here. So one timer checks all the long ones, a few times a second; a short one has a timer.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ LONG = 5.0
 
 
 class Limit:
-    """`with Limit(seconds): ...` around awaits of the present task. Raises TimeoutError.
+    """`with Limit(seconds): ...` around awaits of the current task. Raises TimeoutError.
 
-    A long one may run out a moment late. A cancellation from outside passes, also when it comes
-    together with the end of the time.
+    A long limit may expire slightly late. A cancellation from outside is not swallowed, also when
+    the limit expires at the same time.
     """
 
     __slots__ = ("_cancelling", "_expired", "_seconds", "_task", "_timer", "_watch", "expires")
@@ -69,7 +69,7 @@ class Limit:
 
 
 class _Watch:
-    """Looks at the long limits of one event loop, for as long as there are some."""
+    """Checks the long limits of one event loop, while there are any."""
 
     __slots__ = ("_loop", "limits")
 

@@ -1,8 +1,8 @@
 """Resources servers: an environment's tools, sessions and verifier.
 
 An author writes a class with `@tool` methods, `seed_session` where there is state, and `verify`.
-The rest is here: the row checked against its type, the session kept and released, the verdict added
-to the row, and every way to go wrong given its name.
+The base class checks rows against their type, keeps and releases sessions, adds the verdict to the
+row, and turns every error into a typed failure or an answer.
 """
 
 import asyncio
@@ -24,12 +24,11 @@ from rollgym.records import (
     boundary,
 )
 from rollgym.records.failure import shorten
-from rollgym.servers.closing import Closing
 from rollgym.servers.exchange import Answer, RefusedRequestError, Request, json_answer
-from rollgym.servers.hooks import answer_aggregate
 from rollgym.servers.responses import Response
+from rollgym.servers.scoring import Verdict, answer_aggregate
 from rollgym.servers.server import Server, ServerConfig, ServerDirectory, ServerKind
-from rollgym.servers.sessions import Sessions
+from rollgym.servers.sessions import SessionCloser, Sessions
 from rollgym.servers.tools import (
     RESERVED_NAMES,
     ToolDefinitionError,
@@ -37,24 +36,23 @@ from rollgym.servers.tools import (
     ToolRejection,
     tools_of,
 )
-from rollgym.servers.verdict import Verdict
 from rollgym.store.settings import Setting
 
-HOUSEKEEPING_INTERVAL = 30.0
+EXPIRY_INTERVAL = 30.0
 CLOSABLE_HEADER = "x-rollgym-closable"
-"""Says that a session may be given back with /close_session, which not every server has."""
-_NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
+"""Says that the server has /close_session, which is not part of the wire contract."""
+_NOT_IN_COOKIE_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _NO_SESSION = nullcontext()
 
 
 class TaskRow(BaseModel):
-    """Base of the types that rows are checked against; fields it does not name are passed over."""
+    """Base of the types of rows; fields that the type does not declare are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class ResourcesConfig(ServerConfig):
-    """What every resources server can be told."""
+    """The settings of every resources server."""
 
     session_lifetime: Annotated[float, Setting.TIMING] = Field(default=3600.0, gt=0)
     max_sessions: Annotated[int, Setting.TIMING] = Field(default=100_000, gt=0)
@@ -91,26 +89,26 @@ class ResourcesServer(Server, Generic[T, S]):
         for method in cls._tools.values():
             if method.name in RESERVED_NAMES or hasattr(ResourcesServer, method.name):
                 raise ToolDefinitionError(
-                    f"a tool cannot be called {method.name}: every server has something else by "
-                    "that name"
+                    f"a tool cannot be called {method.name}: every server uses that name for "
+                    "something else"
                 )
             if method.wants_state and not cls._stateful:
                 raise ToolDefinitionError(
-                    f"the tool {method.name} takes a state, but {cls.__name__} has none: name its "
-                    "type, as in ResourcesServer[Task, State]"
+                    f"the tool {method.name} has the argument `state`, but {cls.__name__} has no "
+                    "state; name its type, as in ResourcesServer[Task, State]"
                 )
 
     def __init__(
         self, name: str, config: ServerConfig, directory: ServerDirectory | None = None
     ) -> None:
         super().__init__(name, config, directory)
-        self._cookie = f"session_{_NO_NAME.sub('_', name)}"
+        self._cookie = f"session_{_NOT_IN_COOKIE_NAMES.sub('_', name)}"
         self._sessions: Sessions[S] = Sessions(
             name, self.config.session_lifetime, self.config.max_sessions
         )
-        self._housekeeping: asyncio.Task[None] | None = None
-        holds = type(self).close_session is not ResourcesServer.close_session
-        self._closing: Closing[S] = Closing(name, self.close_session if holds else None)
+        self._expiring: asyncio.Task[None] | None = None
+        closes = type(self).close_session is not ResourcesServer.close_session
+        self._closer: SessionCloser[S] = SessionCloser(name, self.close_session if closes else None)
         self.route("POST", "/seed_session", self._answer_seed_session)
         self.route("POST", "/close_session", self._answer_close_session)
         self.route("POST", "/verify", self._answer_verify)
@@ -118,47 +116,47 @@ class ResourcesServer(Server, Generic[T, S]):
         for method in self._tools.values():
             self.route("POST", f"/{method.name}", self._tool_handler(method))
 
-    # What an author writes.
+    # Written by authors.
 
     async def seed_session(self, task: T) -> S:
-        """Make the state of a new session. To be written wherever there is a state."""
+        """Make the state of a new session. Required for an environment with state."""
         if self._stateful:
             raise NotImplementedError(f"{type(self).__name__} has a state, but no seed_session")
         return cast("S", None)
 
     async def close_session(self, state: S) -> None:
-        """Let go of what a session's state holds, if that needs more than forgetting it."""
+        """Release resources of a session's state, where there are any."""
 
     async def verify(self, task: T, response: Response, state: S) -> Verdict:
-        """Score a rollout. To be written always."""
+        """Score a rollout. Required."""
         raise NotImplementedError(f"{type(self).__name__} has no verify")
 
     def compute_metrics(self, tasks: list[list[dict[str, Any]]]) -> dict[str, Any]:
-        """Further numbers for the whole collection, from its rows grouped by task."""
+        """Further metrics of a whole collection, from its rows grouped by task."""
         return default_agent_metrics(tasks)
 
     def get_key_metrics(self, agent_metrics: dict[str, Any]) -> dict[str, Any] | None:
-        """The numbers to look at first; None leaves the usual choice."""
+        """The most important metrics; None for the default choice."""
         return None
 
-    # The life of the server.
+    # Start and end.
 
     async def start(self) -> None:
         await super().start()
-        self._housekeeping = asyncio.create_task(self._keep_house(), name=f"{self.name} sessions")
+        self._expiring = asyncio.create_task(self._expire_sessions(), name=f"{self.name} sessions")
 
     async def close(self) -> None:
-        if self._housekeeping:
-            self._housekeeping.cancel()
-            await asyncio.gather(self._housekeeping, return_exceptions=True)
-        await self._closing.let_go(self._sessions.drain())
-        await self._closing.finish()
+        if self._expiring:
+            self._expiring.cancel()
+            await asyncio.gather(self._expiring, return_exceptions=True)
+        await self._closer.close_all(self._sessions.drain())
+        await self._closer.finish()
         await super().close()
 
-    async def _keep_house(self) -> None:
+    async def _expire_sessions(self) -> None:
         while True:
-            await asyncio.sleep(HOUSEKEEPING_INTERVAL)
-            await self._closing.let_go(self._sessions.expire())
+            await asyncio.sleep(EXPIRY_INTERVAL)
+            await self._closer.close_all(self._sessions.expire())
 
     def health(self) -> dict[str, Any]:
         return {
@@ -168,13 +166,13 @@ class ResourcesServer(Server, Generic[T, S]):
             "tools": list(self._tools),
         }
 
-    # What callers ask.
+    # Handlers of the routes.
 
     async def _answer_seed_session(self, request: Request) -> Answer:
         task = self._task(self._row(request.body))
         if self._sessions.full:
-            await self._closing.let_go(self._sessions.expire())
-            self._sessions.check_room()
+            await self._closer.close_all(self._sessions.expire())
+            self._sessions.check_capacity()
         with boundary(EnvironmentSessionError):
             state = await self.seed_session(task)
         if not self._stateful:
@@ -182,7 +180,7 @@ class ResourcesServer(Server, Generic[T, S]):
         try:
             cookies = {self._cookie: self._sessions.open(state)}
         except EnvironmentSessionError:
-            await self._closing.let_go([state])
+            await self._closer.close_all([state])
             raise
         return Answer(200, b"{}", cookies=cookies, headers={CLOSABLE_HEADER: "1"})
 
@@ -201,7 +199,7 @@ class ResourcesServer(Server, Generic[T, S]):
             except (RefusedRequestError, RolloutError):
                 raise
             except Exception as error:
-                # The contract: the model sees what broke, in as many words as a failure may have.
+                # The wire contract: the model sees the error, cut to the length of a failure.
                 message = f"{method.name} failed: {type(error).__name__}: {shorten(str(error))}"
                 raise RefusedRequestError(500, message) from error
 
@@ -233,16 +231,16 @@ class ResourcesServer(Server, Generic[T, S]):
     async def _release(self, request: Request) -> None:
         state = self._sessions.close(request.cookies.get(self._cookie))
         if state is not None:
-            await self._closing.let_go([state])
+            await self._closer.close_all([state])
 
     def _row(self, body: bytes) -> Row:
         try:
             return Row.parse(body)
         except RowError as error:
-            raise RefusedRequestError(400, f"the row is no JSON object: {error}") from error
+            raise RefusedRequestError(400, f"the row is not a JSON object: {error}") from error
 
     def _task(self, row: Row) -> T:
-        """The row as its type; of one that names its fields only those are read."""
+        """The row as its type; only the declared fields are read where that is possible."""
         raw = row.raw
         if self._task_fields is not None:
             fields = row.fields
@@ -254,17 +252,19 @@ class ResourcesServer(Server, Generic[T, S]):
                 f"{'.'.join(map(str, problem['loc'])) or 'the row'}: {problem['msg']}"
                 for problem in error.errors(include_url=False, include_input=False)
             )
-            raise TaskError(f"the row is none of {self.name}'s: {problems}") from error
+            raise TaskError(
+                f"the row does not match `{self._task_type.__name__}` of {self.name}: {problems}"
+            ) from error
 
     def _session(self, request: Request) -> AbstractContextManager[Any]:
-        """Gives the state for the time of a call."""
+        """A context with the state for one call."""
         if not self._stateful:
             return _NO_SESSION
         return self._sessions.using(request.cookies.get(self._cookie))
 
 
 def _plain_names(task: type[TaskRow]) -> tuple[str, ...] | None:
-    """The fields that a row's type reads; None where it may read others, or under other names."""
+    """The fields that a row's type reads; None where it may read others or uses other names."""
     fields = task.model_fields
     renamed = any(field.alias or field.validation_alias for field in fields.values())
     reads_all = task.model_config.get("extra") != "ignore" or any(

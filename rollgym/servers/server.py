@@ -1,7 +1,7 @@
-"""A server is an object first: routes to typed async methods, and one way to be called.
+"""A server: routes to typed async methods, and one method, `handle`, that answers requests.
 
-`handle` is that way. Both transports end in it, so bounds, timeouts, errors and logs are the same
-for a caller in this process and one on the network.
+Both transports call `handle`, so bounds, timeouts, errors and logs are the same for a caller in
+this process and one on the network.
 """
 
 import asyncio
@@ -18,8 +18,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from rollgym.records import DeadlineError, RolloutError
 from rollgym.servers.client import ServerClient
 from rollgym.servers.context import current_rollout
-from rollgym.servers.exchange import Answer, RefusedRequestError, Request, error_answer, json_answer
-from rollgym.servers.faults import fault_answer
+from rollgym.servers.exchange import (
+    Answer,
+    RefusedRequestError,
+    Request,
+    error_answer,
+    failure_answer,
+    json_answer,
+)
 from rollgym.servers.limit import Limit
 from rollgym.store.settings import Setting
 
@@ -36,7 +42,7 @@ class ServerKind(StrEnum):
 
 
 class ServerRef(BaseModel):
-    """How a configuration names another server."""
+    """A reference to another server in a configuration."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -70,14 +76,14 @@ class ServerConfig(BaseModel):
 
 
 class ServerDirectory(Protocol):
-    """Where a server finds the others of its run."""
+    """Gives a server clients of the other servers of its run."""
 
     def client(self, name: str) -> ServerClient:
-        """Raises KeyError for a name that no server has."""
+        """Raises KeyError for an unknown name."""
 
 
 class NoServers:
-    """The directory of a server that stands alone."""
+    """The empty directory."""
 
     def client(self, name: str) -> ServerClient:
         raise KeyError(name)
@@ -114,13 +120,13 @@ class Server:
         """Called once after the last request."""
 
     def health(self) -> dict[str, Any]:
-        """What `GET /healthz` says besides the name; a subclass adds to it."""
+        """Further fields of `GET /healthz`; a subclass adds to them."""
         return {}
 
     async def handle(self, request: Request, seconds: float = math.inf) -> Answer:
-        """Answer a request. Raises nothing but cancellation.
+        """Answer a request. Raises only cancellation.
 
-        A caller that gives up after so many `seconds`, and cancels, spares us a limit of our own.
+        `seconds` is when the caller cancels; before `request_timeout`, no limit is set here.
         """
         began, limit = time.perf_counter(), None
         try:
@@ -133,32 +139,32 @@ class Server:
         except RefusedRequestError as error:
             answer = error_answer(error.status, str(error))
         except RolloutError as error:
-            answer = fault_answer(error)
+            answer = failure_answer(error)
         except TimeoutError as error:
             ours = limit is not None and limit.expired
-            answer = fault_answer(self._timed_out(request) if ours else error)
+            answer = failure_answer(self._timed_out(request) if ours else error)
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
             _LOGGER.exception("%s failed", request.path, extra=self._about(request))
-            answer = fault_answer(error)
+            answer = failure_answer(error)
         if answer.status >= 500 or _LOGGER.isEnabledFor(logging.DEBUG):
             self._log(request, answer, time.perf_counter() - began)
         return answer
 
     def _handler(self, request: Request) -> Handler:
-        """Who answers it. Raises RefusedRequestError."""
+        """The handler of the request's route. Raises RefusedRequestError."""
         if len(request.body) > self.config.max_request_bytes:
             raise RefusedRequestError(413, self.too_large())
         method, handler = self._routes.get(request.path, ("", None))
         if handler is None:
             known = ", ".join(f"{verb} {path}" for path, (verb, _) in self._routes.items())
             raise RefusedRequestError(
-                404, f"{self.name} has no {request.path}; what it has: {known}"
+                404, f"{self.name} has no {request.path}; its routes are {known}"
             )
         if request.method != method:
             raise RefusedRequestError(
-                405, f"{self.name} takes {method} at {request.path}, not {request.method}"
+                405, f"{request.path} of {self.name} expects {method}, not {request.method}"
             )
         return handler
 
@@ -188,13 +194,13 @@ class Server:
 
 
 def _is_cancelled() -> bool:
-    """Whether somebody cancels this task, rather than something that it waited for."""
+    """Whether this task itself is cancelled, rather than something that it awaits."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def decode_object(body: bytes) -> dict[str, Any]:
-    """A body that must be a JSON object. Raises RefusedRequestError."""
+    """Decode a body that must be a JSON object. Raises RefusedRequestError."""
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""For the tests of plug-ins: a server object, started, and reached the one way or the other."""
+"""For the tests of plug-ins: a started server and a client of it, in process or over HTTP."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,7 +10,7 @@ from rollgym.servers.server import Server
 
 @asynccontextmanager
 async def reached(server: Server, *, over_http: bool = False) -> AsyncIterator[ServerClient]:
-    """Start the server for the length of the block; a client of it."""
+    """Start the server for the block; yields a client of it."""
     await server.start()
     try:
         if over_http:

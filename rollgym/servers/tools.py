@@ -23,7 +23,6 @@ from pydantic import (
 )
 
 from rollgym.servers.exchange import RefusedRequestError
-from rollgym.servers.tool_schema import is_strict, schema_of
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 STATE = "state"
@@ -33,18 +32,18 @@ RESERVED_NAMES = frozenset(
         *("config", "directory", "name"),
     )
 )
-"""Paths and attributes that every resources server has: no tool can be called so."""
+"""Paths and attributes that every resources server has, which are not allowed as names of tools."""
 _MARK = "__rollgym_tool__"
 _UNNAMED = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 _ARGUMENT = re.compile(r"\s*(\w+)\s*(?:\([^)]*\))?:\s*(.*)")
 
 
-class ToolRejection(Exception):  # noqa: N818 - it is an answer, no error of ours
+class ToolRejection(Exception):  # noqa: N818 - a response to the model, not an error
     """Raised by a tool to tell the model what is wrong with its call."""
 
 
 class ToolDefinitionError(TypeError):
-    """A method marked as a tool cannot be one."""
+    """A method marked with `@tool` cannot be a tool."""
 
 
 def tool(method: F) -> F:
@@ -54,7 +53,7 @@ def tool(method: F) -> F:
 
 
 class ToolMethod:
-    """A tool of a class: its schema, and how it is called."""
+    """A tool of a server class: its schema and its method."""
 
     def __init__(self, name: str, method: Callable[..., Awaitable[Any]]) -> None:
         """Raises ToolDefinitionError."""
@@ -64,14 +63,16 @@ class ToolMethod:
         self._method = method
         self.description, texts = parse_docstring(inspect.getdoc(method) or "")
         if not self.description:
-            raise ToolDefinitionError(f"the tool {name} needs a docstring: the model reads it")
+            raise ToolDefinitionError(
+                f"the tool {name} needs a docstring, which is the description for the model"
+            )
         hints, parameters = _hints(method), list(inspect.signature(method).parameters.values())[1:]
         shown = [parameter for parameter in parameters if parameter.name != STATE]
         unknown = texts.keys() - {parameter.name for parameter in parameters}
         if unknown:
             raise ToolDefinitionError(
-                f"the docstring of the tool {name} describes {', '.join(sorted(unknown))}, which "
-                "it does not take"
+                f"the docstring of the tool {name} describes {', '.join(sorted(unknown))}, but the "
+                "tool has no such argument"
             )
         self.wants_state = len(shown) < len(parameters)
         # Numbered, because an argument may have a name that pydantic cannot give to a field.
@@ -85,7 +86,7 @@ class ToolMethod:
             raise ToolDefinitionError(f"the arguments of the tool {name}: {error}") from error
 
     def schema(self) -> dict[str, Any]:
-        """As the Responses API wants it."""
+        """The tool as an entry of `tools` of the Responses API."""
         parameters = schema_of(self.arguments)
         return {
             "type": "function",
@@ -96,9 +97,9 @@ class ToolMethod:
         }
 
     async def call(self, server: object, body: bytes, state: object) -> bytes:
-        """Call it with the JSON of its arguments; the JSON of its result.
+        """Call the tool with the JSON of its arguments; returns the JSON of its result.
 
-        Raises RefusedRequestError for wrong arguments, and whatever the tool raises.
+        Raises RefusedRequestError for wrong arguments, and the errors of the tool.
         """
         try:
             arguments = self.arguments.model_validate_json(body or b"{}")
@@ -118,14 +119,14 @@ class ToolMethod:
 
 
 def encode_result(result: object) -> bytes:
-    """The JSON of what a tool returned."""
+    """The JSON of a tool's result."""
     if isinstance(result, BaseModel):
         return result.model_dump_json().encode()
     return msgspec.json.encode(result, enc_hook=_encode_model)
 
 
 def result_text(body: bytes) -> str:
-    """What the model reads of a tool's answer: a JSON string as its text, all else as it is."""
+    """The text of a tool's result for the model: a JSON string as its text, all else unchanged."""
     if body.startswith(b'"'):
         try:
             return msgspec.json.decode(body, type=str)
@@ -135,12 +136,12 @@ def result_text(body: bytes) -> str:
 
 
 def tools_of(server: type) -> dict[str, ToolMethod]:
-    """The tools of a server class, by name, as they are defined. Raises ToolDefinitionError."""
+    """The tools of a server class by name, in order of definition. Raises ToolDefinitionError."""
     return dict(_find_tools(server))
 
 
 def tool_schemas(server: type) -> list[dict[str, Any]]:
-    """What goes into `responses_create_params.tools`."""
+    """The tools of a server class for `responses_create_params.tools`."""
     return [method.schema() for method in tools_of(server).values()]
 
 
@@ -153,7 +154,7 @@ def _find_tools(server: type) -> Iterator[tuple[str, ToolMethod]]:
 
 
 def parse_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """The description, and what stands under `Args:` for each argument.
+    """The description, and the text under `Args:` for each argument.
 
     A paragraph after a section that is not indented belongs to the description again.
     """
@@ -177,11 +178,11 @@ def parse_docstring(text: str) -> tuple[str, dict[str, str]]:
 def _field(
     tool_name: str, parameter: Parameter, hints: Mapping[str, Any], texts: Mapping[str, str]
 ) -> tuple[Any, Any]:
-    """An argument as a field of a model."""
+    """An argument of a tool as a field of a pydantic model."""
     name = parameter.name
     if parameter.kind in _UNNAMED:
         raise ToolDefinitionError(
-            f"the tool {tool_name} cannot take {parameter}: a model gives arguments by name"
+            f"the tool {tool_name} cannot have {parameter}: models pass arguments by name"
         )
     if name not in hints:
         raise ToolDefinitionError(f"the argument {name} of the tool {tool_name} needs a type hint")
@@ -204,4 +205,60 @@ def _hints(method: Callable[..., Any]) -> dict[str, Any]:
 def _encode_model(value: object) -> object:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
-    raise TypeError(f"a tool returned a {type(value).__name__}, which is no JSON")
+    raise TypeError(f"a tool returned a {type(value).__name__}, which is not JSON")
+
+
+_SCHEMA_VALUES = {"const", "default", "enum", "examples"}
+_STRICT_KEYWORDS = {
+    *("$defs", "$ref", "additionalProperties", "anyOf", "const", "description", "enum"),
+    *("exclusiveMaximum", "exclusiveMinimum", "format", "items", "maxItems", "maximum", "minItems"),
+    *("minimum", "multipleOf", "pattern", "properties", "required", "type"),
+}
+
+
+def schema_of(arguments: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of a tool's arguments, as a model gets it; no other fields are allowed."""
+    schema = _without_titles(arguments.model_json_schema())
+    schema.setdefault("required", [])
+    schema["additionalProperties"] = False
+    return schema
+
+
+def is_strict(schema: dict[str, Any]) -> bool:
+    """Whether the schema is in the part of JSON schema that `strict` allows.
+
+    There every value has a type, every object lists all its fields and requires them, and only few
+    keywords are allowed. With `strict` the model cannot write invalid arguments.
+    """
+    if not schema.keys() <= _STRICT_KEYWORDS or schema.keys().isdisjoint(("$ref", "anyOf", "type")):
+        return False
+    fields = schema.get("properties", {})
+    if schema.get("type") == "object" and not (
+        schema.get("additionalProperties") is False
+        and set(schema.get("required", [])) == fields.keys()
+    ):
+        return False
+    items = [schema["items"]] if "items" in schema else []
+    parts = [*fields.values(), *schema.get("$defs", {}).values(), *schema.get("anyOf", []), *items]
+    return all(map(is_strict, parts))
+
+
+def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
+    """Remove pydantic's titles, which repeat the names and would cost tokens in every request."""
+    cleaned: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "title" and isinstance(value, str):
+            continue
+        if key in _SCHEMA_VALUES:
+            cleaned[key] = value
+        elif key in ("properties", "$defs"):
+            cleaned[key] = {name: _without_titles(part) for name, part in value.items()}
+        elif isinstance(value, dict):
+            cleaned[key] = _without_titles(value)
+        elif isinstance(value, list):
+            cleaned[key] = [
+                _without_titles(part) if isinstance(part, dict) else part for part in value
+            ]
+        else:
+            cleaned[key] = value
+    return cleaned

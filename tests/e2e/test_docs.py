@@ -36,9 +36,9 @@ from rollgym.servers import (
 from rollgym.servers.agent import PHASES_HEADER
 from rollgym.servers.config.instances import RESTARTS
 from rollgym.servers.context import ROLLOUT_HEADER, TIMEOUT_HEADER
-from rollgym.servers.faults import FAILURE_HEADER
+from rollgym.servers.episode import SPANS_HEADER
+from rollgym.servers.exchange import FAILURE_HEADER
 from rollgym.servers.resources import CLOSABLE_HEADER
-from rollgym.servers.spans import SPANS_HEADER
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

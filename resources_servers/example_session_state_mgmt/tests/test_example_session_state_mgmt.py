@@ -86,7 +86,7 @@ def test_a_session_ends_with_its_verdict(transport: str) -> None:
             before = CookieJar(jar.cookies)
             await verify(client, row(), jar)
             assert jar.cookies == {}
-            with pytest.raises(EnvironmentSessionError, match="does not know this session"):
+            with pytest.raises(EnvironmentSessionError, match="does not have this session"):
                 await client.post("/get_counter_value", {}, before)
 
     asyncio.run(scene())

@@ -182,7 +182,7 @@ def test_a_wrong_key_is_an_authentication_error() -> None:
 
 
 def test_an_answer_that_vllm_broke_off_is_malformed() -> None:
-    with pytest.raises(ModelMalformedError, match="broke the answer off"):
+    with pytest.raises(ModelMalformedError, match="aborted the completion"):
         answer_of(FakeVllm({"content": "One", "finish_reason": "abort"}))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import aiohttp
 
-from rollgym.servers.client import Handles, Http, InProcess, ServerClient, http_session
+from rollgym.servers.client import Http, InProcess, RequestHandler, ServerClient, http_session
 
 
 class Directory:
@@ -18,7 +18,7 @@ class Directory:
         self._session: aiohttp.ClientSession | None = None
         self._clients: dict[str, ServerClient] = {}
 
-    def enter(self, name: str, server: Handles) -> None:
+    def enter(self, name: str, server: RequestHandler) -> None:
         """From now on the server of this name is called directly."""
         self._clients[name] = ServerClient(name, [InProcess(server)])
 

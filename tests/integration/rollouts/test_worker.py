@@ -20,12 +20,10 @@ from rollgym.records import (
     Task,
 )
 from rollgym.rollouts.worker import AgentWorker
-from rollgym.servers import patience as patience_module
-from rollgym.servers.client import NoAnswerError, ServerClient, connect
+from rollgym.servers import client as client_module
+from rollgym.servers.client import NoAnswerError, RecoveryWait, ServerClient, connect
 from rollgym.servers.context import current_rollout, seconds_left
-from rollgym.servers.exchange import Answer, Request
-from rollgym.servers.faults import fault_answer
-from rollgym.servers.patience import Patience
+from rollgym.servers.exchange import Answer, Request, failure_answer
 
 TASK = Task(3, Row.of({"responses_create_params": {"input": "hi"}, "agent_ref": {"name": "a"}}), 4)
 GOOD = Answer(200, b'{"reward":1.0}')
@@ -104,7 +102,7 @@ def test_the_threshold_is_the_workers() -> None:
 def test_a_typed_failure_keeps_its_type_and_what_there_was() -> None:
     error = ModelContextError("too long")
     error.partial = b'{\r\n"response": {"output": []}}'
-    found = failure(Agent(lambda _: fault_answer(error)))
+    found = failure(Agent(lambda _: failure_answer(error)))
     assert (found.failure.kind, found.failure.detail) == (FailureKind.MODEL_CONTEXT, "too long")
     assert not found.failure.retryable
     assert json.loads(bytes(found.result)) == {"response": {"output": []}}
@@ -114,7 +112,7 @@ def test_a_typed_failure_keeps_its_type_and_what_there_was() -> None:
 def test_a_typed_failure_keeps_where_its_time_went() -> None:
     error = ModelContextError("too long")
     error.partial = b'{"response":{},"phases":{"model":1.5},"spans":[["model",250000,1500000,""]]}'
-    found = failure(Agent(lambda _: fault_answer(error)))
+    found = failure(Agent(lambda _: failure_answer(error)))
     assert (found.phases, found.spans) == ({"model": 1.5}, (Span("model", 0.25, 1.5),))
     assert bytes(found.result) == b'{"response":{}}'
 
@@ -122,7 +120,7 @@ def test_a_typed_failure_keeps_where_its_time_went() -> None:
 def test_times_of_a_failure_that_cannot_be_read_are_none() -> None:
     error = ModelContextError("too long")
     error.partial = b'{"phases":"long","spans":{"model":1}}'
-    found = failure(Agent(lambda _: fault_answer(error)))
+    found = failure(Agent(lambda _: failure_answer(error)))
     assert (found.phases, found.spans, bytes(found.result)) == ({}, (), b"")
 
 
@@ -130,7 +128,7 @@ def test_times_of_a_failure_that_cannot_be_read_are_none() -> None:
 def test_a_part_that_is_no_object_is_not_kept(partial: bytes) -> None:
     error = ModelContextError("too long")
     error.partial = partial
-    assert bytes(failure(Agent(lambda _: fault_answer(error))).result) == b""
+    assert bytes(failure(Agent(lambda _: failure_answer(error))).result) == b""
 
 
 @pytest.mark.parametrize(("status", "retryable"), [(500, True), (429, True), (404, False)])
@@ -182,8 +180,8 @@ class Away:
 
 @pytest.fixture(autouse=True)
 def quick_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience_module, "FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(patience_module, "LONGEST_PAUSE", 0.004)
+    monkeypatch.setattr(client_module, "FIRST_RETRY_PAUSE", 0.001)
+    monkeypatch.setattr(client_module, "LONGEST_RETRY_PAUSE", 0.004)
 
 
 def timed(work: Coroutine[Any, Any, None]) -> float:
@@ -200,7 +198,7 @@ def test_an_attempt_at_a_server_that_is_away_ends_when_it_is_back() -> None:
     away = Away(knocks=3)
 
     async def work() -> Outcome:
-        worker = AgentWorker(away.client, patience=Patience(30.0))
+        worker = AgentWorker(away.client, patience=RecoveryWait(30.0))
         return await worker(WorkItem(TASK, 0, 0), 1, asyncio.get_running_loop().time() + 60)
 
     outcome = asyncio.run(work())
@@ -213,7 +211,7 @@ def test_all_rollouts_wait_for_one_that_knocks() -> None:
     away, others = Away(knocks=4), 20
 
     async def work() -> None:
-        patience, client = Patience(30.0), away.client()
+        patience, client = RecoveryWait(30.0), away.client()
         errors = await asyncio.gather(
             *(client.call("/run", b"{}", error=AgentError) for _ in range(others)),
             return_exceptions=True,
@@ -234,7 +232,7 @@ def test_a_server_that_stays_away_is_waited_for_no_longer_than_the_time() -> Non
         client = away.client()
         with pytest.raises(AgentError) as refusal:
             await client.call("/run", b"{}", error=AgentError)
-        await Patience(0.05).wait_for(client, refusal.value)
+        await RecoveryWait(0.05).wait_for(client, refusal.value)
 
     assert timed(work()) < 5
     assert away.knocked > 1
@@ -247,7 +245,7 @@ def test_no_patience_is_no_wait() -> None:
         client = away.client()
         with pytest.raises(AgentError) as refusal:
             await client.call("/run", b"{}", error=AgentError)
-        await Patience(0.0).wait_for(client, refusal.value)
+        await RecoveryWait(0.0).wait_for(client, refusal.value)
 
     asyncio.run(work())
     assert away.knocked == 0
@@ -255,7 +253,7 @@ def test_no_patience_is_no_wait() -> None:
 
 def test_an_error_that_somebody_answered_with_is_not_waited_for() -> None:
     agent = Agent(lambda _: Answer(500, b"busy"))
-    failure(agent, patience=Patience(30.0))
+    failure(agent, patience=RecoveryWait(30.0))
     assert [request.path for request in agent.requests] == ["/run"]
 
 
@@ -263,7 +261,7 @@ def test_one_rollout_that_gives_up_does_not_end_the_wait_of_the_others() -> None
     away = Away(knocks=5)
 
     async def work() -> None:
-        patience, client = Patience(30.0), away.client()
+        patience, client = RecoveryWait(30.0), away.client()
         with pytest.raises(AgentError) as refusal:
             await client.call("/run", b"{}", error=AgentError)
         waits = [asyncio.ensure_future(patience.wait_for(client, refusal.value)) for _ in range(3)]

@@ -25,7 +25,7 @@ from rollgym.records import (
 )
 from rollgym.servers import Answer, CookieJar, Episode, Http, Request, ServerClient, http_session
 from rollgym.servers.agent import PHASES_HEADER
-from rollgym.servers.spans import MOST_SPANS, SPANS_HEADER, decode_spans
+from rollgym.servers.episode import MOST_SPANS, SPANS_HEADER, decode_spans
 from tests.integration.servers.transports import Clients, Transport, over_both, reach
 from tests.integration.servers.workshop import (
     WORDS,
@@ -166,7 +166,7 @@ def test_of_many_calls_the_first_are_told_and_all_are_summed_up(transport: Trans
     [
         ({}, "the row has no `responses_create_params`"),
         ({"responses_create_params": []}, "field 'responses_create_params'"),
-        (task(expected="many"), "the row is none of workshop's: expected"),
+        (task(expected="many"), "the row does not match `Order` of workshop: expected"),
     ],
 )
 def test_a_row_that_cannot_be_run_is_a_failure_of_the_task(
@@ -183,7 +183,7 @@ def test_a_row_that_cannot_be_run_is_a_failure_of_the_task(
 def test_what_is_no_row_is_a_failure_of_the_task(transport: Transport, body: bytes) -> None:
     async def scenario() -> None:
         async with open_shop(transport) as shop:
-            with pytest.raises(TaskError, match="the row is no JSON object"):
+            with pytest.raises(TaskError, match="the row is not a JSON object"):
                 await shop.clients.client("agent").call("/run", body, error=ToolError)
 
     asyncio.run(scenario())
@@ -261,7 +261,7 @@ def test_a_model_whose_answer_cannot_be_read_is_malformed(
                 return answer
 
             shop.model.answer = mumble
-            with pytest.raises(ModelMalformedError, match="model answered") as raised:
+            with pytest.raises(ModelMalformedError, match="the answer of model") as raised:
                 await shop.run(task(["model"]))
             return Failure.of(raised.value)
 
@@ -276,7 +276,7 @@ def test_a_verified_row_that_is_no_json_object_is_the_verifiers_failure(
     async def scenario() -> None:
         async with open_shop(transport) as shop:
             shop.workshop.route("POST", "/verify", _saying(answer))
-            with pytest.raises(VerifierError, match="the verified row is no JSON object"):
+            with pytest.raises(VerifierError, match="the verified row is not a JSON object"):
                 await shop.run(task())
 
     asyncio.run(scenario())
@@ -308,7 +308,7 @@ def test_an_agent_that_knows_no_such_server_says_so(transport: Transport) -> Non
     async def scenario() -> None:
         async with open_shop(transport) as shop:
             del shop.clients.known["model"]
-            with pytest.raises(AgentError, match="agent knows no server called model"):
+            with pytest.raises(AgentError, match="agent cannot find the server model"):
                 await shop.run(task())
 
     asyncio.run(scenario())

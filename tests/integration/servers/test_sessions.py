@@ -81,7 +81,7 @@ def test_a_session_is_given_back_when_it_is_verified(transport: Transport) -> No
             await verify(client, jar)
             assert (len(server._sessions), server.benches[0].closed) == (0, 1)
             assert jar.cookies == {}
-            assert "does not know this session (any more)" in await refused(client, copy)
+            assert "does not have this session (any more)" in await refused(client, copy)
         assert server.benches[0].closed == 1
 
     asyncio.run(scenario())
@@ -144,7 +144,7 @@ def test_a_rollout_whose_verifier_fails_gives_its_session_back(transport: Transp
 def test_a_session_that_nobody_uses_expires(
     transport: Transport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resources, "HOUSEKEEPING_INTERVAL", 0.001)
+    monkeypatch.setattr(resources, "EXPIRY_INTERVAL", 0.001)
 
     async def scenario() -> None:
         server, clock = with_clock(60)
@@ -154,7 +154,7 @@ def test_a_session_that_nobody_uses_expires(
             await add(client, used)
             clock.now += 1
             await until(lambda: server.benches[0].closed == 1)
-            assert "nobody used it for 60 s" in await refused(client, unused)
+            assert "unused for 60 s" in await refused(client, unused)
             assert await add(client, used) == 2
             assert [bench.closed for bench in server.benches] == [1, 0]
 
@@ -165,7 +165,7 @@ def test_a_session_that_nobody_uses_expires(
 def test_a_session_does_not_expire_during_a_call(
     transport: Transport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resources, "HOUSEKEEPING_INTERVAL", 0.001)
+    monkeypatch.setattr(resources, "EXPIRY_INTERVAL", 0.001)
 
     async def scenario() -> None:
         server, clock = with_clock(60)
@@ -180,7 +180,7 @@ def test_a_session_does_not_expire_during_a_call(
             await server.gauge.ended.wait()
             clock.now += 59
             assert await add(client, jar) == 1
-            assert "does not know" in await refused(client, other)
+            assert "does not have" in await refused(client, other)
 
     asyncio.run(scenario())
 
@@ -200,7 +200,7 @@ def test_a_session_needs_its_own_cookie(transport: Transport) -> None:
             foreign = (await seeded(other)).cookies[name]
             forged = [changed, identifier, f"{identifier}.", signature, ".", "ü", foreign]
             for cookie in forged:
-                assert "did not make this session cookie" in await refused(
+                assert "did not issue this session cookie" in await refused(
                     client, CookieJar({name: cookie})
                 )
             for cookies in ({}, {name: ""}, {"session": value}, (await seeded(annex)).cookies):
@@ -215,7 +215,7 @@ def test_a_cookie_that_is_no_text_is_refused_like_any_other() -> None:
         async with reach(workshop(), Transport.IN_PROCESS) as client:
             ((name, value),) = (await seeded(client)).cookies.items()
             for cookie in ("\udcff", f"{value}\udcff", f"\udcff.{value}"):
-                assert "did not make" in await refused(client, CookieJar({name: cookie}))
+                assert "did not issue" in await refused(client, CookieJar({name: cookie}))
 
     asyncio.run(scenario())
 
@@ -312,7 +312,7 @@ def test_a_session_that_cannot_be_closed_does_not_cost_the_verdict(
 def test_one_session_that_cannot_be_closed_does_not_keep_the_others_open(
     transport: Transport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resources, "HOUSEKEEPING_INTERVAL", 0.001)
+    monkeypatch.setattr(resources, "EXPIRY_INTERVAL", 0.001)
 
     async def scenario() -> None:
         server: Jammed = make(Jammed, "workshop", session_lifetime=60)

@@ -187,7 +187,7 @@ def test_calls_at_the_same_time_share_a_jar_but_not_a_request(transport: Transpo
 def test_an_unknown_path_is_told_those_that_there_are(transport: Transport) -> None:
     answer = asked(transport, "/paint", {})
     assert answer.status == 404
-    assert message_of(answer).startswith("workshop has no /paint; what it has: ")
+    assert message_of(answer).startswith("workshop has no /paint; its routes are ")
     assert "POST /add" in message_of(answer)
 
 
@@ -196,7 +196,7 @@ def test_an_unknown_path_is_told_those_that_there_are(transport: Transport) -> N
 def test_a_wrong_method_is_told_the_right_one(transport: Transport, method: str) -> None:
     answer = mirrored(transport, "/mirror", method=method)
     assert answer.status == 405
-    assert message_of(answer) == f"mirror takes POST at /mirror, not {method}"
+    assert message_of(answer) == f"/mirror of mirror expects POST, not {method}"
 
 
 @over_both
@@ -327,7 +327,7 @@ def test_a_verdict_is_added_to_the_row(transport: Transport) -> None:
     [
         ("raise", "RuntimeError: the scales are broken"),
         ("nan", "the verifier gave nan as reward, which is not finite"),
-        ("unserialisable", "TypeError: the verdict holds a Bench, which is no JSON"),
+        ("unserialisable", "TypeError: the verdict holds a Bench, which is not JSON"),
     ],
 )
 def test_a_verifier_without_a_usable_reward_is_a_failure(
@@ -437,9 +437,9 @@ def model_failure(transport: Transport, path: str, body: bytes, method: str = "P
 @pytest.mark.parametrize(
     ("path", "body", "complaint"),
     [
-        ("/v1/responses", b"[]", "the request is no JSON object"),
+        ("/v1/responses", b"[]", "the request is not a JSON object"),
         ("/v1/responses", b'{"stream": true}', "streaming is not supported"),
-        ("/v1/chat/completions", b"{}", "does not speak chat completions"),
+        ("/v1/chat/completions", b"{}", "does not support chat completions"),
     ],
 )
 def test_what_a_model_server_cannot_do_is_a_rejected_request(

@@ -87,9 +87,9 @@ def test_without_a_reward_there_is_no_number() -> None:
 
 
 def test_the_reason_of_what_was_retried_is_told() -> None:
-    failed = Failed(Failure.make(FailureKind.MODEL_UNAVAILABLE, "is the base URL right?"))
+    failed = Failed(Failure.make(FailureKind.MODEL_UNAVAILABLE, "check the base URL?"))
     lines = list(summary_lines(metrics_of(failed, final=False)))
-    assert "  e.g. model_unavailable at task 0 repeat 0: is the base URL right?" in lines
+    assert "  e.g. model_unavailable at task 0 repeat 0: check the base URL?" in lines
 
 
 def test_groups_of_repeats_have_estimates() -> None:

@@ -5,15 +5,15 @@ import asyncio
 import pytest
 
 from rollgym.records import ToolError
-from rollgym.servers import closing
-from rollgym.servers.closing import Closing
+from rollgym.servers import sessions
 from rollgym.servers.context import current_deadline, current_rollout, working_for
+from rollgym.servers.sessions import SessionCloser
 
 
 def test_nothing_is_done_where_there_is_nothing_to_let_go_of() -> None:
     async def scenario() -> None:
-        keeper: Closing[str] = Closing("shop", None)
-        await keeper.let_go(["one"])
+        keeper: SessionCloser[str] = SessionCloser("shop", None)
+        await keeper.close_all(["one"])
         await keeper.finish()
 
     asyncio.run(scenario())
@@ -28,7 +28,7 @@ def test_states_are_closed_side_by_side() -> None:
             closed.append(state)
 
         async with asyncio.timeout(20):
-            await Closing("shop", close).let_go(["one", "two", "three"])
+            await SessionCloser("shop", close).close_all(["one", "two", "three"])
         return closed
 
     assert sorted(asyncio.run(scenario())) == ["one", "three", "two"]
@@ -49,7 +49,7 @@ def test_what_closing_raises_concerns_nobody_else(
             closed.append(state)
 
         with working_for("7/1"):
-            await Closing("shop", close).let_go(["one", "two"])
+            await SessionCloser("shop", close).close_all(["one", "two"])
         return closed
 
     assert asyncio.run(scenario()) == ["two"]
@@ -62,12 +62,12 @@ def test_what_closing_raises_concerns_nobody_else(
 def test_closing_that_hangs_is_given_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(closing, "CLOSE_TIMEOUT", 0.01)
+    monkeypatch.setattr(sessions, "CLOSE_TIMEOUT", 0.01)
 
     async def close(state: str) -> None:
         await asyncio.sleep(300)
 
-    asyncio.run(Closing("shop", close).let_go(["one"]))
+    asyncio.run(SessionCloser("shop", close).close_all(["one"]))
     assert "a session of shop could not be closed" in caplog.text
 
 
@@ -80,8 +80,8 @@ def test_a_caller_that_leaves_does_not_stop_it() -> None:
             await may_end.wait()
             closed.set()
 
-        keeper = Closing("shop", close)
-        caller = asyncio.ensure_future(keeper.let_go(["one"]))
+        keeper = SessionCloser("shop", close)
+        caller = asyncio.ensure_future(keeper.close_all(["one"]))
         await began.wait()
         caller.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -101,7 +101,7 @@ def test_it_is_done_for_the_rollout_but_after_its_deadline() -> None:
             told.append((current_rollout(), current_deadline()))
 
         with working_for("7/1", 0.0):
-            await Closing("shop", close).let_go(["one"])
+            await SessionCloser("shop", close).close_all(["one"])
         return told[0]
 
     assert asyncio.run(scenario()) == ("7/1", None)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollgym.servers import CookieJar
-from rollgym.servers.cookies import (
+from rollgym.servers.exchange import (
     format_cookies,
     format_set_cookie,
     parse_cookies,

@@ -101,7 +101,7 @@ def test_an_argument_that_there_is_not_is_an_error() -> None:
         """
 
     with pytest.raises(
-        ToolDefinitionError, match="the tool look describes street, town, which it does not take"
+        ToolDefinitionError, match="the tool look describes street, town, but the tool has no such"
     ):
         ToolMethod("look", look)
 

@@ -17,8 +17,13 @@ from rollgym.records import (
     VerifierError,
 )
 from rollgym.servers import Answer
-from rollgym.servers.exchange import error_answer, json_answer
-from rollgym.servers.faults import FAILURE_HEADER, fault_answer, fault_in
+from rollgym.servers.exchange import (
+    FAILURE_HEADER,
+    error_answer,
+    failure_answer,
+    failure_in,
+    json_answer,
+)
 
 
 @pytest.mark.parametrize(
@@ -35,13 +40,13 @@ from rollgym.servers.faults import FAILURE_HEADER, fault_answer, fault_in
     ],
 )
 def test_a_failure_has_the_status_that_others_expect(error: Exception, status: int) -> None:
-    answer = fault_answer(error)
+    answer = failure_answer(error)
     assert answer.status == status
     assert answer.headers[FAILURE_HEADER] == Failure.of(error).kind
 
 
 def test_those_who_know_nothing_of_us_can_read_a_failure() -> None:
-    answer = fault_answer(ModelRateLimitError("slow down", retry_after=2.0))
+    answer = failure_answer(ModelRateLimitError("slow down", retry_after=2.0))
     assert json.loads(answer.body)["error"] == {
         "message": "slow down",
         "type": "model_rate_limit",
@@ -57,20 +62,20 @@ def test_those_who_know_nothing_of_us_can_read_a_failure() -> None:
     ("wait", "header"), [(None, None), (0.0, "0"), (0.5, "0.5"), (90.0, "90"), (1e8, "100000000")]
 )
 def test_the_wait_is_a_number_without_ornaments(wait: float | None, header: str | None) -> None:
-    answer = fault_answer(ToolError("busy", retry_after=wait))
+    answer = failure_answer(ToolError("busy", retry_after=wait))
     assert answer.headers.get("retry-after") == header
 
 
 def test_what_there_was_of_the_episode_goes_along() -> None:
     error = ToolError("gone")
     error.partial = b'{"response":{"output":[1]}}'
-    back = fault_in(fault_answer(error))
+    back = failure_in(failure_answer(error))
     assert isinstance(back, ToolError)
     assert back.partial == error.partial
 
 
 def test_an_error_in_a_group_is_reported_as_itself() -> None:
-    back = fault_in(fault_answer(ExceptionGroup("", [ToolError("one"), ToolError("two")])))
+    back = failure_in(failure_answer(ExceptionGroup("", [ToolError("one"), ToolError("two")])))
     assert isinstance(back, ToolError)
     assert str(back) == "one"
 
@@ -80,14 +85,14 @@ def test_a_failure_crosses_any_number_of_servers_unchanged() -> None:
     error: RolloutError | None = ToolError("gone")
     for _ in range(5):
         assert error is not None
-        error = fault_in(fault_answer(error))
+        error = failure_in(failure_answer(error))
     assert error is not None
     assert Failure.of(error) == first
 
 
 def test_an_answer_without_the_header_is_no_failure() -> None:
-    assert fault_in(error_answer(500, "oops")) is None
-    assert fault_in(Answer(502, fault_answer(ToolError("gone")).body)) is None
+    assert failure_in(error_answer(500, "oops")) is None
+    assert failure_in(Answer(502, failure_answer(ToolError("gone")).body)) is None
 
 
 @pytest.mark.parametrize(
@@ -103,7 +108,7 @@ def test_an_answer_without_the_header_is_no_failure() -> None:
     ],
 )
 def test_a_failure_that_cannot_be_read_is_none(body: bytes) -> None:
-    assert fault_in(Answer(502, body, headers={FAILURE_HEADER: "tool"})) is None
+    assert failure_in(Answer(502, body, headers={FAILURE_HEADER: "tool"})) is None
 
 
 def test_what_a_newer_server_adds_is_passed_over() -> None:
@@ -111,7 +116,7 @@ def test_what_a_newer_server_adds_is_passed_over() -> None:
     answer = Answer(
         502, msgspec.json.encode({"error": error, "more": 1}), headers={FAILURE_HEADER: "tool"}
     )
-    back = fault_in(answer)
+    back = failure_in(answer)
     assert isinstance(back, ToolError)
     assert Failure.of(back) == Failure(FailureKind.TOOL, "gone")
 
@@ -119,7 +124,7 @@ def test_what_a_newer_server_adds_is_passed_over() -> None:
 def test_a_message_that_cannot_be_encoded_is_still_answered() -> None:
     assert json.loads(error_answer(400, "half a \ud800").body) == {"error": {"message": "half a ?"}}
     assert (
-        json.loads(fault_answer(ToolError("half a \ud800")).body)["error"]["detail"] == "half a ?"
+        json.loads(failure_answer(ToolError("half a \ud800")).body)["error"]["detail"] == "half a ?"
     )
 
 

@@ -94,7 +94,9 @@ def test_a_class_says_what_its_rows_and_its_states_are(
     server: type[ResourcesServer[Any, Any]], state: object
 ) -> None:
     assert verified(server, city="Rome", colour="red") == {"task": {"city": "Rome"}, "state": state}
-    with pytest.raises(TaskError, match="the row is none of name's: city: Field required"):
+    with pytest.raises(
+        TaskError, match="the row does not match `CityTask` of name: city: Field required"
+    ):
         verified(server, town="Rome")
 
 

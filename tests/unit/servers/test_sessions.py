@@ -44,7 +44,7 @@ def test_a_closed_session_is_gone() -> None:
     cookie = sessions.open("one")
     assert sessions.close(cookie) == "one"
     assert sessions.close(cookie) is None
-    with pytest.raises(EnvironmentSessionError, match="shop does not know this session"):
+    with pytest.raises(EnvironmentSessionError, match="shop does not have this session"):
         use(sessions, cookie)
 
 
@@ -53,7 +53,7 @@ def test_nothing_can_be_closed_without_a_cookie() -> None:
     sessions.open("one")
     assert sessions.close(None) is None
     assert sessions.close("") is None
-    with pytest.raises(EnvironmentSessionError, match="did not make"):
+    with pytest.raises(EnvironmentSessionError, match="did not issue"):
         sessions.close("forged.cookie")
     assert len(sessions) == 1
 
@@ -63,7 +63,7 @@ def test_cookies_of_another_server_or_of_none_are_refused() -> None:
     others, _ = make()
     mine = sessions.open("one")
     for cookie in (others.open("one"), mine[:-1], mine + "0", mine.upper(), "x", ".", "\udcff"):
-        with pytest.raises(EnvironmentSessionError, match="shop did not make this session cookie"):
+        with pytest.raises(EnvironmentSessionError, match="shop did not issue this session cookie"):
             use(sessions, cookie)
     for nothing in (None, ""):
         with pytest.raises(EnvironmentSessionError, match="call /seed_session first"):
@@ -123,7 +123,7 @@ def test_there_are_only_so_many_sessions() -> None:
         taken.append(sessions.full)
         sessions.open(state)
     assert [*taken, sessions.full] == [False, False, True]
-    for refuse in (sessions.check_room, lambda: sessions.open("three")):
+    for refuse in (sessions.check_capacity, lambda: sessions.open("three")):
         with pytest.raises(EnvironmentSessionError, match="shop has 2 open sessions"):
             refuse()
     clock.now = 60

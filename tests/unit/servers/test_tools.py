@@ -316,7 +316,7 @@ def test_arguments_are_given_by_name() -> None:
         """Sample."""
 
     for method, named in ((some, r"\*cities"), (any_, r"\*\*cities"), (first, "city")):
-        with pytest.raises(ToolDefinitionError, match=f"the tool sample cannot take {named}"):
+        with pytest.raises(ToolDefinitionError, match=f"the tool sample cannot have {named}"):
             ToolMethod("sample", method)
 
 
@@ -356,7 +356,10 @@ def test_a_tool_cannot_take_the_name_of_something_else(name: str) -> None:
 
 
 def test_a_state_needs_a_server_that_has_one() -> None:
-    with pytest.raises(ToolDefinitionError, match="the tool add takes a state, but Stateless has"):
+    with pytest.raises(
+        ToolDefinitionError,
+        match="the tool add has the argument `state`, but Stateless has no state",
+    ):
 
         class Stateless(ResourcesServer[TaskRow, None]):
             @tool

@@ -20,7 +20,7 @@ def test_a_reward_is_a_number(reward: float, written: float) -> None:
 
 @pytest.mark.parametrize("reward", [None, "1.0", True, False, [1.0], 1j])
 def test_a_reward_that_is_no_number_is_refused(reward: Any) -> None:
-    with pytest.raises(VerifierError, match="as reward, which is no number"):
+    with pytest.raises(VerifierError, match="as reward, which is not a number"):
         Verdict(reward).as_fields()
 
 

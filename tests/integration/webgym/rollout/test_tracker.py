@@ -73,10 +73,10 @@ class Slow:
     """A sink that never comes back."""
 
     def __init__(self) -> None:
-        self.let_go = threading.Event()
+        self.close_all = threading.Event()
 
     def write(self, metrics: Metrics, step: int) -> None:
-        self.let_go.wait(30)
+        self.close_all.wait(30)
 
     def close(self) -> None: ...
 
@@ -100,4 +100,4 @@ def test_a_slow_tracker_delays_nobody(caplog: pytest.LogCaptureFixture) -> None:
     tracker.finish()
     assert time.monotonic() - began < 5
     assert len(caplog.records) == 1
-    sink.let_go.set()
+    sink.close_all.set()
