@@ -1,7 +1,8 @@
-"""What a run amounts to: streaming, mergeable aggregates over its attempt records."""
+"""Metrics of a run: streaming, mergeable aggregates over its attempt records."""
 
 from rollgym.metrics.distribution import Distribution
 from rollgym.metrics.metrics import Metrics
+from rollgym.metrics.pass_at_k import PassAtK
 from rollgym.metrics.profile import TaskProfile, reward_profile
 from rollgym.metrics.summary import (
     Counts,
@@ -17,6 +18,7 @@ __all__ = [
     "DistributionSummary",
     "GroupCounts",
     "Metrics",
+    "PassAtK",
     "Summary",
     "TaskProfile",
     "Throughput",

@@ -1,18 +1,82 @@
-"""How a number of the rollouts is distributed: exact moments and extremes, sketched quantiles."""
+"""The distribution of a number over rollouts: exact moments and extremes, sketched quantiles.
 
+*Quantiles* have a relative accuracy of one percent in bounded memory. A value is counted under
+itself rounded to seven significant bits, so a bucket is at most 1/128 of its value away from
+every value in it, and the integers up to 128 have buckets of their own. The bucket of a value
+depends on the value alone: merging adds counts, and the order of adding does not matter. (Sketches
+that adapt their buckets to the data, such as t-digest, do not have this property.) Magnitudes below
+`FLOOR` count as zero and magnitudes above `CEILING` as `CEILING`; 64 buckets for each of the 104
+powers of two between them, for either sign, bound the number of buckets.
+
+*Names* come from workers and verifiers, which may put something unbounded into them, such as the
+id of a task. `ByName` keeps only the names that come first in the alphabet. A kept name was among
+the first at every earlier moment, so its numbers are complete, and the kept names do not depend on
+the order of adding.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from math import inf
-from typing import Self
+from typing import Generic, Protocol, Self, TypeVar
 
 from rollgym.metrics.exact import Moments
-from rollgym.metrics.sketch import QuantileSketch
 from rollgym.metrics.summary import DistributionSummary
+
+NAME_LIMIT = 256
+FLOOR = 2.0**-40
+CEILING = 2.0**64
+
+_SPLITTER = 2.0**46 + 1.0
+"""The factor of Veltkamp's splitting, which rounds away the lower 46 of a float's 53 bits. It uses
+basic operations of IEEE arithmetic only, so it gives the same result on every machine; a logarithm
+would not."""
+
+
+class QuantileSketch:
+    """The number of values in each bucket."""
+
+    __slots__ = ("_buckets", "_count")
+
+    def __init__(self) -> None:
+        self._buckets: dict[float, int] = {}
+        self._count = 0
+
+    def add(self, value: float) -> None:
+        """Count a finite float."""
+        if -FLOOR < value < FLOOR:
+            bucket = 0.0
+        elif -CEILING < value < CEILING:
+            scaled = value * _SPLITTER
+            bucket = scaled - (scaled - value)
+        else:
+            bucket = CEILING if value > 0.0 else -CEILING
+        self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
+        self._count += 1
+
+    def merge(self, other: Self) -> None:
+        self._count += other._count
+        for bucket, count in other._buckets.items():
+            self._buckets[bucket] = self._buckets.get(bucket, 0) + count
+
+    def quantile(self, q: float) -> float | None:
+        """The bucket of the value at rank floor(q * (count - 1)), from 0; None without values.
+
+        Raises ValueError unless 0 <= q <= 1.
+        """
+        if not 0.0 <= q <= 1.0:
+            raise ValueError(f"the quantile {q} must be from 0 to 1")
+        remaining = int(q * (self._count - 1))
+        for bucket in sorted(self._buckets):
+            remaining -= self._buckets[bucket]
+            if remaining < 0:
+                return bucket
+        return None
 
 
 class Distribution:
-    """A stream of finite numbers, summed up in bounded memory.
+    """Summary statistics of a stream of finite numbers, in bounded memory.
 
-    Integers count as the float a journal would give back for them, and -0.0 as 0.0, between which
-    a minimum could not choose.
+    Integers count as the float that a journal would return for them, and -0.0 counts as 0.0, so
+    that a minimum is unambiguous.
     """
 
     __slots__ = ("_highest", "_lowest", "_moments", "_sketch")
@@ -31,7 +95,7 @@ class Distribution:
         self._highest = max(self._highest, value)
 
     def merge(self, other: Self) -> None:
-        """Add everything the other has seen."""
+        """Add the other's values."""
         self._moments.merge(other._moments)
         self._sketch.merge(other._sketch)
         self._lowest = min(self._lowest, other._lowest)
@@ -43,7 +107,7 @@ class Distribution:
 
     @property
     def mean(self) -> float | None:
-        """The exact mean, rounded once; None of nothing, like everything below."""
+        """The exact mean, rounded once; None without values, like everything below."""
         return self._moments.mean
 
     @property
@@ -79,3 +143,58 @@ class Distribution:
             p90=self.quantile(0.90),
             p99=self.quantile(0.99),
         )
+
+
+class _Statistic(Protocol):
+    def add(self, value: float, /) -> None: ...
+    def merge(self, other: Self, /) -> None: ...
+
+
+StatisticT = TypeVar("StatisticT", bound=_Statistic)
+
+
+class ByName(Generic[StatisticT]):
+    """A statistic for each of the `NAME_LIMIT` names that come first in the alphabet.
+
+    `truncated` says that there were more names than are kept.
+    """
+
+    __slots__ = ("_by_name", "_make", "truncated")
+
+    def __init__(self, make: Callable[[], StatisticT]) -> None:
+        self.truncated = False
+        self._make = make
+        self._by_name: dict[str, StatisticT] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
+    def add(self, numbers: Mapping[str, float]) -> None:
+        for name, value in numbers.items():
+            statistic = self._by_name.get(name) or self._new(name)
+            if statistic is not None:
+                statistic.add(value)
+
+    def merge(self, other: Self) -> None:
+        """Add the other's numbers; the other is left unchanged."""
+        self.truncated |= other.truncated
+        for name, theirs in other._by_name.items():
+            ours = self._by_name.get(name) or self._new(name)
+            if ours is not None:
+                ours.merge(theirs)
+
+    def items(self) -> Iterator[tuple[str, StatisticT]]:
+        """The statistics in the order of their names."""
+        for name in sorted(self._by_name):
+            yield name, self._by_name[name]
+
+    def _new(self, name: str) -> StatisticT | None:
+        """Add a name; if there are too many, drop the last one, or return None for this one."""
+        if len(self._by_name) >= NAME_LIMIT:
+            self.truncated = True
+            last = max(self._by_name)
+            if name > last:
+                return None
+            del self._by_name[last]
+        statistic = self._by_name[name] = self._make()
+        return statistic

@@ -1,17 +1,19 @@
-"""Sums of floats without rounding, so that the order of adding cannot show.
+"""Exact sums of floats, so that the order of adding does not change the result.
 
 Every finite float is an integer over a power of two. A sum therefore keeps one integer numerator
-over the largest power of two seen so far, and adding is integer arithmetic: exact, commutative and
-associative. Rounding happens once, when somebody asks for a float. The integers stay short for
-ordinary values and never pass a few thousand bits, whatever is added.
+over the largest power of two so far, and adding is integer arithmetic: exact, commutative and
+associative. Rounding happens once, in the conversion to a float. The integers stay short for
+ordinary values and never exceed a few thousand bits.
 """
 
+import sys
 from fractions import Fraction
 from math import isqrt
 from typing import Self
 
 _ROOT_BITS = 64
-"""Bits of an integer square root: a float's 53, and more than enough to round them by."""
+"""Bits of an integer square root: the 53 of a float, and enough more to round correctly."""
+LARGEST = sys.float_info.max
 
 
 class ExactSum:
@@ -47,7 +49,7 @@ class ExactSum:
 
 
 class Moments:
-    """Count, exact sum and exact sum of squares: what mean and standard deviation are made of."""
+    """Count, exact sum and exact sum of squares, for mean and standard deviation."""
 
     __slots__ = ("_squares", "_total", "count")
 
@@ -72,23 +74,31 @@ class Moments:
 
     @property
     def mean(self) -> float | None:
-        """The exact mean, rounded once; None of nothing."""
+        """The exact mean, rounded once; None without values."""
         return float(self._total.value / self.count) if self.count else None
 
     @property
     def std(self) -> float | None:
-        """The population standard deviation (ddof=0) of exactly these values, rounded once."""
+        """The exact population standard deviation (ddof=0), rounded once; None without values."""
         if not self.count:
             return None
         mean = self._total.value / self.count
         return square_root(self._squares.value / self.count - mean * mean)
 
+    @property
+    def sample_std(self) -> float:
+        """The exact sample standard deviation (ddof=1), rounded once; 0 for a single value."""
+        if self.count < 2:
+            return 0.0
+        total = self._total.value
+        return rounded_root((self._squares.value - total * total / self.count) / (self.count - 1))
+
 
 def square_root(value: Fraction) -> float:
     """The float nearest to the square root of a ratio that is not negative.
 
-    The ratio is scaled by a power of four until its integer root has bits to spare. Where the root
-    is not exact its last bit is set, which lies far below a float's precision and tells the one
+    The ratio is scaled by a power of four until its integer root has more bits than a float. If the
+    root is not exact, its last bit is set. That bit is far below a float's precision and tells the
     final rounding on which side of a tie the true root is.
     """
     numerator, denominator = value.numerator, value.denominator
@@ -99,3 +109,13 @@ def square_root(value: Fraction) -> float:
     if root * root * denominator != scaled:
         root |= 1
     return root / (1 << shift)
+
+
+def rounded(value: Fraction) -> float:
+    """The nearest float; the largest float for larger values, because JSON has no infinity."""
+    return float(max(min(value, Fraction(LARGEST)), Fraction(-LARGEST)))
+
+
+def rounded_root(value: Fraction) -> float:
+    """The float nearest to the square root of a value that is not negative; at most the largest."""
+    return square_root(value) if value < Fraction(LARGEST) ** 2 else LARGEST

@@ -1,48 +1,136 @@
-"""All groups of a run, in the memory of the open ones.
+"""Groups: the repeats of each task, counted in the memory of the open groups.
 
-A group is held by itself only while it is open, that is, until every one of its repeats is
-resolved. Then it is folded into a histogram and forgotten. Folding never changes a number: a group
-still open enters the estimates with what it has so far, just as if it were folded now.
+A group is held by itself only while it is open, that is, until each of its repeats is resolved.
+Then it is added to the totals and dropped. That never changes a number: an open group enters the
+estimates with its present counts, as if it were closed now.
 
-Every record of a task must carry the same `repeats`, and every rollout be resolved at most once.
+Every record of a task must carry the same `repeats`, and every rollout is resolved at most once.
+
+pass@k needs the completed and successful rollouts of each group (see `pass_at_k`). mean@k averages
+the groups' mean rewards, for which an exact sum of rewards for each number of completed rollouts
+is enough. Both use the groups with at least k completed rollouts, weigh them equally, and are
+computed as exact ratios that are rounded once.
 """
 
+from fractions import Fraction
 from typing import Self
 
-from rollgym.metrics.group import Group
-from rollgym.metrics.group_histogram import GroupHistogram
-from rollgym.records import Attempt
+from rollgym.metrics.exact import ExactSum
+from rollgym.metrics.pass_at_k import PassAtK
+from rollgym.metrics.summary import GroupCounts
+from rollgym.records import Attempt, Completed, Outcome
+
+
+class Group:
+    """The counts of one task's repeats so far."""
+
+    __slots__ = ("completed", "repeats", "resolved", "rewards", "successes")
+
+    def __init__(self, repeats: int) -> None:
+        self.repeats = repeats
+        self.resolved = 0
+        self.completed = 0
+        self.successes = 0
+        self.rewards = ExactSum()
+
+    @property
+    def full(self) -> bool:
+        """Whether every repeat is resolved, so that nothing can change any more."""
+        return self.resolved >= self.repeats
+
+    def add(self, outcome: Outcome, *, resolved: bool) -> None:
+        """Count the outcome of one repeat; `resolved` means that no other will replace it."""
+        self.resolved += resolved
+        if isinstance(outcome, Completed):
+            self.completed += 1
+            self.successes += outcome.succeeded
+            self.rewards.add(float(outcome.reward))
+
+    def merge(self, other: Self) -> None:
+        """Add the counts of other repeats of the same task."""
+        self.resolved += other.resolved
+        self.completed += other.completed
+        self.successes += other.successes
+        self.rewards.merge(other.rewards)
+
+
+class GroupTotals:
+    """The counts of many groups, and the estimates pass@k and mean@k."""
+
+    __slots__ = ("_complete", "_passes", "_rewards", "_seen")
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._complete = 0
+        self._passes = PassAtK()
+        self._rewards: dict[int, ExactSum] = {}
+
+    def add(self, group: Group) -> None:
+        """Count a group."""
+        completed = group.completed
+        self._seen += 1
+        self._complete += completed == group.repeats
+        self._passes.add_counts(completed, group.successes)
+        self._rewards_of(completed).merge(group.rewards)
+
+    def merge(self, other: Self) -> None:
+        self._seen += other._seen
+        self._complete += other._complete
+        self._passes.merge(other._passes)
+        for completed, rewards in other._rewards.items():
+            self._rewards_of(completed).merge(rewards)
+
+    def counts(self) -> GroupCounts:
+        return GroupCounts(seen=self._seen, complete=self._complete)
+
+    def pass_at_k(self) -> dict[int, float]:
+        """For each k, the unbiased estimate that at least one of k rollouts of a task succeeds."""
+        return {k: float(estimate) for k, estimate in self._passes.estimates().items()}
+
+    def mean_at_k(self) -> dict[int, float]:
+        """For each k, the mean of the mean rewards of the groups with k completed rollouts."""
+        return {k: float(self._mean_at(k)) for k in self._passes.ks()}
+
+    def _mean_at(self, k: int) -> Fraction:
+        means = (rewards.value / n for n, rewards in self._rewards.items() if n >= k)
+        return sum(means, Fraction()) / self._passes.tasks(k)
+
+    def _rewards_of(self, completed: int) -> ExactSum:
+        rewards = self._rewards.get(completed)
+        if rewards is None:
+            rewards = self._rewards[completed] = ExactSum()
+        return rewards
 
 
 class Groups:
-    """The open groups by task, and the histogram of the closed ones."""
+    """The open groups by task, and the totals of the closed ones."""
 
     __slots__ = ("_closed", "_open")
 
     def __init__(self) -> None:
         self._open: dict[int, Group] = {}
-        self._closed = GroupHistogram()
+        self._closed = GroupTotals()
 
     def add(self, attempt: Attempt, *, resolved: bool) -> None:
-        """Count the end of one rollout; `resolved` says that there will be no other end of it."""
+        """Count the outcome of one rollout; `resolved` means that no other will replace it."""
         group = self._group(attempt.task, attempt.repeats)
         group.add(attempt.outcome, resolved=resolved)
         self._close_if_full(attempt.task, group)
 
     def merge(self, other: Self) -> None:
-        """Add the other's groups; two parts of one group that meet here become one."""
+        """Add the other's groups; two parts of one group become one."""
         self._closed.merge(other._closed)
         for task, theirs in other._open.items():
             ours = self._group(task, theirs.repeats)
             ours.merge(theirs)
             self._close_if_full(task, ours)
 
-    def histogram(self) -> GroupHistogram:
-        """Every group seen, open or closed."""
-        everything = GroupHistogram()
+    def totals(self) -> GroupTotals:
+        """The totals of all groups, open and closed."""
+        everything = GroupTotals()
         everything.merge(self._closed)
         for group in self._open.values():
-            everything.fold(group)
+            everything.add(group)
         return everything
 
     def _group(self, task: int, repeats: int) -> Group:
@@ -53,4 +141,4 @@ class Groups:
 
     def _close_if_full(self, task: int, group: Group) -> None:
         if group.full:
-            self._closed.fold(self._open.pop(task))
+            self._closed.add(self._open.pop(task))

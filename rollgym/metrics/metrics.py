@@ -1,20 +1,18 @@
 """The aggregate of a run's attempt records.
 
-The same records give the same summary, bit for bit, in whatever order they come and however they
-are split: in a live run, a resumed one, a merge of shards, a recount from disk. Each part is a
-commutative monoid, made of integers, exact sums, sets and extremes, and rounding is left to the
-summary. Memory is bounded by the open groups, the hours of the run and the kinds of numbers, not by
-the records.
+The same records give the same summary, bit for bit, in any order and however they are split: in a
+live run, a resumed one, a merge of shards, a recount from disk. Each part is a commutative monoid
+made of integers, exact sums, sets and extremes, and only the summary rounds. Memory is bounded by
+the open groups, the hours of the run and the names of measures, not by the number of records.
 """
 
 from collections import Counter
 from enum import StrEnum
+from math import floor
 from typing import Self, TypeVar
 
-from rollgym.metrics.activity import Activity
-from rollgym.metrics.distribution import Distribution
+from rollgym.metrics.distribution import ByName, Distribution
 from rollgym.metrics.groups import Groups
-from rollgym.metrics.measures import Measures
 from rollgym.metrics.summary import Counts, Summary, Throughput
 from rollgym.records import (
     NO_USAGE,
@@ -28,17 +26,54 @@ from rollgym.records import (
 )
 
 _TOKEN_LIMIT = 2**53
-"""Token counts come from model endpoints. Beyond this they are nonsense, and could be beyond every
-float; the distribution counts them as this."""
+"""Token counts come from model endpoints. Larger counts are wrong and could exceed every float, so
+the distribution counts them as this."""
+
+_HOUR = 3600
+LONGEST_ATTEMPT = 7 * 24 * _HOUR
+"""The most seconds that one attempt marks, whatever duration it reports."""
 
 _Name = TypeVar("_Name", bound=StrEnum)
 
 
-class Metrics:
-    """Counts, distributions and estimates over the records added so far.
+class ActiveTime:
+    """The set of active seconds: whole seconds of the wall clock with at least one attempt running.
 
-    Two of them are compared by their summaries.
+    A rate over the time from the first to the last record would punish a run for having been
+    killed on Friday and resumed on Monday, so rates are over active seconds. They are bits, 3600 in
+    an integer for each hour, and merging is a bitwise OR, so a second is counted once however many
+    attempts report it. A month takes 350 kB.
     """
+
+    __slots__ = ("_hours",)
+
+    def __init__(self) -> None:
+        self._hours: dict[int, int] = {}
+
+    def mark(self, started: float, seconds: float) -> None:
+        """Mark every whole second that [started, started + seconds] touches."""
+        first = floor(started)
+        last = max(first, floor(started + min(seconds, LONGEST_ATTEMPT)))
+        first_hour, first_bit = divmod(first, _HOUR)
+        last_hour, last_bit = divmod(last, _HOUR)
+        for hour in range(first_hour, last_hour + 1):
+            low = first_bit if hour == first_hour else 0
+            high = last_bit if hour == last_hour else _HOUR - 1
+            bits = ((1 << (high - low + 1)) - 1) << low
+            self._hours[hour] = self._hours.get(hour, 0) | bits
+
+    def merge(self, other: Self) -> None:
+        for hour, bits in other._hours.items():
+            self._hours[hour] = self._hours.get(hour, 0) | bits
+
+    @property
+    def seconds(self) -> int:
+        """The number of active seconds."""
+        return sum(bits.bit_count() for bits in self._hours.values())
+
+
+class Metrics:
+    """Counts, distributions and estimates over the records added so far."""
 
     __slots__ = (
         "_activity",
@@ -65,20 +100,20 @@ class Metrics:
         self._rewards = Distribution()
         self._seconds = Distribution()
         self._output_tokens = Distribution()
-        self._measures = Measures()
+        self._measures = ByName(Distribution)
         self._groups = Groups()
-        self._activity = Activity()
+        self._activity = ActiveTime()
 
-    def add(self, attempt: Attempt, standing: RecordState = RecordState.CURRENT) -> None:
-        """Count one record. `standing` matters only where the record is final:
+    def add(self, attempt: Attempt, state: RecordState = RecordState.CURRENT) -> None:
+        """Count one record. `state` matters only for a final record:
 
-        - current: the rollout's end is counted, and its group is one nearer to closing;
-        - reopened: the same, but the group stays open for the end that is still to come;
-        - superseded: the record counts as an attempt and nothing else.
+        - current: the outcome is counted, and the rollout is resolved;
+        - reopened: the same, but the group stays open for the outcome still to come;
+        - superseded: the record counts as an attempt only.
 
-        At most one end of a rollout may count at a time: before the successor of a reopened one is
-        added, `retract` it. A live run that does so, and a recount that adds the old end as
-        superseded and the new one as current, come to the same numbers.
+        At most one outcome of a rollout counts at a time: `retract` a reopened one before its
+        successor is added. A live run that does so, and a recount that adds the old outcome as
+        superseded and the new one as current, give the same numbers.
         """
         outcome = attempt.outcome
         self._attempts += 1
@@ -86,13 +121,13 @@ class Metrics:
         self._activity.mark(attempt.started, attempt.seconds)
         if isinstance(outcome, Failed):
             self._failed_attempts[outcome.failure.kind] += 1
-        if attempt.final and standing is not RecordState.SUPERSEDED:
-            self._end(attempt, resolved=standing is RecordState.CURRENT)
+        if attempt.final and state is not RecordState.SUPERSEDED:
+            self._count_outcome(attempt, resolved=state is RecordState.CURRENT)
 
     def retract(self, outcome: Failed | Omitted) -> None:
-        """Take back the end of a reopened rollout, whose new end is about to be added.
+        """Uncount the outcome of a reopened rollout, whose new outcome is about to be added.
 
-        That it was attempted, and what the attempt spent, stays counted.
+        The attempt itself and its usage stay counted.
         """
         match outcome:
             case Failed():
@@ -101,7 +136,7 @@ class Metrics:
                 self._omissions[outcome.reason] -= 1
 
     def merge(self, other: Self) -> None:
-        """Add everything the other has seen; the other is left as it is."""
+        """Add the other's records; the other is left unchanged."""
         self._attempts += other._attempts
         self._successes += other._successes
         self._usage += other._usage
@@ -116,29 +151,29 @@ class Metrics:
         self._activity.merge(other._activity)
 
     def summary(self) -> Summary:
-        """The numbers as they stand. Costs O(open groups + buckets), not O(records)."""
+        """The present numbers. Costs O(open groups + buckets), not O(records)."""
         counts = self._counts()
-        histogram = self._groups.histogram()
+        groups = self._groups.totals()
         return Summary(
             counts=counts,
             success_rate=_ratio(counts.successes, counts.completed),
             avg_reward=self._rewards.mean,
             rewards=self._rewards.summary(),
-            groups=histogram.counts(),
-            pass_at_k=histogram.pass_at_k(),
-            mean_at_k=histogram.mean_at_k(),
+            groups=groups.counts(),
+            pass_at_k=groups.pass_at_k(),
+            mean_at_k=groups.mean_at_k(),
             failures_by_kind=_ordered(self._failures),
             failed_attempts_by_kind=_ordered(self._failed_attempts),
             omitted_by_reason=_ordered(self._omissions),
             seconds=self._seconds.summary(),
             output_tokens=self._output_tokens.summary(),
-            measures=self._measures.summary(),
+            measures={name: each.summary() for name, each in self._measures.items()},
             measures_truncated=self._measures.truncated,
             usage=self._usage,
             throughput=self._throughput(counts),
         )
 
-    def _end(self, attempt: Attempt, *, resolved: bool) -> None:
+    def _count_outcome(self, attempt: Attempt, *, resolved: bool) -> None:
         match attempt.outcome:
             case Completed() as outcome:
                 self._successes += outcome.succeeded

@@ -1,15 +1,16 @@
-"""How each task's rewards are spread over its repeats."""
+"""The reward profile: how each task's rewards are distributed over its repeats."""
 
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from rollgym.metrics.distribution import Distribution
-from rollgym.records import Attempt, Completed, Failed, Omitted
+from rollgym.metrics.groups import Group
+from rollgym.records import Attempt, Completed, Failed
 
 
 class TaskProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """One task. The reward's numbers are None where nothing completed; `std` has ddof=0."""
+    """One task. The numbers of the reward are None without completed rollouts; `std` has ddof=0."""
 
     task: int
     repeats: int
@@ -24,53 +25,43 @@ class TaskProfile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _OpenTask:
-    """A task of which not every repeat has been seen."""
+    """A task with repeats that have no outcome yet."""
 
-    __slots__ = ("_failed", "_omitted", "_repeats", "_rewards", "_successes", "_task")
+    __slots__ = ("_failed", "_rewards", "_task", "group")
 
     def __init__(self, task: int, repeats: int) -> None:
+        self.group = Group(repeats)
         self._task = task
-        self._repeats = repeats
         self._failed = 0
-        self._omitted = 0
-        self._successes = 0
         self._rewards = Distribution()
 
-    @property
-    def full(self) -> bool:
-        return self._rewards.count + self._failed + self._omitted >= self._repeats
-
     def add(self, attempt: Attempt) -> None:
-        match attempt.outcome:
-            case Completed() as outcome:
-                self._successes += outcome.succeeded
-                self._rewards.add(outcome.reward)
-            case Failed():
-                self._failed += 1
-            case Omitted():
-                self._omitted += 1
+        self.group.add(attempt.outcome, resolved=True)
+        self._failed += isinstance(attempt.outcome, Failed)
+        if isinstance(attempt.outcome, Completed):
+            self._rewards.add(attempt.outcome.reward)
 
     def profile(self) -> TaskProfile:
+        group, rewards = self.group, self._rewards
         return TaskProfile(
             task=self._task,
-            repeats=self._repeats,
-            completed=self._rewards.count,
+            repeats=group.repeats,
+            completed=group.completed,
             failed=self._failed,
-            omitted=self._omitted,
-            successes=self._successes,
-            mean=self._rewards.mean,
-            std=self._rewards.std,
-            min=self._rewards.min,
-            max=self._rewards.max,
+            omitted=group.resolved - group.completed - self._failed,
+            successes=group.successes,
+            mean=rewards.mean,
+            std=rewards.std,
+            min=rewards.min,
+            max=rewards.max,
         )
 
 
 def reward_profile(attempts: Iterable[Attempt]) -> Iterator[TaskProfile]:
-    """Profile each task of a stream of records, holding only the tasks that are still open.
+    """Profile each task of a stream of records; only open tasks are held in memory.
 
-    A task comes out as soon as all its repeats have ended; those that never do come last, in the
-    order of their index. Records that are not final are passed over. Superseded ones must not be
-    in the stream: each rollout ends once.
+    A task is yielded when all its repeats have an outcome; incomplete tasks come last, by index.
+    Records that are not final are ignored. The stream must not hold superseded records.
     """
     open_tasks: dict[int, _OpenTask] = {}
     for attempt in attempts:
@@ -80,7 +71,7 @@ def reward_profile(attempts: Iterable[Attempt]) -> Iterator[TaskProfile]:
         if task is None:
             task = open_tasks[attempt.task] = _OpenTask(attempt.task, attempt.repeats)
         task.add(attempt)
-        if task.full:
+        if task.group.full:
             yield open_tasks.pop(attempt.task).profile()
     for index in sorted(open_tasks):
         yield open_tasks[index].profile()

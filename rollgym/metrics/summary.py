@@ -1,4 +1,4 @@
-"""What a run amounts to, as plain data that encodes to readable JSON.
+"""The metrics of a run as plain data that encodes to readable JSON.
 
 Equal runs have equal summaries, byte for byte when encoded: mappings are in the order of their
 keys, and counts of zero are left out of them.
@@ -10,7 +10,7 @@ from rollgym.records import FailureKind, OmitReason, Usage
 
 
 class DistributionSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A number's distribution; all but the count are None where there were no values.
+    """A number's distribution; everything except the count is None without values.
 
     `std` is that of the population (ddof=0). The percentiles are within one percent of the exact
     ones; everything else is exact.
@@ -28,7 +28,7 @@ class DistributionSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """Rollouts by how they ended, how many of the completed succeeded, and all attempts."""
+    """Rollouts by outcome, the successes among the completed ones, and all attempts."""
 
     attempts: int
     completed: int
@@ -38,14 +38,14 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Groups with at least one end, and those with every repeat completed."""
+    """Groups with at least one outcome, and those with every repeat completed."""
 
     seen: int
     complete: int
 
 
 class Throughput(msgspec.Struct, frozen=True, kw_only=True):
-    """Outcomes per active second; see `rollgym.metrics.activity` for what is active."""
+    """Outcomes per active second; see `ActiveTime` in `rollgym.metrics.metrics`."""
 
     active_seconds: int
     outcomes_per_second: float | None
@@ -54,10 +54,10 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of a run.
 
-    `success_rate` and `avg_reward`, like all distributions, are over completed rollouts only: a
-    failure is no reward. `failures_by_kind` counts rollouts that ended failed,
-    `failed_attempts_by_kind` every failed attempt, also those that were retried. `usage` is that of
-    all attempts. `measures_truncated` says that there were more names of measures than are kept.
+    `success_rate`, `avg_reward` and all distributions are over completed rollouts only, because a
+    failed rollout has no reward. `failures_by_kind` counts rollouts whose outcome is failed,
+    `failed_attempts_by_kind` every failed attempt, including retried ones. `usage` is that of all
+    attempts. `measures_truncated` says that there were more names of measures than are kept.
     """
 
     counts: Counts

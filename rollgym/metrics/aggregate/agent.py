@@ -1,27 +1,101 @@
-"""The aggregate of one agent's rollouts, built rollout by rollout.
+"""The aggregate metrics of one agent's rollouts, built rollout by rollout.
 
-The same rollouts give the same result, bit for bit, in whatever order they come and however they
-are split and merged. Of the agent's own numbers only sums and a bounded number of values are kept.
-A task's numbers are kept while it is open; whoever knows that a task has ended, and has somewhere
-to put its entry, closes it, and memory is that of the open tasks. Closing changes no number.
+The same rollouts give the same result, bit for bit, in any order and however they are split and
+merged. Over all tasks, only sums and a bounded number of values are kept. The numbers of a task are
+kept while it is open; a caller that knows that a task has ended closes it and stores its entry, so
+memory is that of the open tasks. Closing changes no number.
 """
 
-from collections.abc import Callable, Iterable
+from array import array
+from collections.abc import Callable, Iterable, Mapping
+from math import isfinite
 from typing import Any, Self
 
-from rollgym.metrics.aggregate.best_of_k import BestOfK
-from rollgym.metrics.aggregate.default import (
+import msgspec
+
+from rollgym.metrics.aggregate.fields import FieldStatistics, constant_metrics
+from rollgym.metrics.aggregate.rollouts import (
+    TASK_INDEX,
+    Rollout,
+    numbers_of,
+    succeeded,
+    task_of,
+    tasks_of,
+)
+from rollgym.metrics.aggregate.standard_metrics import (
     default_agent_metrics,
     default_key_metrics,
     pass_metrics,
 )
-from rollgym.metrics.aggregate.fields import Fields
-from rollgym.metrics.aggregate.group import TaskGroup
-from rollgym.metrics.aggregate.result import AggregateMetrics
-from rollgym.metrics.aggregate.rollouts import Rollout, numbers_of, succeeded, task_of, tasks_of
+from rollgym.metrics.distribution import ByName
+from rollgym.metrics.pass_at_k import PassAtK
+
+ROLLOUTS = "num_rollouts"
+TRUNCATED = "fields_truncated"
 
 ComputeMetrics = Callable[[list[list[dict[str, Any]]]], dict[str, Any]]
 GetKeyMetrics = Callable[[dict[str, Any]], dict[str, Any] | None]
+
+
+class AggregateMetrics(msgspec.Struct, frozen=True, kw_only=True):
+    """The metrics of one agent: all of them, the most important ones, and those of each task.
+
+    It is the response of `/aggregate_metrics` and an entry of the metrics file. Hooks of a server
+    may put any JSON into the first two.
+    """
+
+    agent_metrics: dict[str, Any] = {}
+    key_metrics: dict[str, Any] = {}
+    group_level_metrics: list[dict[str, float]] = []
+
+
+class _TaskNumbers:
+    """The numbers of one task's rollouts, kept compactly until they are summarised."""
+
+    __slots__ = ("_rollouts", "_successes", "_values")
+
+    def __init__(self) -> None:
+        self._rollouts = 0
+        self._values: dict[str, list[float]] = {}
+        self._successes = array("d")
+
+    def add(self, numbers: Mapping[str, float], *, success: bool | None) -> None:
+        """Count one rollout; `success` is None if it is unknown."""
+        self._rollouts += 1
+        for name, value in numbers.items():
+            values = self._values.get(name)
+            if values is None:
+                self._values[name] = [value]
+            else:
+                values.append(value)
+        if success is not None:
+            self._successes.append(success)
+
+    def merge(self, other: Self) -> None:
+        """Add other rollouts of the same task; the other is left unchanged."""
+        self._rollouts += other._rollouts
+        self._successes.extend(other._successes)
+        for name, values in other._values.items():
+            self._values.setdefault(name, []).extend(values)
+
+    @property
+    def successes(self) -> "array[float]":
+        """A 1 or a 0 for each rollout with a known verdict."""
+        return self._successes
+
+    def metrics(self, task: int, fields: ByName[FieldStatistics]) -> dict[str, float]:
+        """The entry of the task: its index, its number of rollouts, and the statistics of those
+        fields that are kept over all tasks."""
+        entry: dict[str, float] = {TASK_INDEX: task, ROLLOUTS: self._rollouts}
+        for name in sorted(self._values):
+            if name not in fields:
+                continue
+            values = self._values[name]
+            if isfinite(values[0]) and values.count(values[0]) == len(values):
+                entry.update(constant_metrics(name, values[0]))
+            else:
+                entry.update(FieldStatistics.of(values).metrics(name))
+        return entry
 
 
 class AgentMetrics:
@@ -30,27 +104,27 @@ class AgentMetrics:
     __slots__ = ("_closed", "_fields", "_open")
 
     def __init__(self) -> None:
-        self._fields = Fields()
-        self._open: dict[int, TaskGroup] = {}
-        self._closed = BestOfK()
+        self._fields = ByName(FieldStatistics)
+        self._open: dict[int, _TaskNumbers] = {}
+        self._closed = PassAtK()
 
     def add(self, rollout: Rollout) -> None:
-        """Count one rollout. Raises ValueError where its task's index is no integer."""
+        """Count one rollout. Raises ValueError if its task's index is not an integer."""
         group = self._group(task_of(rollout))
         numbers = numbers_of(rollout)
         self._fields.add(numbers)
         group.add(numbers, success=succeeded(rollout))
 
     def merge(self, other: Self) -> None:
-        """Add everything the other has seen; the other is left as it is."""
+        """Add the other's rollouts; the other is left unchanged."""
         self._fields.merge(other._fields)
         self._closed.merge(other._closed)
         for task, theirs in other._open.items():
             self._group(task).merge(theirs)
 
     def close(self, task: int) -> dict[str, float] | None:
-        """Forget a task that gets no more rollouts. Its entry, which is no longer in the result;
-        None where no rollout of it is known."""
+        """Drop a task that gets no more rollouts, and return its entry, which is no longer part of
+        the result; None for an unknown task."""
         group = self._open.pop(task, None)
         if group is None:
             return None
@@ -58,16 +132,22 @@ class AgentMetrics:
         return group.metrics(task, self._fields)
 
     def statistics(self) -> dict[str, float]:
-        """The statistics of every field, and nothing that a hook could replace."""
-        return self._fields.metrics()
+        """The statistics of every field, in the order of their names.
+
+        `fields_truncated` says that there were more fields than are kept.
+        """
+        metrics = {
+            key: value for name, field in self._fields.items() for key, value in field.metrics(name)
+        }
+        return {**metrics, TRUNCATED: True} if self._fields.truncated else metrics
 
     def groups(self) -> list[dict[str, float]]:
         """The entries of the tasks that were not closed, in the order of their indices."""
         return [self._open[task].metrics(task, self._fields) for task in sorted(self._open)]
 
     def result(self) -> AggregateMetrics:
-        """Everything, as a server without hooks of its own answers it."""
-        successes = BestOfK()
+        """The complete metrics, as a server without hooks returns them."""
+        successes = PassAtK()
         successes.merge(self._closed)
         for group in self._open.values():
             successes.add(group.successes)
@@ -78,10 +158,10 @@ class AgentMetrics:
             group_level_metrics=self.groups(),
         )
 
-    def _group(self, task: int) -> TaskGroup:
+    def _group(self, task: int) -> _TaskNumbers:
         group = self._open.get(task)
         if group is None:
-            group = self._open[task] = TaskGroup()
+            group = self._open[task] = _TaskNumbers()
         return group
 
 
@@ -90,11 +170,12 @@ def aggregate(
     compute_metrics: ComputeMetrics = default_agent_metrics,
     get_key_metrics: GetKeyMetrics = default_key_metrics,
 ) -> AggregateMetrics:
-    """What `/aggregate_metrics` answers for these rollouts, with a server's hooks.
+    """The response of `/aggregate_metrics` for these rollouts, with a server's hooks.
 
-    What `compute_metrics` returns is laid over the statistics of the fields, and `get_key_metrics`
-    chooses from both, or leaves the usual choice with None. No rollouts have no metrics, and no
-    hook is asked. Raises ValueError where an index is no integer, and what the hooks raise.
+    The result of `compute_metrics` is added to the statistics of the fields and replaces equal
+    keys. `get_key_metrics` selects from both, or returns None for the default selection. Without
+    rollouts there are no metrics and no hook is called. Raises ValueError if an index is not an
+    integer, and what the hooks raise.
     """
     rollouts = list(rollouts)
     if not rollouts:

@@ -1,62 +1,148 @@
-"""The statistics of every number that rollouts have.
+"""Statistics of one numeric field over the rollouts that have it.
 
-The names come from verifiers, and one of them may put something unbounded into a name. Only the
-`FIELD_LIMIT` names that come first in the alphabet are kept. Such a name was among the first at
-every moment before, so what is kept is complete, and the same in whatever order rollouts come.
+A rollout without the field does not count as zero: it is left out of the field's statistics. A
+value that is not finite is left out too, and counted.
+
+*Median.* Up to `EXACT_VALUES` values are kept, and the median is exact. With one more, all values
+go into a quantile sketch, and from then on the median is within one percent. The choice depends
+only on the number of values, so the order of adding or merging does not matter.
 """
 
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from math import inf, isfinite
 from typing import Self
 
-from rollgym.metrics.aggregate.field import FieldStatistics
+from rollgym.metrics.distribution import QuantileSketch
+from rollgym.metrics.exact import Moments, rounded
 
-FIELD_LIMIT = 256
-TRUNCATED = "fields_truncated"
+EXACT_VALUES = 10_000
 
 
-class Fields:
-    """A field's statistics for each name."""
+class Median:
+    """The median of the finite floats given so far."""
 
-    __slots__ = ("_by_name", "_truncated")
+    __slots__ = ("_count", "_sketch", "_values")
 
     def __init__(self) -> None:
-        self._by_name: dict[str, FieldStatistics] = {}
-        self._truncated = False
+        self._count = 0
+        self._values = array("d")
+        self._sketch: QuantileSketch | None = None
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._by_name
-
-    def add(self, numbers: Mapping[str, float]) -> None:
-        for name, value in numbers.items():
-            statistics = self._by_name.get(name) or self._open(name)
-            if statistics is not None:
-                statistics.add(value)
+    def add(self, value: float) -> None:
+        self._count += 1
+        if self._sketch is None:
+            self._values.append(value)
+            self._limit_values()
+        else:
+            self._sketch.add(value)
 
     def merge(self, other: Self) -> None:
-        """Add everything the other has seen; the other is left as it is."""
-        self._truncated |= other._truncated
-        for name, theirs in other._by_name.items():
-            ours = self._by_name.get(name) or self._open(name)
-            if ours is not None:
-                ours.merge(theirs)
+        """Add the other's values; the other is left unchanged."""
+        self._count += other._count
+        if other._sketch is not None:
+            self._use_sketch().merge(other._sketch)
+        elif self._sketch is None:
+            self._values.extend(other._values)
+            self._limit_values()
+        else:
+            _fill(self._sketch, other._values)
 
-    def metrics(self) -> dict[str, float]:
-        """Every field's numbers in the order of the names; `fields_truncated` where some are not
-        among them."""
-        metrics = {
-            key: value
-            for name in sorted(self._by_name)
-            for key, value in self._by_name[name].metrics(name)
-        }
-        return {**metrics, TRUNCATED: True} if self._truncated else metrics
+    @property
+    def value(self) -> float | None:
+        """The middle value, or the mean of the two middle values; None without values."""
+        lower, upper = self._at((self._count - 1) // 2), self._at(self._count // 2)
+        if lower is None or upper is None:
+            return None
+        return rounded((Fraction(lower) + Fraction(upper)) / 2)
 
-    def _open(self, name: str) -> FieldStatistics | None:
-        """Make room for a new name, at the cost of the last one; None where it is itself last."""
-        if len(self._by_name) >= FIELD_LIMIT:
-            self._truncated = True
-            last = max(self._by_name)
-            if name > last:
-                return None
-            del self._by_name[last]
-        statistics = self._by_name[name] = FieldStatistics()
+    def _at(self, rank: int) -> float | None:
+        """The value at a rank, counted from 0."""
+        if not self._count:
+            return None
+        if self._sketch is None:
+            return sorted(self._values)[rank]
+        # The sketch rounds down to a rank, so aim at the middle of it, clear of float rounding.
+        return self._sketch.quantile((rank + 0.5) / (self._count - 1))
+
+    def _limit_values(self) -> None:
+        if len(self._values) > EXACT_VALUES:
+            self._use_sketch()
+
+    def _use_sketch(self) -> QuantileSketch:
+        if self._sketch is None:
+            self._sketch = QuantileSketch()
+            _fill(self._sketch, self._values)
+            self._values = array("d")
+        return self._sketch
+
+
+def _fill(sketch: QuantileSketch, values: Sequence[float]) -> None:
+    for value in values:
+        sketch.add(value)
+
+
+def constant_metrics(field: str, value: float) -> Iterator[tuple[str, float]]:
+    """The statistics of a field with the same finite value in all rollouts."""
+    return zip(_keys(field), (value, value, value, value, 0.0), strict=True)
+
+
+@lru_cache(maxsize=1024)
+def _keys(field: str) -> tuple[str, ...]:
+    return tuple(f"{name}/{field}" for name in ("mean", "max", "min", "median", "std"))
+
+
+class FieldStatistics:
+    """Mean, extremes, median and sample standard deviation of a stream, in bounded memory.
+
+    All are exact, rounded once, and independent of the order, except that the median of more than
+    ten thousand values is approximate.
+    """
+
+    __slots__ = ("_highest", "_lowest", "_median", "_moments", "_non_finite")
+
+    def __init__(self) -> None:
+        self._moments = Moments()
+        self._median = Median()
+        self._lowest = inf
+        self._highest = -inf
+        self._non_finite = 0
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Self:
+        statistics = cls()
+        for value in values:
+            statistics.add(value)
         return statistics
+
+    def add(self, value: float) -> None:
+        if not isfinite(value):
+            self._non_finite += 1
+            return
+        self._moments.add(value)
+        self._median.add(value)
+        self._lowest = min(self._lowest, value)
+        self._highest = max(self._highest, value)
+
+    def merge(self, other: Self) -> None:
+        """Add the other's values; the other is left unchanged."""
+        self._moments.merge(other._moments)
+        self._median.merge(other._median)
+        self._lowest = min(self._lowest, other._lowest)
+        self._highest = max(self._highest, other._highest)
+        self._non_finite += other._non_finite
+
+    def metrics(self, field: str) -> Iterator[tuple[str, float]]:
+        """The statistics, each under its key, such as `mean/reward`."""
+        if self._lowest == self._highest and not self._non_finite:
+            yield from constant_metrics(field, self._lowest)
+            return
+        mean, median = self._moments.mean, self._median.value
+        if mean is not None and median is not None:
+            within = min(max(median, self._lowest), self._highest)
+            values = (mean, self._highest, self._lowest, within, self._moments.sample_std)
+            yield from zip(_keys(field), values, strict=True)
+        if self._non_finite:
+            yield f"num_non_finite/{field}", self._non_finite

@@ -1,12 +1,15 @@
-"""What the aggregate reads of a rollout: its numbers, its task, whether it succeeded.
+"""Reading rollouts: their numbers, their task, whether they succeeded, and their scores.
 
-A rollout is the JSON object that `/verify` answered. Its numbers are its own fields and those of
-`response.usage`, each under its name; where both have a name the usage is meant. A bool is 0 or 1.
-Text, null, lists and objects are no numbers, and fields that begin with `_ng_` say where a rollout
-belongs and not what came of it.
+A rollout is the JSON object that `/verify` returned. Its numbers are its fields and those of
+`response.usage`, each under its name; if both have a name, the usage counts. A bool is 0 or 1.
+Text, null, lists and objects are not numbers. Fields that start with `_ng_` identify a rollout and
+are not counted.
+
+A score function of an author returns a number, or None for a rollout to which the score does not
+apply. A number that is not finite counts as None.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf, isfinite
 from typing import Any
 
@@ -17,23 +20,29 @@ ROLLOUT_INDEX = "_ng_rollout_index"
 _BOOKKEEPING = "_ng_"
 
 Rollout = Mapping[str, Any]
+Tasks = Sequence[Sequence[Rollout]]
+"""The rollouts of each task, in the order of their repeats."""
+
+Score = Callable[[Rollout], float | None]
+Scores = Sequence[Sequence[float | None]]
+"""For each task and each of its rollouts a finite score, or None."""
 
 
 def number(value: object) -> float | None:
-    """The value as a float, also a non-finite one; None of what is no number.
+    """Return a number as a float, also a non-finite one, and None for any other value.
 
-    An integer beyond every float is infinite.
+    An integer that is too large for a float becomes infinite.
     """
     if not isinstance(value, int | float):
         return None
     try:
-        return float(value) + 0.0  # -0.0 becomes 0.0, between which a minimum could not choose
+        return float(value) + 0.0  # -0.0 becomes 0.0, so that a minimum is unambiguous
     except OverflowError:
         return inf if value > 0 else -inf
 
 
 def numbers_of(rollout: Rollout) -> dict[str, float]:
-    """Every number of a rollout by its name, non-finite ones too."""
+    """Every number of a rollout by its name, including non-finite ones."""
     response = rollout.get("response")
     usage = response.get("usage") if isinstance(response, Mapping) else None
     spent = _numbers(usage) if isinstance(usage, Mapping) else ()
@@ -48,15 +57,15 @@ def _numbers(fields: Mapping[str, object]) -> Iterator[tuple[str, float]]:
 
 
 def task_of(rollout: Rollout) -> int:
-    """The index of its task; 0 where the rollout names none, as everybody reads this contract.
+    """The index of the rollout's task; 0 if it is missing, as the wire contract says.
 
-    Raises ValueError where it names one that is no integer.
+    Raises ValueError for an index that is not an integer.
     """
     return _index(rollout, TASK_INDEX)
 
 
 def succeeded(rollout: Rollout) -> bool | None:
-    """Its own word, or else whether its reward is that of a success; None where it has neither."""
+    """Its `success`, or else whether its reward is at least 1; None if it has neither."""
     success = rollout.get("success")
     if isinstance(success, bool):
         return success
@@ -65,9 +74,9 @@ def succeeded(rollout: Rollout) -> bool | None:
 
 
 def tasks_of(rollouts: Iterable[Rollout]) -> list[list[dict[str, Any]]]:
-    """Rollouts as the `compute_metrics` hook takes them: by task, and the repeats of each in order.
+    """Group rollouts as the `compute_metrics` hook takes them: by task, in the order of repeats.
 
-    Raises ValueError for an index that is no integer.
+    Raises ValueError for an index that is not an integer.
     """
     tasks: dict[int, list[Rollout]] = {}
     for rollout in rollouts:
@@ -84,7 +93,22 @@ def _repeat_of(rollout: Rollout) -> int:
 def _index(rollout: Rollout, name: str) -> int:
     index = rollout.get(name, 0)
     if not isinstance(index, int) or isinstance(index, bool):
-        raise ValueError(  # noqa: TRY004 - data that somebody sent, and no mistake in a program
+        raise ValueError(  # noqa: TRY004 - invalid data, not a programming error
             f"{name} is {index!r}: it must be an integer, as in the collected rows"
         )
     return index
+
+
+def reward(rollout: Rollout) -> float | None:
+    """The reward as a score."""
+    return number(rollout.get("reward"))
+
+
+def finite(value: float | None) -> float | None:
+    """Return a finite number as a float, and None for any other value."""
+    found = number(value)
+    return found if found is not None and isfinite(found) else None
+
+
+def scores_of(tasks: Tasks, score: Score) -> list[list[float | None]]:
+    return [[finite(score(rollout)) for rollout in rollouts] for rollouts in tasks]

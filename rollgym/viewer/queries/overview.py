@@ -15,8 +15,7 @@ from operator import is_not
 
 import msgspec
 
-from rollgym.metrics.group import Group
-from rollgym.metrics.group_histogram import GroupHistogram
+from rollgym.metrics import PassAtK
 from rollgym.viewer.queries.charts import Histogram, OverTime, histogram, over_time
 from rollgym.viewer.queries.counts import CauseCount, KindCount, SourceCoverage, coverage, failures
 from rollgym.viewer.queries.filter import MOMENT, TOKENS, Filter
@@ -42,16 +41,11 @@ def pass_at(
     judged.pop(None, None)
     succeeded = Counter(compress(tasks, successes))
     groups = Counter(zip(judged.values(), map(succeeded.get, judged, repeat(0)), strict=False))
-    histogram, sizes = GroupHistogram(), Counter(judged.values())
+    passes = PassAtK()
     for (size, good), number in groups.items():
-        group = Group(size)
-        group.resolved = group.completed = size
-        group.successes = good
-        for _ in range(number):
-            histogram.fold(group)
+        passes.add_counts(size, good, number)
     return tuple(
-        PassAt(k, value, sum(count for size, count in sizes.items() if size >= k))
-        for k, value in histogram.pass_at_k().items()
+        PassAt(k, float(estimate), passes.tasks(k)) for k, estimate in passes.estimates().items()
     )
 
 

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollgym.metrics.activity import LONGEST, Activity
+from rollgym.metrics.metrics import LONGEST_ATTEMPT, ActiveTime
 
 spans = st.lists(st.tuples(st.floats(0, 20_000), st.floats(0, 8_000)), max_size=5)
 
 
-def activity_of(marks: list[tuple[float, float]]) -> Activity:
-    activity = Activity()
+def activity_of(marks: list[tuple[float, float]]) -> ActiveTime:
+    activity = ActiveTime()
     for started, seconds in marks:
         activity.mark(started, seconds)
     return activity
@@ -51,7 +51,7 @@ def test_an_attempt_over_midnight_fills_every_hour_between() -> None:
 
 @pytest.mark.parametrize("started", [0.0, 1.7e9, 1e308])
 def test_an_absurd_duration_marks_a_week_at_most(started: float) -> None:
-    assert activity_of([(started, 1e308)]).seconds <= LONGEST + 1
+    assert activity_of([(started, 1e308)]).seconds <= LONGEST_ATTEMPT + 1
 
 
 @pytest.mark.parametrize("seconds", [-1e-9, -5.0, -1e308])

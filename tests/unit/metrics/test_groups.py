@@ -38,7 +38,7 @@ def test_pass_at_k_is_the_share_of_draws_of_k_with_a_success(
     groups = groups_of(
         record for task, outcomes in enumerate(members) for record in group(*outcomes, task=task)
     )
-    for k, estimate in groups.histogram().pass_at_k().items():
+    for k, estimate in groups.totals().pass_at_k().items():
         shares = []
         for outcomes in members:
             if len(outcomes) >= k:
@@ -55,7 +55,7 @@ def test_mean_at_k_averages_the_groups_and_not_the_rollouts(
     groups = groups_of(
         record for task, outcomes in enumerate(members) for record in group(*outcomes, task=task)
     )
-    for k, estimate in groups.histogram().mean_at_k().items():
+    for k, estimate in groups.totals().mean_at_k().items():
         means = [
             sum((Fraction(outcome.reward) for outcome in outcomes), Fraction()) / len(outcomes)
             for outcomes in members
@@ -65,14 +65,14 @@ def test_mean_at_k_averages_the_groups_and_not_the_rollouts(
 
 
 def test_k_takes_the_powers_of_two_and_the_largest_group() -> None:
-    assert list(groups_of(group(*[REWARDED] * 11)).histogram().pass_at_k()) == [1, 2, 4, 8, 11]
-    assert list(groups_of(group(*[REWARDED] * 8)).histogram().mean_at_k()) == [1, 2, 4, 8]
-    assert groups_of(group(failed())).histogram().pass_at_k() == {}
-    assert Groups().histogram().pass_at_k() == {}
+    assert list(groups_of(group(*[REWARDED] * 11)).totals().pass_at_k()) == [1, 2, 4, 8, 11]
+    assert list(groups_of(group(*[REWARDED] * 8)).totals().mean_at_k()) == [1, 2, 4, 8]
+    assert groups_of(group(failed())).totals().pass_at_k() == {}
+    assert Groups().totals().pass_at_k() == {}
 
 
 def test_rollouts_without_a_reward_make_the_group_smaller_and_not_worse() -> None:
-    histogram = groups_of(group(REWARDED, UNREWARDED, failed(), failed())).histogram()
+    histogram = groups_of(group(REWARDED, UNREWARDED, failed(), failed())).totals()
     assert histogram.pass_at_k() == {1: 0.5, 2: 1.0}
     assert histogram.mean_at_k() == {1: 0.5, 2: 0.5}
     assert histogram.counts() == GroupCounts(seen=1, complete=0)
@@ -80,13 +80,13 @@ def test_rollouts_without_a_reward_make_the_group_smaller_and_not_worse() -> Non
 
 def test_a_group_with_every_repeat_completed_is_complete() -> None:
     attempts = [*group(REWARDED, UNREWARDED), *group(REWARDED, failed(), task=1)]
-    assert groups_of(attempts).histogram().counts() == GroupCounts(seen=2, complete=1)
+    assert groups_of(attempts).totals().counts() == GroupCounts(seen=2, complete=1)
 
 
 @given(runs())
 def test_closing_a_group_does_not_change_a_number(attempts: list[Attempt]) -> None:
-    closing = groups_of(attempts).histogram()
-    open_for_ever = groups_of(attempts, resolved=False).histogram()
+    closing = groups_of(attempts).totals()
+    open_for_ever = groups_of(attempts, resolved=False).totals()
     assert closing.counts() == open_for_ever.counts()
     assert closing.pass_at_k() == open_for_ever.pass_at_k()
     assert closing.mean_at_k() == open_for_ever.mean_at_k()
@@ -98,7 +98,7 @@ def test_a_closed_group_is_not_held() -> None:
         for record in group(REWARDED, failed(), task=task):
             groups.add(record, resolved=True)
     assert not groups._open
-    assert groups.histogram().counts().seen == 100
+    assert groups.totals().counts().seen == 100
 
 
 def test_halves_of_a_group_close_when_they_meet() -> None:
@@ -106,8 +106,8 @@ def test_halves_of_a_group_close_when_they_meet() -> None:
     merged, other = groups_of(records[:2]), groups_of(records[2:])
     merged.merge(other)
     assert not merged._open
-    assert merged.histogram().counts() == GroupCounts(seen=1, complete=0)
-    assert merged.histogram().pass_at_k() == groups_of(records).histogram().pass_at_k()
+    assert merged.totals().counts() == GroupCounts(seen=1, complete=0)
+    assert merged.totals().pass_at_k() == groups_of(records).totals().pass_at_k()
 
 
 def test_a_merged_in_group_goes_on_by_itself_on_either_side() -> None:
@@ -116,14 +116,14 @@ def test_a_merged_in_group_goes_on_by_itself_on_either_side() -> None:
     merged.merge(other)
     merged.add(second, resolved=True)
     other.add(third, resolved=True)
-    assert merged.histogram().mean_at_k() == {1: 0.5, 2: 0.5}
-    assert other.histogram().mean_at_k() == {1: 1.0, 2: 1.0}
+    assert merged.totals().mean_at_k() == {1: 0.5, 2: 0.5}
+    assert other.totals().mean_at_k() == {1: 1.0, 2: 1.0}
 
 
 def test_a_group_that_will_be_resolved_again_stays_open() -> None:
     groups = Groups()
     groups.add(attempt(failed()), resolved=False)
-    assert groups.histogram().counts() == GroupCounts(seen=1, complete=0)
+    assert groups.totals().counts() == GroupCounts(seen=1, complete=0)
     groups.add(attempt(REWARDED), resolved=True)
     assert not groups._open
-    assert groups.histogram().counts() == GroupCounts(seen=1, complete=1)
+    assert groups.totals().counts() == GroupCounts(seen=1, complete=1)

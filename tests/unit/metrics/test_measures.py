@@ -1,22 +1,22 @@
 import random
 
-from rollgym.metrics.measures import NAME_LIMIT, Measures
+from rollgym.metrics.distribution import NAME_LIMIT, ByName, Distribution
 
 NAMES = [f"score of task {number:04}" for number in range(NAME_LIMIT + 50)]
 
 
-def measures_of(names: list[str]) -> Measures:
-    measures = Measures()
+def measures_of(names: list[str]) -> ByName[Distribution]:
+    measures = ByName(Distribution)
     for name in names:
         measures.add({name: 1.0})
     return measures
 
 
 def test_each_name_has_its_own_distribution() -> None:
-    measures = Measures()
+    measures = ByName(Distribution)
     measures.add({"steps": 2.0, "chars": 10.0})
     measures.add({"steps": 4.0})
-    summary = measures.summary()
+    summary = dict(measures.items())
     assert list(summary) == ["chars", "steps"]
     assert (summary["steps"].count, summary["steps"].mean) == (2, 3.0)
     assert not measures.truncated
@@ -26,7 +26,7 @@ def test_of_too_many_names_the_first_are_kept_in_full_whatever_their_order() -> 
     records = NAMES * 3
     random.Random(7).shuffle(records)
     measures = measures_of(records)
-    summary = measures.summary()
+    summary = dict(measures.items())
     assert measures.truncated
     assert list(summary) == NAMES[:NAME_LIMIT]
     assert {distribution.count for distribution in summary.values()} == {3}
@@ -36,7 +36,9 @@ def test_shards_with_too_many_names_together_keep_the_same_ones() -> None:
     merged, other = measures_of(NAMES[100:]), measures_of(NAMES[:200])
     merged.merge(other)
     assert merged.truncated
-    assert merged.summary() == measures_of(NAMES[100:] + NAMES[:200]).summary()
+    assert [(name, each.summary()) for name, each in merged.items()] == [
+        (name, each.summary()) for name, each in measures_of(NAMES[100:] + NAMES[:200]).items()
+    ]
 
 
 def test_exactly_as_many_names_as_are_kept_are_not_too_many() -> None:

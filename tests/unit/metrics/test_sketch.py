@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollgym.metrics.sketch import CEILING, FLOOR, QuantileSketch
+from rollgym.metrics.distribution import CEILING, FLOOR, QuantileSketch
 from tests.unit.metrics.strategies import numbers
 
 magnitudes = st.floats(FLOOR, CEILING)
@@ -65,5 +65,5 @@ def test_nothing_has_no_quantile() -> None:
 
 @pytest.mark.parametrize("q", [-0.1, 1.1, float("nan")])
 def test_a_quantile_outside_the_unit_interval_is_refused(q: float) -> None:
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with pytest.raises(ValueError, match="must be from 0 to 1"):
         sketch_of([1.0]).quantile(q)

@@ -16,7 +16,7 @@ from rollgym.metrics.aggregate import (
     default_key_metrics,
     tasks_of,
 )
-from rollgym.metrics.aggregate.fields import FIELD_LIMIT
+from rollgym.metrics.distribution import NAME_LIMIT
 from tests.unit.metrics.aggregate.rollouts import rollout, rollouts, task
 
 
@@ -140,7 +140,7 @@ def test_a_closed_task_is_not_held() -> None:
 
 
 def test_a_task_shows_only_fields_that_the_agent_shows() -> None:
-    rows = [{**rollout(1.0, task=n), f"f{n:04}": 1.0} for n in range(FIELD_LIMIT + 10)]
+    rows = [{**rollout(1.0, task=n), f"f{n:04}": 1.0} for n in range(NAME_LIMIT + 10)]
     result = metrics_of(rows[::-1]).result()
     assert "mean/f0003" in result.group_level_metrics[3]
     assert set(result.group_level_metrics[-1]) == {"_ng_task_index", "num_rollouts"}

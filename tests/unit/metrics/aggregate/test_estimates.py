@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rollgym.metrics import Metrics
 from rollgym.metrics.aggregate import average_of_k, majority_at_k, pass_at_k
-from rollgym.metrics.aggregate.best_of_k import BestOfK
+from rollgym.metrics.pass_at_k import PassAtK
 from rollgym.records import Completed
 from tests.unit.metrics.aggregate.rollouts import (
     task,
@@ -60,7 +60,7 @@ def test_pass_at_k_of_successes_is_the_estimate_of_the_runs_metrics(
 def test_best_of_k_merges_without_a_trace(
     ours: list[list[float]], theirs: list[list[float]]
 ) -> None:
-    whole, left, right = BestOfK(), BestOfK(), BestOfK()
+    whole, left, right = PassAtK(), PassAtK(), PassAtK()
     for scores in ours:
         left.add(scores[::-1])
         whole.add(scores)
@@ -68,7 +68,7 @@ def test_best_of_k_merges_without_a_trace(
         right.add(scores)
         whole.add(scores)
     right.merge(left)
-    assert right.largest == whole.largest
+    assert right.ks() == whole.ks()
     for k in range(1, 7):
         assert right.estimate(k) == whole.estimate(k)
 

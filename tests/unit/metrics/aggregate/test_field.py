@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollgym.metrics.aggregate import median
-from rollgym.metrics.aggregate.field import FieldStatistics
-from rollgym.metrics.aggregate.fields import FIELD_LIMIT, Fields
+from rollgym.metrics.aggregate import fields
+from rollgym.metrics.aggregate.fields import FieldStatistics
 from tests.unit.metrics.strategies import numbers
 
 anything = numbers | st.sampled_from([math.nan, math.inf, -math.inf])
@@ -98,7 +97,7 @@ def test_order_and_split_do_not_show_where_the_values_are_too_many_to_keep(
     values: list[float], first: int, second: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(median, "EXACT_VALUES", 10)
+        patch.setattr(fields, "EXACT_VALUES", 10)
         expected = metrics_of(values)
         low, high = sorted([first, second])
         assert merged(values[low:high], values[high:], values[:low]) == expected
@@ -110,7 +109,7 @@ def test_the_median_of_many_is_within_one_percent_of_the_middle_values(
     values: list[float],
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(median, "EXACT_VALUES", 10)
+        patch.setattr(fields, "EXACT_VALUES", 10)
         found = metrics_of(values)["median/x"]
     ordered = sorted(values)
     middle = ordered[(len(values) - 1) // 2], ordered[len(values) // 2]
@@ -119,30 +118,9 @@ def test_the_median_of_many_is_within_one_percent_of_the_middle_values(
 
 
 def test_ten_thousand_values_have_an_exact_median_and_hold_no_more() -> None:
-    values = [index * 1.001 for index in range(median.EXACT_VALUES)]
+    values = [index * 1.001 for index in range(fields.EXACT_VALUES)]
     statistics_of_all = FieldStatistics.of(values)
     assert dict(statistics_of_all.metrics("x"))["median/x"] == statistics.median(values)
     statistics_of_all.add(0.0)
     assert not statistics_of_all._median._values
     assert dict(statistics_of_all.metrics("x"))["median/x"] == pytest.approx(5_004, rel=0.01)
-
-
-def test_only_the_first_names_in_the_alphabet_are_kept_in_whatever_order() -> None:
-    names = [f"f{index:04}" for index in range(FIELD_LIMIT + 50)]
-    for order in (names, names[::-1]):
-        fields = Fields()
-        for name in order:
-            fields.add({name: 1.0})
-        metrics = fields.metrics()
-        assert metrics.pop("fields_truncated") is True
-        assert {key.partition("/")[2] for key in metrics} == set(names[:FIELD_LIMIT])
-
-
-def test_merging_fields_keeps_to_the_limit() -> None:
-    whole, late, early = Fields(), Fields(), Fields()
-    late.add({f"z{index:04}": 1.0 for index in range(FIELD_LIMIT)})
-    early.add({f"a{index:04}": 1.0 for index in range(FIELD_LIMIT)})
-    whole.merge(late)
-    assert "fields_truncated" not in whole.metrics()
-    whole.merge(early)
-    assert whole.metrics() == {**early.metrics(), "fields_truncated": True}
