@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rollgym.export import (
     ExportError,
+    ExportFormat,
     ExportReport,
-    Format,
     GroupFilter,
     PreferencePairs,
     SupervisedExamples,
@@ -62,20 +62,20 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def _supervised(arguments: Namespace) -> Format:
+def _supervised(arguments: Namespace) -> ExportFormat:
     return SupervisedExamples(arguments.min_reward)
 
 
-def _preference(arguments: Namespace) -> Format:
+def _preference(arguments: Namespace) -> ExportFormat:
     margin = _DEFAULT_MARGIN if arguments.margin is None else arguments.margin
     return PreferencePairs(margin, arguments.all_pairs)
 
 
-def _groups(_: Namespace) -> Format:
+def _groups(_: Namespace) -> ExportFormat:
     return TaskGroups()
 
 
-_FORMATS: dict[str, Callable[[Namespace], Format]] = {
+_FORMATS: dict[str, Callable[[Namespace], ExportFormat]] = {
     "sft": _supervised,
     "preference": _preference,
     "groups": _groups,

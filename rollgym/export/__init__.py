@@ -1,15 +1,20 @@
-"""What trainers read: examples for supervised training, preference pairs, groups of rollouts."""
+"""Exports for trainers: supervised examples, preference pairs, groups of rollouts."""
 
-from rollgym.export.errors import BadRowsError, ExportError
 from rollgym.export.export import ExportReport, export
 from rollgym.export.filter import GroupFilter, GroupRewards, parse_filter
-from rollgym.export.formats import Format, PreferencePairs, SupervisedExamples, TaskGroups
+from rollgym.export.formats import (
+    ExportFormat,
+    PreferencePairs,
+    SupervisedExamples,
+    TaskGroups,
+)
+from rollgym.export.rollouts import BadRowsError, ExportError
 
 __all__ = [
     "BadRowsError",
     "ExportError",
+    "ExportFormat",
     "ExportReport",
-    "Format",
     "GroupFilter",
     "GroupRewards",
     "PreferencePairs",

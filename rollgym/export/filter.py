@@ -7,8 +7,8 @@
     operand     = number | "avg" | "best" | "worst" | "n"
     operator    = "<" | "<=" | ">" | ">=" | "==" | "!="
 
-A comparison chains as in Python: `0 < avg < 1` is `0 < avg and avg < 1`. The text is read by the
-parser below and turned into functions of the rewards; nothing of it is ever run.
+A comparison chains as in Python: `0 < avg < 1` is `0 < avg and avg < 1`. The parser below turns the
+text into functions of the rewards; the text is never evaluated as code.
 """
 
 import operator
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollgym.export.errors import ExportError
+from rollgym.export.rollouts import ExportError
 from rollgym.metrics.exact import Moments
 
 DEEPEST = 20
@@ -38,7 +38,7 @@ _OPERATORS: dict[str, Compare] = {
 
 
 class GroupRewards(msgspec.Struct, frozen=True):
-    """What a filter can ask of a task: mean, largest and smallest reward, number of rollouts."""
+    """The numbers of a task in a filter: mean, largest and smallest reward, number of rollouts."""
 
     avg: float
     best: float
@@ -47,7 +47,7 @@ class GroupRewards(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, rewards: Sequence[float]) -> "GroupRewards":
-        """Of at least one finite reward."""
+        """Compute the numbers from at least one finite reward."""
         moments = Moments()
         for reward in rewards:
             moments.add(reward)
@@ -59,8 +59,8 @@ _Operand = Callable[[GroupRewards], float]
 
 
 def parse_filter(text: str) -> GroupFilter:
-    """The filter as a function. Raises ExportError that shows the place of what it cannot read."""
-    return _Parser(text).parse()
+    """Return the filter as a function. Raises ExportError that shows the invalid position."""
+    return _FilterParser(text).parse()
 
 
 class _Token(NamedTuple):
@@ -68,7 +68,7 @@ class _Token(NamedTuple):
     start: int
 
 
-class _Parser:
+class _FilterParser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._tokens = [_Token(match[0], match.start()) for match in _TOKEN.finditer(text)]
@@ -79,7 +79,7 @@ class _Parser:
     def parse(self) -> GroupFilter:
         condition = self._filter()
         if self._peek() != _END:
-            raise self._refusal("`and` or `or`")
+            raise self._error("`and` or `or`")
         return condition
 
     def _filter(self) -> GroupFilter:
@@ -105,7 +105,7 @@ class _Parser:
             if self._accept("("):
                 condition = self._filter()
                 if not self._accept(")"):
-                    raise self._refusal("`)`")
+                    raise self._error("`)`")
                 return condition
             return self._comparison()
         finally:
@@ -122,7 +122,7 @@ class _Parser:
     def _operator(self) -> Compare:
         compare = _OPERATORS.get(self._peek())
         if compare is None:
-            raise self._refusal("a comparison such as `<`")
+            raise self._error("a comparison such as `<`")
         self._position += 1
         return compare
 
@@ -136,7 +136,7 @@ class _Parser:
             self._position += 1
             number = sign * float(token)
             return lambda rewards: number
-        raise self._refusal("a number, avg, best, worst or n")
+        raise self._error("a number, avg, best, worst or n")
 
     def _peek(self) -> str:
         return self._tokens[self._position].text
@@ -146,10 +146,10 @@ class _Parser:
         self._position += accepted
         return accepted
 
-    def _refusal(self, expected: str) -> ExportError:
+    def _error(self, expected: str) -> ExportError:
         token = self._tokens[self._position]
         return ExportError(
-            f"the filter cannot be read: expected {expected}, found {token.text}\n"
+            f"the filter is invalid: expected {expected}, found {token.text}\n"
             f"  {self._text}\n  {' ' * token.start}^\n"
             "A filter looks like `0 < avg < 1` or `best == 1 and avg < 0.5`."
         )

@@ -1,8 +1,8 @@
-"""A rollout as chat messages: the prompt, what the agent and its tools added, and the tools.
+"""A rollout as chat messages: the prompt, the completion of the agent and its tools, and the tools.
 
-The prompt is the rollout's request, converted as for a chat endpoint. The rest is its `output`, the
-transcript. That gives a text and the calls after it in entries of their own; the model wrote them
-in one turn, and chat templates want one message for it, so here they are one.
+The prompt is the rollout's request, converted as for a chat endpoint. The completion is its
+`output`, the transcript. A transcript has a text and the calls after it in separate entries. The
+model wrote them in one turn and chat templates expect one message, so here they are joined.
 """
 
 from typing import Any
@@ -13,14 +13,14 @@ from rollgym.records import ModelRequestError
 from rollgym.servers.responses import JsonObject, chat_request
 
 _ROLES = frozenset({"assistant", "tool", "user", "system", "developer"})
-_ASKING = ("instructions", "input", "tools")
+_REQUEST_FIELDS = ("instructions", "input", "tools")
 
 
 class ConversationError(ValueError):
-    """The rollout cannot be written as chat messages; says where and why."""
+    """The rollout cannot be written as chat messages; the message says where and why."""
 
 
-class Conversation(msgspec.Struct, frozen=True):
+class ExportedConversation(msgspec.Struct, frozen=True):
     """A rollout's prompt and completion, and the tools the model could call."""
 
     prompt: list[JsonObject]
@@ -28,29 +28,29 @@ class Conversation(msgspec.Struct, frozen=True):
     tools: list[JsonObject]
 
 
-class _Row(msgspec.Struct):
+class _RolloutRow(msgspec.Struct):
     responses_create_params: JsonObject
     output: list[JsonObject]
 
 
-_DECODER = msgspec.json.Decoder(_Row)
+_DECODER = msgspec.json.Decoder(_RolloutRow)
 
 
-def conversation(line: bytes) -> Conversation:
-    """The conversation of a line of the rollouts' file. Raises ConversationError."""
+def conversation(line: bytes) -> ExportedConversation:
+    """Read the conversation of a line of a file of rollouts. Raises ConversationError."""
     try:
         row = _DECODER.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConversationError(f"this is no rollout ({error})") from error
+        raise ConversationError(f"this line is not a valid rollout ({error})") from error
     request = row.responses_create_params
-    asking = {name: request[name] for name in _ASKING if request.get(name) is not None}
+    given = {name: request[name] for name in _REQUEST_FIELDS if request.get(name) is not None}
     try:
-        chat = chat_request(asking)
+        chat = chat_request(given)
     except ModelRequestError as error:
         raise ConversationError(
-            f"responses_create_params are no chat messages ({error})"
+            f"responses_create_params cannot be converted to chat messages ({error})"
         ) from error
-    return Conversation(chat["messages"], _completion(row.output), chat.get("tools", []))
+    return ExportedConversation(chat["messages"], _completion(row.output), chat.get("tools", []))
 
 
 def _completion(output: list[JsonObject]) -> list[JsonObject]:
@@ -67,21 +67,21 @@ def _completion(output: list[JsonObject]) -> list[JsonObject]:
 def _message(entry: JsonObject, where: str) -> JsonObject:
     role = entry.get("role")
     if role not in _ROLES:
-        raise ConversationError(f"{where}: the role must be one of chat's, not {role!r}")
+        raise ConversationError(f"{where}: the role {role!r} is not a role of chat messages")
     content = entry.get("content")
     if content is not None and not isinstance(content, str | list):
-        raise ConversationError(f"{where}: the content must be text or parts, not {content!r}")
+        raise ConversationError(f"{where}: the content must be a text or a list, not {content!r}")
     if content is None and not entry.get("tool_calls") and not entry.get("refusal"):
-        raise ConversationError(f"{where}: there is neither content nor a call that chat knows")
+        raise ConversationError(f"{where}: the entry has neither content nor tool calls")
     message = {"role": role, "content": content, **entry}
     if entry.get("reasoning"):
-        # Templates read one name or the other, and pass over the one they do not know.
+        # Templates read one name or the other, and ignore the one they do not know.
         message["reasoning_content"] = entry["reasoning"]
     return message
 
 
 def _continues(message: JsonObject, following: JsonObject) -> bool:
-    """Whether a text and the calls after it are one turn."""
+    """Whether a text and the following calls are one turn."""
     return (
         message["role"] == following["role"] == "assistant"
         and not message.get("tool_calls")

@@ -1,20 +1,38 @@
-"""A run's numbers while they come in.
+"""The metrics of a run, live or recounted from its files.
 
-The same object counts events of a collection, the records a resumed run finds (`replay`), and the
-records of a finished run on disk (see `recount`), so all three come to the same numbers.
+The same class counts the events of a collection, the existing records of a resumed run (`replay`),
+and the records of a run on disk (`recount`), so all three give the same numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-from rollgym.engine import AttemptRecorded, CollectionEnded, Event
+from rollgym.engine import AttemptRecorded, CollectionEnded, Coverage, Event
 from rollgym.metrics import Metrics, Summary
-from rollgym.monitor.printable import printable_line
 from rollgym.records import Attempt, Failed, FailureKind, RecordState, RolloutKey
+from rollgym.store import InputsIdentity, journal_paths, read_records
+
+LINE_LIMIT = 160
+
+
+def printable_line(text: str, limit: int = LINE_LIMIT) -> str:
+    """Make foreign text safe for one line of a terminal.
+
+    Failure details carry text of models, web pages and servers. Escape sequences in it could move
+    the cursor, set the window's title or hide text, so unprintable characters become `\\ufffd`.
+    Runs of white space become one space.
+    """
+    # A detail may have thousands of characters; those far beyond the limit are never shown.
+    words = " ".join(text[: 4 * limit].split())
+    line = "".join(char if char.isprintable() else "\ufffd" for char in words)
+    if len(line) <= limit:
+        return line
+    return f"{line[: limit - 1]}…"
 
 
 class FailureExample(NamedTuple):
-    """One failed rollout, to show what its kind looked like this time."""
+    """One failed rollout, as an example of its kind of failure."""
 
     key: RolloutKey
     detail: str
@@ -23,9 +41,9 @@ class FailureExample(NamedTuple):
 class LiveMetrics:
     """An observer that owns a `Metrics` and keeps an example of each kind of failure.
 
-    `retried` counts attempts that were not their rollout's last. `reopened` counts the ends that a
-    resumed run is about to replace. `finished` says that the last event was seen; whoever shows the
-    numbers as final must ask, because a slow observer may be left behind.
+    `retried` counts attempts that were not their rollout's last. `reopened` counts the outcomes
+    that a resumed run is about to replace. `finished` says that the last event was received; check
+    it before showing the numbers as final, because a slow observer may have been abandoned.
     """
 
     name = "metrics"
@@ -38,16 +56,16 @@ class LiveMetrics:
         self.retried_examples: dict[FailureKind, FailureExample] = {}
         self._metrics = Metrics()
 
-    def replay(self, attempt: Attempt, standing: RecordState) -> None:
-        """Count a record that is on disk already; to be given to `open_run`."""
-        self._metrics.add(attempt, standing)
+    def replay(self, attempt: Attempt, state: RecordState) -> None:
+        """Count an existing record; pass this method to `open_run`."""
+        self._metrics.add(attempt, state)
         self.retried += not attempt.final
-        self.reopened += standing is RecordState.REOPENED
-        if standing is not RecordState.SUPERSEDED:
+        self.reopened += state is RecordState.REOPENED
+        if state is not RecordState.SUPERSEDED:
             self._keep_example(attempt)
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Count what was recorded; every other event passes by."""
+        """Count recorded attempts; other events are ignored."""
         for event in events:
             match event:
                 case AttemptRecorded():
@@ -72,7 +90,7 @@ class LiveMetrics:
         self._keep_example(attempt)
 
     def _keep_example(self, attempt: Attempt) -> None:
-        """Of each kind, the rollout that comes first in the inputs."""
+        """Keep the rollout of each kind that comes first in the inputs."""
         outcome = attempt.outcome
         if not isinstance(outcome, Failed):
             return
@@ -85,3 +103,34 @@ class LiveMetrics:
         known = self.examples.get(kind)
         if known is not None and known.key == key:
             del self.examples[kind]
+
+
+def recount(directory: Path, includes: Callable[[int], bool] | None = None) -> LiveMetrics:
+    """Count every record of a run, or of the tasks whose index `includes` accepts.
+
+    It needs no locks and also works while the run is being written. Raises
+    CorruptJournalError, StorageError.
+    """
+    metrics = LiveMetrics()
+    for entry, current in read_records(journal_paths(directory)):
+        if includes is None or includes(entry.attempt.task):
+            state = RecordState.CURRENT if current else RecordState.SUPERSEDED
+            metrics.replay(entry.attempt, state)
+    return metrics
+
+
+def coverage_of(inputs: InputsIdentity, summary: Summary) -> Coverage:
+    """The coverage of a whole run, as a collection with nothing left to do would report it."""
+    counts = summary.counts
+    return Coverage(
+        expected=inputs.rollouts,
+        completed=counts.completed,
+        failed=counts.failed,
+        omitted=counts.omitted,
+        groups=inputs.tasks,
+        groups_complete=summary.groups.complete,
+        resumed=counts.completed + counts.failed + counts.omitted,
+        attempts=0,
+        abandoned=0,
+        dropped_events={},
+    )

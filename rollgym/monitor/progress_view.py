@@ -1,7 +1,7 @@
-"""One moment of a collection, and how it reads as lines of text.
+"""The present state of a collection, and its lines of text.
 
-Everything here is a pure function of the moment and the width, so that what a terminal shows can be
-tested without one.
+Everything here is a pure function of the state and the width, so it can be tested without a
+terminal.
 """
 
 from collections.abc import Iterator
@@ -15,14 +15,15 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a display knows.
+    """The numbers that a display shows.
 
-    `rate` is per second. `in_flight` is None when all is over. `trouble` and `stopping` are
-    printable lines about what goes wrong, and why it will end early.
+    `resolved` rollouts have an outcome and will not run again. `rate` is per second. `in_flight` is
+    None after the end. `failure` is a printable line about the most frequent kind of failure,
+    `stopping` one about why the collection ends early.
     """
 
     expected: int
-    settled: int
+    resolved: int
     elapsed: float
     rate: float | None = None
     avg_reward: float | None = None
@@ -34,40 +35,40 @@ class ProgressView(msgspec.Struct, frozen=True, kw_only=True):
     retried: int = 0
     failed: int = 0
     omitted: int = 0
-    trouble: str | None = None
+    failure: str | None = None
     stopping: str | None = None
 
     @property
     def share(self) -> float:
-        return min(1.0, self.settled / self.expected) if self.expected > 0 else 1.0
+        return min(1.0, self.resolved / self.expected) if self.expected > 0 else 1.0
 
     @property
     def remaining_seconds(self) -> float | None:
-        left = max(0, self.expected - self.settled)
+        left = max(0, self.expected - self.resolved)
         if left == 0:
             return 0.0
         return left / self.rate if self.rate else None
 
 
 def bar_line(view: ProgressView, width: int, *, ascii_only: bool = False) -> str:
-    """Title, percentage, bar, counts and times, in `width` columns; the bar gives way first."""
+    """Title, percentage, bar, counts and times in `width` columns; no bar if they are few."""
     head = f"{TITLE}: {_percent(view.share)}%"
-    tail = f"{view.settled}/{view.expected} {times(view)}"
-    room = min(width, WIDEST) - len(head) - len(tail) - 3
-    if room < NARROWEST_BAR:
+    tail = f"{view.resolved}/{view.expected} {times(view)}"
+    bar_width = min(width, WIDEST) - len(head) - len(tail) - 3
+    if bar_width < NARROWEST_BAR:
         return f"{head} {tail}"
-    return f"{head}|{_bar(view.share, room, ascii_only=ascii_only)}| {tail}"
+    return f"{head}|{_bar(view.share, bar_width, ascii_only=ascii_only)}| {tail}"
 
 
 def times(view: ProgressView) -> str:
     """In the form `[elapsed<remaining, rate]`."""
     remaining = view.remaining_seconds
     left = "?" if remaining is None else clock_time(remaining)
-    return f"[{clock_time(view.elapsed)}<{left}, {pace(view.rate)}]"
+    return f"[{clock_time(view.elapsed)}<{left}, {rate_text(view.rate)}]"
 
 
 def detail_items(view: ProgressView) -> list[str]:
-    """The numbers, each short enough to stay in one piece when lines are broken."""
+    """The numbers as short items; lines are broken between them."""
     items = [
         f"avg_reward {_number(view.avg_reward)}",
         f"success_rate {_number(view.success_rate)}",
@@ -85,7 +86,7 @@ def detail_items(view: ProgressView) -> list[str]:
 
 
 def flow(items: list[str], width: int, separator: str = " | ") -> Iterator[str]:
-    """Items side by side, on as many lines as they need."""
+    """Items side by side, on as many lines as needed."""
     line = ""
     for item in items:
         longer = f"{line}{separator}{item}" if line else item
@@ -100,20 +101,20 @@ def flow(items: list[str], width: int, separator: str = " | ") -> Iterator[str]:
 
 def plain_line(view: ProgressView) -> str:
     """Everything on one line, for logs."""
-    counts = f"{_percent(view.share).lstrip()}% {view.settled}/{view.expected} {times(view)}"
-    notes = [note for note in (view.trouble, view.stopping) if note]
+    counts = f"{_percent(view.share).lstrip()}% {view.resolved}/{view.expected} {times(view)}"
+    notes = [note for note in (view.failure, view.stopping) if note]
     return f"{TITLE}: {counts} " + ", ".join([*detail_items(view), *notes])
 
 
 def clock_time(seconds: float) -> str:
-    """As 00:12, or 1:02:03 from an hour on."""
+    """Format seconds as 00:12, or as 1:02:03 from an hour on."""
     minutes, second = divmod(int(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute:02}:{second:02}"
 
 
-def pace(rate: float | None) -> str:
-    """A rate in the unit that gives it digits: per second, minute or hour."""
+def rate_text(rate: float | None) -> str:
+    """Format a rate per second, minute or hour, whichever gives it digits."""
     if rate is None:
         return "?it/s"
     if rate >= 1:
@@ -129,7 +130,7 @@ def _bar(share: float, width: int, *, ascii_only: bool) -> str:
 
 
 def _percent(share: float) -> str:
-    """Rounded down, so that 100 means all."""
+    """Round down, so that 100 means all."""
     return f"{int(share * 100):3d}"
 
 

@@ -1,7 +1,7 @@
-"""Where the progress is drawn: a terminal is redrawn in place, anything else gets a line at times.
+"""Drawing the progress: a terminal is redrawn in place, other streams get a line at intervals.
 
-Both screens ask for the present view themselves, from a thread of their own, so that the clock on
-them goes on while nothing happens.
+Both screens request the present view from their own thread, so the clock advances even when there
+are no events.
 """
 
 import contextlib
@@ -29,19 +29,19 @@ CurrentView = Callable[[], ProgressView]
 
 
 class Screen(Protocol):
-    """Something that shows a view that changes."""
+    """Shows a view that changes."""
 
     def start(self) -> None: ...
 
-    def nudge(self) -> None:
-        """Something happened that should not wait for the next drawing."""
+    def redraw(self) -> None:
+        """Draw now, because of an event that should not wait for the next drawing."""
 
     def stop(self) -> None:
-        """Draw the last view and let go of the terminal. May be called again, and unstarted."""
+        """Draw the last view and release the terminal. May be called again, or before `start`."""
 
 
 class LiveScreen:
-    """A few lines of a terminal, drawn again and again at the same place."""
+    """A few lines of a terminal, redrawn in place."""
 
     def __init__(self, console: Console, view: CurrentView) -> None:
         self._console = console
@@ -55,22 +55,22 @@ class LiveScreen:
     def start(self) -> None:
         self._live.start()
 
-    def nudge(self) -> None:
+    def redraw(self) -> None:
         self._live.refresh()
 
     def stop(self) -> None:
         self._live.stop()
 
     def render(self) -> Group:
-        """The lines for the terminal's present width. Foreign text is never read as markup."""
+        """The lines for the terminal's present width. Foreign text is never parsed as markup."""
         view, width = self._view(), self._console.width
         ascii_only = self._console.options.ascii_only
         lines = [Text(bar_line(view, width, ascii_only=ascii_only))]
         lines += [Text(line) for line in flow(detail_items(view), width)]
         if view.failed:
             lines[-1].highlight_words([f"failed {view.failed}"], "red")
-        if view.trouble:
-            lines.append(Text(view.trouble, style="red" if view.failed else "yellow"))
+        if view.failure:
+            lines.append(Text(view.failure, style="red" if view.failed else "yellow"))
         if view.stopping:
             lines.append(Text(view.stopping, style="bold yellow"))
         for line in lines:
@@ -79,9 +79,9 @@ class LiveScreen:
 
 
 class LineScreen:
-    """A line at the start, one each `interval` seconds, one at the end; no control characters.
+    """A line at the start, one every `interval` seconds, one at the end; no control characters.
 
-    A reader that goes away (`| head`) ends the lines, not the run.
+    If the reader closes the stream (`| head`), the lines end and the run continues.
     """
 
     def __init__(self, stream: TextIO, view: CurrentView, interval: float = LINE_INTERVAL) -> None:
@@ -96,7 +96,7 @@ class LineScreen:
         self._thread = threading.Thread(target=self._tick, name="rollgym-progress", daemon=True)
         self._thread.start()
 
-    def nudge(self) -> None:
+    def redraw(self) -> None:
         self._write(plain_line(self._view()))
 
     def stop(self) -> None:
@@ -120,7 +120,7 @@ class LineScreen:
 
 
 def choose_screen(stream: TextIO, view: CurrentView, interval: float = LINE_INTERVAL) -> Screen:
-    """What fits the stream. FORCE_COLOR and the like do not make a terminal out of a pipe."""
+    """Choose the screen for the stream. FORCE_COLOR does not turn a pipe into a terminal."""
     console = Console(file=stream, highlight=False)
     if stream.isatty() and console.is_terminal and not console.is_dumb_terminal:
         return LiveScreen(console, view)

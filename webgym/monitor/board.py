@@ -158,7 +158,7 @@ def _head(snapshot: MonitorSnapshot, width: int, *, ascii_only: bool) -> Iterato
     rate = snapshot.rollouts_per_minute
     view = ProgressView(
         expected=snapshot.expected,
-        settled=snapshot.settled,
+        resolved=snapshot.settled,
         elapsed=snapshot.elapsed,
         rate=None if rate is None else rate / 60,
     )

@@ -8,8 +8,8 @@ import pytest
 from rollgym.export import (
     BadRowsError,
     ExportError,
+    ExportFormat,
     ExportReport,
-    Format,
     PreferencePairs,
     SupervisedExamples,
     TaskGroups,
@@ -23,7 +23,9 @@ ROWS = [*group(0, 1.0, 0.0, 0.5), *group(1, 1.0, 1.0), *group(2, 0.0, 0.0), *gro
 TOOLS = [{"type": "function", "function": {"name": "search", "parameters": {}}}]
 
 
-def exported(tmp_path: Path, rows: list[Any], into: Format, only: str = "") -> list[dict[str, Any]]:
+def exported(
+    tmp_path: Path, rows: list[Any], into: ExportFormat, only: str = ""
+) -> list[dict[str, Any]]:
     source, target = write(tmp_path / "rollouts.jsonl", rows), tmp_path / "out.jsonl"
     export(source, target, into, parse_filter(only) if only else None)
     return read(target)
@@ -126,7 +128,9 @@ def test_a_filter_chooses_tasks_and_the_report_says_how_many(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("into", [SupervisedExamples(), PreferencePairs(), TaskGroups()])
-def test_the_order_in_which_rollouts_finished_does_not_show(tmp_path: Path, into: Format) -> None:
+def test_the_order_in_which_rollouts_finished_does_not_show(
+    tmp_path: Path, into: ExportFormat
+) -> None:
     expected = exported(tmp_path, ROWS, into)
     for seed in range(5):
         assert exported(tmp_path, Random(seed).sample(ROWS, len(ROWS)), into) == expected
@@ -146,13 +150,16 @@ def test_an_empty_file_gives_an_empty_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bad", "problem"),
     [
-        ("{", "this is no rollout (Input data was truncated)"),
-        ("[]", "this is no rollout (Expected `object`, got `array`)"),
+        ("{", "this line is not a valid rollout (Input data was truncated)"),
+        ("[]", "this line is not a valid rollout (Expected `object`, got `array`)"),
         ('{"reward": 1.0}', "missing required field `_ng_task_index`"),
         ({**ROWS[0], "reward": None}, "Expected `float`, got `null`"),
-        ({**ROWS[0], "reward": float("nan")}, "this is no rollout"),
-        ({**ROWS[0], "_ng_task_index": -1}, "count from 0"),
-        ({**ROWS[0], "_ng_rollout_index": 2**64}, "this is no rollout|count from 0"),
+        ({**ROWS[0], "reward": float("nan")}, "this line is not a valid rollout"),
+        ({**ROWS[0], "_ng_task_index": -1}, "must be at least 0"),
+        (
+            {**ROWS[0], "_ng_rollout_index": 2**64},
+            "this line is not a valid rollout|must be at least 0",
+        ),
     ],
 )
 def test_a_bad_line_is_named_and_nothing_is_written(
@@ -195,15 +202,13 @@ def test_a_transcript_that_nobody_asks_for_is_not_read(tmp_path: Path) -> None:
 
 
 def test_the_same_rollout_twice_is_refused_with_both_lines(tmp_path: Path) -> None:
-    with pytest.raises(
-        ExportError, match=r"jsonl:10: rollout 1 of task 1 stands in line 5 already"
-    ):
+    with pytest.raises(ExportError, match=r"jsonl:10: rollout 1 of task 1 is in line 5 already"):
         exported(tmp_path, [*ROWS, ROWS[4]], TaskGroups())
 
 
 @pytest.mark.parametrize("into", [PreferencePairs(), TaskGroups()])
 def test_rollouts_of_one_task_with_different_prompts_are_refused(
-    tmp_path: Path, into: Format
+    tmp_path: Path, into: ExportFormat
 ) -> None:
     other = row(0, 1, 0.0, responses_create_params={"input": "another"})
     with pytest.raises(BadRowsError, match=r"jsonl:2: prompt or tools differ .* line 1"):
@@ -220,7 +225,7 @@ def test_the_folders_above_the_export_are_made(tmp_path: Path) -> None:
 def test_the_rollouts_are_never_overwritten(tmp_path: Path, name: str) -> None:
     source = write(tmp_path / "rollouts.jsonl", ROWS)
     (tmp_path / "link.jsonl").symlink_to(source)
-    with pytest.raises(ExportError, match="this is the file to be exported"):
+    with pytest.raises(ExportError, match="is the file to export"):
         export(source, tmp_path / name, TaskGroups())
     assert len(read(source)) == len(ROWS)
 
@@ -246,6 +251,6 @@ def test_a_disk_that_fills_up_leaves_nothing_behind(
 
     source = write(tmp_path / "rollouts.jsonl", ROWS)
     monkeypatch.setattr(Disk, "sync", full)
-    with pytest.raises(DiskFullError, match="while writing the export"):
+    with pytest.raises(DiskFullError, match="while writing the file"):
         export(source, tmp_path / "out.jsonl", TaskGroups())
     assert [path.name for path in tmp_path.iterdir()] == ["rollouts.jsonl"]

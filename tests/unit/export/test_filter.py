@@ -59,7 +59,7 @@ def test_what_cannot_be_read_is_shown_where_it_stands(
     with pytest.raises(ExportError) as refusal:
         parse_filter(text)
     lines = str(refusal.value).splitlines()
-    assert lines[0] == f"the filter cannot be read: expected {expected}"
+    assert lines[0] == f"the filter is invalid: expected {expected}"
     assert lines[2].index("^") == 2 + column
 
 

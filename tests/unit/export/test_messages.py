@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollgym.export.messages import Conversation, ConversationError, conversation
+from rollgym.export.messages import ConversationError, ExportedConversation, conversation
 
 PARAMS = {
     "instructions": "Be brief.",
@@ -21,7 +21,7 @@ OUTPUT = [
 ]
 
 
-def read(output: Any = OUTPUT, params: Any = PARAMS) -> Conversation:
+def read(output: Any = OUTPUT, params: Any = PARAMS) -> ExportedConversation:
     return conversation(
         msgspec.json.encode({"responses_create_params": params, "output": output, "reward": 1.0})
     )
@@ -72,10 +72,13 @@ def test_an_input_of_plain_text_is_the_users_message() -> None:
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
-        ({"content": "x"}, "output[1]: the role must be one of chat's, not None"),
-        ({"role": "bot", "content": "x"}, "output[1]: the role must be one of chat's, not 'bot'"),
-        ({"role": "assistant", "content": 3}, "output[1]: the content must be text or parts"),
-        ({"role": "assistant", "item": {"type": "web_search"}}, "output[1]: there is neither"),
+        ({"content": "x"}, "output[1]: the role None is not a role of chat messages"),
+        (
+            {"role": "bot", "content": "x"},
+            "output[1]: the role 'bot' is not a role of chat messages",
+        ),
+        ({"role": "assistant", "content": 3}, "output[1]: the content must be a text or a list"),
+        ({"role": "assistant", "item": {"type": "web_search"}}, "output[1]: the entry has neither"),
     ],
 )
 def test_an_entry_that_chat_cannot_express_is_refused_by_its_place(
@@ -95,5 +98,5 @@ def test_a_prompt_that_chat_cannot_express_is_refused_by_its_place() -> None:
     "line", [b"", b"[]", b"{}", b'{"output": []}', b"{", b'{"output": "\xff"}']
 )
 def test_a_line_that_is_no_rollout_is_refused(line: bytes) -> None:
-    with pytest.raises(ConversationError, match="this is no rollout"):
+    with pytest.raises(ConversationError, match="this line is not a valid rollout"):
         conversation(line)

@@ -1,20 +1,20 @@
 import pytest
 
-from rollgym.monitor.pace import WINDOW, Pace
+from rollgym.monitor.progress import RATE_WINDOW, RecentRate
 
 
 def test_nothing_can_be_told_before_something_has_ended() -> None:
-    pace = Pace(100.0)
+    pace = RecentRate(100.0)
     assert pace.rate(100.0, 0) is None
     assert pace.rate(110.0, 0) is None
 
 
 def test_the_first_seconds_count_from_the_start() -> None:
-    assert Pace(100.0).rate(102.0, 10) == pytest.approx(5.0)
+    assert RecentRate(100.0).rate(102.0, 10) == pytest.approx(5.0)
 
 
 def test_only_the_last_half_minute_counts() -> None:
-    pace = Pace(0.0)
+    pace = RecentRate(0.0)
     total = 0
     for second in range(1, 200):
         total += 100 if second <= 100 else 2
@@ -23,7 +23,7 @@ def test_only_the_last_half_minute_counts() -> None:
 
 
 def test_the_rate_falls_while_nothing_ends() -> None:
-    pace = Pace(0.0)
+    pace = RecentRate(0.0)
     pace.mark(10.0, 100)
     before, after = pace.rate(10.0, 100), pace.rate(20.0, 100)
     assert before is not None
@@ -32,7 +32,7 @@ def test_the_rate_falls_while_nothing_ends() -> None:
 
 
 def test_marks_are_bounded_however_many_batches_come() -> None:
-    pace = Pace(0.0)
+    pace = RecentRate(0.0)
     for tick in range(100_000):
         pace.mark(tick * 0.05, tick)
-    assert len(pace._marks) <= WINDOW + 2
+    assert len(pace._marks) <= RATE_WINDOW + 2

@@ -50,7 +50,7 @@ def test_it_counts_what_has_ended(progress: ProgressObserver, clock: Clock) -> N
     clock.now += 2.0
     progress.observe([recorded(RIGHT, 4), recorded(WRONG, 5), recorded(BROKEN_TOOL, 6)])
     view = progress.view()
-    assert (view.expected, view.settled, view.failed) == (10, 7, 1)
+    assert (view.expected, view.resolved, view.failed) == (10, 7, 1)
     assert (view.avg_reward, view.success_rate) == (0.5, 0.5)
     assert view.in_flight == 0
     assert view.rate == pytest.approx(1.5)
@@ -60,8 +60,8 @@ def test_it_counts_what_has_ended(progress: ProgressObserver, clock: Clock) -> N
 def test_an_attempt_that_is_tried_again_has_not_ended(progress: ProgressObserver) -> None:
     progress.observe([CollectionStarted(2, 2, 0), started(), recorded(RATE_LIMITED, final=False)])
     view = progress.view()
-    assert (view.settled, view.retried, view.failed) == (0, 1, 0)
-    assert view.trouble == (
+    assert (view.resolved, view.retried, view.failed) == (0, 1, 0)
+    assert view.failure == (
         "retrying: 1 x model_rate_limit (the model endpoint asked us to slow down)"
     )
 
@@ -70,21 +70,21 @@ def test_failed_rollouts_are_worse_news_than_retries(progress: ProgressObserver)
     progress.observe([CollectionStarted(9, 9, 0)])
     progress.observe([recorded(RATE_LIMITED, task, final=False) for task in range(5)])
     progress.observe([recorded(BROKEN_TOOL, 6)])
-    assert progress.view().trouble == "failing: 1 x tool (the server of a tool failed)"
+    assert progress.view().failure == "failing: 1 x tool (the server of a tool failed)"
 
 
 def test_a_reopened_rollout_is_not_settled_before_its_new_end(progress: ProgressObserver) -> None:
     progress.metrics.replay(attempt(BROKEN_TOOL, 0), RecordState.REOPENED)
     progress.metrics.replay(attempt(RIGHT, 1), RecordState.CURRENT)
     progress.observe([CollectionStarted(2, 2, 2)])
-    assert progress.view().settled == 1
+    assert progress.view().resolved == 1
     progress.observe([recorded(RIGHT, 0, number=2, replaced=BROKEN_TOOL)])
-    assert progress.view().settled == 2
+    assert progress.view().resolved == 2
 
 
 def test_it_says_why_it_is_stopping(progress: ProgressObserver) -> None:
     progress.observe([CollectionStarted(2, 2, 0), StopRequested("asked\x1b[2J to stop")])
-    assert progress.view().stopping == "stopping: asked\ufffd[2J to stop"
+    assert progress.view().stopping == "asked\ufffd[2J to stop"
 
 
 def test_the_numbers_in_flight_stay_between_nothing_and_the_limit(

@@ -6,13 +6,13 @@ from rollgym.monitor.progress_view import (
     clock_time,
     detail_items,
     flow,
-    pace,
     plain_line,
+    rate_text,
 )
 
 HALF_WAY = ProgressView(
     expected=200,
-    settled=124,
+    resolved=124,
     elapsed=12.0,
     rate=10.3,
     avg_reward=0.7316,
@@ -23,7 +23,7 @@ HALF_WAY = ProgressView(
 )
 HUGE = ProgressView(
     expected=12_000_000,
-    settled=8_123_456,
+    resolved=8_123_456,
     elapsed=200_000.0,
     rate=1234.5,
     avg_reward=-1234.5678,
@@ -69,28 +69,28 @@ def test_numbers_are_never_broken_in_two() -> None:
 
 
 def test_a_hundred_percent_means_all() -> None:
-    view = ProgressView(expected=100_000, settled=99_999, elapsed=1.0)
+    view = ProgressView(expected=100_000, resolved=99_999, elapsed=1.0)
     assert " 99%|" in bar_line(view, 80)
 
 
 def test_nothing_to_do_is_all_done() -> None:
-    view = ProgressView(expected=0, settled=0, elapsed=0.0)
+    view = ProgressView(expected=0, resolved=0, elapsed=0.0)
     assert "100%" in bar_line(view, 80)
     assert "[00:00<00:00, ?it/s]" in bar_line(view, 80)
 
 
 def test_a_plain_line_says_everything_without_control_characters() -> None:
     view = ProgressView(
-        expected=10, settled=3, elapsed=1.0, trouble="failing: 2 x tool", stopping="stopping: asked"
+        expected=10, resolved=3, elapsed=1.0, failure="failing: 2 x tool", stopping="asked"
     )
     line = plain_line(view)
     assert line.isprintable()
     assert line.startswith("Collecting rollouts: 30% 3/10 [00:01<?, ?it/s] avg_reward -, ")
-    assert line.endswith("failed 0, failing: 2 x tool, stopping: asked")
+    assert line.endswith("failed 0, failing: 2 x tool, asked")
 
 
 def test_what_is_over_has_nothing_in_flight() -> None:
-    view = ProgressView(expected=1, settled=1, elapsed=1.0, in_flight=None)
+    view = ProgressView(expected=1, resolved=1, elapsed=1.0, in_flight=None)
     assert "in flight" not in plain_line(view)
 
 
@@ -102,7 +102,7 @@ def test_times_grow_hours_when_they_need_them() -> None:
 
 
 def test_a_slow_pace_is_told_per_minute_or_hour() -> None:
-    assert pace(None) == "?it/s"
-    assert pace(2.04) == "2.04it/s"
-    assert pace(0.5) == "30.00it/min"
-    assert pace(0.01) == "36.00it/h"
+    assert rate_text(None) == "?it/s"
+    assert rate_text(2.04) == "2.04it/s"
+    assert rate_text(0.5) == "30.00it/min"
+    assert rate_text(0.01) == "36.00it/h"

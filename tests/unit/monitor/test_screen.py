@@ -9,7 +9,7 @@ from rollgym.monitor.screen import LineScreen, LiveScreen, choose_screen
 
 VIEW = ProgressView(
     expected=200,
-    settled=124,
+    resolved=124,
     elapsed=12.0,
     rate=10.3,
     avg_reward=0.73,
@@ -18,8 +18,8 @@ VIEW = ProgressView(
     limit=16,
     retried=12,
     failed=3,
-    trouble="failing: 3 x tool (the server of a tool failed) [bold]not markup[/bold]",
-    stopping="stopping: asked to stop",
+    failure="failing: 3 x tool (the server of a tool failed) [bold]not markup[/bold]",
+    stopping="asked to stop",
 )
 
 
@@ -41,7 +41,7 @@ def test_at_80_columns_every_line_is_whole() -> None:
         "Collecting rollouts:  62%|████████████▍       | 124/200 [00:12<00:07, 10.30it/s]",
         "avg_reward 0.730 | success_rate 0.680 | in flight 16/16 | retried 12 | failed 3",
         "failing: 3 x tool (the server of a tool failed) [bold]not markup[/bold]",
-        "stopping: asked to stop",
+        "asked to stop",
     ]
 
 
@@ -99,7 +99,9 @@ def test_a_reader_that_went_away_ends_the_lines_and_nothing_else() -> None:
 
 def test_a_stream_of_another_encoding_gets_what_it_can_show() -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    screen = LineScreen(stream, lambda: ProgressView(expected=1, settled=0, elapsed=0, trouble="ä"))
+    screen = LineScreen(
+        stream, lambda: ProgressView(expected=1, resolved=0, elapsed=0, failure="ä")
+    )
     screen.start()
     screen.stop()
     stream.seek(0)
