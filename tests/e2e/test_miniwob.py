@@ -23,9 +23,8 @@ from webgym.browser.settings import Settings
 from webgym.client.client import BrowserClient
 from webgym.miniwob.application import serving as miniwob_serving
 from webgym.miniwob.catalogue import Catalogue, MiniWobTask
-from webgym.miniwob.episodes import MiniWobState
+from webgym.miniwob.episodes import EpisodeAddress, MiniWobState
 from webgym.miniwob.package import MiniWobError, find_package
-from webgym.miniwob.page import EpisodeAddress
 from webgym.miniwob.rows import MiniWobRow, load_tasks, read_instructions, state_url
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")

@@ -21,22 +21,20 @@ from aiohttp.typedefs import Handler
 from webgym.miniwob import DEFAULT_HOST, DEFAULT_PORT
 from webgym.miniwob.catalogue import Catalogue
 from webgym.miniwob.episodes import (
+    LARGEST_SEED,
+    LARGEST_ZOOM,
+    EpisodeAddress,
     EpisodeEnded,
     Episodes,
     EpisodeStarted,
     OtherTaskError,
-    is_session_name,
-    new_session_name,
-)
-from webgym.miniwob.package import MiniWobError, MissingTaskError, Package, find_package
-from webgym.miniwob.page import (
-    LARGEST_SEED,
-    LARGEST_ZOOM,
-    EpisodeAddress,
     enlarged_page,
+    is_session_name,
     list_page,
+    new_session_name,
     task_page,
 )
+from webgym.miniwob.package import MiniWobError, MissingTaskError, Package, find_package
 from webgym.served import json_response, served
 
 LARGEST_REPORT = 64 * 1024

@@ -17,9 +17,8 @@ from webgym.browser.contract.answers import Observe
 from webgym.browser.contract.commands import VisitPage
 from webgym.client.client import BrowserClient
 from webgym.miniwob.catalogue import Catalogue, MiniWobTask
-from webgym.miniwob.episodes import MiniWobState, is_session_name, new_session_name
+from webgym.miniwob.episodes import EpisodeAddress, MiniWobState, is_session_name, new_session_name
 from webgym.miniwob.package import MiniWobError, find_package
-from webgym.miniwob.page import EpisodeAddress
 
 DOMAIN = "MiniWoB++"
 
