@@ -1,7 +1,8 @@
 """Every task on the test sites is solved by its recorded solution, in our own browser server.
 
-The solutions are played several at a time in both interaction modes, against the real commands:
-`webgym.sites` and `webgym.browser serve`.
+The solutions are played several at a time, against the real commands: `webgym.sites` and
+`webgym.browser serve`. By default each task is played in one interaction mode, the first in one and
+the second in the other; the campaign plays each in the other mode too.
 """
 
 import asyncio
@@ -9,84 +10,77 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.browsing import server
 from tests.e2e.command import PATIENCE, finish
-from tests.e2e.solving import AT_ONCE, MODES, Played, Results, play_all, sites, step_limit
+from tests.e2e.solving import AT_ONCE, MODES, Played, play_all, sites, step_limit
 from webgym.browser.chromium.executable import NoBrowserError, find_browser
+from webgym.browser.contract.commands import InteractionMode
 from webgym.sites.tasks import SPLITS, load_tasks
 
 TASKS = {task.task_id: (task, split) for split in SPLITS for task in load_tasks(split)}
 EXPECTED_INCIDENTS = {"dialog", "new_tab"}
 
-# All the tasks are played in the set-up of the first test.
 pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture(scope="module")
-def results() -> Results:
+def servers() -> Iterator[tuple[str, str]]:
+    """The URLs of the sites and of a browser server."""
     try:
         find_browser()
     except NoBrowserError as error:
         pytest.skip(str(error))
     with sites("--port", "0") as (_, url), server("--capacity", str(AT_ONCE)) as browsers:
-        tasks = [task for split in SPLITS for task in load_tasks(split, url)]
-        games = [(task, mode) for task in tasks for mode in MODES]
-        return asyncio.run(play_all(browsers.url, games))
+        yield url, browsers.url
 
 
-@pytest.fixture
-def played(results: Results, request: pytest.FixtureRequest) -> Played:
-    result = results[request.param]
+def check(servers: tuple[str, str], games: Sequence[tuple[str, InteractionMode]]) -> None:
+    """Play these tasks, and check the result of each."""
+    sites_url, browser_url = servers
+    tasks = {task.task_id: task for split in SPLITS for task in load_tasks(split, sites_url)}
+    results = asyncio.run(play_all(browser_url, [(tasks[name], mode) for name, mode in games]))
+    wrong = {key: text for key, result in results.items() if (text := problem(key[0], result))}
+    assert wrong == {}
+    assert len(results) == len(games)
+
+
+def problem(task_id: str, result: Played | Exception) -> str:
+    """What is wrong with a result; empty if nothing is."""
+    task, split = TASKS[task_id]
     if isinstance(result, Exception):
-        raise result
-    return result
+        return f"{result} {getattr(result, '__notes__', '')}"
+    expected = (0, 0, True) if task.blocked else (0, 1, False)
+    scores = (result.before.reward, result.after.reward, result.after.blocked)
+    if scores != expected:
+        return f"rewards and blocking {scores}: {[fact.reason for fact in result.after.failed]}"
+    if not {incident.kind for incident in result.incidents} <= EXPECTED_INCIDENTS:
+        return f"incidents {result.incidents}"
+    if len(result.taken) > step_limit(task, split):
+        return f"too many steps: {[str(action) for action in result.taken]}"
+    return ""
 
 
-def games(*, blocked: bool) -> pytest.MarkDecorator:
-    """Each task in each mode."""
-    keys = [
-        (task_id, mode)
-        for task_id, (task, _) in TASKS.items()
-        for mode in MODES
-        if task.blocked is blocked
-    ]
-    return pytest.mark.parametrize("played", keys, ids="-".join, indirect=True)
+def test_every_task_is_solved_by_its_solution_and_not_by_doing_nothing(
+    servers: tuple[str, str],
+) -> None:
+    check(servers, [(name, MODES[number % 2]) for number, name in enumerate(TASKS)])
 
 
-@games(blocked=False)
-def test_a_task_is_solved_by_its_solution_and_not_by_doing_nothing(played: Played) -> None:
-    assert played.before.reward == 0
-    assert [fact.reason for fact in played.after.failed] == []
-    assert played.after.reward == 1
-    assert {incident.kind for incident in played.incidents} <= EXPECTED_INCIDENTS
+@pytest.mark.campaign
+def test_every_task_is_solved_in_the_other_mode_too(servers: tuple[str, str]) -> None:
+    check(servers, [(name, MODES[1 - number % 2]) for number, name in enumerate(TASKS)])
 
 
-@games(blocked=True)
-def test_a_task_behind_the_wall_ends_blocked(played: Played) -> None:
-    assert (played.after.reward, played.after.blocked) == (0, True)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_the_steps_of_a_task_suffice_for_its_solution(results: Results, mode: str) -> None:
-    played = {key[0]: each for key, each in results.items() if key[1] == mode}
-    too_long = {
-        task_id: [str(action) for action in game.taken]
-        for task_id, game in played.items()
-        if isinstance(game, Played) and len(game.taken) > step_limit(*TASKS[task_id])
-    }
-    assert too_long == {}
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_command_serves_until_it_is_stopped(number: signal.Signals) -> None:
+def test_the_command_serves_until_it_is_stopped() -> None:
     with sites("--port", "0") as (process, url):
         with urllib.request.urlopen(f"{url}/shop/", timeout=PATIENCE) as answer:
             assert "Hearth &amp; Bramble" in answer.read().decode()
-        process.send_signal(number)
+        process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
         assert process.stderr
         assert process.stderr.read() == ""

@@ -141,23 +141,23 @@ def test_storms_come_a_few_at_a_time_to_the_last() -> None:
     assert truth["slow"]["entries_loaded"] == 60
 
 
-def test_the_sites_stop_at_once_although_visitors_wait() -> None:
+def test_the_sites_stop_although_visitors_wait() -> None:
     async def acting() -> float:
         async with aiohttp.ClientSession() as session:
             async with serving(LOOPBACK, 0) as base:
                 held = [
                     asyncio.ensure_future(session.get(f"{base}/slow/{path}"))
-                    for path in ("data/never", "endless", "held-up", "data/picture?seconds=120")
+                    for path in ("data/never", "held-up", "data/picture?seconds=120", "endless")
                 ]
-                await asyncio.wait(held, timeout=1.0)
-                begin = time.monotonic()
-            stopped = time.monotonic() - begin
+                await held[-1]  # its first part has come, so the others were sent
+                began = time.monotonic()
+            stopped = time.monotonic() - began
             for each in held:
                 each.cancel()
             await asyncio.gather(*held, return_exceptions=True)
             return stopped
 
-    assert asyncio.run(acting()) < 10
+    assert asyncio.run(acting()) < 25  # the visitors would wait for 30 s and more
 
 
 def test_controls_keep_what_they_are_set_to() -> None:
@@ -174,10 +174,13 @@ def test_controls_keep_what_they_are_set_to() -> None:
     assert truth["widgets"] == {"values": {"lamp": "off"}, "changes": 2}
 
 
-@pytest.mark.parametrize("path", ["reset", "hang-up", "cut-short"])
-def test_a_broken_connection_breaks(path: str) -> None:
-    with pytest.raises(aiohttp.ClientError):
-        visit(lambda one: one.get(f"/broken/{path}"))
+def test_a_broken_connection_breaks() -> None:
+    async def act(one: Visitor) -> None:
+        for path in ("reset", "hang-up", "cut-short"):
+            with pytest.raises(aiohttp.ClientError):
+                await one.get(f"/broken/{path}")
+
+    visit(act)
 
 
 def test_redirects_lead_in_circles_or_to_an_end() -> None:
@@ -233,10 +236,11 @@ def test_buttons_that_were_pressed_are_told() -> None:
     assert (truth["broken"]["pressed"], truth["broken"]["texts"]) == (["inner"], ["salt"])
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "slow/log?seconds=1",
+def test_a_client_that_disconnects_early_causes_no_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    paths = (
+        "slow/log?seconds=0.3",
         "slow/endless?seconds=2",
         "slow/forecast?seconds=0.3",
         "broken/big?megabytes=50",
@@ -244,30 +248,29 @@ def test_buttons_that_were_pressed_are_told() -> None:
         "broken/hang-up",
         "broken/cut-short",
         "broken/line",
-    ],
-)
-def test_a_connection_that_ends_early_is_no_error_of_ours(
-    path: str, caplog: pytest.LogCaptureFixture
-) -> None:
+    )
+    upgrade = (
+        "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+    )
+
+    async def disconnect(host: str, port: str, path: str) -> None:
+        reader, writer = await asyncio.open_connection(host, int(port))
+        headers = upgrade if path.endswith("line") else ""
+        writer.write(f"GET /{path} HTTP/1.1\r\nHost: x\r\n{headers}\r\n".encode())
+        with contextlib.suppress(OSError, TimeoutError):
+            await asyncio.wait_for(reader.read(100), 0.2)
+        writer.transport.abort()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
     async def acting() -> None:
         async with serving(LOOPBACK, 0) as base:
             host, _, port = base.removeprefix("http://").partition(":")
-            reader, writer = await asyncio.open_connection(host, int(port))
-            upgrade = (
-                "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-                "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-                if path.endswith("line")
-                else ""
-            )
-            writer.write(f"GET /{path} HTTP/1.1\r\nHost: x\r\n{upgrade}\r\n".encode())
-            with contextlib.suppress(OSError, TimeoutError):
-                await asyncio.wait_for(reader.read(100), 0.2)
-            writer.transport.abort()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
+            await asyncio.gather(*(disconnect(host, port, path) for path in paths))
             async with aiohttp.ClientSession() as session:
-                wait = f"{base}/slow/forecast?seconds=0.6"
-                async with session.get(wait) as answer:  # in this time the other one goes on
+                later = f"{base}/slow/forecast?seconds=0.6"  # the handlers end in this time
+                async with session.get(later) as answer:
                     assert answer.status == 200
 
     asyncio.run(acting())

@@ -49,11 +49,14 @@ def test_opening_the_start_again_continues_the_session() -> None:
     assert visit(act)["shop"]["saved"] == ["wool-picnic-blanket"]
 
 
-@pytest.mark.parametrize("name", ["", "a b", "../x", "a%00", "x" * 65, "<b>"])
-def test_a_session_with_an_odd_name_is_refused(name: str) -> None:
-    page = visit(lambda one: one.get("/shop/", params={"session": name}))
-    assert page.status == 400
-    assert "letters and digits" in page.body
+def test_a_session_with_an_odd_name_is_rejected() -> None:
+    async def act(one: Visitor) -> list[Page]:
+        names = ("", "a b", "../x", "a%00", "x" * 65, "<b>")
+        return [await one.get("/shop/", params={"session": name}) for name in names]
+
+    for page in visit(act):
+        assert page.status == 400
+        assert "letters and digits" in page.body
 
 
 def test_an_odd_cookie_is_replaced() -> None:
@@ -65,15 +68,15 @@ def test_an_odd_cookie_is_replaced() -> None:
     assert "Set-Cookie" in page.headers
 
 
-@pytest.mark.parametrize("path", ["//evil.example/x", "/\\evil.example", "//evil.example/shop/"])
-def test_choosing_a_session_leads_nowhere_else(path: str) -> None:
-    async def act(one: Visitor) -> Page:
-        return await one.get(f"{path}?session=a", allow_redirects=False)
+def test_choosing_a_session_redirects_to_no_other_host() -> None:
+    async def act(one: Visitor) -> list[Page]:
+        paths = ("//evil.example/x", "/\\evil.example", "//evil.example/shop/")
+        return [await one.get(f"{path}?session=a", allow_redirects=False) for path in paths]
 
-    page = visit(act)
-    location = page.headers.get("Location", "/")
-    assert location.startswith("/")
-    assert location[1:2] not in ("/", "\\")
+    for page in visit(act):
+        location = page.headers.get("Location", "/")
+        assert location.startswith("/")
+        assert location[1:2] not in ("/", "\\")
 
 
 def test_visitors_share_nothing() -> None:
@@ -148,19 +151,13 @@ def test_pictures_styles_and_missing_pages_have_no_session() -> None:
     assert all("Set-Cookie" not in page.headers for page in pages)
 
 
-def test_a_port_that_is_taken_is_refused() -> None:
+def test_an_address_that_cannot_be_used_is_rejected() -> None:
     async def acting() -> None:
         async with serving(LOOPBACK, 0) as base:
             port = int(base.rpartition(":")[2])
             with pytest.raises(SitesError, match=f"port {port} .*--port"):
                 async with serving(LOOPBACK, port):
                     pass
-
-    asyncio.run(acting())
-
-
-def test_a_host_that_is_none_is_refused() -> None:
-    async def acting() -> None:
         with pytest.raises(SitesError, match="--host"):
             async with serving("203.0.113.7", 0):
                 pass

@@ -72,21 +72,21 @@ def test_a_text_can_be_had_without_its_marks() -> None:
     assert "Bower a river" in plain_text(parse(SOURCE))
 
 
-@pytest.mark.parametrize("source", ["title\n---\nx", "title: A\n---\n| a | b |\n| c |"])
-def test_an_article_that_is_not_written_as_it_should_be_is_refused(source: str) -> None:
-    with pytest.raises(ValueError, match="not a `name: value` line|differ"):
-        parse(source)
+def test_an_article_that_is_not_written_as_it_should_be_is_refused() -> None:
+    for source in ["title\n---\nx", "title: A\n---\n| a | b |\n| c |"]:
+        with pytest.raises(ValueError, match="not a `name: value` line|differ"):
+            parse(source)
 
 
-@pytest.mark.parametrize("article", ARTICLES, ids=lambda article: article.title)
-def test_an_article_leads_only_to_what_is_there(article: article_module.Article) -> None:
-    page = article_page(article, article.title)
-    assert 'class="missing"' not in page
-    assert page.count('class="ref"') == len(article.notes)
-    for target in re.findall(r'href="#([^"]+)"', page):
-        assert f'id="{target}"' in page, target
-    if article.drawing:
-        assert (STATIC / f"scene-{article.drawing}.svg").is_file()
+def test_an_article_leads_only_to_what_is_there() -> None:
+    for article in ARTICLES:
+        page = article_page(article, article.title)
+        assert 'class="missing"' not in page
+        assert page.count('class="ref"') == len(article.notes)
+        for target in re.findall(r'href="#([^"]+)"', page):
+            assert f'id="{target}"' in page, target
+        if article.drawing:
+            assert (STATIC / f"scene-{article.drawing}.svg").is_file()
 
 
 def test_there_are_enough_articles_and_they_are_linked() -> None:

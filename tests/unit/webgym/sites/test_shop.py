@@ -72,9 +72,9 @@ def test_filters_hold_together() -> None:
         assert each.stock
 
 
-@pytest.mark.parametrize("sort", SORTS)
-def test_every_order_has_all_products(sort: str) -> None:
-    assert sorted(slugs(ProductQuery(sort=sort))) == sorted(BY_SLUG)
+def test_every_order_has_all_products() -> None:
+    for sort in SORTS:
+        assert sorted(slugs(ProductQuery(sort=sort))) == sorted(BY_SLUG)
 
 
 def test_products_are_sorted_by_price_and_rating() -> None:
@@ -84,9 +84,8 @@ def test_products_are_sorted_by_price_and_rating() -> None:
     assert ratings == sorted(ratings, reverse=True)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
+def test_a_query_that_makes_no_sense_is_refused() -> None:
+    for fields in [
         {"category": "weapons"},
         {"low": "-1"},
         {"high": "ten"},
@@ -95,11 +94,9 @@ def test_products_are_sorted_by_price_and_rating() -> None:
         {"page": "0"},
         {"page": "9" * 30},
         {"low": "٣"},
-    ],
-)
-def test_a_query_that_makes_no_sense_is_refused(fields: dict[str, str]) -> None:
-    with pytest.raises(InvalidInputError):
-        ProductQuery.of(fields)
+    ]:
+        with pytest.raises(InvalidInputError):
+            ProductQuery.of(fields)
 
 
 def test_a_query_is_the_same_after_a_round_through_a_url() -> None:

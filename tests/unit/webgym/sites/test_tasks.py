@@ -14,7 +14,6 @@ from webgym.sites.tasks import (
     SPLITS,
     ActionKind,
     SiteTask,
-    Split,
     load_solutions,
     load_tasks,
     start_url,
@@ -24,7 +23,6 @@ from webgym.sites.tasks.solutions import action_of
 from webgym.sites.tasks.task import verify
 
 TASKS = [task for split in SPLITS for task in load_tasks(split)]
-every_task = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.task_id)
 
 
 def test_there_are_tasks_of_every_difficulty_in_both_splits() -> None:
@@ -38,41 +36,34 @@ def test_there_are_tasks_of_every_difficulty_in_both_splits() -> None:
     }
 
 
-@every_task
-def test_a_task_has_what_the_format_wants(task: SiteTask) -> None:
-    assert task.task_name
-    assert task.website.startswith("http://127.0.0.1:7300/")
-    assert 1 <= task.difficulty <= 9
-    assert task.domain
-    assert task.subdomain
-    assert all(group.description and group.facts for group in task.evaluator_reference)
+def test_every_task_is_complete_and_its_rubric_states_the_checked_facts() -> None:
+    for task in TASKS:
+        assert task.task_name
+        assert task.website.startswith("http://127.0.0.1:7300/")
+        assert 1 <= task.difficulty <= 9
+        assert task.domain
+        assert task.subdomain
+        assert all(group.description and group.facts for group in task.evaluator_reference)
+        facts = [fact for group in task.evaluator_reference for fact in group.facts]
+        assert task.blocked or facts == [check.fact for check in task.truth]
+        answers = any(isinstance(check, Says | SaysNumber) for check in task.truth)
+        assert answers or task.definite_answer is None
 
 
-@every_task
-def test_the_rubric_states_the_facts_that_are_checked(task: SiteTask) -> None:
-    facts = [fact for group in task.evaluator_reference for fact in group.facts]
-    assert task.blocked or facts == [check.fact for check in task.truth]
-    answers = any(isinstance(check, Says | SaysNumber) for check in task.truth)
-    assert answers or task.definite_answer is None
+def test_every_task_has_a_solution_that_ends_with_an_answer() -> None:
+    solutions = load_solutions()
+    assert set(solutions) == {task.task_id for task in TASKS}
+    for solution in solutions.values():
+        assert solution.answer
+        kinds = [action.kind for action in solution.actions]
+        assert kinds.count(ActionKind.ANSWER) == 1
 
 
-@every_task
-def test_a_task_has_a_solution_that_ends_with_an_answer(task: SiteTask) -> None:
-    solution = load_solutions()[task.task_id]
-    assert solution.answer
-    kinds = [action.kind for action in solution.actions]
-    assert kinds.count(ActionKind.ANSWER) == 1
-
-
-@every_task
-def test_nothing_done_and_a_guess_earn_nothing(task: SiteTask) -> None:
-    truth = msgspec.json.decode(msgspec.json.encode(SiteSession("abc")))
-    for answer in (None, "", "I do not know.", "Done."):
-        assert verify(task, answer, truth).reward == 0
-
-
-def test_there_is_no_solution_without_a_task() -> None:
-    assert set(load_solutions()) == {task.task_id for task in TASKS}
+def test_nothing_done_and_a_guess_get_no_reward() -> None:
+    state = msgspec.json.decode(msgspec.json.encode(SiteSession("abc")))
+    for task in TASKS:
+        for answer in (None, "", "I do not know.", "Done."):
+            assert verify(task, answer, state).reward == 0
 
 
 def test_a_task_is_done_where_the_sites_are_and_in_a_session_of_its_own() -> None:
@@ -84,29 +75,25 @@ def test_a_task_is_done_where_the_sites_are_and_in_a_session_of_its_own() -> Non
         start_url(task, "a/b")
 
 
-@pytest.mark.parametrize("base", ["", "localhost:7300", "ftp://x", "http://", "http://x/?a=b"])
-def test_sites_at_no_address_are_refused(base: str) -> None:
-    with pytest.raises(SitesError, match="not a base URL"):
-        load_tasks("train", base)
+def test_a_wrong_address_or_split_is_rejected() -> None:
+    for base in ["", "localhost:7300", "ftp://x", "http://", "http://x/?a=b"]:
+        with pytest.raises(SitesError, match="not a base URL"):
+            load_tasks("train", base)
+        with pytest.raises(SitesError, match="one of train, test"):
+            load_tasks("dev")  # type: ignore[arg-type]
 
 
-def test_a_split_that_is_not_there_is_refused() -> None:
-    with pytest.raises(SitesError, match="one of train, test"):
-        load_tasks("dev")  # type: ignore[arg-type]
+def test_the_files_have_the_placeholder_and_survive_a_round() -> None:
+    for split in SPLITS:
+        lines = (Path(package.__file__).parent / f"{split}.jsonl").read_bytes().splitlines()
+        for line in lines:
+            task = msgspec.json.decode(line, type=SiteTask)
+            assert task.website.startswith("{sites}/")
+            assert msgspec.json.decode(msgspec.json.encode(task)) == msgspec.json.decode(line)
 
 
-@pytest.mark.parametrize("split", SPLITS)
-def test_the_files_have_the_placeholder_and_survive_a_round(split: Split) -> None:
-    lines = (Path(package.__file__).parent / f"{split}.jsonl").read_bytes().splitlines()
-    for line in lines:
-        task = msgspec.json.decode(line, type=SiteTask)
-        assert task.website.startswith("{sites}/")
-        assert msgspec.json.decode(msgspec.json.encode(task)) == msgspec.json.decode(line)
-
-
-@pytest.mark.parametrize(
-    "written",
-    [
+def test_an_action_that_cannot_be_is_refused() -> None:
+    for written in [
         {},
         {"click": "a", "hover": "b"},
         {"click": True},
@@ -114,11 +101,9 @@ def test_the_files_have_the_placeholder_and_survive_a_round(split: Split) -> Non
         {"scroll": ("a", "b")},
         {"back": "yes"},
         {"back": False},
-    ],
-)
-def test_an_action_that_cannot_be_is_refused(written: dict[str, object]) -> None:
-    with pytest.raises(SitesError):
-        action_of(written)  # type: ignore[arg-type]
+    ]:
+        with pytest.raises(SitesError):
+            action_of(written)  # type: ignore[arg-type]
 
 
 # Answers that follow from the data, worked out here a second time.

@@ -48,9 +48,8 @@ def judged(answer: str | None, *checks: Check, truth: dict[str, object] = TRUTH)
     return verify(task(*checks), answer, truth)
 
 
-@pytest.mark.parametrize(
-    ("answer", "reward"),
-    [
+def test_an_answer_must_say_it_and_nothing_else_that_it_could_be() -> None:
+    for answer, reward in [
         ("Port Selwick", 1),
         ("It is  PORT\nselwick.", 1),
         ("“Port Selwick”", 1),
@@ -62,17 +61,14 @@ def judged(answer: str | None, *checks: Check, truth: dict[str, object] = TRUTH)
         ("  ", 0),
         (None, 0),
         ("Port Selwick " + "x" * LONGEST_ANSWER, 0),
-    ],
-)
-def test_an_answer_must_say_it_and_nothing_else_that_it_could_be(
-    answer: str | None, reward: int
-) -> None:
-    assert judged(answer, Says("f", ("Port Selwick", "the capital"), ("Hest",))).reward == reward
+    ]:
+        assert (
+            judged(answer, Says("f", ("Port Selwick", "the capital"), ("Hest",))).reward == reward
+        )
 
 
-@pytest.mark.parametrize(
-    ("answer", "reward"),
-    [
+def test_a_number_counts_however_it_is_written() -> None:
+    for answer, reward in [
         ("1120", 1),
         ("1,120 houses", 1),
         ("about 1120.0", 1),
@@ -83,10 +79,8 @@ def test_an_answer_must_say_it_and_nothing_else_that_it_could_be(
         ("x1120", 0),
         ("none", 0),
         ("1 2 3 4 5 6 7 8 1120", 0),
-    ],
-)
-def test_a_number_counts_however_it_is_written(answer: str, reward: int) -> None:
-    assert judged(answer, SaysNumber("f", 1120)).reward == reward
+    ]:
+        assert judged(answer, SaysNumber("f", 1120)).reward == reward
 
 
 def test_small_numbers_may_be_words_and_units_may_touch() -> None:
