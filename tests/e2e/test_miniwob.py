@@ -4,7 +4,7 @@ import asyncio
 import re
 import shutil
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ from webgym.miniwob.rows import MiniWobRow, load_tasks, read_instructions, state
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 PARALLEL = 6
-PATIENCE = 20.0
+PATIENCE = 60.0
 try:
     CATALOGUE: Catalogue | None = Catalogue(find_package())
 except MiniWobError:
@@ -123,10 +123,11 @@ class Visitor:
             self._elsewhere.append(request.url)
 
 
-def test_every_page_starts_by_itself_and_says_what_to_do() -> None:
+def visit_pages(tasks: Sequence[MiniWobTask]) -> list[Visit]:
+    """Open the pages of these tasks, several at a time."""
+
     async def visit_all() -> list[Visit]:
-        assert CATALOGUE
-        waiting = list(CATALOGUE.tasks.values())
+        waiting = list(tasks)
         visits: list[Visit] = []
         async with world() as here:
 
@@ -140,12 +141,27 @@ def test_every_page_starts_by_itself_and_says_what_to_do() -> None:
                     workers.create_task(work())
         return visits
 
-    visits = asyncio.run(visit_all())
-    assert len(visits) >= 125
+    return asyncio.run(visit_all())
+
+
+def check_visits(visits: Sequence[Visit]) -> None:
     assert [each.task for each in visits if not each.truth.instruction] == []
     assert {each.task: each.complaints for each in visits if each.complaints} == {}
     assert {each.task: each.elsewhere for each in visits if each.elsewhere} == {}
     assert [each.task for each in visits if each.truth.done or each.truth.seed != 7] == []
+
+
+def test_a_page_starts_by_itself_and_shows_its_instruction() -> None:
+    assert CATALOGUE
+    tasks = list(CATALOGUE.tasks.values())
+    assert len(tasks) >= 125
+    check_visits(visit_pages(tasks[::5]))
+
+
+@pytest.mark.campaign
+def test_every_page_starts_by_itself_and_shows_its_instruction() -> None:
+    assert CATALOGUE
+    check_visits(visit_pages(list(CATALOGUE.tasks.values())))
 
 
 Solving = Callable[[Page, str], Awaitable[None]]
@@ -236,15 +252,14 @@ FAILED: dict[str, Solving] = {
 
 async def played(world: World, name: str, solve: Solving, reward: int, raw_reward: float) -> None:
     page = await world.new_page()
-    for seed in (1, 2):
-        await page.goto(EpisodeAddress(name, seed).url(world.base))
-        began = await world.truth_where(page.url, lambda truth: truth.starts > 0)
-        assert began.instruction
-        assert not began.done
-        await solve(page, began.instruction)
-        ended = await world.truth_where(page.url, lambda truth: truth.done)
-        assert ended.done, name
-        assert (ended.reward, ended.raw_reward) == (reward, raw_reward), ended
+    await page.goto(EpisodeAddress(name, 1).url(world.base))
+    began = await world.truth_where(page.url, lambda truth: truth.starts > 0)
+    assert began.instruction
+    assert not began.done
+    await solve(page, began.instruction)
+    ended = await world.truth_where(page.url, lambda truth: truth.done)
+    assert ended.done, name
+    assert (ended.reward, ended.raw_reward) == (reward, raw_reward), ended
 
 
 def test_what_is_done_right_has_a_reward_and_what_is_done_wrong_has_none() -> None:
@@ -259,7 +274,7 @@ def test_what_is_done_right_has_a_reward_and_what_is_done_wrong_has_none() -> No
 
 
 def test_the_seed_decides_what_is_asked_for() -> None:
-    names = ("click-button", "enter-text", "choose-date", "email-inbox", "click-checkboxes-large")
+    names = ("enter-text", "choose-date", "email-inbox")
 
     async def run() -> None:
         async with world() as here:
@@ -370,8 +385,7 @@ def aimed_at(step: StepAnswer, name: str, mode: InteractionMode, **arguments: ob
     return read_action(mode, TOOLS[mode], {"action": verb} | aim | arguments)
 
 
-@pytest.mark.parametrize("zoom", [1, 3])
-@pytest.mark.parametrize("mode", ["coordinates", "set_of_marks"])
+@pytest.mark.parametrize(("mode", "zoom"), [("coordinates", 3), ("set_of_marks", 1)])
 def test_our_own_actions_solve_tasks(mode: InteractionMode, zoom: float) -> None:
     look = Observe(mode, elements=True)
 

@@ -46,7 +46,7 @@ NAMES = ("circle-center", "click-button", "click-slowly", "drag-box", "stock-mar
 
 def make_package(folder: Path) -> Package:
     for part in ("html/miniwob", "html/core", "html/common/special", "envs"):
-        (folder / part).mkdir(parents=True)
+        (folder / part).mkdir(parents=True, exist_ok=True)
     for name in NAMES:
         (folder / "html/miniwob" / f"{name}.html").write_text(PAGE.format(name=name))
     (folder / "html/core/core.js").write_text("var core = {};")

@@ -114,25 +114,18 @@ def test_what_a_page_reports_is_the_truth(folder: Path) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("task", "raw_reward", "reward"),
-    [
+def test_a_task_is_solved_from_its_full_raw_reward_on(folder: Path) -> None:
+    for task, raw_reward, reward in (
         ("click-button", 1, 1),
         ("click-button", 0.99, 0),
-        ("click-button", 0, 0),
-        ("click-button", -1, 0),
         ("click-button", None, 0),
         ("circle-center", 0.85, 1),
         ("circle-center", 0.75, 0),
-    ],
-)
-def test_a_task_is_solved_where_the_raw_reward_is_full(
-    folder: Path, task: str, raw_reward: float | None, reward: int
-) -> None:
-    page = ("GET", f"/task/{task}?session=mine")
-    *_, truth = exchange(folder, page, ended(raw_reward), TRUTH)
-    assert truth.json()["reward"] == reward
-    assert truth.json()["raw_reward"] == (raw_reward or 0)
+    ):
+        page = ("GET", f"/task/{task}?session=mine")
+        *_, state = exchange(folder, page, ended(raw_reward), TRUTH)
+        assert state.json()["reward"] == reward
+        assert state.json()["raw_reward"] == (raw_reward or 0)
 
 
 def test_the_first_end_counts(folder: Path) -> None:
@@ -173,48 +166,42 @@ def test_an_enlarged_page_frames_the_page_itself(folder: Path) -> None:
     assert "width: 400px; height: 525px" in page.text
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "said"),
-    [
-        ("/task/click-buton", HTTPStatus.NOT_FOUND, "did you mean click-button?"),
-        ("/task/..%2F..%2Fsecret", HTTPStatus.NOT_FOUND, "there is no task"),
-        ("/task/click-button?seed=x", HTTPStatus.BAD_REQUEST, "the query is wrong"),
-        ("/task/click-button?seed=-1", HTTPStatus.BAD_REQUEST, "the query is wrong"),
-        ("/task/click-button?session=a/b", HTTPStatus.BAD_REQUEST, "letters and digits"),
-        ("/task/click-button?session=", HTTPStatus.BAD_REQUEST, "letters and digits"),
-        ("/task/click-button?zoom=0", HTTPStatus.BAD_REQUEST, "the query is wrong"),
-        ("/task/click-button?any=1", HTTPStatus.BAD_REQUEST, "`any`"),
-        ("/_truth/nobody", HTTPStatus.NOT_FOUND, "no such session"),
-        ("/core/../secret.txt", HTTPStatus.NOT_FOUND, ""),
-        ("/core/..%2F..%2Fsecret.txt", HTTPStatus.NOT_FOUND, ""),
-        ("/_static/page.py", HTTPStatus.NOT_FOUND, ""),
-    ],
+REJECTED = (
+    ("/task/click-buton", HTTPStatus.NOT_FOUND, "did you mean click-button?"),
+    ("/task/..%2F..%2Fsecret", HTTPStatus.NOT_FOUND, "there is no task"),
+    ("/task/click-button?seed=x", HTTPStatus.BAD_REQUEST, "the query is wrong"),
+    ("/task/click-button?seed=-1", HTTPStatus.BAD_REQUEST, "the query is wrong"),
+    ("/task/click-button?session=a/b", HTTPStatus.BAD_REQUEST, "letters and digits"),
+    ("/task/click-button?session=", HTTPStatus.BAD_REQUEST, "letters and digits"),
+    ("/task/click-button?zoom=0", HTTPStatus.BAD_REQUEST, "the query is wrong"),
+    ("/task/click-button?any=1", HTTPStatus.BAD_REQUEST, "`any`"),
+    ("/_truth/nobody", HTTPStatus.NOT_FOUND, "no such session"),
+    ("/core/../secret.txt", HTTPStatus.NOT_FOUND, ""),
+    ("/core/..%2F..%2Fsecret.txt", HTTPStatus.NOT_FOUND, ""),
+    ("/_static/page.py", HTTPStatus.NOT_FOUND, ""),
 )
-def test_what_is_not_there_or_makes_no_sense_is_refused(
-    folder: Path, path: str, status: HTTPStatus, said: str
-) -> None:
-    [answer] = exchange(folder, ("GET", path))
-    assert (answer.status, said in answer.text) in {(status, True), (HTTPStatus.FORBIDDEN, True)}
-    assert "not to be served" not in answer.text
 
 
-@pytest.mark.parametrize(
-    "report", [b"{", b"[]", b'{"event": "cheated"}', b'{"event": "started", "instruction": 5}']
-)
-def test_a_report_that_makes_no_sense_is_refused(folder: Path, report: bytes) -> None:
-    _, refused, truth = exchange(folder, PAGE, ("POST", "/_report/mine", report), TRUTH)
-    assert refused.status == HTTPStatus.BAD_REQUEST
-    assert truth.json()["instruction"] is None
+def test_a_wrong_request_is_rejected(folder: Path) -> None:
+    answers = exchange(folder, *(("GET", path) for path, _, _ in REJECTED))
+    for (_, status, said), answer in zip(REJECTED, answers, strict=True):
+        assert answer.status in (status, HTTPStatus.FORBIDDEN)
+        assert said in answer.text
+        assert "not to be served" not in answer.text
 
 
-def test_a_report_about_nobody_and_one_too_large_are_refused(folder: Path) -> None:
-    nobody, large = exchange(
-        folder,
-        ("POST", "/_report/nobody", STARTED),
-        ("POST", "/_report/mine", b" " * 100_000),
+def test_a_wrong_report_is_rejected(folder: Path) -> None:
+    wrong = (b"{", b"[]", b'{"event": "cheated"}', b'{"event": "started", "instruction": 5}')
+    reports = [("POST", "/_report/mine", report) for report in wrong]
+    unknown = ("POST", "/_report/unknown", STARTED)
+    large = ("POST", "/_report/mine", b" " * 100_000)
+    _, *rejected, missing, too_large, state = exchange(
+        folder, PAGE, *reports, unknown, large, TRUTH
     )
-    assert nobody.status == HTTPStatus.NOT_FOUND
-    assert large.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    assert {answer.status for answer in rejected} == {HTTPStatus.BAD_REQUEST}
+    assert missing.status == HTTPStatus.NOT_FOUND
+    assert too_large.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    assert state.json()["instruction"] is None
 
 
 def test_long_texts_of_a_page_are_cut(folder: Path) -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 COMMAND = (sys.executable, "-m", "webgym.policies")
 
 

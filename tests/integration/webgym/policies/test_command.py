@@ -6,10 +6,12 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from argparse import ArgumentParser
 
 import pytest
 
 from tests.integration.webgym.policies.commanding import COMMAND, PATIENCE, serving
+from webgym.policies.command import configure
 
 
 def model_at(url: str) -> str:
@@ -25,11 +27,6 @@ def test_the_policy_is_served_under_its_own_name_until_it_is_stopped() -> None:
         assert process.wait(PATIENCE) == 0
         assert process.stderr
         assert process.stderr.read() == ""
-
-
-def test_without_an_action_it_serves() -> None:
-    with serving("--port", "0") as (_, url):
-        assert model_at(url) == "scripted-baseline"
 
 
 def test_it_stops_when_whoever_started_it_is_gone() -> None:
@@ -58,20 +55,25 @@ def test_it_stops_when_whoever_started_it_is_gone() -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "message"),
-    [
-        (["serve", "clever"], 2, "'clever' is not a policy"),
-        (["serve", "heuristic"], 2, "`heuristic` was removed: serve `scripted`"),
-        (["serve", "--latency", "soon"], 2, "is not a latency"),
-        (["serve", "--port", "99999"], 2, "is not a port"),
-        (["serve", "scripted", "--port", "0", "--solutions", "/none"], 6, "cannot read the rec"),
-    ],
-)
-def test_wrong_use_is_refused(arguments: list[str], status: int, message: str) -> None:
+def test_wrong_options_are_rejected(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = ArgumentParser()
+    configure(parser)
+    for arguments, message in (
+        (["serve", "clever"], "'clever' is not a policy"),
+        (["serve", "heuristic"], "`heuristic` was removed: serve `scripted`"),
+        (["serve", "--latency", "soon"], "is not a latency"),
+        (["serve", "--port", "99999"], "is not a port"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            parser.parse_args(arguments)
+        assert message in capsys.readouterr().err
+
+
+def test_recordings_that_cannot_be_read_end_the_command() -> None:
+    arguments = ["--port", "0", "--solutions", "/none"]  # without an action it serves
     ended = subprocess.run(
         [*COMMAND, *arguments], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
-    assert ended.returncode == status
-    assert message in ended.stderr
+    assert ended.returncode == 6
+    assert "cannot read the recordings" in ended.stderr
     assert "Traceback" not in ended.stderr

@@ -90,27 +90,27 @@ def test_models_and_health_are_answered() -> None:
     assert (status, health) == (200, {"status": "ok", "model": MODEL})
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "message"),
-    [
-        (b"{", 400, "not a chat completion request"),
-        (b"\xff", 400, "not a chat completion request"),
-        ({"model": MODEL}, 400, "missing required field `messages`"),
-        (request() | {"messages": []}, 400, "`messages` is empty"),
-        (request() | {"stream": True}, 400, "`stream` is not supported"),
-        (request() | {"n": 2}, 400, "`n` must be 1"),
-        (request() | {"model": "gpt"}, 404, f"'gpt' is not served here: ask for '{MODEL}'"),
-        (request() | {"messages": [{"role": "user", "content": "Hi"}]}, 400, "has no task"),
-    ],
+WRONG_REQUESTS: tuple[tuple[object, int, str], ...] = (
+    (b"{", 400, "not a chat completion request"),
+    (b"\xff", 400, "not a chat completion request"),
+    ({"model": MODEL}, 400, "missing required field `messages`"),
+    (request() | {"messages": []}, 400, "`messages` is empty"),
+    (request() | {"stream": True}, 400, "`stream` is not supported"),
+    (request() | {"n": 2}, 400, "`n` must be 1"),
+    (request() | {"model": "gpt"}, 404, f"'gpt' is not served here: ask for '{MODEL}'"),
+    (request() | {"messages": [{"role": "user", "content": "Hi"}]}, 400, "has no task"),
 )
-def test_a_wrong_request_is_refused_as_clients_expect_it(
-    body: object, status: int, message: str
-) -> None:
-    answered, answer = asking(lambda post: post(body))
-    assert answered == status
-    assert message in answer["error"]["message"]
-    assert answer["error"]["type"] == "invalid_request_error"
-    assert answer["error"]["code"] == status
+
+
+def test_a_wrong_request_is_rejected_as_clients_expect_it() -> None:
+    async def act(post: Post) -> list[Answered]:
+        return [await post(body) for body, _, _ in WRONG_REQUESTS]
+
+    for (_, status, message), (answered, answer) in zip(WRONG_REQUESTS, asking(act), strict=True):
+        assert answered == status
+        assert message in answer["error"]["message"]
+        assert answer["error"]["type"] == "invalid_request_error"
+        assert answer["error"]["code"] == status
 
 
 def test_a_request_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,13 +120,13 @@ def test_a_request_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch)
     assert "larger than 1000 bytes" in answer["error"]["message"]
 
 
-def test_a_reply_takes_the_time_it_is_told_to_take() -> None:
+def test_a_reply_takes_at_least_its_latency() -> None:
     async def act(post: Post) -> float:
         began = time.monotonic()
-        await asyncio.gather(*(post(request() | {"user": str(number)}) for number in range(5)))
+        await post(request())
         return time.monotonic() - began
 
-    assert 0.3 <= asking(act, policy_server("fixed:0.3")) < 1.2
+    assert asking(act, policy_server("fixed:0.3")) >= 0.3
 
 
 def test_more_requests_than_can_be_answered_at_once_are_told_to_come_again() -> None:
@@ -136,7 +136,7 @@ def test_more_requests_than_can_be_answered_at_once_are_told_to_come_again() -> 
         )
         return sorted(status for status, _ in answers)
 
-    assert asking(act, policy_server("fixed:0.3", max_requests=3)) == [200, 200, 200, 429]
+    assert asking(act, policy_server("fixed:2", max_requests=3)) == [200, 200, 200, 429]
 
 
 def test_a_port_that_is_taken_is_refused_with_advice() -> None:

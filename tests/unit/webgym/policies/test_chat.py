@@ -1,3 +1,5 @@
+from itertools import product
+
 import pytest
 
 from tests.unit.webgym.policies.pages import decoded, request, turn
@@ -33,17 +35,14 @@ def test_a_chat_without_text_of_the_page_has_no_page() -> None:
     assert (chat.page, chat.is_first, chat.is_complete) == (None, False, False)
 
 
-@pytest.mark.parametrize(
-    ("system", "user", "message"),
-    [
+def test_a_chat_without_task_or_tool_is_refused() -> None:
+    for system, user, message in [
         ("Use web_interaction.", "Press the bell.", "has no task"),
         ("Use your hands.", "Task:\nPress the bell.\n\nStep 1.\n", "none of the tools"),
-    ],
-)
-def test_a_chat_without_task_or_tool_is_refused(system: str, user: str, message: str) -> None:
-    messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-    with pytest.raises(ChatRequestError, match=message):
-        read_turn(decoded(request() | {"messages": messages}))
+    ]:
+        messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+        with pytest.raises(ChatRequestError, match=message):
+            read_turn(decoded(request() | {"messages": messages}))
 
 
 def test_a_chat_without_a_user_message_is_refused() -> None:
@@ -52,19 +51,19 @@ def test_a_chat_without_a_user_message_is_refused() -> None:
         read_turn(decoded(request() | {"messages": messages}))
 
 
-@pytest.mark.parametrize("version", ["complete", "vanilla"])
-@pytest.mark.parametrize(
-    ("mode", "target"), [("set_of_marks", Mark(7)), ("coordinates", Point(500, 20))]
-)
-def test_replies_are_read_by_the_strict_grammar(
-    mode: InteractionMode, target: Target, version: PromptVersion
-) -> None:
-    chat = read_turn(decoded(request(mode=mode, version=version)))
-    written = write_reply(PolicyDecision(Click(target), "Press\nthe bell."), chat)
-    settings = ContextSettings(interaction_mode=mode, prompt_version=version)
-    read = parse_reply(written, settings)
-    assert (read.action, read.failure, read.tolerances) == (Click(target), None, ())
-    assert ("intention" in read.fields) is (version == "complete")
+def test_replies_are_read_by_the_strict_grammar() -> None:
+    modes: tuple[tuple[InteractionMode, Target], ...] = (
+        ("set_of_marks", Mark(7)),
+        ("coordinates", Point(500, 20)),
+    )
+    versions: tuple[PromptVersion, ...] = ("complete", "vanilla")
+    for (mode, target), version in product(modes, versions):
+        chat = read_turn(decoded(request(mode=mode, version=version)))
+        written = write_reply(PolicyDecision(Click(target), "Press\nthe bell."), chat)
+        settings = ContextSettings(interaction_mode=mode, prompt_version=version)
+        read = parse_reply(written, settings)
+        assert (read.action, read.failure, read.tolerances) == (Click(target), None, ())
+        assert ("intention" in read.fields) is (version == "complete")
 
 
 def test_an_answer_can_have_any_text() -> None:

@@ -23,9 +23,16 @@ def test_no_latency_is_longer_than_the_bound() -> None:
     assert max(latency.seconds(0, number) for number in range(1_000)) == LONGEST_LATENCY
 
 
-@pytest.mark.parametrize(
-    "text", ["", "2", "fixed", "fixed:x", "fixed:-1", "lognormal:1:2:3", "gamma:2", "fixed:nan"]
-)
-def test_what_is_no_latency_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a "):
-        Latency.read(text)
+def test_what_is_no_latency_is_refused() -> None:
+    for text in [
+        "",
+        "2",
+        "fixed",
+        "fixed:x",
+        "fixed:-1",
+        "lognormal:1:2:3",
+        "gamma:2",
+        "fixed:nan",
+    ]:
+        with pytest.raises(ValueError, match="is not a "):
+            Latency.read(text)

@@ -108,16 +108,13 @@ def see(text: str) -> RecordedAction:
     return RecordedAction(ActionKind.SEE, value=text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_is_to_be_read_may_stand_in_several_lines() -> None:
+    for text in [
         "Opens at\n 10:30",
         'text "Opens at"\ntext "10:30"',
         'RootWebArea "Harbour"\n  [3] heading "Opens at" level=1\n  link "10:30" (focused)',
-    ],
-)
-def test_what_is_to_be_read_may_stand_in_several_lines(text: str) -> None:
-    assert script(see("opens at 10:30")).decide(page(text=text)) is None
+    ]:
+        assert script(see("opens at 10:30")).decide(page(text=text)) is None
 
 
 def test_what_must_be_read_is_waited_for_and_what_need_not_be_only_for_a_while() -> None:
@@ -166,14 +163,12 @@ def test_all_tasks_of_the_sites_have_recordings_and_a_file_adds_more(tmp_path: P
     assert known["ring it"].actions == (click("Bell"),)
 
 
-@pytest.mark.parametrize(
-    "line", ["{", '{"actions": []}', '{"task_name": "x", "actions": [{"click": ["a", "b"]}]}']
-)
-def test_a_file_that_holds_no_recordings_is_refused_by_its_line(tmp_path: Path, line: str) -> None:
-    file = tmp_path / "more.jsonl"
-    file.write_text(f"\n{line}\n")
-    with pytest.raises(PoliciesError, match=r"more\.jsonl, line 2 is not a recording"):
-        load_recordings(file)
+def test_a_file_that_holds_no_recordings_is_refused_by_its_line(tmp_path: Path) -> None:
+    for line in ["{", '{"actions": []}', '{"task_name": "x", "actions": [{"click": ["a", "b"]}]}']:
+        file = tmp_path / "more.jsonl"
+        file.write_text(f"\n{line}\n")
+        with pytest.raises(PoliciesError, match=r"more\.jsonl, line 2 is not a recording"):
+            load_recordings(file)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
