@@ -23,8 +23,8 @@ from rollgym.store import BlobStore
 from webgym.browser.contract.answers import Lease, Observe, StepAnswer
 from webgym.browser.contract.commands import Command
 from webgym.client.client import BrowserClient
+from webgym.context.page_view import AgentObservation, Round
 from webgym.context.settings import ContextSettings
-from webgym.context.sight import Round, Sight
 from webgym.episode.interfaces import Agent, Browsers, Decision, Judge, WebSession
 from webgym.episode.worker import EpisodeWorker
 from webgym.rollout.environment_settings import EnvironmentSettings
@@ -126,9 +126,17 @@ class AgentInLockstep:
         return self._agent.evaluator
 
     async def decide(
-        self, task: WebTask, past: Sequence[Round], sight: Sight, *, conversation: str, seed: int
+        self,
+        task: WebTask,
+        past: Sequence[Round],
+        current: AgentObservation,
+        *,
+        conversation: str,
+        seed: int,
     ) -> Decision:
-        decision = await self._agent.decide(task, past, sight, conversation=conversation, seed=seed)
+        decision = await self._agent.decide(
+            task, past, current, conversation=conversation, seed=seed
+        )
         await self._barrier.wait()
         return decision
 

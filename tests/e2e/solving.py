@@ -30,8 +30,8 @@ from webgym.actions import Action, Answer, Viewport, read_action
 from webgym.browser.contract.answers import Incident, Observe, StepAnswer
 from webgym.browser.contract.commands import Command, InteractionMode, VisitPage
 from webgym.client.client import BrowserClient, BrowserSession
-from webgym.context.page_text import PageText, page_of
-from webgym.context.sight import Sight
+from webgym.context.page_text import page_of
+from webgym.context.page_view import AgentObservation, PageText
 from webgym.policies.script import Script, ScriptError
 from webgym.sites.names import new_name
 from webgym.sites.tasks import SPLITS, SiteTask, Split, load_solutions, load_tasks, start_url
@@ -98,8 +98,8 @@ class Player:
 
 def page_as_text(answer: StepAnswer, text: str, mode: InteractionMode) -> PageText:
     """What a step showed, as scripts see it; `text` is that of the whole page, where asked for."""
-    sight = Sight(page=answer.page, elements=answer.elements or ())
-    return msgspec.structs.replace(page_of(sight, mode, WHOLE_PAGE), text=text)
+    current = AgentObservation(page=answer.page, elements=answer.elements or ())
+    return msgspec.structs.replace(page_of(current, mode, WHOLE_PAGE), text=text)
 
 
 def as_a_model_says_it(action: Action, mode: InteractionMode) -> Action:

@@ -22,9 +22,9 @@ from webgym.browser.contract.answers import Observe, StepAnswer
 from webgym.browser.contract.commands import InteractionMode, VisitPage
 from webgym.client.client import BrowserClient, BrowserSession
 from webgym.context.conversation import build_chat
-from webgym.context.parsers import Reply, parse_reply
+from webgym.context.page_view import AgentObservation, Round
+from webgym.context.parsers import ParsedReply, parse_reply
 from webgym.context.settings import ContextSettings
-from webgym.context.sight import Round, Sight
 from webgym.policies import MODEL_NAME
 from webgym.sites.names import new_name
 from webgym.sites.tasks import SPLITS, SiteTask, Split, load_tasks, start_url
@@ -74,8 +74,8 @@ class Episode:
         return None
 
     async def _decide(self, seen: StepAnswer, http: aiohttp.ClientSession, url: str) -> Action:
-        sight = Sight(page=seen.page, elements=seen.elements or (), tree=seen.tree)
-        chat = build_chat(self._settings, self._asked, self._past, sight)
+        current = AgentObservation(page=seen.page, elements=seen.elements or (), tree=seen.tree)
+        chat = build_chat(self._settings, self._asked, self._past, current)
         body = {"model": MODEL_NAME, "messages": chat.messages, "user": self._name}
         async with http.post(f"{url}/v1/chat/completions", json=body) as answer:
             assert answer.status == 200, await answer.text()
@@ -83,11 +83,11 @@ class Episode:
         reply = parse_reply(said, self._settings)
         assert (reply.failure, reply.tolerances) == (None, ())
         assert reply.action is not None
-        self._past.append(Round(sight, _step(seen, said, reply)))
+        self._past.append(Round(current, _step(seen, said, reply)))
         return reply.action
 
 
-def _step(seen: StepAnswer, said: str, reply: Reply) -> Step:
+def _step(seen: StepAnswer, said: str, reply: ParsedReply) -> Step:
     assert reply.action is not None
     done = ActionRecord(
         key=reply.action.key, arguments=reply.action.arguments, text=str(reply.action)

@@ -1,1 +1,1 @@
-"""What the model is told and what its reply means: prompts, history, parsers."""
+"""Prompts, the history in a chat, pages as text, and the parsing of replies."""

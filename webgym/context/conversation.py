@@ -1,18 +1,18 @@
-"""The chat that asks for the next action: what is remembered, and what is seen now.
+"""The chat that asks for the next action: the history, and the current page.
 
-    system     what the model is told once
-    user       Task, a line for each step that is out of the window, the first round's page
+    system     the prompt
+    user       the task, a line for each step that is out of the window, the first round's page
     assistant  the reply of that round, without its thinking
-    user       what came of it, the next page
+    user       the result of that reply, the next page
     …
-    user       what came of the last reply, the page now, and the memory that the model keeps
+    user       the result of the last reply, the current page, and the memory that the model keeps
 
 *Bounded.* Pages, replies, memory and lines of old steps have limits, so that the size of a chat
-depends on the task and on the settings, not on what pages hold or how much a model talks.
+depends on the task and on the settings, not on the size of pages or replies.
 
-*A stable beginning.* A round is written the same way whether it is the current one or a past one,
-old steps are only ever appended, and what changes in every chat, the memory, comes at the very end.
-So a server that caches prefixes computes anew only what the window has moved over.
+*A stable prefix.* A round is written the same way whether it is the current one or a past one, old
+steps are only ever appended, and the memory, which changes in every chat, comes at the very end. So
+a server that caches prefixes computes only the part that the window has moved over.
 """
 
 import re
@@ -22,12 +22,19 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from webgym.browser.contract.answers import Picture
-from webgym.context.inert import inert, quoted, shortened, without_control_tokens
-from webgym.context.page_text import CLOSING, OPENING, write_header, write_page
+from webgym.context.page_text import (
+    CLOSING,
+    OPENING,
+    escape_control_tokens,
+    escape_tags,
+    quote_json,
+    write_header,
+    write_page,
+)
+from webgym.context.page_view import AgentObservation, Round, cut_text
 from webgym.context.parsers import without_thinking
 from webgym.context.prompts import system_prompt
 from webgym.context.settings import ContextSettings
-from webgym.context.sight import Round, Sight
 from webgym.tasks import WebTask
 from webgym.trajectory import Step
 
@@ -45,7 +52,7 @@ _AFTER_TASK = re.compile(
 
 
 class Chat(msgspec.Struct, frozen=True):
-    """A chat as OpenAI's API takes it. `recorded` has the names of images in place of images."""
+    """A chat for OpenAI's API. `recorded` has the names of images in place of the images."""
 
     messages: tuple[dict[str, object], ...]
     recorded: tuple[dict[str, object], ...]
@@ -64,7 +71,7 @@ class _Image(msgspec.Struct, frozen=True):
         return f"blob:{self.blob}"
 
 
-class _Turn(msgspec.Struct, frozen=True):
+class _ChatTurn(msgspec.Struct, frozen=True):
     """A message before its image is written out: text, an image, text."""
 
     role: str
@@ -74,18 +81,18 @@ class _Turn(msgspec.Struct, frozen=True):
 
 
 def build_chat(
-    settings: ContextSettings, task: WebTask, past: Sequence[Round], sight: Sight
+    settings: ContextSettings, task: WebTask, past: Sequence[Round], current: AgentObservation
 ) -> Chat:
-    """The chat that follows on the `past` and shows the `sight`."""
+    """The chat with the `past` rounds and the `current` observation."""
     first = max(0, len(past) - settings.window)
     opening = "\n\n".join(
-        [f"Task:\n{without_control_tokens(task.task_name)}", *_older(past, first, sight)]
+        [f"Task:\n{escape_control_tokens(task.task_name)}", *_older(past, first, current)]
     )
-    turns = [_Turn("system", system_prompt(settings))]
+    turns = [_ChatTurn("system", system_prompt(settings))]
     for number, each in enumerate(past[first:], start=first + 1):
-        turns += [_seen(settings, each.sight, number, opening), _replied(each.step)]
+        turns += [_page_turn(settings, each.observation, number, opening), _reply_turn(each.step)]
         opening = ""
-    turns.append(_seen(settings, sight, len(past) + 1, opening, _memory(past)))
+    turns.append(_page_turn(settings, current, len(past) + 1, opening, _memory(past)))
     return Chat(
         tuple(_message(turn, turn.image.data_url if turn.image else None) for turn in turns),
         tuple(_message(turn, turn.image.blob_url if turn.image else None) for turn in turns),
@@ -101,66 +108,73 @@ def message_text(message: Mapping[str, object]) -> str:
 
 
 def read_task(text: str) -> str | None:
-    """The task in the text of the first user message; None where there is none."""
+    """The task in the text of the first user message; None if it has none."""
     title = _TASK.search(text)
     end = _AFTER_TASK.search(text, title.end()) if title else None
     return text[title.end() : end.start()] if title and end else None
 
 
-def _seen(
-    settings: ContextSettings, sight: Sight, number: int, opening: str, memory: str = ""
-) -> _Turn:
+def _page_turn(
+    settings: ContextSettings,
+    current: AgentObservation,
+    number: int,
+    opening: str,
+    memory: str = "",
+) -> _ChatTurn:
     lines = [f"Step {number}."]
-    if sight.feedback:
-        feedback = shortened(sight.feedback, FEEDBACK_CHARACTERS)
-        lines.append(f"What came of your last reply: {inert(feedback)}")
-    image = _Image(sight.picture, sight.blob) if settings.shows_image and sight.picture else None
+    if current.feedback:
+        feedback = cut_text(current.feedback, FEEDBACK_CHARACTERS)
+        lines.append(f"What came of your last reply: {escape_tags(feedback)}")
+    image = (
+        _Image(current.picture, current.blob) if settings.shows_image and current.picture else None
+    )
     if settings.shows_image:
         lines.append("Screenshot:" if image else "There is no screenshot of this page.")
     text = "\n".join(lines)
     if settings.shows_text:
-        page = write_page(sight, settings.interaction_mode, settings.page_characters)
+        page = write_page(current, settings.interaction_mode, settings.page_characters)
         page = f"{OPENING}\n{page}\n{CLOSING}"
     else:
-        page = write_header(sight.page)
+        page = write_header(current.page)
     before = f"{opening}\n\n{text}" if opening else text
-    return _Turn("user", before, image, f"{page}\n{memory}" if memory else page)
+    return _ChatTurn("user", before, image, f"{page}\n{memory}" if memory else page)
 
 
-def _replied(step: Step) -> _Turn:
-    """The reply as it was, less its thinking; of a very long one the beginning and the end."""
-    said = without_thinking(step.response.raw_response if step.response else "")
-    if len(said) > REPLY_CHARACTERS:
+def _reply_turn(step: Step) -> _ChatTurn:
+    """The reply without its thinking; of a very long one only the beginning and the end."""
+    reply = without_thinking(step.response.raw_response if step.response else "")
+    if len(reply) > REPLY_CHARACTERS:
         half = REPLY_CHARACTERS // 2
-        left_out = len(said) - 2 * half
-        said = f"{said[:half]}\n… ({left_out} characters left out)\n{said[-half:]}"
-    return _Turn("assistant", without_control_tokens(said) or "(no reply)")
+        left_out = len(reply) - 2 * half
+        reply = f"{reply[:half]}\n… ({left_out} characters left out)\n{reply[-half:]}"
+    return _ChatTurn("assistant", escape_control_tokens(reply) or "(no reply)")
 
 
-def _older(past: Sequence[Round], first: int, sight: Sight) -> list[str]:
-    """The steps before the window, in one block."""
+def _older(past: Sequence[Round], first: int, current: AgentObservation) -> list[str]:
+    """The steps before the window, in one block of lines."""
     if first == 0:
         return []
     start = max(0, first - OLDER_STEPS)
     title = f"Earlier steps ({start} before these left out):" if start else "Earlier steps:"
-    sights = [*(each.sight for each in past), sight]
+    observations = [*(each.observation for each in past), current]
     lines = [
-        _line(index + 1, past[index], sights[index + 1].page.url) for index in range(start, first)
+        _line(index + 1, past[index], observations[index + 1].page.url)
+        for index in range(start, first)
     ]
     return ["\n".join([title, *lines])]
 
 
 def _line(number: int, past: Round, led_to: str) -> str:
-    """Where a step was, what was wanted and done, and what came of it."""
+    """One step in a line: its address, its intention, its action and its result."""
     step = past.step
     fields = step.response.fields if step.response else {}
-    wanted = _note(fields.get("intention") or fields.get("action") or "")
-    done = _note(step.action.text) if step.action else ""
+    intention = _note(fields.get("intention") or fields.get("action") or "")
+    action = _note(step.action.text) if step.action else ""
     parts = [
-        f"Step {number} at {_url(past.sight.page.url)}",
-        f"Intention: {wanted}" if wanted else "",
-        f"Action: {done}" if done else "",
-        f"Result: {_result(step, past.sight.page.url, led_to)}",
+        f"Step {number} at {_url(past.observation.page.url)}",
+        f"Intention: {intention}" if intention else "",
+        f"Action: {action}" if action else "",
+        f"Result: {_result(step, past.observation.page.url, led_to)}",
     ]
     return " | ".join(filter(None, parts))
 
@@ -176,24 +190,24 @@ def _result(step: Step, here: str, led_to: str) -> str:
 
 
 def _memory(past: Sequence[Round]) -> str:
-    """What the model noted in its last reply that had notes."""
+    """The memory in the model's last reply that has one."""
     for each in reversed(past):
         fields = each.step.response.fields if each.step.response else {}
         kept = {name: fields[name] for name in ("memory", "progress") if name in fields}
         if "memory" in kept:
-            return f"\nYour memory so far: {shortened(quoted(kept), MEMORY_CHARACTERS)}"
+            return f"\nYour memory so far: {cut_text(quote_json(kept), MEMORY_CHARACTERS)}"
     return ""
 
 
 def _note(text: object) -> str:
-    return inert(shortened(" ".join(str(text).split()), NOTE_CHARACTERS))
+    return escape_tags(cut_text(" ".join(str(text).split()), NOTE_CHARACTERS))
 
 
 def _url(url: str) -> str:
-    return quoted(shortened(url, URL_CHARACTERS))
+    return quote_json(cut_text(url, URL_CHARACTERS))
 
 
-def _message(turn: _Turn, image_url: str | None) -> dict[str, object]:
+def _message(turn: _ChatTurn, image_url: str | None) -> dict[str, object]:
     if image_url is None:
         text = f"{turn.text}\n{turn.after}" if turn.after else turn.text
         return {"role": turn.role, "content": text}

@@ -1,4 +1,4 @@
-"""A page as text: what a model without eyes reads, and what a program can read back exactly.
+"""A page as text: written for a model without vision, and read back exactly by programs.
 
     Address: "https://harbour.example/maps?page=2"
     Title: "Maps"
@@ -13,15 +13,17 @@
     RootWebArea "Maps"
       heading "Maps and charts"
 
-With coordinates an element starts with its middle instead, in thousandths of the screenshot:
-`(512, 340) button "Add to cart"`; beyond 0 to 1000 it is out of view.
+With coordinates an element starts with its middle instead of its mark, in thousandths of the
+screenshot: `(512, 340) button "Add to cart"`; beyond 0 to 1000 it is out of view.
 
-*Two steps.* `page_of` chooses what is shown of a sight, inside the limits, and counts what is left
-out; `write_page` writes that, and `read_page` reads the very same back.
+*Two steps.* `page_of` chooses what is shown of an observation, inside the limits, and counts what
+is left out; `write_page` writes that, and `read_page` reads the same back.
 
-*A page cannot forge lines.* What it says about an element is quoted as JSON; its text comes last.
-A `<` that could begin a tag is written `\\u003c` in quotes and `<\\` in the text, so that no page
-can close its block, open a call, or write a control token of the model.
+*A page cannot forge lines.* Its texts about an element are quoted as JSON, and its own text comes
+last. A server may turn `<|im_end|>` anywhere in a message into the token that ends it, and a page
+may contain `</page>` or `<tool_call>`. So a `<` that could start a tag is written as `\\u003c` in
+quotes and as `<\\` in the text, and no page can close its block, open a call, or write a control
+token.
 """
 
 import re
@@ -30,30 +32,41 @@ import msgspec
 
 from webgym.browser.contract.answers import PageInfo
 from webgym.browser.contract.commands import InteractionMode
-from webgym.context.inert import inert, quoted, revive
 from webgym.context.page_view import (
+    AgentObservation,
     PageElement,
     PageOption,
     PageText,
-    Scroll,
+    ScrollPosition,
     element_of,
     header_of,
     text_of,
 )
-from webgym.context.sight import Sight
 
-__all__ = [
-    "CLOSING",
-    "OPENING",
-    "PageElement",
-    "PageOption",
-    "PageText",
-    "Scroll",
-    "page_of",
-    "read_page",
-    "write_header",
-    "write_page",
-]
+_TAG_LIKE = re.compile(r"<(?=\\*[/|｜A-Za-z])")  # noqa: RUF001 - one that tokenizers know
+_INERT = re.compile(r"<\\(?=\\*[/|｜A-Za-z])")  # noqa: RUF001
+_CONTROL_TOKEN = re.compile(r"<([|｜])")  # noqa: RUF001
+
+
+def escape_tags(text: str) -> str:
+    """Put a backslash after each `<` that could start a tag; `unescape_tags` is the inverse."""
+    return _TAG_LIKE.sub(r"<\\", text)
+
+
+def unescape_tags(text: str) -> str:
+    """The text that `escape_tags` was given."""
+    return _INERT.sub("<", text)
+
+
+def quote_json(value: object) -> str:
+    """JSON on one line, with `\\u003c` for each `<` that could start a tag."""
+    return _TAG_LIKE.sub(r"\\u003c", msgspec.json.encode(value).decode())
+
+
+def escape_control_tokens(text: str) -> str:
+    """A reply as the history shows it: with its tags, without control tokens of the template."""
+    return _CONTROL_TOKEN.sub(r"<\\\1", text)
+
 
 OPENING, CLOSING = "<page>", "</page>"
 PAGE_CHARACTERS = 20_000
@@ -82,32 +95,36 @@ _DETAILS = ("text", "type", "value", "placeholder", "url")
 
 
 def write_header(page: PageInfo) -> str:
-    """Where the page is and what it is called."""
+    """The page's address, title and scroll position."""
     return _header(header_of(page))
 
 
-def write_page(sight: Sight, mode: InteractionMode, characters: int = PAGE_CHARACTERS) -> str:
-    """The page in about so many `characters`; `read_page` reads it."""
-    page, elements = _chosen(sight, mode, characters)
+def write_page(
+    current: AgentObservation, mode: InteractionMode, characters: int = PAGE_CHARACTERS
+) -> str:
+    """The page in about this many characters; `read_page` reads it."""
+    page, elements = _chosen(current, mode, characters)
     left_out = f" ({page.elements_left_out} more left out)" if page.elements_left_out else ""
     lines = [_header(page), f"Elements{left_out}:", *elements]
     if page.text:
         left_out = f" ({page.text_left_out} more characters left out)" * bool(page.text_left_out)
-        lines += [f"Text{left_out}:", inert(page.text)]
+        lines += [f"Text{left_out}:", escape_tags(page.text)]
     return "\n".join(lines)
 
 
-def page_of(sight: Sight, mode: InteractionMode, characters: int = PAGE_CHARACTERS) -> PageText:
-    """What `write_page` shows. Elements have two thirds of the room, the text what they leave."""
-    page, _ = _chosen(sight, mode, characters)
+def page_of(
+    current: AgentObservation, mode: InteractionMode, characters: int = PAGE_CHARACTERS
+) -> PageText:
+    """The part that `write_page` shows: two thirds are for elements, the rest for text."""
+    page, _ = _chosen(current, mode, characters)
     return page
 
 
 def read_page(text: str) -> PageText | None:
-    """The page in a message, or in what `write_page` wrote; None where there is none."""
+    """The page in a message, or in the output of `write_page`; None if there is none."""
     try:
         return _read_block(_block(text))
-    except (msgspec.DecodeError, UnicodeEncodeError):  # quotes that we never wrote
+    except (msgspec.DecodeError, UnicodeEncodeError):  # quotes that `write_page` never writes
         return None
 
 
@@ -123,33 +140,35 @@ def _read_block(block: str) -> PageText | None:
         title=_unquoted(header["title"]),
         status=int(header["status"]) if header["status"] else None,
         tabs=int(header["tabs"] or 1),
-        scroll=Scroll(int(header["above"]), int(header["below"])),
+        scroll=ScrollPosition(int(header["above"]), int(header["below"])),
         elements=elements,
         elements_left_out=int(section["left_out"] or 0) if section else 0,
-        text=revive(block[prose.end() :]) if prose else "",
+        text=unescape_tags(block[prose.end() :]) if prose else "",
         text_left_out=int(prose["left_out"] or 0) if prose else 0,
     )
 
 
-def _chosen(sight: Sight, mode: InteractionMode, characters: int) -> tuple[PageText, list[str]]:
-    """What is shown, and its elements as they are written, whose length decides how many fit."""
+def _chosen(
+    current: AgentObservation, mode: InteractionMode, characters: int
+) -> tuple[PageText, list[str]]:
+    """The part that is shown, and its elements as text, whose length decides how many fit."""
     elements: list[PageElement] = []
     lines: list[str] = []
     room = characters * 2 // 3
-    for element in sight.elements:
-        shown = element_of(element, sight.page, mode)
+    for element in current.elements:
+        shown = element_of(element, current.page, mode)
         line = _element_lines(shown)
         if len(line) >= room:
             break
         room -= len(line) + 1
         elements.append(shown)
         lines.append(line)
-    text = text_of(sight.tree, mode)
+    text = text_of(current.tree, mode)
     kept = _cut(text, room + characters - characters * 2 // 3)
     page = msgspec.structs.replace(
-        header_of(sight.page),
+        header_of(current.page),
         elements=tuple(elements),
-        elements_left_out=len(sight.elements) - len(elements),
+        elements_left_out=len(current.elements) - len(elements),
         text=kept,
         text_left_out=len(text) - len(kept),
     )
@@ -157,7 +176,7 @@ def _chosen(sight: Sight, mode: InteractionMode, characters: int) -> tuple[PageT
 
 
 def _header(page: PageText) -> str:
-    lines = [f"Address: {quoted(page.url)}", f"Title: {quoted(page.title)}"]
+    lines = [f"Address: {quote_json(page.url)}", f"Title: {quote_json(page.title)}"]
     if page.status is not None:
         lines.append(f"Status: {page.status}")
     if page.tabs > 1:
@@ -167,7 +186,7 @@ def _header(page: PageText) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
-    """At most `limit` characters of it, whole lines where there are some."""
+    """At most `limit` characters of the text, in whole lines if possible."""
     if len(text) <= limit:
         return text
     end = text.rfind("\n", 0, limit + 1)
@@ -176,12 +195,12 @@ def _cut(text: str, limit: int) -> str:
 
 def _element_lines(element: PageElement) -> str:
     aim = f"[{element.id}]" if element.point is None else f"{element.point}"
-    role = element.role if _is_word(element.role) else quoted(element.role)
-    line = f"{aim} {role} {quoted(element.name)}"
+    role = element.role if _is_word(element.role) else quote_json(element.role)
+    line = f"{aim} {role} {quote_json(element.name)}"
     for name in _DETAILS:
         detail = getattr(element, name)
         if detail is not None:
-            line += f" {name}={quoted(detail)}"
+            line += f" {name}={quote_json(detail)}"
     if element.flags:
         line += f" ({', '.join(element.flags)})"
     if element.options_left_out:
@@ -195,11 +214,11 @@ def _is_word(role: str) -> bool:
 
 def _option_line(option: PageOption) -> str:
     number = "" if option.id is None else f"[{option.id}] "
-    return f"  {number}option {quoted(option.text)}{' (selected)' * option.selected}"
+    return f"  {number}option {quote_json(option.text)}{' (selected)' * option.selected}"
 
 
 def _block(text: str) -> str:
-    """Between the last line that opens a page and the next that closes one: no page has either."""
+    """The text between the last opening tag and the next closing one; pages contain neither."""
     start = f"\n{text}".rfind(f"\n{OPENING}\n")
     if start < 0:
         return text

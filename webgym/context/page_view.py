@@ -1,4 +1,8 @@
-"""What is shown of a page as text: chosen of a sight, bounded, and counted where left out."""
+"""What an agent observes of a page, and what a chat shows of it as text.
+
+An `AgentObservation` holds everything that a step in the browser returned. A `PageText` is the part
+of it that is shown as text: chosen, bounded, and with the number of things that were left out.
+"""
 
 import re
 from collections.abc import Iterator
@@ -7,9 +11,35 @@ from urllib.parse import urlsplit
 import msgspec
 
 from webgym.actions import FULL_SCALE
-from webgym.browser.contract.answers import Element, Option, PageInfo
+from webgym.browser.contract.answers import Element, Option, PageInfo, Picture
 from webgym.browser.contract.commands import InteractionMode
-from webgym.context.inert import shortened
+from webgym.trajectory import Step
+
+
+class AgentObservation(msgspec.Struct, frozen=True, kw_only=True):
+    """The current page.
+
+    `blob` names the stored picture; `tree` is the accessibility tree, if it was asked for.
+    `feedback` is for the model: why its last reply was not an action, or why the action failed.
+    """
+
+    page: PageInfo
+    picture: Picture | None = None
+    blob: str = ""
+    elements: tuple[Element, ...] = ()
+    tree: str | None = None
+    feedback: str | None = None
+
+
+class Round(msgspec.Struct, frozen=True):
+    """A finished step with its observation.
+
+    The pictures, elements and trees of rounds that are out of the window may be dropped.
+    """
+
+    observation: AgentObservation
+    step: Step
+
 
 OPTIONS_EACH = 50
 NAME_LIMIT = 300
@@ -20,15 +50,15 @@ FARTHEST = 100_000
 _MARK = re.compile(r"^( *)\[[0-9]+\] ", re.MULTILINE)
 
 
-class Scroll(msgspec.Struct, frozen=True):
-    """How much of the page is above and below the screen, in pixels."""
+class ScrollPosition(msgspec.Struct, frozen=True):
+    """How many pixels of the page are above and below the screen."""
 
     above: int = 0
     below: int = 0
 
 
 class PageOption(msgspec.Struct, frozen=True):
-    """One entry of a drop-down list; its number where elements have numbers."""
+    """One entry of a drop-down list; `id` is its mark, if elements have marks."""
 
     text: str
     id: int | None = None
@@ -36,9 +66,9 @@ class PageOption(msgspec.Struct, frozen=True):
 
 
 class PageElement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that can be acted on, by its number or at a point in thousandths of the screen.
+    """An element, with its mark (`id`) or with its point in thousandths of the screen.
 
-    `text` is what it says where that is neither its name nor its value. `flags` are among checked,
+    `text` is its text, if that is neither its name nor its value. `flags` are among checked,
     unchecked, expanded, collapsed, disabled, focused, editable, scrollable, out of view.
     """
 
@@ -57,13 +87,13 @@ class PageElement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class PageText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is shown of a page, and how much of it is not."""
+    """The part of a page that is shown as text, and how much is left out."""
 
     url: str
     title: str
     status: int | None = None
     tabs: int = 1
-    scroll: Scroll = Scroll()
+    scroll: ScrollPosition = ScrollPosition()
     elements: tuple[PageElement, ...] = ()
     elements_left_out: int = 0
     text: str = ""
@@ -71,30 +101,30 @@ class PageText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def header_of(page: PageInfo) -> PageText:
-    """Where the page is and what it is called, without what is on it."""
+    """The page's address, title and scroll position, without its content."""
     hidden = page.page_height - page.scroll_y - page.height
     return PageText(
-        url=shortened(page.url, URL_LIMIT),
-        title=shortened(page.title, NAME_LIMIT),
+        url=cut_text(page.url, URL_LIMIT),
+        title=cut_text(page.title, NAME_LIMIT),
         status=page.status if page.status is not None and page.status >= 400 else None,
         tabs=max(1, page.tabs),
-        scroll=Scroll(_whole(page.scroll_y, 0, 10**9), _whole(hidden, 0, 10**9)),
+        scroll=ScrollPosition(_whole(page.scroll_y, 0, 10**9), _whole(hidden, 0, 10**9)),
     )
 
 
 def element_of(element: Element, page: PageInfo, mode: InteractionMode) -> PageElement:
-    """What is shown of an element."""
+    """The part of an element that is shown."""
     marks = mode == "set_of_marks"
     value, placeholder = element.value, element.placeholder or None
     name = element.name or element.text
-    said = element.text if element.text not in {"", name, value, placeholder} else None
+    text = element.text if element.text not in {"", name, value, placeholder} else None
     plain_type = element.tag != "input" or element.type in {None, "text", "submit", "button"}
     return PageElement(
         id=element.id if marks else None,
         point=None if marks else _middle(element, page),
-        role=shortened(element.role or element.tag, NAME_LIMIT),
-        name=shortened(name, NAME_LIMIT),
-        text=_bounded(said),
+        role=cut_text(element.role or element.tag, NAME_LIMIT),
+        name=cut_text(name, NAME_LIMIT),
+        text=_bounded(text),
         type=None if plain_type else _bounded(element.type),
         value=_bounded(value),
         placeholder=None if placeholder == name else _bounded(placeholder),
@@ -106,13 +136,13 @@ def element_of(element: Element, page: PageInfo, mode: InteractionMode) -> PageE
 
 
 def text_of(tree: str | None, mode: InteractionMode) -> str:
-    """The page's text. Where elements have no numbers, its lines have none either."""
+    """The page's text, without marks if elements have none."""
     text = tree or ""
     return _MARK.sub(r"\1", text) if mode == "coordinates" else text
 
 
 def _option(option: Option, marks: bool) -> PageOption:
-    text = shortened(option.text or option.value, NAME_LIMIT)
+    text = cut_text(option.text or option.value, NAME_LIMIT)
     return PageOption(text, option.id if marks else None, option.selected)
 
 
@@ -129,7 +159,7 @@ def _flags(element: Element) -> Iterator[str]:
 
 
 def _middle(element: Element, page: PageInfo) -> tuple[int, int]:
-    """The middle of what is seen of it; of something out of view, where it would be."""
+    """The middle of its visible part; of an element out of view, the middle of the whole."""
     box, ends = element.box, []
     for start, length, size in (
         (box.x, box.width, page.width),
@@ -144,21 +174,26 @@ def _middle(element: Element, page: PageInfo) -> tuple[int, int]:
 
 
 def _whole(number: float, lowest: int, highest: int) -> int:
-    """Rounded and bounded; what is no number becomes the highest."""
+    """Rounded and bounded; NaN becomes the highest."""
     return round(max(lowest, min(highest, number)))
 
 
 def _relative(href: str, base: str) -> str:
-    """Without the origin, where that is the page's own."""
+    """The URL without its origin, if that is the page's own."""
     try:
         here, there = urlsplit(base), urlsplit(href)
     except ValueError:
-        return shortened(href, HREF_LIMIT)
+        return cut_text(href, HREF_LIMIT)
     if there.netloc and (there.scheme, there.netloc) == (here.scheme, here.netloc):
         origin = f"{there.scheme}://{there.netloc}"
         href = (href[len(origin) :] or "/") if href.startswith(origin) else href
-    return shortened(href, HREF_LIMIT)
+    return cut_text(href, HREF_LIMIT)
 
 
 def _bounded(text: str | None) -> str | None:
-    return None if text is None else shortened(text, NAME_LIMIT)
+    return None if text is None else cut_text(text, NAME_LIMIT)
+
+
+def cut_text(text: str, limit: int) -> str:
+    """At most `limit` characters, the last of them an ellipsis where there were more."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,7 +1,7 @@
-"""What the model is told once: what it sees, how it acts, what is expected of it, how to reply.
+"""The system prompt: what the model sees, how it acts, what is expected of it, how to reply.
 
-The action space describes itself (`tool_schema`), and so do the examples: they are actions, written
-by the same writer as everywhere else.
+The action space describes itself (`tool_schema`), and the examples are actions that are written
+like all others.
 """
 
 import msgspec
@@ -69,7 +69,7 @@ done, and say what was done. What you could not find, say so."""
 _PARTS: dict[PromptVersion, str] = {
     "complete": """\
 Memory and Progress: a JSON object with "memory" (what you must not forget: facts seen that the \
-answer needs, and where; pages of earlier rounds go out of your sight) and "progress" (what is \
+answer needs, and where; pages of earlier rounds go out of your current) and "progress" (what is \
 done and what is left)
 Intention: what you want to reach next, and why
 Action: the one action that you take now, in words
@@ -101,7 +101,7 @@ def system_prompt(settings: ContextSettings) -> str:
     mode, version = settings.interaction_mode, settings.prompt_version
     tool = msgspec.json.encode(tool_schema(mode)).decode()
     sections = {
-        "What you see": "\n".join(f"- {line}" for line in _sights(settings)),
+        "What you see": "\n".join(f"- {line}" for line in _visible_parts(settings)),
         "How you act": f"You have one tool:\n<tools>\n{tool}\n</tools>\n{_AIM[mode]} {_TYPING}",
         "What is expected": _CONDUCT,
         "How you reply": f"Reply with these parts, in this order:\n{_PARTS[version]}\n{_CALL}",
@@ -111,13 +111,13 @@ def system_prompt(settings: ContextSettings) -> str:
 
 
 def example_reply(settings: ContextSettings) -> str:
-    """A reply as it should be."""
+    """A correct reply."""
     mode = settings.interaction_mode
     call = Click(_EXAMPLE_TARGETS[mode]).write(mode)
     return f"{_EXAMPLE_PARTS[settings.prompt_version]}\n{call.text}"
 
 
-def _sights(settings: ContextSettings) -> list[str]:
+def _visible_parts(settings: ContextSettings) -> list[str]:
     mode = settings.interaction_mode
     lines = []
     if settings.shows_image:

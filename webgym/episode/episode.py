@@ -22,7 +22,7 @@ from webgym.actions import Action, Answer, GoBack, Mark, Point, Viewport
 from webgym.browser.contract.answers import Box, Element, Problem, StepAnswer
 from webgym.browser.contract.commands import Command, VisitPage
 from webgym.browser.contract.errors import NavigationRefusedError
-from webgym.context.sight import Round, Sight
+from webgym.context.page_view import AgentObservation, Round
 from webgym.episode.interfaces import Agent, EpisodeSettings, Watcher, WebSession
 from webgym.tasks import Split, WebTask
 from webgym.trajectory import (
@@ -78,24 +78,24 @@ class Episode:
         feedback: str | None = None
         for number in range(1, self._settings.steps_for(self._task) + 1):
             self._step_number, self._timings = number, {}
-            sight = await self._see(answer, feedback)
-            if await self._is_blocked(sight):
+            current = await self._see(answer, feedback)
+            if await self._is_blocked(current):
                 record = ActionRecord(key=BLOCKED, text="stopped before a wall")
                 self.log.act(record, self._timings)
                 self.ending = "blocked"
                 return
-            action, feedback = await self._decide(sight)
+            action, feedback = await self._decide(current)
             if isinstance(action, Answer):
                 self.ending = "answer"
                 return
             if action is None:
                 continue
-            if self._going_back.stuck(action, sight.page.url):
+            if self._going_back.stuck(action, current.page.url):
                 self.ending = "goback"
                 return
-            command = self._going_back.command(action.to_command(viewport_of(sight)))
+            command = self._going_back.command(action.to_command(viewport_of(current)))
             answer = await self._carry_out(session, command, "execute")
-            feedback = self._came_of(action, sight, answer.error)
+            feedback = self._came_of(action, current, answer.error)
         self.ending = "max_steps"
 
     async def _open(self, session: WebSession) -> StepAnswer:
@@ -124,7 +124,7 @@ class Episode:
                 command, self._agent.observe, within=self._settings.operation_timeout
             )
 
-    async def _see(self, answer: StepAnswer, feedback: str | None) -> Sight:
+    async def _see(self, answer: StepAnswer, feedback: str | None) -> AgentObservation:
         """Keep what is seen: the picture in a file of its own before anything refers to it."""
         picture, image, name = answer.screenshot, None, ""
         if picture is not None:
@@ -132,7 +132,7 @@ class Episode:
                 ending = "." + picture.media_type.removeprefix("image/")
                 name = (await self._screenshots.put(picture.data, ending)).name
             image = Image(name, picture.media_type, answer.page.width, answer.page.height)
-        sight = Sight(
+        current = AgentObservation(
             page=answer.page,
             picture=picture,
             blob=name,
@@ -140,25 +140,25 @@ class Episode:
             tree=answer.tree,
             feedback=feedback,
         )
-        self.log.see(sight, answer, image)
-        return sight
+        self.log.see(current, answer, image)
+        return current
 
-    async def _is_blocked(self, sight: Sight) -> bool:
-        if not self._settings.watch_for_blocking or sight.picture is None:
+    async def _is_blocked(self, current: AgentObservation) -> bool:
+        if not self._settings.watch_for_blocking or current.picture is None:
             return False
         rounds = self.log.rounds
-        if rounds and rounds[-1].sight.blob == sight.blob:
+        if rounds and rounds[-1].observation.blob == current.blob:
             return False
         with self._phase("reward"):
-            return await self._agent.evaluator.screenshot_is_blocked(sight.picture)
+            return await self._agent.evaluator.screenshot_is_blocked(current.picture)
 
-    async def _decide(self, sight: Sight) -> tuple[Action | None, str | None]:
+    async def _decide(self, current: AgentObservation) -> tuple[Action | None, str | None]:
         """The action, and what to tell the model where there is none."""
         with self._phase("model"):
             decision = await self._agent.decide(
                 self._task,
                 self.log.rounds,
-                sight,
+                current,
                 conversation=self._conversation,
                 seed=self._seed,
             )
@@ -168,13 +168,15 @@ class Episode:
             reason = decision.response.parse_failure or "the reply is no action"
             self.log.act(unparsed(reason), self._timings)
             return None, reason
-        self.log.act(record_of(action, sight), self._timings)
+        self.log.act(record_of(action, current), self._timings)
         return action, None
 
-    def _came_of(self, action: Action, sight: Sight, problem: Problem | None) -> str | None:
+    def _came_of(
+        self, action: Action, current: AgentObservation, problem: Problem | None
+    ) -> str | None:
         if problem is None:
             return None
-        record = record_of(action, sight)
+        record = record_of(action, current)
         self.log.amend(msgspec.structs.replace(record, problem=problem))
         return f"`{action}` was not carried out: {problem.message}"
 
@@ -199,7 +201,7 @@ class EpisodeLog:
         self._window = window
         self._steps: list[Step] = []
         self._rounds: list[Round] = []
-        self._open: tuple[Sight, Observation] | None = None
+        self._open: tuple[AgentObservation, Observation] | None = None
         self._response: ResponseRecord | None = None
 
     @property
@@ -210,7 +212,7 @@ class EpisodeLog:
     def rounds(self) -> list[Round]:
         return self._rounds
 
-    def see(self, sight: Sight, answer: StepAnswer, image: Image | None) -> None:
+    def see(self, current: AgentObservation, answer: StepAnswer, image: Image | None) -> None:
         """Begin a step with what can be seen."""
         observation = Observation(
             screenshot=image,
@@ -223,7 +225,7 @@ class EpisodeLog:
             before = self._steps[-1].observation.screenshot
             same = before is not None and before.name == image.name
             self._replace(same_as_next_screenshot=same)
-        self._open, self._response = (sight, observation), None
+        self._open, self._response = (current, observation), None
 
     def hear(self, response: ResponseRecord) -> None:
         """Keep what the model said, whatever comes of it."""
@@ -231,9 +233,9 @@ class EpisodeLog:
 
     def act(self, action: ActionRecord, timings: dict[str, float]) -> None:
         """End the step with what was done."""
-        step, sight = self._step(action, timings)
+        step, current = self._step(action, timings)
         self._steps.append(step)
-        self._rounds.append(Round(sight, step))
+        self._rounds.append(Round(current, step))
         self._forget()
         self._open = None
 
@@ -250,23 +252,25 @@ class EpisodeLog:
     def _replace(self, **more: object) -> None:
         """Tell more of the latest step, also to who remembers it."""
         self._steps[-1] = step = msgspec.structs.replace(self._steps[-1], **more)
-        self._rounds[-1] = Round(self._rounds[-1].sight, step)
+        self._rounds[-1] = Round(self._rounds[-1].observation, step)
 
-    def _step(self, action: ActionRecord | None, timings: dict[str, float]) -> tuple[Step, Sight]:
+    def _step(
+        self, action: ActionRecord | None, timings: dict[str, float]
+    ) -> tuple[Step, AgentObservation]:
         if self._open is None:
             raise RuntimeError("a step ends that was never begun")
-        sight, observation = self._open
+        current, observation = self._open
         step = Step(
             observation=observation, response=self._response, action=action, timings=timings
         )
-        return step, sight
+        return step, current
 
     def _forget(self) -> None:
         """Memory holds the pictures of the window, not those of the whole episode."""
         gone = len(self._rounds) - 1 - self._window
         if gone >= 0:
             old = self._rounds[gone]
-            bare = msgspec.structs.replace(old.sight, picture=None, elements=(), tree=None)
+            bare = msgspec.structs.replace(old.observation, picture=None, elements=(), tree=None)
             self._rounds[gone] = Round(bare, old.step)
 
 
@@ -305,9 +309,9 @@ def _page(url: str) -> str:
 PARSE_FAILURE = "parse_failure"
 
 
-def record_of(action: Action, sight: Sight) -> ActionRecord:
+def record_of(action: Action, current: AgentObservation) -> ActionRecord:
     """The action as the trajectory keeps it."""
-    pixel, box = _aim(getattr(action, "target", None), sight)
+    pixel, box = _aim(getattr(action, "target", None), current)
     return ActionRecord(
         key=action.key, arguments=action.arguments, text=str(action), pixel=pixel, box=box
     )
@@ -320,16 +324,16 @@ def unparsed(reason: str) -> ActionRecord:
     )
 
 
-def viewport_of(sight: Sight) -> Viewport:
-    return Viewport(sight.page.width, sight.page.height)
+def viewport_of(current: AgentObservation) -> Viewport:
+    return Viewport(current.page.width, current.page.height)
 
 
-def _aim(target: object, sight: Sight) -> tuple[tuple[int, int] | None, Box | None]:
+def _aim(target: object, current: AgentObservation) -> tuple[tuple[int, int] | None, Box | None]:
     match target:
         case Point():
-            return target.pixel(viewport_of(sight)), None
+            return target.pixel(viewport_of(current)), None
         case Mark():
-            box = next((each.box for each in sight.elements if _shows(each, target.id)), None)
+            box = next((each.box for each in current.elements if _shows(each, target.id)), None)
             if box is None:
                 return None, None
             middle = round(box.x + box.width / 2), round(box.y + box.height / 2)

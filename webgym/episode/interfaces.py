@@ -9,8 +9,8 @@ from rollgym.records import RolloutKey
 from webgym.actions import Action
 from webgym.browser.contract.answers import Lease, Observe, Picture, StepAnswer
 from webgym.browser.contract.commands import Command
+from webgym.context.page_view import AgentObservation, Round
 from webgym.context.settings import ContextSettings
-from webgym.context.sight import Round, Sight
 from webgym.tasks import SITES, Difficulty, Split, WebTask
 from webgym.trajectory import ResponseRecord, Trajectory, Verdict
 
@@ -55,7 +55,13 @@ class Agent(Protocol):
     def evaluator(self) -> Judge: ...
 
     async def decide(
-        self, task: WebTask, past: Sequence[Round], sight: Sight, *, conversation: str, seed: int
+        self,
+        task: WebTask,
+        past: Sequence[Round],
+        current: AgentObservation,
+        *,
+        conversation: str,
+        seed: int,
     ) -> Decision:
         """The next action. Raises RolloutError where the model gives none."""
 

@@ -21,8 +21,8 @@ from typing import Self
 from rollgym.records import derive_seed
 from webgym.browser.contract.answers import Observe
 from webgym.context.conversation import Chat, build_chat
-from webgym.context.parsers import Reply, parse_reply
-from webgym.context.sight import Round, Sight
+from webgym.context.page_view import AgentObservation, Round
+from webgym.context.parsers import ParsedReply, parse_reply
 from webgym.episode.interfaces import Decision
 from webgym.models.chat_model import ChatModel
 from webgym.models.completion import Completion
@@ -112,14 +112,20 @@ class WebAgent:
         }
 
     async def decide(
-        self, task: WebTask, past: Sequence[Round], sight: Sight, *, conversation: str, seed: int
+        self,
+        task: WebTask,
+        past: Sequence[Round],
+        current: AgentObservation,
+        *,
+        conversation: str,
+        seed: int,
     ) -> Decision:
         """The next action of an episode, which `conversation` names to the server.
 
         A reply that is no action is a decision without one; the record says why. Raises the model
         errors of `rollgym.records` and DeadlineError where there is no reply.
         """
-        chat = build_chat(self.context, task, past, sight)
+        chat = build_chat(self.context, task, past, current)
         drawn = derive_seed(seed, "model", len(past)) % 2**SEED_BITS
         completion = await self.model.complete(
             chat.messages,
@@ -150,7 +156,7 @@ class WebAgent:
         self.evaluator.__exit__(*reason)
 
 
-def _record(chat: Chat, completion: Completion, reply: Reply) -> ResponseRecord:
+def _record(chat: Chat, completion: Completion, reply: ParsedReply) -> ResponseRecord:
     return ResponseRecord(
         raw_prompt=chat.recorded,
         raw_response=completion.text,

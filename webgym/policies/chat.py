@@ -21,7 +21,8 @@ import msgspec
 from webgym.actions import TOOLS, Action
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.conversation import read_task
-from webgym.context.page_text import OPENING, PageText, read_page
+from webgym.context.page_text import OPENING, read_page
+from webgym.context.page_view import PageText
 
 BYTES_PER_TOKEN = 4
 """Policies have no tokenizer: usage counts four bytes, about one English token, as a token."""

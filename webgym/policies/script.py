@@ -12,7 +12,7 @@ from collections import deque
 from webgym import actions as acts
 from webgym.actions import Action, HoverAndScroll, Mark, Point, Scroll
 from webgym.browser.contract.commands import InteractionMode
-from webgym.context.page_text import PageElement, PageText
+from webgym.context.page_view import PageElement, PageText
 from webgym.sites.tasks import ActionKind, RecordedAction, Solution
 
 SEARCH_STEPS = 15

@@ -1,6 +1,5 @@
-"""What a model's reply means: strict grammar first, tolerances second and each recorded."""
+"""Parsing of a model's reply: by a strict grammar first, then with tolerances that are recorded."""
 
-from webgym.context.parsers.reply import Reply, parse_reply
-from webgym.context.parsers.thinking import without_thinking
+from webgym.context.parsers.reply import ParsedReply, parse_reply, without_thinking
 
-__all__ = ["Reply", "parse_reply", "without_thinking"]
+__all__ = ["ParsedReply", "parse_reply", "without_thinking"]

@@ -1,8 +1,8 @@
-"""The call in a reply: one `<tool_call>` block that ends it, or what is as good as one.
+"""The call in a reply: one `<tool_call>` block that ends it, or an object that is plainly a call.
 
-What is inside a block is read as a value, not searched for its end, so a text that the model types
-may hold any tag. Two blocks that differ, a block that cannot be read, or two objects without tags
-that could both be the call are refused: nobody knows which was meant.
+The content of a block is read as a value, not searched for its end, so a text that the model types
+may contain any tag. Two different blocks, a block that cannot be read, and two untagged objects
+that could both be the call are rejected, because the meaning would be a guess.
 """
 
 import re
@@ -10,20 +10,19 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from webgym.context.parsers.errors import ReplyError, Tolerances
-from webgym.context.parsers.loose_json import UnreadableError, read_value
+from webgym.context.parsers.loose_json import ReplyError, Tolerances, UnreadableError, read_value
 
 OPENING, CLOSING = "<tool_call>", "</tool_call>"
 CANDIDATES = 16
-"""How many lines that start with a brace are tried where a reply has no tags."""
+"""The most lines starting with a brace that are tried if a reply has no tags."""
 
 _FENCE = re.compile(r"\s*+```(?:json)?")
 _LINE_WITH_OBJECT = re.compile(r"^[ \t]*+(?=\{)", re.MULTILINE)
 _BRACES = re.compile(r"[\s}]*+")
 
 
-class Found(msgspec.Struct, frozen=True):
-    """What stands in the block, and the text before it."""
+class FoundCall(msgspec.Struct, frozen=True):
+    """The content of the block, and the text before it."""
 
     call: object
     head: str
@@ -33,11 +32,11 @@ class _Object(msgspec.Struct, frozen=True):
     value: object
     start: int
     end: int
-    forgiven: tuple[str, ...]
+    tolerated: tuple[str, ...]
 
 
-def find_call(text: str, tolerances: Tolerances) -> Found:
-    """The one call of a reply, whose thinking is gone. Raises ReplyError."""
+def find_call(text: str, tolerances: Tolerances) -> FoundCall:
+    """The one call of a reply without its thinking. Raises ReplyError."""
     start = text.find(OPENING)
     if start < 0:
         return _untagged_call(text, tolerances)
@@ -49,7 +48,7 @@ def find_call(text: str, tolerances: Tolerances) -> Found:
         after = text[end : at if at >= 0 else len(text)].strip()
         if after:
             tolerances.note("code_fence" if after == "```" else "trailing_text")
-    return Found(_only(calls, tolerances), _without_fence(head))
+    return FoundCall(_only(calls, tolerances), _without_fence(head))
 
 
 def _read_block(text: str, at: int, tolerances: Tolerances) -> tuple[object, int]:
@@ -80,35 +79,35 @@ def _end_of_block(text: str, at: int, tolerances: Tolerances) -> int:
     raise ReplyError("<tool_call> must hold one JSON object and nothing else")
 
 
-def _untagged_call(text: str, tolerances: Tolerances) -> Found:
-    """An object that ends the reply and is plainly a call, though tags are missing."""
+def _untagged_call(text: str, tolerances: Tolerances) -> FoundCall:
+    """An object that ends the reply and is plainly a call, although its tags are missing."""
     likely = [each for each in _objects(text) if _resembles_call(each.value)]
     if not likely:
         raise ReplyError(f"there is no call: end the reply with one {OPENING} block")
     call = _only([each.value for each in likely], tolerances)
-    tolerances.note(*likely[-1].forgiven)
+    tolerances.note(*likely[-1].tolerated)
     end = _skip_fence(text, likely[-1].end, tolerances)
     rest = text[end:].strip()
     if rest not in {"", CLOSING}:
         raise ReplyError(f"the call must stand in one {OPENING} block that ends the reply")
     tolerances.note("no_opening_tag" if rest else "no_tags")
-    return Found(call, _without_fence(text[: likely[0].start]))
+    return FoundCall(call, _without_fence(text[: likely[0].start]))
 
 
 def _objects(text: str) -> Iterator[_Object]:
-    """Those at the start of a line that can be read; none where too many lines start like one."""
+    """The readable objects at the start of a line; none if too many lines start with a brace."""
     starts = [found.end() for found in _LINE_WITH_OBJECT.finditer(text)]
     after = 0
     for start in starts if len(starts) <= CANDIDATES else ():
-        forgiven = Tolerances()
+        tolerated = Tolerances()
         if start < after:
             continue
         try:
-            read = read_value(text, start, forgiven)
+            read = read_value(text, start, tolerated)
         except UnreadableError:
             continue
         after = read.end
-        yield _Object(read.value, start, read.end, forgiven.names)
+        yield _Object(read.value, start, read.end, tolerated.names)
 
 
 def _resembles_call(value: object) -> bool:
@@ -117,7 +116,7 @@ def _resembles_call(value: object) -> bool:
 
 def _only(calls: list[object], tolerances: Tolerances) -> object:
     first, *others = calls
-    # As text: to Python 1 and True are equal.
+    # Compared as text, because 1 and True are equal in Python.
     if any(repr(other) != repr(first) for other in others):
         raise ReplyError(f"there are {len(calls)} different calls: write exactly one")
     if others:

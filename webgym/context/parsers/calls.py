@@ -1,21 +1,170 @@
 """The action that a call asks for.
 
-First the call is read as it should be written, `{"name": …, "arguments": {…}}`. A call of another
-shape is put into that one where only one reading of it exists; then the action space reads it. What
-it refuses is mended argument by argument (`arguments`) and read again; if that changes nothing, the
-refusal stands, in the action space's own words.
+The call is first read in its proper form, `{"name": …, "arguments": {…}}`. A call of another form
+is converted if it has only one possible meaning, and then the action space reads it. If the action
+space rejects it, the arguments are repaired one by one and read again; if no repair applies, the
+rejection stands, in the action space's own words.
+
+*Repairs.* Each repair looks at one argument and returns what was meant, or the argument itself.
+Nothing is rounded, clipped or filled in: the action space rejects what is still wrong afterwards.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 
-from webgym.actions import TOOLS, Action, ActionError, actions_of, read_action
+import msgspec
+
+from webgym.actions import ACTIONS, TOOLS, Action, ActionError, actions_of, read_action
 from webgym.browser.contract.commands import InteractionMode
-from webgym.context.parsers.arguments import mended
-from webgym.context.parsers.errors import ReplyError, Tolerances
-from webgym.context.parsers.loose_json import UnreadableError, read_whole
+from webgym.context.parsers.loose_json import ReplyError, Tolerances, UnreadableError, read_whole
+
+LONGEST = 64
+"""Longer texts are not read as numbers."""
+
+_NUMBER = r"(-?[0-9]+(?:\.[0-9]+)?)"
+_ONE = re.compile(_NUMBER)
+_PAIR = re.compile(rf"(?:\[ *{_NUMBER} *, *{_NUMBER} *\]|\( *{_NUMBER} *, *{_NUMBER} *\))")
+_BARE_PAIR = re.compile(rf"{_NUMBER} *, *{_NUMBER}")
+_MARK = re.compile(r"\[?([0-9]+)\]?")
+_Repair = Callable[[object, Tolerances], object]
+
+
+def repair_arguments(
+    arguments: Mapping[str, object], mode: InteractionMode, tolerances: Tolerances
+) -> dict[str, object]:
+    """The arguments with all repairs that apply."""
+    given = dict(arguments)
+    if mode == "coordinates" and "coordinate" not in given and {"x", "y"} <= set(given):
+        tolerances.note("x_and_y")
+        given["coordinate"] = [given.pop("x"), given.pop("y")]
+    given["action"] = _verb(given.get("action"), mode, tolerances)
+    for name, repair in _REPAIRS.items():
+        if name in given:
+            given[name] = repair(given[name], tolerances)
+    return _without_empty(given, mode, tolerances)
+
+
+def _verb(verb: object, mode: InteractionMode, tolerances: Tolerances) -> object:
+    """The mode's name for an action that was named as in the other mode, or spelt differently."""
+    verbs = actions_of(mode)
+    if not isinstance(verb, str) or verb in verbs or len(verb) > LONGEST:
+        return verb
+    meant = {
+        kind.verbs[mode]
+        for kind in ACTIONS.values()
+        if mode in kind.verbs and _letters(verb) in map(_letters, (kind.key, *kind.verbs.values()))
+    }
+    if len(meant) != 1:
+        return verb
+    tolerances.note("action_spelling")
+    return meant.pop()
+
+
+def _letters(name: str) -> str:
+    return "".join(letter for letter in name.casefold() if letter.isalnum())
+
+
+def _coordinate(value: object, tolerances: Tolerances) -> object:
+    if isinstance(value, str) and len(value) <= LONGEST:
+        found = _PAIR.fullmatch(value.strip()) or _BARE_PAIR.fullmatch(value.strip())
+        if found is None:
+            return value
+        tolerances.note("coordinate_as_text")
+        return [float(number) for number in found.groups() if number is not None]
+    match value:
+        case {"x": x, "y": y, **others} if not others:
+            tolerances.note("coordinate_as_object")
+            value = [x, y]
+        case [[_, _] as pair]:
+            tolerances.note("coordinate_in_list")
+            value = pair
+        case _:
+            pass
+    match value:
+        case [str() as x, str() as y] if _is_number(x) and _is_number(y):
+            tolerances.note("list_of_two_texts")
+            return [float(x), float(y)]
+        case _:
+            return value
+
+
+def _element_id(value: object, tolerances: Tolerances) -> object:
+    match value:
+        case str() if len(value) <= LONGEST and (found := _MARK.fullmatch(value.strip())):
+            tolerances.note("element_id_as_text")
+            return int(found[1])
+        case [int() as only]:
+            tolerances.note("element_id_in_list")
+            return only
+        case _:
+            return value
+
+
+def _time(value: object, tolerances: Tolerances) -> object:
+    if isinstance(value, str) and _is_number(value):
+        tolerances.note("time_as_text")
+        return float(value)
+    return value
+
+
+def _keys(value: object, tolerances: Tolerances) -> object:
+    if not isinstance(value, str):
+        return value
+    keys = ["+"] if value == "+" else [key.strip() for key in value.split("+")]
+    if not all(keys):
+        return value
+    tolerances.note("keys_as_text")
+    return keys
+
+
+def _direction(value: object, tolerances: Tolerances) -> object:
+    if isinstance(value, str) and value != (plain := value[:LONGEST].strip().lower()):
+        tolerances.note("direction_spelling")
+        return plain
+    return value
+
+
+def _text(value: object, tolerances: Tolerances) -> object:
+    """Whole numbers only: a number with a point could have been written in several ways."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        tolerances.note("text_as_number")
+        return str(value)
+    return value
+
+
+_REPAIRS: dict[str, _Repair] = {
+    "coordinate": _coordinate,
+    "element_id": _element_id,
+    "time": _time,
+    "keys": _keys,
+    "direction": _direction,
+    "text": _text,
+    "option": _text,
+}
+
+
+def _without_empty(
+    given: dict[str, object], mode: InteractionMode, tolerances: Tolerances
+) -> dict[str, object]:
+    """Without empty arguments that the action does not take, which models add as in a form."""
+    kind = actions_of(mode).get(str(given["action"]))
+    if kind is None:
+        return given
+    aim = "coordinate" if mode == "coordinates" else "element_id"
+    taken = {field.name for field in msgspec.structs.fields(kind)}
+    taken = {aim if name == "target" else name for name in taken} | {"action"}
+    empty = {name for name, value in given.items() if name not in taken and value in ("", [], {})}
+    if empty:
+        tolerances.note("empty_arguments")
+    return {name: value for name, value in given.items() if name not in empty}
+
+
+def _is_number(text: str) -> bool:
+    return len(text) <= LONGEST and _ONE.fullmatch(text.strip()) is not None
+
 
 _LABELS = {"id", "type"}
-"""What some APIs write beside a call; it says nothing about what to do."""
+"""Keys that some APIs add to a call; they do not change its meaning."""
 
 
 def read_call(call: object, mode: InteractionMode, tolerances: Tolerances) -> Action:
@@ -31,17 +180,17 @@ def read_call(call: object, mode: InteractionMode, tolerances: Tolerances) -> Ac
     try:
         return read_action(mode, name, arguments)
     except ActionError:
-        forgiven = Tolerances()
-        other = mended(arguments, mode, forgiven)
-        if not forgiven.names:
+        tolerated = Tolerances()
+        repaired = repair_arguments(arguments, mode, tolerated)
+        if not tolerated.names:
             raise
-    action = read_action(mode, name, other)
-    tolerances.note(*forgiven.names)
+    action = read_action(mode, name, repaired)
+    tolerances.note(*tolerated.names)
     return action
 
 
 def _unwrapped(call: object, tolerances: Tolerances) -> Mapping[str, object]:
-    """The object that says what to call. Raises ReplyError."""
+    """The object with the name and the arguments. Raises ReplyError."""
     match call:
         case [Mapping() as only]:
             tolerances.note("call_in_list")

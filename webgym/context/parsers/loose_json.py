@@ -1,10 +1,10 @@
-"""JSON as models write it: read exactly where it is right, and else with what was wrong noted.
+"""JSON as models write it: read exactly where it is correct, and otherwise with each mistake noted.
 
-A value is read from a place in a text, and the reader says where it ended. Forgiven is only what
-leaves no doubt about the meaning: single quotes, Python's True, False and None, a comma before a
-closing bracket, line breaks inside strings, `\\'`, and a closing brace missing right before the tag
-that ends the block. Two values for one key, numbers without end and nesting without end are
-refused. Each character is looked at a bounded number of times, whatever the text holds.
+A value is read from a position in a text, and the reader returns where it ended. It tolerates only
+mistakes that leave no doubt about the meaning: single quotes, Python's True, False and None, a
+comma before a closing bracket, line breaks inside strings, `\\'`, and a closing brace that is
+missing right before the tag that ends the block. Duplicate keys, overlong numbers and deep nesting
+are rejected. Each character is read a bounded number of times, whatever the text contains.
 """
 
 import json
@@ -13,7 +13,24 @@ import re
 
 import msgspec
 
-from webgym.context.parsers.errors import Tolerances
+
+class ReplyError(Exception):
+    """A reply is not exactly one action. The message is shown to the model."""
+
+
+class Tolerances:
+    """The mistakes that were tolerated, each named once, in the order they were met."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, None] = {}
+
+    def note(self, *names: str) -> None:
+        self._names.update(dict.fromkeys(names))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._names)
+
 
 DEEPEST = 64
 LONGEST_NUMBER = 400
@@ -32,7 +49,7 @@ _PYTHON_WORDS = {"True": True, "False": False, "None": None}
 
 
 class UnreadableError(Exception):
-    """There is no value at this place. `cut_off`: because the text ends too early."""
+    """There is no value at this position. `cut_off`: the text ends too early."""
 
     def __init__(self, message: str, *, cut_off: bool = False) -> None:
         super().__init__(message)
@@ -40,30 +57,30 @@ class UnreadableError(Exception):
 
 
 class Value(msgspec.Struct, frozen=True):
-    """A value, and the place right after it."""
+    """A value, and the position right after it."""
 
     value: object
     end: int
 
 
 def read_value(text: str, at: int, tolerances: Tolerances, closing_tag: str = "") -> Value:
-    """The value at a place, after white space. Raises UnreadableError.
+    """The value at a position, after white space. Raises UnreadableError.
 
-    `closing_tag`: braces that are missing right before it are forgiven.
+    `closing_tag`: braces that are missing right before it are tolerated.
     """
-    reader = _Reader(text, at, tolerances, closing_tag)
+    reader = _JsonReader(text, at, tolerances, closing_tag)
     return Value(reader.value(), reader.at)
 
 
 def read_whole(text: str, tolerances: Tolerances) -> object:
-    """The value that a text consists of. Raises UnreadableError."""
+    """The value that the whole text is. Raises UnreadableError."""
     read = read_value(text, 0, tolerances)
     if text[read.end :].strip():
         raise UnreadableError("there is more after its end")
     return read.value
 
 
-class _Reader:
+class _JsonReader:
     def __init__(self, text: str, at: int, tolerances: Tolerances, closing_tag: str) -> None:
         self.text = text
         self.at = at
@@ -92,12 +109,12 @@ class _Reader:
         read: dict[str, object] = {}
         while not self._closes("}", after_item=bool(read)):
             if self._peek() not in "\"'":
-                raise self._refusal("a key in quotes")
+                raise self._error("a key in quotes")
             key = self._string()
             if key in read:
                 raise UnreadableError(f'"{key[:80]}" is given twice')
             if self._peek() != ":":
-                raise self._refusal("a colon")
+                raise self._error("a colon")
             self.at += 1
             read[key] = self.value()
         return read
@@ -109,7 +126,7 @@ class _Reader:
         return read
 
     def _closes(self, bracket: str, *, after_item: bool) -> bool:
-        """Whether the bracket closes here; else step over the comma before the next item."""
+        """Whether the bracket closes here; if not, step over the comma before the next item."""
         found = self._peek()
         if found == bracket:
             self.at += 1
@@ -127,7 +144,7 @@ class _Reader:
         if bracket == "}" and tag and self.text.startswith(tag, self.at):
             self.tolerances.note("missing_brace")
             return True
-        raise self._refusal(f"a comma or {bracket}")
+        raise self._error(f"a comma or {bracket}")
 
     def _string(self) -> str:
         quote = self.text[self.at]
@@ -165,7 +182,7 @@ class _Reader:
     def _number(self) -> int | float:
         found = _NUMBER.match(self.text, self.at)
         if found is None:
-            raise self._refusal("a number")
+            raise self._error("a number")
         if found.end() - found.start() > LONGEST_NUMBER:
             raise UnreadableError(f"a number has more than {LONGEST_NUMBER} digits")
         self.at = found.end()
@@ -182,18 +199,18 @@ class _Reader:
         if word in _PYTHON_WORDS:
             self.tolerances.note("python_literals")
         elif word not in _WORDS:
-            raise self._refusal("a value")
+            raise self._error("a value")
         self.at += len(word)
         return (_WORDS | _PYTHON_WORDS)[word]
 
     def _peek(self) -> str:
-        """The next character that is no white space."""
+        """The next character that is not white space."""
         space = _SPACE.match(self.text, self.at)
         self.at = space.end() if space else self.at
         if self.at >= len(self.text):
             raise UnreadableError("it has no end", cut_off=True)
         return self.text[self.at]
 
-    def _refusal(self, wanted: str) -> UnreadableError:
+    def _error(self, wanted: str) -> UnreadableError:
         rest = self.text[self.at : self.at + 20]
         return UnreadableError(f"{wanted} should stand where {rest!r} stands")

@@ -15,8 +15,8 @@ from webgym.browser.contract.answers import (
     StepAnswer,
 )
 from webgym.browser.contract.commands import Command, VisitPage
+from webgym.context.page_view import AgentObservation, Round
 from webgym.context.settings import ContextSettings
-from webgym.context.sight import Round, Sight
 from webgym.episode.interfaces import Decision
 from webgym.tasks import WebTask
 from webgym.trajectory import ResponseRecord, Trajectory, Verdict
@@ -72,7 +72,7 @@ class ListedAgent:
     def __init__(self, plan: Sequence[Planned], judge: ListedJudge | None = None) -> None:
         self.context = ContextSettings()
         self.evaluator = judge or ListedJudge()
-        self.seen: list[tuple[list[Round], Sight]] = []
+        self.seen: list[tuple[list[Round], AgentObservation]] = []
         self._plan = list(plan)
 
     async def __aenter__(self) -> "ListedAgent":
@@ -82,9 +82,15 @@ class ListedAgent:
         return None
 
     async def decide(
-        self, task: WebTask, past: Sequence[Round], sight: Sight, *, conversation: str, seed: int
+        self,
+        task: WebTask,
+        past: Sequence[Round],
+        current: AgentObservation,
+        *,
+        conversation: str,
+        seed: int,
     ) -> Decision:
-        self.seen.append((list(past), sight))
+        self.seen.append((list(past), current))
         planned = self._plan.pop(0)
         match planned:
             case Exception():

@@ -366,7 +366,7 @@ def test_pictures_of_old_rounds_are_not_kept_in_memory(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [*[Scroll("down")] * 7, DONE])
     stage.play()
     past = stage.agent.seen[-1][0]
-    assert [each.sight.picture is not None for each in past] == [False] * 3 + [True] * 4
+    assert [each.observation.picture is not None for each in past] == [False] * 3 + [True] * 4
 
 
 def test_a_row_that_is_no_web_task_fails_before_a_browser_is_taken(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.faulty_model import FaultyModel, Step, answer, error, in_background
 from tests.integration.webgym.models.chatting import in_a_loop, saying
 from webgym.actions import Answer, Click
 from webgym.browser.contract.answers import Box, Element, PageInfo, Picture
-from webgym.context.sight import Round, Sight
+from webgym.context.page_view import AgentObservation, Round
 from webgym.episode.interfaces import Decision
 from webgym.models import Evaluator, WebAgent
 from webgym.tasks import WebTask
@@ -27,7 +27,7 @@ TASK = WebTask.of(
     Row(b'{"task_name": "Buy the red lamp", "website": "http://shop.example"}'), default_id="7"
 )
 PICTURE = Picture("image/png", b"\x89PNG, or so")
-SIGHT = Sight(
+OBSERVATION = AgentObservation(
     page=PageInfo(url="http://shop.example/", title="Shop"),
     picture=PICTURE,
     blob="abc.png",
@@ -58,7 +58,7 @@ def saying_reply(text: str = REPLY, **choice: Any) -> Step:
 
 
 async def decide(agent: WebAgent, past: list[Round] | None = None, seed: int = 1) -> Decision:
-    return await agent.decide(TASK, past or [], SIGHT, conversation="rollout-1", seed=seed)
+    return await agent.decide(TASK, past or [], OBSERVATION, conversation="rollout-1", seed=seed)
 
 
 @in_a_loop
@@ -114,8 +114,10 @@ async def test_the_request_has_the_parameters_the_conversation_and_a_seed(tmp_pa
 async def test_every_step_of_every_rollout_has_its_own_seed_and_always_the_same(
     tmp_path: Path,
 ) -> None:
-    step = TrajectoryStep(observation=Observation(page=SIGHT.page), action=ActionRecord(key="wait"))
-    past = [Round(SIGHT, step)]
+    step = TrajectoryStep(
+        observation=Observation(page=OBSERVATION.page), action=ActionRecord(key="wait")
+    )
+    past = [Round(OBSERVATION, step)]
     async with (
         FaultyModel(otherwise=saying_reply()) as server,
         agent_of(server, tmp_path) as agent,

@@ -4,7 +4,7 @@ import msgspec
 
 from rollgym.records import Row
 from webgym.browser.contract.answers import Box, Element, Option, PageInfo, Picture, Problem
-from webgym.context.sight import Round, Sight
+from webgym.context.page_view import AgentObservation, Round
 from webgym.tasks import WebTask
 from webgym.trajectory import ActionRecord, Observation, ResponseRecord, Step
 
@@ -41,7 +41,7 @@ def drop_down() -> Element:
     )
 
 
-def sight(number: int = 1, **others: object) -> Sight:
+def observation(number: int = 1, **others: object) -> AgentObservation:
     fields: dict[str, object] = {
         "page": PageInfo(f"http://lamps.example/{number}", f"Lamps {number}"),
         "picture": PICTURE,
@@ -49,7 +49,7 @@ def sight(number: int = 1, **others: object) -> Sight:
         "elements": (element(), drop_down()),
         "tree": f'RootWebArea "Lamps {number}"\n  [12] button "Add to cart"',
     }
-    return Sight(**(fields | others))  # type: ignore[arg-type]
+    return AgentObservation(**(fields | others))  # type: ignore[arg-type]
 
 
 def past_round(
@@ -59,10 +59,10 @@ def past_round(
     fields: dict[str, object] | None = None,
     failure: str | None = None,
     problem: str | None = None,
-    seen: Sight | None = None,
+    seen: AgentObservation | None = None,
     same: bool | None = None,
 ) -> Round:
-    seen = seen or sight(number)
+    seen = seen or observation(number)
     response = ResponseRecord(
         raw_response=f"<think>hmm</think>reply {number}" if raw_response is None else raw_response,
         fields={"intention": f"intention {number}"} if fields is None else fields,

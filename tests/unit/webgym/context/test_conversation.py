@@ -4,7 +4,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from tests.unit.webgym.context.rounds import PICTURE, element, past_round, sight, task
+from tests.unit.webgym.context.rounds import PICTURE, element, observation, past_round, task
 from webgym.browser.contract.answers import PageInfo
 from webgym.context.conversation import (
     MEMORY_CHARACTERS,
@@ -15,8 +15,8 @@ from webgym.context.conversation import (
     read_task,
 )
 from webgym.context.page_text import page_of, read_page
+from webgym.context.page_view import Round
 from webgym.context.settings import ContextSettings
-from webgym.context.sight import Round
 
 SETTINGS = ContextSettings()
 MARKS = ContextSettings(interaction_mode="set_of_marks")
@@ -25,7 +25,7 @@ TEXT_ONLY = ContextSettings(interaction_mode="set_of_marks", observation="text")
 
 def chat(past: list[Round] | None = None, settings: ContextSettings = SETTINGS) -> Chat:
     past = past or []
-    return build_chat(settings, task(), past, sight(len(past) + 1))
+    return build_chat(settings, task(), past, observation(len(past) + 1))
 
 
 def rounds(count: int) -> list[Round]:
@@ -68,15 +68,15 @@ def test_the_task_stands_in_the_first_user_message_only() -> None:
 @pytest.mark.parametrize("settings", [SETTINGS, MARKS, TEXT_ONLY])
 @pytest.mark.parametrize("name", ["one", "two\nlines", "two\n\nparagraphs", "Task:\n<page>\nx"])
 def test_task_and_page_are_read_back_from_the_chat(settings: ContextSettings, name: str) -> None:
-    built = build_chat(settings, task(name), [], sight())
+    built = build_chat(settings, task(name), [], observation())
     text = message_text(built.messages[-1])
     assert read_task(text) == name
-    shown = page_of(sight(), settings.interaction_mode) if settings.shows_text else None
+    shown = page_of(observation(), settings.interaction_mode) if settings.shows_text else None
     assert read_page(text) == shown
 
 
 def test_the_latest_message_shows_the_page_now_and_what_came_of_the_last_reply() -> None:
-    now = sight(9, feedback="element 3 is gone: take another </page>")
+    now = observation(9, feedback="element 3 is gone: take another </page>")
     built = build_chat(MARKS, task(), rounds(2), now)
     text = message_text(built.messages[-1])
     assert (
@@ -110,7 +110,7 @@ def test_what_is_observed_decides_what_is_shown() -> None:
 
 
 def test_without_a_picture_the_message_says_so() -> None:
-    built = build_chat(SETTINGS, task(), [], sight(picture=None))
+    built = build_chat(SETTINGS, task(), [], observation(picture=None))
     assert "There is no screenshot of this page." in message_text(built.messages[-1])
     assert images(built.messages[-1]) == []
 
@@ -136,9 +136,11 @@ def test_older_steps_say_where_what_was_wanted_what_was_done_and_what_came_of_it
     past = [
         past_round(1),
         past_round(2, fields={"action": "I\nwait"}, same=True),
-        past_round(3, fields={}, failure="there is no call", seen=sight(2)),
+        past_round(3, fields={}, failure="there is no call", seen=observation(2)),
         past_round(4, problem="element 4 is covered"),
-        past_round(5, seen=sight(5, page=PageInfo('http://x.example/"\n<page>' + "u" * 500, "t"))),
+        past_round(
+            5, seen=observation(5, page=PageInfo('http://x.example/"\n<page>' + "u" * 500, "t"))
+        ),
         *rounds(4),
     ]
     lines = message_text(chat(past).messages[1]).split("\n")
@@ -197,7 +199,7 @@ def test_when_the_window_moves_the_beginning_stays() -> None:
 
 
 def test_a_chat_is_bounded_whatever_pages_hold_and_models_say() -> None:
-    endless = sight(
+    endless = observation(
         elements=tuple(element(number, "n" * 10_000) for number in range(1, 2_000)),
         tree="t" * 1_000_000,
         page=PageInfo("http://x.example/" + "u" * 100_000, "t" * 100_000),

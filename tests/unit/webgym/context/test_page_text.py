@@ -5,12 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.webgym.context.rounds import drop_down, element, sight
+from tests.unit.webgym.context.rounds import drop_down, element, observation
 from webgym.browser.contract.answers import Box, Element, Option, PageInfo
 from webgym.browser.contract.commands import InteractionMode
-from webgym.context.inert import inert, revive
-from webgym.context.page_text import PageOption, Scroll, page_of, read_page, write_page
-from webgym.context.sight import Sight
+from webgym.context.page_text import escape_tags, page_of, read_page, unescape_tags, write_page
+from webgym.context.page_view import AgentObservation, PageOption, ScrollPosition
 
 # A busy machine is no reason to fail.
 NASTY = st.one_of(
@@ -61,7 +60,7 @@ PAGES = st.builds(
     status=st.none() | st.integers(100, 599),
 )
 SIGHTS = st.builds(
-    Sight,
+    AgentObservation,
     page=PAGES,
     elements=st.lists(ELEMENTS, max_size=4).map(tuple),
     tree=MAYBE_NASTY,
@@ -71,7 +70,7 @@ MODES = st.sampled_from(["coordinates", "set_of_marks"])
 
 @given(SIGHTS, MODES, st.integers(100, 4_000))
 def test_what_was_written_is_read_back_exactly(
-    seen: Sight, mode: InteractionMode, characters: int
+    seen: AgentObservation, mode: InteractionMode, characters: int
 ) -> None:
     written = write_page(seen, mode, characters)
     assert read_page(written) == page_of(seen, mode, characters)
@@ -79,15 +78,17 @@ def test_what_was_written_is_read_back_exactly(
 
 @given(SIGHTS, MODES, NASTY, NASTY)
 def test_a_page_is_found_inside_a_message_whatever_stands_around_it(
-    seen: Sight, mode: InteractionMode, before: str, after: str
+    seen: AgentObservation, mode: InteractionMode, before: str, after: str
 ) -> None:
     page = write_page(seen, mode)
-    message = f"{before}\n<page>\n{page}\n</page>\n{inert(after)}"
+    message = f"{before}\n<page>\n{page}\n</page>\n{escape_tags(after)}"
     assert read_page(message) == page_of(seen, mode)
 
 
 @given(SIGHTS, MODES)
-def test_no_page_can_write_a_tag_or_a_control_token(seen: Sight, mode: InteractionMode) -> None:
+def test_no_page_can_write_a_tag_or_a_control_token(
+    seen: AgentObservation, mode: InteractionMode
+) -> None:
     written = write_page(seen, mode)
     for tag in ("<page", "</page", "<|", "<tool_call", "</tool_call", "<think"):
         assert tag not in written
@@ -95,11 +96,11 @@ def test_no_page_can_write_a_tag_or_a_control_token(seen: Sight, mode: Interacti
 
 @given(NASTY | st.lists(st.sampled_from("<\\/|pa"), max_size=12).map("".join))
 def test_inert_text_is_revived_exactly(text: str) -> None:
-    assert revive(inert(text)) == text
+    assert unescape_tags(escape_tags(text)) == text
 
 
 def test_with_marks_a_line_has_the_number_and_options_have_theirs() -> None:
-    written = write_page(sight(), "set_of_marks")
+    written = write_page(observation(), "set_of_marks")
     assert written.split("\n") == [
         'Address: "http://lamps.example/1"',
         'Title: "Lamps 1"',
@@ -116,7 +117,7 @@ def test_with_marks_a_line_has_the_number_and_options_have_theirs() -> None:
 
 
 def test_with_coordinates_a_line_has_the_middle_and_no_number_appears() -> None:
-    written = write_page(sight(), "coordinates")
+    written = write_page(observation(), "coordinates")
     assert '(512, 340) button "Add to cart"' in written
     assert '  option "Blue" (selected)' in written
     assert "[12]" not in written
@@ -135,7 +136,7 @@ def test_with_coordinates_a_line_has_the_middle_and_no_number_appears() -> None:
 def test_the_middle_is_that_of_the_part_on_the_screen(
     box: Box, in_view: bool, point: tuple[int, int]
 ) -> None:
-    page = page_of(sight(elements=(element(box=box, in_view=in_view),)), "coordinates")
+    page = page_of(observation(elements=(element(box=box, in_view=in_view),)), "coordinates")
     assert page.elements[0].point == point
     assert page.elements[0].flags == (() if in_view else ("out of view",))
 
@@ -144,7 +145,7 @@ def test_states_are_flags() -> None:
     states = element(
         checked=False, expanded=True, disabled=True, editable=True, focused=True, scrollable=True
     )
-    page = page_of(sight(elements=(states,)), "set_of_marks")
+    page = page_of(observation(elements=(states,)), "set_of_marks")
     assert page.elements[0].flags == (
         *("unchecked", "expanded", "disabled"),
         *("focused", "editable", "scrollable"),
@@ -153,15 +154,15 @@ def test_states_are_flags() -> None:
 
 def test_scroll_status_and_tabs_are_said_where_they_matter() -> None:
     info = PageInfo("http://x.example/", "x", scroll_y=600.4, page_height=3000, tabs=2, status=404)
-    page = read_page(write_page(Sight(page=info), "coordinates"))
+    page = read_page(write_page(AgentObservation(page=info), "coordinates"))
     assert page is not None
-    assert (page.scroll, page.tabs, page.status) == (Scroll(600, 1632), 2, 404)
-    assert "Status" not in write_page(sight(), "coordinates")
+    assert (page.scroll, page.tabs, page.status) == (ScrollPosition(600, 1632), 2, 404)
+    assert "Status" not in write_page(observation(), "coordinates")
 
 
 def test_addresses_of_the_same_site_are_short() -> None:
     def shown(href: str) -> str | None:
-        seen = sight(elements=(element(tag="a", href=href),))
+        seen = observation(elements=(element(tag="a", href=href),))
         return page_of(seen, "set_of_marks").elements[0].url
 
     assert shown("http://lamps.example/cart?a=1#b") == "/cart?a=1#b"
@@ -173,7 +174,7 @@ def test_addresses_of_the_same_site_are_short() -> None:
 def test_a_huge_page_is_bounded_and_says_what_was_left_out() -> None:
     many = tuple(element(number, "n" * 1_000) for number in range(1, 5_000))
     options = tuple(Option(number, "o" * 1_000, "") for number in range(6_000, 9_000))
-    seen = sight(elements=(drop_down(), *many), tree=("line\n" * 1_000_000))
+    seen = observation(elements=(drop_down(), *many), tree=("line\n" * 1_000_000))
     written = write_page(seen, "set_of_marks", 10_000)
     page = read_page(written)
     assert page is not None
@@ -182,7 +183,7 @@ def test_a_huge_page_is_bounded_and_says_what_was_left_out() -> None:
     assert len(page.text) + page.text_left_out == 5_000_000
     assert page.text.endswith("line")
 
-    long_list = sight(elements=(element(options=options),), tree=None)
+    long_list = observation(elements=(element(options=options),), tree=None)
     page = read_page(write_page(long_list, "set_of_marks", 100_000))
     assert page is not None
     assert len(page.elements[0].options) == 50
@@ -191,7 +192,9 @@ def test_a_huge_page_is_bounded_and_says_what_was_left_out() -> None:
 
 
 def test_a_box_of_no_size_and_no_number_has_a_middle_all_the_same() -> None:
-    page = page_of(sight(elements=(element(box=Box(math.nan, 0, math.inf, 0)),)), "coordinates")
+    page = page_of(
+        observation(elements=(element(box=Box(math.nan, 0, math.inf, 0)),)), "coordinates"
+    )
     assert page.elements[0].point is not None
 
 
@@ -218,5 +221,5 @@ def test_a_huge_text_is_read_in_no_time() -> None:
     started = time.process_time()
     for text in ('Address: "' + "\\" * 1_000_000, "<page>\n" * 200_000, "<" * 1_000_000):
         read_page(text)
-        inert(text)
+        escape_tags(text)
     assert time.process_time() - started < 5

@@ -20,9 +20,8 @@ from webgym.actions import (
     Wait,
 )
 from webgym.browser.contract.commands import InteractionMode
-from webgym.context.parsers import Reply, parse_reply, without_thinking
-from webgym.context.parsers.errors import Tolerances
-from webgym.context.parsers.loose_json import read_whole
+from webgym.context.parsers import ParsedReply, parse_reply, without_thinking
+from webgym.context.parsers.loose_json import Tolerances, read_whole
 from webgym.context.prompts import example_reply
 from webgym.context.settings import ContextSettings
 
@@ -73,7 +72,7 @@ def acts(draw: st.DrawFn) -> tuple[InteractionMode, Action]:
     )
 
 
-def check(reply: Reply) -> None:
+def check(reply: ParsedReply) -> None:
     assert (reply.action is None) != (reply.failure is None)
     assert len(set(reply.tolerances)) == len(reply.tolerances)
     msgspec.json.encode((reply.fields, reply.failure, reply.tolerances))

@@ -21,7 +21,7 @@ from webgym.actions import (
     Wait,
 )
 from webgym.browser.contract.commands import InteractionMode
-from webgym.context.parsers import Reply, parse_reply, without_thinking
+from webgym.context.parsers import ParsedReply, parse_reply, without_thinking
 from webgym.context.settings import ContextSettings
 
 VANILLA = ContextSettings(prompt_version="vanilla")
@@ -48,7 +48,7 @@ def test_a_complete_reply_has_every_field_and_no_tolerance() -> None:
         f"Action: Open Delivery.\n<tool_call>\n{CLICK}\n</tool_call>\n",
         COMPLETE,
     )
-    assert reply == Reply(
+    assert reply == ParsedReply(
         fields={
             "thinking": "Let me see.",
             "memory": ["24.50 EUR"],
@@ -62,7 +62,7 @@ def test_a_complete_reply_has_every_field_and_no_tolerance() -> None:
 
 def test_a_vanilla_reply_has_an_action_and_no_tolerance() -> None:
     reply = parse_reply(block(CLICK), VANILLA)
-    assert reply == Reply(fields={"action": "Click."}, action=Click(Point(512, 340)))
+    assert reply == ParsedReply(fields={"action": "Click."}, action=Click(Point(512, 340)))
 
 
 def test_a_text_may_hold_any_tag() -> None:

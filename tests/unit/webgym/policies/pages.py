@@ -8,9 +8,8 @@ from rollgym.records import Row
 from webgym.browser.contract.answers import Box, Element, PageInfo
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.conversation import build_chat
-from webgym.context.page_text import PageElement, PageText
+from webgym.context.page_view import AgentObservation, PageElement, PageText
 from webgym.context.settings import ContextSettings
-from webgym.context.sight import Sight
 from webgym.policies import MODEL_NAME
 from webgym.policies.chat import ChatRequest, PolicyTurn
 from webgym.tasks import WebTask
@@ -60,12 +59,12 @@ def request(
 ) -> dict[str, object]:
     """A request for the first action on a page with one button, as it crosses the wire."""
     button = Element(7, "button", "button", "Bell", "Bell", Box(10, 10, 100, 20))
-    sight = Sight(
+    current = AgentObservation(
         page=PageInfo("http://site/", "A site"), elements=(button,), tree='[7] button "Bell"'
     )
     settings = ContextSettings(interaction_mode=mode, prompt_version=version, observation="text")
     row = {"task_name": task, "website": "http://site/"}
-    chat = build_chat(settings, WebTask.of(Row(msgspec.json.encode(row)), "one"), (), sight)
+    chat = build_chat(settings, WebTask.of(Row(msgspec.json.encode(row)), "one"), (), current)
     return {"model": MODEL_NAME, "messages": list(chat.messages), "user": "one"}
 
 

@@ -18,8 +18,8 @@ from webgym.actions import (
     Wait,
 )
 from webgym.browser.contract.commands import InteractionMode
-from webgym.context.page_text import PageOption, PageText
-from webgym.context.page_text import Scroll as ScrollState
+from webgym.context.page_view import PageOption, PageText
+from webgym.context.page_view import ScrollPosition as ScrollState
 from webgym.policies.script import LOOKS, SEARCH_STEPS, Script, ScriptError
 from webgym.policies.scripted import (
     CANNOT_CONTINUE,
