@@ -144,7 +144,7 @@ class TaskLookup:
         """Read the positions of all tasks. Raises InputsError, StorageError."""
         self._path = path
         self._offsets = array("Q")
-        self._places: dict[int, int] | None = None
+        self._positions: dict[int, int] | None = None
         try:
             with ExitStack() as opened:
                 self._file = opened.enter_context(path.open("rb"))
@@ -155,11 +155,11 @@ class TaskLookup:
 
     def task(self, index: int) -> Task:
         """Raises KeyError for an unknown index, InputsError, StorageError."""
-        place = index if self._places is None else self._places[index]
-        if not 0 <= place < len(self._offsets):
+        position = index if self._positions is None else self._positions[index]
+        if not 0 <= position < len(self._offsets):
             raise KeyError(index)
         try:
-            line = _line_at(self._file, self._offsets[place])
+            line = _line_at(self._file, self._offsets[position])
             return decode_task(line)
         except OSError as error:
             raise storage_error(error, self._path, "reading the inputs") from error
@@ -186,8 +186,8 @@ class TaskLookup:
                 ) from error
             self._offsets.append(offset)
             offset += len(line)
-        if any(index != place for place, index in enumerate(indexes)):
-            self._places = {index: place for place, index in enumerate(indexes)}
+        if any(index != position for position, index in enumerate(indexes)):
+            self._positions = {index: position for position, index in enumerate(indexes)}
 
 
 class RecordLookup:
