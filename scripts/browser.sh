@@ -2,7 +2,7 @@
 # Finds a browser for the web parts, or fetches one. Part of setup.sh, which sources this file.
 #
 # What is a browser, and which is the best here, is for the product to say: the module
-# webgym.browser.chromium.trial finds one, starts it and prints its path. If there is none, three
+# webgym.browser.chromium finds one, starts it and prints its path. If there is none, three
 # ways to get Chromium's headless shell are tried in turn: the package of Debian (as root), the one
 # of Playwright, and an archive from npm; the last two go to .venv/browser, and need no rights.
 #
@@ -16,7 +16,7 @@ npm_package=@sparticuz/chromium@147.0.0
 
 # Prints the path of a browser that starts. Says why not in the log.
 find_browser() {
-    (cd -- "$root" && "$venv/bin/python" -m webgym.browser.chromium.trial) 2>>"$log"
+    (cd -- "$root" && "$venv/bin/python" -m webgym.browser.chromium) 2>>"$log"
 }
 
 # Whether the browser of the last set-up is still there.

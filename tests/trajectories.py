@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from rollgym.records import Usage
-from webgym.browser.contract.answers import Box, Incident, PageInfo, Problem
+from webgym.browser.contract.answers import Box, CommandFailure, Incident, PageInfo
 from webgym.trajectory import (
     ActionRecord,
     Image,
@@ -62,7 +62,7 @@ def full_step() -> Step:
             text="click (500, 250.5)",
             pixel=(640, 192),
             box=Box(1.0, 2.0, 3.0, 4.0),
-            problem=Problem("covered", "something is in the way"),
+            problem=CommandFailure("covered", "something is in the way"),
         ),
         response=ResponseRecord(
             raw_prompt=({"role": "user", "content": [{"type": "text", "text": "Task:"}]},),

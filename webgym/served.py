@@ -1,4 +1,4 @@
-"""Web applications on a port: the sites, MiniWoB++ and the policy.
+"""Servers of webgym commands: the browser server, the sites, MiniWoB++ and the policy.
 
 The options and the waiting of their commands are here too. Only what the options need is imported
 at the top, so that `--help` answers at once.
@@ -6,12 +6,16 @@ at the top, so that `--help` answers at once.
 
 import asyncio
 import errno
+import logging
+import os
+import signal
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http import HTTPStatus
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from rollgym.cli.exit_statuses import INTERRUPTED
 from rollgym.cli.leaving import leave
 from rollgym.cli.streams import say
 
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
 
 HIGHEST_PORT = 65_535
 SHUTDOWN_TIMEOUT = 0.5
+STOP_SECONDS = 15.0
+PARENT_INTERVAL = 1.0
+_LOGGER = logging.getLogger(__name__)
 
 
 def add_address_options(parser: ArgumentParser, host: str, port: int) -> None:
@@ -41,6 +48,39 @@ async def serve_until_signal(
             say(message(url))
             await stop.wait()
     return 0
+
+
+async def until_stopped(work: Coroutine[Any, Any, None]) -> int:
+    """Run a coroutine until it ends, a signal comes or the parent process ends.
+
+    A server without its parent would keep its browsers for ever; one that was started with nohup
+    stays up. Returns the exit status. Raises what the coroutine raises.
+    """
+    from rollgym.servers.launch import stopping_on_signals  # noqa: PLC0415
+
+    stop, parent = asyncio.Event(), os.getppid()
+    with stopping_on_signals(stop, lambda: leave(INTERRUPTED)):
+        working = asyncio.ensure_future(work)
+        watching = asyncio.ensure_future(_parent_ended(parent))
+        stopping = asyncio.ensure_future(stop.wait())
+        try:
+            await asyncio.wait({working, watching, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (working, watching, stopping):
+                task.cancel()
+            await asyncio.wait({working, watching, stopping}, timeout=STOP_SECONDS)
+        if working.done() and not working.cancelled():
+            working.result()
+    return 0
+
+
+async def _parent_ended(parent: int) -> None:
+    """Returns when the process that started this one has ended; never after nohup."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN or parent == 1:
+        await asyncio.Event().wait()
+    while os.getppid() == parent:  # noqa: ASYNC110 - there is no event to wait for
+        await asyncio.sleep(PARENT_INTERVAL)
+    _LOGGER.warning("stopping, because the process that started this server has ended (use nohup)")
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ from aiohttp import web
 
 from webgym.browser.chromium.executable import NoBrowserError, find_browser
 from webgym.browser.chromium.process_tree import read_groups
-from webgym.browser.contract.answers import Element, Observe, Picture, Problem, StepAnswer
+from webgym.browser.contract.answers import CommandFailure, Element, Observe, Picture, StepAnswer
 from webgym.browser.contract.commands import (
     ClickCoords,
     ClickId,
@@ -105,7 +105,7 @@ class Visitor:
         assert answer.error is None, answer.error
         return answer
 
-    async def refused(self, command: Command, *, within: float | None = None) -> Problem:
+    async def refused(self, command: Command, *, within: float | None = None) -> CommandFailure:
         """Why a command was not carried out; the screenshot is there all the same."""
         answer = await self.session.step(command, within=within)
         assert answer.error is not None, answer.result

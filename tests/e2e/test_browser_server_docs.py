@@ -12,8 +12,8 @@ from tests.ports import free_port
 from webgym.browser.command import configure
 from webgym.browser.contract.commands import COMMANDS
 from webgym.browser.contract.errors import WIRE_ERRORS
-from webgym.browser.http.front import ROUTES
-from webgym.browser.settings import Settings
+from webgym.browser.routes import ROUTES
+from webgym.browser.settings import BrowserSettings
 
 PAGE = "browser-server.md"
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
@@ -53,7 +53,7 @@ def test_the_page_lists_every_option_with_its_default() -> None:
     }
     rows = table(PAGE, "| option | default | meaning |")
     assert {names_in(option)[0] for option, *_ in rows} == options
-    settings = Settings()
+    settings = BrowserSettings()
     for option, default, _ in rows:
         name = names_in(option)[0].removeprefix("--").replace("-", "_")
         value = settings.bound_port if name == "port" else getattr(settings, name)

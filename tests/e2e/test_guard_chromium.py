@@ -15,8 +15,8 @@ import uvloop
 from playwright.async_api import Browser, Error, async_playwright
 
 from tests.integration.webgym.browser.guard.stage import HTML, PATIENCE, PUBLIC, Stage
-from webgym.browser.guard.flags import GUARDED_FLAGS
-from webgym.browser.guard.limits import GuardLimits
+from webgym.browser.guard.dialler import GuardLimits
+from webgym.browser.guard.guard import GUARDED_FLAGS
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
@@ -87,10 +87,10 @@ def test_loopback_is_loopback_however_it_is_spelled(run: Run) -> None:
         for number, host in enumerate(SPELLINGS):
             await stage.visit(f"http://{host}:{stage.site.port}/{number}")
             assert f"/{number}" in stage.site.asked, host
-            assert stage.channel.take_refusals() == []
+            assert stage.channel.take_rejections() == []
             await stage.visit(f"http://{host}:{stage.forbidden.port}/")
             await stage.refused()
-            assert len(stage.channel.take_refusals()) == 1
+            assert len(stage.channel.take_rejections()) == 1
 
     run(scenario)
 
@@ -124,7 +124,7 @@ def test_other_addresses_that_are_not_public_are_refused(run: Run) -> None:
         for host in NOT_PUBLIC:
             await stage.visit(f"http://{host}:{stage.forbidden.port}/")
             await stage.refused()
-            assert len(stage.channel.take_refusals()) == 1, host
+            assert len(stage.channel.take_rejections()) == 1, host
         assert stage.dialled == []
 
     run(scenario)
@@ -292,7 +292,7 @@ def test_a_page_that_is_too_large_is_cut(runner: asyncio.Runner, browser: Browse
             # A page whose transfer breaks off is never loaded.
             await stage.page.goto(f"{stage.allowed_url}/large", wait_until="commit")
             await stage.refused(stage.site.port)
-            assert "page too large" in stage.channel.take_refusals()[0].reason
+            assert "page too large" in stage.channel.take_rejections()[0].reason
             assert stage.channel.bytes_received < 2 << 20
             await stage.visit(f"{stage.allowed_url}/small")
             assert "/small" not in stage.site.asked

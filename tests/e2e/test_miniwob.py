@@ -14,12 +14,11 @@ import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright
 
 from webgym.actions import FULL_SCALE, TOOLS, Action, Viewport, read_action
-from webgym.browser.browsers import browsers
 from webgym.browser.contract.answers import Observe, StepAnswer
 from webgym.browser.contract.commands import InteractionMode, VisitPage
-from webgym.browser.server import bind, url_of
+from webgym.browser.server import bind, browsers, url_of
 from webgym.browser.server import serving as browsers_serving
-from webgym.browser.settings import Settings
+from webgym.browser.settings import BrowserSettings
 from webgym.client.client import BrowserClient
 from webgym.miniwob.application import serving as miniwob_serving
 from webgym.miniwob.catalogue import Catalogue, MiniWobTask
@@ -356,7 +355,7 @@ def test_an_enlarged_page_has_its_clicks_where_they_are_made() -> None:
 
 @asynccontextmanager
 async def own_world() -> AsyncIterator[tuple[BrowserClient, str, aiohttp.ClientSession]]:
-    settings = Settings(port=0, capacity=2, allow_network=("loopback",))
+    settings = BrowserSettings(port=0, capacity=2, allow_network=("loopback",))
     bound = bind(settings)
     try:
         async with (

@@ -79,7 +79,7 @@ class Clone:
         self.installs = folder / "installs"
         shutil.copytree(REPOSITORY / "scripts", self.root / "scripts")
         (self.root / "pyproject.toml").write_text("[project]\n")
-        trial = self.root / "webgym/browser/chromium/trial.py"
+        trial = self.root / "webgym/browser/chromium/__main__.py"
         trial.parent.mkdir(parents=True)
         trial.write_text(TRIAL)
         self.bin.mkdir()
@@ -309,7 +309,7 @@ def test_a_browser_that_is_there_is_remembered_and_not_looked_for_again(ready: C
 
     assert ready.run("setup.sh", "browser") == (0, "", "")
     assert ready.remembered() == ["", str(browser)]
-    (ready.root / "webgym/browser/chromium/trial.py").write_text("raise SystemExit('asked')")
+    (ready.root / "webgym/browser/chromium/__main__.py").write_text("raise SystemExit('asked')")
     assert set_up_browser(ready) == (0, "", "")
 
 

@@ -1,1 +1,1 @@
-"""The browser server: many isolated sessions in few Chromium processes, over HTTP."""
+"""The browser server: many isolated sessions in a few Chromium processes, over HTTP."""

@@ -1,8 +1,9 @@
 """A node: a pool of browsers whose sessions are leased.
 
-It never lets anybody wait for room: whoever asks gets a session that is opened now, or is refused.
-Opening goes on when the client hangs up, and what was opened for nobody is closed. Every session
-that was opened is closed exactly once, by a task that the node owns; until then it takes up room.
+Requests never wait here for a free slot: they get a session that is opened now, or are rejected.
+Opening continues when the client disconnects, and a session without a client is closed. Every
+session that was opened is closed exactly once, by a task that the node owns; until then it uses a
+slot.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 from rollgym.records import RolloutError
 from rollgym.servers.limit import Limit
-from webgym.browser.bookkeeping.endings import no_such_session, shown_id
+from webgym.browser.calls import BackgroundTasks
 from webgym.browser.contract.answers import ImageFormat, Observe, Picture, StepAnswer
 from webgym.browser.contract.commands import Command, InteractionMode
 from webgym.browser.contract.errors import (
@@ -22,20 +23,19 @@ from webgym.browser.contract.errors import (
     SessionLostError,
     StepDeadlineError,
 )
-from webgym.browser.leases import Leases, new_instance_id
-from webgym.browser.tasks import Tasks
+from webgym.browser.leases import Leases, new_instance_id, shown_id, unknown_session
 
-LOOK_INTERVAL = 0.5
+CHECK_INTERVAL = 0.5
 GRACE = 2.0
-"""How long after its deadline a session may still answer by itself."""
+"""How long after its deadline a session may still answer."""
 CLOSE_SECONDS = 15.0
 DRAIN_SECONDS = 5.0
-GIVEN_BACK = "it was given back by /reset"
+RELEASED = "it was released by /reset"
 _STOPPING = "this node is stopping"
 _LOGGER = logging.getLogger(__name__)
 
 
-class Session(Protocol):
+class LeasedSession(Protocol):
     """What a node needs of a browser session."""
 
     lost: asyncio.Future[str]
@@ -55,11 +55,11 @@ class Session(Protocol):
     ) -> Picture: ...
 
 
-S = TypeVar("S", bound=Session)
+S = TypeVar("S", bound=LeasedSession)
 T = TypeVar("T")
 
 
-class Pool(Protocol[S]):
+class SessionPool(Protocol[S]):
     """What a node needs of a pool of browsers."""
 
     @property
@@ -70,28 +70,30 @@ class Pool(Protocol[S]):
     async def close_session(self, session: S) -> None: ...
 
 
-class Node(Generic[S]):
-    """The sessions of one machine; `async with` begins and ends its work.
+class BrowserNode(Generic[S]):
+    """The sessions of one machine. `async with` starts and stops it.
 
-    `changed` is called whenever a session was taken or room became free. `boot` is another one at
-    each start, so that sessions of an earlier life are not taken for ours.
+    `changed` is called when a session was leased or a slot became free. `boot` differs at each
+    start, so that sessions of an earlier start are recognised.
     """
 
-    def __init__(self, pool: Pool[S], idle_seconds: float, first_use_seconds: float = 60.0) -> None:
+    def __init__(
+        self, pool: SessionPool[S], idle_seconds: float, first_use_seconds: float = 60.0
+    ) -> None:
         self._pool = pool
         self._leases: Leases[S] = Leases(
             idle_seconds, first_use_seconds, lambda: asyncio.get_running_loop().time()
         )
-        self._tasks = Tasks()
+        self._tasks = BackgroundTasks()
         self._opening: set[str] = set()
         self._closing = 0
         self._stopping = False
-        self._look: asyncio.Task[None] | None = None
+        self._checking: asyncio.Task[None] | None = None
         self.boot = secrets.token_hex(8)
-        self.changed: Callable[[], None] = _nobody_cares
+        self.changed: Callable[[], None] = _ignore_change
 
-    async def __aenter__(self) -> "Node[S]":
-        self._look = asyncio.ensure_future(self._look_for_due_leases())
+    async def __aenter__(self) -> "BrowserNode[S]":
+        self._checking = asyncio.ensure_future(self._end_due_leases())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -103,24 +105,24 @@ class Node(Generic[S]):
 
     @property
     def available(self) -> int:
-        """How many sessions could be opened now."""
-        taken = len(self._leases) + len(self._opening) + self._closing
-        return 0 if self._stopping else max(0, self._pool.capacity - taken)
+        """How many sessions can be opened now."""
+        used = len(self._leases) + len(self._opening) + self._closing
+        return 0 if self._stopping else max(0, self._pool.capacity - used)
 
     @property
     def instances(self) -> tuple[str, ...]:
         return tuple(self._leases)
 
     async def get(self, lifetime: float, deadline: float, instance_id: str | None = None) -> str:
-        """Open a session and lease it for `lifetime` seconds; its identifier.
+        """Open a session and lease it for `lifetime` seconds; returns its identifier.
 
-        Raises NoSessionError at once where there is no room, and when none can be opened in time. A
-        caller that is cancelled gets nothing, and nothing is kept for it.
+        Raises NoSessionError at once if no slot is free, and if none can be opened in time. If the
+        caller is cancelled, the session is closed.
         """
         if self._stopping:
             raise NoSessionError(_STOPPING)
         if self.available == 0:
-            raise NoSessionError(f"all {self.capacity} sessions of this node are taken")
+            raise NoSessionError(f"all {self.capacity} sessions of this node are in use")
         instance_id = instance_id or new_instance_id()
         if instance_id in self._opening:
             raise BadRequestError("a session with this instance_id is being opened")
@@ -134,29 +136,29 @@ class Node(Generic[S]):
             raise
 
     async def reset(self, instance_id: str) -> str | None:
-        """Give a session back; returns when it is closed, or soon after.
+        """Release a session. Waits a moment until it is closed.
 
-        A note where it had ended before. Raises SessionLostError for one that never was.
+        Returns a note if it had ended before. Raises SessionLostError if it is unknown.
         """
-        closing = self._end(instance_id, GIVEN_BACK)
+        closing = self._end(instance_id, RELEASED)
         if closing is not None:
             await asyncio.wait({closing}, timeout=DRAIN_SECONDS)
             return None
         if instance_id in self._opening:
-            self._leases.forbid(instance_id, GIVEN_BACK)
-            return "it was not open yet, and will not be"
+            self._leases.forbid(instance_id, RELEASED)
+            return "it was not open yet, and will not be opened"
         reason = self._leases.reason(instance_id)
         if reason is None:
-            raise SessionLostError(no_such_session(instance_id))
+            raise SessionLostError(unknown_session(instance_id))
         return f"it had ended before: {reason}"
 
     def end(self, instance_id: str, reason: str) -> None:
-        """End a lease, for any reason; its session is closed by and by."""
+        """End a lease. Its session is closed in the background."""
         if self._end(instance_id, reason) is not None:
             _LOGGER.info("session %s was closed: %s", shown_id(instance_id), reason)
 
     def seconds_left(self, instance_id: str) -> float:
-        """Of its lifetime; a sign of life. Raises SessionLostError."""
+        """The rest of the lifetime of a session. Counts as use. Raises SessionLostError."""
         return self._leases.seconds_left(instance_id)
 
     async def execute(
@@ -188,26 +190,26 @@ class Node(Generic[S]):
         )
 
     async def drain(self, seconds: float) -> None:
-        """End all leases and wait so long for their sessions to be closed."""
+        """End all leases and wait this long until their sessions are closed."""
         self._stopping = True
         for instance_id in self.instances:
             self._end(instance_id, "its node was stopped")
-        if self._look is not None:
-            self._look.cancel()
-            await asyncio.wait({self._look}, timeout=1.0)
+        if self._checking is not None:
+            self._checking.cancel()
+            await asyncio.wait({self._checking}, timeout=1.0)
         await self._tasks.finish(seconds)
 
     async def _call(
         self, instance_id: str, deadline: float, work: Callable[[S], Awaitable[T]]
     ) -> T:
-        """Raises what the session raises, SessionLostError or StepDeadlineError."""
+        """Raises what the session raises, SessionLostError and StepDeadlineError."""
         now = asyncio.get_running_loop().time()
         try:
             with self._leases.using(instance_id) as session, Limit(deadline - now + GRACE):
                 return await work(session)
         except TimeoutError as error:
             raise StepDeadlineError(
-                f"session {shown_id(instance_id)} gave no answer within {deadline - now:.3g} s"
+                f"session {shown_id(instance_id)} did not answer within {deadline - now:.3g} s"
             ) from error
         except SessionLostError as error:
             self._end(instance_id, str(error))
@@ -217,18 +219,18 @@ class Node(Generic[S]):
         try:
             session = await self._open_session(deadline)
             try:
-                self._begin(instance_id, session, lifetime)
+                self._lease(instance_id, session, lifetime)
             except (SessionLostError, NoSessionError):
                 self._close(session)
                 raise
         finally:
-            # Not before the lease has begun or the closing: the room is taken all the time.
+            # Only after the lease or the closing has begun: the slot stays in use all the time.
             self._opening.discard(instance_id)
             self.changed()
         session.lost.add_done_callback(lambda lost: self._lost(instance_id, lost))
         return instance_id
 
-    def _begin(self, instance_id: str, session: S, lifetime: float) -> None:
+    def _lease(self, instance_id: str, session: S, lifetime: float) -> None:
         if self._stopping:
             raise NoSessionError(_STOPPING)
         self._leases.begin(instance_id, session, lifetime)
@@ -251,12 +253,12 @@ class Node(Generic[S]):
             ) from error
 
     def _drop(self, opening: "asyncio.Task[str]") -> None:
-        """Nobody waits for what was opened."""
+        """Close a session whose caller was cancelled."""
         if not opening.cancelled() and opening.exception() is None:
-            self._end(opening.result(), "its client went away before it was opened")
+            self._end(opening.result(), "its client disconnected before it was opened")
 
     def _lost(self, instance_id: str, lost: "asyncio.Future[str]") -> None:
-        # The pool tells people what happened to its browser, once for all of its sessions.
+        # The pool logs the end of its browser once for all of its sessions.
         if not lost.cancelled():
             self._end(instance_id, lost.result())
 
@@ -278,12 +280,12 @@ class Node(Generic[S]):
             self._closing -= 1
             self.changed()
 
-    async def _look_for_due_leases(self) -> None:
+    async def _end_due_leases(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_INTERVAL)
+            await asyncio.sleep(CHECK_INTERVAL)
             for instance_id, reason in self._leases.due():
                 self.end(instance_id, reason)
 
 
-def _nobody_cares() -> None:
+def _ignore_change() -> None:
     return None

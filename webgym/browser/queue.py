@@ -1,12 +1,12 @@
-"""The line of those who wait for a session: fair, bounded, and left at once by who hangs up.
+"""The queue of requests that wait for a session: fair and bounded.
 
-Clients take turns, and each client's requests are served in their order, so that a client with a
-thousand requests does not keep out one with a single request. Where the line is full, a newcomer
-takes the last place of whoever has most places, if that is more than its own.
+Clients take turns, and the requests of one client are served in order, so a client with a thousand
+requests does not block one with a single request. When the queue is full, a new request replaces
+the last request of the client with the most requests, if that client has more than the new one.
 
-The line owns no task: a timer of the event loop for each who waits, and whoever frees something
-calls `serve`. What is given is a grant (room at a node), taken by one function and given back by
-another; a grant that reaches nobody is given back.
+The queue owns no task. Each request has a timer of the event loop, and the code that frees capacity
+calls `serve`. What a request gets is a grant (a slot of a node or of a browser), which one function
+acquires and another releases. A grant whose request was cancelled is released.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from webgym.browser.contract.errors import NoSessionError
 
 G = TypeVar("G")
 LONGEST_CLIENT_NAME = 100
-SHORTEST_RETRY, LONGEST_RETRY, USUAL_RETRY = 1.0, 60.0, 5.0
+SHORTEST_RETRY, LONGEST_RETRY, DEFAULT_RETRY = 1.0, 60.0, 5.0
 RATE_SAMPLE, RATE_WINDOW = 64, 60.0
 
 
-class _Waiter(Generic[G]):
+class _QueuedRequest(Generic[G]):
     __slots__ = ("client", "served", "timer")
 
     def __init__(self, client: str, served: "asyncio.Future[G]") -> None:
@@ -31,27 +31,27 @@ class _Waiter(Generic[G]):
         self.timer: asyncio.TimerHandle | None = None
 
 
-_Places = OrderedDict[_Waiter[G], None]
+_ClientRequests = OrderedDict[_QueuedRequest[G], None]
 
 
-class WaitingLine(Generic[G]):
+class SessionQueue(Generic[G]):
     """Hands out grants in fair turns."""
 
     def __init__(
         self,
         size: int,
-        take: Callable[[], G | None],
-        give_back: Callable[[G], None],
+        acquire: Callable[[], G | None],
+        release: Callable[[G], None],
         why_none: Callable[[], str],
     ) -> None:
-        """`why_none` says in words why there is nothing to be had now."""
+        """`why_none` says in words why no grant is available now."""
         self._size = size
-        self._take = take
-        self._give_back = give_back
+        self._acquire = acquire
+        self._release = release
         self._why_none = why_none
-        self._clients: OrderedDict[str, _Places[G]] = OrderedDict()
+        self._clients: OrderedDict[str, _ClientRequests[G]] = OrderedDict()
         self._waiting = 0
-        self._rate = _Rate()
+        self._rate = _ServiceRate()
         self._closed: str | None = None
 
     def __len__(self) -> int:
@@ -60,112 +60,113 @@ class WaitingLine(Generic[G]):
     async def wait(self, client: str, until: float, *, ahead: bool = False) -> G:
         """A grant when it is this client's turn. Raises NoSessionError at the time `until`.
 
-        `ahead` is for who was served and got nothing by it: first of all, also where it is full.
+        `ahead` is for a request whose last grant led to no session: it becomes the first in the
+        queue, even when the queue is full.
         """
         loop = asyncio.get_running_loop()
         if self._closed is not None:
             raise NoSessionError(self._closed)
         if not self._waiting:
-            grant = self._take()
+            grant = self._acquire()
             if grant is not None:
                 return grant
         if until <= loop.time():
-            raise self._refusal(f"no session is free: {self._why_none()}")
+            raise self._rejection(f"no session is free: {self._why_none()}")
         client = client[:LONGEST_CLIENT_NAME]
         if self._waiting >= self._size and not ahead:
-            self._make_room(client)
-        waiter = _Waiter[G](client, loop.create_future())
-        self._join(waiter, ahead)
-        waiter.timer = loop.call_at(until, self._time_out, waiter, until - loop.time())
+            self._drop_one_for(client)
+        request = _QueuedRequest[G](client, loop.create_future())
+        self._add(request, ahead)
+        request.timer = loop.call_at(until, self._time_out, request, until - loop.time())
         try:
             self.serve()
-            return await waiter.served
+            return await request.served
         except asyncio.CancelledError:
             # It may have been served in the same moment.
-            served = waiter.served
+            served = request.served
             if served.done() and not served.cancelled() and served.exception() is None:
-                self._give_back(served.result())
+                self._release(served.result())
                 self.serve()
             raise
         finally:
-            waiter.timer.cancel()
-            self._leave(waiter)
+            request.timer.cancel()
+            self._remove(request)
 
     def serve(self) -> None:
-        """Give to those whose turn it is, as far as there is something to give."""
+        """Serve the requests whose turn it is, as far as grants are available."""
         while self._clients:
-            waiter = self._next()
-            if waiter.served.done():
-                self._leave(waiter)
+            request = self._next()
+            if request.served.done():
+                self._remove(request)
                 continue
-            grant = self._take()
+            grant = self._acquire()
             if grant is None:
                 return
             self._rate.note(asyncio.get_running_loop().time())
-            self._leave(waiter)
-            if waiter.client in self._clients:
-                self._clients.move_to_end(waiter.client)
-            waiter.served.set_result(grant)
+            self._remove(request)
+            if request.client in self._clients:
+                self._clients.move_to_end(request.client)
+            request.served.set_result(grant)
 
     def close(self, why: str) -> None:
-        """Send everybody away, and who comes later too."""
-        self._closed = why
+        """Reject all requests, now and later. The first reason stays."""
+        self._closed = self._closed or why
         while self._clients:
-            waiter = self._next()
-            self._leave(waiter)
-            self._refuse(waiter, why)
+            request = self._next()
+            self._remove(request)
+            self._reject(request, why)
 
     def retry_after(self) -> float:
-        """When to ask again: about as long as it takes to serve all who wait."""
+        """When to ask again: about the time it takes to serve all requests that wait."""
         rate = self._rate.per_second(asyncio.get_running_loop().time())
         if rate is None:
-            return USUAL_RETRY
+            return DEFAULT_RETRY
         return round(min(max((self._waiting + 1) / rate, SHORTEST_RETRY), LONGEST_RETRY), 1)
 
-    def _next(self) -> _Waiter[G]:
+    def _next(self) -> _QueuedRequest[G]:
         return next(iter(next(iter(self._clients.values()))))
 
-    def _join(self, waiter: _Waiter[G], ahead: bool) -> None:
-        places = self._clients.setdefault(waiter.client, OrderedDict())
-        places[waiter] = None
+    def _add(self, request: _QueuedRequest[G], ahead: bool) -> None:
+        requests = self._clients.setdefault(request.client, OrderedDict())
+        requests[request] = None
         self._waiting += 1
         if ahead:
-            places.move_to_end(waiter, last=False)
-            self._clients.move_to_end(waiter.client, last=False)
+            requests.move_to_end(request, last=False)
+            self._clients.move_to_end(request.client, last=False)
 
-    def _leave(self, waiter: _Waiter[G]) -> None:
-        places = self._clients.get(waiter.client)
-        if places is None or waiter not in places:
+    def _remove(self, request: _QueuedRequest[G]) -> None:
+        requests = self._clients.get(request.client)
+        if requests is None or request not in requests:
             return
-        del places[waiter]
+        del requests[request]
         self._waiting -= 1
-        if not places:
-            del self._clients[waiter.client]
+        if not requests:
+            del self._clients[request.client]
 
-    def _make_room(self, client: str) -> None:
-        """Raises NoSessionError where nobody has more places than this client would."""
+    def _drop_one_for(self, client: str) -> None:
+        """Raises NoSessionError if no client has more requests than this one would have."""
         largest = max(self._clients.values(), key=len, default=OrderedDict())
         own = self._clients.get(client, ())
         if len(largest) <= len(own) + 1:
-            raise self._refusal(f"{self._waiting} requests wait already: {self._why_none()}")
+            raise self._rejection(f"{self._waiting} requests wait already: {self._why_none()}")
         last = next(reversed(largest))
-        self._leave(last)
-        self._refuse(last, "the line is full, and other clients have fewer places in it")
+        self._remove(last)
+        self._reject(last, "the queue is full, and other clients have fewer requests in it")
 
-    def _time_out(self, waiter: _Waiter[G], waited: float) -> None:
-        self._leave(waiter)
-        self._refuse(waiter, f"no session was free within {waited:.3g} s: {self._why_none()}")
+    def _time_out(self, request: _QueuedRequest[G], waited: float) -> None:
+        self._remove(request)
+        self._reject(request, f"no session was free within {waited:.3g} s: {self._why_none()}")
 
-    def _refuse(self, waiter: _Waiter[G], why: str) -> None:
-        if not waiter.served.done():
-            waiter.served.set_exception(self._refusal(why))
+    def _reject(self, request: _QueuedRequest[G], why: str) -> None:
+        if not request.served.done():
+            request.served.set_exception(self._rejection(why))
 
-    def _refusal(self, why: str) -> NoSessionError:
+    def _rejection(self, why: str) -> NoSessionError:
         return NoSessionError(why, retry_after=self.retry_after())
 
 
-class _Rate:
-    """How many were served lately."""
+class _ServiceRate:
+    """How many requests were served recently."""
 
     def __init__(self) -> None:
         self._times: deque[float] = deque(maxlen=RATE_SAMPLE)
@@ -174,7 +175,7 @@ class _Rate:
         self._times.append(now)
 
     def per_second(self, now: float) -> float | None:
-        """None while too little is known."""
+        """None until at least two requests were served."""
         while self._times and now - self._times[0] > RATE_WINDOW:
             self._times.popleft()
         if len(self._times) < 2:

@@ -1,27 +1,39 @@
-"""One browser server, put together: a socket, a line, browsers or nodes, as its role says."""
+"""One browser server, assembled for its role: a socket, a queue, and browsers or nodes."""
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import aiohttp
 
-from webgym.browser.http.access import Access
-from webgym.browser.http.front import Front
-from webgym.browser.http.listener import listening
-from webgym.browser.master import LocalMember, Master
+from rollgym.servers.limit import Limit
+from webgym.browser.chromium.executable import NoBrowserError, find_browser
+from webgym.browser.chromium.process import LaunchError
+from webgym.browser.guard.guard import NetworkGuard, SessionChannel
+from webgym.browser.guard.rules import ForbiddenEndpoint, NetworkRules
+from webgym.browser.http_server import ServerAccess, listening
+from webgym.browser.master import LocalNode, Master
+from webgym.browser.master.registration import Registrar, Registration
 from webgym.browser.master.remote import CONNECT_SECONDS
-from webgym.browser.node import Node, Pool, S
-from webgym.browser.registration import Registrar, Registration
-from webgym.browser.settings import Settings, SettingsError
+from webgym.browser.node import BrowserNode, S, SessionPool
+from webgym.browser.pool import BrowserPool, BrowserPoolSettings
+from webgym.browser.routes import ServerRoutes
+from webgym.browser.session import ChromiumSession
+from webgym.browser.settings import BrowserSettings, BrowserSettingsError
 
 KEEPALIVE_SECONDS = 30.0
-_ANYWHERE = frozenset(("0.0.0.0", "::"))  # noqa: S104 - compared with, not bound
+RESOLVE_SECONDS = 10.0
+MEGABYTE = 2**20
+DEFAULT_PORTS = {"http": 80, "https": 443}
+_ANYWHERE = frozenset(("0.0.0.0", "::"))  # noqa: S104 - only compared
+Browsers = BrowserPool[SessionChannel, ChromiumSession]
 
 
-def bind(settings: Settings) -> socket.socket:
-    """The socket of a server. Raises SettingsError where it cannot be had."""
+def bind(settings: BrowserSettings) -> socket.socket:
+    """The socket of a server. Raises BrowserSettingsError if it cannot be bound."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -30,15 +42,15 @@ def bind(settings: Settings) -> socket.socket:
     except (OSError, UnicodeError) as error:
         bound.close()
         reason = getattr(error, "strerror", None) or error
-        raise SettingsError(
+        raise BrowserSettingsError(
             f"cannot listen on {settings.host} port {settings.bound_port} ({reason}): choose "
             "another with --port, or 0 for any"
         ) from error
     return bound
 
 
-def url_of(settings: Settings, bound: socket.socket) -> str:
-    """Where this server is reached: what it was told, or else what it can know by itself."""
+def url_of(settings: BrowserSettings, bound: socket.socket) -> str:
+    """The URL of this server: the setting `url`, or what it can find out itself."""
     if settings.url is not None:
         return settings.url.rstrip("/")
     host = settings.host
@@ -50,23 +62,27 @@ def url_of(settings: Settings, bound: socket.socket) -> str:
 
 @asynccontextmanager
 async def serving(
-    settings: Settings, token: str | None, bound: socket.socket, pool: Pool[S] | None
+    settings: BrowserSettings, token: str | None, bound: socket.socket, pool: SessionPool[S] | None
 ) -> AsyncIterator[Master]:
     """Serve on this socket until the end of the block, which ends every session.
 
-    The pool is that of a server which has browsers; it must be started, and stays the caller's.
+    A server with browsers gets a started pool, which the caller closes.
     """
     url = url_of(settings, bound)
     async with AsyncExitStack() as stack:
         http = await stack.enter_async_context(_http_session())
         node = (
-            None if pool is None else Node(pool, settings.idle_seconds, settings.first_use_seconds)
+            None
+            if pool is None
+            else BrowserNode(pool, settings.idle_seconds, settings.first_use_seconds)
         )
-        local = None if node is None else LocalMember(url, node)
-        master = Master(settings, local, http if settings.listens_to_nodes else None)
-        front = Front(settings, master, token)
-        # The first to begin is the last to end: whoever still waits is told why it ends.
-        await stack.enter_async_context(listening(front, Access(token, settings.host), bound))
+        local = None if node is None else LocalNode(url, node)
+        master = Master(settings, local, http if settings.accepts_nodes else None)
+        routes = ServerRoutes(settings, master, token)
+        # The listener starts first and stops last, so that waiting clients get the reason.
+        await stack.enter_async_context(
+            listening(routes, ServerAccess(token, settings.host), bound)
+        )
         await stack.enter_async_context(master)
         if node is not None:
             node.changed = master.serve
@@ -77,7 +93,7 @@ async def serving(
 
 
 def _registrar(
-    master_url: str, token: str | None, url: str, node: Node[S], http: aiohttp.ClientSession
+    master_url: str, token: str | None, url: str, node: BrowserNode[S], http: aiohttp.ClientSession
 ) -> Registrar:
     def state() -> Registration:
         return Registration(url, node.boot, node.capacity, node.available, node.instances)
@@ -87,14 +103,14 @@ def _registrar(
 
     def changed() -> None:
         serve()
-        registrar.hurry()
+        registrar.report_soon()
 
     node.changed = changed
     return registrar
 
 
 def _http_session() -> aiohttp.ClientSession:
-    """Connections for any number of concurrent calls; each call bounds its own time."""
+    """An HTTP client for any number of concurrent calls, each with its own timeout."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             limit=0, ttl_dns_cache=60, keepalive_timeout=KEEPALIVE_SECONDS
@@ -106,7 +122,7 @@ def _http_session() -> aiohttp.ClientSession:
 
 
 def _address_towards(url: str | None) -> str | None:
-    """The address of this machine as the other one would see it. Nothing is sent."""
+    """The address of this machine as the other one sees it. Nothing is sent."""
     parts = urlsplit(url or "")
     if not parts.hostname:
         return None
@@ -118,3 +134,59 @@ def _address_towards(url: str | None) -> str | None:
             return str(towards.getsockname()[0])
     except OSError:
         return None
+
+
+@asynccontextmanager
+async def browsers(
+    settings: BrowserSettings, bound: socket.socket
+) -> AsyncIterator[tuple[Browsers, str]]:
+    """A pool of real browsers behind the network guard, and the name of the browser.
+
+    The pool is open for the length of the block. Raises BrowserSettingsError.
+    """
+    try:
+        browser = await asyncio.to_thread(find_browser, settings.browser)
+    except NoBrowserError as error:
+        raise BrowserSettingsError(str(error)) from error
+    forbidden = await _own_endpoints(settings, bound)
+    guard = NetworkGuard(NetworkRules.parse(settings.allow_network, forbidden=forbidden))
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(guard.close)
+        pool = BrowserPool(browser, guard, ChromiumSession.open, _pool_settings(settings))
+        stack.push_async_callback(pool.close)
+        try:
+            await pool.__aenter__()
+        except LaunchError as error:
+            raise BrowserSettingsError(f"the browser cannot be started: {error}") from error
+        yield pool, f"{browser.name} {browser.version}"
+
+
+async def _own_endpoints(
+    settings: BrowserSettings, bound: socket.socket
+) -> list[ForbiddenEndpoint]:
+    """The endpoints of this server and its master, which no page may reach."""
+    host, port = bound.getsockname()[:2]
+    endpoints = [ForbiddenEndpoint(ip_address(host), port)]
+    if settings.master is not None:
+        master = urlsplit(settings.master)
+        port = master.port or DEFAULT_PORTS[master.scheme]
+        loop = asyncio.get_running_loop()
+        try:
+            with Limit(RESOLVE_SECONDS):
+                found = await loop.getaddrinfo(master.hostname, port, type=socket.SOCK_STREAM)
+        except (OSError, TimeoutError) as error:
+            raise BrowserSettingsError(
+                f"the master {settings.master} has no address: {error}"
+            ) from error
+        endpoints += {ForbiddenEndpoint(ip_address(address[0]), port) for *_, address in found}
+    return endpoints
+
+
+def _pool_settings(settings: BrowserSettings) -> BrowserPoolSettings:
+    return BrowserPoolSettings(
+        capacity=settings.sessions,
+        sessions_per_browser=settings.sessions_per_browser,
+        longest_age=settings.browser_minutes * 60,
+        most_sessions=settings.browser_sessions,
+        browser_memory=settings.browser_megabytes * MEGABYTE,
+    )

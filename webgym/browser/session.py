@@ -1,27 +1,27 @@
-"""One session: a browser context of its own, and what can be done in it.
+"""One session: a browser context of its own, and the commands in it.
 
-One request at a time works on a session, the others wait in order. A request is raced against the
-loss of the session, so that nobody waits for a browser that is gone.
+A session handles one request at a time; the others wait in order. A request ends as soon as the
+session is lost, so that it does not wait for a browser that has ended.
 
-A page may crash, or keep its own scripts busy for ever. Neither ends the session: the page is
-stopped, or its tab replaced by an empty one, and the request that met it says so.
+A page may crash, or keep its scripts busy for ever. Neither ends the session: the page is stopped,
+or its tab is replaced by an empty one, and the request reports it.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from rollgym.servers.limit import Limit
 from webgym.browser.chromium.connection import CallError, ConnectionClosedError
 from webgym.browser.chromium.targets import Targets
 from webgym.browser.contract.answers import (
+    CommandFailure,
     ImageFormat,
     Incident,
     Observe,
     Picture,
-    Problem,
     StepAnswer,
 )
 from webgym.browser.contract.commands import Command, InteractionMode
@@ -34,64 +34,48 @@ from webgym.browser.contract.errors import (
     SessionLostError,
     StepDeadlineError,
 )
-from webgym.browser.guard.missed import Missed
-from webgym.browser.page.errors import DocumentGoneError
-from webgym.browser.page.observer import Observer, Seen
-from webgym.browser.page.performer import Performer
-from webgym.browser.page.rescue import RESCUE_TIME, Rescue
+from webgym.browser.guard.guard import FailedTarget, SessionChannel
+from webgym.browser.page.executor import CommandExecutor
+from webgym.browser.page.observation import PageObservation, PageObserver
 from webgym.browser.page.settle import settle
-from webgym.browser.page.tabs import Tabs
+from webgym.browser.page.tabs import RECOVERY_TIME, PageRecovery, SessionTabs
+from webgym.browser.page.world import DocumentGoneError
 
 MAX_INCIDENTS = 50
-CLOSED_WITHIN = 5.0
-LOOK_TIME = 4.0
-"""Kept back from a deadline for looking at the page."""
+CLOSE_SECONDS = 5.0
+OBSERVE_TIME = 4.0
+"""The part of a deadline that is reserved for observing the page."""
 SETTLE_LIMIT = 20.0
-FAIR_LOOK = 1.5
-"""An empty page that could not be seen within less may have been slow."""
+FAIR_OBSERVE_TIME = 1.5
+"""An empty page that could not be observed within a shorter time was probably just slow."""
 MARGIN = 0.1
-"""By which a last look ends before its request does."""
+"""How long before its request the last observation ends."""
 
 T = TypeVar("T")
 
 
-class Channel(Protocol):
-    """A session's way to the network."""
+class ChromiumSession:
+    """A session, made by `open`. `lost` is done, with the reason, as soon as it has ended."""
 
-    @property
-    def proxy_server(self) -> str: ...
-
-    def check_navigation(self, url: str) -> str: ...
-
-    def begin_step(self) -> None: ...
-
-    def take_refusals(self) -> Sequence[Missed]: ...
-
-    def take_failures(self) -> Sequence[Missed]: ...
-
-    async def close(self) -> None: ...
-
-
-class BrowserSession:
-    """Made by `open`; `lost` is done, with the reason, as soon as nothing more can be done."""
-
-    def __init__(self, targets: Targets, channel: Channel) -> None:
+    def __init__(self, targets: Targets, channel: SessionChannel) -> None:
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._targets = targets
         self._channel = channel
         self._incidents: deque[Incident] = deque(maxlen=MAX_INCIDENTS)
-        self._tabs = Tabs(targets, self._incidents.append)
-        self._rescue = Rescue(self._tabs, self.lose)
-        self._observer = Observer(self._tabs)
-        self._performer = Performer(self._tabs, self._observer, channel.check_navigation)
+        self._tabs = SessionTabs(targets, self._incidents.append)
+        self._recovery = PageRecovery(self._tabs, self.lose)
+        self._observer = PageObserver(self._tabs)
+        self._executor = CommandExecutor(self._tabs, self._observer, channel.check_navigation)
         self._turn = asyncio.Lock()
 
     @classmethod
-    async def open(cls, targets: Targets, channel: Channel, deadline: float) -> "BrowserSession":
+    async def open(
+        cls, targets: Targets, channel: SessionChannel, deadline: float
+    ) -> "ChromiumSession":
         """A new session on an empty page.
 
-        Raises what `Connection.call` raises, and SessionLostError where its page dies before it
-        was there; the channel is closed then.
+        Raises what `DevToolsConnection.call` raises, and SessionLostError if its first page dies.
+        The channel is closed in these cases.
         """
         session = cls(targets, channel)
         try:
@@ -105,17 +89,17 @@ class BrowserSession:
         return session
 
     def lose(self, reason: str) -> None:
-        """Nothing more can be done: requests in flight and to come raise SessionLostError."""
+        """Mark the session as lost: all running and later requests raise SessionLostError."""
         if not self.lost.done():
             self.lost.set_result(reason)
 
     async def close(self) -> None:
-        """Give everything back. Safe to call again, and bounded.
+        """Close the context and the channel. Bounded; can be called more than once.
 
-        Raises TimeoutError where the browser does not say that everything is gone.
+        Raises TimeoutError if the browser does not confirm it.
         """
         self.lose("the session was closed")
-        deadline = asyncio.get_running_loop().time() + CLOSED_WITHIN
+        deadline = asyncio.get_running_loop().time() + CLOSE_SECONDS
         try:
             with suppress(ConnectionClosedError):
                 await self._tabs.close_context(deadline)
@@ -123,11 +107,11 @@ class BrowserSession:
             await self._channel.close()
 
     async def execute(self, command: Command, deadline: float) -> dict[str, object]:
-        """Carry out one command and, if it acts, wait for the page to rest."""
+        """Carry out one command and, if it may change the page, wait until the page settles."""
         return await self._in_turn(lambda: self._execute(command, deadline), deadline)
 
     async def step(self, command: Command | None, observe: Observe, deadline: float) -> StepAnswer:
-        """Carry out a command, settle, and look: one round trip. A failed command is in it."""
+        """Carry out a command, settle and observe. The answer includes a failed command."""
         return await self._in_turn(lambda: self._step(command, observe, deadline), deadline)
 
     async def screenshot(
@@ -140,109 +124,109 @@ class BrowserSession:
         return answer.screenshot
 
     async def _execute(self, command: Command, deadline: float) -> dict[str, object]:
-        rescue, _ = _plan(deadline)
-        self._rescue.begin()
-        result = await self._rescue.rescued(lambda: self._perform(command, rescue), deadline)
+        answer_by, _ = _phase_deadlines(deadline)
+        self._recovery.begin()
+        result = await self._recovery.run(lambda: self._perform(command, answer_by), deadline)
         if command.acts:
-            await self._rescue.rescued(lambda: self._settle(rescue), deadline)
+            await self._recovery.run(lambda: self._settle(answer_by), deadline)
         return result
 
     async def _step(self, command: Command | None, observe: Observe, deadline: float) -> StepAnswer:
-        clock = _Clock()
-        rescue, acted = _plan(deadline)
-        self._rescue.begin()
+        clock = _PhaseTimer()
+        answer_by, act_by = _phase_deadlines(deadline)
+        self._recovery.begin()
         result: dict[str, object] = {}
-        problem: Problem | None = None
+        failure: CommandFailure | None = None
         settled = True
         try:
             if command is not None:
-                result = await self._rescue.rescued(lambda: self._perform(command, acted), deadline)
+                result = await self._recovery.run(lambda: self._perform(command, act_by), deadline)
         except CommandError as error:
-            problem = Problem(error.type, str(error))
+            failure = CommandFailure(error.type, str(error))
         clock.lap("command")
         try:
             if command is None or command.acts:
-                settled = await self._rescue.rescued(lambda: self._settle(acted), deadline)
+                settled = await self._recovery.run(lambda: self._settle(act_by), deadline)
             clock.lap("settle")
-            seen = await self._rescue.rescued(
-                lambda: self._observer.look(observe, rescue), deadline
+            observation = await self._recovery.run(
+                lambda: self._observer.observe(observe, answer_by), deadline
             )
         except CommandError as error:
             if isinstance(error, PageCrashedError | PageUnresponsiveError):
-                problem = problem or Problem(error.type, str(error))
+                failure = failure or CommandFailure(error.type, str(error))
             settled = False
-            seen = await self._look_again(observe, deadline)
+            observation = await self._observe_again(observe, deadline)
         clock.lap("observe")
-        if seen.picture is not None:
-            self._targets.unseen = 0
+        if observation.picture is not None:
+            self._targets.failed_observations = 0
         return StepAnswer(
-            page=seen.page,
+            page=observation.page,
             result=result,
-            error=problem,
-            screenshot=seen.picture,
-            elements=seen.elements if observe.wants_elements else None,
-            tree=seen.tree,
+            error=failure,
+            screenshot=observation.picture,
+            elements=observation.elements if observe.wants_elements else None,
+            tree=observation.tree,
             incidents=self._take_incidents(),
             settled=settled,
             timings=clock.laps,
         )
 
     async def _perform(self, command: Command, deadline: float) -> dict[str, object]:
-        self._note_refusals()
+        self._note_rejections()
         self._channel.take_failures()
         self._channel.begin_step()
         try:
-            return await self._performer.perform(command, deadline)
+            return await self._executor.execute(command, deadline)
         except NavigationError as error:
-            refusals = self._note_refusals()
-            if refusals:
-                raise NavigationRefusedError(f"{error} ({refusals[0]})") from error
-            failures = _texts(self._channel.take_failures())
+            rejections = self._note_rejections()
+            if rejections:
+                raise NavigationRefusedError(f"{error} ({rejections[0]})") from error
+            failures = _reasons(self._channel.take_failures())
             raise NavigationError(
                 f"{error} ({failures[-1]})" if failures else str(error)
             ) from error
 
     async def _settle(self, deadline: float) -> bool:
-        """Raises TimeoutError for a page that is stuck, also if it stands behind what it opened."""
+        """Raises TimeoutError for a stuck page, also if it is behind one that it opened."""
         soon = min(deadline, asyncio.get_running_loop().time() + SETTLE_LIMIT)
         settled = await settle(lambda: self._tabs.current, soon)
-        await self._rescue.check_the_page_left()
+        await self._recovery.check_request_tab()
         return settled
 
-    async def _look_again(self, observe: Observe, deadline: float) -> Seen:
-        """Look at what is left after a rescue; a page that is in the way again is given up."""
+    async def _observe_again(self, observe: Observe, deadline: float) -> PageObservation:
+        """Observe after a recovery; a page that fails again is closed."""
         now = asyncio.get_running_loop().time()
         try:
-            return await self._observer.look(observe, (now + deadline) / 2)
+            return await self._observer.observe(observe, (now + deadline) / 2)
         except (TimeoutError, PageCrashedError, DocumentGoneError, CallError):
-            await self._rescue.give_up(*self._tabs.crashed, self._tabs.current)
-            return await self._look_at_nothing(observe, deadline)
+            await self._recovery.close(*self._tabs.crashed, self._tabs.current)
+            return await self._observe_empty_page(observe, deadline)
 
-    async def _look_at_nothing(self, observe: Observe, deadline: float) -> Seen:
-        """Look at an empty page. Where even that cannot be seen it is the browser that is stuck."""
+    async def _observe_empty_page(self, observe: Observe, deadline: float) -> PageObservation:
+        """Observe an empty page. If even that fails, the browser is stuck."""
         now = asyncio.get_running_loop().time()
         try:
-            return await self._observer.look(observe, deadline - MARGIN)
+            return await self._observer.observe(observe, deadline - MARGIN)
         except TimeoutError:
-            if observe.screenshot is not None and deadline - now >= FAIR_LOOK:
-                self._targets.unseen += 1
+            if observe.screenshot is not None and deadline - now >= FAIR_OBSERVE_TIME:
+                self._targets.failed_observations += 1
             raise
 
     async def _in_turn(self, work: Callable[[], Coroutine[None, None, T]], deadline: float) -> T:
-        """Do the work alone, and only as long as there is a session."""
-        doing = asyncio.ensure_future(self._alone(work, deadline))
-        first: set[asyncio.Future[Any]] = {doing, self.lost}
+        """Do the work when it is its turn, and stop when the session is lost."""
+        working = asyncio.ensure_future(self._alone(work, deadline))
+        first: set[asyncio.Future[Any]] = {working, self.lost}
         try:
             await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            if not doing.done():
-                doing.cancel()
-                await asyncio.wait({doing})
-            if not doing.cancelled():
-                doing.exception()  # whoever is cancelled here does not ask for it
-        if self.lost.done() and (doing.cancelled() or doing.exception() is not None):
+            if not working.done():
+                working.cancel()
+                await asyncio.wait({working})
+            if not working.cancelled():
+                working.exception()  # read it, in case the caller was cancelled
+        if self.lost.done() and (working.cancelled() or working.exception() is not None):
             raise SessionLostError(self.lost.result())
-        return doing.result()
+        return working.result()
 
     async def _alone(self, work: Callable[[], Coroutine[None, None, T]], deadline: float) -> T:
         try:
@@ -252,40 +236,40 @@ class BrowserSession:
                         raise SessionLostError(self.lost.result())
                     return await work()
         except TimeoutError as error:
-            raise StepDeadlineError("the request was not done by its deadline") from error
+            raise StepDeadlineError("the request was not finished by its deadline") from error
         except ConnectionClosedError as error:
-            raise SessionLostError("its browser is gone") from error
+            raise SessionLostError("its browser has ended") from error
 
-    def _note_refusals(self) -> list[str]:
-        refusals = [
-            f"{refusal.host}: {refusal.reason}" for refusal in self._channel.take_refusals()
+    def _note_rejections(self) -> list[str]:
+        rejections = [
+            f"{rejection.host}: {rejection.reason}" for rejection in self._channel.take_rejections()
         ]
-        self._incidents.extend(Incident("refused", text) for text in refusals)
-        return refusals
+        self._incidents.extend(Incident("refused", text) for text in rejections)
+        return rejections
 
     def _take_incidents(self) -> tuple[Incident, ...]:
-        self._note_refusals()
+        self._note_rejections()
         incidents = tuple(self._incidents)
         self._incidents.clear()
         return incidents
 
 
-def _texts(missed: Sequence[Missed]) -> list[str]:
-    return [f"{each.host}: {each.reason}" for each in missed]
+def _reasons(failed: Sequence[FailedTarget]) -> list[str]:
+    return [f"{each.host}: {each.reason}" for each in failed]
 
 
-def _plan(deadline: float) -> tuple[float, float]:
-    """By when a page must have answered, and by when it must have been acted on.
+def _phase_deadlines(deadline: float) -> tuple[float, float]:
+    """By when a page must have answered, and by when the command must be done.
 
-    A deadline too short for a rescue is the client's own affair: the page is left alone.
+    With a deadline that is too short for a recovery, the page is left alone.
     """
     now = asyncio.get_running_loop().time()
-    rescue = deadline - RESCUE_TIME if deadline - now >= 2 * RESCUE_TIME else deadline
-    return rescue, rescue - min(LOOK_TIME, (rescue - now) / 3)
+    answer_by = deadline - RECOVERY_TIME if deadline - now >= 2 * RECOVERY_TIME else deadline
+    return answer_by, answer_by - min(OBSERVE_TIME, (answer_by - now) / 3)
 
 
-class _Clock:
-    """How long the phases of a step take."""
+class _PhaseTimer:
+    """Measures the phases of a step."""
 
     def __init__(self) -> None:
         self._now = asyncio.get_running_loop().time

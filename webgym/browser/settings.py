@@ -1,6 +1,6 @@
-"""What a browser server can be told, each with its default and its check.
+"""The settings of a browser server, each with its default and its check.
 
-The token is not among them: it comes from the environment and is kept out of whatever is printed.
+The token is not a setting: it comes from the environment and is never printed.
 """
 
 import os
@@ -19,22 +19,22 @@ MASTER_PORT, NODE_PORT = 7000, 8080
 TOKEN_VARIABLE = "CPU_CLUSTER_TOKEN"  # noqa: S105 - the name of a variable
 MOST_SESSIONS, SESSIONS_PER_CORE = 64, 32
 SESSION_BYTES = 256 * 2**20
-"""What a session takes on an ordinary page, with room for larger ones."""
+"""The memory of a session on an ordinary page, with a reserve for larger ones."""
 
 _Positive = Annotated[float, msgspec.Meta(gt=0)]
 _Count = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 _Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
 
 
-class SettingsError(RefusedError):
-    """A browser server cannot be started like this."""
+class BrowserSettingsError(RefusedError):
+    """A browser server cannot be started with these settings."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one server. `port` None is the usual one of the role, 0 any that is free.
+class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of one server. `port` None is the default port of the role, 0 any free port.
 
-    `url` is where the master reaches a node. `capacity` None: as many as the machine carries.
-    Lifetimes are in minutes, as in the contract, all else in seconds.
+    `url` is where the master reaches a node. `capacity` None means what the machine can run.
+    Lifetimes are in minutes, as in the contract; other durations are in seconds.
     """
 
     role: Role = "both"
@@ -60,10 +60,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     open_seconds: _Positive = 30.0
     silence_seconds: _Positive = 8.0
-    startup_patience: Annotated[float, msgspec.Meta(ge=0)] = 15.0
+    startup_seconds: Annotated[float, msgspec.Meta(ge=0)] = 15.0
 
     @property
-    def listens_to_nodes(self) -> bool:
+    def accepts_nodes(self) -> bool:
         return self.role != "node"
 
     @property
@@ -78,47 +78,49 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sessions(self) -> int:
-        return usual_capacity() if self.capacity is None else self.capacity
+        return default_capacity() if self.capacity is None else self.capacity
 
     def lifetime_of(self, minutes: float | None) -> float:
-        """For how many minutes a session is leased to who asked for so many."""
+        """The lifetime of a session, in minutes, for the lifetime that a client requests."""
         return min(self.lifetime_mins if minutes is None else minutes, self.longest_lifetime_mins)
 
     def check(self, token: str | None) -> None:
-        """Raises SettingsError, which says what to do."""
+        """Raises BrowserSettingsError, which says what to do."""
         try:
-            msgspec.convert(msgspec.structs.asdict(self), Settings)
+            msgspec.convert(msgspec.structs.asdict(self), BrowserSettings)
         except msgspec.ValidationError as error:
-            raise SettingsError(f"a setting is wrong: {error}") from error
+            raise BrowserSettingsError(f"a setting is invalid: {error}") from error
         if self.role == "node" and self.master is None:
-            raise SettingsError("a node needs its master: give --master http://HOST:7000")
+            raise BrowserSettingsError("a node needs its master: give --master http://HOST:7000")
         if self.role != "node" and self.master is not None:
-            raise SettingsError("--master is for nodes: add --role node")
+            raise BrowserSettingsError("--master is for nodes: add --role node")
         for name, url in (("--master", self.master), ("--url", self.url)):
             if url is not None:
                 check_url(name, url)
         try:
             NetworkRules.parse(self.allow_network)
         except RuleError as error:
-            raise SettingsError(str(error)) from error
+            raise BrowserSettingsError(str(error)) from error
         if token is not None and not _is_usable(token):
-            raise SettingsError(f"{TOKEN_VARIABLE} has characters that no HTTP header can hold")
+            raise BrowserSettingsError(
+                f"{TOKEN_VARIABLE} has characters that are not allowed in an HTTP header"
+            )
         if token is None and not is_loopback(self.host):
-            raise SettingsError(
-                f"to listen on {self.host}, which others can reach, {TOKEN_VARIABLE} must be set "
-                "in the environment of the server and of its clients; to make one: "
+            raise BrowserSettingsError(
+                f"to listen on {self.host}, which other machines can reach, set {TOKEN_VARIABLE} "
+                "in the environment of the server and of its clients: "
                 f"export {TOKEN_VARIABLE}=$(python3 -c 'import secrets; "
                 "print(secrets.token_urlsafe(32))')"
             )
 
 
 def read_token() -> str | None:
-    """From the environment; an empty one is none."""
+    """The token in the environment; None if it is missing or empty."""
     return os.environ.get(TOKEN_VARIABLE, "").strip() or None
 
 
-def usual_capacity() -> int:
-    """As many sessions as the machine has memory and cores for."""
+def default_capacity() -> int:
+    """The number of sessions for the memory and the cores of this machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     by_cores = SESSIONS_PER_CORE * len(os.sched_getaffinity(0))
     return max(1, min(MOST_SESSIONS, memory // SESSION_BYTES, by_cores))
@@ -133,7 +135,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_url(name: str, url: str) -> None:
-    """Raises SettingsError where it is none of a server."""
+    """Raises BrowserSettingsError if this is not the URL of a server."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -143,7 +145,9 @@ def check_url(name: str, url: str) -> None:
         usable = usable and parts.path in ("", "/") and not (parts.query or parts.fragment)
         usable = usable and "@" not in parts.netloc
     if not usable:
-        raise SettingsError(f"{name}: {url!r} is no URL of a server, such as http://10.0.0.5:7000")
+        raise BrowserSettingsError(
+            f"{name}: {url!r} is not the URL of a server, such as http://10.0.0.5:7000"
+        )
 
 
 def _is_usable(token: str) -> bool:

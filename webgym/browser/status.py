@@ -1,4 +1,4 @@
-"""`rollgym browser status`: the nodes of a server, as a table."""
+"""`rollgym browser status`: print the nodes of a browser server as a table."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,22 +7,22 @@ import aiohttp
 import msgspec
 
 from rollgym.cli.streams import complain, say
+from webgym.browser.contract.answers import ServerInfo
 from webgym.browser.contract.errors import ErrorBody
-from webgym.browser.master.master import Info
-from webgym.browser.registration import TOKEN_HEADER
+from webgym.browser.master.registration import TOKEN_HEADER
 from webgym.browser.settings import check_url, read_token
 
-PATIENCE = 10.0
+ANSWER_SECONDS = 10.0
 UNHEALTHY = 1
-_TITLES = ("node", "url", "health", "taken", "capacity")
+_TITLES = ("node", "url", "health", "in use", "capacity")
 
 
 class NoInfoError(Exception):
-    """The server did not say."""
+    """The server did not answer with its nodes."""
 
 
 def show(url: str) -> int:
-    """Print the table; the exit status. Raises SettingsError for what is no URL."""
+    """Print the table; returns the exit status. Raises BrowserSettingsError."""
     check_url("--url", url)
     try:
         info = asyncio.run(fetch_info(url, read_token()))
@@ -34,10 +34,10 @@ def show(url: str) -> int:
     return 0 if healthy else UNHEALTHY
 
 
-async def fetch_info(url: str, token: str | None) -> Info:
-    """What `GET /info` answers there. Raises NoInfoError."""
+async def fetch_info(url: str, token: str | None) -> ServerInfo:
+    """The answer of `GET /info` at this URL. Raises NoInfoError."""
     headers = {} if token is None else {TOKEN_HEADER: token}
-    timeout = aiohttp.ClientTimeout(total=PATIENCE)
+    timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout) as http,
@@ -46,20 +46,22 @@ async def fetch_info(url: str, token: str | None) -> Info:
             body = await response.read()
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         raise NoInfoError(
-            f"no browser server answers at {url} ({error or type(error).__name__}); start one with "
-            "`rollgym browser serve`, or name another with --url"
+            f"no browser server answers at {url} ({error or type(error).__name__}): start one with "
+            "`rollgym browser serve`, or give another URL with --url"
         ) from error
     try:
         if response.status == 200:
-            return msgspec.json.decode(body, type=Info)
+            return msgspec.json.decode(body, type=ServerInfo)
         message = msgspec.json.decode(body, type=ErrorBody).message
     except msgspec.DecodeError as error:
-        raise NoInfoError(f"what answers at {url} is no browser server") from error
-    raise NoInfoError(f"{url} answers: {message}")
+        raise NoInfoError(
+            f"the server at {url} is not a browser server: give another URL with --url"
+        ) from error
+    raise NoInfoError(f"{url} answered: {message}")
 
 
-def table(info: Info) -> list[str]:
-    """The nodes and a line that adds them up."""
+def table(info: ServerInfo) -> list[str]:
+    """The lines of the table: the nodes, then the totals."""
     rows: list[Sequence[str]] = [_TITLES]
     rows += (
         (

@@ -20,7 +20,6 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import msgspec
 
 from webgym.actions import Viewport
-from webgym.browser.caller import Caller
 from webgym.browser.contract import commands
 from webgym.browser.contract.answers import (
     ImageFormat,
@@ -30,10 +29,15 @@ from webgym.browser.contract.answers import (
     Picture,
     StepAnswer,
 )
-from webgym.browser.contract.commands import Command, InteractionMode
+from webgym.browser.contract.commands import (
+    LONGEST_DEADLINE,
+    LONGEST_WAIT,
+    Command,
+    InteractionMode,
+)
 from webgym.browser.contract.errors import SessionLostError
-from webgym.browser.exchange.request import LONGEST_DEADLINE, LONGEST_WAIT
-from webgym.browser.reading import SLACK, Reader, picture_reader, reader
+from webgym.browser.http_client import BrowserHttpClient
+from webgym.browser.responses import SLACK, Reader, json_reader, picture_reader
 from webgym.client.sessions import DEFAULT_URL, SessionClient, request_headers
 
 P = ParamSpec("P")
@@ -51,12 +55,12 @@ class ServerInfo(msgspec.Struct, frozen=True):
         return sum(node.available for node in self.nodes if node.healthy)
 
 
-_LEASE = reader(Lease)
-_INFO = reader(ServerInfo)
-_STEP = reader(StepAnswer)
-_RESULT = reader(dict[str, object])
-_VIEWPORT = reader(Viewport)
-_ANYTHING = reader(object)
+_LEASE = json_reader(Lease)
+_INFO = json_reader(ServerInfo)
+_STEP = json_reader(StepAnswer)
+_RESULT = json_reader(dict[str, object])
+_VIEWPORT = json_reader(Viewport)
+_ANYTHING = json_reader(object)
 
 
 class BrowserClient(SessionClient["BrowserSession"]):
@@ -73,7 +77,7 @@ class BrowserClient(SessionClient["BrowserSession"]):
         connections: int = 512,
     ) -> None:
         super().__init__()
-        self.caller = Caller(url, request_headers(token), deadline_seconds, connections)
+        self.caller = BrowserHttpClient(url, request_headers(token), deadline_seconds, connections)
 
     async def __aenter__(self) -> Self:
         self.caller.open()
@@ -114,7 +118,7 @@ class BrowserSession:
     StepDeadlineError.
     """
 
-    def __init__(self, caller: Caller, lease: Lease) -> None:
+    def __init__(self, caller: BrowserHttpClient, lease: Lease) -> None:
         self.lease = lease
         self._caller = caller
         self._names = {"instance_id": lease.instance_id, "node": lease.node}

@@ -53,7 +53,7 @@ from webgym.browser.contract.errors import (
     StepDeadlineError,
     error_named,
 )
-from webgym.browser.reading import SLACK
+from webgym.browser.responses import SLACK
 from webgym.client import operations
 from webgym.client.sessions import DEFAULT_URL, SessionClient, request_headers
 

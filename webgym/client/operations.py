@@ -28,6 +28,7 @@ import msgspec
 from webgym.actions import Viewport
 from webgym.browser.contract.answers import ImageFormat, Lease, StepAnswer
 from webgym.browser.contract.commands import (
+    LONGEST_DEADLINE,
     GetAccessibilityTree,
     GetPageMetadata,
     InteractionMode,
@@ -39,16 +40,15 @@ from webgym.browser.contract.errors import (
     SessionLostError,
     StepDeadlineError,
 )
-from webgym.browser.exchange.request import LONGEST_DEADLINE
-from webgym.browser.reading import (
+from webgym.browser.responses import (
     CONNECT_SECONDS,
     LARGEST_ANSWER,
     REPEATS,
     SLACK,
-    Answer,
+    RawResponse,
     Reader,
+    json_reader,
     picture_reader,
-    reader,
 )
 
 TIMEOUT_HEADER = "x-rollgym-timeout"
@@ -59,11 +59,11 @@ OUT_OF_MEMORY = 70
 """The exit status of a worker that reached its memory ceiling."""
 
 T = TypeVar("T")
-_LEASE = reader(Lease)
-_RESULT = reader(dict[str, object])
-_STEP = reader(StepAnswer)
-_VIEWPORT = reader(Viewport)
-_ANYTHING = reader(object)
+_LEASE = json_reader(Lease)
+_RESULT = json_reader(dict[str, object])
+_STEP = json_reader(StepAnswer)
+_VIEWPORT = json_reader(Viewport)
+_ANYTHING = json_reader(object)
 
 
 class ServerAddress(TypedDict):
@@ -219,7 +219,7 @@ def _ask(
 
 def _send(
     server: ServerAddress, method: str, target: str, body: bytes | None, due: float
-) -> Answer:
+) -> RawResponse:
     """One request over a new connection: an idle one may be closed at any moment."""
     left = due - time.monotonic()
     headers = {**server["headers"], TIMEOUT_HEADER: f"{left:.3f}", "Connection": "close"}
@@ -252,7 +252,7 @@ def _send(
         connection.close()
 
 
-def _answer(response: HTTPResponse, sock: socket, due: float) -> Answer:
+def _answer(response: HTTPResponse, sock: socket, due: float) -> RawResponse:
     body = bytearray()
     while block := response.read1(BLOCK):
         body += block
@@ -262,7 +262,9 @@ def _answer(response: HTTPResponse, sock: socket, due: float) -> Answer:
     if response.length:
         raise HTTPException(f"the response ended {response.length} bytes early")
     media_type = response.headers.get_content_type()
-    return Answer(response.status, media_type, response.getheader("retry-after", ""), bytes(body))
+    return RawResponse(
+        response.status, media_type, response.getheader("retry-after", ""), bytes(body)
+    )
 
 
 def _limit(sock: socket, due: float) -> None:

@@ -18,7 +18,7 @@ from webgym.browser.contract import commands
 from webgym.browser.contract.answers import Lease
 from webgym.browser.contract.commands import InteractionMode
 from webgym.browser.contract.errors import StepDeadlineError
-from webgym.browser.reading import SLACK
+from webgym.browser.responses import SLACK
 from webgym.client.client import BrowserClient, BrowserSession, ServerInfo
 from webgym.client.sessions import DEFAULT_URL, RELEASE_SECONDS
 

@@ -19,7 +19,7 @@ import msgspec
 from rollgym.records import EnvironmentSessionError, RolloutKey, TaskError
 from rollgym.store import BlobStore
 from webgym.actions import Action, Answer, GoBack, Mark, Point, Viewport
-from webgym.browser.contract.answers import Box, Element, Problem, StepAnswer
+from webgym.browser.contract.answers import Box, Element, CommandFailure, StepAnswer
 from webgym.browser.contract.commands import Command, VisitPage
 from webgym.browser.contract.errors import NavigationRefusedError
 from webgym.context.page_view import AgentObservation, Round
@@ -172,7 +172,7 @@ class Episode:
         return action, None
 
     def _came_of(
-        self, action: Action, current: AgentObservation, problem: Problem | None
+        self, action: Action, current: AgentObservation, problem: CommandFailure | None
     ) -> str | None:
         if problem is None:
             return None
@@ -320,7 +320,7 @@ def record_of(action: Action, current: AgentObservation) -> ActionRecord:
 def unparsed(reason: str) -> ActionRecord:
     """The record of a reply that was no action."""
     return ActionRecord(
-        key=UNPARSED, text="the reply was no action", problem=Problem(PARSE_FAILURE, reason)
+        key=UNPARSED, text="the reply was no action", problem=CommandFailure(PARSE_FAILURE, reason)
     )
 
 

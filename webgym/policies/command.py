@@ -56,8 +56,8 @@ def run(arguments: Namespace) -> int:
     """Raises PoliciesError."""
     # Imported here rather than above, so that --help answers at once.
     from rollgym.engine import run as run_loop  # noqa: PLC0415
-    from webgym.browser.serve import until_stopped  # noqa: PLC0415
     from webgym.policies.scripted import ScriptedPolicy, load_recordings  # noqa: PLC0415
+    from webgym.served import until_stopped  # noqa: PLC0415
 
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO)
     policy = ScriptedPolicy(load_recordings(arguments.solutions))

@@ -26,7 +26,7 @@ from rollgym.rollouts.fields import (
     SUCCESS,
     TASK_INDEX,
 )
-from webgym.browser.contract.answers import Box, Incident, PageInfo, Problem
+from webgym.browser.contract.answers import Box, CommandFailure, Incident, PageInfo
 from webgym.browser.contract.commands import InteractionMode
 from webgym.trajectory.metrics import SUCCESS_REWARD
 from webgym.trajectory.records import (
@@ -66,7 +66,7 @@ class _Action(msgspec.Struct, frozen=True, kw_only=True):
     action_string: str = ""
     pixel: tuple[int, int] | None = None
     box: Box | None = None
-    problem: Problem | None = None
+    problem: CommandFailure | None = None
 
 
 class _Usage(msgspec.Struct, frozen=True):

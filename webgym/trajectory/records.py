@@ -6,7 +6,7 @@ Screenshots are files of their own, named by their content; a step only refers t
 import msgspec
 
 from rollgym.records import NO_USAGE, Usage
-from webgym.browser.contract.answers import Box, Incident, PageInfo, Problem
+from webgym.browser.contract.answers import Box, CommandFailure, Incident, PageInfo
 from webgym.browser.contract.commands import InteractionMode
 
 INVALID_URL = "invalid_url"
@@ -49,7 +49,7 @@ class ActionRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     text: str = ""
     pixel: tuple[int, int] | None = None
     box: Box | None = None
-    problem: Problem | None = None
+    problem: CommandFailure | None = None
 
 
 class ResponseRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

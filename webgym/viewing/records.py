@@ -18,7 +18,7 @@ import msgspec
 
 from rollgym.records import NO_USAGE, NOTHING, Usage
 from rollgym.records.outcome import SUCCESS_REWARD
-from webgym.browser.contract.answers import Box, Incident, Problem
+from webgym.browser.contract.answers import Box, CommandFailure, Incident
 from webgym.trajectory.records import Image
 
 Steps = TypeVar("Steps")
@@ -200,7 +200,7 @@ class ViewedAction(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     pixel: tuple[int, int] | None = None
     box: Box | None = None
-    problem: Problem | None = None
+    problem: CommandFailure | None = None
 
 
 class ViewedResponse(msgspec.Struct, frozen=True, kw_only=True):

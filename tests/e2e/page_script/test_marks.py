@@ -1,7 +1,7 @@
 """The numbered boxes of the set of marks."""
 
 from tests.e2e.page_script.screen import Play, Screen
-from webgym.browser.page.tree import read_tree, tree_text
+from webgym.browser.page.accessibility import read_tree, tree_text
 
 
 def test_marks_lie_above_the_page_and_leave_no_trace(play: Play) -> None:

@@ -1,7 +1,7 @@
 """The tree that the script writes itself, of pages that are too large for the browser's own."""
 
 from tests.e2e.page_script.screen import Play, Screen
-from webgym.browser.page.tree import tree_text
+from webgym.browser.page.accessibility import tree_text
 
 HTML = {"Content-Type": "text/html"}
 FORM = """<!doctype html><title>Shop</title><h2>Maps</h2>

@@ -1,1 +1,1 @@
-"""A Chromium process and the wire to it."""
+"""A Chromium process, and the DevTools connection to it."""

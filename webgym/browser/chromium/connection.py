@@ -1,16 +1,16 @@
-"""The wire to one Chromium: the DevTools protocol over a pair of pipes.
+"""The connection to one Chromium: the DevTools protocol over a pair of pipes.
 
-Messages are JSON, each ended by a NUL byte. A call carries a number, its answer the same one;
-events have none. Both may belong to a DevTools session (`sessionId`), which is how one pipe serves
-many pages. Of what arrives only the envelope is decoded here. A body stays `msgspec.Raw` for
-whoever wants it, so that events nobody listens to cost next to nothing.
+Messages are JSON, each ended by a NUL byte. A call carries a number, and its answer carries the
+same one; events have none. Both may belong to a DevTools session (`sessionId`), so one pipe serves
+many pages. Only the envelope of a message is decoded here. The body stays `msgspec.Raw` until a
+listener decodes it, so an event without a listener costs next to nothing.
 
-A pipe rather than a port: no other process can connect to it, no page can reach it, and Chromium
-ends by itself when our end closes.
+A pipe is used rather than a port: no other process can connect to it, no page can reach it, and
+Chromium exits by itself when our end closes.
 
-Messages quote what pages say, and a page may hold half of a surrogate pair, which is no text and no
-JSON that can be read. Such halves are replaced. Whatever cannot be read even so is left out: one
-page must not end the wire that all others share.
+Messages quote text of pages, which may hold half of a surrogate pair. That is invalid JSON text, so
+such halves are replaced. A message that cannot be read even then is skipped and logged: one page
+must not break the connection that all pages share.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ from rollgym.servers.limit import Limit
 Listener = Callable[[str, msgspec.Raw], None]
 
 MAX_UNSENT = 64 * 2**20
-"""Bytes that wait for a Chromium that does not read; more than that is a hang."""
+"""Bytes that may wait for a Chromium that does not read; with more, it counts as hung."""
 MAX_MESSAGE = 256 * 2**20
 
 _HIGH_HALF, _LOW_HALF = rb"u[dD][89abAB][0-9a-fA-F]{2}", rb"u[dD][c-fC-F][0-9a-fA-F]{2}"
 _ESCAPES = re.compile(rb"\\(?:%b\\%b|(%b|%b)|.)" % (_HIGH_HALF, _LOW_HALF, _HIGH_HALF, _LOW_HALF))
-"""All of them, so that none is taken for the end of another; the group is half of a pair."""
+"""Matches every escape, so that none is mistaken for the end of another; group 1 is a half."""
 
 _logger = logging.getLogger(__name__)
 
@@ -47,10 +47,10 @@ class CallError(Exception):
 
 
 class ConnectionClosedError(Exception):
-    """The pipe has ended: the browser is gone."""
+    """The pipe was closed: the browser has ended."""
 
 
-class _Fault(msgspec.Struct):
+class _CallFailure(msgspec.Struct):
     message: str
     data: str | None = None
 
@@ -61,29 +61,29 @@ class _Envelope(msgspec.Struct):
     sessionId: str | None = None  # noqa: N815 - as on the wire
     params: msgspec.Raw = msgspec.Raw(b"{}")
     result: msgspec.Raw = msgspec.Raw(b"{}")
-    error: _Fault | None = None
+    error: _CallFailure | None = None
 
 
-class _Call(msgspec.Struct, omit_defaults=True):
+class _OutgoingCall(msgspec.Struct, omit_defaults=True):
     id: int
     method: str
     params: Mapping[str, object]
     sessionId: str | None = None  # noqa: N815 - as on the wire
 
 
-class _Waiting(NamedTuple):
+class _PendingCall(NamedTuple):
     method: str
     session: str | None
     answer: asyncio.Future[msgspec.Raw]
 
 
-class Connection:
-    """One Chromium's pipe. `open` before use, `close` after; `closed` is done when it has ended."""
+class DevToolsConnection:
+    """The pipe of one Chromium: `open` it, then `close` it. `closed` is done when it has ended."""
 
     def __init__(self, incoming_fd: int, outgoing_fd: int) -> None:
         self._fds: tuple[int, ...] = (incoming_fd, outgoing_fd)
         self._number = 0
-        self._waiting: dict[int, _Waiting] = {}
+        self._pending: dict[int, _PendingCall] = {}
         self._late: dict[int, Callable[[msgspec.Raw], None]] = {}
         self._listeners: dict[str | None, Listener] = {}
         self._decode = msgspec.json.Decoder(_Envelope).decode
@@ -93,7 +93,7 @@ class Connection:
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def open(self) -> None:
-        """Begin to read. Takes over the file descriptors, also when it fails."""
+        """Start to read. Owns the file descriptors from now on, even when it fails."""
         loop = asyncio.get_running_loop()
         incoming, outgoing = (
             os.fdopen(fd, mode, buffering=0)
@@ -102,9 +102,11 @@ class Connection:
         self._fds = ()
         try:
             self._incoming, _ = await loop.connect_read_pipe(
-                lambda: _Reader(self._receive, self.close), incoming
+                lambda: _MessageReader(self._receive, self.close), incoming
             )
-            self._outgoing, _ = await loop.connect_write_pipe(lambda: _Writer(self.close), outgoing)
+            self._outgoing, _ = await loop.connect_write_pipe(
+                lambda: _EndWatcher(self.close), outgoing
+            )
         except BaseException:
             self.close()
             for file in (incoming, outgoing):
@@ -121,19 +123,19 @@ class Connection:
         deadline: float,
         late: Callable[[msgspec.Raw], None] | None = None,
     ) -> msgspec.Raw:
-        """The result of a call. `late` is given one that comes when its caller has left.
+        """The result of a call. `late` is called with a result that comes after the caller gave up.
 
-        Raises CallError where Chromium refuses it, ConnectionClosedError when the browser is or
-        goes away, TimeoutError at the deadline.
+        Raises CallError if Chromium answers with an error, ConnectionClosedError if the browser has
+        ended or ends meanwhile, TimeoutError at the deadline.
         """
         number = self._write(method, params, session)
         answer: asyncio.Future[msgspec.Raw] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = _Waiting(method, session, answer)
+        self._pending[number] = _PendingCall(method, session, answer)
         try:
             with Limit(max(0.0, deadline - asyncio.get_running_loop().time())):
                 return await answer
         finally:
-            self._waiting.pop(number, None)
+            self._pending.pop(number, None)
             if late is not None and not _has_ended(answer) and not self.closed.done():
                 self._late[number] = late
 
@@ -144,25 +146,25 @@ class Connection:
         *,
         session: str | None = None,
     ) -> None:
-        """A call whose answer nobody waits for. Does nothing once the browser is gone."""
+        """A call without pending for its answer. Does nothing after the browser has ended."""
         if not self.closed.done():
             self._write(method, params, session)
 
     def listen(self, session: str | None, listener: Listener) -> None:
-        """Hand the events of this session (None: the browser's own) to the listener."""
+        """Call the listener for the events of this session (None: those of the browser itself)."""
         self._listeners[session] = listener
 
     def unlisten(self, session: str | None) -> None:
         self._listeners.pop(session, None)
 
     def fail(self, session: str, error: Exception) -> None:
-        """Let the calls of this session that are in flight raise the error, at once."""
-        for waiting in list(self._waiting.values()):
-            if waiting.session == session and not waiting.answer.done():
-                waiting.answer.set_exception(error)
+        """Let the pending calls of this session raise the error at once."""
+        for pending in list(self._pending.values()):
+            if pending.session == session and not pending.answer.done():
+                pending.answer.set_exception(error)
 
     def close(self) -> None:
-        """End it: calls in flight raise ConnectionClosedError."""
+        """Close the pipe. Pending calls raise ConnectionClosedError."""
         incoming, self._incoming = self._incoming, None
         outgoing, self._outgoing = self._outgoing, None
         if incoming is not None:
@@ -176,12 +178,12 @@ class Connection:
 
     def _write(self, method: str, params: Mapping[str, object] | None, session: str | None) -> int:
         if self._outgoing is None or self.closed.done():
-            raise ConnectionClosedError(f"{method}: the browser is gone")
+            raise ConnectionClosedError(f"{method}: the browser has ended")
         if self._outgoing.get_write_buffer_size() > MAX_UNSENT:
             self.close()
-            raise ConnectionClosedError(f"{method}: the browser no longer reads what it is told")
+            raise ConnectionClosedError(f"{method}: the browser no longer reads its messages")
         self._number += 1
-        call = _Call(self._number, method, params or {}, session)
+        call = _OutgoingCall(self._number, method, params or {}, session)
         self._outgoing.write(self._encode(call) + b"\0")
         return self._number
 
@@ -192,20 +194,20 @@ class Connection:
         if envelope.id is None:
             listener = self._listeners.get(envelope.sessionId)
             if listener is not None:
-                self._tell(listener, envelope)
+                self._notify(listener, envelope)
             return
-        waiting = self._waiting.get(envelope.id)
-        if waiting is None or waiting.answer.done():
+        pending = self._pending.get(envelope.id)
+        if pending is None or pending.answer.done():
             late = self._late.pop(envelope.id, None)
             if late is not None and envelope.error is None:
                 late(envelope.result)
             return
         if envelope.error is not None:
             detail = f" ({envelope.error.data})" if envelope.error.data else ""
-            error = CallError(waiting.method, envelope.error.message + detail)
-            waiting.answer.set_exception(error)
+            error = CallError(pending.method, envelope.error.message + detail)
+            pending.answer.set_exception(error)
         else:
-            waiting.answer.set_result(envelope.result)
+            pending.answer.set_result(envelope.result)
 
     def _read(self, message: bytes) -> _Envelope | None:
         try:
@@ -215,39 +217,39 @@ class Connection:
         try:
             return self._decode(_ESCAPES.sub(_whole_text, message))
         except (msgspec.DecodeError, UnicodeDecodeError):
-            _logger.exception("a message from the browser cannot be read: %r", message[:500])
+            _logger.exception("skipped a browser message that cannot be read: %r", message[:500])
             return None
 
-    def _tell(self, listener: Listener, envelope: _Envelope) -> None:
+    def _notify(self, listener: Listener, envelope: _Envelope) -> None:
         try:
             listener(envelope.method, envelope.params)
         except Exception:
-            # One session's listener must not end the wire that the others share.
-            _logger.exception("the event %s could not be handled", envelope.method)
+            # The listener of one session must not break the connection that the others share.
+            _logger.exception("the listener failed on the event %s", envelope.method)
 
     def _end(self) -> None:
         if not self.closed.done():
             self.closed.set_result(None)
-        for waiting in self._waiting.values():
-            if not waiting.answer.done():
-                gone = ConnectionClosedError(f"{waiting.method}: the browser is gone")
-                waiting.answer.set_exception(gone)
-        self._waiting.clear()
+        for pending in self._pending.values():
+            if not pending.answer.done():
+                gone = ConnectionClosedError(f"{pending.method}: the browser has ended")
+                pending.answer.set_exception(gone)
+        self._pending.clear()
         self._late.clear()
 
 
 def _has_ended(answer: "asyncio.Future[msgspec.Raw]") -> bool:
-    """With a result or an error, rather than because nobody waits for it."""
+    """Whether it has a result or an error, and was not cancelled by its caller."""
     return answer.done() and not answer.cancelled()
 
 
 def _whole_text(escape: re.Match[bytes]) -> bytes:
-    """The replacement character for half of a pair, everything else as it is."""
+    """The replacement character for half of a pair; every other escape unchanged."""
     return escape[0] if escape[1] is None else rb"\ufffd"
 
 
-class _Reader(asyncio.Protocol):
-    """Cuts what arrives into messages."""
+class _MessageReader(asyncio.Protocol):
+    """Splits the incoming bytes into messages."""
 
     def __init__(self, receive: Callable[[bytes], None], close: Callable[[], None]) -> None:
         self._receive = receive
@@ -274,7 +276,7 @@ class _Reader(asyncio.Protocol):
             self._parts.append(rest)
             self._size += len(rest)
             if self._size > MAX_MESSAGE:
-                _logger.error("a message of over %d bytes from the browser is skipped", MAX_MESSAGE)
+                _logger.error("skipped a message of over %d bytes from the browser", MAX_MESSAGE)
                 self._parts.clear()
                 self._size, self._skips = 0, True
 
@@ -282,7 +284,7 @@ class _Reader(asyncio.Protocol):
         self._close()
 
 
-class _Writer(asyncio.BaseProtocol):
+class _EndWatcher(asyncio.BaseProtocol):
     """Notices that Chromium closed its end."""
 
     def __init__(self, close: Callable[[], None]) -> None:

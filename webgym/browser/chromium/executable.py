@@ -1,15 +1,15 @@
 """Finding a Chromium to run.
 
-*Order.* What the user names comes first, and is taken or refused, never passed over. Then the best
-that is there: a headless shell, which is Chromium without windows and costs a third of a full one
-per step; wherever it is from. Only then a full Chromium or Chrome.
+*Order.* A browser that the user names comes first; if it cannot be used, that is an error. Then the
+best browser of the machine: a headless shell, which is Chromium without windows and costs a third
+of a full one per step, wherever it was installed from. Only then a full Chromium or Chrome.
 
-*Found is not enough.* A browser counts when it tells its version: one whose libraries are missing,
-or one that is too old, is passed over, and the error says so if nothing better turns up.
+*Checked.* A browser is used only if it prints its version. One with missing libraries and one that
+is too old are skipped, and the error lists them if nothing better is found.
 
 *Wrappers.* Distributions put scripts on PATH that add flags and stay between us and the browser.
-Where the program behind one is plain to see, that is taken. Snaps are left alone: they see neither
-our pipes nor our folders.
+Where the program behind the script is easy to find, it is used instead. Snaps are skipped: they see
+neither our pipes nor our folders.
 """
 
 import os
@@ -24,22 +24,22 @@ from typing import Literal
 
 import msgspec
 
-VARIABLE = "ROLLGYM_BROWSER"
+BROWSER_VARIABLE = "ROLLGYM_BROWSER"
 OLDEST_VERSION = 120
 VERSION_TIMEOUT = 20.0
 LINE_LIMIT = 200
 HOW_TO_GET_ONE = (
     "To get one: `scripts/setup.sh browser` in a clone, or `apt-get install "
     "chromium-headless-shell` (Debian), or `playwright install --only-shell chromium`; or name one "
-    f"with the variable {VARIABLE}."
+    f"with the variable {BROWSER_VARIABLE}."
 )
 
-Kind = Literal["headless-shell", "full"]
+BrowserKind = Literal["headless-shell", "full"]
 
 _HEADLESS_NAMES = ("chromium-headless-shell", "chrome-headless-shell")
 _FULL_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _UNPACKED = "unpacked/chrome-headless-shell"
-"""In the set-up's own folder: one that came as an archive."""
+"""In the folder of the set-up script: a browser that came as an archive."""
 _PLAYWRIGHT_HEADLESS = (
     _UNPACKED,
     "chromium_headless_shell-*/*/chrome-headless-shell",
@@ -59,20 +59,20 @@ _SCRIPT_LIMIT = 16_384
 
 
 class NoBrowserError(Exception):
-    """There is no browser that can be run, or not the one that was asked for."""
+    """No browser can be run, or not the one that the user named."""
 
 
 class _UnusableError(Exception):
-    """What is wrong with a candidate: the message completes a sentence that begins with it."""
+    """A candidate cannot be used. The message completes a sentence that begins with its path."""
 
 
 class Browser(msgspec.Struct, frozen=True):
     """A program to run as a browser."""
 
     path: Path
-    kind: Kind = "headless-shell"
+    kind: BrowserKind = "headless-shell"
     source: str = "given"
-    """How it was found, in words."""
+    """Where it was found, in words."""
     version: str = ""
 
     @property
@@ -81,25 +81,25 @@ class Browser(msgspec.Struct, frozen=True):
 
 
 def find_browser(explicit: str | Path | None = None) -> Browser:
-    """The best browser here, or the one at `explicit`, or at the variable ROLLGYM_BROWSER.
+    """The browser at `explicit`, else at the variable ROLLGYM_BROWSER, else the best one found.
 
-    Runs the browser to ask for its version, so it blocks for a moment. Raises NoBrowserError.
+    Runs the browser to get its version, so it blocks for a moment. Raises NoBrowserError.
     """
     if explicit is not None:
         return _named(str(explicit), "the setting `browser`")
-    if named := os.environ.get(VARIABLE):
-        return _named(named, f"the environment variable {VARIABLE}")
-    passed_over: list[str] = []
+    if named := os.environ.get(BROWSER_VARIABLE):
+        return _named(named, f"the environment variable {BROWSER_VARIABLE}")
+    skipped: list[str] = []
     for candidate in _candidates():
         try:
             return _checked(candidate)
         except _UnusableError as error:
-            passed_over.append(f"Passed over: {candidate.path} ({candidate.source}) {error}.")
-    raise NoBrowserError("\n".join([_looked_for(), *passed_over, HOW_TO_GET_ONE]))
+            skipped.append(f"Skipped: {candidate.path} ({candidate.source}) {error}.")
+    raise NoBrowserError("\n".join([_looked_for(), *skipped, HOW_TO_GET_ONE]))
 
 
-def own_folder() -> Path:
-    """Where the set-up puts a browser that it fetched: in the virtual environment."""
+def setup_folder() -> Path:
+    """The folder where the set-up script puts a browser that it downloaded."""
     return Path(sys.prefix) / "browser"
 
 
@@ -114,23 +114,23 @@ def _named(named: str, source: str) -> Browser:
         raise NoBrowserError(f"{source} says {named}, which {error}") from error
 
 
-def _kind(path: Path) -> Kind:
+def _kind(path: Path) -> BrowserKind:
     return "headless-shell" if "headless" in path.name else "full"
 
 
 def _candidates() -> Iterator[Browser]:
     for kind in ("headless-shell", "full"):
         yield from _on_path(kind)
-        yield from _fetched(own_folder(), kind, "fetched by the set-up")
+        yield from _installed_in(setup_folder(), kind, "downloaded by the set-up")
         for folder in _playwright_folders():
-            yield from _fetched(folder, kind, "installed by Playwright")
+            yield from _installed_in(folder, kind, "installed by Playwright")
     if sys.platform == "darwin":
         for bundle in _MAC_BUNDLES:
             if (path := Path("/Applications", bundle)).exists():
                 yield Browser(path, "full", "in /Applications")
 
 
-def _on_path(kind: Kind) -> Iterator[Browser]:
+def _on_path(kind: BrowserKind) -> Iterator[Browser]:
     for name in _HEADLESS_NAMES if kind == "headless-shell" else _FULL_NAMES:
         if found := shutil.which(name):
             yield Browser(_behind_wrapper(Path(found).absolute()), kind, f"{name} on PATH")
@@ -140,12 +140,12 @@ def _playwright_folders() -> Iterator[Path]:
     if named := os.environ.get("PLAYWRIGHT_BROWSERS_PATH"):
         yield Path(named)
     cache = "~/Library/Caches" if sys.platform == "darwin" else "~/.cache"
-    with suppress(RuntimeError):  # a user without a home
+    with suppress(RuntimeError):  # the user has no home folder
         yield Path(cache, "ms-playwright").expanduser()
 
 
-def _fetched(folder: Path, kind: Kind, source: str) -> Iterator[Browser]:
-    """Those in a folder that is laid out as Playwright does it, the newest first."""
+def _installed_in(folder: Path, kind: BrowserKind, source: str) -> Iterator[Browser]:
+    """The browsers in a folder with the layout of Playwright, the newest first."""
     patterns = _PLAYWRIGHT_HEADLESS if kind == "headless-shell" else _PLAYWRIGHT_FULL
     found = [path for pattern in patterns for path in folder.glob(pattern)]
     for path in sorted(found, key=lambda path: _revision(path, folder), reverse=True):
@@ -158,7 +158,7 @@ def _revision(path: Path, folder: Path) -> int:
 
 
 def _behind_wrapper(path: Path) -> Path:
-    """The program that a distribution's script starts, where it is plain to see; else the script.
+    """The program that a distribution's script starts, if it is easy to find; else the script.
 
     Debian, Alpine and Arch keep it in lib/chromium under the same name, Google beside the script.
     """
@@ -192,18 +192,18 @@ def _checked(candidate: Browser) -> Browser:
     if not os.access(candidate.path, os.X_OK):
         raise _UnusableError("is not executable")
     if _is_snap(candidate.path):
-        raise _UnusableError("is a snap, which cannot be driven from outside")
-    said = _ask_version(candidate.path)
-    version = _VERSION.search(said)
+        raise _UnusableError("is a snap, which cannot be controlled from outside")
+    output = _ask_version(candidate.path)
+    version = _VERSION.search(output)
     if version is None:
-        raise _UnusableError(f"is no Chromium: asked for its version, it says {said!r}")
+        raise _UnusableError(f"is not a Chromium: `--version` prints {output!r}")
     if int(version[1]) < OLDEST_VERSION:
         raise _UnusableError(f"is version {version[0]}, older than {OLDEST_VERSION}")
     return msgspec.structs.replace(candidate, version=version[0])
 
 
 def _ask_version(path: Path) -> str:
-    """The first line of what it says. Raises _UnusableError where it does not run."""
+    """The first line that `--version` prints. Raises _UnusableError if it does not run."""
     try:
         asked = subprocess.run(  # noqa: S603 - the browser is the operator's own
             [path, "--version"],
@@ -229,6 +229,6 @@ def _first_line(output: bytes) -> str:
 def _looked_for() -> str:
     names = ", ".join([*_HEADLESS_NAMES, *_FULL_NAMES])
     return (
-        f"no browser was found. Looked for {names} on PATH, in {own_folder()} and where Playwright "
-        "keeps its own."
+        f"No browser was found. Looked for {names} on PATH, in {setup_folder()} and where "
+        "Playwright installs browsers."
     )

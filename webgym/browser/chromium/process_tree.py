@@ -1,17 +1,17 @@
 """The processes of a Chromium and the memory that they hold.
 
 A Chromium is a dozen processes or more: the browser itself, zygotes, one for graphics, one for the
-network, one renderer for each session. All stay in the process group that the first one was
-started in, so the group is what is listed and what is killed.
+network, one renderer for each session. All stay in the process group of the first one, so the group
+is listed and killed as a whole.
 
-*Memory* is what a process holds for itself: on Linux its resident pages less the shared ones
-(`/proc/…/statm`), which is also what Chromium's own task manager shows, but for swap. Resident size
-alone counts the 200 MB of program text once for each process. The proportional size would be fairer
-still, but takes 80 times as long: the kernel walks all pages for it. Elsewhere `ps` is asked, which
-only knows the resident size.
+*Memory* of a process is its private memory: on Linux its resident pages minus the shared ones
+(`/proc/…/statm`), which is what Chromium's own task manager shows, except for swap. Resident size
+alone counts the 200 MB of program text once for each process. The proportional size would be more
+exact, but takes 80 times as long, because the kernel walks all pages. On other systems `ps` is
+used, which only knows the resident size.
 
 *Cost* on Linux: 2 µs for each process of the machine and 28 µs for each of the group, so 1 ms for a
-browser with 16 sessions; it is done in a thread all the same.
+browser with 16 sessions; it still runs in a thread.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ PS_TIMEOUT = 5.0
 _HAS_PROC = sys.platform == "linux"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _STATE, _PARENT, _THREADS = 0, 1, 17
-"""Where they are in `/proc/…/stat`, counted from the state on."""
+"""The positions of these fields in `/proc/…/stat`, counted from the state."""
 _TYPE = re.compile(rb"--type=([\w-]+)")
 _SERVICE = re.compile(rb"--utility-sub-type=(\w+)")
 
@@ -40,8 +40,8 @@ class ProcessInfo(msgspec.Struct, frozen=True):
     """One process of a Chromium.
 
     `kind` is "browser", "renderer", "gpu-process", "zygote", or the name of a service such as
-    "network"; a shell that the browser was started through is a "launcher". What a zygote forks
-    looks like one for a moment, which is why of those the `parent` is known too.
+    "network"; a shell that started the browser is a "launcher". A process that a zygote has just
+    forked looks like a zygote for a moment, so the `parent` of zygotes is recorded.
     """
 
     pid: int
@@ -50,8 +50,8 @@ class ProcessInfo(msgspec.Struct, frozen=True):
     parent: int | None = None
 
 
-class _Seen(msgspec.Struct, frozen=True):
-    """A process as the system lists it."""
+class _ListedProcess(msgspec.Struct, frozen=True):
+    """A process in the list of the system."""
 
     pid: int
     group: int
@@ -62,13 +62,13 @@ class _Seen(msgspec.Struct, frozen=True):
 async def processes_by_group(
     groups: Collection[int], deadline: float
 ) -> dict[int, list[ProcessInfo]]:
-    """The living processes of each of these groups. Raises TimeoutError, OSError."""
+    """The living processes of each of these groups. Raises TimeoutError and OSError."""
     with Limit(max(0.0, deadline - asyncio.get_running_loop().time())):
         return await asyncio.to_thread(read_groups, frozenset(groups))
 
 
 def read_groups(groups: Collection[int]) -> dict[int, list[ProcessInfo]]:
-    """What `processes_by_group` answers; blocks."""
+    """The same as `processes_by_group`, but blocks."""
     found: dict[int, list[ProcessInfo]] = {group: [] for group in groups}
     for process in _listed(groups):
         kind = kind_of(process.command)
@@ -78,9 +78,9 @@ def read_groups(groups: Collection[int]) -> dict[int, list[ProcessInfo]]:
 
 
 async def any_unfinished(group: int, deadline: float) -> bool:
-    """Whether a process of the group is not dead to the last: it may still leave children to us.
+    """Whether a process of the group still runs, and so may still leave children to this process.
 
-    Raises TimeoutError, OSError.
+    Raises TimeoutError and OSError.
     """
     with Limit(max(0.0, deadline - asyncio.get_running_loop().time())):
         return await asyncio.to_thread(_any_unfinished, group)
@@ -93,9 +93,9 @@ def processes_naming(text: str) -> list[int]:
 
 
 def kind_of(command: bytes) -> str:
-    """What a process of a Chromium does, by its command line.
+    """The kind of a Chromium process, by its command line.
 
-    Those that a zygote forks have theirs rewritten, with spaces instead of zero bytes.
+    Processes that a zygote forks have spaces instead of zero bytes in theirs.
     """
     if found := _TYPE.search(command):
         service = _SERVICE.search(command) if found[1] == b"utility" else None
@@ -111,21 +111,21 @@ def _any_unfinished(group: int) -> bool:
     return any(not _is_finished(pid) for pid in _pids([group]))
 
 
-def _listed(groups: Collection[int] | None) -> Iterator[_Seen]:
-    """The processes of these groups, or all; not those that have ended and wait to be reaped."""
+def _listed(groups: Collection[int] | None) -> Iterator[_ListedProcess]:
+    """The processes of these groups, or all, without zombies."""
     return _from_proc(groups) if _HAS_PROC else _from_ps(groups)
 
 
-def _from_proc(groups: Collection[int] | None) -> Iterator[_Seen]:
+def _from_proc(groups: Collection[int] | None) -> Iterator[_ListedProcess]:
     for pid in _pids(groups):
         try:
             _, resident, shared, *_ = _read(f"/proc/{pid}/statm").split()
             if resident != b"0":
                 memory = (int(resident) - int(shared)) * _PAGE
                 command = _read(f"/proc/{pid}/cmdline")
-                yield _Seen(pid, os.getpgid(pid), memory, command)
+                yield _ListedProcess(pid, os.getpgid(pid), memory, command)
         except OSError:
-            continue  # it ended just now, or the system does not show it to us
+            continue  # it ended just now, or we may not read it
 
 
 def _pids(groups: Collection[int] | None) -> Iterator[int]:
@@ -137,20 +137,20 @@ def _pids(groups: Collection[int] | None) -> Iterator[int]:
 
 
 def _is_finished(pid: int) -> bool:
-    """Whether it only waits to be reaped. Its first thread may, while others are still ending."""
+    """Whether it is a zombie with one thread. Other threads may end after the first one."""
     fields = _stat(pid)
     return fields[_STATE] in {b"Z", b"X"} and int(fields[_THREADS]) <= 1
 
 
 def _stat(pid: int) -> list[bytes]:
-    """The fields of `/proc/…/stat` from the state on; of one that is gone too."""
+    """The fields of `/proc/…/stat` from the state on, also for a process that has ended."""
     try:
         return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     except OSError:
         return [b"X", *[b"0"] * _THREADS]
 
 
-def _from_ps(groups: Collection[int] | None) -> Iterator[_Seen]:
+def _from_ps(groups: Collection[int] | None) -> Iterator[_ListedProcess]:
     columns = ("pid=", "pgid=", "rss=", "state=", "command=")
     command = ["/bin/ps", "-A", "-ww", *(word for column in columns for word in ("-o", column))]
     try:
@@ -162,7 +162,7 @@ def _from_ps(groups: Collection[int] | None) -> Iterator[_Seen]:
         if state.startswith(b"Z") or (groups is not None and int(group) not in groups):
             continue
         shown = (words[0] if words else b"").replace(b" ", b"\0", 1)
-        yield _Seen(int(pid), int(group), int(kilobytes) * 1024, shown)
+        yield _ListedProcess(int(pid), int(group), int(kilobytes) * 1024, shown)
 
 
 def _read(path: str) -> bytes:

@@ -1,9 +1,10 @@
-"""The folder of one Chromium: its profile, its home, its temporary files. Gone when it is gone.
+"""The folder of one Chromium: its profile, its home and its temporary files, removed at the end.
 
-All lie in one private folder of the user. The process that made a folder holds a lock on it for as
-long as it lives, however it dies. So a folder whose lock can be had is a left-over, and with it
-whatever browser still runs on it: `remove_leftovers` ends and removes both. That works where
-process numbers would mislead: across reboots, and between containers that share a temporary folder.
+All folders lie in one private folder of the user. The process that made a folder holds a lock on it
+for as long as it lives, however it dies. So a folder that can be locked is a left-over, and so is a
+browser that still runs in it: `remove_leftovers` kills the browser and removes the folder. Process
+numbers would not work: they are reused after a reboot, and differ between containers that share a
+temporary folder.
 """
 
 import fcntl
@@ -21,30 +22,30 @@ from webgym.browser.chromium.process_tree import processes_naming
 _REMOVE_ATTEMPTS = 3
 _USER_DATA = "profile"
 _LONGEST_BASE = 29
-"""A socket has 103 characters at most, of which the names below take 74."""
+"""The path of a socket has at most 103 characters, of which the names below take 74."""
 _LOGGER = logging.getLogger(__name__)
 
 
 class ProfileFolder:
-    """A fresh folder, empty and ours alone. `remove` it in the end."""
+    """A new empty private folder. `remove` must be called."""
 
     def __init__(self) -> None:
-        """Raises OSError where none can be made."""
+        """Raises OSError if the folder cannot be made."""
         while True:
             path = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=private_folder()))
             lock = _locked(path)
             if lock is not None:
-                break  # otherwise somebody took the new folder for a left-over
+                break  # otherwise another process removes it as a left-over
         self.path = path
         self._lock = lock
 
     @property
     def user_data(self) -> Path:
-        """For `--user-data-dir`, by which a left-over browser is known."""
+        """For `--user-data-dir`, which identifies a left-over browser."""
         return self.path / _USER_DATA
 
     def remove(self) -> None:
-        """Delete it with all that it holds; blocks. Harmless when repeated."""
+        """Delete the folder; blocks. Can be called more than once."""
         if self._lock < 0:
             return
         _delete(self.path)
@@ -53,7 +54,7 @@ class ProfileFolder:
 
 
 def private_folder() -> Path:
-    """The user's own folder for these. Raises PermissionError where it is somebody else's."""
+    """The private folder of the user. Raises PermissionError if another user owns it."""
     path = _base() / f"webgym-{os.getuid()}"
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
@@ -71,7 +72,7 @@ def _base() -> Path:
 
 
 def remove_leftovers() -> int:
-    """End and remove what dead processes left behind; blocks. Returns how many folders it was."""
+    """Kill the browsers and remove the folders of dead servers; blocks. Returns their number."""
     removed = 0
     for path in private_folder().iterdir():
         lock = _locked(path)
@@ -79,7 +80,7 @@ def remove_leftovers() -> int:
             continue
         try:
             for pid in processes_naming(f"--user-data-dir={path / _USER_DATA}"):
-                _LOGGER.warning("process %d outlived the server that started it: killed", pid)
+                _LOGGER.warning("killed process %d, which outlived the server that started it", pid)
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             _delete(path)
@@ -90,7 +91,7 @@ def remove_leftovers() -> int:
 
 
 def _locked(path: Path) -> int | None:
-    """A lock on the folder, or None: another process has it, or the folder is gone."""
+    """A lock on the folder; None if another process holds it or the folder is gone."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -106,7 +107,7 @@ def _locked(path: Path) -> int | None:
 
 
 def _delete(path: Path) -> None:
-    """A process that is being killed may still write, so once is not always enough."""
+    """Tries several times, because a process that is being killed may still write."""
     for _ in range(_REMOVE_ATTEMPTS):
         shutil.rmtree(path, ignore_errors=True)
         if not path.exists():

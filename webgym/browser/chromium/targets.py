@@ -1,11 +1,10 @@
 """Browser contexts and the tabs in them, as one Chromium reports them.
 
-Chromium is told once to attach to every tab that opens anywhere, and to hold a new one until it was
-looked at. Its reports come over the browser's own channel; here each finds the context that it
-concerns. A tab is told who it is (`identity`) before it runs, and so is a worker that several tabs
-share; other workers know it from their tab. Service workers are reported too, and held for ever:
-they would go on working when their page is gone, and answer for it without a request that anybody
-sees.
+Chromium attaches to every new tab of all contexts and holds it until it is set up. It reports over
+the channel of the browser itself; here each report finds the context that it belongs to. A tab gets
+its identity (`command_line.identity`) before it runs, and so does a shared worker; other workers
+inherit it from their tab. Service workers are reported too, and are held for ever: they would
+continue to work after their page is gone, and answer for it without a visible request.
 """
 
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from webgym.browser.chromium.connection import CallError, Connection
+from webgym.browser.chromium.connection import CallError, DevToolsConnection
 
 _ATTACHED_KINDS = [
     {"type": "page"},
@@ -34,13 +33,13 @@ class TargetInfo(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ContextListener(Protocol):
-    """Whoever owns a context hears what happens to its tabs."""
+    """The owner of a context, which is called for the events of its tabs."""
 
     def tab_attached(self, session: str, target: TargetInfo) -> None: ...
 
     def tab_detached(self, session: str) -> None: ...
 
-    def download_refused(self, url: str) -> None: ...
+    def download_rejected(self, url: str) -> None: ...
 
 
 class _Attached(msgspec.Struct, rename="camel"):
@@ -57,7 +56,7 @@ class _Download(msgspec.Struct, rename="camel"):
     url: str
 
 
-class _Context(msgspec.Struct, rename="camel"):
+class _CreatedContext(msgspec.Struct, rename="camel"):
     browser_context_id: str
 
 
@@ -67,21 +66,21 @@ _READ_DOWNLOAD = msgspec.json.Decoder(_Download).decode
 
 
 class Targets:
-    """The contexts of one Chromium. `identity` is what its pages say that they run in."""
+    """The contexts of one Chromium. `identity` is the browser identity that its pages present."""
 
     def __init__(
-        self, connection: Connection, identity: Mapping[str, object] | None = None
+        self, connection: DevToolsConnection, identity: Mapping[str, object] | None = None
     ) -> None:
         self.connection = connection
-        self.unseen = 0
-        """Looks in a row, of any session, that showed nothing of an empty page."""
+        self.failed_observations = 0
+        """Observations of empty pages that failed in a row, in any session."""
         self._identity = identity
         self._contexts: dict[str, ContextListener] = {}
         self._tabs: dict[str, TargetInfo] = {}
 
     async def start(self, deadline: float) -> None:
-        """Begin to attach. Raises what `Connection.call` raises."""
-        self.connection.listen(None, self._hear)
+        """Start to attach. Raises what `DevToolsConnection.call` raises."""
+        self.connection.listen(None, self._on_event)
         await self.connection.call(
             "Target.setAutoAttach",
             {
@@ -96,14 +95,14 @@ class Targets:
     async def create_context(
         self, proxy_server: str | None, listener: ContextListener, deadline: float
     ) -> str:
-        """A context with cookies, storage and cache of its own; its id."""
+        """A context with separate cookies, storage and cache; returns its id."""
         params: dict[str, object] = {"disposeOnDetach": True}
         if proxy_server is not None:
             params |= {"proxyServer": proxy_server, "proxyBypassList": "<-loopback>"}
         answer = await self.connection.call(
             "Target.createBrowserContext", params, deadline=deadline, late=self._drop_context
         )
-        context = msgspec.json.decode(answer, type=_Context).browser_context_id
+        context = msgspec.json.decode(answer, type=_CreatedContext).browser_context_id
         self._contexts[context] = listener
         self.connection.send(
             "Browser.setDownloadBehavior",
@@ -112,7 +111,7 @@ class Targets:
         return context
 
     async def dispose_context(self, context: str, deadline: float) -> None:
-        """End a context with everything in it; one that is gone already is fine."""
+        """End a context with everything in it, unless it has ended already."""
         self._contexts.pop(context, None)
         for session, tab in list(self._tabs.items()):
             if tab.browser_context_id == context:
@@ -125,11 +124,11 @@ class Targets:
             return
 
     def _drop_context(self, answer: msgspec.Raw) -> None:
-        """It was made when nobody waited for it any more."""
-        context = msgspec.json.decode(answer, type=_Context).browser_context_id
+        """Dispose of a context that was created after its caller had given up."""
+        context = msgspec.json.decode(answer, type=_CreatedContext).browser_context_id
         self.connection.send("Target.disposeBrowserContext", {"browserContextId": context})
 
-    def _hear(self, method: str, params: msgspec.Raw) -> None:
+    def _on_event(self, method: str, params: msgspec.Raw) -> None:
         match method:
             case "Target.attachedToTarget":
                 self._attached(_READ_ATTACHED(params))
@@ -163,8 +162,8 @@ class Targets:
             owner.tab_detached(session)
 
     def _download(self, download: _Download) -> None:
-        """A tab's main frame has the tab's id; of other frames the owner is not known."""
+        """The main frame of a tab has the id of the tab; the owner of other frames is unknown."""
         for tab in self._tabs.values():
             owner = self._contexts.get(tab.browser_context_id)
             if tab.target_id == download.frame_id and owner is not None:
-                owner.download_refused(download.url)
+                owner.download_rejected(download.url)

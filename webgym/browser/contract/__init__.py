@@ -1,1 +1,1 @@
-"""What crosses the wire between the browser server and its clients."""
+"""The contract of the browser server: commands, answers, errors and HTTP messages."""

@@ -1,4 +1,4 @@
-"""What the browser server answers: typed on both sides of the wire."""
+"""The answers of the browser server, typed on both sides of the wire."""
 
 from typing import Annotated, Literal
 
@@ -12,14 +12,14 @@ VIEWPORT_HEIGHT = 768
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """A session that was handed out. `node` says where it lives."""
+    """A session that a client got. `node` is the node that runs it."""
 
     instance_id: str
     node: str
 
 
 class Box(msgspec.Struct, frozen=True):
-    """A rectangle in pixels of the viewport; what is scrolled away has coordinates outside it."""
+    """A rectangle in pixels of the viewport. It may lie outside, if the page has to be scrolled."""
 
     x: float
     y: float
@@ -37,7 +37,7 @@ class Option(msgspec.Struct, frozen=True):
 
 
 class Element(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something on the page that can be acted on. `text` is what a person reads on it."""
+    """An interactive element of the page. `text` is its visible text."""
 
     id: int
     tag: str
@@ -60,7 +60,7 @@ class Element(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PageInfo(msgspec.Struct, frozen=True):
-    """The page as it is now. `status` is that of the document's HTTP answer, if it had one."""
+    """The state of the page. `status` is the HTTP status of the document, if it has one."""
 
     url: str
     title: str
@@ -83,23 +83,23 @@ class Picture(msgspec.Struct, frozen=True):
 
 
 class Incident(msgspec.Struct, frozen=True):
-    """Something that happened to the session beside what was asked for."""
+    """An event of the session besides the result of the command."""
 
     kind: Literal["dialog", "new_tab", "tab_closed", "download", "refused", "crash", "limit"]
     detail: str
 
 
-class Problem(msgspec.Struct, frozen=True):
-    """Why a command was not carried out; the session goes on."""
+class CommandFailure(msgspec.Struct, frozen=True):
+    """Why a command was not carried out. The session continues."""
 
     type: str
     message: str
 
 
 class Observe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a step answers with. `elements` None: where the mode is set-of-marks.
+    """What the answer of a step includes. `elements` None means: if the mode is set-of-marks.
 
-    `screenshot` None leaves it out.
+    `screenshot` None leaves the screenshot out.
     """
 
     interaction_mode: InteractionMode = "coordinates"
@@ -115,15 +115,15 @@ class Observe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StepAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one step led to.
+    """The result of one step.
 
-    `settled` is False where the page was still busy when the bound for waiting was reached.
-    `timings` are seconds of the phases.
+    `settled` is False if the page was still busy at the end of the wait. `timings` are the seconds
+    of each phase.
     """
 
     page: PageInfo
     result: dict[str, object]
-    error: Problem | None = None
+    error: CommandFailure | None = None
     screenshot: Picture | None = None
     elements: tuple[Element, ...] | None = None
     tree: str | None = None
@@ -133,7 +133,7 @@ class StepAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class NodeInfo(msgspec.Struct, frozen=True):
-    """A node as the master sees it. `hash` is what leases call `node`."""
+    """A node, as the master reports it. `hash` is the `node` of its leases."""
 
     url: str
     hash: str
@@ -141,3 +141,15 @@ class NodeInfo(msgspec.Struct, frozen=True):
     capacity: int
     available: int
     instances: tuple[str, ...] = ()
+
+
+class ServerInfo(msgspec.Struct, frozen=True):
+    """The answer of `GET /info`. `waiting` counts the requests that wait for a session."""
+
+    nodes: tuple[NodeInfo, ...]
+    waiting: int = 0
+    status: str = "success"
+
+    @property
+    def available(self) -> int:
+        return sum(node.available for node in self.nodes if node.healthy)

@@ -1,9 +1,9 @@
 """The commands that a session carries out, each with its arguments.
 
-On the wire a command is one key beside the session's: `{"instance_id": …, "node": …,
-"click_coords": {"x": 10, "y": 20}}`. `read_command` finds it and types it; everything after this
-module works with the structs. Ids and numbers may also come as text, as clients of the field send
-them.
+On the wire a command is one key beside those of the session: `{"instance_id": …, "node": …,
+"click_coords": {"x": 10, "y": 20}}`. `read_command` finds and types it; all code after this module
+works with the structs. Ids and numbers may also be given as text, because other clients send them
+so.
 """
 
 from collections.abc import Mapping
@@ -25,11 +25,11 @@ SCROLL_AMOUNT = 200
 
 
 class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One thing that a session can be told to do."""
+    """One command of a session."""
 
     command: ClassVar[str]
     acts: ClassVar[bool] = True
-    """Whether it may change the page, so that a step settles after it."""
+    """Whether it may change the page. After such a command a step waits for the page to settle."""
 
 
 class VisitPage(Command, frozen=True):
@@ -53,7 +53,7 @@ class ClickId(Command, frozen=True):
 
 
 class FillCoords(Command, frozen=True):
-    """Click there, then type; `delete_existing` replaces what the field holds."""
+    """Click there, then type. `delete_existing` replaces the content of the field."""
 
     command = "fill_coords"
     x: Coordinate
@@ -72,7 +72,7 @@ class FillId(Command, frozen=True):
 
 
 class SelectOption(Command, frozen=True):
-    """Choose an option by its own id, or one of the list `id` by its `value` or label."""
+    """Choose an option by its own id, or an option of the list `id` by its `value` or label."""
 
     command = "select_option"
     id: ElementId
@@ -91,7 +91,7 @@ class HoverId(Command, frozen=True):
 
 
 class HoverAndScrollCoords(Command, frozen=True):
-    """Turn the mouse wheel over this point, so that what lies there scrolls."""
+    """Turn the mouse wheel over this point, which scrolls the area there."""
 
     command = "hover_and_scroll_coords"
     x: Coordinate
@@ -106,7 +106,7 @@ class ScrollId(Command, frozen=True):
 
 
 class PageDown(Command, frozen=True):
-    """Scroll the page by `amount` pixels; `full_page`: by nearly a screen."""
+    """Scroll the page by `amount` pixels, or with `full_page` by nearly a screen."""
 
     command = "page_down"
     amount: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = SCROLL_AMOUNT
@@ -157,7 +157,7 @@ class GetAccessibilityTree(Command, frozen=True):
 
 
 class GetScreenshotInfo(Command, frozen=True):
-    """What the last screenshot showed: its elements and where they were."""
+    """The elements of the last screenshot and their positions."""
 
     command = "get_screenshot_info"
     acts = False
@@ -174,7 +174,7 @@ _SESSION_KEYS = frozenset({"instance_id", "node"})
 
 
 def read_command(body: Mapping[str, object], besides: frozenset[str] = frozenset()) -> Command:
-    """The one command in a body. Raises BadRequestError, naming what is wrong with it."""
+    """The command in a body. Raises BadRequestError, which names the mistake."""
     command = read_optional_command(body, besides)
     if command is None:
         raise BadRequestError(f"no command: give one of {', '.join(COMMANDS)}")
@@ -184,18 +184,18 @@ def read_command(body: Mapping[str, object], besides: frozenset[str] = frozenset
 def read_optional_command(
     body: Mapping[str, object], besides: frozenset[str] = frozenset()
 ) -> Command | None:
-    """The command in a body, if there is one; `besides` are further keys that are none."""
+    """The command in a body, if there is one. `besides` are further keys that are not commands."""
     names = [name for name in body if name not in _SESSION_KEYS and name not in besides]
     if not names:
         return None
     if len(names) > 1:
-        raise BadRequestError(f"one command at a time, not {', '.join(sorted(names)[:5])}")
+        raise BadRequestError(f"give one command at a time, not {', '.join(sorted(names)[:5])}")
     name = names[0]
     kind = COMMANDS.get(name)
     if kind is None:
         near = get_close_matches(name, COMMANDS, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
-        raise BadRequestError(f"there is no command {name[:60]!r}: {hint}")
+        hint = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(COMMANDS)}"
+        raise BadRequestError(f"unknown command {name[:60]!r}: {hint}")
     try:
         return msgspec.convert(body[name] or {}, kind, strict=False)
     except msgspec.ValidationError as error:

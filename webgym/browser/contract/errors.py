@@ -1,12 +1,12 @@
-"""What can go wrong in the browser server, as both sides of the wire name it.
+"""The errors of the browser server, as both sides of the wire name them.
 
-*Two families.* A `CommandError` concerns one command: the page refused it, the session goes on, and
-an agent may be told about it. All others concern the session or the server; those that end an
-episode are also `RolloutError`s, so that a collection records them as what they are.
+*Two families.* A `CommandError` concerns one command: the page did not allow it, the session
+continues, and an agent may be told. All other errors concern the session or the server. Those that
+end an episode are also `RolloutError`s, so that a collection records them with their kind.
 
 *On the wire* an error is `{"status": "error", "message": …, "error": {"type", "message",
 "retryable"}}` with the status of its class; `retry_after` also becomes the header `Retry-After`.
-`error_named` gives the client the class back.
+`error_named` turns it into the class again for the client.
 """
 
 from typing import ClassVar
@@ -17,7 +17,7 @@ from rollgym.records import BrowserError, BrowserUnavailableError, DeadlineError
 
 
 class CommandError(Exception):
-    """One command could not be carried out; the session goes on."""
+    """One command could not be carried out. The session continues."""
 
     type: ClassVar[str] = "command_failed"
     status: ClassVar[int] = 422
@@ -30,34 +30,34 @@ class UnknownElementError(CommandError):
 
 
 class NavigationError(CommandError):
-    """The page could not be opened: no such host, refused connection, too many redirects…"""
+    """The page could not be opened: unknown host, connection refused, too many redirects…"""
 
     type = "navigation_failed"
 
 
 class NavigationRefusedError(CommandError):
-    """The network guard does not let sessions go there."""
+    """The network guard does not allow sessions to go there."""
 
     type = "navigation_refused"
     status = 403
 
 
 class PageCrashedError(CommandError):
-    """The page's process died. The session is on an empty page and can visit another."""
+    """The process of the page died. The session is on an empty page and can visit another."""
 
     type = "page_crashed"
     status = 502
 
 
 class PageUnresponsiveError(CommandError):
-    """The page's own scripts kept it busy until the deadline. It was ended, as in a crash."""
+    """The scripts of the page kept it busy until the deadline, so the page was stopped."""
 
     type = "page_unresponsive"
     status = 504
 
 
 class BadRequestError(Exception):
-    """The request itself is wrong."""
+    """The request itself is invalid."""
 
     type: ClassVar[str] = "bad_request"
     status: ClassVar[int] = 400
@@ -71,14 +71,14 @@ class UnauthorizedError(Exception):
 
 
 class SessionLostError(BrowserError):
-    """The session is gone: its browser or node died, it expired, or it was given back."""
+    """The session has ended: its browser or node died, it expired, or it was released."""
 
     type: ClassVar[str] = "session_lost"
     status: ClassVar[int] = 410
 
 
 class NoSessionError(BrowserUnavailableError):
-    """No session could be had in time: all are taken, or no node is up."""
+    """No session was available in time: all are in use, or no node is up."""
 
     type: ClassVar[str] = "no_session"
     status: ClassVar[int] = 503
@@ -92,7 +92,7 @@ class ServerUnreachableError(BrowserUnavailableError):
 
 
 class StepDeadlineError(DeadlineError):
-    """The deadline of a request passed although the page itself was responsive."""
+    """The deadline of a request passed, although the page itself was responsive."""
 
     type: ClassVar[str] = "deadline"
     status: ClassVar[int] = 504
@@ -123,11 +123,11 @@ _KINDS: dict[str, type[WireError]] = {
     )
 }
 WIRE_ERRORS = tuple(_KINDS.values())
-"""For `except WIRE_ERRORS`: everything that has a place on the wire."""
+"""For `except WIRE_ERRORS`: all errors that can be sent over the wire."""
 
 
-class WireFault(msgspec.Struct, frozen=True):
-    """An error as it is written."""
+class WireErrorDetail(msgspec.Struct, frozen=True):
+    """An error in the body of an answer."""
 
     type: str
     message: str
@@ -135,9 +135,9 @@ class WireFault(msgspec.Struct, frozen=True):
 
 
 class ErrorBody(msgspec.Struct, frozen=True):
-    """The whole body of an answer that reports an error."""
+    """The body of an answer that reports an error."""
 
-    error: WireFault
+    error: WireErrorDetail
     message: str
     status: str = "error"
 
@@ -146,11 +146,11 @@ def error_body(error: WireError) -> bytes:
     """The body of the answer that reports this error."""
     retryable = isinstance(error, SessionLostError | NoSessionError | StepDeadlineError)
     message = str(error)
-    return msgspec.json.encode(ErrorBody(WireFault(error.type, message, retryable), message))
+    return msgspec.json.encode(ErrorBody(WireErrorDetail(error.type, message, retryable), message))
 
 
 def error_named(type: str, message: str, retry_after: float | None = None) -> WireError:  # noqa: A002 - as on the wire
-    """The error to raise for what an answer reports; an unknown type is a failed command."""
+    """The error to raise for a reported error. An unknown type becomes a CommandError."""
     kind = _KINDS.get(type, CommandError)
     if kind is NoSessionError:
         return NoSessionError(message, retry_after=retry_after)

@@ -1,1 +1,1 @@
-"""The network guard: what pages may reach."""
+"""The network guard: checks every connection that a page opens."""

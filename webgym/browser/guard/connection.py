@@ -1,37 +1,61 @@
-"""One connection of a browser: its SOCKS handshake, then bytes both ways until both have ended.
+"""One proxied connection: its SOCKS handshake, then bytes in both directions until both have ended.
 
-Two asyncio protocols that write straight into each other's transport, which is the least that can
-be done in Python for a piece of data. An end that cannot take more pauses the reading of the other;
-an end that has said all it had to say half-closes the other. Nothing is kept in between.
+Two asyncio protocols write directly into each other's transport, which is the least work that
+Python can do per piece of data. When one end cannot accept more, the reading of the other end is
+paused. When one end has sent everything, the other is half-closed. Nothing is buffered in between.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol, cast
 
-from webgym.browser.guard.socks import Handshake, Reply, SocksError, Target
-from webgym.browser.guard.traffic import Traffic
+from webgym.browser.guard.socks import ConnectionTarget, SocksError, SocksHandshake, SocksReply
 
 
-class Owner(Protocol):
-    """Who answers for a connection."""
+class SessionTraffic:
+    """Counts the bytes of all connections of a session, and limits those of one step.
+
+    Connections update the fields directly for speed: for every piece of data they add its size,
+    compare the sum with `limit`, and call `overflow` with their target when it is exceeded.
+    """
+
+    __slots__ = ("_step_bytes", "limit", "overflow", "received", "sent")
+
+    def __init__(self, step_bytes: int, overflow: Callable[[ConnectionTarget], None]) -> None:
+        self._step_bytes = step_bytes
+        self.received = 0
+        self.sent = 0
+        self.limit = step_bytes
+        self.overflow = overflow
+
+    def begin_step(self) -> None:
+        self.limit = self.received + self.sent + self._step_bytes
+
+    @property
+    def exceeded(self) -> bool:
+        return self.received + self.sent > self.limit
+
+
+class ConnectionOwner(Protocol):
+    """The session channel that a connection belongs to."""
 
     handshake_seconds: float
 
-    def admit(self, connection: "Connection") -> bool:
-        """Take it, or turn it away. One that was taken is released in the end."""
+    def admit(self, connection: "ProxiedConnection") -> bool:
+        """Accept or reject it. An accepted connection is released at its end."""
         ...
 
-    def release(self, connection: "Connection") -> None:
+    def release(self, connection: "ProxiedConnection") -> None:
         """Both ends are closed."""
         ...
 
-    async def dial(self, connection: "Connection", target: Target) -> None:
+    async def dial(self, connection: "ProxiedConnection", target: ConnectionTarget) -> None:
         """Connect `connection.upstream` to the target, or call `connection.fail`."""
         ...
 
 
-class Connection(asyncio.Protocol):
-    """The browser's end, which is there first and owns the other."""
+class ProxiedConnection(asyncio.Protocol):
+    """The end towards the browser, which is opened first and owns the other end."""
 
     __slots__ = (
         "_deadline",
@@ -51,11 +75,11 @@ class Connection(asyncio.Protocol):
         "transport",
     )
 
-    def __init__(self, owner: Owner, traffic: Traffic) -> None:
+    def __init__(self, owner: ConnectionOwner, traffic: SessionTraffic) -> None:
         self._owner = owner
         self._traffic = traffic
-        self._handshake: Handshake | None = Handshake()
-        self._target: Target
+        self._handshake: SocksHandshake | None = SocksHandshake()
+        self._target: ConnectionTarget
         self._dialling: asyncio.Task[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._upstream: asyncio.Transport | None = None
@@ -63,9 +87,9 @@ class Connection(asyncio.Protocol):
         self._lost = self._gone = False
         self._upstream_lost = True
         self.active = True
-        """Whether anything moved since this was last set to False."""
+        """Whether any bytes moved since this was last set to False."""
         self.quiet = 0
-        """For whoever looks at `active` now and then, to count in."""
+        """How many idle checks in a row found it inactive; the owner counts here."""
 
     @property
     def half_closed(self) -> bool:
@@ -73,24 +97,24 @@ class Connection(asyncio.Protocol):
 
     @property
     def connected(self) -> bool:
-        """Whether the browser was told that it is."""
+        """Whether the browser got the answer that it is connected."""
         return self._upstream is not None
 
     def upstream(self) -> asyncio.Protocol:
-        """The other end, to be connected. The browser is answered when it is."""
+        """The other end, to be connected. The browser gets its answer when it is."""
         return _Upstream(self, self._traffic, self._target)
 
-    def fail(self, reply: Reply) -> None:
-        """Tell the browser that there is no connection, and end."""
+    def fail(self, reply: SocksReply) -> None:
+        """Answer the browser that the connection failed, and close."""
         self._end_with(reply.wire)
 
     def abort(self) -> None:
-        """End both ends now, with what they have not taken yet."""
+        """Close both ends now, and discard unsent data."""
         self.transport.abort()
         if self._upstream is not None:
             self._upstream.abort()
 
-    # What the browser's transport calls.
+    # Called by the transport towards the browser.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
@@ -104,7 +128,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         upstream = self._upstream
         if upstream is None:
-            self._talk(data)
+            self._continue_handshake(data)
             return
         traffic = self._traffic
         traffic.sent += len(data)
@@ -137,17 +161,17 @@ class Connection(asyncio.Protocol):
             self._dialling.cancel()
         if self._upstream is not None:
             self._upstream.abort()
-        self._look_if_gone()
+        self._release_if_gone()
 
-    # What the other end calls.
+    # Called by the other end.
 
     def upstream_made(self, upstream: asyncio.Transport) -> None:
         self._upstream, self._upstream_lost = upstream, False
-        if self._lost or self.transport.is_closing() or self._traffic.overflown:
+        if self._lost or self.transport.is_closing() or self._traffic.exceeded:
             upstream.abort()
             return
         self.active = True
-        self.transport.write(Reply.GRANTED.wire)
+        self.transport.write(SocksReply.GRANTED.wire)
         _resume(self.transport)
         handshake, self._handshake = self._handshake, None
         if handshake is not None and handshake.rest:
@@ -161,11 +185,11 @@ class Connection(asyncio.Protocol):
     def upstream_was_lost(self) -> None:
         self._upstream_lost = True
         self.transport.close()
-        self._look_if_gone()
+        self._release_if_gone()
 
-    def _talk(self, data: bytes) -> None:
+    def _continue_handshake(self, data: bytes) -> None:
         if self._handshake is None or self._dialling is not None:
-            self.abort()  # its reading is paused, so this is none of what it may say
+            self.abort()  # it sent data while its reading was paused
             return
         try:
             answer, target = self._handshake.feed(data)
@@ -185,7 +209,7 @@ class Connection(asyncio.Protocol):
     def _dialled(self, dialling: asyncio.Task[None]) -> None:
         if self._upstream is None and not self.transport.is_closing():
             self.transport.abort()
-        self._look_if_gone()
+        self._release_if_gone()
 
     def _end_with(self, answer: bytes) -> None:
         if not self.transport.is_closing():
@@ -200,7 +224,7 @@ class Connection(asyncio.Protocol):
         elif not transport.is_closing() and transport.can_write_eof():
             transport.write_eof()
 
-    def _look_if_gone(self) -> None:
+    def _release_if_gone(self) -> None:
         dialled = self._dialling is None or self._dialling.done()
         if self._lost and self._upstream_lost and dialled and not self._gone:
             self._gone = True
@@ -208,11 +232,13 @@ class Connection(asyncio.Protocol):
 
 
 class _Upstream(asyncio.Protocol):
-    """The end at the site."""
+    """The end towards the site."""
 
     __slots__ = ("_client", "_connection", "_target", "_traffic")
 
-    def __init__(self, connection: Connection, traffic: Traffic, target: Target) -> None:
+    def __init__(
+        self, connection: ProxiedConnection, traffic: SessionTraffic, target: ConnectionTarget
+    ) -> None:
         self._connection = connection
         self._client = connection.transport
         self._traffic = traffic

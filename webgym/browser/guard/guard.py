@@ -1,35 +1,247 @@
-"""The network guard of a node: everything a session sends goes through it.
+"""The network guard of a node: all traffic of a session goes through it.
 
-Each session's browser context has a SOCKS proxy of its own in this process. Browsers hand such a
-proxy the names they want, unresolved. The guard resolves a name, judges every address it has, and
-connects to those it judged; so what the rules refuse is refused to navigations, redirects, images,
-frames, workers and WebSockets alike, since all of them are connections, and no name can change its
-mind between the check and the use.
+Each session's browser context has its own SOCKS proxy in this process, a `SessionChannel`. Browsers
+give such a proxy unresolved names. The guard resolves a name, checks all of its addresses, and
+connects to the checked addresses. So the rules hold alike for navigations, redirects, images,
+frames, workers and WebSockets, since all of them are connections, and a name cannot change its
+address between the check and the use.
 
     guard = NetworkGuard(NetworkRules.parse(["127.0.0.1:8000"]))
     channel = await guard.open_channel()
-    …  # a browser context with `channel.proxy_server`; `flags.GUARDED_FLAGS` for the browser
+    …  # a browser context with `channel.proxy_server`; `GUARDED_FLAGS` for the browser
     await channel.close()
     await guard.close()
+
+The proxy listens on a port of 127.0.0.1 that only the browser context of the session knows. Another
+program on this machine could find the port and use it. It could connect only where a page can, but
+it could use up the bytes of the session: do not run untrusted programs on the machine of a node.
 """
 
+import asyncio
+from collections.abc import Callable
 from ipaddress import IPv4Address
 
-from webgym.browser.guard.cache import CachingResolver
-from webgym.browser.guard.channel import HOST, SessionChannel
-from webgym.browser.guard.dialling import Connect, Dialler, connect_directly
-from webgym.browser.guard.limits import GuardLimits
-from webgym.browser.guard.resolver import Resolver, SystemResolver
-from webgym.browser.guard.rules import Endpoint, NetworkRules
+import msgspec
+
+from rollgym.servers.limit import Limit
+from webgym.browser.guard.connection import ProxiedConnection, SessionTraffic
+from webgym.browser.guard.dialler import (
+    MEBIBYTE,
+    Connect,
+    DialError,
+    Dialler,
+    GuardLimits,
+    connect_directly,
+)
+from webgym.browser.guard.resolver import CachingResolver, HostResolver, SystemResolver
+from webgym.browser.guard.rules import ForbiddenEndpoint, NetworkRules, check_navigation
+from webgym.browser.guard.socks import ConnectionTarget, SocksReply
+
+
+class FailedTarget(msgspec.Struct, frozen=True):
+    """A target that was rejected or not reached, and why. Host `*`: it was not known yet."""
+
+    host: str
+    port: int
+    reason: str
+
+
+class FailedTargetLog:
+    """The latest failed targets. A target that a page requests repeatedly is kept once."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._targets: dict[FailedTarget, None] = {}
+
+    def note(self, target: FailedTarget) -> None:
+        self._targets.pop(target, None)
+        self._targets[target] = None
+        if len(self._targets) > self._size:
+            del self._targets[next(iter(self._targets))]
+
+    def all(self) -> list[FailedTarget]:
+        return list(self._targets)
+
+    def take(self) -> list[FailedTarget]:
+        """All targets since the last call, oldest first."""
+        taken = list(self._targets)
+        self._targets.clear()
+        return taken
+
+
+PROXY_BYPASS = "<-loopback>"
+"""The bypass list of a session's context. By default, browsers bypass proxies for loopback."""
+
+GUARDED_FLAGS = (
+    # The context of each session has its proxy. These flags close what no proxy covers: WebRTC,
+    # which sends datagrams directly and resolves names itself, and the browser's own traffic
+    # outside of sessions, which is sent to a proxy that does not exist.
+    # chromium-headless-shell reads the first, Chromium and Chrome the second.
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--proxy-server=socks5://127.0.0.1:1",
+    f"--proxy-bypass-list={PROXY_BYPASS}",
+    "--disable-quic",
+)
+
+
+HOST = "127.0.0.1"
+IDLE_CHECKS = 10
+CLOSING_SECONDS = 5.0
+BACKLOG = 256
+
+
+class SessionChannel:
+    """The network of one session: its proxy, its limits, and the targets that failed."""
+
+    def __init__(
+        self, dialler: Dialler, limits: GuardLimits, on_closed: Callable[["SessionChannel"], None]
+    ) -> None:
+        self._dialler = dialler
+        self._limits = limits
+        self._on_closed = on_closed
+        self._traffic = SessionTraffic(limits.step_bytes, self._stop_traffic)
+        self._rejections = FailedTargetLog(limits.remembered)
+        self._failures = FailedTargetLog(limits.remembered)
+        self._connections: set[ProxiedConnection] = set()
+        self._empty = asyncio.Event()
+        self._server: asyncio.Server | None = None
+        self._idle_check: asyncio.TimerHandle | None = None
+        self._closed = False
+        self.handshake_seconds = limits.handshake_seconds
+        self.port = 0
+
+    @property
+    def proxy_server(self) -> str:
+        """For the `proxyServer` of the session's browser context."""
+        return f"socks5://{HOST}:{self.port}"
+
+    @property
+    def rejections(self) -> list[FailedTarget]:
+        """The rejected targets since `take_rejections`, the latest last."""
+        return self._rejections.all()
+
+    @property
+    def bytes_received(self) -> int:
+        return self._traffic.received
+
+    @property
+    def bytes_sent(self) -> int:
+        return self._traffic.sent
+
+    @property
+    def open_connections(self) -> int:
+        return len(self._connections)
+
+    def take_rejections(self) -> list[FailedTarget]:
+        """The rejected targets since the last call, each once, the latest last."""
+        return self._rejections.take()
+
+    def take_failures(self) -> list[FailedTarget]:
+        """The targets that were allowed but not reached: names without address, closed ports…"""
+        return self._failures.take()
+
+    def check_navigation(self, url: str) -> str:
+        """The URL to open. Raises NavigationRefusedError with the reason."""
+        return check_navigation(url, self._dialler.rules)
+
+    def begin_step(self) -> None:
+        """Start a new step with the full number of bytes."""
+        self._traffic.begin_step()
+
+    async def open(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: ProxiedConnection(self, self._traffic), HOST, 0, backlog=BACKLOG
+        )
+        self.port = self._server.sockets[0].getsockname()[1]
+        self._check_for_idle()
+
+    async def close(self) -> None:
+        """Close every connection and stop listening. Can be called more than once."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._idle_check is not None:
+            self._idle_check.cancel()
+        if self._server is not None:
+            self._server.close()
+        self._on_closed(self)
+        self._abort_all()
+        with Limit(CLOSING_SECONDS):
+            while self._connections:
+                self._empty.clear()
+                await self._empty.wait()
+            if self._server is not None:
+                await self._server.wait_closed()
+
+    def admit(self, connection: ProxiedConnection) -> bool:
+        """Called by connections only."""
+        if self._closed:
+            return False
+        if len(self._connections) >= self._limits.connections:
+            most = self._limits.connections
+            self._rejections.note(FailedTarget("*", 0, f"more than {most} connections at once"))
+            return False
+        self._connections.add(connection)
+        return True
+
+    def release(self, connection: ProxiedConnection) -> None:
+        """Called by connections only."""
+        self._connections.discard(connection)
+        if not self._connections:
+            self._empty.set()
+
+    async def dial(self, connection: ProxiedConnection, target: ConnectionTarget) -> None:
+        """Called by connections only."""
+        if self._traffic.exceeded:
+            self._reject(target, self._too_large)
+            connection.fail(SocksReply.NOT_ALLOWED)
+            return
+        try:
+            await self._dialler.dial(target, connection)
+        except DialError as error:
+            if error.reply is SocksReply.NOT_ALLOWED:
+                self._reject(target, error.reason)
+            else:
+                self._failures.note(FailedTarget(str(target.host), target.port, error.reason))
+            connection.fail(error.reply)
+
+    def _reject(self, target: ConnectionTarget, reason: str) -> None:
+        self._rejections.note(FailedTarget(str(target.host), target.port, reason))
+
+    @property
+    def _too_large(self) -> str:
+        return f"page too large: more than {self._limits.step_bytes / MEBIBYTE:g} MiB in one step"
+
+    def _stop_traffic(self, target: ConnectionTarget) -> None:
+        """Close all connections, because the step exceeded its bytes; new ones are rejected."""
+        self._reject(target, self._too_large)
+        self._abort_all()
+
+    def _abort_all(self) -> None:
+        for connection in list(self._connections):
+            connection.abort()
+
+    def _check_for_idle(self) -> None:
+        interval = self._limits.idle_seconds / IDLE_CHECKS
+        for connection in list(self._connections):
+            connection.quiet = 0 if connection.active else connection.quiet + 1
+            connection.active = False
+            checks = 1 if connection.half_closed else IDLE_CHECKS
+            if connection.quiet >= checks:
+                connection.abort()
+        self._idle_check = asyncio.get_running_loop().call_later(interval, self._check_for_idle)
 
 
 class NetworkGuard:
-    """Opens channels for sessions, all under the same rules. Made inside a running event loop."""
+    """Opens channels for sessions, all under the same rules. Needs a running event loop."""
 
     def __init__(
         self,
         rules: NetworkRules,
-        resolver: Resolver | None = None,
+        resolver: HostResolver | None = None,
         *,
         connect: Connect = connect_directly,
         limits: GuardLimits | None = None,
@@ -42,21 +254,17 @@ class NetworkGuard:
 
     @property
     def rules(self) -> NetworkRules:
-        """The rules now: the ports of open channels are forbidden too."""
+        """The rules in force now, which also forbid the ports of open channels."""
         return self._rules
 
-    def forbid(self, *endpoints: Endpoint) -> None:
-        """Refuse these always: where servers of ours listen."""
-        self._rules = self._rules.forbidding(*endpoints)
-
     async def open_channel(self, limits: GuardLimits | None = None) -> SessionChannel:
-        """A new session's way into the network; its owner closes it."""
+        """A channel for a new session. The caller closes it."""
         limits = limits or self._limits
         dialler = Dialler(lambda: self._rules, self._resolver, self._connect, limits)
         channel = SessionChannel(dialler, limits, self._forget)
         await channel.open()
         self._channels.add(channel)
-        self.forbid(_endpoint(channel))
+        self._rules = self._rules.forbidding(_endpoint(channel))
         return channel
 
     async def close(self) -> None:
@@ -67,8 +275,8 @@ class NetworkGuard:
 
     def _forget(self, channel: SessionChannel) -> None:
         self._channels.discard(channel)
-        self._rules = self._rules.no_longer_forbidding(_endpoint(channel))
+        self._rules = self._rules.without_forbidding(_endpoint(channel))
 
 
-def _endpoint(channel: SessionChannel) -> Endpoint:
-    return Endpoint(IPv4Address(HOST), channel.port)
+def _endpoint(channel: SessionChannel) -> ForbiddenEndpoint:
+    return ForbiddenEndpoint(IPv4Address(HOST), channel.port)

@@ -1,8 +1,8 @@
-"""The part of SOCKS 5 (RFC 1928) that browsers speak, as bytes in and values out.
+"""The part of SOCKS 5 (RFC 1928) that browsers use, as bytes in and values out.
 
-A browser greets, is told that no password is needed, and asks for one connection to a host that it
-has not resolved. Nothing else is served: no BIND, no UDP. `Handshake` is fed what arrives and says
-what to answer; it knows nothing of sockets.
+A browser sends a greeting, learns that no password is needed, and requests one connection to an
+unresolved host. Nothing else is supported: no BIND, no UDP. `SocksHandshake` is fed the received
+bytes and returns the answers; it does not know sockets.
 """
 
 from enum import IntEnum
@@ -10,8 +10,7 @@ from ipaddress import IPv4Address, IPv6Address
 
 import msgspec
 
-from webgym.browser.guard.addresses import Address, plain
-from webgym.browser.guard.names import HostError, read_host
+from webgym.browser.guard.addresses import HostError, IpAddress, read_host, unmapped
 
 VERSION = 5
 NO_PASSWORD = 0
@@ -19,8 +18,8 @@ NO_METHOD = b"\x05\xff"
 WELCOME = b"\x05\x00"
 
 
-class Reply(IntEnum):
-    """What a request is answered with."""
+class SocksReply(IntEnum):
+    """The answer to a connection request."""
 
     GRANTED = 0
     FAILED = 1
@@ -33,27 +32,27 @@ class Reply(IntEnum):
 
     @property
     def wire(self) -> bytes:
-        """The whole answer. The address in it means nothing to a browser, and stays empty."""
+        """The answer as bytes. Browsers ignore the address in it, so it stays empty."""
         return bytes((VERSION, self, 0, 1, 0, 0, 0, 0, 0, 0))
 
 
-class Target(msgspec.Struct, frozen=True):
-    """Where a connection shall lead: an address, or a name to be resolved."""
+class ConnectionTarget(msgspec.Struct, frozen=True):
+    """The target of a connection: an address, or a name to resolve."""
 
-    host: Address | str
+    host: IpAddress | str
     port: int
 
 
 class SocksError(Exception):
-    """The other side does not speak as it should. `answer` is what it is told before the end."""
+    """The client broke the protocol. `answer` is sent to it before the connection closes."""
 
     def __init__(self, message: str, answer: bytes = b"") -> None:
         super().__init__(message)
         self.answer = answer
 
 
-class Handshake:
-    """The talk before a connection. Feed it until it gives the target."""
+class SocksHandshake:
+    """The messages before a connection. Feed it until it returns the target."""
 
     __slots__ = ("_greeted", "_received")
 
@@ -61,10 +60,10 @@ class Handshake:
         self._received = bytearray()
         self._greeted = False
 
-    def feed(self, data: bytes) -> tuple[bytes, Target | None]:
-        """What to answer now, and the target once it is known. Raises SocksError.
+    def feed(self, data: bytes) -> tuple[bytes, ConnectionTarget | None]:
+        """The bytes to answer now, and the target once it is known. Raises SocksError.
 
-        What a client sent beyond its request, without waiting for the reply, is in `rest`.
+        Bytes that a client sent after its request, without waiting for the reply, are in `rest`.
         """
         self._received += data
         if self._greeted:
@@ -84,44 +83,44 @@ class Handshake:
     def _read_greeting(self) -> bool:
         received = self._received
         if received and received[0] != VERSION:
-            raise SocksError(f"this is no SOCKS {VERSION}")
+            raise SocksError(f"this is not SOCKS {VERSION}")
         if len(received) < 2 or len(received) < 2 + received[1]:
             return False
         methods = received[2 : 2 + received[1]]
         if NO_PASSWORD not in methods:
-            raise SocksError("no password can be given here", NO_METHOD)
+            raise SocksError("passwords are not supported", NO_METHOD)
         del received[: 2 + len(methods)]
         return True
 
-    def _read_request(self) -> Target | None:
+    def _read_request(self) -> ConnectionTarget | None:
         received = self._received
         if received and received[0] != VERSION:
-            raise SocksError(f"this is no SOCKS {VERSION}", Reply.FAILED.wire)
+            raise SocksError(f"this is not SOCKS {VERSION}", SocksReply.FAILED.wire)
         if len(received) < 5:
             return None
         command, kind = received[1], received[3]
         if command != 1:
-            raise SocksError("only CONNECT is served", Reply.COMMAND_UNKNOWN.wire)
+            raise SocksError("only CONNECT is supported", SocksReply.COMMAND_UNKNOWN.wire)
         start, length = 4, {1: 4, 4: 16}.get(kind, 0)
         if kind == 3:
             start, length = 5, received[4]
         elif not length:
-            raise SocksError(f"there is no address type {kind}", Reply.ADDRESS_UNKNOWN.wire)
+            raise SocksError(f"unknown address type {kind}", SocksReply.ADDRESS_UNKNOWN.wire)
         end = start + length
         if len(received) < end + 2:
             return None
         host = _read_host(kind, bytes(received[start:end]))
         port = int.from_bytes(received[end : end + 2])
         del received[: end + 2]
-        return Target(host, port)
+        return ConnectionTarget(host, port)
 
 
-def _read_host(kind: int, packed: bytes) -> Address | str:
+def _read_host(kind: int, packed: bytes) -> IpAddress | str:
     if kind == 1:
         return IPv4Address(packed)
     if kind == 4:
-        return plain(IPv6Address(packed))
+        return unmapped(IPv6Address(packed))
     try:
         return read_host(packed.decode("ascii"))
     except (UnicodeDecodeError, HostError) as error:
-        raise SocksError(f"{packed!r} is no host", Reply.HOST_UNREACHABLE.wire) from error
+        raise SocksError(f"{packed!r} is not a host", SocksReply.HOST_UNREACHABLE.wire) from error

@@ -1,7 +1,7 @@
-"""The master: which node gets a session, and which node a request is for."""
+"""The master: chooses the node for a new session, and finds the node of a request."""
 
 from webgym.browser.master.master import Master
-from webgym.browser.master.member import LocalMember, Member
-from webgym.browser.master.remote import RemoteMember
+from webgym.browser.master.nodes import LocalNode, NodeHandle
+from webgym.browser.master.remote import RemoteNode
 
-__all__ = ["LocalMember", "Master", "Member", "RemoteMember"]
+__all__ = ["LocalNode", "Master", "NodeHandle", "RemoteNode"]

@@ -1,13 +1,13 @@
-"""A node of another process, called over HTTP with the bytes that came.
+"""A node of another process, called over HTTP with the bytes of the request.
 
-*How much room it has* it says with every heartbeat and with every answer about a session's
-beginning or end; room that was reserved since then is subtracted. Where that was too optimistic the
-node refuses at once, and the request goes back to the head of the line.
+*Free slots.* The node reports its free slots with every heartbeat and with every answer to `/get`
+and `/reset`; slots that were reserved since then are subtracted. If that was too optimistic, the
+node rejects at once, and the request goes back to the head of the queue.
 
-*Whether it lives.* It is lost when it says nothing for a few seconds, or when nobody listens at its
-address. Requests in flight end at once. A session that a client was told is lost stays lost, also
-when the node comes back with it: the node is told to close it. All others are valid again, unless
-the node was started anew.
+*Health.* The node is lost when it sends nothing for a few seconds, or when nothing listens at its
+address. Running requests then end at once. A session that was reported as lost stays lost, even if
+the node comes back with it: the node gets the order to close it. All other sessions are valid
+again, unless the node was restarted.
 """
 
 import asyncio
@@ -22,8 +22,7 @@ from yarl import URL
 from rollgym.servers.context import TIMEOUT_HEADER
 from rollgym.servers.exchange import JSON, Answer, RefusedRequestError
 from rollgym.servers.limit import Limit
-from webgym.browser.bookkeeping.calls import Calls
-from webgym.browser.bookkeeping.endings import Endings, lost_message, shown_id
+from webgym.browser.calls import BackgroundTasks, InterruptibleCalls
 from webgym.browser.contract.answers import Lease
 from webgym.browser.contract.errors import (
     ErrorBody,
@@ -31,13 +30,11 @@ from webgym.browser.contract.errors import (
     SessionLostError,
     StepDeadlineError,
 )
-from webgym.browser.exchange.answer import AVAILABLE_HEADER, RETRY_AFTER
-from webgym.browser.exchange.request import Request
-from webgym.browser.leases import new_instance_id
-from webgym.browser.master.member import Member
+from webgym.browser.contract.http import AVAILABLE_HEADER, RETRY_AFTER, BrowserRequest
+from webgym.browser.leases import EndedSessions, lost_message, new_instance_id, shown_id
+from webgym.browser.master.nodes import NodeHandle
+from webgym.browser.master.registration import TOKEN_HEADER, Registration, RegistrationReply
 from webgym.browser.node import GRACE
-from webgym.browser.registration import TOKEN_HEADER, Registered, Registration
-from webgym.browser.tasks import Tasks
 
 CONNECT_SECONDS = 3.0
 RESET_SECONDS = 10.0
@@ -48,16 +45,16 @@ _ERROR = msgspec.json.Decoder(ErrorBody)
 _LOGGER = logging.getLogger(__name__)
 
 
-class UnreachableError(Exception):
-    """The node gave no answer. `refused`: nobody listens at its address."""
+class NodeUnreachableError(Exception):
+    """The node did not answer. `refused` means that nothing listens at its address."""
 
     def __init__(self, message: str, *, refused: bool) -> None:
         super().__init__(message)
         self.refused = refused
 
 
-class RemoteMember(Member):
-    """What the master knows of a node that registered."""
+class RemoteNode(NodeHandle):
+    """A node that registered."""
 
     def __init__(self, url: str, token: str | None, http: aiohttp.ClientSession) -> None:
         super().__init__(url)
@@ -65,14 +62,14 @@ class RemoteMember(Member):
         self._http = http
         self._healthy = False
         self._boot = ""
-        self._superseded = Endings(SUPERSEDED_BOOTS)
+        self._superseded = EndedSessions(SUPERSEDED_BOOTS)
         self._capacity = 0
         self._available = 0
         self._instances: tuple[str, ...] = ()
-        self._calls = Calls()
-        self._endings = Endings()
-        self._tasks = Tasks()
-        self.heard_at = 0.0
+        self._calls = InterruptibleCalls()
+        self._ended = EndedSessions()
+        self._tasks = BackgroundTasks()
+        self.last_heard = 0.0
 
     @property
     def healthy(self) -> bool:
@@ -83,52 +80,54 @@ class RemoteMember(Member):
         return self._capacity
 
     @property
-    def room(self) -> int:
+    def free_slots(self) -> int:
         return self._available
 
     @property
     def instances(self) -> tuple[str, ...]:
         return self._instances
 
-    def heard(self, said: Registration, now: float) -> Registered:
-        """Take what the node says of itself; the answer to it.
+    def update(self, registration: Registration, now: float) -> RegistrationReply:
+        """Store the state that the node reports; returns the answer.
 
-        Raises RefusedRequestError where another node took over its address.
+        Raises RefusedRequestError if another node took over its address.
         """
-        if said.boot in self._superseded:
+        if registration.boot in self._superseded:
             raise RefusedRequestError(
                 409, f"another node was started at {self.url}: give each its own --url"
             )
-        if self._boot not in ("", said.boot):
+        if self._boot not in ("", registration.boot):
             self._superseded.remember(self._boot, "superseded")
-            self._lose_all(f"its node {self.url} was started anew")
-        self._boot = said.boot
-        self.heard_at = now
-        self._capacity, self._available = said.capacity, said.available
-        self._instances = said.instances
-        if said.leaving:
+            self._lose_all(f"its node {self.url} was restarted")
+        self._boot = registration.boot
+        self.last_heard = now
+        self._capacity, self._available = registration.capacity, registration.available
+        self._instances = registration.instances
+        if registration.leaving:
             self.lose("was stopped")
-            return Registered()
+            return RegistrationReply()
         if not self._healthy:
-            _LOGGER.info("node %s is there: %d sessions", self.url, said.capacity)
+            _LOGGER.info("node %s is up with %d sessions", self.url, registration.capacity)
         self._healthy = True
-        return Registered(tuple(each for each in said.instances if each in self._endings))
+        return RegistrationReply(
+            tuple(each for each in registration.instances if each in self._ended)
+        )
 
     def lose(self, why: str) -> None:
-        """The node is not there; what was asked of it ends now."""
+        """The node is down: end the running requests now."""
         if self._healthy:
             _LOGGER.warning("node %s %s; its sessions are lost", self.url, why)
         self._healthy = False
         self._calls.interrupt(SessionLostError(f"its node {self.url} {why}"))
 
-    def take(self) -> None:
+    def reserve(self) -> None:
         self._available -= 1
 
-    def give_back(self) -> None:
+    def cancel_reservation(self) -> None:
         self._available += 1
 
     async def open(self, lifetime: float, deadline: float, instance_id: str | None = None) -> str:
-        # The master makes the identifier up, so that it can end a session of which it was not told.
+        # The master chooses the identifier, so that it can end a session without having its answer.
         named = instance_id or new_instance_id()
         opening = self._tasks.start(self._open(named, lifetime, deadline))
         try:
@@ -137,65 +136,69 @@ class RemoteMember(Member):
             opening.add_done_callback(lambda _: self.drop(named))
             raise
 
-    async def ask(self, request: Request, instance_id: str | None, deadline: float) -> Answer:
+    async def ask(
+        self, request: BrowserRequest, instance_id: str | None, deadline: float
+    ) -> Answer:
         self._check(instance_id)
         now = asyncio.get_running_loop().time()
         try:
             with self._calls.begin(), Limit(deadline - now + 2 * GRACE):
                 return await self._send(request, deadline)
-        except UnreachableError as error:
+        except NodeUnreachableError as error:
             if error.refused:
                 self.lose("cannot be reached")
-            raise self._lost(instance_id, f"its node {self.url} is gone: {error}") from error
+            raise self._lost(
+                instance_id, f"its node {self.url} cannot be reached: {error}"
+            ) from error
         except SessionLostError as error:
             raise self._lost(instance_id, str(error)) from error
         except TimeoutError as error:
             raise StepDeadlineError(
-                f"node {self.url} gave no answer to {request.path} within {deadline - now:.3g} s"
+                f"node {self.url} did not answer {request.path} within {deadline - now:.3g} s"
             ) from error
 
     def drop(self, instance_id: str) -> None:
-        self._endings.remember(instance_id, "its client went away before it was told")
+        self._ended.remember(instance_id, "its client disconnected before it got the answer")
         self._tasks.start(self._reset(instance_id))
 
     async def close(self, seconds: float) -> None:
-        """Wait for what is still to be said to the node."""
+        """Wait for the last requests to the node."""
         await self._tasks.finish(seconds)
 
     async def _open(self, instance_id: str, lifetime: float, deadline: float) -> str:
         query = {"instance_id": instance_id, "lifetime_mins": lifetime / 60, "wait_seconds": 0}
-        request = Request("POST", "/get", urlencode(query))
+        request = BrowserRequest("POST", "/get", urlencode(query))
         began = asyncio.get_running_loop().time()
         seconds = deadline - began
         try:
             with self._calls.begin(), Limit(seconds + 2 * GRACE):
                 answer = await self._send(request, deadline)
-        except (UnreachableError, SessionLostError, TimeoutError) as error:
-            if isinstance(error, UnreachableError) and error.refused:
+        except (NodeUnreachableError, SessionLostError, TimeoutError) as error:
+            if isinstance(error, NodeUnreachableError) and error.refused:
                 self.lose("cannot be reached")
-            why = str(error) or f"it gave no answer within {seconds:.3g} s"
+            why = str(error) or f"it did not answer within {seconds:.3g} s"
             self.failed_to_open(why, began, deadline)
             self.drop(instance_id)
-            raise NoSessionError(f"node {self.url} opened no session: {why}") from error
+            raise NoSessionError(f"node {self.url} could not open a session: {why}") from error
         if not answer.ok:
             why = _message(answer)
             if self._available > 0:
                 self.failed_to_open(why, began, deadline)
-            raise NoSessionError(f"node {self.url} opened no session: {why}")
+            raise NoSessionError(f"node {self.url} could not open a session: {why}")
         self.opened()
         return msgspec.json.decode(answer.body, type=Lease).instance_id
 
     async def _reset(self, instance_id: str) -> None:
-        """If it fails, the node learns from the answer to its next heartbeat."""
-        request = Request("POST", "/reset", urlencode({"instance_id": instance_id}))
+        """If it fails, the node gets the order with the answer to its next heartbeat."""
+        request = BrowserRequest("POST", "/reset", urlencode({"instance_id": instance_id}))
         try:
             with Limit(RESET_SECONDS):
                 await self._send(request, asyncio.get_running_loop().time() + RESET_SECONDS)
-        except (UnreachableError, TimeoutError) as error:
+        except (NodeUnreachableError, TimeoutError) as error:
             _LOGGER.debug("session %s could not be reset: %s", shown_id(instance_id), error)
 
-    async def _send(self, request: Request, deadline: float) -> Answer:
-        """Raises UnreachableError."""
+    async def _send(self, request: BrowserRequest, deadline: float) -> Answer:
+        """Raises NodeUnreachableError."""
         left = max(0.0, deadline - asyncio.get_running_loop().time())
         headers = {**self._headers, TIMEOUT_HEADER: f"{left:.3f}", "content-type": JSON}
         url = URL(f"{self.url}{request.path}?{request.query}", encoded=True)
@@ -213,39 +216,41 @@ class RemoteMember(Member):
             refused = isinstance(
                 error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError
             )
-            raise UnreachableError(f"{type(error).__name__}: {error}", refused=refused) from error
-        self.heard_at = asyncio.get_running_loop().time()
-        self._learn(given)
+            raise NodeUnreachableError(
+                f"{type(error).__name__}: {error}", refused=refused
+            ) from error
+        self.last_heard = asyncio.get_running_loop().time()
+        self._read_headers(given)
         kept = {name: value for name, value in given.items() if name in _PASSED_ON}
         return Answer(response.status, body, given.get("content-type", JSON), headers=kept)
 
-    def _learn(self, headers: Mapping[str, str]) -> None:
+    def _read_headers(self, headers: Mapping[str, str]) -> None:
         available = headers.get(AVAILABLE_HEADER, "")
         if available.isdecimal():
             self._available = int(available)
 
     def _check(self, instance_id: str | None) -> None:
-        reason = None if instance_id is None else self._endings.reason(instance_id)
+        reason = None if instance_id is None else self._ended.reason(instance_id)
         if instance_id is not None and reason is not None:
             raise SessionLostError(lost_message(instance_id, reason))
         if not self._healthy:
             raise self._lost(instance_id, f"its node {self.url} cannot be reached")
 
     def _lost(self, instance_id: str | None, reason: str) -> SessionLostError:
-        """From now on it is lost, whatever becomes of the node."""
+        """Mark a session as lost for good."""
         if instance_id is None:
             return SessionLostError(reason)
-        self._endings.remember(instance_id, reason)
+        self._ended.remember(instance_id, reason)
         return SessionLostError(lost_message(instance_id, reason))
 
     def _lose_all(self, reason: str) -> None:
         for instance_id in self._instances:
-            self._endings.remember(instance_id, reason)
+            self._ended.remember(instance_id, reason)
         self._calls.interrupt(SessionLostError(reason))
 
 
 async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
-    """Raises ClientPayloadError where it is larger than anything that nodes say."""
+    """Raises ClientPayloadError if the body is larger than any answer of a node."""
     length = response.content_length
     if length is not None and length <= LARGEST_ANSWER:
         return await response.read()

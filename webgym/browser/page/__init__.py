@@ -1,1 +1,1 @@
-"""What happens inside one browser session: tabs, input, pictures, elements."""
+"""Inside one browser session: tabs, input, screenshots, elements."""

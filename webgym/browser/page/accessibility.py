@@ -1,38 +1,196 @@
-"""The accessibility tree of a whole tab: its page, the frames in it, and the numbers of the marks.
+"""The accessibility tree of a tab as text, with its frames and the numbers of the marks.
 
-The browser gives the tree of one frame at a time and knows nothing of our numbers. It names the
-elements that belong together, a frame's and a mark's, by the numbers of its own nodes.
+`Accessibility.getFullAXTree` returns the browser's tree of one frame: thousands of nodes for a
+medium page. Most of them add nothing: text boxes that repeat the text above them, containers
+without a name. `tree_text` leaves those out, moves their children up, and writes the rest indented:
 
-It gives a frame's tree whole or not at all, and for tens of thousands of nodes that takes it half a
-minute, in which the page stands still. So each frame is weighed first. Where the page is too heavy
-our own script writes the beginning of its tree; frames that are too heavy are left out.
+    RootWebArea "Harbour Books"
+      navigation "Departments"
+        [7] link "Maps" url=/maps
+      [2] searchbox "Search" value="sextant" (focused)
+
+The numbers are those of the set of marks. The browser does not know them: it identifies elements
+and frames by its own node numbers, and the caller passes the backend node of each marked element
+(`marks`) and the trees of inner frames by the backend node of their element (`frames`).
+
+The browser returns the tree of a frame completely or not at all. For tens of thousands of nodes
+that takes half a minute, in which the page stands still. So each frame is weighed first. If the
+page is too heavy, our own script writes the beginning of its tree; frames that are too heavy are
+left out.
 """
 
 import asyncio
 import math
 from collections import deque
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from webgym.browser.chromium.connection import CallError
 from webgym.browser.contract.answers import Element
-from webgym.browser.page.errors import DocumentGoneError
+from webgym.browser.page.elements import AxNode
 from webgym.browser.page.script import MARKED_ELEMENTS, PageScript
 from webgym.browser.page.tab import Tab
-from webgym.browser.page.tree import AxNode, read_tree, tree_text
+from webgym.browser.page.world import DocumentGoneError
+
+LINE_LIMIT = 1_500
+CHARACTER_LIMIT = 80_000
+TEXT_LIMIT = 200
+URL_LIMIT = 120
+
+# These roles carry no information without a name.
+_PLAIN = frozenset(
+    {"none", "generic", "GenericContainer", "group", "paragraph", "LabelText", "MenuListPopup"}
+    | {"presentation", "Section", "rowgroup", "LayoutTable", "LayoutTableRow", "LayoutTableCell"}
+    | {"Abbr", "emphasis", "strong", "mark", "sectionheader", "sectionfooter", "ListMarker"}
+    | {"image", "img", "SvgRoot"}
+)
+_DROPPED = frozenset({"InlineTextBox", "LineBreak"})
+_NO_CHILDREN: frozenset[str] = frozenset({"textbox", "searchbox", "spinbutton", "slider", "Date"})
+_PUNCTUATION = " ,.;:|/()[]·•-–—"  # noqa: RUF001 - dashes as pages write them
+_STATES = ("focused", "disabled", "readonly", "required", "selected", "pressed", "multiselectable")
+
+
+class _TreeResult(msgspec.Struct, frozen=True):
+    nodes: tuple[AxNode, ...]
+
+
+_READ_ANSWER = msgspec.json.Decoder(_TreeResult).decode
+
+
+class _TreeVisit(msgspec.Struct, frozen=True):
+    node: AxNode
+    depth: int
+    said: str
+    """The text of the nearest line above: text that only repeats it is left out."""
+    tree: Mapping[str, AxNode]
+
+
+def read_tree(answer: msgspec.Raw | bytes) -> tuple[AxNode, ...]:
+    """The nodes in the answer of `Accessibility.getFullAXTree`."""
+    return _READ_ANSWER(answer).nodes
+
+
+def tree_text(
+    nodes: Sequence[AxNode],
+    *,
+    marks: Mapping[int, int] | None = None,
+    frames: Mapping[int, Sequence[AxNode]] | None = None,
+    whole: bool = True,
+    line_limit: int = LINE_LIMIT,
+    character_limit: int = CHARACTER_LIMIT,
+) -> str:
+    """The tree as indented lines, bounded; the last line says how many were left out.
+
+    If the nodes are not the `whole` page, the last line says that there is more.
+    """
+    lines: list[str] = []
+    characters = left_out = 0
+    for line in _lines(nodes, marks or {}, frames or {}):
+        characters += len(line) + 1
+        if left_out or len(lines) >= line_limit or characters > character_limit:
+            left_out += 1
+        else:
+            lines.append(line)
+    if left_out or not whole:
+        many = f"{left_out} more lines" if whole else "the rest of this large page"
+        lines.append(f"… ({many} left out)")
+    return "\n".join(lines)
+
+
+def _lines(
+    nodes: Sequence[AxNode], marks: Mapping[int, int], frames: Mapping[int, Sequence[AxNode]]
+) -> Iterator[str]:
+    waiting = _roots(nodes, 0)
+    seen: set[int] = set()
+    last = ""
+    while waiting:
+        visit = waiting.pop()
+        node = visit.node
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        depth, said = visit.depth, visit.said
+        mark = marks.get(node.backend_id) if node.backend_id is not None else None
+        if _needs_line(node, (said, last), mark):
+            yield "  " * depth + _line(node, mark)
+            depth += 1
+            said = last = node.name.text
+        if node.backend_id is not None and node.backend_id in frames:
+            waiting += _roots(frames[node.backend_id], depth)
+        elif node.role.text not in _NO_CHILDREN:
+            children = [visit.tree[child] for child in node.child_ids if child in visit.tree]
+            waiting += [_TreeVisit(child, depth, said, visit.tree) for child in reversed(children)]
+
+
+def _roots(nodes: Sequence[AxNode], depth: int) -> list[_TreeVisit]:
+    tree = {node.node_id: node for node in nodes}
+    roots = [node for node in nodes if node.parent_id not in tree]
+    return [_TreeVisit(root, depth, "", tree) for root in reversed(roots)]
+
+
+def _needs_line(node: AxNode, said: tuple[str, str], mark: int | None) -> bool:
+    role = node.role.text
+    if role in _DROPPED:
+        return False
+    if mark is not None:
+        return True
+    if node.ignored:
+        return False
+    name = node.name.text
+    around, last = said
+    if role == "StaticText":
+        return bool(name.strip(_PUNCTUATION)) and name not in around and name != last
+    if role == "heading" and name == around:
+        return False
+    return bool(name) or role not in _PLAIN
+
+
+def _line(node: AxNode, mark: int | None) -> str:
+    role = node.role.text
+    parts = [] if mark is None else [f"[{mark}]"]
+    parts.append("text" if role == "StaticText" else role or "generic")
+    name = node.name.text
+    if name:
+        parts.append(f'"{_cut(name, TEXT_LIMIT)}"')
+    parts += _details(node, name)
+    return " ".join(parts)
+
+
+def _details(node: AxNode, name: str) -> Iterator[str]:
+    properties = {each.name: each.value.text for each in node.properties}
+    value = node.value.text
+    if value and value != name:
+        yield f'value="{_cut(value, TEXT_LIMIT)}"'
+    if "level" in properties:
+        yield f"level={properties['level']}"
+    if node.role.text == "link" and properties.get("url"):
+        yield f"url={_cut(properties['url'], URL_LIMIT)}"
+    for state in ("checked", "expanded"):
+        if state in properties:
+            yield f"{state}={properties[state]}"
+    states = [state for state in _STATES if properties.get(state) == "true"]
+    if properties.get("invalid") not in {None, "", "false"}:
+        states.append("invalid")
+    if states:
+        yield f"({', '.join(states)})"
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
 
 MOST_FRAMES = 30
 MOST_WEIGHT = 10_000
-"""Of all frames together. Each node weighs one, and text as much as it has lines: the browser makes
-nodes of those. It takes about a second for so many."""
+"""Of all frames together. Each node weighs one, and text one per line, because the browser makes a
+node of each line. The browser takes about a second for this many."""
 T = TypeVar("T")
 _TREE = "Accessibility.getFullAXTree"
 _WEIGH = f"""(() => {{
   let weight = 0;
   const roots = [document];
-  const walkerOf = Document.prototype.createTreeWalker;  // a form's name may hide the document's
+  const walkerOf = Document.prototype.createTreeWalker;  // a form's name may hide the method
   while (roots.length) {{
     const walker = walkerOf.call(document, roots.pop(), {0x1 | 0x4});
     for (let node = walker.nextNode(); node; node = walker.nextNode()) {{
@@ -43,7 +201,7 @@ _WEIGH = f"""(() => {{
   }}
   return weight;
 }})()"""
-"""Elements and text of one frame; whatever is over the bound is not counted to the end."""
+"""Counts the elements and text of one frame; stops counting above the limit."""
 
 
 class _Frame(msgspec.Struct):
@@ -63,21 +221,21 @@ class _Owner(msgspec.Struct, rename="camel"):
     backend_node_id: int
 
 
-class _Described(msgspec.Struct):
+class _DescribedNode(msgspec.Struct):
     node: _Owner
 
 
 _READ_FRAMES = msgspec.json.Decoder(_Frames).decode
 _READ_OWNER = msgspec.json.Decoder(_Owner).decode
-_READ_DESCRIBED = msgspec.json.Decoder(_Described).decode
+_READ_DESCRIBED = msgspec.json.Decoder(_DescribedNode).decode
 
 
 async def accessibility_tree(
     tab: Tab, deadline: float, marked: Sequence[Element] | None = None
 ) -> str:
-    """As text. `marked` are the elements just collected: their numbers are written beside them.
+    """The tree as text. `marked` are the elements just collected: the tree shows their numbers.
 
-    Raises DocumentGoneError when the page navigates meanwhile.
+    Raises DocumentGoneError if the page navigates meanwhile.
     """
     try:
         page, *inner = await _weighed_frames(tab, deadline)
@@ -99,35 +257,35 @@ async def _outlined(tab: Tab, marked: Sequence[Element], deadline: float) -> str
     return tree_text(outline.nodes, marks=marks, whole=outline.whole)
 
 
-class _Weighed(msgspec.Struct, frozen=True):
+class _WeighedFrame(msgspec.Struct, frozen=True):
     id: str
     weight: float
 
 
-async def _weighed_frames(tab: Tab, deadline: float) -> list[_Weighed]:
-    """The page itself, then the frames in it; those beyond the bound are too heavy for anything."""
+async def _weighed_frames(tab: Tab, deadline: float) -> list[_WeighedFrame]:
+    """The page, then its frames. Frames beyond `MOST_FRAMES` get an infinite weight."""
     answer = await tab.call("Page.getFrameTree", deadline=deadline)
     tree = _READ_FRAMES(answer).frame_tree
     page, *inner = [tree.frame.id, *_inner_frames(tree)]
     weights = await _all(_weight(tab, frame, deadline) for frame in (page, *inner[:MOST_FRAMES]))
     weights += [math.inf] * (1 + len(inner) - len(weights))
     pairs = zip((page, *inner), weights, strict=True)
-    return [_Weighed(frame, weight) for frame, weight in pairs]
+    return [_WeighedFrame(frame, weight) for frame, weight in pairs]
 
 
 async def _weight(tab: Tab, frame: str, deadline: float) -> float:
-    """One that goes away meanwhile weighs nothing."""
+    """Zero for a frame that is removed meanwhile."""
     try:
         return float(str(await tab.world.evaluate_in(frame, _WEIGH, deadline)))
     except CallError:
         return 0.0
 
 
-def _light(frames: Iterable[_Weighed], room: float) -> Iterator[_Weighed]:
-    """Those that can be asked for their trees."""
+def _light(frames: Iterable[_WeighedFrame], budget: float) -> Iterator[_WeighedFrame]:
+    """The frames whose trees fit into the budget."""
     for frame in frames:
-        if frame.weight <= room:
-            room -= frame.weight
+        if frame.weight <= budget:
+            budget -= frame.weight
             yield frame
 
 
@@ -137,7 +295,7 @@ async def _frame(tab: Tab, frame: str, deadline: float) -> tuple[int, tuple[AxNo
         owner = await tab.call("DOM.getFrameOwner", params, deadline=deadline)
         tree = await tab.call(_TREE, params, deadline=deadline)
     except CallError:
-        return None  # it went away meanwhile
+        return None  # it was removed meanwhile
     return _READ_OWNER(owner).backend_node_id, read_tree(tree)
 
 
@@ -152,7 +310,7 @@ def _inner_frames(tree: _FrameTree) -> list[str]:
 
 
 async def _marked_nodes(tab: Tab, marked: Sequence[Element], deadline: float) -> dict[int, int]:
-    """The number of each marked element by the browser's number for its node."""
+    """The number of each marked element, by the backend node of the browser."""
     numbers = [element.id for element in marked if element.in_view]
     async with tab.world.handles(MARKED_ELEMENTS, deadline) as handles:
         nodes = await _all(_node(tab, handle, deadline) for handle in handles)
@@ -168,7 +326,7 @@ async def _node(tab: Tab, handle: str | None, deadline: float) -> int | None:
 
 
 async def _all(calls: Iterable[Awaitable[T]]) -> list[T]:
-    """Their results; all have ended when the first error is raised."""
+    """The results of all calls. The first error is raised when all have ended."""
     results = await asyncio.gather(*calls, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):

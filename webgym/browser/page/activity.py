@@ -1,12 +1,12 @@
-"""What a page is busy with: a navigation of its main frame, and requests in flight.
+"""What a page is busy with: a navigation of its main frame, and running requests.
 
-A state machine fed by DevTools events; it owns no task. Whoever waits for a page to come to rest
-asks `is_navigating` and `pending_requests`, and awaits `changed` in between.
+A state machine that DevTools events drive; it owns no task. To wait until a page settles, read
+`is_navigating` and `pending_requests`, and await `changed` in between.
 
-A navigation goes from being asked for, over the answer of its server, which makes the new document
-the page's, to the end of loading. Requests count that began since the step did: what a page asked
-for before is not a consequence of the step. What it asks for over and over is a poll, and is not
-waited for again in that document.
+A navigation starts with its request, continues with the answer of the server, which makes the new
+document that of the page, and ends when loading ends. Only requests since the start of the step
+count: earlier ones are not a consequence of the step. A request that a page repeats is a poll, and
+is not waited for again in that document.
 """
 
 import asyncio
@@ -15,22 +15,20 @@ from collections.abc import Callable
 import msgspec
 
 BACKGROUND_AFTER = 3.0
-"""A request this old is a stream or a long poll, which no page waits for."""
+"""A request of this age is a stream or a long poll, which no page waits for."""
 ANSWER_GOES_ON = 0.5
-"""A body of which nothing came for so long is one that the page does not read to its end."""
+"""If no data arrived for this long, the page does not read the body to its end."""
 MAX_REQUESTS = 2_000
 REQUESTED_FOR = 0.5
-"""How long a navigation that a script asked for may take to begin."""
+"""How long a navigation that a script requested may take to start."""
 MAX_REPEATS = 3
-"""Times that a page may ask for the same in one step, one time after the other."""
+"""How often a page may repeat a request in one step before it counts as a poll."""
 _REPEATED = frozenset({"Fetch", "XHR"})
 _WITHIN_DOCUMENT = frozenset({"sameDocument", "historySameDocument"})
-_NEVER_WAITED_FOR = frozenset(
-    {"WebSocket", "EventSource", "Media", "Ping", "Prefetch", "Preflight"}
-)
+_NOT_AWAITED = frozenset({"WebSocket", "EventSource", "Media", "Ping", "Prefetch", "Preflight"})
 
 
-class Frame(msgspec.Struct, frozen=True, rename="camel"):
+class FrameInfo(msgspec.Struct, frozen=True, rename="camel"):
     id: str
     loader_id: str = ""
     parent_id: str | None = None
@@ -39,7 +37,7 @@ class Frame(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Navigated(msgspec.Struct):
-    frame: Frame
+    frame: FrameInfo
 
 
 class _OfFrame(msgspec.Struct, rename="camel"):
@@ -49,11 +47,11 @@ class _OfFrame(msgspec.Struct, rename="camel"):
     navigation_type: str = ""
 
 
-class _Response(msgspec.Struct):
+class _ResponseInfo(msgspec.Struct):
     status: int
 
 
-class _Asked(msgspec.Struct, frozen=True):
+class _RequestInfo(msgspec.Struct, frozen=True):
     url: str = ""
     method: str = "GET"
 
@@ -63,14 +61,14 @@ class _OfRequest(msgspec.Struct, rename="camel"):
     loader_id: str = ""
     frame_id: str = ""
     type: str = "Other"
-    request: _Asked = _Asked()
-    response: _Response | None = None
+    request: _RequestInfo = _RequestInfo()
+    response: _ResponseInfo | None = None
 
 
-class _Request(msgspec.Struct):
-    """`what` names it, where it may be a poll. `answered`: when something of its answer came."""
+class _TrackedRequest(msgspec.Struct):
+    """`what` identifies it if it may be a poll. `answered` is the time of the latest data."""
 
-    began: float
+    started: float
     loader: str
     what: tuple[str, str] | None = None
     answered: float | None = None
@@ -78,7 +76,7 @@ class _Request(msgspec.Struct):
     def is_awaited(self, now: float) -> bool:
         if self.answered is not None:
             return now - self.answered < ANSWER_GOES_ON
-        return now - self.began < BACKGROUND_AFTER
+        return now - self.started < BACKGROUND_AFTER
 
 
 _READ_NAVIGATED = msgspec.json.Decoder(_Navigated).decode
@@ -86,97 +84,97 @@ _READ_FRAME = msgspec.json.Decoder(_OfFrame).decode
 _READ_REQUEST = msgspec.json.Decoder(_OfRequest).decode
 
 
-class Activity:
-    """The main frame `frame`'s state, as events told it."""
+class PageActivity:
+    """The state of the main frame `frame`, from the events."""
 
     def __init__(self, frame: str, clock: Callable[[], float]) -> None:
-        self.main = Frame(frame)
+        self.main = FrameInfo(frame)
         self.document = 0
-        """Counts the documents of the main frame."""
+        """The number of documents that the main frame has had."""
         self.dom_ready = True
-        """Whether the document was read to its end."""
+        """Whether the document was parsed to its end."""
         self.is_loading = False
         self._frame = frame
         self._clock = clock
         self._answered: tuple[str, int | None] = ("", None)
         self._given_up = -1
-        self._coming: str | None = None
+        self._next_document: str | None = None
         self._requested_at = float("-inf")
-        self._step_began = float("-inf")
-        self._requests: dict[str, _Request] = {}
+        self._step_started = float("-inf")
+        self._requests: dict[str, _TrackedRequest] = {}
         self._ended: dict[tuple[str, str], int] = {}
         self._polls: set[tuple[str, str]] = set()
         self._waiters: set[asyncio.Future[None]] = set()
         self._handlers: dict[str, Callable[[msgspec.Raw], None]] = {
             "Page.frameRequestedNavigation": self._navigation_requested,
-            "Page.frameStartedNavigating": self._navigation_began,
-            "Page.frameStartedLoading": self._loading_began,
+            "Page.frameStartedNavigating": self._navigation_started,
+            "Page.frameStartedLoading": self._loading_started,
             "Page.frameStoppedLoading": self._loading_ended,
             "Page.frameNavigated": self._navigated,
             "Page.domContentEventFired": self._document_ready,
-            "Network.requestWillBeSent": self._request_began,
-            "Network.responseReceived": self._response_came,
-            "Network.dataReceived": self._data_came,
+            "Network.requestWillBeSent": self._request_started,
+            "Network.responseReceived": self._response_received,
+            "Network.dataReceived": self._data_received,
             "Network.loadingFinished": self._request_ended,
             "Network.loadingFailed": self._request_failed,
         }
 
-    def hear(self, method: str, params: msgspec.Raw) -> None:
+    def handle_event(self, method: str, params: msgspec.Raw) -> None:
         handler = self._handlers.get(method)
         if handler is not None:
             handler(params)
 
     @property
     def status(self) -> int | None:
-        """Of the HTTP answer that the document came in, if it came in one."""
+        """The HTTP status of the document, if it has one."""
         loader, status = self._answered
         return status if loader == self.main.loader_id else None
 
     @property
     def awaits_document(self) -> bool:
-        """Whether a server has yet to answer with the next document.
+        """Whether the answer with the next document is still outstanding.
 
-        Chromium answers nothing that concerns the page's scripts meanwhile.
+        Meanwhile Chromium answers no calls that involve scripts of the page.
         """
-        return self._coming is not None
+        return self._next_document is not None
 
     def awaits(self, loader: str) -> bool:
-        """Whether it is this document that has yet to come."""
-        return self._coming is not None and self._coming == loader
+        """Whether the answer with this document is still outstanding."""
+        return self._next_document is not None and self._next_document == loader
 
     @property
     def is_requested(self) -> bool:
-        """Whether another document was asked for just now."""
+        """Whether another document was requested just now."""
         return self.awaits_document or self._clock() - self._requested_at < REQUESTED_FOR
 
     @property
     def is_navigating(self) -> bool:
-        """Whether a document is being loaded, or is about to be."""
+        """Whether a document is loading or was requested."""
         return self.is_requested or (self.is_loading and not self.was_given_up)
 
     @property
     def was_given_up(self) -> bool:
-        """Whether nobody waits any longer for the document to be loaded."""
+        """Whether waiting for this document to load was given up."""
         return self._given_up == self.document
 
     def give_up(self) -> None:
-        """Wait no longer for what the document loads now; what it asks for later is its affair."""
+        """Stop waiting for the document to load, and for its running requests."""
         self._given_up = self.document
         self._requests.clear()
 
     def begin_step(self) -> None:
-        """Something is done to the page now: what it asks for from now on may be a consequence."""
-        self._step_began = self._clock()
+        """Start a step: requests from now on may be its consequences."""
+        self._step_started = self._clock()
         self._ended.clear()
 
     def pending_requests(self) -> int:
         """Requests that the page may be waiting for."""
-        now, since = self._clock(), self._step_began
+        now, since = self._clock(), self._step_started
         requests = self._requests.values()
-        return sum(request.began >= since and request.is_awaited(now) for request in requests)
+        return sum(request.started >= since and request.is_awaited(now) for request in requests)
 
     async def changed(self, seconds: float) -> bool:
-        """Wait for the next change, this long at most; says whether there was one."""
+        """Wait for the next change, but not longer than this; returns whether there was one."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.add(waiter)
         try:
@@ -186,17 +184,17 @@ class Activity:
         return bool(done)
 
     def wake(self) -> None:
-        """Let whoever waits look again."""
+        """Wake up all callers of `changed`."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
     def begin_navigation(self) -> None:
-        """A navigation was asked for by us: its document is awaited from now on."""
+        """Note that we requested a navigation: its document is awaited from now on."""
         self._requested_at = self._clock()
 
     def end_navigation(self) -> None:
-        """What was asked for has begun, or never will."""
+        """Note that the requested navigation has started, or will not start."""
         self._requested_at = float("-inf")
 
     def _navigation_requested(self, params: msgspec.Raw) -> None:
@@ -205,13 +203,13 @@ class Activity:
             self._requested_at = self._clock()
             self.wake()
 
-    def _navigation_began(self, params: msgspec.Raw) -> None:
+    def _navigation_started(self, params: msgspec.Raw) -> None:
         event = _READ_FRAME(params)
         if event.frame_id == self._frame and event.navigation_type not in _WITHIN_DOCUMENT:
-            self._coming = event.loader_id
+            self._next_document = event.loader_id
             self.wake()
 
-    def _loading_began(self, params: msgspec.Raw) -> None:
+    def _loading_started(self, params: msgspec.Raw) -> None:
         if _READ_FRAME(params).frame_id == self._frame:
             self.is_loading = True
             self.wake()
@@ -219,7 +217,7 @@ class Activity:
     def _loading_ended(self, params: msgspec.Raw) -> None:
         if _READ_FRAME(params).frame_id == self._frame:
             self.is_loading = False
-            self._coming = None
+            self._next_document = None
             self.end_navigation()
             self.wake()
 
@@ -230,7 +228,7 @@ class Activity:
         self.main = frame
         self.document += 1
         self.dom_ready = False
-        self._coming = None
+        self._next_document = None
         self.end_navigation()
         self._polls.clear()
         self._requests = {
@@ -244,25 +242,25 @@ class Activity:
         self.dom_ready = True
         self.wake()
 
-    def _request_began(self, params: msgspec.Raw) -> None:
+    def _request_started(self, params: msgspec.Raw) -> None:
         event = _READ_REQUEST(params)
         url = event.request.url
-        # One without a document is a worker's script. Its end is told to the worker's own session.
-        if event.type in _NEVER_WAITED_FOR or not event.loader_id or url.startswith("data:"):
+        # A request without a document is the script of a worker. Its end is not reported here.
+        if event.type in _NOT_AWAITED or not event.loader_id or url.startswith("data:"):
             return
         what = (event.request.method, url.partition("?")[0]) if event.type in _REPEATED else None
         if len(self._requests) >= MAX_REQUESTS or what in self._polls:
             return
-        self._requests[event.request_id] = _Request(self._clock(), event.loader_id, what)
+        self._requests[event.request_id] = _TrackedRequest(self._clock(), event.loader_id, what)
         self.wake()
 
-    def _response_came(self, params: msgspec.Raw) -> None:
+    def _response_received(self, params: msgspec.Raw) -> None:
         event = _READ_REQUEST(params)
         if event.type == "Document" and event.frame_id == self._frame and event.response:
             self._answered = (event.loader_id, event.response.status)
         self._note_answer(event.request_id)
 
-    def _data_came(self, params: msgspec.Raw) -> None:
+    def _data_received(self, params: msgspec.Raw) -> None:
         self._note_answer(_READ_REQUEST(params).request_id)
 
     def _note_answer(self, number: str) -> None:
@@ -277,17 +275,17 @@ class Activity:
         if request.what is not None and len(self._ended) < MAX_REQUESTS:
             times = self._ended[request.what] = self._ended.get(request.what, 0) + 1
             if times > MAX_REPEATS:
-                self._begin_ignoring(request.what)
+                self._ignore_poll(request.what)
         self.wake()
 
-    def _begin_ignoring(self, poll: tuple[str, str]) -> None:
+    def _ignore_poll(self, poll: tuple[str, str]) -> None:
         self._polls.add(poll)
         requests = self._requests.items()
         self._requests = {number: each for number, each in requests if each.what != poll}
 
     def _request_failed(self, params: msgspec.Raw) -> None:
-        if _READ_REQUEST(params).request_id == self._coming:
-            # Its server had nothing to show: a download, or an answer without content.
-            self._coming = None
+        if _READ_REQUEST(params).request_id == self._next_document:
+            # The server sent no document: a download, or an answer without content.
+            self._next_document = None
             self.wake()
         self._request_ended(params)

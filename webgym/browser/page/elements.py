@@ -1,6 +1,6 @@
-"""What the page script answers about elements, and how it is said when something cannot be done.
+"""The answers of the page script, and the errors for what cannot be done.
 
-The script answers with short reasons ("gone", "covered"); here they become the typed errors of the
+The script answers with short reasons ("gone", "covered"). Here they become the typed errors of the
 contract, with a message that tells an agent what to do next.
 """
 
@@ -10,17 +10,17 @@ import msgspec
 
 from webgym.browser.contract.errors import CommandError, UnknownElementError
 
-Kind = Literal[
+FieldKind = Literal[
     "text", "rich", "picker", "toggle", "file", "dropdown", "listbox", "option", "button", "other"
 ]
 """How a field is filled: `text` and `rich` by typing, a `picker` by setting its value."""
 
 
-class Facts(msgspec.Struct, frozen=True):
-    """What an element is. `type` is that of an input; `focused`: it will receive what is typed."""
+class ElementFacts(msgspec.Struct, frozen=True):
+    """Facts about an element. `type` is that of an input; `focused`: typed text goes there."""
 
     tag: str
-    kind: Kind = "other"
+    kind: FieldKind = "other"
     type: str | None = None
     disabled: bool = False
     readonly: bool = False
@@ -36,63 +36,63 @@ class Facts(msgspec.Struct, frozen=True):
         return self.kind in {"dropdown", "listbox"}
 
 
-class Place(msgspec.Struct, frozen=True):
-    """A point of the viewport where a click meets an element.
+class ClickPoint(msgspec.Struct, frozen=True):
+    """A point of the viewport where a click hits an element.
 
-    `scrolled`: the page was scrolled to it just now, and its scripts may still react to that.
+    `scrolled` means that the page was just scrolled, and its scripts may still react to that.
     """
 
     x: float
     y: float
-    facts: Facts
+    facts: ElementFacts
     scrolled: bool = False
 
 
-class Met(msgspec.Struct, frozen=True):
-    """What is at a point or has the focus, if anything."""
+class ElementAtPoint(msgspec.Struct, frozen=True):
+    """The element at a point or with the focus, if there is one."""
 
-    facts: Facts | None = None
+    facts: ElementFacts | None = None
     prepared: bool = False
 
 
-class Choice(msgspec.Struct, frozen=True):
-    """The option that is chosen now; `changed` is False where it was before."""
+class ChosenOption(msgspec.Struct, frozen=True):
+    """The option that is chosen now. `changed` is False if it was chosen before."""
 
     label: str
     value: str
     changed: bool
 
 
-class Selected(msgspec.Struct, frozen=True):
+class FieldSelection(msgspec.Struct, frozen=True):
     """Whether the content of the focused field is selected, and whether there is any."""
 
     selected: bool
     empty: bool
 
 
-class Stillness(msgspec.Struct, frozen=True):
-    """How the wait for a page to come to rest ended."""
+class QuietResult(msgspec.Struct, frozen=True):
+    """The result of waiting until the page stops changing."""
 
     quiet: bool
     mutations: int
 
 
-class Located(msgspec.Struct, frozen=True):
-    """The script's answer to where an element is: a point, or why there is none."""
+class LocatedElement(msgspec.Struct, frozen=True):
+    """The position of an element: a point, or the reason why there is none."""
 
     x: float = 0
     y: float = 0
     scrolled: bool = False
-    facts: Facts | None = None
+    facts: ElementFacts | None = None
     missing: Literal["gone", "hidden", "covered", "unlisted"] | None = None
     by: str = ""
 
-    def place(self, number: int) -> Place:
+    def click_point(self, number: int) -> ClickPoint:
         if self.missing is None and self.facts is not None:
-            return Place(self.x, self.y, self.facts, self.scrolled)
+            return ClickPoint(self.x, self.y, self.facts, self.scrolled)
         reasons = {
-            "hidden": "is hidden now: take an id from the newest list",
-            "covered": f"is covered by {self.by}: deal with that first",
+            "hidden": "is hidden now: use an id from the newest list",
+            "covered": f"is covered by {self.by}: close or move that first",
             "unlisted": "is an option of a closed list: choose it with select_option",
         }
         if self.missing not in reasons:
@@ -100,8 +100,8 @@ class Located(msgspec.Struct, frozen=True):
         raise UnknownElementError(f"element {number} {reasons[self.missing]}")
 
 
-class Selection(msgspec.Struct, frozen=True):
-    """The script's answer to choosing an option."""
+class OptionSelection(msgspec.Struct, frozen=True):
+    """The result of choosing an option."""
 
     label: str = ""
     value: str = ""
@@ -111,20 +111,20 @@ class Selection(msgspec.Struct, frozen=True):
     labels: tuple[str, ...] = ()
     total: int = 0
 
-    def choice(self, number: int, wanted: str | None) -> Choice:
+    def choice(self, number: int, wanted: str | None) -> ChosenOption:
         if self.problem is None:
-            return Choice(self.label, self.value, self.changed)
+            return ChosenOption(self.label, self.value, self.changed)
         raise self._error(number, wanted)
 
     def _error(self, number: int, wanted: str | None) -> CommandError:
         match self.problem:
             case "kind":
                 return UnknownElementError(
-                    f"element {number} is no list and no option of one, but <{self.tag}>"
+                    f"element {number} is neither a list nor an option, but <{self.tag}>"
                 )
             case "unknown":
-                asked = "say which option" if wanted is None else f"no option {wanted[:60]!r}"
-                return CommandError(f"list {number}: {asked}; it has {self._listed()}")
+                why = "give an option" if wanted is None else f"unknown option {wanted[:60]!r}"
+                return CommandError(f"list {number}: {why}; it has {self._listed()}")
             case "disabled list":
                 return CommandError(f"list {number} is disabled")
             case "disabled option":
@@ -137,8 +137,8 @@ class Selection(msgspec.Struct, frozen=True):
         return (", ".join(self.labels) or "none") + (f" and {more} more" if more else "")
 
 
-class SpecialValue(msgspec.Struct, frozen=True):
-    """The script's answer to setting the value of a field that is not typed into."""
+class SetValueResult(msgspec.Struct, frozen=True):
+    """The result of setting the value of a date, time, colour or range field."""
 
     value: str = ""
     problem: Literal["gone", "kind", "disabled", "form"] | None = None
@@ -148,19 +148,19 @@ class SpecialValue(msgspec.Struct, frozen=True):
 
     def accepted(self, wanted: str) -> str:
         reasons = {
-            "kind": f"this is no field with a picker, but one of kind {self.kind}",
+            "kind": f"this field has no picker, its kind is {self.kind}",
             "disabled": "the field is disabled or read-only",
             "form": f"a {self.type} field takes {self.form}, not {wanted[:60]!r}",
         }
         if self.problem is None:
             return self.value
         if self.problem == "gone":
-            raise UnknownElementError("the field is gone: the page has changed")
+            raise UnknownElementError("the field no longer exists, because the page has changed")
         raise CommandError(reasons[self.problem])
 
 
-class Movement(msgspec.Struct, frozen=True):
-    """The script's answer to scrolling."""
+class ScrollResult(msgspec.Struct, frozen=True):
+    """The result of scrolling."""
 
     moved: bool = False
     by: float = 0
@@ -175,5 +175,45 @@ class Movement(msgspec.Struct, frozen=True):
 
 def gone(number: int) -> UnknownElementError:
     return UnknownElementError(
-        f"there is no element {number} on the page now: take an id from the newest list"
+        f"element {number} is not on the page now: use an id from the newest list"
     )
+
+
+class AxValue(msgspec.Struct, frozen=True):
+    value: str | bool | int | float | dict[str, object] | list[object] | None = None
+
+    @property
+    def text(self) -> str:
+        match self.value:
+            case None | dict() | list():
+                return ""
+            case bool():
+                return "true" if self.value else "false"
+            case _:
+                return " ".join(str(self.value).split())
+
+
+class AxProperty(msgspec.Struct, frozen=True):
+    name: str
+    value: AxValue
+
+
+class AxNode(msgspec.Struct, frozen=True):
+    """A node of the accessibility tree. Fields that are not used here are not decoded."""
+
+    node_id: str = msgspec.field(name="nodeId")
+    ignored: bool = False
+    role: AxValue = AxValue()
+    name: AxValue = AxValue()
+    value: AxValue = AxValue()
+    properties: tuple[AxProperty, ...] = ()
+    parent_id: str | None = msgspec.field(name="parentId", default=None)
+    child_ids: tuple[str, ...] = msgspec.field(name="childIds", default=())
+    backend_id: int | None = msgspec.field(name="backendDOMNodeId", default=None)
+
+
+class Outline(msgspec.Struct, frozen=True):
+    """A tree from our script. `whole` is False if the page has more nodes than its limit."""
+
+    nodes: tuple[AxNode, ...]
+    whole: bool

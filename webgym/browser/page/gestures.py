@@ -1,4 +1,10 @@
-"""Commands that are a person's gestures: pointing, filling in, scrolling, pressing keys."""
+"""Commands that are gestures of a person: pointing, filling in, scrolling, pressing keys.
+
+Filling in a field means to click it, type, and press Enter. How depends on the field: a date or a
+colour is not typed but set, as its picker does it; a drop-down list gets the option of that name.
+"""
+
+import re
 
 import msgspec
 
@@ -20,19 +26,90 @@ from webgym.browser.contract.commands import (
     TabAndEnter,
 )
 from webgym.browser.contract.errors import CommandError
-from webgym.browser.page.filling import fill_at, fill_element
-from webgym.browser.page.hands import Hands
-from webgym.browser.page.keys import find_key, find_keys
+from webgym.browser.page.elements import ElementFacts
+from webgym.browser.page.input import InputDevices, find_key, find_keys
 from webgym.browser.page.script import PageScript
 from webgym.browser.page.tab import Tab
 
-FULL_PAGE = VIEWPORT_HEIGHT - 50
+
+async def fill_element(tab: Tab, command: FillId, deadline: float) -> None:
+    script = PageScript(tab.world)
+    point = await script.locate(command.id, deadline)
+    if point.facts.is_select:
+        await script.select_option(command.id, command.value, deadline)
+        return
+    _check_may_change(point.facts)
+    if point.facts.kind != "picker":
+        await InputDevices(tab).click(point.x, point.y, deadline)
+    facts = await script.focus_for_typing(deadline, number=command.id)
+    await _fill(tab, command, facts, deadline)
+
+
+async def fill_at(tab: Tab, command: FillCoords, deadline: float) -> None:
+    script, point = PageScript(tab.world), (command.x, command.y)
+    target = await script.at(*point, deadline)
+    if target is not None and target.is_select:
+        raise CommandError("this is a drop-down list: click it, then the option in the open list")
+    if target is not None:
+        _check_may_change(target)
+    if target is None or target.kind != "picker":
+        await InputDevices(tab).click(*point, deadline)
+    facts = await script.focus_for_typing(deadline, point=point)
+    await _fill(tab, command, facts, deadline)
+
+
+async def _fill(
+    tab: Tab, command: FillCoords | FillId, facts: ElementFacts | None, deadline: float
+) -> None:
+    """Put the value into the focused field."""
+    script, devices = PageScript(tab.world), InputDevices(tab)
+    if facts is not None and facts.kind == "picker":
+        await script.set_special_value(command.value, deadline)
+    else:
+        _check_takes_text(facts)
+        await _place_cursor(tab, replace=command.delete_existing, deadline=deadline)
+        has_one_line = facts is not None and facts.tag == "input"
+        await devices.type(_one_line(command.value) if has_one_line else command.value, deadline)
+    if command.press_enter:
+        await devices.press([find_key("Enter")], deadline)
+
+
+def _check_takes_text(facts: ElementFacts | None) -> None:
+    if facts is None or facts.kind not in {"text", "rich"}:
+        what = "nothing" if facts is None else f"<{facts.tag}>"
+        raise CommandError(f"{what} was clicked, not a text field; nothing was typed")
+    _check_may_change(facts)
+
+
+def _check_may_change(facts: ElementFacts) -> None:
+    if facts.disabled or facts.readonly:
+        state = "disabled" if facts.disabled else "read-only"
+        raise CommandError(f"the field is {state}; nothing was typed")
+
+
+def _one_line(text: str) -> str:
+    """The text without line breaks, which would submit the form of a one-line field."""
+    return " ".join(line for line in re.split(r"[\r\n]+", text) if line)
+
+
+async def _place_cursor(tab: Tab, *, replace: bool, deadline: float) -> None:
+    """Move the cursor to the end of the field; with `replace`, delete the content instead."""
+    devices = InputDevices(tab)
+    if not replace:
+        await devices.press([find_key("Control"), find_key("End")], deadline)
+        return
+    existing = await PageScript(tab.world).select_existing(deadline)
+    if existing.selected and not existing.empty:
+        await devices.press([find_key("Delete")], deadline)
+
+
+FULL_PAGE_PIXELS = VIEWPORT_HEIGHT - 50
 WHEEL_PIXELS = 400
 Result = dict[str, object]
 
 
 async def act(command: Command, tab: Tab, deadline: float) -> Result:
-    """Make the gesture; what there is to say about it. Raises CommandError."""
+    """Carry out a gesture; returns its result. Raises CommandError."""
     if isinstance(command, ClickCoords | FillCoords | HoverCoords | HoverAndScrollCoords):
         _check_in_view(command.x, command.y)
     match command:
@@ -41,10 +118,10 @@ async def act(command: Command, tab: Tab, deadline: float) -> Result:
         case FillId():
             await fill_element(tab, command, deadline)
         case Keypress():
-            await Hands(tab).press(find_keys(command.keys), deadline)
+            await InputDevices(tab).press(find_keys(command.keys), deadline)
         case TabAndEnter():
             for key in ("Tab", "Enter"):
-                await Hands(tab).press([find_key(key)], deadline)
+                await InputDevices(tab).press([find_key(key)], deadline)
         case SelectOption():
             choice = await PageScript(tab.world).select_option(command.id, command.value, deadline)
             return {"status": "success", **msgspec.to_builtins(choice)}
@@ -58,28 +135,28 @@ async def act(command: Command, tab: Tab, deadline: float) -> Result:
 def _check_in_view(x: float, y: float) -> None:
     if x > VIEWPORT_WIDTH or y > VIEWPORT_HEIGHT:
         size = f"{VIEWPORT_WIDTH} x {VIEWPORT_HEIGHT}"
-        raise CommandError(f"the point {x:g}, {y:g} is outside of the screenshot, which is {size}")
+        raise CommandError(f"the point {x:g}, {y:g} is outside of the viewport of {size}")
 
 
 async def _point(command: Command, tab: Tab, deadline: float) -> None:
-    hands, script = Hands(tab), PageScript(tab.world)
+    devices, script = InputDevices(tab), PageScript(tab.world)
     match command:
         case ClickCoords():
             await script.prepare_click(command.x, command.y, deadline)
-            await hands.click(command.x, command.y, deadline)
+            await devices.click(command.x, command.y, deadline)
         case ClickId():
-            place = await script.locate(command.id, deadline)
-            await script.prepare_click(place.x, place.y, deadline)
-            await hands.click(place.x, place.y, deadline)
+            point = await script.locate(command.id, deadline)
+            await script.prepare_click(point.x, point.y, deadline)
+            await devices.click(point.x, point.y, deadline)
         case HoverCoords():
-            await hands.hover(command.x, command.y, deadline)
+            await devices.hover(command.x, command.y, deadline)
         case HoverId():
-            place = await script.locate(command.id, deadline)
-            await hands.hover(place.x, place.y, deadline)
+            point = await script.locate(command.id, deadline)
+            await devices.hover(point.x, point.y, deadline)
         case HoverAndScrollCoords():
-            point, direction = (command.x, command.y), command.direction
-            pixels = await script.wheel_distance(*point, direction, WHEEL_PIXELS, deadline)
-            await hands.turn_wheel(*point, direction, pixels, deadline)
+            x, y, direction = command.x, command.y, command.direction
+            pixels = await script.wheel_distance(x, y, direction, WHEEL_PIXELS, deadline)
+            await devices.turn_wheel(x, y, direction, pixels, deadline)
         case _:
             raise NotImplementedError(command.command)
 
@@ -90,7 +167,7 @@ async def _scroll(command: ScrollId | PageDown | PageUp, tab: Tab, deadline: flo
         case ScrollId():
             moved = await script.scroll_element(command.id, command.direction, deadline)
         case PageDown() | PageUp():
-            amount = FULL_PAGE if command.full_page else command.amount
+            amount = FULL_PAGE_PIXELS if command.full_page else command.amount
             signed = amount if isinstance(command, PageDown) else -amount
             moved = await script.scroll_page(signed, deadline)
     return {"status": "success", "moved": moved}

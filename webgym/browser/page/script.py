@@ -1,12 +1,12 @@
-"""Our script inside the page, called from here with types on both sides.
+"""Our script inside the page, called with types on both sides.
 
 The sources in `scripts/` form one expression that evaluates to an object of functions. It is
-evaluated once for each document, in an isolated world of the main frame: it sees the page's DOM,
-while the page sees neither it nor what it remembers (the numbers of elements). `PageScript` only
-knows an `Evaluator` that calls a function of that object; how that travels is the tab's affair.
+evaluated once for each document, in an isolated world of the main frame: it sees the DOM of the
+page, while the page sees neither it nor its state (the numbers of elements). `PageScript` calls its
+functions through a `ScriptEvaluator`; the tab provides the transport.
 
-All functions answer with JSON text, except `MARKED_ELEMENTS`: it answers with the elements that
-the last marks were drawn on, themselves, so that the browser can be asked for their nodes.
+All functions answer with JSON text, except `MARKED_ELEMENTS`: it answers with the marked elements
+themselves, so that the browser can be asked for their nodes.
 """
 
 from collections.abc import Callable
@@ -18,18 +18,18 @@ import msgspec
 from webgym.browser.contract.answers import Element, PageInfo
 from webgym.browser.contract.commands import Direction
 from webgym.browser.page.elements import (
-    Choice,
-    Facts,
-    Located,
-    Met,
-    Movement,
-    Place,
-    Selected,
-    Selection,
-    SpecialValue,
-    Stillness,
+    ChosenOption,
+    ClickPoint,
+    ElementAtPoint,
+    ElementFacts,
+    FieldSelection,
+    LocatedElement,
+    OptionSelection,
+    Outline,
+    QuietResult,
+    ScrollResult,
+    SetValueResult,
 )
-from webgym.browser.page.tree import Outline
 
 MARKED_ELEMENTS = "markedElements"
 _PARTS = (
@@ -65,23 +65,23 @@ _READ_ELEMENTS = msgspec.json.Decoder(tuple[Element, ...]).decode
 _READ_LENGTH = msgspec.json.Decoder(float).decode
 _READ_NUMBER = msgspec.json.Decoder(int).decode
 _READ_FLAG = msgspec.json.Decoder(bool).decode
-_READ_LOCATED = msgspec.json.Decoder(Located).decode
-_READ_MET = msgspec.json.Decoder(Met).decode
-_READ_SELECTION = msgspec.json.Decoder(Selection).decode
-_READ_SELECTED = msgspec.json.Decoder(Selected).decode
-_READ_SPECIAL_VALUE = msgspec.json.Decoder(SpecialValue).decode
-_READ_MOVEMENT = msgspec.json.Decoder(Movement).decode
+_READ_LOCATED = msgspec.json.Decoder(LocatedElement).decode
+_READ_MET = msgspec.json.Decoder(ElementAtPoint).decode
+_READ_SELECTION = msgspec.json.Decoder(OptionSelection).decode
+_READ_SELECTED = msgspec.json.Decoder(FieldSelection).decode
+_READ_SPECIAL_VALUE = msgspec.json.Decoder(SetValueResult).decode
+_READ_MOVEMENT = msgspec.json.Decoder(ScrollResult).decode
 _READ_PAGE_INFO = msgspec.json.Decoder(PageInfo).decode
 _READ_LINES = msgspec.json.Decoder(list[str]).decode
 _READ_METADATA = msgspec.json.Decoder(dict[str, object]).decode
 _READ_OUTLINE = msgspec.json.Decoder(Outline).decode
-_READ_STILLNESS = msgspec.json.Decoder(Stillness).decode
+_READ_STILLNESS = msgspec.json.Decoder(QuietResult).decode
 
 
-class Evaluator(Protocol):
-    """Calls a function of our object in the page and gives its answer back as plain data.
+class ScriptEvaluator(Protocol):
+    """Calls a function of our object in the page and returns its answer as plain data.
 
-    With `wait` the answer is a promise to be awaited. Raises TimeoutError at the deadline.
+    With `wait` the answer is a promise that is awaited. Raises TimeoutError at the deadline.
     """
 
     async def evaluate(
@@ -92,46 +92,46 @@ class Evaluator(Protocol):
 class PageScript:
     """The functions of our script in one tab. Deadlines are absolute times of the event loop.
 
-    Coordinates are those of the page's viewport, also for what lies in frames.
+    Coordinates refer to the viewport of the page, also for elements in frames.
     """
 
-    def __init__(self, evaluator: Evaluator) -> None:
+    def __init__(self, evaluator: ScriptEvaluator) -> None:
         self._evaluator = evaluator
 
     async def collect(self, deadline: float) -> tuple[Element, ...]:
-        """All that can be acted on: first what is in view, then some of what is not."""
+        """The interactive elements: first all in view, then some of the others."""
         return await self._call(_READ_ELEMENTS, "collect", [], deadline)
 
     async def draw_marks(self, deadline: float) -> int:
-        """Draw numbered boxes over the elements in view of the `collect` just before.
+        """Draw numbered boxes over the elements in view of the last `collect`.
 
-        Without one, collects them itself. Answers how many marks there are.
+        Collects the elements itself if necessary. Returns the number of marks.
         """
         return await self._call(_READ_NUMBER, "drawMarks", [], deadline)
 
     async def erase_marks(self, deadline: float) -> None:
         await self._call(_READ_FLAG, "eraseMarks", [], deadline)
 
-    async def locate(self, number: int, deadline: float) -> Place:
-        """Scroll an element into view where needed and find a point that meets it.
+    async def locate(self, number: int, deadline: float) -> ClickPoint:
+        """Scroll an element into view if necessary and find a point that hits it.
 
-        Raises UnknownElementError where it is gone, hidden, or covered by something else.
+        Raises UnknownElementError if it is gone, hidden, or covered by something else.
         """
         located = await self._call(_READ_LOCATED, "locate", [number], deadline)
-        return located.place(number)
+        return located.click_point(number)
 
-    async def at(self, x: float, y: float, deadline: float) -> Facts | None:
-        """What a click at a point would act on."""
+    async def at(self, x: float, y: float, deadline: float) -> ElementFacts | None:
+        """The element that a click at a point would hit."""
         return (await self._call(_READ_MET, "at", [x, y], deadline)).facts
 
-    async def prepare_click(self, x: float, y: float, deadline: float) -> Facts | None:
-        """The same; and a drop-down list there will open inside the page, where it can be seen."""
+    async def prepare_click(self, x: float, y: float, deadline: float) -> ElementFacts | None:
+        """The same as `at`. Also makes a drop-down list there open inside the page."""
         return (await self._call(_READ_MET, "prepareClick", [x, y], deadline)).facts
 
-    async def select_option(self, number: int, value: str | None, deadline: float) -> Choice:
-        """Choose an option by its own number, or one of a list by value or label.
+    async def select_option(self, number: int, value: str | None, deadline: float) -> ChosenOption:
+        """Choose an option by its own number, or an option of a list by value or label.
 
-        Raises UnknownElementError, and CommandError that names the options there are.
+        Raises UnknownElementError, and CommandError that lists the options.
         """
         answer = await self._call(_READ_SELECTION, "selectOption", [number, value], deadline)
         return answer.choice(number, value)
@@ -142,63 +142,63 @@ class PageScript:
         *,
         number: int | None = None,
         point: tuple[float, float] | None = None,
-    ) -> Facts | None:
-        """What will receive keys after a click; the field that the click meant gets the focus."""
+    ) -> ElementFacts | None:
+        """The element that gets typed keys after a click; focuses the clicked field."""
         x, y = point if point is not None else (None, None)
         return (await self._call(_READ_MET, "focusForTyping", [number, x, y], deadline)).facts
 
-    async def select_existing(self, deadline: float) -> Selected:
-        """Select what the focused field holds, so that typing replaces it."""
+    async def select_existing(self, deadline: float) -> FieldSelection:
+        """Select the content of the focused field, so that typing replaces it."""
         return await self._call(_READ_SELECTED, "selectExisting", [], deadline)
 
     async def set_special_value(
         self, value: str, deadline: float, *, number: int | None = None
     ) -> str:
-        """Give the focused date, time, colour or range field a value; what it then holds.
+        """Set the focused date, time, colour or range field; returns its new value.
 
-        Raises CommandError that says what the field takes.
+        Raises CommandError with the format that the field accepts.
         """
         arguments: list[object] = [number, value]
         answer = await self._call(_READ_SPECIAL_VALUE, "setSpecialValue", arguments, deadline)
         return answer.accepted(value)
 
     async def scroll_element(self, number: int, direction: Direction, deadline: float) -> bool:
-        """Scroll the area that an element is or lies in, by most of its size; whether it moved."""
+        """Scroll the area of an element by most of its size; returns whether it moved."""
         arguments: list[object] = [number, direction]
         return (await self._call(_READ_MOVEMENT, "scrollElement", arguments, deadline)).of(number)
 
     async def scroll_page(self, amount: float, deadline: float) -> bool:
-        """Scroll the page, or where it cannot, its largest area in view; whether it moved."""
+        """Scroll the page, or its largest scrollable area in view; returns whether it moved."""
         return (await self._call(_READ_MOVEMENT, "scrollPage", [amount], deadline)).moved
 
     async def wheel_distance(
-        self, x: float, y: float, direction: Direction, usual: float, deadline: float
+        self, x: float, y: float, direction: Direction, default: float, deadline: float
     ) -> float:
-        """How many pixels to turn the wheel by at a point: at most most of what scrolls there."""
-        arguments: list[object] = [x, y, direction, usual]
+        """How far to turn the wheel at a point: at most most of the size of the area there."""
+        arguments: list[object] = [x, y, direction, default]
         return await self._call(_READ_LENGTH, "wheelDistance", arguments, deadline)
 
     async def page_info(self, deadline: float) -> PageInfo:
-        """The page as its document knows it; tabs and status are for the tab to add."""
+        """The state of the page from its document; the tab adds `tabs` and `status`."""
         return await self._call(_READ_PAGE_INFO, "pageInfo", [], deadline)
 
     async def text(self, line_limit: int, deadline: float) -> str:
-        """What can be read on the page, frames and shadow roots included, without empty lines."""
+        """The visible text of the page with frames and shadow roots, without empty lines."""
         return "\n".join(await self._call(_READ_LINES, "text", [line_limit], deadline))
 
     async def metadata(self, deadline: float) -> dict[str, object]:
-        """What the page says about itself: title, url, language, description, headings, …"""
+        """The metadata of the page: title, url, language, description, headings, …"""
         return await self._call(_READ_METADATA, "metadata", [], deadline)
 
     async def outline(self, deadline: float) -> Outline:
-        """A tree of roles and names, bounded whatever the size of the page.
+        """A tree of roles and names, bounded for a page of any size.
 
-        Its nodes have the numbers of the marks that the last `collect` gave, where they have any.
+        Its nodes have the numbers of the marks of the last `collect`, if they have any.
         """
         return await self._call(_READ_OUTLINE, "outline", [], deadline)
 
     async def quiet(self, quiet_seconds: float, limit_seconds: float, deadline: float) -> bool:
-        """Wait until nothing has changed for a while; whether that came before the limit."""
+        """Wait until nothing has changed for a while; returns whether that was before the limit."""
         arguments: list[object] = [quiet_seconds * 1000, limit_seconds * 1000]
         answer = await self._call(_READ_STILLNESS, "quiet", arguments, deadline, wait=True)
         return answer.quiet

@@ -1,42 +1,42 @@
-"""Waiting until a page has come to rest after something was done to it.
+"""Waiting until a page settles after a command.
 
-Nothing here sleeps for a fixed time. A page is at rest when no document is being loaded, no request
-that it may wait for is in flight, and its elements have not changed for `QUIET` seconds. That last
-wait is also the time in which a click's consequences must begin: whatever begins then is waited for
-in turn. Each wait has its own bound, because pages exist that never rest; the answer then says so.
-A document that was not loaded within its bound is not waited for again in the next step.
+Nothing here sleeps for a fixed time. A page is settled when no document is loading, no request that
+it may wait for is running, and its elements have not changed for `QUIET` seconds. This last wait is
+also the time in which the consequences of a click must start: they are then waited for in turn.
+Each wait has its own limit, because some pages never settle; the answer then says so. A document
+that did not load within its limit is not waited for again in the next step.
 """
 
 import asyncio
 from collections.abc import Callable
 
-from webgym.browser.page.errors import DocumentGoneError, ScriptError
 from webgym.browser.page.script import PageScript
 from webgym.browser.page.tab import Tab
+from webgym.browser.page.world import DocumentGoneError, ScriptError
 
 QUIET = 0.08
 QUIET_LIMIT = 1.0
 ANSWER_LIMIT = 15.0
-"""For the server of a page to begin to answer."""
+"""For the server of a page to start its answer."""
 READY_LIMIT = 8.0
-"""For the document to be there, from then on."""
+"""For the document to be parsed, from then on."""
 LOAD_LIMIT = 5.0
-"""For what the document loads, once it is there itself."""
+"""For the resources of a parsed document."""
 REQUEST_LIMIT = 3.0
-"""For requests that a page at rest has begun."""
+"""For requests that a loaded page has started."""
 FAIR_TIME = 2.0
-"""A page is not called unresponsive for what it did not answer within less."""
+"""A page counts as unresponsive only if it did not answer for at least this long."""
 MAX_DOCUMENTS = 5
-"""A page that goes on to more than so many others does not mean to rest."""
+"""After more navigations than this, waiting ends."""
 
 
 async def settle(current_tab: Callable[[], Tab | None], deadline: float) -> bool:
-    """Wait for the current tab to rest; whether it did, before the bounds or the deadline.
+    """Wait until the current tab settles; returns whether it did before the limits.
 
-    Raises PageCrashedError, and TimeoutError for a page whose scripts never let go.
+    Raises PageCrashedError, and TimeoutError for a page that is stuck in its scripts.
     """
     now = asyncio.get_running_loop().time
-    stay: _Stay | None = None
+    visit: _DocumentVisit | None = None
     documents = 0
     while now() < deadline and documents <= MAX_DOCUMENTS:
         tab = current_tab()
@@ -45,61 +45,61 @@ async def settle(current_tab: Callable[[], Tab | None], deadline: float) -> bool
         if not await _answered(tab, deadline):
             return False
         loaded = await _loaded(tab, deadline)
-        if stay is None or not stay.goes_on(tab):
-            stay, documents = _Stay(tab, now(), deadline), documents + 1
+        if visit is None or not visit.is_same(tab):
+            visit, documents = _DocumentVisit(tab, now(), deadline), documents + 1
         if tab.activity.is_requested and not tab.is_over:
             continue
-        rests = await stay.rest(deadline)
-        if rests is not None and current_tab() is tab:
-            return loaded and rests
+        settled = await visit.settle(deadline)
+        if settled is not None and current_tab() is tab:
+            return loaded and settled
     tab = current_tab()
     if tab is not None and tab.activity.awaits_document and now() >= deadline:
         tab.give_up_navigation()
     return False
 
 
-class _Stay:
-    """A document of a tab, and the bounds for its coming to rest from now on."""
+class _DocumentVisit:
+    """A document of a tab, and the limits for it to settle."""
 
     def __init__(self, tab: Tab, now: float, deadline: float) -> None:
         self._tab = tab
         self._document = tab.activity.document
-        self._rest_by = min(deadline, now + REQUEST_LIMIT)
+        self._settle_by = min(deadline, now + REQUEST_LIMIT)
         self._quiet_until = min(deadline, now + QUIET_LIMIT)
 
-    def goes_on(self, tab: Tab) -> bool:
+    def is_same(self, tab: Tab) -> bool:
         return tab is self._tab and tab.activity.document == self._document
 
-    async def rest(self, deadline: float) -> bool | None:
-        """Whether it rests; None where that is not settled yet."""
+    async def settle(self, deadline: float) -> bool | None:
+        """Whether it settled; None if that is still open."""
         now = asyncio.get_running_loop().time
         activity = self._tab.activity
-        await _requests_ended(self._tab, self._rest_by)
+        await _requests_ended(self._tab, self._settle_by)
         if now() >= deadline:
             return False
         still = await _still(self._tab, max(deadline, now() + FAIR_TIME))
-        if not self.goes_on(self._tab) or activity.is_navigating:
+        if not self.is_same(self._tab) or activity.is_navigating:
             return None
         if not activity.pending_requests() and (still or now() >= self._quiet_until):
             return still
-        return False if now() >= self._rest_by else None
+        return False if now() >= self._settle_by else None
 
 
 async def _answered(tab: Tab, deadline: float) -> bool:
-    """Wait for the server of the next page, if one is on its way; give it up at the bound."""
+    """Wait for the answer with the next document, if one was requested; give up at the limit."""
     now = asyncio.get_running_loop().time
     limit = min(deadline, now() + ANSWER_LIMIT)
     while tab.activity.is_requested and not tab.is_over:
         if now() >= limit:
             tab.give_up_navigation()
             return False
-        # A navigation that was only asked for never says that it was given up.
+        # A navigation that was only requested never reports that it was abandoned.
         await tab.activity.changed(limit - now() if tab.activity.awaits_document else QUIET)
     return True
 
 
 async def _loaded(tab: Tab, deadline: float) -> bool:
-    """Wait for the document and what belongs to it; whether all of it came."""
+    """Wait for the document and its resources; returns whether all were loaded."""
     now = asyncio.get_running_loop().time
     activity = tab.activity
     document, ready = activity.document, activity.dom_ready
@@ -118,7 +118,7 @@ async def _loaded(tab: Tab, deadline: float) -> bool:
 
 
 async def _requests_ended(tab: Tab, limit: float) -> None:
-    """Wait for what the page asked for. What takes too long becomes background meanwhile."""
+    """Wait for the requests of the page. Long ones count as background after a while."""
     now = asyncio.get_running_loop().time
     activity = tab.activity
     while activity.pending_requests() and not activity.is_navigating and not tab.is_over:
@@ -128,7 +128,7 @@ async def _requests_ended(tab: Tab, limit: float) -> None:
 
 
 async def _still(tab: Tab, deadline: float) -> bool:
-    """Whether the page's elements stay as they are for a moment."""
+    """Whether the elements of the page stay unchanged for a moment."""
     try:
         return await PageScript(tab.world).quiet(QUIET, QUIET_LIMIT, deadline)
     except (DocumentGoneError, ScriptError):

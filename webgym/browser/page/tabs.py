@@ -1,23 +1,37 @@
-"""The tabs of one session, handled as if there were only one.
+"""The tabs of one session, handled as if there were only one, and the recovery from stuck pages.
 
 The newest tab is the current one. When it closes, by itself or by `back`, the tab before it is
-current again. A page that opens windows without end gets no more than a few.
+current again. A page that opens windows without end gets only a few.
+
+*Recovery.* Pages that crashed or do not answer are stopped or closed, so that their session
+continues. The page to blame is the current one at the start of the request. A page that it has
+opened meanwhile is the current one now. That page may be stuck too, since the two often share a
+process, or not at all.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import msgspec
 
 from rollgym.servers.limit import Limit
+from webgym.browser.chromium.connection import CallError
 from webgym.browser.chromium.targets import TargetInfo, Targets
 from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH, Incident
-from webgym.browser.page.errors import DocumentGoneError
+from webgym.browser.contract.errors import (
+    CommandError,
+    PageCrashedError,
+    PageUnresponsiveError,
+    SessionLostError,
+)
+from webgym.browser.page.settle import FAIR_TIME
 from webgym.browser.page.tab import Tab
+from webgym.browser.page.world import DocumentGoneError, ScriptError
 
 MAX_TABS = 5
 MAX_WINDOWS = 20
-"""That a page may open in one step before it is closed."""
+"""Windows that a page may open in one step before it is closed."""
 BLANK = "about:blank"
 
 
@@ -25,8 +39,8 @@ class _Created(msgspec.Struct, rename="camel"):
     target_id: str
 
 
-class Tabs:
-    """The tabs of one browser context. `report` is told of those that come and go unasked."""
+class SessionTabs:
+    """The tabs of one browser context. `report` is called for incidents."""
 
     def __init__(self, targets: Targets, report: Callable[[Incident], None]) -> None:
         self._targets = targets
@@ -34,7 +48,7 @@ class Tabs:
         self._context = ""
         self._opening = False
         self._tabs: list[Tab] = []
-        self._came = asyncio.Event()
+        self._attached = asyncio.Event()
 
     @property
     def current(self) -> Tab | None:
@@ -42,14 +56,14 @@ class Tabs:
 
     @property
     def crashed(self) -> list[Tab]:
-        """Those whose pages have crashed: a page and what it opened often share a process."""
+        """Tabs with crashed pages: a page and those that it opened often share a process."""
         return [tab for tab in self._tabs if tab.crashed]
 
     def __len__(self) -> int:
         return len(self._tabs)
 
     async def open_context(self, proxy_server: str, deadline: float) -> None:
-        """Make the context, with one empty tab. Raises what `Connection.call` raises."""
+        """Create the context with one empty tab. Raises what `call` of the connection raises."""
         self._context = await self._targets.create_context(proxy_server, self, deadline)
         await self.open_blank(deadline)
 
@@ -57,8 +71,8 @@ class Tabs:
         if self._context:
             await self._targets.dispose_context(self._context, deadline)
 
-    async def provide(self, deadline: float) -> Tab:
-        """The current tab; an empty one where the page has closed the last."""
+    async def current_or_blank(self, deadline: float) -> Tab:
+        """The current tab, or a new empty one if the page has closed the last."""
         return self.current or await self.open_blank(deadline)
 
     async def open_blank(self, deadline: float) -> Tab:
@@ -79,25 +93,25 @@ class Tabs:
             while True:
                 tab = next((each for each in self._tabs if each.target.target_id == target), None)
                 if tab is not None:
-                    # What was set up before is in force when a later call is answered.
+                    # When this call is answered, the set-up of the tab has taken effect.
                     await tab.call("Page.getFrameTree", deadline=deadline)
                     return tab
-                self._came.clear()
-                await self._came.wait()
+                self._attached.clear()
+                await self._attached.wait()
 
     async def replace(self, tab: Tab | None, deadline: float) -> Tab:
-        """An empty tab instead of one that is of no more use."""
+        """Close a tab and open an empty one."""
         if tab is not None:
             self.close(tab)
         return await self.open_blank(deadline)
 
     def close(self, tab: Tab) -> None:
-        """Close a tab ourselves: nothing to report."""
+        """Close a tab without an incident."""
         self._forget(tab)
         self._targets.connection.send("Target.closeTarget", {"targetId": tab.target.target_id})
 
     def wake(self) -> None:
-        """Let whoever waits for a tab look again."""
+        """Wake up all callers that wait for a change of a tab."""
         for tab in self._tabs:
             tab.activity.wake()
 
@@ -111,11 +125,11 @@ class Tabs:
             return
         tab = Tab(connection, session, target, self._report)
         self._tabs.append(tab)
-        tab.begin()
+        tab.start()
         if not self._opening:
             tab.activity.begin_navigation()
             self._report(Incident("new_tab", target.url[:500] or BLANK))
-        self._came.set()
+        self._attached.set()
         self.wake()
 
     def tab_detached(self, session: str) -> None:
@@ -125,11 +139,11 @@ class Tabs:
                 self._report(Incident("tab_closed", tab.activity.main.url[:500]))
                 return
 
-    def download_refused(self, url: str) -> None:
+    def download_rejected(self, url: str) -> None:
         self._report(Incident("download", f"refused: {url[:500]}"))
 
     def _close_openers(self) -> None:
-        """Close the pages that open windows without end: they would never stop."""
+        """Close the pages that open windows without end."""
         for tab in [tab for tab in self._tabs if tab.windows > MAX_WINDOWS]:
             where = tab.activity.main.url[:500]
             self._report(Incident("limit", f"closed {where}: it opens windows without end"))
@@ -143,3 +157,104 @@ class Tabs:
         self._targets.connection.fail(tab.session, gone)
         tab.activity.wake()
         self.wake()
+
+
+RECOVERY_TIME = 6.0
+"""The part of a deadline that is reserved for the recovery from a page that does not answer."""
+STOPPED_ANSWER = 1.5
+"""Timeout for a page whose scripts were stopped."""
+QUICK_ANSWER = 0.5
+"""Timeout for a page that is probably not the one to blame."""
+
+T = TypeVar("T")
+
+
+class PageRecovery:
+    """Recovers the tabs of one session. `lose` ends the session if no tab can be opened."""
+
+    def __init__(self, tabs: SessionTabs, lose: Callable[[str], None]) -> None:
+        self._tabs = tabs
+        self._lose = lose
+        self._request_tab: Tab | None = None
+
+    def begin(self) -> None:
+        """Note that a request starts in the current tab."""
+        self._request_tab = self._tabs.current
+
+    async def run(self, work: Callable[[], Awaitable[T]], deadline: float) -> T:
+        """Do the work, and recover from a page that crashed or does not answer.
+
+        Raises CommandErrors, and TimeoutError if the deadline leaves no time for the recovery.
+        """
+        try:
+            return await work()
+        except PageCrashedError:
+            await self.close(*self._tabs.crashed)
+            raise
+        except TimeoutError as error:
+            if deadline - asyncio.get_running_loop().time() < STOPPED_ANSWER:
+                raise
+            ended = await self._unblock()
+            raise PageUnresponsiveError(f"the page did not answer in time; {ended}") from error
+        except (DocumentGoneError, ScriptError, CallError) as error:
+            raise CommandError(f"the page changed during the command: {error}") from error
+
+    async def check_request_tab(self) -> None:
+        """Raises TimeoutError if the page of the request is stuck behind one that it opened."""
+        opener = self._request_tab
+        if opener is None or opener is self._tabs.current or opener.is_over:
+            return
+        if not await _answers(opener, FAIR_TIME):
+            raise TimeoutError("the page that opened the current one does not answer")
+
+    async def close(self, *tabs: Tab | None) -> None:
+        """Close these tabs, and open an empty one if the current one was among them.
+
+        Raises SessionLostError, and TimeoutError if that takes too long; the next request tries
+        again.
+        """
+        current = self._tabs.current
+        for tab in tabs:
+            if tab is not None and not tab.closed:
+                self._tabs.close(tab)
+        if current is not None and self._tabs.current is current:
+            return
+        deadline = asyncio.get_running_loop().time() + RECOVERY_TIME
+        try:
+            await self._tabs.open_blank(deadline)
+        except (CallError, DocumentGoneError, PageCrashedError) as error:
+            reason = f"no tab could be opened after a crash: {error}"
+            self._lose(reason)
+            raise SessionLostError(reason) from error
+
+    async def _unblock(self) -> str:
+        """Stop the scripts of a page that does not answer, or close it; returns what was done."""
+        both = dict.fromkeys((self._request_tab, self._tabs.current))
+        tabs = [tab for tab in both if tab is not None and not tab.closed]
+        if not tabs:
+            return "it had closed itself"
+        stuck = await _unresponsive(tabs, QUICK_ANSWER) or tabs[:1]
+        for tab in stuck:
+            tab.stop_loading()
+            tab.send("Runtime.terminateExecution")
+        still_stuck = await _unresponsive(stuck, STOPPED_ANSWER)
+        if not still_stuck:
+            return "its scripts were stopped"
+        await self.close(*still_stuck)
+        return "it was closed"
+
+
+async def _unresponsive(tabs: list[Tab], seconds: float) -> list[Tab]:
+    """The tabs that do not answer."""
+    results = await asyncio.gather(*(_answers(tab, seconds) for tab in tabs))
+    return [tab for tab, answered in zip(tabs, results, strict=True) if not answered]
+
+
+async def _answers(tab: Tab, seconds: float) -> bool:
+    """Whether a page answers, so that it is not stuck in its scripts."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    try:
+        await tab.call("Runtime.evaluate", {"expression": "0"}, deadline=deadline)
+    except (TimeoutError, CallError, CommandError, DocumentGoneError):
+        return False
+    return True

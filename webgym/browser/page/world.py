@@ -1,8 +1,8 @@
-"""Our script inside a tab's page, in a world of its own.
+"""Our script inside the page of a tab, in an isolated world.
 
-The world belongs to the main frame: it sees the page's elements, the page's scripts do not see it.
-The script is put there when the first call needs it, once for each document. A call is given up as
-soon as the document that it asks is gone: no answer may come of that one.
+The world belongs to the main frame: it sees the elements of the page, but the scripts of the page
+do not see it. The script is loaded when the first call needs it, once for each document. A call is
+given up as soon as its document is gone, because then no answer can come.
 """
 
 import asyncio
@@ -13,12 +13,20 @@ from typing import Protocol
 import msgspec
 
 from webgym.browser.chromium.connection import CallError
-from webgym.browser.page.activity import Activity
-from webgym.browser.page.errors import DocumentGoneError, ScriptError
+from webgym.browser.page.activity import PageActivity
 from webgym.browser.page.script import SOURCE
 
+
+class DocumentGoneError(Exception):
+    """The page navigated to another document, or its tab was closed."""
+
+
+class ScriptError(Exception):
+    """Our script failed inside the page."""
+
+
 ANSWERED_WITHIN = 10.0
-"""A page that lets our script wait longer is stuck in scripts of its own."""
+"""A page that lets our script wait longer is stuck in its own scripts."""
 TEXT_LIMIT = 500
 _WORLD = "rollgym"
 _CALL = "function (name, ...given) { return this[name](...given); }"
@@ -31,8 +39,8 @@ _PAINTING = """function () {
 }"""
 
 
-class Wire(Protocol):
-    """The way to a tab. `call` raises CallError where Chromium refuses, TimeoutError."""
+class DevToolsTarget(Protocol):
+    """Sends DevTools calls to a tab. `call` raises CallError and TimeoutError."""
 
     def send(self, method: str, params: dict[str, object] | None = None) -> None: ...
 
@@ -41,7 +49,7 @@ class Wire(Protocol):
     ) -> msgspec.Raw: ...
 
 
-class _Context(msgspec.Struct, rename="camel"):
+class _CreatedWorld(msgspec.Struct, rename="camel"):
     execution_context_id: int
 
 
@@ -70,27 +78,27 @@ class _Properties(msgspec.Struct):
     result: list[_Property] = []
 
 
-_READ_CONTEXT = msgspec.json.Decoder(_Context).decode
+_READ_CONTEXT = msgspec.json.Decoder(_CreatedWorld).decode
 _READ_EVALUATED = msgspec.json.Decoder(_Evaluated).decode
 _READ_PROPERTIES = msgspec.json.Decoder(_Properties).decode
 
 
-class World:
-    """The world of our script in one tab: an `Evaluator`, and what else is asked there."""
+class IsolatedWorld:
+    """The world of our script in one tab: a `ScriptEvaluator` with a few more calls."""
 
-    def __init__(self, wire: Wire, activity: Activity) -> None:
-        self._wire = wire
+    def __init__(self, target: DevToolsTarget, activity: PageActivity) -> None:
+        self._target = target
         self._activity = activity
         self._script: tuple[int, str] | None = None
-        self._asking: set[asyncio.Timeout] = set()
+        self._running: set[asyncio.Timeout] = set()
 
     async def evaluate(
         self, function: str, arguments: list[object], deadline: float, *, wait: bool = False
     ) -> object:
-        """What a function of our script returns; `wait`: what its promise becomes.
+        """The result of a function of our script; with `wait`, the result of its promise.
 
-        Raises DocumentGoneError when the page navigates meanwhile, ScriptError when it throws,
-        TimeoutError when the page is stuck in scripts of its own.
+        Raises DocumentGoneError if the page navigates meanwhile, ScriptError if the function
+        throws, TimeoutError if the page is stuck in its own scripts.
         """
         how: dict[str, object] = {"returnByValue": True, "awaitPromise": wait}
         result = await self._call_script(_CALL, [function, *arguments], how, deadline)
@@ -98,15 +106,15 @@ class World:
 
     @asynccontextmanager
     async def handles(self, function: str, deadline: float) -> AsyncIterator[list[str | None]]:
-        """What is in the list that a function of our script returns, for the length of the block.
+        """Handles of the objects in the list that a function returns, for the length of the block.
 
-        None for what is no object. Raises as `evaluate`.
+        None for values that are not objects. Raises the same errors as `evaluate`.
         """
         how: dict[str, object] = {"objectGroup": function}
         listed = await self._call_script(_CALL, [function], how, deadline)
         try:
             params: dict[str, object] = {"objectId": listed.object_id, "ownProperties": True}
-            answer = await self._wire.call("Runtime.getProperties", params, deadline=deadline)
+            answer = await self._target.call("Runtime.getProperties", params, deadline=deadline)
             yield [
                 entry.value.object_id if entry.value is not None else None
                 for entry in _READ_PROPERTIES(answer).result
@@ -115,13 +123,13 @@ class World:
         except CallError as error:
             raise DocumentGoneError(f"{function}: {error.message}") from error
         finally:
-            self._wire.send("Runtime.releaseObjectGroup", {"objectGroup": function})
+            self._target.send("Runtime.releaseObjectGroup", {"objectGroup": function})
 
     async def painting(self, deadline: float) -> str:
-        """Whether a picture can be taken: "painted", or why none would come.
+        """Whether a screenshot can be taken: "painted", or the reason why not.
 
-        "empty": nothing of the document has come yet. "blocked": something that it loads keeps it
-        from being shown.
+        "empty" means that nothing of the document has arrived yet, "blocked" that a resource
+        blocks its rendering.
         """
         if self._activity.dom_ready and not self._activity.is_loading:
             return "painted"
@@ -130,9 +138,9 @@ class World:
         return str(msgspec.json.decode(result.value))
 
     async def evaluate_in(self, frame: str, expression: str, deadline: float) -> object:
-        """What an expression is in our world of any frame, without our script.
+        """The value of an expression in our world of any frame, without our script.
 
-        Raises CallError where the frame is gone, ScriptError where it throws, TimeoutError.
+        Raises CallError if the frame is gone, ScriptError if it throws, and TimeoutError.
         """
         context = await self._context(frame, deadline)
         params: dict[str, object] = {
@@ -140,13 +148,13 @@ class World:
             "contextId": context,
             "returnByValue": True,
         }
-        answer = await self._wire.call("Runtime.evaluate", params, deadline=deadline)
+        answer = await self._target.call("Runtime.evaluate", params, deadline=deadline)
         return msgspec.json.decode(_result(_READ_EVALUATED(answer)).value)
 
     def document_gone(self) -> None:
-        """The page has gone on: what is being asked of the document before is given up."""
-        for asking in self._asking:
-            asking.reschedule(asyncio.get_running_loop().time())
+        """Give up the running calls to the previous document."""
+        for running in self._running:
+            running.reschedule(asyncio.get_running_loop().time())
 
     async def _call_script(
         self, function: str, arguments: list[object], how: dict[str, object], deadline: float
@@ -160,46 +168,46 @@ class World:
         }
         document = self._activity.document
         try:
-            async with self._while_it_stays():
-                params["objectId"] = await self._provide_script(soon)
-                answer = await self._wire.call("Runtime.callFunctionOn", params, deadline=soon)
+            async with self._while_document_stays():
+                params["objectId"] = await self._load_script(soon)
+                answer = await self._target.call("Runtime.callFunctionOn", params, deadline=soon)
         except CallError as error:
             self._script = None
-            raise DocumentGoneError(f"the page went on: {error.message}") from error
+            raise DocumentGoneError(f"the page navigated: {error.message}") from error
         except TimeoutError as error:
             if document != self._activity.document or self._activity.awaits_document:
-                raise DocumentGoneError("the page went on") from error
+                raise DocumentGoneError("the page navigated") from error
             raise
         return _result(_READ_EVALUATED(answer))
 
     @asynccontextmanager
-    async def _while_it_stays(self) -> AsyncIterator[None]:
-        async with asyncio.timeout(None) as asking:
-            self._asking.add(asking)
+    async def _while_document_stays(self) -> AsyncIterator[None]:
+        async with asyncio.timeout(None) as running:
+            self._running.add(running)
             try:
                 yield
             finally:
-                self._asking.discard(asking)
+                self._running.discard(running)
 
-    async def _provide_script(self, deadline: float) -> str:
+    async def _load_script(self, deadline: float) -> str:
         document = self._activity.document
         if self._script is not None and self._script[0] == document:
             return self._script[1]
         context = await self._context(self._activity.main.id, deadline)
         params: dict[str, object] = {"expression": SOURCE, "contextId": context}
-        answer = await self._wire.call("Runtime.evaluate", params, deadline=deadline)
+        answer = await self._target.call("Runtime.evaluate", params, deadline=deadline)
         evaluated = _READ_EVALUATED(answer)
         handle = evaluated.result.object_id
         if handle is None:
-            thrown = evaluated.exception_details or _Thrown("it gave no object")
+            thrown = evaluated.exception_details or _Thrown("it returned no object")
             raise ScriptError(f"the page script did not load: {_describe(thrown)}")
         self._script = (document, handle)
         return handle
 
     async def _context(self, frame: str, deadline: float) -> int:
-        """Chromium makes the world of this name where the frame's document has none yet."""
+        """The world in a frame. Chromium creates it if the document has none yet."""
         params: dict[str, object] = {"frameId": frame, "worldName": _WORLD}
-        answer = await self._wire.call("Page.createIsolatedWorld", params, deadline=deadline)
+        answer = await self._target.call("Page.createIsolatedWorld", params, deadline=deadline)
         return _READ_CONTEXT(answer).execution_context_id
 
 

@@ -1,7 +1,6 @@
-"""Few Chromium processes, many sessions: placed, watched, recycled, replaced."""
+"""A few Chromium processes for many sessions: placed, watched, recycled, replaced."""
 
-from webgym.browser.pool.info import BrowserInfo, PoolEvent, PoolInfo
+from webgym.browser.pool.decisions import BrowserInfo, BrowserPoolSettings, PoolEvent, PoolInfo
 from webgym.browser.pool.pool import BrowserPool
-from webgym.browser.pool.settings import PoolSettings
 
-__all__ = ["BrowserInfo", "BrowserPool", "PoolEvent", "PoolInfo", "PoolSettings"]
+__all__ = ["BrowserInfo", "BrowserPool", "BrowserPoolSettings", "PoolEvent", "PoolInfo"]

@@ -1,31 +1,83 @@
-"""The decisions of a pool, as functions of what it sees: no processes, no clock, no waiting.
+"""The state of a browser pool and its decisions, as pure functions: no processes, clock or waiting.
 
-A browser is *serving* until it reaches one of its limits. Then it is *retiring*: another is started
-in its place, and it takes new sessions only for want of a better one, so that nobody waits and a
-node whose Chromium can no longer be started goes on with what it has. As soon as another has room
-it is *draining*: it takes none, and ends with its last session or when patience ends.
+A browser is *serving* until it reaches one of its limits. Then it is *retiring*: a replacement is
+started, and the browser gets new sessions only when no serving browser has a free slot. So callers
+do not wait, and a node whose Chromium can no longer be started goes on with the browsers it has. As
+soon as a serving browser has a free slot, the retiring one is *draining*: it gets no new sessions,
+and ends with its last session or after `drain_seconds` seconds.
 """
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from typing import Literal
 
 import msgspec
 
 from webgym.browser.chromium.process_tree import ProcessInfo
-from webgym.browser.pool.settings import PoolSettings
 
+GIB = 2**30
+PROVEN_AGE = 10.0
+"""A browser that lives this long started well. One that dies sooner counts as a failed start."""
+SAME_MOMENT = 1.0
+LONGEST_PAUSE_AFTER_DEATH = 2.0
 _LAUNCH_PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
-class Condition(StrEnum):
-    """Whether a browser takes new sessions."""
+class BrowserPoolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The limits of a pool. Durations are seconds, memory is bytes."""
+
+    capacity: int = 16
+    """Sessions at the same time, over all browsers."""
+    sessions_per_browser: int = 16
+    longest_age: float = 3_600.0
+    """A browser older than this is recycled: it gets no new sessions and ends with its last."""
+    most_sessions: int = 500
+    """A browser that has opened this many sessions is recycled."""
+    browser_memory: int = 4 * GIB
+    """A browser that holds more is recycled; at twice as much its largest page is killed."""
+    renderer_memory: int = 3 * GIB // 2
+    """A page process that holds more is killed."""
+    drain_seconds: float = 3_600.0
+    """How long the sessions of a browser that is being recycled may continue."""
+    ping_interval: float = 2.0
+    ping_timeout: float = 6.0
+    """A browser that does not answer for this long hangs, and is killed."""
+    memory_interval: float = 1.0
+    launch_timeout: float = 20.0
+    """How long a browser may take to start."""
+    close_timeout: float = 10.0
+    """How long a session may take to close; its browser is recycled if it takes longer."""
+
+    def __post_init__(self) -> None:
+        wrong = [
+            name
+            for name in self.__struct_fields__
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0)
+        ]
+        if wrong:
+            raise ValueError(f"these must be greater than 0: {', '.join(wrong)}")
+
+    @property
+    def most_browsers(self) -> int:
+        """The largest number of browsers that get new sessions at the same time."""
+        return -(-self.capacity // self.sessions_per_browser)
+
+    @property
+    def spare_slots(self) -> int:
+        """The next browser is started when fewer slots than this are free."""
+        return max(1, self.sessions_per_browser // 8)
+
+
+class BrowserState(StrEnum):
+    """Whether a browser gets new sessions."""
 
     SERVING = "serving"
     RETIRING = "retiring"
     DRAINING = "draining"
 
 
-class Reason(StrEnum):
+class EndReason(StrEnum):
     """Why a browser ends."""
 
     AGE = "age"
@@ -37,16 +89,16 @@ class Reason(StrEnum):
     CLOSED = "closed"
 
 
-class Load(msgspec.Struct, frozen=True):
-    """One browser, as far as decisions need to know it.
+class BrowserLoad(msgspec.Struct, frozen=True):
+    """The facts about one browser that decisions need.
 
-    `sessions` are all that take up room: open, being opened and being closed. `failing`: one of
-    them could not be closed, or several could not be opened. `draining_for` is how long it has been
-    draining.
+    `sessions` counts all used slots: open sessions and those being opened or closed. `failing`
+    means that a session could not be closed, or that several could not be opened. `draining_for` is
+    the number of seconds since the browser began to drain.
     """
 
     number: int
-    condition: Condition = Condition.SERVING
+    state: BrowserState = BrowserState.SERVING
     sessions: int = 0
     opened: int = 0
     age: float = 0.0
@@ -55,78 +107,157 @@ class Load(msgspec.Struct, frozen=True):
     draining_for: float = 0.0
 
 
-def room(load: Load, settings: PoolSettings) -> int:
-    """How many more sessions the browser takes now."""
-    places = settings.sessions_per_browser - load.sessions
-    match load.condition:
-        case Condition.SERVING:
-            return max(0, min(places, settings.most_sessions - load.opened))
-        case Condition.RETIRING:
-            return max(0, places)
-        case Condition.DRAINING:
+class BrowserInfo(msgspec.Struct, frozen=True):
+    """One browser now. `opened` counts all sessions that it ever had."""
+
+    pid: int
+    state: BrowserState
+    sessions: int
+    opened: int
+    age: float
+    memory: int
+
+
+class PoolInfo(msgspec.Struct, frozen=True):
+    """The pool now.
+
+    `sessions` includes those being opened or closed, and `waiting` counts callers that wait for a
+    slot. `replaced` counts the browsers that ended, by reason. `launch_failure` says why the last
+    start of a browser failed, until one succeeds; `failure` is a bug that ended the pool.
+    """
+
+    capacity: int
+    sessions: int
+    waiting: int
+    browsers: tuple[BrowserInfo, ...]
+    replaced: Mapping[str, int]
+    renderers_ended: int = 0
+    launch_failure: str | None = None
+    failure: str | None = None
+
+
+class PoolEvent(msgspec.Struct, frozen=True):
+    """Something that happened in a pool."""
+
+    kind: Literal["started", "not_started", "ended", "renderer_ended"]
+    detail: str
+    pid: int | None = None
+    sessions_lost: int = 0
+
+
+class LaunchBackoff:
+    """Counts starts that failed in a row, and says how long to pause before the next one."""
+
+    def __init__(self) -> None:
+        self.running = 0
+        self.failures = 0
+        self.last_failure: str | None = None
+        self._failed_at = -math.inf
+        self._not_before = 0.0
+
+    def failed(self, cause: str, now: float, longest_pause: float = math.inf) -> None:
+        self.failures += 1
+        self.last_failure = cause
+        self._failed_at = now
+        self._not_before = now + min(launch_pause(self.failures), longest_pause)
+
+    def died(self, age: float, cause: str, now: float) -> None:
+        """A browser that had started ended by itself, or hung.
+
+        Several that die at the same moment have one cause. Since each of them did start, the pauses
+        stay short.
+        """
+        if age < PROVEN_AGE and now - self._failed_at > SAME_MOMENT:
+            self.failed(cause, now, LONGEST_PAUSE_AFTER_DEATH)
+
+    def proved(self, age: float, now: float) -> None:
+        """A browser of this age works; resets the count if it started after the last failure."""
+        if PROVEN_AGE <= age <= now - self._failed_at:
+            self.failures, self.last_failure = 0, None
+
+    def pause(self, now: float) -> float:
+        """How long to wait before the next start."""
+        return max(0.0, self._not_before - now)
+
+
+def launch_pause(failures: int) -> float:
+    """The pause before the next start after this many failures in a row."""
+    return _LAUNCH_PAUSES[min(failures, len(_LAUNCH_PAUSES)) - 1] if failures else 0.0
+
+
+def free_slots(load: BrowserLoad, settings: BrowserPoolSettings) -> int:
+    """How many more sessions the browser can get now."""
+    free = settings.sessions_per_browser - load.sessions
+    match load.state:
+        case BrowserState.SERVING:
+            return max(0, min(free, settings.most_sessions - load.opened))
+        case BrowserState.RETIRING:
+            return max(0, free)
+        case BrowserState.DRAINING:
             return 0
 
 
-def placed_on(loads: Iterable[Load], settings: PoolSettings) -> int | None:
-    """The number of the browser that a new session goes to, or None: it has to wait."""
+def choose_browser(loads: Iterable[BrowserLoad], settings: BrowserPoolSettings) -> int | None:
+    """The number of the browser that gets the next session; None if the session has to wait."""
     loads = list(loads)
     if sum(load.sessions for load in loads) >= settings.capacity:
         return None
-    for condition in (Condition.SERVING, Condition.RETIRING):
-        fit = [load for load in loads if load.condition is condition and room(load, settings)]
+    for state in (BrowserState.SERVING, BrowserState.RETIRING):
+        fit = [load for load in loads if load.state is state and free_slots(load, settings)]
         if fit:
             return min(fit, key=lambda load: (load.sessions, load.number)).number
     return None
 
 
 def launches_wanted(
-    loads: Sequence[Load], launching: int, waiting: int, settings: PoolSettings
+    loads: Sequence[BrowserLoad], launching: int, waiting: int, settings: BrowserPoolSettings
 ) -> int:
-    """How many browsers to start beside those that are being started.
+    """How many browsers to start besides those that are starting now.
 
-    There is always one. More come as sessions wait or are about to fill those there are.
+    At least one browser always runs. More start when sessions wait or few slots are left.
     """
-    serving = [load for load in loads if load.condition is Condition.SERVING]
+    serving = [load for load in loads if load.state is BrowserState.SERVING]
     present = len(serving) + launching
-    taken = sum(load.sessions for load in loads)
-    still_to_come = max(0, settings.capacity - taken - waiting)
-    needed = waiting + min(settings.spare_room, still_to_come)
-    available = sum(room(load, settings) for load in serving)
+    used = sum(load.sessions for load in loads)
+    still_to_come = max(0, settings.capacity - used - waiting)
+    needed = waiting + min(settings.spare_slots, still_to_come)
+    available = sum(free_slots(load, settings) for load in serving)
     missing = needed - available - launching * settings.sessions_per_browser
     more = -(-missing // settings.sessions_per_browser)
     return max(0 if present else 1, min(more, settings.most_browsers - present))
 
 
-def retirement(load: Load, settings: PoolSettings) -> Reason | None:
-    """Why the browser should not go on, if so."""
+def retirement(load: BrowserLoad, settings: BrowserPoolSettings) -> EndReason | None:
+    """Why the browser should be replaced, or None."""
     if load.failing:
-        return Reason.FAILING
+        return EndReason.FAILING
     if load.memory > settings.browser_memory:
-        return Reason.MEMORY
+        return EndReason.MEMORY
     if load.opened >= settings.most_sessions:
-        return Reason.SESSIONS
+        return EndReason.SESSIONS
     if load.age >= settings.longest_age:
-        return Reason.AGE
+        return EndReason.AGE
     return None
 
 
-def may_drain(loads: Sequence[Load], settings: PoolSettings) -> bool:
+def may_drain(loads: Sequence[BrowserLoad], settings: BrowserPoolSettings) -> bool:
     """Whether retiring browsers are no longer needed for new sessions."""
-    serving = [load for load in loads if load.condition is Condition.SERVING]
-    return len(serving) >= settings.most_browsers or any(room(load, settings) for load in serving)
+    serving = [load for load in loads if load.state is BrowserState.SERVING]
+    full = len(serving) >= settings.most_browsers
+    return full or any(free_slots(load, settings) for load in serving)
 
 
-def is_over(load: Load, settings: PoolSettings) -> bool:
+def should_end(load: BrowserLoad, settings: BrowserPoolSettings) -> bool:
     """Whether a draining browser is to be ended now."""
-    if load.condition is not Condition.DRAINING:
+    if load.state is not BrowserState.DRAINING:
         return False
-    return load.sessions == 0 or load.draining_for >= settings.drain_patience
+    return load.sessions == 0 or load.draining_for >= settings.drain_seconds
 
 
 def renderers_to_end(
-    processes: Sequence[ProcessInfo], settings: PoolSettings
+    processes: Sequence[ProcessInfo], settings: BrowserPoolSettings
 ) -> list[tuple[ProcessInfo, str]]:
-    """The processes of pages that hold too much memory, each with the reason in words."""
+    """The page processes that hold too much memory, each with the reason in words."""
     renderers = [process for process in processes if process.kind == "renderer"]
     large = [process for process in renderers if process.memory > settings.renderer_memory]
     if large:
@@ -137,8 +268,3 @@ def renderers_to_end(
         largest = max(renderers, key=lambda process: process.memory)
         return [(largest, f"it was the largest of a browser that held {total >> 20} MiB")]
     return []
-
-
-def launch_pause(failures: int) -> float:
-    """How long to wait with the next start after so many failures in a row."""
-    return _LAUNCH_PAUSES[min(failures, len(_LAUNCH_PAUSES)) - 1] if failures else 0.0

@@ -17,7 +17,7 @@ from tests.integration.webgym.environment.scripted_server import (
     scripted,
 )
 from webgym.actions import Viewport
-from webgym.browser import caller
+from webgym.browser import http_client
 from webgym.browser.contract import commands
 from webgym.browser.contract.answers import Observe
 from webgym.browser.contract.errors import (
@@ -57,8 +57,8 @@ def with_client(using: Using, deadline_seconds: float = 20.0, token: str | None 
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is tested here is that there are pauses and slack, not how long they are."""
     monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
-    monkeypatch.setattr(caller, "REPEATS", (0.01, 0.01))
-    monkeypatch.setattr(caller, "SLACK", 0.1)
+    monkeypatch.setattr(http_client, "REPEATS", (0.01, 0.01))
+    monkeypatch.setattr(http_client, "SLACK", 0.1)
     monkeypatch.setattr(sessions_module, "SHORTEST_PAUSE", 0.01)
 
 
@@ -373,7 +373,7 @@ def test_what_is_no_picture_of_the_wanted_kind_is_refused(picture: bytes) -> Non
 
 
 def test_an_answer_without_an_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caller, "LARGEST_ANSWER", 1_000)
+    monkeypatch.setattr(http_client, "LARGEST_ANSWER", 1_000)
 
     async def using(server: ScriptedServer, client: BrowserClient) -> None:
         server.script("/info", answer(b" " * 100_000))
@@ -429,7 +429,7 @@ def test_the_rollouts_own_deadline_comes_first() -> None:
 
 
 def test_repeated_requests_stay_inside_one_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caller, "REPEATS", (0.2, 30.0))
+    monkeypatch.setattr(http_client, "REPEATS", (0.2, 30.0))
 
     async def using(server: ScriptedServer, client: BrowserClient) -> None:
         server.script("/info", HTML)

@@ -13,7 +13,7 @@ from tests.integration.webgym.environment.scripted_server import (
     never,
     scripted,
 )
-from webgym.browser import caller
+from webgym.browser import http_client
 from webgym.browser.contract import commands
 from webgym.browser.contract.errors import (
     NoSessionError,
@@ -130,7 +130,7 @@ def test_closing_inside_the_block_of_a_session_is_no_error(served: Served) -> No
 
 
 def test_calls_end_at_their_deadline(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caller, "SLACK", 0.1)
+    monkeypatch.setattr(http_client, "SLACK", 0.1)
     server, url = served
     server.script("/step", never)
     with SyncBrowserClient(url, deadline_seconds=0.2) as client, client.session() as session:

@@ -7,11 +7,11 @@ from rollgym.engine import WorkItem
 from rollgym.records import RolloutKey, Row, Task
 from webgym.actions import Action
 from webgym.browser.contract.answers import (
+    CommandFailure,
     Lease,
     Observe,
     PageInfo,
     Picture,
-    Problem,
     StepAnswer,
 )
 from webgym.browser.contract.commands import Command, VisitPage
@@ -37,7 +37,7 @@ def page(url: str = START, picture: bytes | None = None) -> StepAnswer:
 
 
 def refusal(kind: str, message: str) -> StepAnswer:
-    return StepAnswer(PageInfo("about:blank", ""), {}, error=Problem(kind, message))
+    return StepAnswer(PageInfo("about:blank", ""), {}, error=CommandFailure(kind, message))
 
 
 class ListedJudge:

@@ -26,7 +26,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def leases(clock: Clock) -> Leases[str]:
-    return Leases(idle_seconds=900, first_use_seconds=60, clock=clock, memory=3)
+    return Leases(idle_seconds=900, first_use_seconds=60, clock=clock, most=3)
 
 
 def test_identifiers_are_long_and_never_the_same() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webgym.browser.contract.errors import NoSessionError
-from webgym.browser.queue import USUAL_RETRY, WaitingLine
+from webgym.browser.queue import DEFAULT_RETRY, SessionQueue
 
 
 class Counter:
@@ -19,7 +19,7 @@ class Counter:
     def __init__(self, free: int = 0, size: int = 100) -> None:
         self.free = list(range(free))
         self.out: set[int] = set()
-        self.line = WaitingLine[int](size, self._take, self.give, lambda: "all are taken")
+        self.line = SessionQueue[int](size, self._take, self.give, lambda: "all are taken")
 
     def _take(self) -> int | None:
         if not self.free:
@@ -107,7 +107,7 @@ def test_nobody_waits_longer_than_asked() -> None:
         counter = Counter()
         with pytest.raises(NoSessionError, match="within 0.05 s: all are taken") as raised:
             await counter.wait(seconds=0.05)
-        assert raised.value.retry_after == USUAL_RETRY
+        assert raised.value.retry_after == DEFAULT_RETRY
         assert len(counter.line) == 0
         counter.add(1)
         assert await counter.wait() == 1
@@ -131,7 +131,7 @@ def test_a_full_line_refuses_and_says_when_to_come_back() -> None:
         tasks = await waiting(counter, "a", "a")
         with pytest.raises(NoSessionError, match="2 requests wait already") as raised:
             await counter.wait("a")
-        assert raised.value.retry_after == USUAL_RETRY
+        assert raised.value.retry_after == DEFAULT_RETRY
         assert len(counter.line) == 2
         for grant in range(2):
             counter.add(grant)

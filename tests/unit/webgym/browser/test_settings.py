@@ -9,11 +9,11 @@ import pytest
 from webgym.browser.command import configure
 from webgym.browser.settings import (
     TOKEN_VARIABLE,
-    Settings,
-    SettingsError,
+    BrowserSettings,
+    BrowserSettingsError,
+    default_capacity,
     is_loopback,
     read_token,
-    usual_capacity,
 )
 
 TOKEN = "a-token"
@@ -21,17 +21,17 @@ NODE = {"role": "node", "master": "http://10.0.0.1:7000"}
 
 
 def test_the_defaults_are_one_server_on_this_machine() -> None:
-    settings = Settings()
+    settings = BrowserSettings()
     settings.check(None)
     assert (settings.role, settings.host, settings.bound_port) == ("both", "127.0.0.1", 7000)
-    assert settings.listens_to_nodes
+    assert settings.accepts_nodes
     assert settings.has_browsers
 
 
 def test_roles_have_their_ports() -> None:
-    assert Settings(role="master").bound_port == 7000
-    assert Settings(role="node").bound_port == 8080
-    assert Settings(role="node", port=0).bound_port == 0
+    assert BrowserSettings(role="master").bound_port == 7000
+    assert BrowserSettings(role="node").bound_port == 8080
+    assert BrowserSettings(role="node", port=0).bound_port == 0
 
 
 @pytest.mark.parametrize(
@@ -49,16 +49,16 @@ def test_roles_have_their_ports() -> None:
     ],
 )
 def test_what_cannot_be_is_refused_in_words(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(SettingsError) as raised:
-        Settings(**given).check(TOKEN)
+    with pytest.raises(BrowserSettingsError) as raised:
+        BrowserSettings(**given).check(TOKEN)
     assert message in str(raised.value)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
 def test_beyond_this_machine_a_token_is_needed(host: str) -> None:
-    with pytest.raises(SettingsError, match="CPU_CLUSTER_TOKEN must be set") as raised:
-        Settings(host=host).check(None)
-    Settings(host=host).check(TOKEN)
+    with pytest.raises(BrowserSettingsError, match="CPU_CLUSTER_TOKEN must be set") as raised:
+        BrowserSettings(host=host).check(None)
+    BrowserSettings(host=host).check(TOKEN)
     command = str(raised.value).partition("to make one: ")[2]
     made = subprocess.run(
         ["bash", "-c", f'{command}; printf %s "${TOKEN_VARIABLE}"'],
@@ -70,8 +70,8 @@ def test_beyond_this_machine_a_token_is_needed(host: str) -> None:
 
 
 def test_a_token_that_no_header_can_hold_is_refused() -> None:
-    with pytest.raises(SettingsError, match="no HTTP header can hold"):
-        Settings().check("sch\nlüssel")
+    with pytest.raises(BrowserSettingsError, match="no HTTP header can hold"):
+        BrowserSettings().check("sch\nlüssel")
 
 
 def test_the_token_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,25 +89,25 @@ def test_loopback_is_known(host: str) -> None:
 
 
 def test_lifetimes_are_bounded() -> None:
-    settings = Settings(lifetime_mins=60, longest_lifetime_mins=90)
+    settings = BrowserSettings(lifetime_mins=60, longest_lifetime_mins=90)
     assert settings.lifetime_of(None) == 60
     assert settings.lifetime_of(5) == 5
     assert settings.lifetime_of(1000) == 90
 
 
 def test_as_many_sessions_as_the_machine_carries() -> None:
-    assert 1 <= usual_capacity() <= 64
-    assert Settings().sessions == usual_capacity()
-    assert Settings(capacity=7).sessions == 7
+    assert 1 <= default_capacity() <= 64
+    assert BrowserSettings().sessions == default_capacity()
+    assert BrowserSettings(capacity=7).sessions == 7
 
 
 def test_every_option_of_the_command_is_a_setting() -> None:
     parser = ArgumentParser()
     configure(parser)
     options = vars(parser.parse_args(["serve"])).keys() - {"action"}
-    assert options <= set(Settings.__struct_fields__)
-    inner = {"open_seconds", "silence_seconds", "startup_patience"}
-    assert set(Settings.__struct_fields__) - options == inner
+    assert options <= set(BrowserSettings.__struct_fields__)
+    inner = {"open_seconds", "silence_seconds", "startup_seconds"}
+    assert set(BrowserSettings.__struct_fields__) - options == inner
 
 
 @pytest.mark.parametrize(

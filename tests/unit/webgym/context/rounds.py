@@ -3,7 +3,7 @@
 import msgspec
 
 from rollgym.records import Row
-from webgym.browser.contract.answers import Box, Element, Option, PageInfo, Picture, Problem
+from webgym.browser.contract.answers import Box, Element, Option, PageInfo, Picture, CommandFailure
 from webgym.context.page_view import AgentObservation, Round
 from webgym.tasks import WebTask
 from webgym.trajectory import ActionRecord, Observation, ResponseRecord, Step
@@ -71,7 +71,7 @@ def past_round(
     action = ActionRecord(
         key="click",
         text=f"click on [{number}]",
-        problem=Problem("ElementGone", problem) if problem else None,
+        problem=CommandFailure("ElementGone", problem) if problem else None,
     )
     step = Step(
         observation=Observation(page=seen.page),

@@ -11,7 +11,7 @@ import pytest
 
 from rollgym.engine import run as run_loop
 from webgym.browser.chromium import connection as connection_module
-from webgym.browser.chromium.connection import Connection
+from webgym.browser.chromium.connection import DevToolsConnection
 from webgym.browser.chromium.targets import TargetInfo, Targets
 
 PATIENCE = 10.0
@@ -34,10 +34,10 @@ class Browser:
 
 
 @asynccontextmanager
-async def wire() -> AsyncIterator[tuple[Connection, Browser]]:
+async def wire() -> AsyncIterator[tuple[DevToolsConnection, Browser]]:
     incoming, browser_writes = os.pipe()
     browser_reads, outgoing = os.pipe()
-    connection = Connection(incoming, outgoing)
+    connection = DevToolsConnection(incoming, outgoing)
     await connection.open()
     said = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
@@ -53,7 +53,7 @@ async def wire() -> AsyncIterator[tuple[Connection, Browser]]:
         await asyncio.sleep(0)
 
 
-def run(scenario: Callable[[Connection, Browser], Awaitable[None]]) -> None:
+def run(scenario: Callable[[DevToolsConnection, Browser], Awaitable[None]]) -> None:
     async def connected() -> None:
         async with wire() as (connection, browser):
             await scenario(connection, browser)
@@ -78,7 +78,7 @@ def soon(seconds: float = PATIENCE) -> float:
     ],
 )
 def test_half_of_a_surrogate_pair_on_a_page_does_not_end_the_wire(quoted: bytes, read: str) -> None:
-    async def scenario(connection: Connection, browser: Browser) -> None:
+    async def scenario(connection: DevToolsConnection, browser: Browser) -> None:
         heard: list[object] = []
         connection.listen("page", lambda _, params: heard.append(msgspec.json.decode(params)))
         browser.say(b'{"method":"said","sessionId":"page","params":{"text":"%b"}}' % quoted)
@@ -92,7 +92,7 @@ def test_half_of_a_surrogate_pair_on_a_page_does_not_end_the_wire(quoted: bytes,
 
 
 def test_a_message_that_cannot_be_read_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(connection: Connection, browser: Browser) -> None:
+    async def scenario(connection: DevToolsConnection, browser: Browser) -> None:
         browser.say(b'{"method":"said","params":{"text":"\\u12')
         calling = asyncio.ensure_future(connection.call("ask", deadline=soon()))
         number = (await browser.hear())["id"]
@@ -106,7 +106,7 @@ def test_a_message_that_cannot_be_read_is_left_out(caplog: pytest.LogCaptureFixt
 def test_a_message_that_is_too_long_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_module, "MAX_MESSAGE", 100_000)
 
-    async def scenario(connection: Connection, browser: Browser) -> None:
+    async def scenario(connection: DevToolsConnection, browser: Browser) -> None:
         calling = asyncio.ensure_future(connection.call("ask", deadline=soon()))
         number = (await browser.hear())["id"]
         long = b'{"method":"said","params":{"text":"%b"}}' % (b"x" * 300_000)
@@ -123,11 +123,11 @@ class Nobody:
 
     def tab_detached(self, session: str) -> None: ...
 
-    def download_refused(self, url: str) -> None: ...
+    def download_rejected(self, url: str) -> None: ...
 
 
 def test_a_context_that_is_made_too_late_is_ended() -> None:
-    async def scenario(connection: Connection, browser: Browser) -> None:
+    async def scenario(connection: DevToolsConnection, browser: Browser) -> None:
         targets = Targets(connection)
         with pytest.raises(TimeoutError):
             await targets.create_context(None, Nobody(), soon(0.01))

@@ -11,11 +11,9 @@ from typing import Any, TypeVar
 import pytest
 import uvloop
 
-from webgym.browser.guard.addresses import Address
-from webgym.browser.guard.channel import SessionChannel
-from webgym.browser.guard.dialling import ProtocolFactory
-from webgym.browser.guard.guard import NetworkGuard
-from webgym.browser.guard.limits import GuardLimits
+from webgym.browser.guard.addresses import IpAddress
+from webgym.browser.guard.dialler import GuardLimits, ProtocolFactory
+from webgym.browser.guard.guard import NetworkGuard, SessionChannel
 from webgym.browser.guard.resolver import UnresolvedError
 from webgym.browser.guard.rules import NetworkRules
 
@@ -106,12 +104,12 @@ async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 class Wires:
     """The connector: leads public addresses to the sites that stand for them."""
 
-    def __init__(self, sites: dict[Address, Site] | None = None) -> None:
+    def __init__(self, sites: dict[IpAddress, Site] | None = None) -> None:
         self.sites = sites or {}
-        self.broken: dict[Address, OSError] = {}
+        self.broken: dict[IpAddress, OSError] = {}
         self.dialled: list[tuple[str, int]] = []
 
-    async def connect(self, address: Address, port: int, protocol: ProtocolFactory) -> None:
+    async def connect(self, address: IpAddress, port: int, protocol: ProtocolFactory) -> None:
         self.dialled.append((str(address), port))
         if address in self.broken:
             raise self.broken[address]
@@ -129,7 +127,7 @@ class Names:
         self.asked: list[str] = []
         self.closed = False
 
-    async def resolve(self, name: str) -> Sequence[Address]:
+    async def resolve(self, name: str) -> Sequence[IpAddress]:
         self.asked.append(name)
         await asyncio.sleep(0)
         answers = self._answers.get(name)

@@ -7,12 +7,9 @@ from ipaddress import ip_address
 
 from playwright.async_api import Browser, Error, Page
 
-from webgym.browser.guard.addresses import Address
-from webgym.browser.guard.channel import SessionChannel
-from webgym.browser.guard.dialling import ProtocolFactory, connect_directly
-from webgym.browser.guard.flags import PROXY_BYPASS
-from webgym.browser.guard.guard import NetworkGuard
-from webgym.browser.guard.limits import GuardLimits
+from webgym.browser.guard.addresses import IpAddress
+from webgym.browser.guard.dialler import GuardLimits, ProtocolFactory, connect_directly
+from webgym.browser.guard.guard import PROXY_BYPASS, NetworkGuard, SessionChannel
 from webgym.browser.guard.resolver import UnresolvedError
 from webgym.browser.guard.rules import NetworkRules
 
@@ -104,7 +101,7 @@ class Names:
     def __init__(self) -> None:
         self.answers: dict[str, list[str]] = {}
 
-    async def resolve(self, name: str) -> Sequence[Address]:
+    async def resolve(self, name: str) -> Sequence[IpAddress]:
         answers = self.answers.get(name)
         if answers is None:
             raise UnresolvedError(f"{name} has no address")
@@ -167,11 +164,11 @@ class Stage:
         """Wait for the refusal, and see that nobody got through."""
         port = port or self.forbidden.port
         async with asyncio.timeout(PATIENCE):
-            while all(refusal.port != port for refusal in self.channel.refusals):  # noqa: ASYNC110
+            while all(refusal.port != port for refusal in self.channel.rejections):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert self.forbidden.connections == 0
 
-    async def _connect(self, address: Address, port: int, protocol: ProtocolFactory) -> None:
+    async def _connect(self, address: IpAddress, port: int, protocol: ProtocolFactory) -> None:
         """The connector of production, with one public address that leads to the site."""
         self.dialled.append(f"{address}:{port}")
         if address == PUBLIC:

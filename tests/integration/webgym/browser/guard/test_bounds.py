@@ -24,12 +24,11 @@ from tests.integration.webgym.browser.guard.network import (
     swallow,
     until,
 )
-from webgym.browser.guard.addresses import Address
-from webgym.browser.guard.dialling import ProtocolFactory, connect_directly
+from webgym.browser.guard.addresses import IpAddress
+from webgym.browser.guard.dialler import GuardLimits, ProtocolFactory, connect_directly
 from webgym.browser.guard.guard import NetworkGuard
-from webgym.browser.guard.limits import GuardLimits
 from webgym.browser.guard.rules import NetworkRules
-from webgym.browser.guard.socks import Reply
+from webgym.browser.guard.socks import SocksReply
 
 MEBIBYTE = 1 << 20
 
@@ -52,15 +51,15 @@ def test_a_page_that_is_too_large_is_cut_until_the_next_step(loop: str) -> None:
                     assert len(await client.ended()) <= 2 * MEBIBYTE
                 await idle.ended()
             await until(lambda: channel.open_connections == 0)
-            (refusal,) = channel.take_refusals()
+            (refusal,) = channel.take_rejections()
             assert refusal.reason == "page too large: more than 2 MiB in one step"
             assert (refusal.host, refusal.port) == ("site.example", 80)
             async with asking(channel, "site.example") as client:
-                assert client.reply == Reply.NOT_ALLOWED
-            assert channel.take_refusals()[0].host == "site.example"
+                assert client.reply == SocksReply.NOT_ALLOWED
+            assert channel.take_rejections()[0].host == "site.example"
             channel.begin_step()
             async with asking(channel, "site.example") as client:
-                assert client.reply == Reply.GRANTED
+                assert client.reply == SocksReply.GRANTED
                 client.writer.write(b"?")
                 await client.reader.readexactly(MEBIBYTE)
 
@@ -77,7 +76,7 @@ def test_what_a_page_sends_counts_as_well() -> None:
             async with asking(channel, "site.example") as client:
                 client.writer.write(b"x" * 2 * MEBIBYTE)
                 await client.ended()
-            assert "page too large" in channel.take_refusals()[0].reason
+            assert "page too large" in channel.take_rejections()[0].reason
 
     run(scenario())
 
@@ -92,19 +91,19 @@ def test_a_flood_of_connections_is_bounded(loop: str) -> None:
         ):
             clients = [await Client.of(channel) for _ in range(10)]
             for client in clients:
-                assert await client.ask("site.example", 80) == Reply.GRANTED
+                assert await client.ask("site.example", 80) == SocksReply.GRANTED
             for _ in range(50):
                 extra = await Client.of(channel)
                 assert await extra.ended() == b""
                 extra.close()
             assert channel.open_connections == 10
             assert site.visits == 10
-            (refusal,) = channel.take_refusals()
+            (refusal,) = channel.take_rejections()
             assert refusal.reason == "more than 10 connections at once"
             clients.pop().close()
             await until(lambda: channel.open_connections == 9)
             async with asking(channel, "site.example") as client:
-                assert client.reply == Reply.GRANTED
+                assert client.reply == SocksReply.GRANTED
             for client in clients:
                 client.close()
 
@@ -171,7 +170,7 @@ def test_a_session_has_a_few_names_under_way_at_once() -> None:
     class Counting(Names):
         under_way = most = 0
 
-        async def resolve(self, name: str) -> list[Address]:
+        async def resolve(self, name: str) -> list[IpAddress]:
             self.under_way += 1
             self.most = max(self.most, self.under_way)
             await asyncio.sleep(0.01)
@@ -196,7 +195,7 @@ def test_a_browser_that_goes_away_while_its_site_is_dialled_ends_the_dialling() 
     async def scenario() -> None:
         begun, ended = asyncio.Event(), asyncio.Event()
 
-        async def connect(address: Address, port: int, protocol: ProtocolFactory) -> None:
+        async def connect(address: IpAddress, port: int, protocol: ProtocolFactory) -> None:
             begun.set()
             try:
                 await asyncio.Event().wait()

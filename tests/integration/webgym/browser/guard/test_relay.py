@@ -21,8 +21,8 @@ from tests.integration.webgym.browser.guard.network import (
     run,
     until,
 )
-from webgym.browser.guard.channel import SessionChannel
-from webgym.browser.guard.limits import GuardLimits
+from webgym.browser.guard.dialler import GuardLimits
+from webgym.browser.guard.guard import SessionChannel
 
 MEGABYTES = 24 << 20
 PIECES = MEGABYTES // len(PIECE)

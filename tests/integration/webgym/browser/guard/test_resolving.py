@@ -6,9 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from tests.integration.webgym.browser.guard.network import PUBLIC, Names, run, until
-from webgym.browser.guard.addresses import Address, read_address
-from webgym.browser.guard.cache import CachingResolver
-from webgym.browser.guard.resolver import SystemResolver, UnresolvedError
+from webgym.browser.guard.addresses import IpAddress, read_address
+from webgym.browser.guard.resolver import CachingResolver, SystemResolver, UnresolvedError
 
 
 class Slow(Names):
@@ -19,7 +18,7 @@ class Slow(Names):
         self.may_answer = asyncio.Event()
         self.cancelled = 0
 
-    async def resolve(self, name: str) -> Sequence[Address]:
+    async def resolve(self, name: str) -> Sequence[IpAddress]:
         try:
             await self.may_answer.wait()
         except asyncio.CancelledError:

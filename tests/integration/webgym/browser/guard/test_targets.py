@@ -18,13 +18,12 @@ from tests.integration.webgym.browser.guard.network import (
     run,
     until,
 )
-from webgym.browser.guard.addresses import Address
-from webgym.browser.guard.cache import CachingResolver
-from webgym.browser.guard.dialling import ProtocolFactory
+from webgym.browser.guard.addresses import IpAddress
+from webgym.browser.guard.dialler import GuardLimits, ProtocolFactory
 from webgym.browser.guard.guard import NetworkGuard
-from webgym.browser.guard.limits import GuardLimits
+from webgym.browser.guard.resolver import CachingResolver
 from webgym.browser.guard.rules import NetworkRules
-from webgym.browser.guard.socks import WELCOME, Reply
+from webgym.browser.guard.socks import WELCOME, SocksReply
 
 ANY = ["0.0.0.0/0", "::/0"]
 
@@ -62,14 +61,14 @@ def test_a_refused_target_is_not_dialled_and_the_refusal_is_recorded(host: str) 
     async def scenario() -> None:
         async with guarded(wires, names) as (_, channel):
             async with asking(channel, host, 8080) as client:
-                assert client.reply == Reply.NOT_ALLOWED
+                assert client.reply == SocksReply.NOT_ALLOWED
                 assert await client.ended() == b""
             assert wires.dialled == []
-            (refusal,) = channel.take_refusals()
+            (refusal,) = channel.take_rejections()
             assert refusal.host in (host.lower().removesuffix("."), "127.0.0.1")
             assert refusal.port == 8080
             assert "never allowed" in refusal.reason or "--allow-network" in refusal.reason
-            assert channel.take_refusals() == []
+            assert channel.take_rejections() == []
             assert channel.take_failures() == []
 
     run(scenario())
@@ -83,7 +82,7 @@ def test_what_is_never_allowed_stays_refused_when_everything_is_allowed(host: st
         names = Names(meta_example=[["100.100.100.200"]])
         async with guarded(wires, names, ANY) as (_, channel):
             async with asking(channel, host) as client:
-                assert client.reply == Reply.NOT_ALLOWED
+                assert client.reply == SocksReply.NOT_ALLOWED
             assert wires.dialled == []
 
     run(scenario())
@@ -97,11 +96,11 @@ def test_a_name_that_changes_its_mind_leads_to_the_address_that_was_checked() ->
             wires = Wires({PUBLIC: site})
             async with guarded(wires, names) as (_, channel):
                 async with asking(channel, "rebinding.example") as client:
-                    assert client.reply == Reply.GRANTED
+                    assert client.reply == SocksReply.GRANTED
                 assert names.asked == ["rebinding.example"]
                 assert wires.dialled == [(str(PUBLIC), 80)]
                 async with asking(channel, "rebinding.example") as client:
-                    assert client.reply == Reply.NOT_ALLOWED
+                    assert client.reply == SocksReply.NOT_ALLOWED
                 assert wires.dialled == [(str(PUBLIC), 80)]
 
     run(scenario())
@@ -115,7 +114,7 @@ def test_a_remembered_answer_is_judged_again_at_each_use() -> None:
         resolver = CachingResolver(names)
         guard = NetworkGuard(NetworkRules.parse(["127.0.0.1:80"]), resolver, connect=wires.connect)
         channel = await guard.open_channel()
-        for port, reply in ((80, Reply.CONNECTION_REFUSED), (81, Reply.NOT_ALLOWED)):
+        for port, reply in ((80, SocksReply.CONNECTION_REFUSED), (81, SocksReply.NOT_ALLOWED)):
             async with asking(channel, "inner.example", port) as client:
                 assert client.reply == reply
         assert names.asked == ["inner.example"]
@@ -133,12 +132,12 @@ def test_a_session_cannot_reach_the_ports_of_the_guard() -> None:
             for port in (channel.port, other.port):
                 for host in ("127.0.0.1", "localhost", "127.0.0.2", "::1"):
                     async with asking(channel, host, port) as client:
-                        assert client.reply == Reply.NOT_ALLOWED
+                        assert client.reply == SocksReply.NOT_ALLOWED
             assert wires.dialled == []
-            assert "the browser server itself" in channel.take_refusals()[0].reason
+            assert "the browser server itself" in channel.take_rejections()[0].reason
             await other.close()
             async with asking(channel, "127.0.0.1", other.port) as client:
-                assert client.reply == Reply.CONNECTION_REFUSED
+                assert client.reply == SocksReply.CONNECTION_REFUSED
 
     run(scenario())
 
@@ -153,7 +152,7 @@ def test_the_checked_addresses_are_tried_in_turn() -> None:
                 guarded(wires, names) as (_, channel),
                 asking(channel, "many.example", 443) as client,
             ):
-                assert client.reply == Reply.GRANTED
+                assert client.reply == SocksReply.GRANTED
             assert [address for address, _ in wires.dialled] == [
                 "93.184.216.1",
                 "93.184.216.2",
@@ -172,7 +171,7 @@ def test_a_name_with_hundreds_of_addresses_gets_a_few_tries() -> None:
             guarded(wires, names, limits=GuardLimits(addresses_tried=3)) as (_, channel),
             asking(channel, "many.example") as client,
         ):
-            assert client.reply == Reply.CONNECTION_REFUSED
+            assert client.reply == SocksReply.CONNECTION_REFUSED
         assert len(wires.dialled) == 3
 
     run(scenario())
@@ -181,15 +180,15 @@ def test_a_name_with_hundreds_of_addresses_gets_a_few_tries() -> None:
 @pytest.mark.parametrize(
     ("error", "reply"),
     [
-        (ConnectionRefusedError(errno.ECONNREFUSED, "refused"), Reply.CONNECTION_REFUSED),
-        (OSError(errno.ENETUNREACH, "no network"), Reply.NETWORK_UNREACHABLE),
-        (OSError(errno.EHOSTUNREACH, "no host"), Reply.HOST_UNREACHABLE),
-        (TimeoutError(errno.ETIMEDOUT, "timed out"), Reply.HOST_UNREACHABLE),
-        (OSError(errno.EMFILE, "too many open files"), Reply.FAILED),
-        (OSError("something"), Reply.FAILED),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "refused"), SocksReply.CONNECTION_REFUSED),
+        (OSError(errno.ENETUNREACH, "no network"), SocksReply.NETWORK_UNREACHABLE),
+        (OSError(errno.EHOSTUNREACH, "no host"), SocksReply.HOST_UNREACHABLE),
+        (TimeoutError(errno.ETIMEDOUT, "timed out"), SocksReply.HOST_UNREACHABLE),
+        (OSError(errno.EMFILE, "too many open files"), SocksReply.FAILED),
+        (OSError("something"), SocksReply.FAILED),
     ],
 )
-def test_a_failed_connection_is_a_failure_and_no_refusal(error: OSError, reply: Reply) -> None:
+def test_a_failed_connection_is_a_failure_and_no_refusal(error: OSError, reply: SocksReply) -> None:
     async def scenario() -> None:
         wires = Wires()
         wires.broken[PUBLIC] = error
@@ -199,7 +198,7 @@ def test_a_failed_connection_is_a_failure_and_no_refusal(error: OSError, reply: 
             (failure,) = channel.take_failures()
             assert (failure.host, failure.port) == ("site.example", 443)
             assert f"{PUBLIC} port 443" in failure.reason
-            assert channel.refusals == []
+            assert channel.rejections == []
 
     run(scenario())
 
@@ -208,18 +207,18 @@ def test_a_name_without_address_is_a_failure() -> None:
     async def scenario() -> None:
         async with guarded() as (_, channel):
             async with asking(channel, "nowhere.example") as client:
-                assert client.reply == Reply.HOST_UNREACHABLE
+                assert client.reply == SocksReply.HOST_UNREACHABLE
             assert channel.take_failures()[0].reason == "nowhere.example has no address"
 
     run(scenario())
 
 
 def test_a_site_and_a_resolver_that_never_answer_have_a_deadline() -> None:
-    async def never(address: Address, port: int, protocol: ProtocolFactory) -> None:
+    async def never(address: IpAddress, port: int, protocol: ProtocolFactory) -> None:
         await asyncio.Event().wait()
 
     class Silent(Names):
-        async def resolve(self, name: str) -> list[Address]:
+        async def resolve(self, name: str) -> list[IpAddress]:
             await asyncio.Event().wait()
             return []
 
@@ -229,7 +228,7 @@ def test_a_site_and_a_resolver_that_never_answer_have_a_deadline() -> None:
         channel = await guard.open_channel()
         for host in (str(PUBLIC), "site.example"):
             async with asking(channel, host) as client:
-                assert client.reply == Reply.HOST_UNREACHABLE
+                assert client.reply == SocksReply.HOST_UNREACHABLE
         assert [failure.reason for failure in channel.take_failures()] == [
             f"{PUBLIC} port 80 did not answer within 0.05 s",
             "the address of site.example was not found within 0.05 s",
@@ -244,11 +243,11 @@ def test_a_site_and_a_resolver_that_never_answer_have_a_deadline() -> None:
     [
         (
             b"\x05\x01\x00\x05\x02\x00\x01\x01\x01\x01\x01\x00\x50",
-            WELCOME + Reply.COMMAND_UNKNOWN.wire,
+            WELCOME + SocksReply.COMMAND_UNKNOWN.wire,
         ),
         (
             b"\x05\x01\x00\x05\x03\x00\x01\x01\x01\x01\x01\x00\x50",
-            WELCOME + Reply.COMMAND_UNKNOWN.wire,
+            WELCOME + SocksReply.COMMAND_UNKNOWN.wire,
         ),
         (b"\x05\x01\x02", b"\x05\xff"),
         (b"GET / HTTP/1.1\r\n\r\n", b""),
@@ -276,7 +275,7 @@ def test_a_literal_public_address_needs_no_resolver() -> None:
                 guarded(wires, names) as (_, channel),
                 asking(channel, str(OTHER_PUBLIC)) as client,
             ):
-                assert client.reply == Reply.GRANTED
+                assert client.reply == SocksReply.GRANTED
             assert names.asked == []
             assert wires.dialled == [(str(OTHER_PUBLIC), 80)]
 

@@ -10,7 +10,7 @@ from rollgym.servers.limit import Limit
 from webgym.browser.chromium.connection import ConnectionClosedError
 from webgym.browser.chromium.executable import Browser, find_browser
 from webgym.browser.chromium.targets import TargetInfo, Targets
-from webgym.browser.pool import BrowserPool, PoolEvent, PoolSettings
+from webgym.browser.pool import BrowserPool, BrowserPoolSettings, PoolEvent
 
 PATIENCE = 30.0
 
@@ -110,7 +110,7 @@ class StandInSession:
     def tab_detached(self, session: str) -> None:
         pass
 
-    def download_refused(self, url: str) -> None:
+    def download_rejected(self, url: str) -> None:
         pass
 
     async def _open(self, deadline: float) -> None:
@@ -128,7 +128,7 @@ class StandInSession:
 class Pools:
     """What a scenario works with."""
 
-    def __init__(self, browser: Browser, settings: PoolSettings) -> None:
+    def __init__(self, browser: Browser, settings: BrowserPoolSettings) -> None:
         self.guard = StandInGuard()
         self.events: list[PoolEvent] = []
         self.open_session: Callable[[Targets, StandInChannel, float], Awaitable[StandInSession]] = (
@@ -159,7 +159,7 @@ class Pools:
 
 @asynccontextmanager
 async def pooled(program: Browser | None = None, /, **settings: float) -> AsyncIterator[Pools]:
-    options = msgspec.convert(settings, PoolSettings)
+    options = msgspec.convert(settings, BrowserPoolSettings)
     async with asyncio.timeout(3 * PATIENCE):
         pools = Pools(program or find_browser(), options)
         async with pools.pool:

@@ -189,7 +189,7 @@ def test_an_opening_ends_at_its_deadline_and_a_browser_that_fails_several_is_rec
             assert pools.sessions_by_browser() == [0]
             monkeypatch.setattr("webgym.browser.pool.pool.FAIR_PATIENCE", 0.01)
             for _ in range(3):
-                assert pools.pool.info().browsers[0].condition == "serving"
+                assert pools.pool.info().browsers[0].state == "serving"
                 with pytest.raises(NoSessionError):
                     await pools.pool.open_session(soon(0.1))
             await until(lambda: pools.pool.info().replaced == {"failing": 1}, "it is recycled")
@@ -285,7 +285,7 @@ def test_an_unforeseen_error_breaks_the_pool_loudly(
             (session,) = await pools.open()
             (pid,) = pools.pids()
             monkeypatch.setattr(
-                "webgym.browser.pool.fleet.retirement",
+                "webgym.browser.pool.supervisor.retirement",
                 lambda *_: (_ for _ in ()).throw(KeyError(7)),
             )
             assert "pool broke" in await session.lost

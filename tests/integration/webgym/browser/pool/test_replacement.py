@@ -14,7 +14,7 @@ from tests.integration.webgym.browser.processes import everything_in, of_kind, u
 from webgym.browser.chromium.executable import Browser, find_browser
 from webgym.browser.chromium.process_tree import read_groups
 
-QUICK = {"ping_interval": 0.2, "ping_patience": 10.0, "memory_interval": 0.1}
+QUICK = {"ping_interval": 0.2, "ping_timeout": 10.0, "memory_interval": 0.1}
 
 
 async def replaced(pools: Pools, reason: str) -> None:
@@ -28,7 +28,7 @@ def test_a_browser_that_dies_or_hangs_is_replaced_and_other_sessions_do_not_noti
     folder: Path, number: int, reason: str
 ) -> None:
     async def scenario() -> None:
-        settings = QUICK | {"ping_patience": 3.0}
+        settings = QUICK | {"ping_timeout": 3.0}
         async with pooled(capacity=4, sessions_per_browser=2, **settings) as pools:
             sessions = await pools.open(4)
             victim, survivor = pools.pids()
@@ -60,7 +60,7 @@ def test_a_browser_that_draws_no_pages_any_more_is_replaced(folder: Path) -> Non
         async with pooled(**QUICK) as pools:
             (session,) = await pools.open()
             (browser,) = pools.pids()
-            session.targets.unseen = 2
+            session.targets.failed_observations = 2
             assert "draws no pages" in await session.lost
             await replaced(pools, "hung")
             (fresh,) = await pools.open()
@@ -168,7 +168,7 @@ def test_a_browser_beyond_a_limit_takes_no_new_sessions_and_ends_with_its_last(
             (old,) = pools.pids()
             first, second = await pools.open(2)
             await second.evaluate("window.all = new Uint8Array(400 << 20).fill(1), 0")
-            await until(lambda: pools.pool.info().browsers[0].condition == "draining", "it drains")
+            await until(lambda: pools.pool.info().browsers[0].state == "draining", "it drains")
             assert pools.pids()[0] == old
             (third,) = await pools.open()
             assert third.targets is not first.targets
@@ -185,7 +185,7 @@ def test_a_browser_beyond_a_limit_takes_no_new_sessions_and_ends_with_its_last(
 
 def test_sessions_of_a_recycled_browser_have_a_bound(folder: Path) -> None:
     async def scenario() -> None:
-        async with pooled(longest_age=1.0, drain_patience=0.5, **QUICK) as pools:
+        async with pooled(longest_age=1.0, drain_seconds=0.5, **QUICK) as pools:
             (session,) = await pools.open()
             async with asyncio.timeout(10):
                 assert "recycled (age)" in await session.lost
@@ -195,7 +195,7 @@ def test_sessions_of_a_recycled_browser_have_a_bound(folder: Path) -> None:
 
 def test_a_browser_whose_session_does_not_close_is_recycled(folder: Path) -> None:
     async def scenario() -> None:
-        async with pooled(close_patience=0.1, **QUICK) as pools:
+        async with pooled(close_timeout=0.1, **QUICK) as pools:
             (session,) = await pools.open()
             (old,) = pools.pids()
             session.may_close.clear()

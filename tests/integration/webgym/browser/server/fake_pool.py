@@ -9,12 +9,12 @@ from itertools import count
 
 from webgym.browser.contract.answers import (
     Box,
+    CommandFailure,
     Element,
     ImageFormat,
     Observe,
     PageInfo,
     Picture,
-    Problem,
     StepAnswer,
 )
 from webgym.browser.contract.commands import (
@@ -95,7 +95,7 @@ class FakeSession:
             if command is not None:
                 result = await self.execute(command, deadline)
         except CommandError as error:
-            problem = Problem(error.type, str(error))
+            problem = CommandFailure(error.type, str(error))
         element = Element(1, "a", "link", "Home", "Home", Box(1, 2, 3, 4))
         return StepAnswer(
             PageInfo(self.visited[-1] if self.visited else "about:blank", "Page"),

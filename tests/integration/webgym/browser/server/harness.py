@@ -14,7 +14,7 @@ from rollgym.engine import run as run_loop
 from tests.integration.webgym.browser.server.fake_pool import FakePool
 from webgym.browser.master import Master
 from webgym.browser.server import bind, serving, url_of
-from webgym.browser.settings import Settings
+from webgym.browser.settings import BrowserSettings
 
 PATIENCE = 20.0
 T = TypeVar("T")
@@ -107,7 +107,7 @@ async def server(
     pool: FakePool | None = None, token: str | None = None, **settings: Any
 ) -> AsyncIterator[Served]:
     """A server on any free port, with everything short where a test would have to wait."""
-    chosen = Settings(**{"port": 0, **settings})
+    chosen = BrowserSettings(**{"port": 0, **settings})
     chosen.check(token)
     bound = bind(chosen)
     try:

@@ -10,10 +10,10 @@ import msgspec
 from tests.counterparts.life import begin, parser
 from tests.integration.webgym.browser.server.fake_pool import FakePool
 from webgym.browser.server import bind, serving
-from webgym.browser.settings import Settings, read_token
+from webgym.browser.settings import BrowserSettings, read_token
 
 
-async def serve(settings: Settings, end_with_stdin: bool) -> None:
+async def serve(settings: BrowserSettings, end_with_stdin: bool) -> None:
     token = read_token()
     settings.check(token)
     pool = FakePool(settings.sessions) if settings.has_browsers else None
@@ -25,7 +25,9 @@ async def serve(settings: Settings, end_with_stdin: bool) -> None:
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("settings", type=lambda text: msgspec.json.decode(text, type=Settings))
+    options.add_argument(
+        "settings", type=lambda text: msgspec.json.decode(text, type=BrowserSettings)
+    )
     chosen = options.parse_args()
     settings = msgspec.structs.replace(chosen.settings, port=chosen.port)
     asyncio.run(serve(settings, chosen.end_with_stdin))

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[5]
 MASTER = ("serve", "--role", "master", "--port", "0")
 STUBBORN = """
 import asyncio
-from webgym.browser.serve import until_stopped
+from webgym.served import until_stopped
 
 async def work():
     print("ready", flush=True)

@@ -142,7 +142,7 @@ def test_errors_of_sessions_keep_their_types(topology: Topology) -> None:
 @over_both
 def test_a_node_that_nobody_knows_has_no_sessions(topology: Topology) -> None:
     async def scenario() -> None:
-        async with reached(topology, FakePool(), startup_patience=0) as client:
+        async with reached(topology, FakePool(), startup_seconds=0) as client:
             told = await client.probe({"instance_id": "i", "node": "000000000000"})
             assert (told.status, told.kind) == (410, "session_lost")
             assert "there is no node '000000000000'" in told.message

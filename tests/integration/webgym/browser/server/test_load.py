@@ -21,8 +21,8 @@ from tests.integration.webgym.browser.server.harness import (
     server,
     until,
 )
-from webgym.browser.exchange.request import Request
-from webgym.browser.http.front import Front
+from webgym.browser.contract.http import BrowserRequest
+from webgym.browser.routes import ServerRoutes
 
 GET = b"POST /get HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n"
 
@@ -153,14 +153,14 @@ def test_a_client_that_leaves_just_before_it_is_told_leaves_nothing(
         pool = FakePool(1)
         async with server(pool) as served:
             client = socket.create_connection(("127.0.0.1", served.port))
-            answered = Front.answered
+            answered = ServerRoutes.answered
 
-            async def leave_then_answer(front: Front, request: Request) -> Answer:
+            async def leave_then_answer(front: ServerRoutes, request: BrowserRequest) -> Answer:
                 answer = await answered(front, request)
                 client.close()
                 return answer
 
-            monkeypatch.setattr(Front, "answered", leave_then_answer)
+            monkeypatch.setattr(ServerRoutes, "answered", leave_then_answer)
             client.sendall(GET)
             await until(lambda: len(pool.sessions) == 1 and not pool.open)
             assert served.master.info().nodes[0].available == 1

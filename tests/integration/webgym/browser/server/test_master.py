@@ -26,7 +26,7 @@ from tests.integration.webgym.browser.server.harness import (
 )
 from tests.integration.webgym.browser.server.scripted_node import ScriptedNode
 from webgym.browser.contract.errors import NoSessionError
-from webgym.browser.registration import node_hash
+from webgym.browser.master.registration import node_hash
 
 
 @asynccontextmanager

@@ -16,7 +16,7 @@ from webgym.browser.contract.errors import (
     SessionLostError,
     StepDeadlineError,
 )
-from webgym.browser.node import Node
+from webgym.browser.node import BrowserNode
 
 HOUR = 3600.0
 NAME = "an-identifier-that-nobody-guesses"
@@ -27,8 +27,10 @@ def soon(seconds: float = 10) -> float:
 
 
 @asynccontextmanager
-async def node_of(pool: FakePool, idle_seconds: float = HOUR) -> AsyncIterator[Node[FakeSession]]:
-    async with asyncio.timeout(20), Node(pool, idle_seconds) as node:
+async def node_of(
+    pool: FakePool, idle_seconds: float = HOUR
+) -> AsyncIterator[BrowserNode[FakeSession]]:
+    async with asyncio.timeout(20), BrowserNode(pool, idle_seconds) as node:
         yield node
     pool.check()
 
@@ -279,7 +281,7 @@ def test_draining_is_bounded() -> None:
     async def scenario() -> None:
         pool = FakePool(1)
         pool.closing_gate.clear()
-        node = Node(pool, HOUR)
+        node = BrowserNode(pool, HOUR)
         await node.get(HOUR, soon())
         async with asyncio.timeout(5):
             await node.drain(0.05)

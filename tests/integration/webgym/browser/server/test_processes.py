@@ -77,9 +77,7 @@ def test_nodes_and_the_master_are_killed_frozen_and_started_again() -> None:
                 return await stack.enter_async_context(process(port, **settings))
 
             async def start_master(port: int = 0) -> Process:
-                return await start(
-                    port, role="master", silence_seconds=SILENCE, startup_patience=15
-                )
+                return await start(port, role="master", silence_seconds=SILENCE, startup_seconds=15)
 
             async def start_node(port: int = 0) -> Process:
                 return await start(port, role="node", master=master.url, capacity=2)

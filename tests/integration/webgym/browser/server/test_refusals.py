@@ -12,7 +12,7 @@ from tests.integration.webgym.browser.server.harness import (
     run,
     server,
 )
-from webgym.browser.http.front import ROUTES
+from webgym.browser.routes import ROUTES
 
 TOKEN = "the-token-of-this-test"
 

@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 from webgym.browser.chromium import executable
-from webgym.browser.chromium.executable import VARIABLE, Browser, NoBrowserError, find_browser
+from webgym.browser.chromium.executable import (
+    BROWSER_VARIABLE,
+    Browser,
+    NoBrowserError,
+    find_browser,
+)
 
 MODERN = "Chromium 150.0.7000.12 built on Debian"
 
@@ -23,7 +28,7 @@ class Machine:
         monkeypatch.setenv("PATH", str(self.usr / "bin"))
         monkeypatch.setattr(sys, "prefix", str(self.prefix))
         monkeypatch.setattr(sys, "platform", "linux")
-        for name in (VARIABLE, "PLAYWRIGHT_BROWSERS_PATH"):
+        for name in (BROWSER_VARIABLE, "PLAYWRIGHT_BROWSERS_PATH"):
             monkeypatch.delenv(name, raising=False)
 
     def put(self, path: Path, script: str = f"echo {MODERN}") -> Path:
@@ -176,7 +181,7 @@ def test_without_any_browser_the_error_says_what_was_looked_for_and_how_to_get_o
         "scripts/setup.sh browser",
         "apt-get install chromium-headless-shell",
         "playwright install --only-shell chromium",
-        VARIABLE,
+        BROWSER_VARIABLE,
     ):
         assert words in str(raised.value)
 
@@ -186,12 +191,12 @@ def test_the_variable_wins_over_what_is_found_and_the_setting_over_both(
 ) -> None:
     machine.put_on_path("chromium-headless-shell")
     mine, other = machine.put(tmp_path / "mine"), machine.put(tmp_path / "other-headless")
-    monkeypatch.setenv(VARIABLE, str(mine))
+    monkeypatch.setenv(BROWSER_VARIABLE, str(mine))
 
     by_variable, by_setting = find_browser(), find_browser(other)
 
     assert (by_variable.path, by_variable.kind) == (mine, "full")
-    assert by_variable.source == f"the environment variable {VARIABLE}"
+    assert by_variable.source == f"the environment variable {BROWSER_VARIABLE}"
     assert (by_setting.path, by_setting.kind) == (other, "headless-shell")
 
 
@@ -202,7 +207,7 @@ def test_a_name_on_path_and_a_home_can_be_said(
     at_home = machine.put(machine.home / "chrome")
 
     assert find_browser("chromium-dev").path == named
-    monkeypatch.setenv(VARIABLE, "~/chrome")
+    monkeypatch.setenv(BROWSER_VARIABLE, "~/chrome")
     assert find_browser().path == at_home
 
 
@@ -229,7 +234,10 @@ def test_a_wrong_one_is_an_error_that_names_it_although_others_are_there(
         find_browser(wrong)
     assert str(raised.value) == f"the setting `browser` says {wrong}, which {reason}"
 
-    monkeypatch.setenv(VARIABLE, str(wrong))
+    monkeypatch.setenv(BROWSER_VARIABLE, str(wrong))
     with pytest.raises(NoBrowserError) as raised:
         find_browser()
-    assert str(raised.value) == f"the environment variable {VARIABLE} says {wrong}, which {reason}"
+    assert (
+        str(raised.value)
+        == f"the environment variable {BROWSER_VARIABLE} says {wrong}, which {reason}"
+    )

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from webgym.browser.chromium import flags, sandbox
+from webgym.browser.chromium import command_line as command_line_module
+from webgym.browser.chromium.command_line import command_line
 from webgym.browser.chromium.executable import Browser
-from webgym.browser.chromium.flags import command_line
-from webgym.browser.guard.flags import GUARDED_FLAGS
+from webgym.browser.guard.guard import GUARDED_FLAGS
 
 SHELL = Browser(Path("/opt/headless-shell"), version="150.0.7000.12")
 FULL = Browser(Path("/opt/chrome"), "full", version="150.0.7000.12")
@@ -21,7 +21,7 @@ PROFILE = Path("/profiles/one")
 def an_ordinary_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(sandbox, "_has_user_namespaces", lambda: True)
+    monkeypatch.setattr(command_line_module, "_has_user_namespaces", lambda: True)
 
 
 def test_it_is_driven_over_the_pipe_on_its_own_profile() -> None:
@@ -78,7 +78,7 @@ def test_root_has_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("an_ordinary_user")
 def test_without_user_namespaces_there_is_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "_has_user_namespaces", lambda: False)
+    monkeypatch.setattr(command_line_module, "_has_user_namespaces", lambda: False)
 
     assert "--no-sandbox" in command_line(SHELL, PROFILE)
 
@@ -88,17 +88,17 @@ def test_without_user_namespaces_there_is_no_sandbox(monkeypatch: pytest.MonkeyP
 def test_the_browsers_own_helper_makes_up_for_user_namespaces(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: int, owner: int, helps: bool
 ) -> None:
-    monkeypatch.setattr(sandbox, "_has_user_namespaces", lambda: False)
+    monkeypatch.setattr(command_line_module, "_has_user_namespaces", lambda: False)
     monkeypatch.setattr(Path, "exists", lambda path: path.name == "chrome-sandbox")
     monkeypatch.setattr(Path, "stat", lambda _path: SimpleNamespace(st_mode=mode, st_uid=owner))
 
-    assert sandbox.sandbox_is_possible(tmp_path / "chrome") is helps
+    assert command_line_module.sandbox_is_possible(tmp_path / "chrome") is helps
 
 
 def test_other_systems_have_a_sandbox_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
 
-    assert sandbox.sandbox_is_possible(SHELL.path)
+    assert command_line_module.sandbox_is_possible(SHELL.path)
 
 
 @pytest.mark.parametrize(("blocks", "small"), [(16_384, True), (1_000_000, False)])
@@ -115,6 +115,6 @@ def test_where_there_is_no_shared_memory_it_is_not_used(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr(flags, "SHARED_MEMORY", tmp_path / "none")
+    monkeypatch.setattr(command_line_module, "SHARED_MEMORY", tmp_path / "none")
 
     assert "--disable-dev-shm-usage" in command_line(SHELL, PROFILE)

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from webgym.browser.chromium.command_line import identity, user_agent
 from webgym.browser.chromium.executable import Browser
-from webgym.browser.chromium.identity import identity, user_agent
 
 VERSION = "150.0.7000.12"
 SHELL = Browser(Path("/opt/headless-shell"), version=VERSION)

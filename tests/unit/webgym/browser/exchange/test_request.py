@@ -6,16 +6,16 @@ import pytest
 
 from webgym.browser.contract.answers import Observe
 from webgym.browser.contract.errors import BadRequestError
-from webgym.browser.exchange.request import (
-    Address,
+from webgym.browser.contract.http import (
+    BrowserRequest,
     GetQuery,
     NoQuery,
-    Request,
     ScreenshotQuery,
-    read_address,
+    SessionAddress,
     read_object,
     read_query,
-    read_query_address,
+    read_query_session_address,
+    read_session_address,
     read_step,
 )
 
@@ -61,8 +61,8 @@ def test_nobody_waits_for_ever(wait: str) -> None:
 
 def test_the_address_is_found_whatever_else_there_is() -> None:
     body = b'{"node": "n", "click_id": {"id": 3}, "instance_id": "i", "deadline_seconds": "7"}'
-    assert read_address(body) == Address("i", "n", 7.0)
-    assert read_query_address("x=1&instance_id=i&node=n") == Address("i", "n")
+    assert read_session_address(body) == SessionAddress("i", "n", 7.0)
+    assert read_query_session_address("x=1&instance_id=i&node=n") == SessionAddress("i", "n")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_is_no_json_object_is_refused(body: bytes) -> None:
 
 def test_a_body_of_the_wrong_shape_is_refused() -> None:
     with pytest.raises(BadRequestError, match="the body is wrong: .* at `\\$.instance_id`"):
-        read_address(b'{"instance_id": {}}')
+        read_session_address(b'{"instance_id": {}}')
 
 
 def test_what_a_step_observes_is_read() -> None:
@@ -88,14 +88,14 @@ def test_what_a_step_observes_is_read() -> None:
 
 def test_a_missing_session_is_asked_for() -> None:
     with pytest.raises(BadRequestError, match="instance_id is missing: give the one that POST"):
-        assert read_query_address("node=n").session
+        assert read_query_session_address("node=n").session
 
 
 def test_the_nearest_deadline_counts() -> None:
     async def scenario() -> None:
         now = asyncio.get_running_loop().time()
-        assert Request("GET", "/").until(None) == pytest.approx(now + 60, abs=1)
-        assert Request("GET", "/").until(5) == pytest.approx(now + 5, abs=1)
-        assert Request("GET", "/", deadline=now + 2).until(5) == now + 2
+        assert BrowserRequest("GET", "/").until(None) == pytest.approx(now + 60, abs=1)
+        assert BrowserRequest("GET", "/").until(5) == pytest.approx(now + 5, abs=1)
+        assert BrowserRequest("GET", "/", deadline=now + 2).until(5) == now + 2
 
     asyncio.run(scenario())

@@ -2,8 +2,13 @@
 
 import pytest
 
-from webgym.browser.guard.addresses import read_address
-from webgym.browser.guard.names import HostError, is_localhost, read_host, spelled_address
+from webgym.browser.guard.addresses import (
+    HostError,
+    is_localhost,
+    read_address,
+    read_host,
+    spelled_address,
+)
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webgym.browser.guard.addresses import Address, Kind, carried, kind_of
-from webgym.browser.guard.rules import Endpoint, NetworkRules, RuleError
+from webgym.browser.guard.addresses import AddressKind, IpAddress, embedded_addresses, kind_of
+from webgym.browser.guard.rules import ForbiddenEndpoint, NetworkRules, RuleError
 
 DEFAULT = NetworkRules()
 EVERYTHING = NetworkRules.parse(["0.0.0.0/0", "::/0", "private", "loopback"])
 OF_KIND = {
-    Kind.LOOPBACK: ("127.0.0.1", "127.0.0.0", "127.1.2.3", "127.255.255.255", "::1"),
-    Kind.PRIVATE: (
+    AddressKind.LOOPBACK: ("127.0.0.1", "127.0.0.0", "127.1.2.3", "127.255.255.255", "::1"),
+    AddressKind.PRIVATE: (
         "10.0.0.0",
         "10.255.255.255",
         "172.16.0.0",
@@ -28,7 +28,7 @@ OF_KIND = {
         "fec0::1",
         "64:ff9b:1::1",
     ),
-    Kind.RESERVED: (
+    AddressKind.RESERVED: (
         "192.0.0.1",
         "192.88.99.1",
         "240.0.0.1",
@@ -40,14 +40,26 @@ OF_KIND = {
         "5f00::1",
         "e000::1",
     ),
-    Kind.DOCUMENTATION: ("192.0.2.1", "198.51.100.7", "203.0.113.255", "2001:db8::1", "3fff::1"),
-    Kind.BENCHMARKING: ("198.18.0.0", "198.19.255.255", "2001:2::1"),
+    AddressKind.DOCUMENTATION: (
+        "192.0.2.1",
+        "198.51.100.7",
+        "203.0.113.255",
+        "2001:db8::1",
+        "3fff::1",
+    ),
+    AddressKind.BENCHMARKING: ("198.18.0.0", "198.19.255.255", "2001:2::1"),
 }
 NEVER_ALLOWED = {
-    Kind.UNSPECIFIED: ("0.0.0.0", "0.1.2.3", "::"),
-    Kind.MULTICAST: ("224.0.0.1", "239.255.255.255", "255.255.255.255", "ff02::1", "ff0e::1"),
-    Kind.LINK_LOCAL: ("169.254.0.0", "169.254.1.1", "169.254.255.255", "fe80::1", "febf::1"),
-    Kind.METADATA: (
+    AddressKind.UNSPECIFIED: ("0.0.0.0", "0.1.2.3", "::"),
+    AddressKind.MULTICAST: (
+        "224.0.0.1",
+        "239.255.255.255",
+        "255.255.255.255",
+        "ff02::1",
+        "ff0e::1",
+    ),
+    AddressKind.LINK_LOCAL: ("169.254.0.0", "169.254.1.1", "169.254.255.255", "fe80::1", "febf::1"),
+    AddressKind.METADATA: (
         "169.254.169.254",
         "169.254.170.2",
         "fd00:ec2::254",
@@ -105,28 +117,30 @@ def _mapped(inner: IPv4Address) -> IPv6Address:
     return IPv6Address((0xFFFF << 32) | int(inner))
 
 
-def _examples(table: dict[Kind, tuple[str, ...]]) -> list[tuple[str, Kind]]:
+def _examples(table: dict[AddressKind, tuple[str, ...]]) -> list[tuple[str, AddressKind]]:
     return [(text, kind) for kind, texts in table.items() for text in texts]
 
 
 @pytest.mark.parametrize("text", PUBLIC)
 def test_public_addresses_are_open(text: str) -> None:
     assert kind_of(ip_address(text)) is None
-    assert DEFAULT.refusal(ip_address(text), 443) is None
+    assert DEFAULT.rejection(ip_address(text), 443) is None
 
 
 @pytest.mark.parametrize(("text", "kind"), _examples(OF_KIND))
-def test_what_is_not_public_is_refused_and_can_be_allowed(text: str, kind: Kind) -> None:
-    reason = DEFAULT.refusal(ip_address(text), 80)
+def test_what_is_not_public_is_refused_and_can_be_allowed(text: str, kind: AddressKind) -> None:
+    reason = DEFAULT.rejection(ip_address(text), 80)
     assert reason is not None
     assert f"{kind} address" in reason
     assert "--allow-network" in reason
-    assert EVERYTHING.refusal(ip_address(text), 80) is None
+    assert EVERYTHING.rejection(ip_address(text), 80) is None
 
 
 @pytest.mark.parametrize(("text", "kind"), _examples(NEVER_ALLOWED))
-def test_some_addresses_are_refused_whatever_the_operator_allows(text: str, kind: Kind) -> None:
-    reason = EVERYTHING.refusal(ip_address(text), 80)
+def test_some_addresses_are_refused_whatever_the_operator_allows(
+    text: str, kind: AddressKind
+) -> None:
+    reason = EVERYTHING.rejection(ip_address(text), 80)
     assert reason is not None
     assert f"{kind} address, which is never allowed" in reason
 
@@ -135,31 +149,31 @@ def test_some_addresses_are_refused_whatever_the_operator_allows(text: str, kind
     "name", ["metadata.google.internal", "metadata", "metadata.goog", "instance-data"]
 )
 def test_the_names_of_metadata_services_are_refused(name: str) -> None:
-    assert "never allowed" in (EVERYTHING.name_refusal(name) or "")
-    assert EVERYTHING.name_refusal("example.com") is None
+    assert "never allowed" in (EVERYTHING.name_rejection(name) or "")
+    assert EVERYTHING.name_rejection("example.com") is None
 
 
 def test_the_advice_in_a_refusal_can_be_followed() -> None:
     for text in ("127.0.0.1", "10.1.2.3", "::1", "fd12::7"):
-        reason = DEFAULT.refusal(ip_address(text), 8080)
+        reason = DEFAULT.rejection(ip_address(text), 8080)
         assert reason is not None
         advised = NetworkRules.parse([reason.split()[-1]])
-        assert advised.refusal(ip_address(text), 8080) is None
-        assert advised.refusal(ip_address(text), 8081) is not None
+        assert advised.rejection(ip_address(text), 8080) is None
+        assert advised.rejection(ip_address(text), 8081) is not None
 
 
 @given(st.integers(0, (1 << 16) - 1), st.integers(1, 65_535))
 def test_no_link_local_address_is_ever_allowed(low: int, port: int) -> None:
     inner = IPv4Address((0xA9FE << 16) | low)
-    addresses: list[Address] = [inner, _mapped(inner), *_carriers(inner).values()]
+    addresses: list[IpAddress] = [inner, _mapped(inner), *_carriers(inner).values()]
     for address in addresses:
-        assert "never allowed" in (EVERYTHING.refusal(address, port) or "")
+        assert "never allowed" in (EVERYTHING.rejection(address, port) or "")
 
 
 @given(st.integers(0, (1 << 118) - 1), st.integers(1, 65_535))
 def test_no_link_local_address_of_ipv6_is_ever_allowed(low: int, port: int) -> None:
     address = IPv6Address((0x3FA << 118) | low)
-    assert "never allowed" in (EVERYTHING.refusal(address, port) or "")
+    assert "never allowed" in (EVERYTHING.rejection(address, port) or "")
 
 
 @given(st.ip_addresses(v=4), st.integers(1, 65_535))
@@ -167,25 +181,25 @@ def test_mapped_forms_are_judged_exactly_as_the_address_inside(
     inner: IPv4Address, port: int
 ) -> None:
     for rules in (DEFAULT, NetworkRules.parse(["private", "loopback:80"])):
-        assert rules.refusal(_mapped(inner), port) == rules.refusal(inner, port)
+        assert rules.rejection(_mapped(inner), port) == rules.rejection(inner, port)
 
 
 @given(st.ip_addresses(v=4))
 def test_what_carries_an_address_is_judged_by_it(inner: IPv4Address) -> None:
     for rules in (DEFAULT, NetworkRules.parse(["private", "loopback:80"])):
-        expected = rules.refusal(inner, 80)
+        expected = rules.rejection(inner, 80)
         for name, carrier in _carriers(inner).items():
             if int(carrier) <= 1:
                 continue  # these two are IPv6's own
-            reason = rules.refusal(carrier, 80)
+            reason = rules.rejection(carrier, 80)
             assert (reason is None) == (expected is None), name
             if expected is not None:
                 assert expected in (reason or "")
 
 
 @given(st.ip_addresses())
-def test_what_is_open_by_default_is_public_to_python_too(address: Address) -> None:
-    if DEFAULT.refusal(address, 80) is None and not carried(address):
+def test_what_is_open_by_default_is_public_to_python_too(address: IpAddress) -> None:
+    if DEFAULT.rejection(address, 80) is None and not embedded_addresses(address):
         assert address.is_global
         assert not address.is_multicast
         assert not address.is_reserved
@@ -219,9 +233,9 @@ def test_a_value_opens_what_it_says_and_nothing_else(
 ) -> None:
     rules = NetworkRules.parse([value])
     for text, port in open_to:
-        assert rules.refusal(ip_address(text), port) is None
+        assert rules.rejection(ip_address(text), port) is None
     for text, port in closed_to:
-        assert rules.refusal(ip_address(text), port) is not None
+        assert rules.rejection(ip_address(text), port) is not None
 
 
 @pytest.mark.parametrize(
@@ -258,22 +272,22 @@ def test_a_bad_value_is_named_and_the_right_form_shown(value: str, hint: str) ->
 def test_our_own_servers_are_refused_under_every_address_of_this_machine(
     listening_on: str, reached_as: str
 ) -> None:
-    rules = EVERYTHING.forbidding(Endpoint(ip_address(listening_on), 7000))
-    reason = rules.refusal(ip_address(reached_as), 7000)
+    rules = EVERYTHING.forbidding(ForbiddenEndpoint(ip_address(listening_on), 7000))
+    reason = rules.rejection(ip_address(reached_as), 7000)
     assert reason is not None
     assert "the browser server itself" in reason
-    assert rules.refusal(ip_address(reached_as), 7001) is None
+    assert rules.rejection(ip_address(reached_as), 7001) is None
 
 
 def test_our_servers_elsewhere_are_refused_where_they_are() -> None:
-    rules = EVERYTHING.forbidding(Endpoint(ip_address("10.1.2.3"), 7000))
-    assert "itself" in (rules.refusal(ip_address("10.1.2.3"), 7000) or "")
-    assert "itself" in (rules.refusal(ip_address("2002:a01:203::1"), 7000) or "")
-    assert rules.refusal(ip_address("10.1.2.4"), 7000) is None
-    assert rules.refusal(ip_address("127.0.0.1"), 7000) is None
+    rules = EVERYTHING.forbidding(ForbiddenEndpoint(ip_address("10.1.2.3"), 7000))
+    assert "itself" in (rules.rejection(ip_address("10.1.2.3"), 7000) or "")
+    assert "itself" in (rules.rejection(ip_address("2002:a01:203::1"), 7000) or "")
+    assert rules.rejection(ip_address("10.1.2.4"), 7000) is None
+    assert rules.rejection(ip_address("127.0.0.1"), 7000) is None
 
 
 def test_an_endpoint_can_be_given_back() -> None:
-    endpoint = Endpoint(ip_address("127.0.0.1"), 7000)
-    rules = EVERYTHING.forbidding(endpoint).no_longer_forbidding(endpoint)
+    endpoint = ForbiddenEndpoint(ip_address("127.0.0.1"), 7000)
+    rules = EVERYTHING.forbidding(endpoint).without_forbidding(endpoint)
     assert rules == EVERYTHING

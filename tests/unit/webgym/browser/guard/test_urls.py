@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webgym.browser.contract.errors import NavigationRefusedError
-from webgym.browser.guard.rules import NetworkRules
-from webgym.browser.guard.urls import LONGEST_URL, check_navigation
+from webgym.browser.guard.rules import LONGEST_URL, NetworkRules, check_navigation
 
 RULES = NetworkRules.parse(["127.0.0.1:8000"])
 

@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 from multidict import CIMultiDict
 
-from webgym.browser.http.access import Access
+from webgym.browser.http_server import ServerAccess
 
 OWN = {"Host": "127.0.0.1:7000"}
 
 
-def refusal(access: Access, headers: dict[str, str], peer: str | None = "127.0.0.1") -> Any:
-    answer = access.refusal(CIMultiDict(headers), peer)
+def refusal(access: ServerAccess, headers: dict[str, str], peer: str | None = "127.0.0.1") -> Any:
+    answer = access.rejection(CIMultiDict(headers), peer)
     return None if answer is None else (answer.status, json.loads(answer.body)["error"])
 
 
 def test_whoever_has_the_token_may_ask_from_anywhere() -> None:
-    access = Access("secret", "0.0.0.0")
+    access = ServerAccess("secret", "0.0.0.0")
     assert refusal(access, {"X-API-Key": "secret", "Origin": "https://x"}, "8.8.8.8") is None
 
 
@@ -32,7 +32,7 @@ def test_whoever_has_the_token_may_ask_from_anywhere() -> None:
     ],
 )
 def test_without_the_right_token_nobody_may(headers: dict[str, str], message: str) -> None:
-    status, error = refusal(Access("secret", "127.0.0.1"), headers)
+    status, error = refusal(ServerAccess("secret", "127.0.0.1"), headers)
     assert (status, error["type"]) == (401, "unauthorized")
     assert message in error["message"]
 
@@ -41,8 +41,8 @@ def test_without_the_right_token_nobody_may(headers: dict[str, str], message: st
     "host", ["127.0.0.1:7000", "localhost", "LocalHost:80", "[::1]:7000", "192.168.1.5:7000"]
 )
 def test_without_a_token_programs_on_this_machine_may(host: str) -> None:
-    assert refusal(Access(None, "127.0.0.1"), {"Host": host}) is None
-    assert refusal(Access(None, "::1"), {"Host": host}, "::1") is None
+    assert refusal(ServerAccess(None, "127.0.0.1"), {"Host": host}) is None
+    assert refusal(ServerAccess(None, "::1"), {"Host": host}, "::1") is None
 
 
 @pytest.mark.parametrize(
@@ -60,5 +60,5 @@ def test_without_a_token_programs_on_this_machine_may(host: str) -> None:
     ],
 )
 def test_without_a_token_nobody_else_may(headers: dict[str, str], peer: str | None) -> None:
-    status, error = refusal(Access(None, "127.0.0.1"), headers, peer)
+    status, error = refusal(ServerAccess(None, "127.0.0.1"), headers, peer)
     assert (status, error["type"]) == (403, "unauthorized")

@@ -8,7 +8,7 @@ from webgym.browser.page.activity import (
     BACKGROUND_AFTER,
     MAX_REPEATS,
     REQUESTED_FOR,
-    Activity,
+    PageActivity,
 )
 
 
@@ -17,10 +17,10 @@ class Story:
 
     def __init__(self) -> None:
         self.time = 100.0
-        self.activity = Activity("main", lambda: self.time)
+        self.activity = PageActivity("main", lambda: self.time)
 
     def tell(self, method: str, **params: object) -> None:
-        self.activity.hear(method, msgspec.Raw(msgspec.json.encode(params)))
+        self.activity.handle_event(method, msgspec.Raw(msgspec.json.encode(params)))
 
     def begin_loading(self, frame: str = "main") -> None:
         self.tell("Page.frameStartedLoading", frameId=frame)

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from webgym.browser.page.dialogs import BINDING, TEXT_LIMIT, read_dialog
+from webgym.browser.page.tab import BINDING, TEXT_LIMIT, read_dialog
 
 
 def called(payload: str, name: str = BINDING) -> msgspec.Raw:

@@ -3,7 +3,7 @@
 import pytest
 
 from webgym.browser.contract.errors import CommandError
-from webgym.browser.page.keys import CONTROL, Key, character_key, find_key, find_keys
+from webgym.browser.page.input import CONTROL, KeyboardKey, character_key, find_key, find_keys
 
 
 @pytest.mark.parametrize(
@@ -49,11 +49,11 @@ def test_a_plus_is_a_key_too() -> None:
 
 
 def test_characters_of_the_keyboard_have_their_key() -> None:
-    assert character_key("q") == Key("q", "KeyQ", 81, "q")
-    assert character_key("7") == Key("7", "Digit7", 55, "7")
-    assert character_key("?") == Key("?", "Slash", 191, "?")
+    assert character_key("q") == KeyboardKey("q", "KeyQ", 81, "q")
+    assert character_key("7") == KeyboardKey("7", "Digit7", 55, "7")
+    assert character_key("?") == KeyboardKey("?", "Slash", 191, "?")
     assert character_key("\n").key == "Enter"
 
 
 def test_other_characters_have_none_and_are_put_in_as_text() -> None:
-    assert character_key("語") == Key("語", "", 0, "語")
+    assert character_key("語") == KeyboardKey("語", "", 0, "語")

@@ -9,7 +9,7 @@ import pytest
 
 from webgym.browser.contract.answers import Box, Element, Option
 from webgym.browser.contract.errors import CommandError, UnknownElementError
-from webgym.browser.page.elements import Facts, Place
+from webgym.browser.page.elements import ClickPoint, ElementFacts
 from webgym.browser.page.script import SOURCE, PageScript
 
 Result = TypeVar("Result")
@@ -92,7 +92,7 @@ def test_waiting_for_quiet_awaits_a_promise_and_counts_in_milliseconds() -> None
 def test_a_place_has_its_point_and_facts() -> None:
     page = Page({"x": 10, "y": 20, "scrolled": True, "facts": {"tag": "a", "kind": "other"}})
     place = run(PageScript(page).locate(2, 7.0))
-    assert place == Place(10, 20, Facts("a"), scrolled=True)
+    assert place == ClickPoint(10, 20, ElementFacts("a"), scrolled=True)
 
 
 @pytest.mark.parametrize(
@@ -164,12 +164,12 @@ def test_scrolling_something_that_is_gone_is_an_error() -> None:
 
 
 def test_facts_say_whether_typing_helps() -> None:
-    assert Facts("input", "text").editable
-    assert Facts("div", "rich").editable
-    assert not Facts("input", "text", readonly=True).editable
-    assert not Facts("input", "text", disabled=True).editable
-    assert not Facts("input", "picker", type="date").editable
-    assert Facts("select", "dropdown").is_select
+    assert ElementFacts("input", "text").editable
+    assert ElementFacts("div", "rich").editable
+    assert not ElementFacts("input", "text", readonly=True).editable
+    assert not ElementFacts("input", "text", disabled=True).editable
+    assert not ElementFacts("input", "picker", type="date").editable
+    assert ElementFacts("select", "dropdown").is_select
 
 
 def test_an_answer_that_is_no_text_is_a_bug_and_said_so() -> None:

@@ -6,7 +6,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webgym.browser.page.tree import AxNode, read_tree, tree_text
+from webgym.browser.page.accessibility import read_tree, tree_text
+from webgym.browser.page.elements import AxNode
 
 
 def node(

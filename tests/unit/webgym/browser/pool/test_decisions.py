@@ -6,36 +6,36 @@ from hypothesis import strategies as st
 
 from webgym.browser.chromium.process_tree import ProcessInfo
 from webgym.browser.pool.decisions import (
-    Condition,
-    Load,
-    Reason,
-    is_over,
+    BrowserLoad,
+    BrowserPoolSettings,
+    BrowserState,
+    EndReason,
+    choose_browser,
+    free_slots,
     launch_pause,
     launches_wanted,
     may_drain,
-    placed_on,
     renderers_to_end,
     retirement,
-    room,
+    should_end,
 )
-from webgym.browser.pool.settings import PoolSettings
 
-SETTINGS = PoolSettings(
+SETTINGS = BrowserPoolSettings(
     capacity=40,
     sessions_per_browser=16,
     longest_age=100.0,
     most_sessions=50,
     browser_memory=1000,
     renderer_memory=600,
-    drain_patience=30.0,
+    drain_seconds=30.0,
 )
-RETIRING, DRAINING = Condition.RETIRING, Condition.DRAINING
+RETIRING, DRAINING = BrowserState.RETIRING, BrowserState.DRAINING
 
 loads = st.lists(
     st.builds(
-        Load,
+        BrowserLoad,
         number=st.integers(1, 10**6),
-        condition=st.sampled_from(Condition),
+        state=st.sampled_from(BrowserState),
         sessions=st.integers(0, 16),
         opened=st.integers(0, 60),
     ),
@@ -45,81 +45,87 @@ loads = st.lists(
 
 
 def test_a_session_goes_to_the_browser_with_the_fewest() -> None:
-    assert placed_on([Load(1, sessions=3), Load(2, sessions=1), Load(3, sessions=2)], SETTINGS) == 2
+    assert (
+        choose_browser(
+            [BrowserLoad(1, sessions=3), BrowserLoad(2, sessions=1), BrowserLoad(3, sessions=2)],
+            SETTINGS,
+        )
+        == 2
+    )
 
 
 def test_of_equals_the_oldest_browser_is_taken() -> None:
-    assert placed_on([Load(2), Load(1)], SETTINGS) == 1
+    assert choose_browser([BrowserLoad(2), BrowserLoad(1)], SETTINGS) == 1
 
 
 def test_a_full_browser_gets_none() -> None:
-    assert placed_on([Load(1, sessions=16)], SETTINGS) is None
+    assert choose_browser([BrowserLoad(1, sessions=16)], SETTINGS) is None
 
 
 def test_a_retiring_browser_is_the_last_resort() -> None:
-    retiring = Load(1, RETIRING)
-    assert placed_on([retiring, Load(2, sessions=15)], SETTINGS) == 2
-    assert placed_on([retiring, Load(2, sessions=16)], SETTINGS) == 1
+    retiring = BrowserLoad(1, RETIRING)
+    assert choose_browser([retiring, BrowserLoad(2, sessions=15)], SETTINGS) == 2
+    assert choose_browser([retiring, BrowserLoad(2, sessions=16)], SETTINGS) == 1
 
 
 def test_a_draining_browser_never_gets_one() -> None:
-    assert placed_on([Load(1, DRAINING)], SETTINGS) is None
+    assert choose_browser([BrowserLoad(1, DRAINING)], SETTINGS) is None
 
 
 def test_the_capacity_counts_sessions_on_draining_browsers_too() -> None:
-    drained = [Load(1, DRAINING, sessions=16), Load(2, DRAINING, sessions=16)]
-    assert placed_on([*drained, Load(3, sessions=7)], SETTINGS) == 3
-    assert placed_on([*drained, Load(3, sessions=8)], SETTINGS) is None
+    drained = [BrowserLoad(1, DRAINING, sessions=16), BrowserLoad(2, DRAINING, sessions=16)]
+    assert choose_browser([*drained, BrowserLoad(3, sessions=7)], SETTINGS) == 3
+    assert choose_browser([*drained, BrowserLoad(3, sessions=8)], SETTINGS) is None
 
 
 @given(loads)
-def test_a_session_is_placed_only_where_there_is_room(browsers: list[Load]) -> None:
-    number = placed_on(browsers, SETTINGS)
+def test_a_session_is_placed_only_where_there_is_room(browsers: list[BrowserLoad]) -> None:
+    number = choose_browser(browsers, SETTINGS)
     if number is not None:
         chosen = next(load for load in browsers if load.number == number)
-        assert room(chosen, SETTINGS) > 0
+        assert free_slots(chosen, SETTINGS) > 0
         assert sum(load.sessions for load in browsers) < SETTINGS.capacity
 
 
 def test_there_is_always_one_browser() -> None:
     assert launches_wanted([], 0, 0, SETTINGS) == 1
     assert launches_wanted([], 1, 0, SETTINGS) == 0
-    assert launches_wanted([Load(1)], 0, 0, SETTINGS) == 0
+    assert launches_wanted([BrowserLoad(1)], 0, 0, SETTINGS) == 0
 
 
 def test_a_browser_that_retires_is_replaced() -> None:
-    assert launches_wanted([Load(1, RETIRING, sessions=4)], 0, 0, SETTINGS) == 1
-    assert launches_wanted([Load(1, DRAINING, sessions=4)], 0, 0, SETTINGS) == 1
+    assert launches_wanted([BrowserLoad(1, RETIRING, sessions=4)], 0, 0, SETTINGS) == 1
+    assert launches_wanted([BrowserLoad(1, DRAINING, sessions=4)], 0, 0, SETTINGS) == 1
 
 
 def test_the_next_browser_is_started_before_the_last_place_is_taken() -> None:
-    assert SETTINGS.spare_room == 2
-    assert launches_wanted([Load(1, sessions=14)], 0, 0, SETTINGS) == 0
-    assert launches_wanted([Load(1, sessions=15)], 0, 0, SETTINGS) == 1
-    assert launches_wanted([Load(1, sessions=15)], 1, 0, SETTINGS) == 0
+    assert SETTINGS.spare_slots == 2
+    assert launches_wanted([BrowserLoad(1, sessions=14)], 0, 0, SETTINGS) == 0
+    assert launches_wanted([BrowserLoad(1, sessions=15)], 0, 0, SETTINGS) == 1
+    assert launches_wanted([BrowserLoad(1, sessions=15)], 1, 0, SETTINGS) == 0
 
 
 def test_no_spare_is_started_for_sessions_that_cannot_come() -> None:
-    settings = PoolSettings(capacity=17, sessions_per_browser=16)
-    full = Load(1, sessions=16)
+    settings = BrowserPoolSettings(capacity=17, sessions_per_browser=16)
+    full = BrowserLoad(1, sessions=16)
     assert launches_wanted([full], 0, 0, settings) == 1
-    assert launches_wanted([full, Load(2, DRAINING, sessions=1)], 0, 0, settings) == 0
+    assert launches_wanted([full, BrowserLoad(2, DRAINING, sessions=1)], 0, 0, settings) == 0
 
 
 def test_as_many_are_started_as_waiting_sessions_need() -> None:
-    assert launches_wanted([Load(1, sessions=16)], 0, 16, SETTINGS) == 2
-    assert launches_wanted([Load(1, sessions=16)], 1, 16, SETTINGS) == 1
+    assert launches_wanted([BrowserLoad(1, sessions=16)], 0, 16, SETTINGS) == 2
+    assert launches_wanted([BrowserLoad(1, sessions=16)], 1, 16, SETTINGS) == 1
 
 
 def test_a_browser_that_has_opened_nearly_enough_counts_as_nearly_full() -> None:
-    assert launches_wanted([Load(1, sessions=1, opened=49)], 0, 0, SETTINGS) == 1
+    assert launches_wanted([BrowserLoad(1, sessions=1, opened=49)], 0, 0, SETTINGS) == 1
 
 
 @given(loads, st.integers(0, 5), st.integers(0, 40))
 def test_no_more_browsers_serve_than_the_capacity_needs(
-    browsers: list[Load], launching: int, waiting: int
+    browsers: list[BrowserLoad], launching: int, waiting: int
 ) -> None:
-    serving = sum(load.condition is Condition.SERVING for load in browsers)
+    serving = sum(load.state is BrowserState.SERVING for load in browsers)
     wanted = launches_wanted(browsers, launching, waiting, SETTINGS)
     assert wanted >= 0
     assert wanted == 0 or serving + launching + wanted <= SETTINGS.most_browsers
@@ -127,47 +133,49 @@ def test_no_more_browsers_serve_than_the_capacity_needs(
 
 @given(loads, st.integers(1, 40))
 def test_whoever_waits_gets_a_browser_unless_the_bound_is_reached(
-    browsers: list[Load], waiting: int
+    browsers: list[BrowserLoad], waiting: int
 ) -> None:
-    serving = [load for load in browsers if load.condition is Condition.SERVING]
+    serving = [load for load in browsers if load.state is BrowserState.SERVING]
     wanted = launches_wanted(browsers, 0, waiting, SETTINGS)
-    free = sum(room(load, SETTINGS) for load in serving) + wanted * SETTINGS.sessions_per_browser
+    free = (
+        sum(free_slots(load, SETTINGS) for load in serving) + wanted * SETTINGS.sessions_per_browser
+    )
     assert free >= waiting or len(serving) + wanted >= SETTINGS.most_browsers
 
 
 @pytest.mark.parametrize(
     ("load", "reason"),
     [
-        (Load(1, age=99.9, opened=49, memory=1000), None),
-        (Load(1, age=100.0), Reason.AGE),
-        (Load(1, opened=50), Reason.SESSIONS),
-        (Load(1, memory=1001), Reason.MEMORY),
-        (Load(1, failing=True), Reason.FAILING),
+        (BrowserLoad(1, age=99.9, opened=49, memory=1000), None),
+        (BrowserLoad(1, age=100.0), EndReason.AGE),
+        (BrowserLoad(1, opened=50), EndReason.SESSIONS),
+        (BrowserLoad(1, memory=1001), EndReason.MEMORY),
+        (BrowserLoad(1, failing=True), EndReason.FAILING),
     ],
 )
 def test_a_browser_is_recycled_by_age_count_memory_and_failures(
-    load: Load, reason: Reason | None
+    load: BrowserLoad, reason: EndReason | None
 ) -> None:
     assert retirement(load, SETTINGS) is reason
 
 
 def test_a_browser_drains_as_soon_as_another_has_room() -> None:
-    assert not may_drain([Load(1, RETIRING)], SETTINGS)
-    assert not may_drain([Load(1, RETIRING), Load(2, sessions=16)], SETTINGS)
-    assert may_drain([Load(1, RETIRING), Load(2, sessions=15)], SETTINGS)
+    assert not may_drain([BrowserLoad(1, RETIRING)], SETTINGS)
+    assert not may_drain([BrowserLoad(1, RETIRING), BrowserLoad(2, sessions=16)], SETTINGS)
+    assert may_drain([BrowserLoad(1, RETIRING), BrowserLoad(2, sessions=15)], SETTINGS)
 
 
 def test_a_browser_drains_when_no_other_may_be_started_in_its_place() -> None:
-    full = [Load(number, sessions=16) for number in range(2, 5)]
-    assert may_drain([Load(1, RETIRING), *full], SETTINGS)
+    full = [BrowserLoad(number, sessions=16) for number in range(2, 5)]
+    assert may_drain([BrowserLoad(1, RETIRING), *full], SETTINGS)
 
 
 def test_a_draining_browser_ends_with_its_last_session_or_its_patience() -> None:
-    assert is_over(Load(1, DRAINING), SETTINGS)
-    assert not is_over(Load(1, DRAINING, sessions=1, draining_for=29.9), SETTINGS)
-    assert is_over(Load(1, DRAINING, sessions=1, draining_for=30.0), SETTINGS)
-    assert not is_over(Load(1), SETTINGS)
-    assert not is_over(Load(1, RETIRING), SETTINGS)
+    assert should_end(BrowserLoad(1, DRAINING), SETTINGS)
+    assert not should_end(BrowserLoad(1, DRAINING, sessions=1, draining_for=29.9), SETTINGS)
+    assert should_end(BrowserLoad(1, DRAINING, sessions=1, draining_for=30.0), SETTINGS)
+    assert not should_end(BrowserLoad(1), SETTINGS)
+    assert not should_end(BrowserLoad(1, RETIRING), SETTINGS)
 
 
 def ended(*processes: ProcessInfo) -> list[int]:

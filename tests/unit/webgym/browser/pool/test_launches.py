@@ -1,14 +1,14 @@
 """A browser that cannot be started is tried again, ever more rarely."""
 
-from webgym.browser.pool.launches import LONGEST_PAUSE_AFTER_DEATH, PROVEN_AGE, Launches
+from webgym.browser.pool.decisions import LONGEST_PAUSE_AFTER_DEATH, PROVEN_AGE, LaunchBackoff
 
 
 def test_there_is_no_pause_before_the_first_start() -> None:
-    assert Launches().pause(0.0) == 0
+    assert LaunchBackoff().pause(0.0) == 0
 
 
 def test_a_failure_is_remembered_and_followed_by_a_pause() -> None:
-    launches = Launches()
+    launches = LaunchBackoff()
     launches.failed("no such file", now=100.0)
     assert launches.last_failure == "no such file"
     assert 0 < launches.pause(100.0) < 1
@@ -16,7 +16,7 @@ def test_a_failure_is_remembered_and_followed_by_a_pause() -> None:
 
 
 def test_a_browser_that_dies_young_counts_as_a_failed_start() -> None:
-    launches = Launches()
+    launches = LaunchBackoff()
     launches.died(PROVEN_AGE - 1, "it crashed", now=100.0)
     assert launches.failures == 1
     launches.died(PROVEN_AGE, "it crashed", now=200.0)
@@ -24,7 +24,7 @@ def test_a_browser_that_dies_young_counts_as_a_failed_start() -> None:
 
 
 def test_a_browser_started_since_that_lives_long_enough_ends_the_row_of_failures() -> None:
-    launches = Launches()
+    launches = LaunchBackoff()
     launches.failed("no memory", now=100.0)
     launches.proved(PROVEN_AGE - 1, now=120.0)
     assert launches.failures == 1
@@ -33,21 +33,21 @@ def test_a_browser_started_since_that_lives_long_enough_ends_the_row_of_failures
 
 
 def test_an_old_browser_says_nothing_about_failures_since_it_was_started() -> None:
-    launches = Launches()
+    launches = LaunchBackoff()
     launches.failed("no memory", now=100.0)
     launches.proved(500.0, now=120.0)
     assert launches.failures == 1
 
 
 def test_browsers_that_die_together_count_once() -> None:
-    launches = Launches()
+    launches = LaunchBackoff()
     for moment in (100.0, 100.1, 100.2):
         launches.died(3.0, "killed", now=moment)
     assert launches.failures == 1
 
 
 def test_pauses_after_deaths_stay_short() -> None:
-    launches = Launches()
+    launches = LaunchBackoff()
     for moment in range(100, 160, 3):
         launches.died(3.0, "killed", now=float(moment))
     assert launches.failures == 20

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from webgym.browser.pool.settings import PoolSettings
+from webgym.browser.pool.decisions import BrowserPoolSettings
 
 
 def test_the_defaults_are_one_browser_with_sixteen_sessions() -> None:
-    settings = PoolSettings()
+    settings = BrowserPoolSettings()
     assert (settings.capacity, settings.most_browsers) == (16, 1)
 
 
@@ -18,12 +18,12 @@ def test_the_defaults_are_one_browser_with_sixteen_sessions() -> None:
 def test_there_are_as_many_browsers_as_the_capacity_needs(
     capacity: int, per_browser: int, browsers: int
 ) -> None:
-    settings = PoolSettings(capacity=capacity, sessions_per_browser=per_browser)
+    settings = BrowserPoolSettings(capacity=capacity, sessions_per_browser=per_browser)
     assert settings.most_browsers == browsers
 
 
 def test_a_bound_that_is_not_positive_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="capacity, ping_interval"):
-        PoolSettings(capacity=0, ping_interval=-1)
+        BrowserPoolSettings(capacity=0, ping_interval=-1)
     with pytest.raises(ValueError, match="longest_age"):
-        PoolSettings(longest_age=math.nan)
+        BrowserPoolSettings(longest_age=math.nan)

@@ -1,7 +1,7 @@
-"""Every route of a browser server, with what is asked there.
+"""All routes of a browser server.
 
-A route about a session goes to the node it names, as the bytes that came; the others are answered
-here. Errors are raised, and written by `answered`, in one place for all of them.
+A request about a session is forwarded unchanged to its node; the others are answered here. Errors
+are raised, and `answered` writes them, in one place for all routes.
 """
 
 import asyncio
@@ -13,25 +13,29 @@ import msgspec
 from rollgym.servers.exchange import Answer, RefusedRequestError, json_answer
 from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH, Lease
 from webgym.browser.contract.errors import WIRE_ERRORS, BadRequestError
-from webgym.browser.exchange.answer import (
+from webgym.browser.contract.http import (
     AVAILABLE_HEADER,
-    bug_answer,
+    BrowserRequest,
+    GetQuery,
+    NoQuery,
+    SessionAddress,
     error_answer,
+    internal_error_answer,
+    read_query,
+    read_query_session_address,
+    read_session_address,
     refusal_answer,
     success,
 )
-from webgym.browser.exchange.request import (
-    Address,
-    GetQuery,
-    NoQuery,
-    Request,
-    read_address,
-    read_query,
-    read_query_address,
-)
 from webgym.browser.master import Master
-from webgym.browser.registration import REGISTER_PATH, Registration
-from webgym.browser.settings import Settings, SettingsError, check_url, is_loopback
+from webgym.browser.master.registration import REGISTER_PATH, Registration
+from webgym.browser.settings import (
+    TOKEN_VARIABLE,
+    BrowserSettings,
+    BrowserSettingsError,
+    check_url,
+    is_loopback,
+)
 
 GET_PATH = "/get"
 HEALTH_PATH = "/healthz"
@@ -56,8 +60,8 @@ _REGISTRATION = msgspec.json.Decoder(Registration)
 _LOGGER = logging.getLogger(__name__)
 
 
-class Granted(msgspec.Struct, frozen=True):
-    """What `POST /get` answers: a lease, and how long it is good for."""
+class GrantedLease(msgspec.Struct, frozen=True):
+    """The answer of `POST /get`: a lease and its lifetime."""
 
     instance_id: str
     node: str
@@ -65,16 +69,16 @@ class Granted(msgspec.Struct, frozen=True):
     status: str = "success"
 
 
-class Front:
+class ServerRoutes:
     """The routes of one server."""
 
-    def __init__(self, settings: Settings, master: Master, token: str | None) -> None:
+    def __init__(self, settings: BrowserSettings, master: Master, token: str | None) -> None:
         self._settings = settings
         self._master = master
         self._token = token
 
-    async def answered(self, request: Request) -> Answer:
-        """The answer to a request, whatever comes of it. Raises nothing but cancellation."""
+    async def answered(self, request: BrowserRequest) -> Answer:
+        """The answer to a request, also if it fails. Raises only CancelledError."""
         try:
             answer = await self._answer(request)
         except WIRE_ERRORS as error:
@@ -83,18 +87,18 @@ class Front:
             answer = refusal_answer(error)
         except Exception as error:
             _LOGGER.exception("%s failed", request.path)
-            answer = bug_answer(error)
+            answer = internal_error_answer(error)
         if request.path in (GET_PATH, "/reset") and self._settings.role == "node":
-            told = {**answer.headers, AVAILABLE_HEADER: str(max(0, self._master.room))}
-            answer = msgspec.structs.replace(answer, headers=told)
+            headers = {**answer.headers, AVAILABLE_HEADER: str(max(0, self._master.free_slots))}
+            answer = msgspec.structs.replace(answer, headers=headers)
         return answer
 
     def undelivered(self, answer: Answer) -> None:
-        """The client went away before it got this answer."""
+        """The client disconnected before it got this answer."""
         if answer.ok:
             self._master.drop(msgspec.json.decode(answer.body, type=Lease))
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _answer(self, request: BrowserRequest) -> Answer:
         _check_route(request)
         match request.path:
             case "/get":
@@ -107,47 +111,48 @@ class Front:
             case "/healthz":
                 return json_answer({"status": "ok"})
             case "/execute" | "/step":
-                address = read_address(request.body)
+                address = read_session_address(request.body)
             case _:
-                address = read_query_address(request.query)
+                address = read_query_session_address(request.query)
         if address.instance_id is None and request.path in _WITHOUT_SESSION:
-            read_query(request.query, Address)
+            read_query(request.query, SessionAddress)
             return _WITHOUT_SESSION[request.path]
-        address.session  # noqa: B018 - raises where it is missing
+        address.session  # noqa: B018 - raises if it is missing
         return await self._master.ask(request, address)
 
-    async def _get(self, request: Request) -> Answer:
+    async def _get(self, request: BrowserRequest) -> Answer:
         wanted = read_query(request.query, GetQuery)
         now = asyncio.get_running_loop().time()
         minutes = self._settings.lifetime_of(wanted.lifetime_mins)
-        patience = wanted.wait_seconds
-        wait_until = now + (self._settings.wait_seconds if patience is None else patience)
+        wait = wanted.wait_seconds
+        wait_until = now + (self._settings.wait_seconds if wait is None else wait)
         deadline = wait_until + self._settings.open_seconds
         if request.deadline is not None:
             deadline = min(deadline, request.deadline)
         lease = await self._master.get(
             request.client, minutes * 60, min(wait_until, deadline), deadline, wanted.instance_id
         )
-        return json_answer(Granted(lease.instance_id, lease.node, minutes))
+        return json_answer(GrantedLease(lease.instance_id, lease.node, minutes))
 
-    def _register(self, request: Request) -> Answer:
+    def _register(self, request: BrowserRequest) -> Answer:
         try:
-            said = _REGISTRATION.decode(request.body)
-            check_url("url", said.url)
-        except (msgspec.DecodeError, SettingsError) as error:
-            raise BadRequestError(f"the registration is wrong: {error}") from error
-        if self._token is None and not is_loopback(urlsplit(said.url).hostname or ""):
+            registration = _REGISTRATION.decode(request.body)
+            check_url("url", registration.url)
+        except (msgspec.DecodeError, BrowserSettingsError) as error:
+            raise BadRequestError(f"the registration is invalid: {error}") from error
+        if self._token is None and not is_loopback(urlsplit(registration.url).hostname or ""):
             raise BadRequestError(
-                f"without a token only nodes on this machine can register, not {said.url}"
+                f"without a token only nodes on this machine can register, not {registration.url}: "
+                f"set {TOKEN_VARIABLE} for the master and its nodes"
             )
-        return json_answer(self._master.register(said, self._token))
+        return json_answer(self._master.register(registration, self._token))
 
 
-def _check_route(request: Request) -> None:
+def _check_route(request: BrowserRequest) -> None:
     """Raises RefusedRequestError."""
     method = ROUTES.get(request.path)
     if method is None:
         known = ", ".join(f"{verb} {path}" for path, verb in ROUTES.items())
-        raise RefusedRequestError(404, f"there is no {request.path[:100]}; there are {known}")
+        raise RefusedRequestError(404, f"unknown path {request.path[:100]}: the routes are {known}")
     if request.method != method:
         raise RefusedRequestError(405, f"{request.path} takes {method}, not {request.method[:20]}")

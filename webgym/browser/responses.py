@@ -1,10 +1,10 @@
-"""Reading a browser server's answers, however they came: for the client and for worker processes.
+"""Reading the answers of a browser server, for the client and for its worker processes.
 
-An answer is read as the type that is due, or raised as the error that it reports. One that cannot
-be read (a proxy's page, half a body, another program) says nothing about what the server did: that
-is a ServerUnreachableError.
+An answer is decoded into its type, or raised as the error that it reports. An unreadable one (the
+page of a proxy, half a body, another program) does not say what the server did: that is a
+ServerUnreachableError.
 
-It imports little, because every worker process of an isolated client pays for it.
+This module imports little, because every worker process of an isolated client imports it.
 """
 
 from collections.abc import Callable
@@ -22,9 +22,9 @@ from webgym.browser.contract.errors import (
 )
 
 SLACK = 5.0
-"""How much longer than the server we wait for its answer."""
+"""How much longer the client waits than the server."""
 REPEATS = (0.1, 0.3, 1.0)
-"""The pauses before a request that may be made twice is made again."""
+"""The pauses before a repeatable request is sent again."""
 CONNECT_SECONDS = 10.0
 LONGEST_RETRY_AFTER = 3600.0
 LARGEST_ANSWER = 2**26
@@ -36,8 +36,8 @@ _ERROR = msgspec.json.Decoder(ErrorBody)
 _KNOWN_TYPES = frozenset(kind.type for kind in WIRE_ERRORS)
 
 
-class Answer(NamedTuple):
-    """What came back, unread."""
+class RawResponse(NamedTuple):
+    """An HTTP response that is not decoded yet."""
 
     status: int
     media_type: str
@@ -45,15 +45,15 @@ class Answer(NamedTuple):
     body: bytes
 
 
-Reader = Callable[[Answer], T]
-"""Raises the error that the answer reports, or ServerUnreachableError where it makes no sense."""
+Reader = Callable[[RawResponse], T]
+"""Raises the error that the answer reports, or ServerUnreachableError if it is unreadable."""
 
 
-def reader(wanted: type[T]) -> Reader[T]:
+def json_reader(wanted: type[T]) -> Reader[T]:
     """Reads JSON as this type."""
     decoder = msgspec.json.Decoder(wanted)
 
-    def read(answer: Answer) -> T:
+    def read(answer: RawResponse) -> T:
         if answer.status != 200:
             raise _reported(answer)
         try:
@@ -67,30 +67,30 @@ def reader(wanted: type[T]) -> Reader[T]:
 def picture_reader(media_type: str) -> Reader[Picture]:
     """Reads a picture of this type."""
 
-    def read(answer: Answer) -> Picture:
+    def read(answer: RawResponse) -> Picture:
         if answer.status != 200:
             raise _reported(answer)
-        begins_well = answer.body.startswith(_SIGNATURES[media_type])
-        if answer.media_type != media_type or not begins_well:
-            raise _unreadable(answer, f"it is no {media_type}")
+        has_signature = answer.body.startswith(_SIGNATURES[media_type])
+        if answer.media_type != media_type or not has_signature:
+            raise _unreadable(answer, f"it is not {media_type}")
         return Picture(media_type, answer.body)
 
     return read
 
 
-def _reported(answer: Answer) -> Exception:
+def _reported(answer: RawResponse) -> Exception:
     retry_after = _seconds(answer.retry_after)
     try:
-        fault = _ERROR.decode(answer.body).error
+        detail = _ERROR.decode(answer.body).error
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _unreadable(answer, "it is no answer of a browser server", retry_after)
-    if answer.status >= 500 and fault.type not in _KNOWN_TYPES:
-        return _unreadable(answer, "the server broke", retry_after)
-    return error_named(fault.type, fault.message, retry_after)
+        return _unreadable(answer, "it is not the answer of a browser server", retry_after)
+    if answer.status >= 500 and detail.type not in _KNOWN_TYPES:
+        return _unreadable(answer, "the server failed", retry_after)
+    return error_named(detail.type, detail.message, retry_after)
 
 
 def _unreadable(
-    answer: Answer, why: str, retry_after: float | None = None
+    answer: RawResponse, why: str, retry_after: float | None = None
 ) -> ServerUnreachableError:
     size = len(answer.body)
     excerpt = shorten(answer.body[: 4 * EXCERPT].decode("utf-8", "replace"), EXCERPT)

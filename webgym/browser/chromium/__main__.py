@@ -1,6 +1,6 @@
-"""`python -m webgym.browser.chromium.trial`: find the browser, start it, and print its path.
+"""`python -m webgym.browser.chromium`: find the browser, start it, and print its path.
 
-For the set-up, which has to know whether the browser that it found or fetched really works here.
+The set-up script runs this to learn whether the browser that it found or downloaded works here.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ LAUNCH_SECONDS = 60.0
 
 
 async def start(browser: Browser) -> None:
-    """Start the browser and end it again. Raises LaunchError."""
+    """Start the browser and close it again. Raises LaunchError."""
     deadline = asyncio.get_running_loop().time() + LAUNCH_SECONDS
     chromium = await Chromium.launch(browser, deadline)
     await chromium.close()

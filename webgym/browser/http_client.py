@@ -1,9 +1,10 @@
 """Requests to a browser server.
 
-A request has a deadline, of which the server is told: it answers within that time, and a little
-later we stop waiting. Where there is no answer, or none that `webgym.browser.reading` can read,
-nobody knows what the server did: that is a ServerUnreachableError. A request that may be made twice
-is then repeated a few times inside its deadline.
+A request has a deadline, which is also sent to the server: the server answers within that time, and
+a little later the client stops waiting. Without an answer, or with one that
+`webgym.browser.responses` cannot read, it is unknown what the server did: that is a
+ServerUnreachableError. A request that may be sent twice is then repeated a few times before its
+deadline.
 """
 
 import asyncio
@@ -16,12 +17,12 @@ from yarl import URL
 from rollgym.servers.context import TIMEOUT_HEADER, seconds_left
 from rollgym.servers.limit import Limit
 from webgym.browser.contract.errors import ServerUnreachableError, StepDeadlineError
-from webgym.browser.reading import (
+from webgym.browser.responses import (
     CONNECT_SECONDS,
     LARGEST_ANSWER,
     REPEATS,
     SLACK,
-    Answer,
+    RawResponse,
     Reader,
 )
 
@@ -30,15 +31,17 @@ KEEPALIVE_SECONDS = 10.0
 T = TypeVar("T")
 
 
-class Caller:
-    """Requests to the server at `url`, over at most so many connections at a time."""
+class BrowserHttpClient:
+    """Requests to the server at `url`, over at most `connections` connections at a time."""
 
     def __init__(
         self, url: str, headers: Mapping[str, str], deadline_seconds: float, connections: int
     ) -> None:
         self._url = URL(url.rstrip("/"))
         if self._url.scheme not in {"http", "https"} or not self._url.host:
-            raise ValueError(f"{url!r} is no address of a browser server: give http://HOST:PORT")
+            raise ValueError(
+                f"{url!r} is not the address of a browser server: give http://HOST:PORT"
+            )
         self.deadline_seconds = deadline_seconds
         self._headers = headers
         self._connections = connections
@@ -69,26 +72,26 @@ class Caller:
         within: float | None = None,
         repeatable: bool = False,
     ) -> T:
-        """The answer, read. The time is that of the rollout we work for, if that ends earlier.
+        """The decoded answer. The deadline of the current rollout counts, if it is earlier.
 
-        Raises what the answer reports, ServerUnreachableError, or StepDeadlineError where the
-        rollout's time is up.
+        Raises the error that the answer reports, ServerUnreachableError, or StepDeadlineError if
+        the time of the rollout is over.
         """
         loop = asyncio.get_running_loop()
-        usual = self.deadline_seconds if within is None else within
-        seconds = seconds_left(usual)
+        default = self.deadline_seconds if within is None else within
+        seconds = seconds_left(default)
         deadline = loop.time() + seconds
         for pause in (*REPEATS, None) if repeatable else (None,):
             left = deadline - loop.time()
             if left <= 0:
-                raise StepDeadlineError(f"there was no time left for {method} {path}")
+                raise StepDeadlineError(f"no time was left for {method} {path}")
             try:
-                with Limit(left + SLACK if seconds == usual else left):
+                with Limit(left + SLACK if seconds == default else left):
                     return read(await self._send(method, path, query or {}, body, left))
             except TimeoutError as cause:
-                kind = ServerUnreachableError if seconds == usual else StepDeadlineError
+                kind = ServerUnreachableError if seconds == default else StepDeadlineError
                 raise kind(
-                    f"{self._url} gave no answer to {method} {path} within {left:.1f} s"
+                    f"{self._url} did not answer {method} {path} within {left:.1f} s"
                 ) from cause
             except ServerUnreachableError:
                 if pause is None or loop.time() + pause >= deadline:
@@ -98,7 +101,7 @@ class Caller:
 
     async def _send(
         self, method: str, path: str, query: Mapping[str, str], body: bytes | None, seconds: float
-    ) -> Answer:
+    ) -> RawResponse:
         if self._http is None:
             raise RuntimeError("the client is not open: use it in an `async with` block")
         headers = {**self._headers, TIMEOUT_HEADER: f"{seconds:.3f}"}
@@ -109,12 +112,12 @@ class Caller:
             async with self._http.request(
                 method, url, data=body, headers=headers, allow_redirects=False
             ) as response:
-                given = await _bounded_body(response)
+                content = await _bounded_body(response)
                 retry_after = response.headers.get("retry-after", "")
-                return Answer(response.status, response.content_type, retry_after, given)
+                return RawResponse(response.status, response.content_type, retry_after, content)
         except (aiohttp.ClientError, OSError) as error:
-            nobody = isinstance(error, aiohttp.ClientConnectorError)
-            hint = ": `rollgym browser serve` starts a server" if nobody else ""
+            refused = isinstance(error, aiohttp.ClientConnectorError)
+            hint = ": `rollgym browser serve` starts a server" if refused else ""
             why = f"({type(error).__name__}: {error}){hint}"
             raise ServerUnreachableError(
                 f"{self._url} did not answer {method} {path} {why}"
@@ -126,5 +129,7 @@ async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
     async for block in response.content.iter_any():
         body += block
         if len(body) > LARGEST_ANSWER:
-            raise ServerUnreachableError(f"{response.url} answers over {LARGEST_ANSWER} bytes")
+            raise ServerUnreachableError(
+                f"the answer of {response.url} has over {LARGEST_ANSWER} bytes"
+            )
     return bytes(body)

@@ -1,1 +1,0 @@
-"""What a server keeps in mind: calls in flight, and sessions that ended."""

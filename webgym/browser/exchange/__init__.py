@@ -1,1 +1,0 @@
-"""Requests about sessions and their answers, as bytes: read, carried out, written."""

@@ -1,0 +1,232 @@
+"""A node as its master sees it, in this process or behind a URL.
+
+`reserve` reserves a slot for one session, so that two clients never get the same slot; `open` uses
+the reservation up, whether it succeeds or fails.
+
+Requests to a node are the same in both cases: the node of this process is called with the requests
+that a remote one gets, so both follow one contract (`SessionRoutes`).
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import Generic
+
+from rollgym.servers.exchange import Answer, json_answer
+from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH, NodeInfo
+from webgym.browser.contract.commands import read_command, read_optional_command
+from webgym.browser.contract.errors import NoSessionError
+from webgym.browser.contract.http import (
+    DEADLINE_KEY,
+    OBSERVE_KEY,
+    BrowserRequest,
+    ScreenshotQuery,
+    SessionAddress,
+    picture_answer,
+    read_object,
+    read_query,
+    read_session_address,
+    read_step,
+    success,
+)
+from webgym.browser.master.registration import node_hash
+from webgym.browser.node import BrowserNode, S
+
+SHORTEST_COOLDOWN, LONGEST_COOLDOWN = 0.25, 10.0
+FAIR_SECONDS = 2.0
+"""A node that opened no session within a shorter time is not put on cooldown."""
+CLOSE_TO_DEADLINE = 0.05
+"""A timer may fire this much early."""
+_EXECUTE_KEYS = frozenset({DEADLINE_KEY})
+_STEP_KEYS = frozenset({DEADLINE_KEY, OBSERVE_KEY})
+
+
+class SessionRoutes(Generic[S]):
+    """Answers the requests to the sessions of a node."""
+
+    def __init__(self, node: BrowserNode[S], node_hash: str) -> None:
+        self._node = node
+        self._hash = node_hash
+        self._routes: dict[str, Callable[[BrowserRequest], Awaitable[Answer]]] = {
+            "/reset": self._reset,
+            "/screenshot": self._screenshot,
+            "/execute": self._execute,
+            "/step": self._step,
+            "/probe": self._probe,
+            "/metadata": self._metadata,
+        }
+
+    async def answer(self, request: BrowserRequest) -> Answer:
+        """Raises the errors of the contract. The path must be one of `_routes`."""
+        return await self._routes[request.path](request)
+
+    async def _reset(self, request: BrowserRequest) -> Answer:
+        note = await self._node.reset(read_query(request.query, SessionAddress).session)
+        return success() if note is None else success(note=note)
+
+    async def _screenshot(self, request: BrowserRequest) -> Answer:
+        wanted = read_query(request.query, ScreenshotQuery)
+        picture = await self._node.screenshot(
+            wanted.session,
+            wanted.interaction_mode,
+            wanted.format,
+            wanted.quality,
+            request.until(wanted.deadline_seconds),
+        )
+        return picture_answer(picture)
+
+    async def _execute(self, request: BrowserRequest) -> Answer:
+        address = read_session_address(request.body)
+        command = read_command(read_object(request.body), _EXECUTE_KEYS)
+        until = request.until(address.deadline_seconds)
+        return json_answer(await self._node.execute(address.session, command, until))
+
+    async def _step(self, request: BrowserRequest) -> Answer:
+        step = read_step(request.body)
+        command = read_optional_command(read_object(request.body), _STEP_KEYS)
+        until = request.until(step.deadline_seconds)
+        return json_answer(await self._node.step(step.session, command, step.observe, until))
+
+    async def _probe(self, request: BrowserRequest) -> Answer:
+        session = read_query(request.query, SessionAddress).session
+        left = round(self._node.seconds_left(session), 1)
+        return success(instance_id=session, node=self._hash, expires_in_seconds=left)
+
+    async def _metadata(self, request: BrowserRequest) -> Answer:
+        self._node.seconds_left(read_query(request.query, SessionAddress).session)
+        return json_answer({"width": VIEWPORT_WIDTH, "height": VIEWPORT_HEIGHT})
+
+
+class NodeHandle(ABC):
+    """One node, as the master uses it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.hash = node_hash(url)
+        self._failures = 0
+        self._cooldown_until = 0.0
+        self.open_failure: str | None = None
+
+    @property
+    @abstractmethod
+    def healthy(self) -> bool: ...
+
+    @property
+    @abstractmethod
+    def capacity(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def free_slots(self) -> int:
+        """How many sessions it can open, without the reserved slots."""
+
+    @abstractmethod
+    def reserve(self) -> None:
+        """Reserve a slot for one session."""
+
+    @abstractmethod
+    def cancel_reservation(self) -> None:
+        """Release a reserved slot."""
+
+    @abstractmethod
+    async def open(self, lifetime: float, deadline: float, instance_id: str | None = None) -> str:
+        """Open a session in a reserved slot; returns its identifier. Raises NoSessionError.
+
+        If the caller is cancelled, the session is closed.
+        """
+
+    @abstractmethod
+    async def ask(
+        self, request: BrowserRequest, instance_id: str | None, deadline: float
+    ) -> Answer:
+        """Answer a request to this node. Raises the errors of the contract."""
+
+    @abstractmethod
+    def drop(self, instance_id: str) -> None:
+        """End a session whose client did not get the answer."""
+
+    @property
+    @abstractmethod
+    def instances(self) -> tuple[str, ...]: ...
+
+    def can_open(self, now: float) -> bool:
+        return self.healthy and self.free_slots > 0 and now >= self._cooldown_until
+
+    def failed_to_open(self, why: str, began: float, deadline: float) -> None:
+        """Start a cooldown, longer each time: the node reports free slots, but opens no session.
+
+        Not if the client gave it too little time, because other clients would have to wait.
+        """
+        now = asyncio.get_running_loop().time()
+        if deadline - began < FAIR_SECONDS and deadline - now < CLOSE_TO_DEADLINE:
+            return
+        self.open_failure = why
+        if now >= self._cooldown_until:
+            cooldown = min(SHORTEST_COOLDOWN * 2**self._failures, LONGEST_COOLDOWN)
+            self._cooldown_until = now + cooldown
+            self._failures = min(self._failures + 1, 10)
+
+    def opened(self) -> None:
+        self._failures = 0
+        self.open_failure = None
+
+    def info(self) -> NodeInfo:
+        return NodeInfo(
+            self.url,
+            self.hash,
+            self.healthy,
+            self.capacity,
+            max(0, self.free_slots),
+            self.instances,
+        )
+
+
+class LocalNode(NodeHandle):
+    """The node of this process, called directly."""
+
+    def __init__(self, url: str, node: BrowserNode[S]) -> None:
+        super().__init__(url)
+        self._node = node
+        self._routes = SessionRoutes(node, self.hash)
+        self._reserved = 0
+
+    @property
+    def healthy(self) -> bool:
+        return True
+
+    @property
+    def capacity(self) -> int:
+        return self._node.capacity
+
+    @property
+    def free_slots(self) -> int:
+        return self._node.available - self._reserved
+
+    @property
+    def instances(self) -> tuple[str, ...]:
+        return self._node.instances
+
+    def reserve(self) -> None:
+        self._reserved += 1
+
+    def cancel_reservation(self) -> None:
+        self._reserved -= 1
+
+    async def open(self, lifetime: float, deadline: float, instance_id: str | None = None) -> str:
+        self._reserved -= 1
+        began = asyncio.get_running_loop().time()
+        try:
+            instance_id = await self._node.get(lifetime, deadline, instance_id)
+        except NoSessionError as error:
+            self.failed_to_open(str(error), began, deadline)
+            raise
+        self.opened()
+        return instance_id
+
+    async def ask(
+        self, request: BrowserRequest, instance_id: str | None, deadline: float
+    ) -> Answer:
+        return await self._routes.answer(request)
+
+    def drop(self, instance_id: str) -> None:
+        self._node.end(instance_id, "its client disconnected before it got the answer")

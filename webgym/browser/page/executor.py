@@ -1,0 +1,202 @@
+"""Carries out the commands of the contract in the current tab of a session."""
+
+import asyncio
+import base64
+from collections.abc import Callable
+
+import msgspec
+
+from webgym.browser.contract.answers import Observe
+from webgym.browser.contract.commands import (
+    Back,
+    Command,
+    GetAccessibilityTree,
+    GetInteractiveRects,
+    GetPageMetadata,
+    GetScreenshotInfo,
+    GetWebpageText,
+    Screenshot,
+    Sleep,
+    VisitPage,
+)
+from webgym.browser.contract.errors import CommandError, NavigationError
+from webgym.browser.page.accessibility import accessibility_tree
+from webgym.browser.page.gestures import act
+from webgym.browser.page.observation import PageObserver
+from webgym.browser.page.script import PageScript
+from webgym.browser.page.settle import settle
+from webgym.browser.page.tab import Tab
+from webgym.browser.page.tabs import SessionTabs
+from webgym.browser.page.world import DocumentGoneError
+
+ANSWER_SECONDS = 30.0
+"""For a server to start its answer."""
+REPLACE_SECONDS = 6.0
+"""For the previous page to be replaced after the answer."""
+_BLANK = ("about:blank", "")
+
+
+class _HistoryEntry(msgspec.Struct):
+    id: int
+    url: str = ""
+
+
+class _History(msgspec.Struct, rename="camel"):
+    current_index: int
+    entries: list[_HistoryEntry]
+
+
+class _NavigateResult(msgspec.Struct, rename="camel"):
+    loader_id: str = ""
+    error_text: str = ""
+    is_download: bool = False
+
+
+_READ_HISTORY = msgspec.json.Decoder(_History).decode
+_READ_NAVIGATING = msgspec.json.Decoder(_NavigateResult).decode
+
+
+async def visit(tab: Tab, url: str, deadline: float) -> bool:
+    """Open a page, until its server has answered. Raises NavigationError.
+
+    Returns whether it replaced the previous page: a page with an endless last script stays.
+    """
+    now = asyncio.get_running_loop().time
+    soon = min(deadline, now() + ANSWER_SECONDS)
+    tab.activity.begin_navigation()
+    try:
+        answer = _READ_NAVIGATING(await tab.call("Page.navigate", {"url": url}, deadline=soon))
+    except TimeoutError:
+        tab.stop_loading()
+        raise NavigationError(f"{url} did not answer in time") from None
+    tab.activity.end_navigation()
+    if answer.is_download:
+        raise NavigationError(f"{url} is a download; downloads are not allowed")
+    if answer.error_text:
+        raise NavigationError(f"{url} cannot be opened: {answer.error_text}")
+    soon = min(deadline, now() + REPLACE_SECONDS)
+    while tab.activity.awaits(answer.loader_id) and not tab.crashed and now() < soon:
+        await tab.activity.changed(soon - now())
+    return not tab.activity.awaits(answer.loader_id)
+
+
+async def go_back(tab: Tab, deadline: float) -> bool:
+    """Return to the previous page, if the tab has one; returns whether it had."""
+    history = _READ_HISTORY(await tab.call("Page.getNavigationHistory", deadline=deadline))
+    before = history.entries[: history.current_index]
+    if not before or before[-1].url in _BLANK:
+        return False
+    tab.activity.begin_navigation()
+    await tab.call("Page.navigateToHistoryEntry", {"entryId": before[-1].id}, deadline=deadline)
+    return True
+
+
+Result = dict[str, object]
+
+
+class CommandExecutor:
+    """Carries out commands. `check_url` rejects URLs that may not be opened."""
+
+    def __init__(
+        self, tabs: SessionTabs, observer: PageObserver, check_url: Callable[[str], str]
+    ) -> None:
+        self._tabs = tabs
+        self._observer = observer
+        self._check_url = check_url
+
+    async def execute(self, command: Command, deadline: float) -> Result:
+        """The result of the command. Raises CommandError if the page does not allow it.
+
+        Raises DocumentGoneError if the page navigates in the middle of an action: its target is
+        gone, and nothing is done to the next page instead.
+        """
+        tab = await self._prepare(command, deadline)
+        try:
+            return await self._execute(command, tab, deadline)
+        except DocumentGoneError:
+            if command.acts:
+                raise
+            tab = await self._prepare(command, deadline)
+            return await self._execute(command, tab, deadline)
+
+    async def _prepare(self, command: Command, deadline: float) -> Tab:
+        """The tab for a command. A tab that is between two pages settles first."""
+        tab = await self._tabs.current_or_blank(deadline)
+        if tab.activity.is_requested and not isinstance(command, VisitPage | Back | Sleep):
+            await settle(lambda: self._tabs.current, deadline)
+            tab = await self._tabs.current_or_blank(deadline)
+        if command.acts:
+            tab.begin_step()
+        tab.enable_dialog_reports()
+        return tab
+
+    async def _execute(self, command: Command, tab: Tab, deadline: float) -> Result:
+        match command:
+            case VisitPage():
+                await self._visit(tab, self._check_url(command.url), deadline)
+            case Back():
+                return await self._back(tab, deadline)
+            case Sleep():
+                await _sleep(command.duration, deadline)
+            case _ if not command.acts:
+                return await self._read(command, tab, deadline)
+            case _:
+                return await act(command, tab, deadline)
+        return {"status": "success"}
+
+    async def _visit(self, tab: Tab, url: str, deadline: float) -> None:
+        if not await visit(tab, url, deadline):
+            await visit(await self._tabs.replace(tab, deadline), url, deadline)
+
+    async def _back(self, tab: Tab, deadline: float) -> Result:
+        moved = await go_back(tab, deadline)
+        if not moved and len(self._tabs) > 1:
+            self._tabs.close(tab)
+            moved = True
+        return {"status": "success", "moved": moved}
+
+    async def _read(self, command: Command, tab: Tab, deadline: float) -> Result:
+        script = PageScript(tab.world)
+        match command:
+            case GetWebpageText():
+                return {"text": await script.text(command.n_lines, deadline)}
+            case GetInteractiveRects():
+                elements = await script.collect(deadline)
+                return {str(element.id): msgspec.to_builtins(element) for element in elements}
+            case GetPageMetadata():
+                page = await self._observer.page_info(tab, deadline)
+                about = await script.metadata(deadline)
+                return {**about, **msgspec.to_builtins(page)}
+            case GetAccessibilityTree():
+                return {"tree": await accessibility_tree(tab, deadline)}
+            case Screenshot():
+                return await self._screenshot(command, deadline)
+            case GetScreenshotInfo():
+                return self._last_screenshot()
+        raise NotImplementedError(command.command)
+
+    async def _screenshot(self, command: Screenshot, deadline: float) -> Result:
+        observation = await self._observer.observe(Observe(command.interaction_mode), deadline)
+        if observation.picture is None:
+            raise CommandError("no screenshot could be taken")
+        return {
+            "status": "screenshot_taken",
+            "media_type": observation.picture.media_type,
+            "screenshot": base64.b64encode(observation.picture.data).decode(),
+        }
+
+    def _last_screenshot(self) -> Result:
+        observation = self._observer.last
+        if observation is None:
+            raise CommandError("no screenshot was taken yet")
+        return {
+            "page": msgspec.to_builtins(observation.page),
+            "elements": msgspec.to_builtins(observation.elements),
+        }
+
+
+async def _sleep(seconds: float, deadline: float) -> None:
+    left = deadline - asyncio.get_running_loop().time()
+    if seconds > left:
+        raise CommandError(f"a sleep of {seconds:g} s would pass the deadline of the request")
+    await asyncio.sleep(seconds)
