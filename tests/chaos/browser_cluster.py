@@ -1,6 +1,6 @@
 """A browser server as real processes that can be killed, and sessions at work in it.
 
-Each worker goes through episodes, one after another: it takes a session, checks that nobody used it
+Each worker goes through episodes, one after another: it takes a session, checks that it was unused
 before, leaves its own name in it, and makes steps that all must show that name. What goes wrong is
 noted by its type. Anything that is not one of the typed errors ends the test.
 """

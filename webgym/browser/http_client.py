@@ -84,7 +84,7 @@ class BrowserHttpClient:
         for pause in (*REPEATS, None) if repeatable else (None,):
             left = deadline - loop.time()
             if left <= 0:
-                raise StepDeadlineError(f"no time was left for {method} {path}")
+                raise StepDeadlineError(f"no time left for {method} {path}")
             try:
                 with Limit(left + SLACK if seconds == default else left):
                     return read(await self._send(method, path, query or {}, body, left))

@@ -14,7 +14,7 @@ from webgym.browser.settings import check_url, read_token
 
 ANSWER_SECONDS = 10.0
 UNHEALTHY = 1
-_TITLES = ("node", "url", "health", "in use", "capacity")
+_TITLES = ("node", "url", "health", "used", "capacity")
 
 
 class NoInfoError(Exception):

@@ -66,7 +66,7 @@ def test_choosing_an_option_tells_the_page_and_refuses_what_is_not_there(play: P
         assert await screen.page.evaluate("told") == ["focus a", "input b", "change b"]
         refusals = (
             (select.id, "Cherry", "no option 'Cherry'; it has Apple, Pear, Plum"),
-            (select.id, None, "say which option"),
+            (select.id, None, "give an option"),
             (select.id, "Plum", "'Plum' is disabled"),
             (disabled.id, "Fig", "is disabled"),
             (button.id, "x", "no list and no option of one, but <button>"),

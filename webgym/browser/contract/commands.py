@@ -20,7 +20,7 @@ ElementId = Annotated[int, msgspec.Meta(ge=1)]
 Coordinate = Annotated[float, msgspec.Meta(ge=0, le=100_000)]
 Text = Annotated[str, msgspec.Meta(max_length=100_000)]
 
-LONGEST_SLEEP = 60.0
+LONGEST_SLEEP, LONGEST_DEADLINE, LONGEST_WAIT = 60.0, 300.0, 600.0
 SCROLL_AMOUNT = 200
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from rollgym.servers.exchange import Answer, RefusedRequestError, json_answer
 from webgym.browser.contract.answers import ImageFormat, Observe, Picture
-from webgym.browser.contract.commands import InteractionMode
+from webgym.browser.contract.commands import LONGEST_DEADLINE, LONGEST_WAIT, InteractionMode
 from webgym.browser.contract.errors import (
     BadRequestError,
     ErrorBody,
@@ -25,8 +25,7 @@ from webgym.browser.contract.errors import (
 
 T = TypeVar("T", bound=msgspec.Struct)
 MOST_ARGUMENTS = 32
-DEFAULT_DEADLINE, LONGEST_DEADLINE = 60.0, 300.0
-LONGEST_WAIT = 600.0
+DEFAULT_DEADLINE = 60.0
 LONGEST_ID = 200
 DEADLINE_KEY, OBSERVE_KEY = "deadline_seconds", "observe"
 

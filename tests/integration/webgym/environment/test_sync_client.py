@@ -134,9 +134,9 @@ def test_calls_end_at_their_deadline(served: Served, monkeypatch: pytest.MonkeyP
     server, url = served
     server.script("/step", never)
     with SyncBrowserClient(url, deadline_seconds=0.2) as client, client.session() as session:
-        with pytest.raises(ServerUnreachableError, match="gave no answer"):
+        with pytest.raises(ServerUnreachableError, match="did not answer"):
             session.step()
-        with pytest.raises(ServerUnreachableError, match="gave no answer"):
+        with pytest.raises(ServerUnreachableError, match="did not answer"):
             session.step(within=0.1)
 
 

@@ -47,7 +47,7 @@ def test_a_lease_leads_to_its_session(leases: Leases[str]) -> None:
 
 
 def test_an_unknown_identifier_is_no_session(leases: Leases[str]) -> None:
-    with pytest.raises(SessionLostError, match="no such session on this node: 'zzz'"):
+    with pytest.raises(SessionLostError, match="unknown session on this node: 'zzz'"):
         leases.seconds_left("zzz")
     assert leases.end("zzz", "for fun") is None
     assert leases.reason("zzz") is None
@@ -58,7 +58,7 @@ def test_a_session_that_is_never_used_ends_soon(leases: Leases[str], clock: Cloc
     clock.now += 59
     assert leases.due() == []
     clock.now += 1
-    assert leases.due() == [("a", "nobody used it within 60 s of its beginning")]
+    assert leases.due() == [("a", "it was not used within 60 s of its start")]
 
 
 def test_a_lifetime_ends(leases: Leases[str], clock: Clock) -> None:
@@ -90,7 +90,7 @@ def test_whoever_is_idle_loses_the_session(leases: Leases[str], clock: Clock) ->
     clock.now += 899
     assert leases.due() == []
     clock.now += 1
-    assert leases.due() == [("a", "nobody used it for 900 s")]
+    assert leases.due() == [("a", "it was unused for 900 s")]
 
 
 def test_a_request_in_flight_is_not_idle(leases: Leases[str], clock: Clock) -> None:
@@ -144,10 +144,10 @@ def test_a_cancelled_call_stays_cancelled_when_its_lease_ends_too(leases: Leases
 
 def test_no_lease_begins_twice_or_after_its_end(leases: Leases[str]) -> None:
     leases.begin("a", "session", HOUR)
-    with pytest.raises(SessionLostError, match="another has its identifier"):
+    with pytest.raises(SessionLostError, match="another session has its identifier"):
         leases.begin("a", "other", HOUR)
-    leases.end("a", "it was given back")
-    with pytest.raises(SessionLostError, match="it was given back"):
+    leases.end("a", "it was released")
+    with pytest.raises(SessionLostError, match="it was released"):
         leases.begin("a", "other", HOUR)
     leases.forbid("b", "nobody wants it")
     with pytest.raises(SessionLostError, match="nobody wants it"):

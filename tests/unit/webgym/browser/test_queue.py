@@ -145,7 +145,7 @@ def test_a_full_line_makes_room_for_who_has_fewer_places() -> None:
         counter = Counter(size=3)
         flood = await waiting(counter, "a", "a", "a")
         (newcomer,) = await waiting(counter, "b")
-        with pytest.raises(NoSessionError, match="other clients have fewer places"):
+        with pytest.raises(NoSessionError, match="other clients have fewer requests"):
             await flood[2]
         with pytest.raises(NoSessionError, match="3 requests wait already"):
             await counter.wait("b")

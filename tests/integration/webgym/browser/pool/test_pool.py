@@ -59,7 +59,7 @@ def test_as_many_sessions_as_the_capacity_open_at_once_on_as_many_browsers_as_ne
         async with pooled(capacity=12, sessions_per_browser=4) as pools:
             sessions = await pools.open(12)
             assert pools.sessions_by_browser() == [4, 4, 4]
-            with pytest.raises(NoSessionError, match="all 12 sessions are taken"):
+            with pytest.raises(NoSessionError, match="all 12 sessions are in use"):
                 await pools.pool.open_session(soon(0.05))
             await asyncio.gather(
                 *(session.evaluate(f"window.name = {n}") for n, session in enumerate(sessions))
@@ -153,7 +153,7 @@ def test_a_session_that_cannot_be_opened_is_an_error_with_the_cause(
     async def scenario() -> None:
         async with pooled() as pools:
             pools.open_session = fail
-            with pytest.raises(NoSessionError, match="opened no session: .*no"):
+            with pytest.raises(NoSessionError, match="could not open a session: .*no"):
                 await pools.pool.open_session(soon())
             assert pools.sessions_by_browser() == [0]
             assert pools.guard.open_channels == set()
@@ -187,7 +187,7 @@ def test_an_opening_ends_at_its_deadline_and_a_browser_that_fails_several_is_rec
             with pytest.raises(NoSessionError, match="TimeoutError"):
                 await pools.pool.open_session(soon(0.1))
             assert pools.sessions_by_browser() == [0]
-            monkeypatch.setattr("webgym.browser.pool.pool.FAIR_PATIENCE", 0.01)
+            monkeypatch.setattr("webgym.browser.pool.pool.FAIR_OPEN_SECONDS", 0.01)
             for _ in range(3):
                 assert pools.pool.info().browsers[0].state == "serving"
                 with pytest.raises(NoSessionError):

@@ -42,7 +42,7 @@ def test_the_client_and_the_server_understand_each_other(topology: Topology) -> 
                     await session.execute(VisitPage("crash:"))
                 with pytest.raises(StepDeadlineError):
                     await session.execute(VisitPage("hang:"), within=0.2)
-                with pytest.raises(NoSessionError, match="all 1 sessions are taken"):
+                with pytest.raises(NoSessionError, match="all 1 sessions are in use"):
                     await client.get(wait_seconds=0)
                 pool.kill("its browser died")
                 with pytest.raises(SessionLostError, match="its browser died"):

@@ -97,7 +97,8 @@ def test_a_server_says_when_it_is_ready_and_stops_when_asked(number: signal.Sign
     with started(command(*MASTER)) as process:
         line = line_of(process)
         found = re.fullmatch(
-            r"Browser master ready at (http://127\.0\.0\.1:\d+): .*; Ctrl-C stops it\n", line
+            r"Browser master ready at (http://127\.0\.0\.1:\d+): .*\. Press Ctrl-C to stop\.\n",
+            line,
         )
         assert found, line
         assert answers(found[1])
@@ -111,9 +112,9 @@ def test_status_shows_the_nodes() -> None:
     with started(command(*MASTER), **{TOKEN_VARIABLE: "secret"}) as process:
         url = line_of(process).split()[4].rstrip(":")
         told = refused("status", "--url", url, **{TOKEN_VARIABLE: "secret"})
-        assert told.stdout.splitlines()[0].split() == ["node", "url", "health", "taken", "capacity"]
+        assert told.stdout.splitlines()[0].split() == ["node", "url", "health", "used", "capacity"]
         assert "0 of 0 sessions are free; 0 requests wait" in told.stdout
-        assert told.returncode == 1, "there is no node"
+        assert told.returncode == 1, "unknown node"
         stranger = refused("status", "--url", url)
         assert (stranger.returncode, stranger.stdout) == (1, "")
         assert "the token is missing" in stranger.stderr
@@ -129,7 +130,7 @@ def test_status_says_when_there_is_no_server() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--host", "0.0.0.0"], "CPU_CLUSTER_TOKEN must be set"),
+        (["--host", "0.0.0.0"], "set CPU_CLUSTER_TOKEN"),
         (["--role", "node"], "a node needs its master"),
         (["--host", "192.0.2.1", "--role", "master"], "cannot listen on 192.0.2.1 port 7000"),
         (["--port", "0", "--browser", "/no/such/browser"], "/no/such/browser"),

@@ -34,10 +34,10 @@ def test_a_session_from_its_beginning_to_its_end(topology: Topology) -> None:
             assert (await client.reset(lease)).json == {"status": "success"}
             again = await client.reset(lease)
             assert again.status == 200
-            assert "given back by /reset" in again.json["note"]
+            assert "released by /reset" in again.json["note"]
             late = await client.visit(lease, "http://x")
             assert (late.status, late.kind) == (410, "session_lost")
-            assert "given back by /reset" in late.message
+            assert "released by /reset" in late.message
             assert len(pool.open) == 1
         pool.check()
 
@@ -134,7 +134,7 @@ def test_errors_of_sessions_keep_their_types(topology: Topology) -> None:
             assert (gone.status, gone.kind) == (410, "session_lost")
             unknown = await client.probe({**lease, "instance_id": "zzz"})
             assert (unknown.status, unknown.kind) == (410, "session_lost")
-            assert "no such session on this node" in unknown.message
+            assert "unknown session on this node" in unknown.message
 
     run(scenario())
 
@@ -145,7 +145,7 @@ def test_a_node_that_nobody_knows_has_no_sessions(topology: Topology) -> None:
         async with reached(topology, FakePool(), startup_seconds=0) as client:
             told = await client.probe({"instance_id": "i", "node": "000000000000"})
             assert (told.status, told.kind) == (410, "session_lost")
-            assert "there is no node '000000000000'" in told.message
+            assert "unknown node '000000000000'" in told.message
 
     run(scenario())
 
@@ -167,7 +167,7 @@ def test_a_deadline_in_the_headers_counts(topology: Topology) -> None:
 @over_both
 def test_leases_expire_and_say_so(topology: Topology, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        monkeypatch.setattr("webgym.browser.node.LOOK_INTERVAL", 0.05)
+        monkeypatch.setattr("webgym.browser.node.CHECK_INTERVAL", 0.05)
         pool = FakePool(3)
         async with reached(topology, pool, idle_seconds=0.5) as client:
             short = await client.lease(lifetime_mins=0.005)
@@ -175,9 +175,9 @@ def test_leases_expire_and_say_so(topology: Topology, monkeypatch: pytest.Monkey
             await client.probe(idle)
             await until(lambda: not pool.open)
             assert "it expired after 0.005 min" in (await client.probe(short)).message
-            assert "nobody used it for 0.5 s" in (await client.probe(idle)).message
+            assert "it was unused for 0.5 s" in (await client.probe(idle)).message
             told = (await client.probe(unused)).message
-            assert "nobody used it within 0.5 s of its beginning" in told
+            assert "it was not used within 0.5 s of its start" in told
 
     run(scenario())
 

@@ -34,7 +34,7 @@ def test_overload_answers_with_when_to_come_back(topology: Topology) -> None:
             lease = await client.lease()
             at_once = await client.get(wait_seconds=0)
             assert (at_once.status, at_once.kind) == (503, "no_session")
-            assert "all 1 sessions are taken" in at_once.message
+            assert "all 1 sessions are in use" in at_once.message
             assert int(at_once.headers["retry-after"]) >= 1
             waiting = asyncio.ensure_future(client.get(wait_seconds=60))
             await in_line(client, 1)

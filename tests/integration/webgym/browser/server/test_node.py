@@ -45,7 +45,7 @@ def test_a_session_is_opened_used_and_given_back() -> None:
             assert done == {"status": "success"}
             assert await node.reset(name) is None
             assert (node.available, node.instances) == (2, ())
-            assert await node.reset(name) == "it had ended before: it was given back by /reset"
+            assert await node.reset(name) == "it had ended before: it was released by /reset"
 
     run(scenario())
 
@@ -53,11 +53,11 @@ def test_a_session_is_opened_used_and_given_back() -> None:
 def test_a_session_that_never_was_cannot_be_given_back() -> None:
     async def scenario() -> None:
         async with node_of(FakePool()) as node:
-            with pytest.raises(SessionLostError, match="no such session"):
+            with pytest.raises(SessionLostError, match="unknown session"):
                 await node.reset("zzz")
-            with pytest.raises(SessionLostError, match="no such session"):
+            with pytest.raises(SessionLostError, match="unknown session"):
                 await node.execute("zzz", VisitPage("x"), soon())
-            with pytest.raises(SessionLostError, match="no such session"):
+            with pytest.raises(SessionLostError, match="unknown session"):
                 node.seconds_left("zzz")
 
     run(scenario())
@@ -70,7 +70,7 @@ def test_a_full_node_refuses_at_once() -> None:
         async with node_of(pool) as node:
             gets = [asyncio.ensure_future(node.get(HOUR, soon())) for _ in range(2)]
             await until(lambda: pool.opening == 2)
-            with pytest.raises(NoSessionError, match="all 2 sessions of this node are taken"):
+            with pytest.raises(NoSessionError, match="all 2 sessions of this node are in use"):
                 await node.get(HOUR, soon())
             pool.gate.set()
             first, _ = await asyncio.gather(*gets)
@@ -196,7 +196,7 @@ def test_a_session_that_never_answers_meets_the_deadline(monkeypatch: pytest.Mon
         monkeypatch.setattr(node_module, "GRACE", 0.01)
         async with node_of(FakePool(1)) as node:
             name = await node.get(HOUR, soon())
-            with pytest.raises(StepDeadlineError, match="gave no answer within 0.05 s"):
+            with pytest.raises(StepDeadlineError, match="did not answer within 0.05 s"):
                 await node.execute(name, VisitPage("stuck:"), soon(0.05))
             await node.execute(name, VisitPage("x"), soon())
 
@@ -205,7 +205,7 @@ def test_a_session_that_never_answers_meets_the_deadline(monkeypatch: pytest.Mon
 
 def test_leases_end_by_lifetime_and_idleness(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        monkeypatch.setattr(node_module, "LOOK_INTERVAL", 0.02)
+        monkeypatch.setattr(node_module, "CHECK_INTERVAL", 0.02)
         pool = FakePool(3)
         async with node_of(pool, idle_seconds=0.3) as node:
             short = await node.get(0.1, soon())
@@ -216,7 +216,7 @@ def test_leases_end_by_lifetime_and_idleness(monkeypatch: pytest.MonkeyPatch) ->
             assert node.instances == (used,)
             with pytest.raises(SessionLostError, match="it expired after 0.00166667 min"):
                 node.seconds_left(short)
-            with pytest.raises(SessionLostError, match="nobody used it for 0.3 s"):
+            with pytest.raises(SessionLostError, match="it was unused for 0.3 s"):
                 node.seconds_left(idle)
             calling.cancel()
 
@@ -243,12 +243,12 @@ def test_a_master_may_name_the_session_and_take_it_back_before_it_is_open() -> N
             await until(lambda: pool.opening == 1)
             with pytest.raises(BadRequestError, match="is being opened"):
                 await node.get(HOUR, soon(), NAME)
-            assert await node.reset(NAME) == "it was not open yet, and will not be"
+            assert await node.reset(NAME) == "it was not open yet, and will not be opened"
             pool.gate.set()
-            with pytest.raises(SessionLostError, match="given back"):
+            with pytest.raises(SessionLostError, match="released"):
                 await getting
             await until(lambda: node.available == 2)
-            with pytest.raises(SessionLostError, match="given back"):
+            with pytest.raises(SessionLostError, match="released"):
                 await node.get(HOUR, soon(), NAME)
             await until(lambda: node.available == 2)
 

@@ -22,7 +22,7 @@ TOKEN = "the-token-of-this-test"
     ("body", "message"),
     [
         (b"", "the body must be a JSON object"),
-        (b"[1]", "the body is wrong: Expected `object`"),
+        (b"[1]", "the body is invalid: Expected `object`"),
         ({"visit_page": {"url": "x"}}, "instance_id is missing"),
         ({"instance_id": "LEASED"}, "no command: give one of visit_page"),
         ({"instance_id": "LEASED", "visit_pag": {}}, "did you mean visit_page?"),
@@ -51,16 +51,22 @@ def test_wrong_requests_are_refused_by_name(topology: Topology) -> None:
         async with reached(topology, FakePool()) as client:
             lease = await client.lease()
             for method, path, query, status, message in (
-                ("GET", "/gett", {}, 404, "there is no /gett; there are POST /get, POST /reset"),
+                (
+                    "GET",
+                    "/gett",
+                    {},
+                    404,
+                    "unknown path /gett: the routes are POST /get, POST /reset",
+                ),
                 ("GET", "/get", {}, 405, "/get takes POST, not GET"),
                 ("POST", "/get", {"lifetime_min": 3}, 400, "did you mean lifetime_mins?"),
                 ("POST", "/get", {"lifetime_mins": 0}, 400, "lifetime_mins"),
                 ("POST", "/get", {"wait_seconds": 601}, 400, "wait_seconds"),
                 ("POST", "/get", {"instance_id": "short"}, 400, "instance_id"),
                 ("POST", "/reset", {"node": lease["node"]}, 400, "instance_id is missing"),
-                ("POST", "/reset", {**lease, "x": 1}, 400, "there is no argument 'x'"),
+                ("POST", "/reset", {**lease, "x": 1}, 400, "unknown argument 'x'"),
                 ("GET", "/screenshot", {**lease, "format": "gif"}, 400, "format"),
-                ("GET", "/info", {"a": 1}, 400, "there are none"),
+                ("GET", "/info", {"a": 1}, 400, "it takes none"),
             ):
                 told = await client.ask(method, path, **query)
                 assert (told.status, told.kind) == (status, "bad_request")
@@ -120,7 +126,7 @@ def test_a_server_without_a_master_takes_no_nodes() -> None:
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ({"url": "file:///etc/passwd"}, "is no URL of a server"),
+        ({"url": "file:///etc/passwd"}, "is not the URL of a server"),
         ({"url": "http://10.1.2.3:8080"}, "without a token only nodes on this machine"),
         ({"capacity": -1}, "Expected `int` >= 0"),
         ({"boot": ""}, "boot"),

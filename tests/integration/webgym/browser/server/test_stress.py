@@ -94,7 +94,7 @@ async def kill_sessions(pools: list[FakePool], chance: random.Random) -> None:
 
 @pytest.fixture(autouse=True)
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webgym.browser.node.LOOK_INTERVAL", 0.05)
+    monkeypatch.setattr("webgym.browser.node.CHECK_INTERVAL", 0.05)
     monkeypatch.setattr("webgym.browser.node.GRACE", 0.02)
 
 

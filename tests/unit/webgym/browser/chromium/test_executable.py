@@ -142,7 +142,7 @@ def test_a_script_with_nothing_plain_behind_it_is_run_itself(machine: Machine) -
     [
         ("echo libnss3.so: cannot open >&2; exit 127", "does not run: libnss3.so: cannot open"),
         ("echo Chromium 99.0.4844.51", "is version 99.0.4844.51, older than 120"),
-        ("echo hello", "is no Chromium: asked for its version, it says 'hello'"),
+        ("echo hello", "is not a Chromium: `--version` prints 'hello'"),
         ("exec /snap/bin/chromium", "is a snap"),
     ],
 )
@@ -153,7 +153,7 @@ def test_what_cannot_be_used_is_passed_over_and_told_if_nothing_else_is_there(
 
     with pytest.raises(NoBrowserError) as raised:
         find_browser()
-    assert f"Passed over: {path} (chromium-headless-shell on PATH) {reason}" in str(raised.value)
+    assert f"Skipped: {path} (chromium-headless-shell on PATH) {reason}" in str(raised.value)
 
     usable = machine.put_on_path("chromium")
     assert find_browser().path == usable

@@ -58,8 +58,8 @@ def test_keys_are_a_list() -> None:
     ("body", "message"),
     [
         ({}, "no command: give one of visit_page"),
-        ({"clik_id": {"id": 1}}, "there is no command 'clik_id': did you mean click_id?"),
-        ({"click_id": {"id": 1}, "back": {}}, "one command at a time, not back, click_id"),
+        ({"clik_id": {"id": 1}}, "unknown command 'clik_id': did you mean click_id?"),
+        ({"click_id": {"id": 1}, "back": {}}, "give one command at a time, not back, click_id"),
         ({"click_id": {}}, "click_id: Object missing required field `id`"),
         ({"click_id": {"id": 0}}, "click_id: Expected `int` >= 1"),
         ({"click_id": {"id": "abc"}}, "click_id: Expected `int`, got `str`"),

@@ -32,7 +32,7 @@ def test_a_key_has_the_names_that_people_use(name: str, key: str) -> None:
 
 
 def test_an_unknown_key_is_named_with_those_there_are() -> None:
-    with pytest.raises(CommandError, match="there is no key 'Entre': use one character or one of"):
+    with pytest.raises(CommandError, match="unknown key 'Entre': use one character or one of"):
         find_key("Entre")
 
 

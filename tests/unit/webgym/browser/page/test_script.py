@@ -98,11 +98,11 @@ def test_a_place_has_its_point_and_facts() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        ({"missing": "gone"}, "no element 2 on the page now: take an id from the newest list"),
+        ({"missing": "gone"}, "element 2 is not on the page now: use an id from the newest list"),
         ({"missing": "hidden", "facts": {"tag": "a"}}, "element 2 is hidden now"),
         (
             {"missing": "covered", "by": '<div.veil> "Cookies"'},
-            'element 2 is covered by <div.veil> "Cookies": deal with that first',
+            'element 2 is covered by <div.veil> "Cookies": close or move that first',
         ),
         ({"missing": "unlisted"}, "choose it with select_option"),
     ],
@@ -117,15 +117,20 @@ def test_an_element_that_cannot_be_met_is_an_error_with_the_reason(
 @pytest.mark.parametrize(
     ("answer", "wanted", "kind", "message"),
     [
-        ({"problem": "gone"}, None, UnknownElementError, "no element 2"),
-        ({"problem": "kind", "tag": "p"}, None, UnknownElementError, "no list .* but <p>"),
+        ({"problem": "gone"}, None, UnknownElementError, "element 2 is not on"),
+        (
+            {"problem": "kind", "tag": "p"},
+            None,
+            UnknownElementError,
+            "neither a list nor an option, but <p>",
+        ),
         (
             {"problem": "unknown", "labels": ["A", "B"], "total": 5},
             "C",
             CommandError,
-            "list 2: no option 'C'; it has A, B and 3 more",
+            "list 2: unknown option 'C'; it has A, B and 3 more",
         ),
-        ({"problem": "unknown"}, None, CommandError, "say which option; it has none"),
+        ({"problem": "unknown"}, None, CommandError, "give an option; it has none"),
         ({"problem": "disabled list"}, "A", CommandError, "list 2 is disabled"),
         ({"problem": "disabled option", "label": "A"}, "A", CommandError, "'A' is disabled"),
     ],
@@ -140,8 +145,8 @@ def test_an_option_that_cannot_be_chosen_is_an_error_with_the_reason(
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        ({"problem": "gone"}, "the field is gone"),
-        ({"problem": "kind", "kind": "text"}, "no field with a picker, but one of kind text"),
+        ({"problem": "gone"}, "the field no longer exists"),
+        ({"problem": "kind", "kind": "text"}, "has no picker, its kind is text"),
         ({"problem": "disabled"}, "disabled or read-only"),
         (
             {"problem": "form", "type": "date", "form": "YYYY-MM-DD"},
