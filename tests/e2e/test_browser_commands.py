@@ -642,15 +642,15 @@ def test_a_wrong_use_says_what_is_wrong(browser: Server) -> None:
         numbers = {name: element.id for name, element in found.items()}
         points = {name: middle(element) for name, element in found.items()}
         for command, says in (
-            (FillId(numbers["Words"], "x"), "no text field"),
-            (FillCoords(*points["Words"], "x"), "no text field"),
+            (FillId(numbers["Words"], "x"), "not a text field"),
+            (FillCoords(*points["Words"], "x"), "not a text field"),
             (FillId(numbers["Fixed"], "x"), "read-only"),
             (FillId(numbers["Off"], "x"), "disabled"),
             (FillCoords(*points["Off"], "x"), "disabled"),
             (FillId(numbers["Day"], "tomorrow"), "YYYY-MM-DD"),
             (FillCoords(*points["Day"], "tomorrow"), "YYYY-MM-DD"),
-            (FillId(numbers["Up"], "/etc/passwd"), "no text field"),
-            (FillId(numbers["Tick"], "x"), "no text field"),
+            (FillId(numbers["Up"], "/etc/passwd"), "not a text field"),
+            (FillId(numbers["Tick"], "x"), "not a text field"),
             (FillCoords(*points["Size"], "Small"), "drop-down list"),
             (FillId(numbers["Size"], "Large"), "Small"),
             (SelectOption(numbers["Size"], "Large"), "Small"),

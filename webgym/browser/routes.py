@@ -18,12 +18,12 @@ from webgym.browser.contract.http import (
     BrowserRequest,
     GetQuery,
     NoQuery,
-    SessionAddress,
+    SessionReference,
     error_answer,
     internal_error_answer,
     read_query,
-    read_query_session_address,
-    read_session_address,
+    read_query_session,
+    read_session_reference,
     refusal_answer,
     success,
 )
@@ -111,14 +111,14 @@ class ServerRoutes:
             case "/healthz":
                 return json_answer({"status": "ok"})
             case "/execute" | "/step":
-                address = read_session_address(request.body)
+                reference = read_session_reference(request.body)
             case _:
-                address = read_query_session_address(request.query)
-        if address.instance_id is None and request.path in _WITHOUT_SESSION:
-            read_query(request.query, SessionAddress)
+                reference = read_query_session(request.query)
+        if reference.instance_id is None and request.path in _WITHOUT_SESSION:
+            read_query(request.query, SessionReference)
             return _WITHOUT_SESSION[request.path]
-        address.session  # noqa: B018 - raises if it is missing
-        return await self._master.ask(request, address)
+        reference.session  # noqa: B018 - raises if it is missing
+        return await self._master.ask(request, reference)
 
     async def _get(self, request: BrowserRequest) -> Answer:
         wanted = read_query(request.query, GetQuery)

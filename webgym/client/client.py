@@ -24,9 +24,9 @@ from webgym.browser.contract import commands
 from webgym.browser.contract.answers import (
     ImageFormat,
     Lease,
-    NodeInfo,
     Observe,
     Picture,
+    ServerInfo,
     StepAnswer,
 )
 from webgym.browser.contract.commands import (
@@ -42,17 +42,6 @@ from webgym.client.sessions import DEFAULT_URL, SessionClient, request_headers
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class ServerInfo(msgspec.Struct, frozen=True):
-    """The server's nodes, and how many requests wait for a session."""
-
-    nodes: tuple[NodeInfo, ...]
-    waiting: int = 0
-
-    @property
-    def available(self) -> int:
-        return sum(node.available for node in self.nodes if node.healthy)
 
 
 _LEASE = json_reader(Lease)

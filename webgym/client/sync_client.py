@@ -15,11 +15,11 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 import msgspec
 
 from webgym.browser.contract import commands
-from webgym.browser.contract.answers import Lease
+from webgym.browser.contract.answers import Lease, ServerInfo
 from webgym.browser.contract.commands import InteractionMode
 from webgym.browser.contract.errors import StepDeadlineError
 from webgym.browser.responses import SLACK
-from webgym.client.client import BrowserClient, BrowserSession, ServerInfo
+from webgym.client.client import BrowserClient, BrowserSession
 from webgym.client.sessions import DEFAULT_URL, RELEASE_SECONDS
 
 START_SECONDS = 10.0

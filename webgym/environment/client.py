@@ -1,9 +1,9 @@
 """The HTTP client of the browser server: sessions, screenshots, commands, navigation."""
 
+from webgym.browser.contract.answers import ServerInfo
 from webgym.client.client import (
     BrowserClient,
     BrowserSession,
-    ServerInfo,
 )
 from webgym.client.sync_client import (
     SyncBrowserClient,

@@ -64,7 +64,7 @@ class NoQuery(msgspec.Struct, frozen=True):
     """No arguments."""
 
 
-class SessionAddress(msgspec.Struct, frozen=True):
+class SessionReference(msgspec.Struct, frozen=True):
     """The session that a request is for. `node` may be left out if there is only one node."""
 
     instance_id: Identifier | None = None
@@ -79,18 +79,18 @@ class SessionAddress(msgspec.Struct, frozen=True):
         return self.instance_id
 
 
-class ScreenshotQuery(SessionAddress, frozen=True):
+class ScreenshotQuery(SessionReference, frozen=True):
     interaction_mode: InteractionMode = "set_of_marks"
     format: ImageFormat = "png"
     quality: Annotated[int, msgspec.Meta(ge=0, le=100)] = 80
 
 
-class StepBody(SessionAddress, frozen=True):
+class StepBody(SessionReference, frozen=True):
     observe: Observe = Observe()
 
 
 _OBJECT = msgspec.json.Decoder(dict[str, object])
-_ADDRESS = msgspec.json.Decoder(SessionAddress, strict=False)
+_REFERENCE = msgspec.json.Decoder(SessionReference, strict=False)
 _STEP = msgspec.json.Decoder(StepBody, strict=False)
 
 
@@ -115,19 +115,19 @@ def read_query(query: str, kind: type[T]) -> T:
         raise BadRequestError(f"the query is invalid: {error}") from error
 
 
-def read_query_session_address(query: str) -> SessionAddress:
+def read_query_session(query: str) -> SessionReference:
     """The session that a query is for; other arguments are ignored. Raises BadRequestError."""
-    names = SessionAddress.__struct_fields__
+    names = SessionReference.__struct_fields__
     given = {name: value for name, value in parse_qsl(query) if name in names}
     try:
-        return msgspec.convert(given, SessionAddress, strict=False)
+        return msgspec.convert(given, SessionReference, strict=False)
     except msgspec.ValidationError as error:
         raise BadRequestError(f"the query is invalid: {error}") from error
 
 
-def read_session_address(body: bytes) -> SessionAddress:
+def read_session_reference(body: bytes) -> SessionReference:
     """The session that a body is for; other keys are ignored. Raises BadRequestError."""
-    return _decode(_ADDRESS, body)
+    return _decode(_REFERENCE, body)
 
 
 def read_step(body: bytes) -> StepBody:

@@ -11,7 +11,7 @@ import aiohttp
 from rollgym.servers.exchange import Answer
 from webgym.browser.contract.answers import Lease, ServerInfo
 from webgym.browser.contract.errors import BadRequestError, NoSessionError, SessionLostError
-from webgym.browser.contract.http import BrowserRequest, SessionAddress
+from webgym.browser.contract.http import BrowserRequest, SessionReference
 from webgym.browser.master.nodes import LocalNode, NodeHandle
 from webgym.browser.master.registration import Registration, RegistrationReply, node_hash
 from webgym.browser.master.remote import RemoteNode
@@ -87,11 +87,11 @@ class Master:
             except NoSessionError as error:
                 rejection = error
 
-    async def ask(self, request: BrowserRequest, address: SessionAddress) -> Answer:
+    async def ask(self, request: BrowserRequest, reference: SessionReference) -> Answer:
         """Forward a request to its node. Raises the errors of the contract."""
-        node = await self._find(address.node)
-        until = request.until(address.deadline_seconds)
-        answer = await node.ask(request, address.instance_id, until)
+        node = await self._find(reference.node)
+        until = request.until(reference.deadline_seconds)
+        answer = await node.ask(request, reference.instance_id, until)
         if request.path == "/reset":
             self.serve()
         return answer

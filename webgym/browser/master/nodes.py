@@ -21,11 +21,11 @@ from webgym.browser.contract.http import (
     OBSERVE_KEY,
     BrowserRequest,
     ScreenshotQuery,
-    SessionAddress,
+    SessionReference,
     picture_answer,
     read_object,
     read_query,
-    read_session_address,
+    read_session_reference,
     read_step,
     success,
 )
@@ -61,7 +61,7 @@ class SessionRoutes(Generic[S]):
         return await self._routes[request.path](request)
 
     async def _reset(self, request: BrowserRequest) -> Answer:
-        note = await self._node.reset(read_query(request.query, SessionAddress).session)
+        note = await self._node.reset(read_query(request.query, SessionReference).session)
         return success() if note is None else success(note=note)
 
     async def _screenshot(self, request: BrowserRequest) -> Answer:
@@ -76,10 +76,10 @@ class SessionRoutes(Generic[S]):
         return picture_answer(picture)
 
     async def _execute(self, request: BrowserRequest) -> Answer:
-        address = read_session_address(request.body)
+        reference = read_session_reference(request.body)
         command = read_command(read_object(request.body), _EXECUTE_KEYS)
-        until = request.until(address.deadline_seconds)
-        return json_answer(await self._node.execute(address.session, command, until))
+        until = request.until(reference.deadline_seconds)
+        return json_answer(await self._node.execute(reference.session, command, until))
 
     async def _step(self, request: BrowserRequest) -> Answer:
         step = read_step(request.body)
@@ -88,12 +88,12 @@ class SessionRoutes(Generic[S]):
         return json_answer(await self._node.step(step.session, command, step.observe, until))
 
     async def _probe(self, request: BrowserRequest) -> Answer:
-        session = read_query(request.query, SessionAddress).session
+        session = read_query(request.query, SessionReference).session
         left = round(self._node.seconds_left(session), 1)
         return success(instance_id=session, node=self._hash, expires_in_seconds=left)
 
     async def _metadata(self, request: BrowserRequest) -> Answer:
-        self._node.seconds_left(read_query(request.query, SessionAddress).session)
+        self._node.seconds_left(read_query(request.query, SessionReference).session)
         return json_answer({"width": VIEWPORT_WIDTH, "height": VIEWPORT_HEIGHT})
 
 

@@ -21,7 +21,7 @@ from webgym.browser.page.script import PageScript
 from webgym.browser.page.settle import settle
 from webgym.browser.page.tab import Tab
 from webgym.browser.page.tabs import SessionTabs
-from webgym.browser.page.world import DocumentGoneError, ScriptError
+from webgym.browser.page.world import DocumentGoneError, PageScriptError
 
 SCREENSHOT_SECONDS = 5.0
 RETRY_AFTER = 0.1
@@ -83,7 +83,7 @@ class PageObserver:
             tab = await self._tabs.current_or_blank(deadline)
             document = tab.activity.document
             tab.enable_dialog_reports()
-            with suppress(DocumentGoneError, ScriptError):
+            with suppress(DocumentGoneError, PageScriptError):
                 observation = await self._observe(tab, observe, deadline)
                 if document == tab.activity.document or attempt == ATTEMPTS:
                     break

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from webgym.browser.page.script import PageScript
 from webgym.browser.page.tab import Tab
-from webgym.browser.page.world import DocumentGoneError, ScriptError
+from webgym.browser.page.world import DocumentGoneError, PageScriptError
 
 QUIET = 0.08
 QUIET_LIMIT = 1.0
@@ -131,5 +131,5 @@ async def _still(tab: Tab, deadline: float) -> bool:
     """Whether the elements of the page stay unchanged for a moment."""
     try:
         return await PageScript(tab.world).quiet(QUIET, QUIET_LIMIT, deadline)
-    except (DocumentGoneError, ScriptError):
+    except (DocumentGoneError, PageScriptError):
         return False

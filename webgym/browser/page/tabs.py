@@ -27,7 +27,7 @@ from webgym.browser.contract.errors import (
 )
 from webgym.browser.page.settle import FAIR_TIME
 from webgym.browser.page.tab import Tab
-from webgym.browser.page.world import DocumentGoneError, ScriptError
+from webgym.browser.page.world import DocumentGoneError, PageScriptError
 
 MAX_TABS = 5
 MAX_WINDOWS = 20
@@ -196,7 +196,7 @@ class PageRecovery:
                 raise
             ended = await self._unblock()
             raise PageUnresponsiveError(f"the page did not answer in time; {ended}") from error
-        except (DocumentGoneError, ScriptError, CallError) as error:
+        except (DocumentGoneError, PageScriptError, CallError) as error:
             raise CommandError(f"the page changed during the command: {error}") from error
 
     async def check_request_tab(self) -> None:

@@ -21,7 +21,7 @@ class DocumentGoneError(Exception):
     """The page navigated to another document, or its tab was closed."""
 
 
-class ScriptError(Exception):
+class PageScriptError(Exception):
     """Our script failed inside the page."""
 
 
@@ -97,7 +97,7 @@ class IsolatedWorld:
     ) -> object:
         """The result of a function of our script; with `wait`, the result of its promise.
 
-        Raises DocumentGoneError if the page navigates meanwhile, ScriptError if the function
+        Raises DocumentGoneError if the page navigates meanwhile, PageScriptError if the function
         throws, TimeoutError if the page is stuck in its own scripts.
         """
         how: dict[str, object] = {"returnByValue": True, "awaitPromise": wait}
@@ -140,7 +140,7 @@ class IsolatedWorld:
     async def evaluate_in(self, frame: str, expression: str, deadline: float) -> object:
         """The value of an expression in our world of any frame, without our script.
 
-        Raises CallError if the frame is gone, ScriptError if it throws, and TimeoutError.
+        Raises CallError if the frame is gone, PageScriptError if it throws, and TimeoutError.
         """
         context = await self._context(frame, deadline)
         params: dict[str, object] = {
@@ -200,7 +200,7 @@ class IsolatedWorld:
         handle = evaluated.result.object_id
         if handle is None:
             thrown = evaluated.exception_details or _Thrown("it returned no object")
-            raise ScriptError(f"the page script did not load: {_describe(thrown)}")
+            raise PageScriptError(f"the page script did not load: {_describe(thrown)}")
         self._script = (document, handle)
         return handle
 
@@ -213,7 +213,7 @@ class IsolatedWorld:
 
 def _result(evaluated: _Evaluated) -> _RemoteObject:
     if evaluated.exception_details is not None:
-        raise ScriptError(_describe(evaluated.exception_details))
+        raise PageScriptError(_describe(evaluated.exception_details))
     return evaluated.result
 
 

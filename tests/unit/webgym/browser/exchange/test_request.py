@@ -11,11 +11,11 @@ from webgym.browser.contract.http import (
     GetQuery,
     NoQuery,
     ScreenshotQuery,
-    SessionAddress,
+    SessionReference,
     read_object,
     read_query,
-    read_query_session_address,
-    read_session_address,
+    read_query_session,
+    read_session_reference,
     read_step,
 )
 
@@ -61,8 +61,8 @@ def test_nobody_waits_for_ever(wait: str) -> None:
 
 def test_the_address_is_found_whatever_else_there_is() -> None:
     body = b'{"node": "n", "click_id": {"id": 3}, "instance_id": "i", "deadline_seconds": "7"}'
-    assert read_session_address(body) == SessionAddress("i", "n", 7.0)
-    assert read_query_session_address("x=1&instance_id=i&node=n") == SessionAddress("i", "n")
+    assert read_session_reference(body) == SessionReference("i", "n", 7.0)
+    assert read_query_session("x=1&instance_id=i&node=n") == SessionReference("i", "n")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_is_no_json_object_is_refused(body: bytes) -> None:
 
 def test_a_body_of_the_wrong_shape_is_refused() -> None:
     with pytest.raises(BadRequestError, match="the body is invalid: .* at `\\$.instance_id`"):
-        read_session_address(b'{"instance_id": {}}')
+        read_session_reference(b'{"instance_id": {}}')
 
 
 def test_what_a_step_observes_is_read() -> None:
@@ -88,7 +88,7 @@ def test_what_a_step_observes_is_read() -> None:
 
 def test_a_missing_session_is_asked_for() -> None:
     with pytest.raises(BadRequestError, match="instance_id is missing: give the one that POST"):
-        assert read_query_session_address("node=n").session
+        assert read_query_session("node=n").session
 
 
 def test_the_nearest_deadline_counts() -> None:
