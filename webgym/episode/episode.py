@@ -19,7 +19,7 @@ import msgspec
 from rollgym.records import EnvironmentSessionError, RolloutKey, TaskError
 from rollgym.store import BlobStore
 from webgym.actions import Action, Answer, GoBack, Mark, Point, Viewport
-from webgym.browser.contract.answers import Box, Element, CommandFailure, StepAnswer
+from webgym.browser.contract.answers import Box, CommandFailure, Element, StepAnswer
 from webgym.browser.contract.commands import Command, VisitPage
 from webgym.browser.contract.errors import NavigationRefusedError
 from webgym.context.page_view import AgentObservation, Round

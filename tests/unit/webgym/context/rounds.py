@@ -3,7 +3,7 @@
 import msgspec
 
 from rollgym.records import Row
-from webgym.browser.contract.answers import Box, Element, Option, PageInfo, Picture, CommandFailure
+from webgym.browser.contract.answers import Box, CommandFailure, Element, Option, PageInfo, Picture
 from webgym.context.page_view import AgentObservation, Round
 from webgym.tasks import WebTask
 from webgym.trajectory import ActionRecord, Observation, ResponseRecord, Step
