@@ -25,7 +25,7 @@ from rollgym.servers.context import incoming_context
 from rollgym.servers.exchange import Answer, RefusedRequestError
 from rollgym.servers.limit import Limit
 from webgym.browser.contract.errors import UnauthorizedError
-from webgym.browser.contract.http import BrowserRequest, error_answer, refusal_answer
+from webgym.browser.contract.http import BrowserRequest, error_answer, rejection_answer
 from webgym.browser.master.registration import TOKEN_HEADER
 from webgym.browser.routes import GET_PATH, HEALTH_PATH, ServerRoutes
 from webgym.browser.settings import TOKEN_VARIABLE, is_loopback
@@ -145,13 +145,13 @@ class _RequestAdapter:
             with Limit(ARRIVAL_SECONDS):
                 body = await request.read()
         except web.HTTPRequestEntityTooLarge:
-            return refusal_answer(
+            return rejection_answer(
                 RefusedRequestError(413, f"the body is larger than {LARGEST_BODY} bytes")
             )
         except TimeoutError:
-            return refusal_answer(RefusedRequestError(408, "the body did not arrive in time"))
+            return rejection_answer(RefusedRequestError(408, "the body did not arrive in time"))
         except web.RequestPayloadError as error:
-            return refusal_answer(RefusedRequestError(400, f"the body cannot be read: {error}"))
+            return rejection_answer(RefusedRequestError(400, f"the body cannot be read: {error}"))
         return await self._routes.answered(
             BrowserRequest(
                 request.method,

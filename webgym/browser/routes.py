@@ -24,7 +24,7 @@ from webgym.browser.contract.http import (
     read_query,
     read_query_session,
     read_session_reference,
-    refusal_answer,
+    rejection_answer,
     success,
 )
 from webgym.browser.master import Master
@@ -84,7 +84,7 @@ class ServerRoutes:
         except WIRE_ERRORS as error:
             answer = error_answer(error)
         except RefusedRequestError as error:
-            answer = refusal_answer(error)
+            answer = rejection_answer(error)
         except Exception as error:
             _LOGGER.exception("%s failed", request.path)
             answer = internal_error_answer(error)

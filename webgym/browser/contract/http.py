@@ -181,7 +181,7 @@ def error_answer(error: WireError, status: int | None = None) -> Answer:
     return Answer(status, error_body(error), headers=headers)
 
 
-def refusal_answer(error: RefusedRequestError) -> Answer:
+def rejection_answer(error: RefusedRequestError) -> Answer:
     return error_answer(BadRequestError(str(error)), error.status)
 
 

@@ -40,7 +40,7 @@ _PARTS = (
         "hits",
         "names",
         "describe",
-        "telling",
+        "interactive",
         "overlays",
         "survey",
         "collect",

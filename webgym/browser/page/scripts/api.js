@@ -1,10 +1,10 @@
-// What the server calls. Every answer is JSON text, which is decoded once, into its type.
+// The functions that the server calls. Every answer is JSON text, which the server decodes once.
 
 const answered = (operation) => (...given) => JSON.stringify(operation(...given) ?? null);
 
 return {
   collect: answered(collect),
-  // Themselves, not as JSON: for asking the browser which node of its own each one is.
+  // The elements themselves, not JSON, so that the browser can be asked for their nodes.
   markedElements: () => lastMarks.map(({ id }) => elementNumbered(id)),
   drawMarks: answered(drawMarks),
   eraseMarks: answered(eraseMarks),

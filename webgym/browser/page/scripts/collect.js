@@ -1,4 +1,4 @@
-// The list of what can be acted on, without what is covered and without what says the same twice.
+// The list of interactive elements, without covered elements and duplicates.
 
 const LISTED = 500;
 const HIT_TESTS_MS = 20;
@@ -34,42 +34,42 @@ function markOf({ element, parts, scrolls }) {
   return { id: numberOf(element), parts, scrolls, above: isInOpenList(element) };
 }
 
-// Leave out what cannot be met at any of several points: a dialog hides what lies below it.
+// Leave out elements that cannot be hit at any of several points: a dialog hides what lies below.
 //
-// On a huge page one look at a point takes a millisecond. When the time for it is spent, only what
-// lies near something that was found to cover others is still looked at.
+// On a huge page one hit test takes a millisecond. When the time for it is used up, only elements
+// near something that covers others are still tested.
 function uncovered(candidates, survey) {
   const { geometry, area, deadline } = survey;
   const spent = performance.now() + HIT_TESTS_MS;
   const covers = new Map();
-  const isMet = (candidate) => {
+  const isHit = (candidate) => {
     const { box } = candidate;
     const isFree = () => !Array.from(covers.values()).some((cover) => touches(cover, box));
     if (performance.now() > spent && isFree()) return true;
     for (const [x, y] of pointsOf(shown(candidate.parts, area), 9)) {
       if (performance.now() > deadline + 2 * BUDGET_MS) return true;
-      const met = elementAt(geometry, x, y);
-      if (met && answersFor(met, candidate.element)) return true;
-      if (met && !covers.has(met)) noteCover(met, geometry, covers);
+      const hit = elementAt(geometry, x, y);
+      if (hit && passesClickTo(hit, candidate.element)) return true;
+      if (hit && !covers.has(hit)) noteCover(hit, geometry, covers);
     }
     return false;
   };
-  const met = new Set(spread(candidates).filter(isMet));
-  return candidates.filter((candidate) => met.has(candidate));
+  const hit = new Set(spread(candidates).filter(isHit));
+  return candidates.filter((candidate) => hit.has(candidate));
 }
 
-// The whole of what covers something: a dialog rather than the line of its text that was met.
-function noteCover(met, geometry, covers) {
-  let cover = met;
-  for (let node = met; node; node = outerParent(node)) {
+// The whole covering element: a dialog rather than the line of its text that was hit.
+function noteCover(hit, geometry, covers) {
+  let cover = hit;
+  for (let node = hit; node; node = outerParent(node)) {
     const { position } = styleOf(node);
     if (position === "fixed" || position === "absolute" || position === "sticky") cover = node;
   }
   const pane = geometry.paneOf(cover);
-  if (pane) covers.set(met, geometry.place(boundsOf(cover), pane));
+  if (pane) covers.set(hit, geometry.place(boundsOf(cover), pane));
 }
 
-// The same in an order that soon gets to all parts of the page.
+// The same candidates in an order that reaches all parts of the page early.
 function spread(candidates) {
   const order = [];
   for (let start = 0; start < STRIDE; start++) {
@@ -80,19 +80,19 @@ function spread(candidates) {
   return order;
 }
 
-// One mark for what is one thing to a person: a link around a button, a card around its only link.
+// One mark for what a person sees as one element: a link around a button, a card around its link.
 function mergeNested(candidates, byElement) {
   const parents = new Map();
   for (const candidate of candidates) candidate.parent = parentOf(candidate, byElement, parents);
   for (let index = candidates.length - 1; index >= 0; index--) mergeInto(candidates[index]);
 }
 
-// The nearest candidate around another. `known` remembers it for every element on the way.
+// The nearest candidate around another. `known` caches it for every element on the way.
 function parentOf(candidate, byElement, known) {
-  const { element, standIn } = candidate;
+  const { element, visibleElement } = candidate;
   const passed = [];
   let found = null;
-  let node = standIn === element ? outerParent(element) : standIn;
+  let node = visibleElement === element ? outerParent(element) : visibleElement;
   for (; node; node = outerParent(node)) {
     if (known.has(node)) {
       found = known.get(node);
@@ -113,7 +113,8 @@ function mergeInto(candidate) {
   let parent = candidate.parent;
   while (parent && parent.dropped) parent = parent.parent;
   if (!parent || candidate.scrolls || candidate.dropped) return;
-  if (parent.element === candidate.standIn || parent.standIn === candidate.standIn) {
+  const { visibleElement } = candidate;
+  if (parent.element === visibleElement || parent.visibleElement === visibleElement) {
     parent.dropped = true;
     return;
   }

@@ -1,4 +1,4 @@
-// Elements as they are listed: the facts that a reader of the list needs to choose one.
+// Descriptions of elements, with the facts that are needed to choose one.
 
 const OPTIONS_EACH = 300;
 const CHECKABLE = new Set(["checkbox", "radio", "switch", "menuitemcheckbox", "menuitemradio"]);
@@ -28,8 +28,8 @@ function describe(candidate, focused, budget) {
   return answer;
 }
 
-// A box whose middle meets the element. That of a link over two lines may lie beside both of them:
-// such a link has the box of its largest part.
+// A box whose middle hits the element. The middle of a link over two lines may lie outside of both:
+// such a link gets the box of its largest part.
 function aimedBox({ box, parts }) {
   const [x, y] = [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
   const middle = { left: x, top: y, right: x + 1, bottom: y + 1 };

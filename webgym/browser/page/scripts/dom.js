@@ -1,7 +1,7 @@
 // Access to the DOM that a page cannot mislead.
 //
-// A form's fields hide the form's own properties (`<input name=parentNode>`), so everything is read
-// with the getters of the prototypes. Pages cannot patch those: this world has its own.
+// The fields of a form hide its properties (`<input name=parentNode>`), so everything is read with
+// the getters of the prototypes. Pages cannot patch those, because this world has separate ones.
 
 const reader = (kind, name) => {
   const get = Object.getOwnPropertyDescriptor(kind.prototype, name).get;
@@ -63,7 +63,7 @@ const isHtml = (element) => namespaceOf(element) === "http://www.w3.org/1999/xht
 const isContentEditable = reader(HTMLElement, "isContentEditable");
 const isFrame = (tag) => tag === "iframe" || tag === "frame";
 
-// The document inside a frame, or null: another origin's, or not there yet.
+// The document inside a frame; null if it has another origin or does not exist yet.
 const iframeDocument = reader(HTMLIFrameElement, "contentDocument");
 const framesetDocument = reader(HTMLFrameElement, "contentDocument");
 function frameDocument(element) {
@@ -73,13 +73,13 @@ function frameDocument(element) {
   return inner && documentRoot(inner) ? inner : null;
 }
 
-// The frame that a document is in, or null: the page itself, or a document whose frame is gone.
+// The frame of a document; null for the page itself and for a document whose frame is gone.
 function frameOf(inner) {
   const view = viewOf(inner);
   return inner === document || !view ? null : view.frameElement;
 }
 
-// Whether an element is still part of the page; a removed frame takes its whole document along.
+// Whether an element is still part of the page; a removed frame removes its whole document.
 function isOnPage(element) {
   let node = element;
   for (let depth = 0; depth < 64; depth++) {
@@ -92,7 +92,7 @@ function isOnPage(element) {
   return false;
 }
 
-// The parent as it is laid out: slots stand between a host and its children.
+// The parent in the layout: slots are between a host and its children.
 function flatParent(element) {
   const slot = slotOf(element);
   if (slot) return slot;
@@ -103,12 +103,12 @@ function flatParent(element) {
   return type === FRAGMENT ? (parent.host ?? null) : null;
 }
 
-// The same across the borders of frames.
+// The same as `flatParent`, also across frames.
 function outerParent(element) {
   return flatParent(element) ?? frameOf(ownerDocument(element));
 }
 
-// Whether one element holds another, also inside its shadow roots and frames.
+// Whether one element contains another, also inside shadow roots and frames.
 function holds(outer, inner) {
   let node = inner;
   for (let depth = 0; node && depth < 256; depth++) {
@@ -125,7 +125,7 @@ function nearest(element, accepts) {
   return null;
 }
 
-// Put the children of an element, as they are laid out, on a stack in reverse order.
+// Push the layout children of an element on a stack in reverse order.
 function pushChildren(element, stack, limit) {
   const isSlot = tagOf(element) === "slot" && isHtml(element);
   const children = isSlot ? element.assignedNodes() : [];
@@ -147,7 +147,7 @@ function activeElement() {
   return active;
 }
 
-// Text that survives any encoder: bounded, and without halves of characters.
+// Bounded text without halves of surrogate pairs, which encoders reject.
 function bounded(text, limit) {
   const value = String(text ?? "");
   return (value.length > limit ? `${value.slice(0, limit - 1)}…` : value).toWellFormed();

@@ -1,12 +1,12 @@
-// Filling fields: which one has the focus, selecting what it holds, and values that are not typed.
+// Filling fields: the focused field, selecting its content, and values that are not typed.
 
-// Make sure that an element has the focus before typing. Without a number: what the click focused.
+// Focus an element before typing. Without a number, the element that the click has focused.
 function focusForTyping(id, x, y) {
   let active = activeElement();
-  const wanted = meant(id, x, y);
+  const wanted = intendedElement(id, x, y);
   const isRight = active && isTypable(active) && (id === null || (wanted && holds(wanted, active)));
   const field = wanted ? fieldFor(wanted) : null;
-  // Pickers are not clicked, which would open them: the focus is still where it was.
+  // Pickers are not clicked, because that would open them: the focus has not moved yet.
   if (field && field !== active && (!isRight || kindOf(field) === "picker")) {
     field.focus({ preventScroll: true });
     active = activeElement();
@@ -14,8 +14,8 @@ function focusForTyping(id, x, y) {
   return active ? { ...factsOf(active), focused: true } : null;
 }
 
-// The element with a number, or at a point, or none.
-function meant(id, x, y) {
+// The element with a number or at a point; null if there is none.
+function intendedElement(id, x, y) {
   const atPoint = () => (x !== null ? elementAt(new Geometry(), x, y) : null);
   const element = id !== null ? elementNumbered(id) : atPoint();
   return element && isOnPage(element) ? element : null;
@@ -23,7 +23,7 @@ function meant(id, x, y) {
 
 const isTypable = (element) => isEditable(element, kindOf(element));
 
-// The field that a person means who points at this element.
+// The field that a click on this element is meant for.
 function fieldFor(element) {
   const around = nearest(element, (node) => isTypable(node) || controlOf(node) !== null);
   if (around) {
@@ -36,7 +36,7 @@ function fieldFor(element) {
   return fields.length === 1 ? fields[0] : null;
 }
 
-// Select what the focused field holds, so that typing replaces it.
+// Select the content of the focused field, so that typing replaces it.
 function selectExisting() {
   const active = activeElement();
   const kind = active ? kindOf(active) : "other";
@@ -68,7 +68,7 @@ const readTime = (text) => {
   return `${pad(hours)}:${written[2]}${written[3] ?? ""}`;
 };
 
-// Each kind of picked value: how it is written, and how what was given becomes that.
+// Each kind of picker: the format of its value, and how other formats are converted.
 const PICKERS = {
   date: { form: "YYYY-MM-DD", read: readDate },
   time: { form: "HH:MM", read: readTime },
@@ -101,7 +101,7 @@ const PICKERS = {
   range: { form: "a number", read: (text) => (/^[-+]?\d*\.?\d+$/.test(text) ? text : null) },
 };
 
-// Give a field that is not typed into the value a person would choose in its picker.
+// Set the value of a field with a picker, as if it was chosen in the picker.
 function setSpecialValue(id, value) {
   const element = id === null ? activeElement() : elementNumbered(id);
   if (!element || !isOnPage(element)) return { problem: "gone" };
@@ -112,13 +112,13 @@ function setSpecialValue(id, value) {
   const text = value.trim();
   const canBeEmpty = element.type !== "range" && element.type !== "color";
   const wanted = text === "" && canBeEmpty ? "" : picker.read(text);
-  if (typeof wanted !== "string") return misfit(element, picker);
+  if (typeof wanted !== "string") return expectedForm(element, picker);
   const before = element.value;
   element.value = wanted;
   const isTaken = wanted === "" || element.value !== "";
   if (element.type === "range" ? isOutOfRange(element, wanted) : !isTaken) {
     element.value = before;
-    return misfit(element, picker);
+    return expectedForm(element, picker);
   }
   if (element.value !== before) announce(element);
   return { value: element.value };
@@ -129,13 +129,13 @@ function isOutOfRange(range, wanted) {
   return Number(wanted) < low || Number(wanted) > high;
 }
 
-function misfit(element, picker) {
+function expectedForm(element, picker) {
   let form = picker.form;
   if (element.type === "range") form += ` from ${element.min || 0} to ${element.max || 100}`;
   return { problem: "form", type: element.type, form };
 }
 
-// Tell the page's scripts what a person's choice would have told them.
+// Dispatch the events that the choice of a person causes.
 function announce(element) {
   const view = viewOf(ownerDocument(element));
   element.dispatchEvent(new view.Event("input", { bubbles: true, composed: true }));

@@ -1,7 +1,8 @@
-// Where elements are in the viewport of the page, whatever frames and scrolling areas they are in.
+// The positions of elements in the viewport of the page, across frames and scrolling areas.
 //
-// A pane is one document: how its coordinates become those of the page, and what of it can be seen.
-// A clip says what ancestors leave of an element: `visible` now, and `reachable` by scrolling.
+// A pane is one document: how its coordinates map to those of the page, and its visible part.
+// A clip is the part of an element that its ancestors do not cut off: `visible` now, or `reachable`
+// by scrolling.
 
 const EVERYWHERE = { left: -1e9, top: -1e9, right: 1e9, bottom: 1e9 };
 const NOWHERE = { left: -1e9, top: -1e9, right: -1e9, bottom: -1e9 };
@@ -26,7 +27,7 @@ const touches = (one, other) =>
   one.top < other.bottom &&
   other.top < one.bottom;
 
-// The open list of a drop-down lies above the page, whatever clips the drop-down itself.
+// The open list of a drop-down is above the page, even if the drop-down itself is clipped.
 function isInOpenList(element) {
   if (tagOf(element) !== "option" || !isHtml(element)) return false;
   const select = closest(element, "select");
@@ -61,7 +62,7 @@ class Geometry {
     return pane;
   }
 
-  // The pane of a document, or null where its frame is gone.
+  // The pane of a document; null if its frame is gone.
   pane(inner) {
     let pane = this.panes.get(inner);
     if (pane !== undefined) return pane;
@@ -108,7 +109,7 @@ class Geometry {
     };
   }
 
-  // What the ancestors of an element leave of it.
+  // The part of an element that its ancestors do not cut off.
   clipOf(element, pane) {
     if (isInOpenList(element)) return pane.fixed;
     const parent = flatParent(element);
@@ -121,7 +122,7 @@ class Geometry {
     return position === "absolute" ? outer.positioned : outer;
   }
 
-  // What an element leaves of its children. A loop, since pages nest as deep as they like.
+  // The clip for the children of an element. A loop, since pages may nest very deeply.
   clipInside(element, pane) {
     const chain = [];
     let node = element;
@@ -167,8 +168,8 @@ class Geometry {
     return clip;
   }
 
-  // The boxes that an element is drawn in, unclipped: one for each line of a link in running text,
-  // and those of the pictures and blocks inside something that has no box of its own.
+  // The boxes of an element, unclipped: one for each line of a link in running text, and those of
+  // the pictures and blocks inside an element without a box.
   parts(element, pane, style) {
     const tag = tagOf(element);
     if (tag === "area") return this.areaParts(element, pane);

@@ -1,4 +1,4 @@
-// What a click at a point would meet: the topmost element there, through shadow roots and frames.
+// What a click at a point hits: the topmost element there, through shadow roots and frames.
 
 const documentAt = method(Document, "elementFromPoint");
 const shadowAt = method(ShadowRoot, "elementFromPoint");
@@ -10,8 +10,8 @@ function elementAt(geometry, x, y) {
   for (let depth = 0; depth < 64; depth++) {
     const left = (x - pane.x) / pane.scaleX;
     const top = (y - pane.y) / pane.scaleY;
-    const look = nodeType(scope) === DOCUMENT ? documentAt : shadowAt;
-    const inner = look(scope, left, top);
+    const check = nodeType(scope) === DOCUMENT ? documentAt : shadowAt;
+    const inner = check(scope, left, top);
     if (!inner || inner === found) break;
     found = inner;
     scope = shadowOf(inner);
@@ -23,20 +23,20 @@ function elementAt(geometry, x, y) {
   return found;
 }
 
-// The control that a label stands for, where a click on the label is a click on the control.
+// The control of a label: a click on the label is a click on the control.
 const controlOf = (element) =>
   isHtml(element) && tagOf(element) === "label" ? element.control : null;
 const INSIDE_LABELS = new Set(["button", "select", "textarea", "input"]);
 
-// Whether what was met at a point passes a click on to the element.
-function answersFor(met, element) {
-  if (holds(element, met)) return true;
+// Whether the element that was hit passes a click on to another element.
+function passesClickTo(hit, element) {
+  if (holds(element, hit)) return true;
   if (!INSIDE_LABELS.has(tagOf(element)) || !isHtml(element)) return false;
-  const label = nearest(met, (node) => controlOf(node) === element);
+  const label = nearest(hit, (node) => controlOf(node) === element);
   return label !== null;
 }
 
-// Points of some boxes where an element is likely to be met: the middle first, then further out.
+// Points where an element is likely to be hit: the middle of its boxes first, then further out.
 const SPREAD = [
   [0.5, 0.5], [0.25, 0.5], [0.75, 0.5], [0.5, 0.25], [0.5, 0.75],
   [0.1, 0.15], [0.9, 0.15], [0.1, 0.85], [0.9, 0.85],
@@ -57,12 +57,12 @@ function pointsOf(boxes, limit) {
 const shown = (boxes, clip) =>
   boxes.map((box) => overlap(box, clip)).filter((box) => !isEmpty(box));
 
-// The element that stands for another on the screen: a hidden checkbox is seen as its label.
+// The visible element for another: the label of a hidden checkbox.
 const VISIBLE = { visibilityProperty: true, opacityProperty: true };
 const HIDDEN_CONTROLS = new Set(["checkbox", "radio", "file"]);
 const isHiddenControl = (element) =>
   tagOf(element) === "input" && isHtml(element) && HIDDEN_CONTROLS.has(element.type);
-function standInOf(element) {
+function visibleElementFor(element) {
   if (!isHiddenControl(element)) return element;
   const rect = boundsOf(element);
   const large = rect.width >= 5 && rect.height >= 5;
@@ -74,7 +74,7 @@ function standInOf(element) {
   return element;
 }
 
-// A hidden control in front of a drawn one takes the clicks, though nothing of it is seen.
+// An invisible control in front of a drawn one gets the clicks.
 function isVisible(element) {
   if (checkVisibility(element, VISIBLE) || tagOf(element) === "area") return true;
   return isHiddenControl(element) && checkVisibility(element, { visibilityProperty: true });

@@ -1,4 +1,4 @@
-// Numbers for elements: stable for as long as the document lives, and never given twice.
+// Numbers of elements: stable for the life of the document, and never reused.
 
 const numbers = new WeakMap();
 const numbered = new Map();
@@ -11,7 +11,7 @@ function numberOf(element) {
     number = ++lastNumber;
     numbers.set(element, number);
     numbered.set(number, new WeakRef(element));
-    if (numbered.size > sweepAt) forgetTheDead();
+    if (numbered.size > sweepAt) dropCollected();
   }
   return number;
 }
@@ -20,7 +20,7 @@ function elementNumbered(number) {
   return numbered.get(number)?.deref() ?? null;
 }
 
-function forgetTheDead() {
+function dropCollected() {
   for (const [number, reference] of numbered) if (!reference.deref()) numbered.delete(number);
   sweepAt = Math.max(4096, 2 * numbered.size);
 }

@@ -1,4 +1,4 @@
-// From an element's number to a point where a click really meets it.
+// From the number of an element to a point where a click hits it.
 
 function factsOf(element) {
   const kind = kindOf(element);
@@ -15,7 +15,7 @@ function locate(id) {
   const facts = factsOf(element);
   const isUnlisted = facts.kind === "option" && clientRects(element).length === 0;
   if (isUnlisted) return { missing: "unlisted", facts };
-  const seen = standInOf(element);
+  const seen = visibleElementFor(element);
   let covered = null;
   for (const block of [null, "nearest", "center"]) {
     if (block) scrollIntoView(seen, { block, inline: "nearest", behavior: "instant" });
@@ -28,10 +28,10 @@ function locate(id) {
     covered = attempt.covered ?? covered;
   }
   if (!covered) return { missing: "hidden", facts };
-  return { missing: "covered", by: sketch(covered), facts };
+  return { missing: "covered", by: briefly(covered), facts };
 }
 
-// A point where the element is met, at best one where nothing else that acts lies in between.
+// A point where the element is hit, if possible one without another interactive element on it.
 function pointIn(element, seen) {
   const geometry = new Geometry();
   const pane = geometry.paneOf(seen);
@@ -43,23 +43,23 @@ function pointIn(element, seen) {
   let loose = null;
   let covered = null;
   for (const point of pointsOf(shown(parts, overlap(clip, geometry.top.area)), 27)) {
-    const met = elementAt(geometry, point[0], point[1]);
-    if (!met) continue;
-    if (!answersFor(met, element)) covered = covered ?? met;
-    else if (actsBetween(met, seen)) loose = loose ?? point;
+    const hit = elementAt(geometry, point[0], point[1]);
+    if (!hit) continue;
+    if (!passesClickTo(hit, element)) covered = covered ?? hit;
+    else if (actsBetween(hit, seen)) loose = loose ?? point;
     else return { point };
   }
   return { point: loose, covered };
 }
 
 const ACTING = "a[href], button, input, select, textarea, [role=button], [role=link], [onclick]";
-function actsBetween(met, element) {
-  const acting = nearest(met, (node) => node === element || matches(node, ACTING));
+function actsBetween(hit, element) {
+  const acting = nearest(hit, (node) => node === element || matches(node, ACTING));
   return acting !== null && acting !== element && holds(element, acting);
 }
 
-// A few words on an element, for messages about it.
-function sketch(element) {
+// A short description of an element, for messages.
+function briefly(element) {
   const tag = tagOf(element);
   const id = attribute(element, "id");
   const styles = (attribute(element, "class") ?? "").split(/\s+/).filter(Boolean);
@@ -68,10 +68,10 @@ function sketch(element) {
   return bounded(text ? `<${name}> "${text}"` : `<${name}>`, 120);
 }
 
-// What a click at a point would act on: the field or button there, or the one its label stands for.
+// The target of a click at a point: the field or button there, or the one of its label.
 function at(x, y) {
-  const met = elementAt(new Geometry(), x, y);
-  if (!met) return null;
-  const target = nearest(met, (node) => kindOf(node) !== "other" || controlOf(node) !== null);
-  return factsOf(target ? (controlOf(target) ?? target) : met);
+  const hit = elementAt(new Geometry(), x, y);
+  if (!hit) return null;
+  const target = nearest(hit, (node) => kindOf(node) !== "other" || controlOf(node) !== null);
+  return factsOf(target ? (controlOf(target) ?? target) : hit);
 }

@@ -1,7 +1,7 @@
 // Numbered boxes over the elements in view, for one screenshot.
 //
-// They are painted on a canvas in a closed shadow root: the page's styles and its content policy do
-// not reach it, and nothing of the page moves. A popover lies above everything, open dialogs too.
+// They are painted on a canvas in a closed shadow root: styles and content policy of the page do
+// not affect it, and nothing of the page moves. As a popover it is above everything, also dialogs.
 
 const COLOURS = [
   "#d6002f", "#0050d8", "#00752a", "#8a2be2", "#b34700", "#007a87", "#c2007a", "#4d5b00",
@@ -14,7 +14,7 @@ const HOST = "page-marks";
 let marksHost = null;
 let marksBrush = null;
 
-// Draw what was collected just before, or collect it now. Answers how many marks there are.
+// Draw the marks of the last `collect`, or collect now. Returns the number of marks.
 function drawMarks() {
   eraseMarks();
   const root = documentRoot(document);
@@ -28,7 +28,7 @@ function drawMarks() {
     sheet.replaceSync(":host::backdrop { display: none !important; }");
     shadow.adoptedStyleSheets = [sheet];
     shadow.append(paintMarks(marks));
-    dressHost(host);
+    styleHost(host);
     marksHost = host;
     root.append(host);
     raise(host);
@@ -46,7 +46,7 @@ function eraseMarks() {
   return drawn;
 }
 
-// Above dialogs where the document allows it; everywhere else above all that has a z-index.
+// Above dialogs if the document allows it, else above everything with a z-index.
 function raise(host) {
   try {
     host.popover = "manual";
@@ -57,7 +57,7 @@ function raise(host) {
   }
 }
 
-function dressHost(host) {
+function styleHost(host) {
   const looks = {
     all: "initial", position: "fixed", inset: "0", display: "block", width: "100vw",
     height: "100vh", margin: "0", padding: "0", border: "0", overflow: "hidden",
@@ -69,14 +69,14 @@ function dressHost(host) {
 }
 
 function paintMarks(marks) {
-  const brush = cleanCanvas();
-  for (const mark of marks) if (!mark.above) paintOutline(brush, mark);
-  for (const mark of marks) if (mark.above) paintOutline(brush, mark);
-  for (const mark of marks) paintTag(brush, mark);
-  return brush.canvas;
+  const context2d = cleanCanvas();
+  for (const mark of marks) if (!mark.above) paintOutline(context2d, mark);
+  for (const mark of marks) if (mark.above) paintOutline(context2d, mark);
+  for (const mark of marks) paintTag(context2d, mark);
+  return context2d.canvas;
 }
 
-// One canvas for all pictures of a document: making one costs more than painting on it.
+// One canvas for all screenshots of a document: creating one costs more than painting on it.
 function cleanCanvas() {
   const scale = devicePixelRatio || 1;
   const [width, height] = [Math.round(innerWidth * scale), Math.round(innerHeight * scale)];
@@ -94,50 +94,50 @@ function cleanCanvas() {
   return marksBrush;
 }
 
-function paintOutline(brush, { boxes, colour, scrolls, above }) {
+function paintOutline(context2d, { boxes, colour, scrolls, above }) {
   for (const box of boxes) {
     const width = box.right - box.left;
     const height = box.bottom - box.top;
-    if (above) brush.clearRect(box.left, box.top, width, height);
-    brush.setLineDash(scrolls ? [6, 4] : []);
-    brush.lineWidth = 3;
-    brush.strokeStyle = "rgba(255, 255, 255, 0.55)";
-    brush.strokeRect(box.left + 0.5, box.top + 0.5, width - 1, height - 1);
-    brush.lineWidth = 1.5;
-    brush.strokeStyle = colour;
-    brush.strokeRect(box.left + 0.5, box.top + 0.5, width - 1, height - 1);
+    if (above) context2d.clearRect(box.left, box.top, width, height);
+    context2d.setLineDash(scrolls ? [6, 4] : []);
+    context2d.lineWidth = 3;
+    context2d.strokeStyle = "rgba(255, 255, 255, 0.55)";
+    context2d.strokeRect(box.left + 0.5, box.top + 0.5, width - 1, height - 1);
+    context2d.lineWidth = 1.5;
+    context2d.strokeStyle = colour;
+    context2d.strokeRect(box.left + 0.5, box.top + 0.5, width - 1, height - 1);
   }
 }
 
-function paintTag(brush, { id, tag, colour }) {
+function paintTag(context2d, { id, tag, colour }) {
   const width = tag.right - tag.left;
-  brush.setLineDash([]);
-  brush.fillStyle = colour;
-  brush.beginPath();
-  brush.roundRect(tag.left, tag.top, width, TAG_HEIGHT, 2);
-  brush.fill();
-  brush.lineWidth = 1;
-  brush.strokeStyle = "rgba(255, 255, 255, 0.85)";
-  brush.stroke();
-  brush.fillStyle = "#fff";
-  brush.fillText(String(id), tag.left + width / 2, tag.top + TAG_HEIGHT / 2 + 1);
+  context2d.setLineDash([]);
+  context2d.fillStyle = colour;
+  context2d.beginPath();
+  context2d.roundRect(tag.left, tag.top, width, TAG_HEIGHT, 2);
+  context2d.fill();
+  context2d.lineWidth = 1;
+  context2d.strokeStyle = "rgba(255, 255, 255, 0.85)";
+  context2d.stroke();
+  context2d.fillStyle = "#fff";
+  context2d.fillText(String(id), tag.left + width / 2, tag.top + TAG_HEIGHT / 2 + 1);
 }
 
-const grown = ({ left, top, right, bottom }, by) => ({
+const enlarged = ({ left, top, right, bottom }, by) => ({
   left: left - by,
   top: top - by,
   right: right + by,
   bottom: bottom + by,
 });
 
-// Give every mark its boxes in view, a colour unlike its neighbours', and a place for its tag.
+// Give every mark its visible boxes, a colour that its neighbours do not have, and a tag position.
 function placeMarks(elements) {
   const view = { left: 0, top: 0, right: innerWidth, bottom: innerHeight };
   const marks = [];
   for (const { id, parts, scrolls, above } of elements) {
     const seen = shown(parts, view).slice(0, 4);
     if (!seen.length) continue;
-    const boxes = seen.map((box) => overlap(grown(box, 1), view));
+    const boxes = seen.map((box) => overlap(enlarged(box, 1), view));
     marks.push({ id, boxes, scrolls, above, box: seen.reduce(union), colour: "", tag: null });
   }
   const small = [...marks].sort((one, other) => areaOf(one.box) - areaOf(other.box));
@@ -153,7 +153,7 @@ function placeMarks(elements) {
 }
 
 function colourFor(mark, before, index) {
-  const reach = grown(mark.box, NEAR);
+  const reach = enlarged(mark.box, NEAR);
   const taken = new Map(COLOURS.map((colour) => [colour, 0]));
   before.forEach(({ box, tag, colour }, age) => {
     const isNear = touches(reach, box) || touches(reach, tag);
@@ -163,7 +163,7 @@ function colourFor(mark, before, index) {
   return turned.reduce((best, colour) => (taken.get(colour) < taken.get(best) ? colour : best));
 }
 
-// Where a number hides least: outside of its box if there is room, away from other numbers always.
+// The position where a tag hides least: outside of its box if possible, never on another tag.
 function placeTag(mark, marks, tags, view) {
   const first = mark.boxes[0];
   const last = mark.boxes[mark.boxes.length - 1];
@@ -204,7 +204,7 @@ function placeTag(mark, marks, tags, view) {
   return best;
 }
 
-// Hiding part of a small neighbour is bad; lying in a large box around one's own is not.
+// The cost of hiding part of another mark: high for a small neighbour, low for a box around it.
 function weightOf(other, mark) {
   if (other.scrolls) return 0;
   const around = areaOf(overlap(other.box, mark.box)) > 0.8 * areaOf(mark.box);

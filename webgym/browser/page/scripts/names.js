@@ -1,4 +1,4 @@
-// What an element is (role), what it is called (name) and what a person reads on it (text).
+// The role, the accessible name and the visible text of an element.
 
 const TEXT_LIMIT = 200;
 const TYPED = new Set(["text", "search", "email", "url", "tel", "password", "number"]);
@@ -27,7 +27,7 @@ function roleOf(element, tag) {
 
 const isDropDown = (select) => !select.multiple && select.size <= 1;
 
-// What kind of field an element is: it decides how it can be filled.
+// The kind of a field, which decides how it is filled.
 function kindOf(element) {
   if (!isHtml(element)) return "other";
   const tag = tagOf(element);
@@ -61,7 +61,7 @@ const JOINED = new Set([
   "b", "i", "em", "strong", "sub", "sup", "u", "s", "mark", "font", "code", "abbr", "small",
 ]);
 
-// The text inside an element as it is shown, on one line. With `alternatives`, pictures speak too.
+// The visible text of an element on one line. With `alternatives`, also that of pictures.
 function readText(element, limit, alternatives) {
   let text = "";
   let steps = 0;
@@ -107,7 +107,7 @@ function svgTitle(svg) {
   return "";
 }
 
-// The name by which assistive technology would call an element, after the order of ARIA.
+// The accessible name of an element, in the order of ARIA.
 function nameOf(element, tag) {
   return (
     oneLine(labelledBy(element), TEXT_LIMIT) ||
@@ -131,8 +131,8 @@ function labelledBy(element) {
 function nativeName(element, tag) {
   if (!isHtml(element)) return svgTitle(element) || readText(element, TEXT_LIMIT, true);
   if (tag === "input" && PRESSED.has(element.type)) {
-    const usual = { submit: "Submit", reset: "Reset" }[element.type];
-    return element.value || attribute(element, "alt") || usual;
+    const defaultDistance = { submit: "Submit", reset: "Reset" }[element.type];
+    return element.value || attribute(element, "alt") || defaultDistance;
   }
   if (tag === "input" || tag === "select" || tag === "textarea") return labelText(element);
   if (tag === "img" || tag === "area") return attribute(element, "alt");

@@ -1,7 +1,7 @@
 // The page as a tree of roles and names, for pages that are too large for the browser's own tree.
 //
-// It has the form of the browser's answer, but the marks' numbers in place of the browser's. It is
-// written in the order of the document until its time or room is used up, and says so then.
+// It has the format of the browser's answer, but the numbers of marks instead of the browser's. It
+// is written in document order until its time or size limit is reached, and then says so.
 
 const OUTLINE_NODES = 4_000;
 const OUTLINE_MS = 400;
@@ -35,8 +35,8 @@ function outline() {
   return { nodes, whole: waiting.length === 0 };
 }
 
-// A new node below its parent.
-function grow(writer, parent, role, name, more) {
+// Add a node below its parent.
+function addNode(writer, parent, role, name, more) {
   const node = { nodeId: String(writer.nodes.length + 1), role: { value: role }, childIds: [] };
   if (name) node.name = { value: name };
   if (parent) {
@@ -48,7 +48,7 @@ function grow(writer, parent, role, name, more) {
 }
 
 function outlineDocument(inner, parent, writer, waiting) {
-  const node = grow(writer, parent, "RootWebArea", oneLine(inner.title, TEXT_LIMIT));
+  const node = addNode(writer, parent, "RootWebArea", oneLine(inner.title, TEXT_LIMIT));
   const root = documentRoot(inner);
   if (root) waiting.push([root, node]);
 }
@@ -61,7 +61,7 @@ function outlineText(node, parent, writer) {
     if (styleOf(holder).visibility !== "visible") return;
     if (tagOf(holder) === "details" && !hasAttribute(holder, "open")) return;
   }
-  grow(writer, parent, "StaticText", said);
+  addNode(writer, parent, "StaticText", said);
 }
 
 function outlineElement(element, parent, writer, waiting) {
@@ -78,7 +78,7 @@ function outlineElement(element, parent, writer, waiting) {
   for (const child of children) waiting.push([child, node ?? parent]);
 }
 
-// The node of an element, or null: it only holds others.
+// The node of an element; null if it only contains others.
 function outlined(element, tag, parent, writer) {
   const role = outlineRole(element, tag);
   const number = numbers.get(element);
@@ -91,7 +91,7 @@ function outlined(element, tag, parent, writer) {
   const value = valueOf(element, kind);
   if (value) more.value = { value };
   if (isMarked) more.backendDOMNodeId = number;
-  return grow(writer, parent, role, name, more);
+  return addNode(writer, parent, role, name, more);
 }
 
 function outlineRole(element, tag) {

@@ -1,5 +1,5 @@
-// What lies above the page, such as a header that stays or a banner, hides parts of what is below.
-// Those parts are cut off, so that boxes are drawn where an element is seen and can be met.
+// Overlays such as sticky headers and banners hide parts of the elements below. Those parts are cut
+// off, so that boxes are drawn where an element is visible and can be hit.
 
 const OVERLAYS = 20;
 const TRIM_MS = 20;
@@ -14,8 +14,8 @@ function trimCovered(candidates, { geometry, overlays }) {
   for (const overlay of overlays) {
     for (const candidate of candidates) {
       if (performance.now() > spent) return;
-      const { element, standIn, box } = candidate;
-      if (!touches(overlay.box, box) || holds(overlay.element, standIn)) continue;
+      const { element, visibleElement, box } = candidate;
+      if (!touches(overlay.box, box) || holds(overlay.element, visibleElement)) continue;
       if (holds(element, overlay.element)) continue;
       const parts = candidate.parts.map((part) => uncoveredPart(part, overlay, geometry));
       candidate.parts = parts;
@@ -24,7 +24,7 @@ function trimCovered(candidates, { geometry, overlays }) {
   }
 }
 
-// The rest of a part, where it is one rectangle. What is covered altogether is left to `uncovered`.
+// The visible rest of a part, if it is one rectangle. `uncovered` handles fully covered parts.
 function uncoveredPart(part, { element, box }, geometry) {
   const hidden = overlap(part, box);
   if (isEmpty(hidden)) return part;
@@ -38,6 +38,6 @@ function uncoveredPart(part, { element, box }, geometry) {
   }
   if (isEmpty(rest) || areaOf(rest) === areaOf(part)) return part;
   const [x, y] = [(hidden.left + hidden.right) / 2, (hidden.top + hidden.bottom) / 2];
-  const met = elementAt(geometry, x, y);
-  return met && holds(element, met) ? rest : part;
+  const hit = elementAt(geometry, x, y);
+  return hit && holds(element, hit) ? rest : part;
 }

@@ -1,7 +1,7 @@
-// When the page has come to rest: nothing changed for a while, and a frame was painted since.
+// Waiting until the page is quiet: nothing changed for a while, and a frame was painted since.
 //
-// Changes of style are left out, and so is what changes over and over: clocks, tickers, spinners.
-// An image in view that still loads, a font, and an animation that will end do count.
+// Changes of style do not count, nor do elements that change repeatedly: clocks, tickers, spinners.
+// A loading image in view, a loading font, and an animation that will end do count.
 
 const WATCHED = {
   subtree: true,
@@ -16,8 +16,8 @@ const WATCHED = {
 const REPEATS = 6;
 const REPEATS_OF_CHILDREN = 30;
 const PAINT_WAIT_MS = 150;
-const PAINT_LOOK_MS = 10;
-const LOOK_MS = 40;
+const PAINT_CHECK_MS = 10;
+const CHECK_MS = 40;
 
 function quiet(quietMs, limitMs) {
   const started = performance.now();
@@ -41,18 +41,18 @@ function quiet(quietMs, limitMs) {
       observer.disconnect();
       resolve({ quiet: isQuiet, mutations });
     };
-    const look = () => {
+    const check = () => {
       const now = performance.now();
       const left = started + limitMs - now;
       const rest = lastChange + quietMs - now;
       if (left <= 0) done(painted && rest <= 0 && !isBusy(0));
-      else if (rest > 0) setTimeout(look, Math.min(left, rest));
-      else if (!painted) setTimeout(look, Math.min(left, PAINT_LOOK_MS));
-      else if (isBusy(left)) setTimeout(look, Math.min(left, LOOK_MS));
+      else if (rest > 0) setTimeout(check, Math.min(left, rest));
+      else if (!painted) setTimeout(check, Math.min(left, PAINT_CHECK_MS));
+      else if (isBusy(left)) setTimeout(check, Math.min(left, CHECK_MS));
       else done(true);
     };
     afterPaint(() => (painted = true));
-    look();
+    check();
   });
 }
 
@@ -65,7 +65,7 @@ function watchedRoots() {
   return [document, ...frames.map(frameDocument).filter((inner) => inner !== null)];
 }
 
-// Pages in the background may paint late or never, so a timer bounds the wait.
+// Background pages may paint late or never, so a timer limits the wait.
 function afterPaint(callback) {
   requestAnimationFrame(() => requestAnimationFrame(callback));
   setTimeout(callback, PAINT_WAIT_MS);

@@ -1,4 +1,4 @@
-// What the page says: its address and place, its text, and what it says about itself.
+// Reading the page: its address and scroll position, its text, and its metadata.
 
 const TEXT_CHARACTERS = 400_000;
 const JSON_LD = 20_000;
@@ -34,8 +34,8 @@ function text(lineLimit) {
   return lines;
 }
 
-// The browser renders text, but not that inside shadow roots and frames. So what holds such a part
-// is put together piece by piece; all else is left to the browser.
+// The browser returns visible text, but not that inside shadow roots and frames. So elements that
+// contain those are read piece by piece; for all others `innerText` is used.
 function mixedElements() {
   const mixed = new Set();
   const roots = [document];

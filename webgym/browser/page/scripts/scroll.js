@@ -1,4 +1,4 @@
-// Scrolling by number and by page; the answers say what really moved.
+// Scrolling an element or the page; the answers say whether something moved.
 
 const scrollLeft = reader(Element, "scrollLeft");
 const scrollTop = reader(Element, "scrollTop");
@@ -16,26 +16,27 @@ function scrollElement(id, direction) {
   return moved(scroller, across * MOST * width, down * MOST * height);
 }
 
-// How far to turn the wheel at a point. In a small area it goes less far than usual, so that
-// nothing in it is passed without having been seen.
-function wheelDistance(x, y, direction, usual) {
+// How far to turn the wheel at a point. In a small area the distance is smaller, so that no content
+// is skipped.
+function wheelDistance(x, y, direction, defaultDistance) {
   const [across, down] = STEPS[direction];
-  const met = elementAt(new Geometry(), x, y);
-  const scroller = met && nearest(met, (node) => hasRoom(node, across, down));
-  return scroller ? Math.min(usual, Math.round(MOST * sizeOf(scroller, down !== 0))) : usual;
+  const hit = elementAt(new Geometry(), x, y);
+  const scroller = hit && nearest(hit, (node) => canMove(node, across, down));
+  if (!scroller) return defaultDistance;
+  return Math.min(defaultDistance, Math.round(MOST * sizeOf(scroller, down !== 0)));
 }
 
-function hasRoom(element, across, down) {
+function canMove(element, across, down) {
   if (!canScroll(element, down !== 0)) return false;
   if (down < 0) return scrollTop(element) > 0;
   if (down > 0) return scrollTop(element) + clientHeight(element) < scrollHeight(element) - 1;
   return across !== 0;
 }
 
-// Scroll the page, or where the page itself cannot, the largest part of it in view that can.
+// Scroll the page, or if it cannot scroll, its largest scrollable area in view.
 function scrollPage(amount) {
   const root = document.scrollingElement;
-  // In quirks mode a page can scroll although no element says so.
+  // In quirks mode a page can scroll although no element reports it.
   if (!root) {
     const before = scrollY;
     window.scrollBy({ top: amount, behavior: "instant" });
@@ -63,7 +64,7 @@ function canScroll(element, down) {
   const body = documentBody(ownerDocument(element));
   const locked = (value) => value === "hidden" || value === "clip";
   const bodyStyle = body && body !== element ? styleOf(body) : null;
-  // What the body says counts for the page only where the root says nothing.
+  // The overflow of the body applies to the page only if the root has none.
   if (!bodyStyle || overflow !== "visible") return !locked(overflow);
   return !locked(down ? bodyStyle.overflowY : bodyStyle.overflowX);
 }
@@ -82,8 +83,8 @@ function largestScroller() {
   let bestSize = 0;
   for (const across of [0.5, 0.2, 0.8]) {
     for (const down of [0.5, 0.2, 0.8]) {
-      const met = elementAt(geometry, right * across, bottom * down);
-      const scroller = met && nearest(met, (node) => canScroll(node, true));
+      const hit = elementAt(geometry, right * across, bottom * down);
+      const scroller = hit && nearest(hit, (node) => canScroll(node, true));
       if (!scroller || scroller === best) continue;
       const pane = geometry.paneOf(scroller);
       const size = pane ? areaOf(overlap(geometry.place(boundsOf(scroller), pane), pane.area)) : 0;

@@ -1,12 +1,12 @@
-// Drop-down lists. A browser draws their open list outside of the page, where no screenshot shows
-// it and no click reaches it; `appearance: base-select` has it drawn inside the page instead, until
-// the focus leaves the list.
+// Drop-down lists. A browser draws the open list outside of the page, where screenshots do not show
+// it and clicks do not reach it. With `appearance: base-select` it is drawn inside the page, until
+// the list loses the focus.
 
 const PREPARED = "data-list-in-page";
 const prepared = new WeakMap();
 
 function prepareSelect(id, x, y) {
-  const target = meant(id, x, y);
+  const target = intendedElement(id, x, y);
   if (!target) return { prepared: false };
   const select = nearest(target, (node) => tagOf(node) === "select" && isHtml(node));
   if (!select || !isDropDown(select) || isDisabled(select)) return { prepared: false };
@@ -35,7 +35,7 @@ function prepareSelect(id, x, y) {
   return { prepared: true };
 }
 
-// Give a list its own looks back, which also closes it.
+// Restore the original appearance of a list, which also closes it.
 function restoreSelect(select) {
   const { sheet, root, forget } = prepared.get(select) ?? {};
   if (!sheet) return;
@@ -46,7 +46,7 @@ function restoreSelect(select) {
   if (index >= 0) root.adoptedStyleSheets.splice(index, 1);
 }
 
-// Choose an option as a person would: by its own number, or by value or label within a list.
+// Choose an option by its number, or by value or label within a list, with the usual events.
 function selectOption(id, wanted) {
   const element = elementNumbered(id);
   if (!element || !isOnPage(element)) return { problem: "gone" };

@@ -1,9 +1,9 @@
-// One walk over the page that finds what can be acted on.
+// One walk over the page that finds interactive elements.
 //
-// What says so itself (links, fields, roles, tab stops) is found by one selector. What only looks
-// so (a hand for a cursor) and what scrolls is found by style, but only where it can be seen:
-// reading boxes and styles is what costs. A part of the page that is out of view is walked without
-// reading any, and left altogether once enough elements out of view are known.
+// Declared elements (links, fields, roles, tab stops) are found by one selector. Elements that only
+// look interactive (a pointer cursor) and scrolling areas are found by style, but only in view,
+// because reading boxes and styles is expensive. Parts of the page that are out of view are walked
+// without reading them, and skipped once enough elements out of view are known.
 
 const OUT_OF_VIEW = 100;
 const BUDGET_MS = 250;
@@ -11,7 +11,7 @@ const LATE_READS = 1000;
 const TEXTS = 500;
 const LONG_TEXT = 5000;
 const ICONS = "i:empty, svg, img, span:empty, div:empty";
-const ROOM_FOR_ICONS = 4000;
+const AREA_WITH_ICONS = 4000;
 const LIST_HEIGHT = 40;
 
 const shadowQuery = method(DocumentFragment, "querySelectorAll");
@@ -29,13 +29,13 @@ class Survey {
     this.overlays = [];
     this.levels = [];
     this.outside = 0;
-    this.blankets = undefined;
+    this.fullOverlay = undefined;
     this.visits = 0;
     this.late = false;
     this.deadline = performance.now() + BUDGET_MS;
   }
 
-  // A level is a document or shadow root that is being walked.
+  // A level is a document or shadow root on the walk.
   run() {
     this.enter(document, this.geometry.top, false);
     while (this.levels.length) {
@@ -44,7 +44,7 @@ class Survey {
       if (element) this.visit(element, level);
       else {
         this.levels.pop();
-        this.visitLeft(level);
+        this.visitSkipped(level);
       }
     }
     return this.candidates;
@@ -59,38 +59,38 @@ class Survey {
     return this.outside >= OUT_OF_VIEW;
   }
 
-  enter(root, pane, tellingOnly) {
+  enter(root, pane, declaredOnly) {
     const walker = pane.document.createTreeWalker(root, NodeFilter.SHOW_ELEMENT);
-    const telling = new Set(queryRoot(root, TELLING));
+    const declared = new Set(queryRoot(root, INTERACTIVE_SELECTOR));
     const body = nodeType(root) === DOCUMENT ? documentBody(root) : null;
-    if (body && isWritable(body, "body")) telling.add(body);
+    if (body && isWritable(body, "body")) declared.add(body);
     const marks = { skip: false, covered: null, away: null };
-    this.levels.push({ walker, pane, telling, tellingOnly, ...marks });
+    this.levels.push({ walker, pane, declared, declaredOnly, ...marks });
   }
 
   visit(element, level) {
     const tag = tagOf(element);
-    const telling = level.telling.delete(element) && tells(element, tag);
+    const declared = level.declared.delete(element) && isInteractive(element, tag);
     if (NEVER_SHOWN.has(tag)) level.skip = true;
-    else this.examine(element, tag, level, telling);
+    else this.examine(element, tag, level, declared);
     if (!level.skip) this.enterInner(element, tag, level);
   }
 
-  examine(element, tag, level, telling) {
-    if (telling) {
+  examine(element, tag, level, declared) {
+    if (declared) {
       const found = this.consider(element, tag, level.pane);
       if (found && found.strength !== "weak") {
         level.covered = element;
         return;
       }
     }
-    if (level.tellingOnly || isInside(element, level.covered)) return;
-    if (!isInside(element, level.away)) this.look(element, tag, level, telling);
+    if (level.declaredOnly || isInside(element, level.covered)) return;
+    if (!isInside(element, level.away)) this.check(element, tag, level, declared);
     else if (this.isFull()) level.skip = true;
   }
 
-  // Read box and style of an element that does not say itself what it is.
-  look(element, tag, level, telling) {
+  // Read box and style of an element that is not declared as interactive.
+  check(element, tag, level, declared) {
     const { pane } = level;
     const box = this.geometry.place(boundsOf(element), pane);
     if (box.right <= box.left || box.bottom <= box.top) {
@@ -108,24 +108,24 @@ class Survey {
     const style = styleOf(element);
     if (isOverlay(style) && this.overlays.length < OVERLAYS) this.overlays.push({ element, box });
     if (style.overflowY !== "visible") this.considerScrolling(element, tag, box, style, pane);
-    if (telling || style.cursor !== "pointer" || tag === "html") return;
+    if (declared || style.cursor !== "pointer" || tag === "html") return;
     if (this.splits(element, box)) return;
     level.covered = element;
     if (box.right - box.left < 6 || box.bottom - box.top < 6) return;
     const label = closest(element, "label");
     if (label && controlOf(label)) return;
     this.add(element, tag, element, pane, "weak", style);
-    if (areaOf(box) > ROOM_FOR_ICONS) this.addIcons(element, pane);
+    if (areaOf(box) > AREA_WITH_ICONS) this.addIcons(element, pane);
   }
 
-  // A hand over a whole list, or over half of the page, means its entries and not the whole.
+  // A pointer cursor over a whole list, or half of the page, refers to its entries.
   splits(element, box) {
     if (!firstElement(element)) return false;
     if (areaOf(overlap(box, this.area)) > areaOf(this.area) / 2) return true;
     return box.bottom - box.top >= LIST_HEIGHT && isListLike(element);
   }
 
-  // A row that can be clicked may hold icons that do something else: a star, a bin.
+  // A clickable row may contain icons with other actions: a star, a bin.
   addIcons(element, pane) {
     for (const icon of Array.from(queryAll(element, ICONS)).slice(0, 12)) {
       const { width, height } = boundsOf(icon);
@@ -136,7 +136,7 @@ class Survey {
     }
   }
 
-  // Remember where there is text, so that marks can keep off it.
+  // Remember where text is, so that marks do not cover it.
   noteText(element, pane) {
     let child = firstChild(element);
     for (let count = 0; child && count < 12; count++, child = nextSibling(child)) {
@@ -156,8 +156,8 @@ class Survey {
     if (!shadow && !(isFrame(tag) && isHtml(element))) return;
     if (this.levels.length > 64) return;
     if (shadow) {
-      const { tellingOnly, covered, away } = level;
-      const quietly = tellingOnly || isInside(element, covered) || isInside(element, away);
+      const { declaredOnly, covered, away } = level;
+      const quietly = declaredOnly || isInside(element, covered) || isInside(element, away);
       this.enter(shadow, level.pane, quietly);
       return;
     }
@@ -168,7 +168,7 @@ class Survey {
     else if (pane.clip.reachable && !this.isFull()) this.enter(inner, pane, false);
   }
 
-  // A frame that cannot be looked into is at least somewhere.
+  // A frame that cannot be read is at least listed itself.
   considerFrame(element, tag, pane) {
     const box = this.geometry.place(boundsOf(element), pane);
     const isLarge = box.right - box.left >= 30 && box.bottom - box.top >= 20;
@@ -188,16 +188,16 @@ class Survey {
     if (isStop) candidate.scrolls = true;
   }
 
-  // What was never visited: inside parts that were left. Some of it may be fixed to the viewport.
-  visitLeft(level) {
+  // Declared elements inside skipped parts. Some of them may be fixed to the viewport.
+  visitSkipped(level) {
     const { pane } = level;
     let reads = 0;
-    for (const element of level.telling) {
+    for (const element of level.declared) {
       if (reads++ >= LATE_READS || performance.now() > this.deadline + BUDGET_MS) break;
       const isSeen = () => touches(this.geometry.place(boundsOf(element), pane), pane.area);
       if (this.isFull() && !isSeen()) continue;
       const tag = tagOf(element);
-      if (tells(element, tag)) this.consider(element, tag, pane);
+      if (isInteractive(element, tag)) this.consider(element, tag, pane);
     }
   }
 
@@ -205,7 +205,7 @@ class Survey {
     if (this.byElement.has(element)) return null;
     const strength = strengthOf(element, tag);
     if (strength === "control" && !CONTROLS.has(tag) && isInsideEditable(element)) return null;
-    const candidate = this.add(element, tag, standInOf(element), pane, strength, null);
+    const candidate = this.add(element, tag, visibleElementFor(element), pane, strength, null);
     if (candidate && tag === "select" && isHtml(element)) this.addOptions(element, pane);
     return candidate;
   }
@@ -217,20 +217,20 @@ class Survey {
     }
   }
 
-  // Take an element in, unless nothing of it can be seen or scrolled to.
-  add(element, tag, standIn, pane, strength, style) {
-    const parts = this.partsOf(standIn, pane, style);
+  // Add an element, unless no part of it is visible or can be scrolled into view.
+  add(element, tag, visibleElement, pane, strength, style) {
+    const parts = this.partsOf(visibleElement, pane, style);
     if (!parts.length) return null;
-    const clip = this.geometry.clipOf(standIn, pane);
+    const clip = this.geometry.clipOf(visibleElement, pane);
     const visible = shown(parts, overlap(clip.visible, pane.area));
     const inView = visible.length > 0;
-    if (!inView && !this.isReachable(standIn, parts, clip)) return null;
-    if (!isVisible(standIn)) return null;
+    if (!inView && !this.isReachable(visibleElement, parts, clip)) return null;
+    if (!isVisible(visibleElement)) return null;
     const boxes = inView ? visible : parts;
     const box = boxes.reduce(union);
     if (box.right - box.left < 2 || box.bottom - box.top < 2) return null;
     const candidate = {
-      element, tag, standIn, strength, inView, box,
+      element, tag, visibleElement, strength, inView, box,
       parts: boxes,
       size: areaOf(parts.reduce(union)),
       scrolls: strength === "scrolls",
@@ -244,7 +244,7 @@ class Survey {
     return candidate;
   }
 
-  // A box out of the page's view is read without its style: most elements are, on a long page.
+  // For a box out of view the style is not read: on a long page that is most of them.
   partsOf(element, pane, style) {
     const rect = boundsOf(element);
     if (!style && rect.width > 0 && rect.height > 0) {
@@ -258,8 +258,8 @@ class Survey {
     if (this.isFull() || !clip.reachable) return false;
     if (!parts.some((part) => !isEmpty(overlap(part, clip.hard)))) return false;
     if (closest(element, '[aria-hidden="true"], [inert]')) return false;
-    if (this.blankets === undefined) this.blankets = blanketsOver(this.geometry);
-    return this.blankets === null || this.blankets.some((blanket) => holds(blanket, element));
+    if (this.fullOverlay === undefined) this.fullOverlay = fullOverlays(this.geometry);
+    return this.fullOverlay === null || this.fullOverlay.some((blanket) => holds(blanket, element));
   }
 }
 
@@ -275,8 +275,8 @@ function nextIn(level) {
   return null;
 }
 
-// Whether an element and all that overflows it is out of view. Things overflow to the right and
-// down, so only those above or to the left need a second look.
+// Whether an element and its overflow is out of view. Content overflows to the right and down, so
+// only elements above or to the left need a second check.
 function isAway(element, tag, box, pane) {
   if (tag === "html" || tag === "body") return false;
   if (box.top >= pane.area.bottom || box.left >= pane.area.right) return true;
@@ -287,17 +287,17 @@ function isAway(element, tag, box, pane) {
 
 const MIDDLE_AND_CORNERS = [[0.5, 0.5], [0.01, 0.01], [0.99, 0.01], [0.01, 0.99], [0.99, 0.99]];
 
-// What is laid over the whole viewport, such as a dialog and its backdrop, or null. Nothing outside
-// of it can be scrolled to.
-function blanketsOver(geometry) {
+// The overlay over the whole viewport, such as a dialog with its backdrop, or null. Nothing outside
+// of it can be scrolled into view.
+function fullOverlays(geometry) {
   const { right, bottom } = geometry.top.area;
-  const blankets = new Set();
+  const fullOverlay = new Set();
   for (const [across, down] of MIDDLE_AND_CORNERS) {
     let fixed = null;
     let node = elementAt(geometry, right * across, bottom * down);
     for (; node; node = outerParent(node)) if (styleOf(node).position === "fixed") fixed = node;
     if (!fixed) return null;
-    blankets.add(fixed);
+    fullOverlay.add(fixed);
   }
-  return Array.from(blankets);
+  return Array.from(fullOverlay);
 }

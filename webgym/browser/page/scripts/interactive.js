@@ -1,4 +1,4 @@
-// What an element says about itself: that it can be acted on, written in, or scrolled.
+// Whether an element is declared as interactive, editable or scrollable.
 
 const ROLES = new Set([
   "button", "link", "menuitem", "menuitemcheckbox", "menuitemradio", "tab", "checkbox", "radio",
@@ -8,13 +8,13 @@ const NATIVE = new Set(["button", "select", "textarea", "summary"]);
 const CONTROLS = new Set(["input", "select", "textarea"]);
 const STRONG_TAGS = new Set(["a", "area", "button", "summary", "option", "video", "audio"]);
 
-// Finds all that may tell; `tells` sorts them, which is faster than a selector that says it all.
-const TELLING = [
+// Finds all candidates; `isInteractive` filters them, which is faster than one exact selector.
+const INTERACTIVE_SELECTOR = [
   "a", "area", "button", "input", "select", "textarea", "summary", "video", "audio", "[role]",
   "[onclick]", "[tabindex]", "[contenteditable]",
 ].join();
 
-function tells(element, tag) {
+function isInteractive(element, tag) {
   if (isHtml(element)) {
     if (NATIVE.has(tag)) return true;
     if (tag === "input") return element.type !== "hidden";
@@ -34,7 +34,7 @@ function tells(element, tag) {
 const isWritable = (element, tag) =>
   tag === "body" && ownerDocument(element).designMode === "on";
 
-// How sure it is that an element is meant to be acted on, and that nothing inside it is meant.
+// How certain it is that an element itself, and nothing inside it, is interactive.
 function strengthOf(element, tag) {
   if (isHtml(element) && (CONTROLS.has(tag) || isContentEditable(element))) return "control";
   return STRONG_TAGS.has(tag) || ROLES.has(attribute(element, "role")) ? "strong" : "weak";
@@ -46,7 +46,7 @@ function isInsideEditable(element) {
   return isContentEditable(parent);
 }
 
-// Whether an element can be scrolled by a person, one way or the other.
+// Whether a person can scroll an element in any direction.
 function scrollsBy(element, style) {
   const down = style.overflowY === "auto" || style.overflowY === "scroll";
   const across = style.overflowX === "auto" || style.overflowX === "scroll";
@@ -56,7 +56,7 @@ function scrollsBy(element, style) {
   );
 }
 
-// Whether the children of an element look like entries of a list, each of them meant by itself.
+// Whether the children of an element look like entries of a list, each interactive by itself.
 const PIECES = new Set([
   "td", "th", "span", "b", "i", "em", "strong", "small", "img", "svg", "label", "p", "h1", "h2",
   "h3",
