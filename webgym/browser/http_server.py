@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from rollgym.servers.config import is_loopback
 from rollgym.servers.context import incoming_context
 from rollgym.servers.exchange import Answer, RefusedRequestError
 from rollgym.servers.limit import Limit
@@ -28,7 +29,7 @@ from webgym.browser.contract.errors import UnauthorizedError
 from webgym.browser.contract.http import BrowserRequest, error_answer, rejection_answer
 from webgym.browser.master.registration import TOKEN_HEADER
 from webgym.browser.routes import GET_PATH, HEALTH_PATH, ServerRoutes
-from webgym.browser.settings import TOKEN_VARIABLE, is_loopback
+from webgym.browser.settings import TOKEN_VARIABLE
 
 LARGEST_BODY = 2**20
 ARRIVAL_SECONDS = 30.0

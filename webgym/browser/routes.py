@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from rollgym.servers.config import is_loopback
 from rollgym.servers.exchange import Answer, RefusedRequestError, json_answer
 from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH, Lease
 from webgym.browser.contract.errors import WIRE_ERRORS, BadRequestError
@@ -34,7 +35,6 @@ from webgym.browser.settings import (
     BrowserSettings,
     BrowserSettingsError,
     check_url,
-    is_loopback,
 )
 
 GET_PATH = "/get"

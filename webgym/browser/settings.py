@@ -4,12 +4,12 @@ The token is not a setting: it comes from the environment and is never printed.
 """
 
 import os
-from ipaddress import ip_address
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
+from rollgym.servers.config import is_loopback
 from rollgym.store import RefusedError
 from webgym.browser.guard.rules import NetworkRules, RuleError
 
@@ -124,14 +124,6 @@ def default_capacity() -> int:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     by_cores = SESSIONS_PER_CORE * len(os.sched_getaffinity(0))
     return max(1, min(MOST_SESSIONS, memory // SESSION_BYTES, by_cores))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to a server that is bound to this."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def check_url(name: str, url: str) -> None:

@@ -15,9 +15,9 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from rollgym.cli.streams import complain
 from rollgym.records import BrowserUnavailableError, DeadlineError, Row
+from rollgym.servers.config import is_loopback
 from rollgym.store import RefusedError
 from webgym.browser.contract.errors import UnauthorizedError
-from webgym.browser.settings import is_loopback
 from webgym.client.client import BrowserClient
 from webgym.models.endpoints import FoundryEndpoint
 from webgym.rollout.environment_settings import EnvironmentSettings

@@ -5,7 +5,7 @@ from rollgym.servers.config.instances import InstanceConfig
 from rollgym.servers.config.loading import RunConfig, RunOptions, load_config, load_options
 from rollgym.servers.config.overrides import parse_overrides
 from rollgym.servers.config.plugins import load_server_class, load_settings
-from rollgym.servers.config.ports import Address, listening_socket
+from rollgym.servers.config.ports import Address, is_loopback, listening_socket
 from rollgym.servers.config.problems import ConfigError, Problem, Problems, suggestion
 from rollgym.servers.config.roots import plugin_roots
 from rollgym.servers.config.sources import JsonValue, Settings, Source
@@ -22,6 +22,7 @@ __all__ = [
     "RunOptions",
     "Settings",
     "Source",
+    "is_loopback",
     "listening_socket",
     "load_config",
     "load_options",

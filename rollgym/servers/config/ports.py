@@ -7,6 +7,7 @@ This is for the usual case: an earlier `ng_run` still runs.
 import errno
 import socket
 from collections.abc import Sequence
+from ipaddress import ip_address
 
 import msgspec
 
@@ -76,6 +77,14 @@ def why_not(address: Address) -> str | None:
             return f"port {address.port} on {address.host} is taken"
         return f"cannot listen on {address.host} port {address.port} ({error.strerror or error})"
     return None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to a server that is bound to this host."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def listening_socket(address: Address) -> socket.socket:

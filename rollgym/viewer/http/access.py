@@ -15,26 +15,18 @@ a page needs to.
 
 from hmac import compare_digest
 from http import HTTPStatus
-from ipaddress import ip_address
 from secrets import token_urlsafe
 from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
+from rollgym.servers.config import is_loopback
 from rollgym.viewer.errors import RequestError
 
 TOKEN = "token"  # noqa: S105 - the name of a parameter
 METHODS = (hdrs.METH_GET, hdrs.METH_HEAD)
 _LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
 _OURS = frozenset(("same-origin", "none"))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to a server that is bound to this."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class ViewerAccess:

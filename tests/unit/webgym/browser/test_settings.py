@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from rollgym.servers.config import is_loopback
 from webgym.browser.command import configure
 from webgym.browser.settings import (
     TOKEN_VARIABLE,
     BrowserSettings,
     BrowserSettingsError,
     default_capacity,
-    is_loopback,
     read_token,
 )
 
