@@ -1,4 +1,4 @@
-"""The agent that acts, and the evaluator that judges."""
+"""The agent, which acts, and the evaluator, which scores."""
 
 from webgym.models.evaluator import Evaluator
 from webgym.models.web_agent import WebAgent

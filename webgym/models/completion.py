@@ -1,12 +1,12 @@
-"""What a chat model answered: its text, why it stopped, and the exact tokens where they are known.
+"""A chat completion: its text, why it stopped, and the exact tokens if they are known.
 
-*The text is whole.* A server with a reasoning parser takes the thinking out of the text and gives
-it under a name of its own, `reasoning_content` or `reasoning`. Here it is put back in front, as
-`<think>…</think>`, so that the text is what the model wrote, whichever way its server is set up. A
-refusal, or what a content filter left, is text as well: it is the model's word.
+*The text is complete.* A server with a reasoning parser removes the thinking from the text and
+returns it as `reasoning_content` or `reasoning`. Here it is put back in front, as
+`<think>…</think>`, so that the text is what the model wrote, however its server is set up. A
+refusal, or the rest that a content filter left, is text as well.
 
-*Tokens* are for trainers. Those that do not fit together, such as four log probabilities for five
-tokens, are not kept, and `token_problem` says why: the episode is good without them.
+*Tokens* are for trainers. Tokens that do not fit together, such as four log probabilities for five
+tokens, are not kept, and `token_problem` says why: the episode is useful without them.
 """
 
 import msgspec
@@ -34,12 +34,12 @@ from rollgym.servers.responses.shape import (
 )
 
 EXCERPT = 300
-_BROKEN_OFF = frozenset({"abort", "error"})
+_ABORTED = frozenset({"abort", "error"})
 _OBJECT = msgspec.json.Decoder(dict[str, object])
 
 
-class Tokens(msgspec.Struct, frozen=True):
-    """The exact tokens of an answer, as far as its server told them. `problem`: why none."""
+class CompletionTokens(msgspec.Struct, frozen=True):
+    """The exact tokens of a reply, if its server returned them. `problem`: why there are none."""
 
     prompt_ids: tuple[int, ...] | None = None
     ids: tuple[int, ...] | None = None
@@ -47,11 +47,11 @@ class Tokens(msgspec.Struct, frozen=True):
     problem: str | None = None
 
 
-NO_TOKENS = Tokens()
+NO_TOKENS = CompletionTokens()
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer. `seconds` is how long it took, with all waits and repeated tries."""
+    """One completion. `seconds` is its duration, with all waits and retries."""
 
     text: str
     finish_reason: str | None = None
@@ -74,8 +74,8 @@ def read_completion(answer: bytes, seconds: float = 0.0) -> Completion:
         choice = _first_choice(whole)
         with at("choices[0]"):
             finish = get_optional_text(choice, "finish_reason")
-            if finish in _BROKEN_OFF:
-                raise ShapeError("finish_reason", f"the server broke the answer off ({finish})")
+            if finish in _ABORTED:
+                raise ShapeError("finish_reason", f"the server aborted the reply ({finish})")
             text = _text(get_object(choice, "message"), finish)
         tokens = _tokens(whole, choice)
         return Completion(
@@ -103,7 +103,7 @@ def _text(message: JsonObject, finish: str | None) -> str:
         texts, refusals = assistant_content(message)
         refusal = get_optional_text(message, "refusal")
         said = [*texts, *refusals, *([refusal] if refusal else [])]
-        # What a filter took away altogether was still said, and there is nothing to repeat.
+        # A reply that a filter removed completely is a reply, and a retry would not help.
         if not said and not reasoning and finish != "content_filter":
             raise ShapeError("content", _why_empty(message))
     return join_thinking(reasoning, "".join(said))
@@ -112,8 +112,8 @@ def _text(message: JsonObject, finish: str | None) -> str:
 def _why_empty(message: JsonObject) -> str:
     if message.get("tool_calls"):
         return (
-            "there is none, only a tool call that the server took out of the text; start it "
-            "without a tool-call parser, for the calls are read here"
+            "there is none, only a tool call that the server took out of the text; start the "
+            "server without a tool-call parser, because calls are parsed here"
         )
     return "there is none, and no reasoning and no refusal either"
 
@@ -130,15 +130,15 @@ def _usage(whole: JsonObject) -> Usage:
     )
 
 
-def _tokens(whole: JsonObject, choice: JsonObject) -> Tokens:
+def _tokens(whole: JsonObject, choice: JsonObject) -> CompletionTokens:
     try:
         fields = chat_token_fields(whole, choice)
     except ShapeError as problem:
-        return Tokens(problem=str(problem))
+        return CompletionTokens(problem=str(problem))
     prompt, sampled, logprobs = (fields.get(name) for name in (PROMPT, GENERATION, LOG_PROBS))
     if prompt is sampled is logprobs is None:
         return NO_TOKENS
-    return Tokens(
+    return CompletionTokens(
         prompt_ids=None if prompt is None else tuple(prompt),
         ids=None if sampled is None else tuple(sampled),
         logprobs=None if logprobs is None else tuple(map(float, logprobs)),

@@ -1,21 +1,23 @@
-"""The evaluator: what an episode is worth, and whether the site kept the agent out.
+"""The evaluator: it scores episodes, and tells whether the site blocked the agent.
 
-*Who judges.* A task that names a `verifier` knows its own truth (`webgym.models.truth`); all others
-need a judge, a vision model that `openai_config` describes (`webgym.models.judging`). A verdict
-comes from one of them or not at all: where nobody can tell, VerifierError is raised, and there is
-no reward.
+*Who scores.* A task that names a `verifier` is scored by its own check
+(`webgym.models.task_checks`); all other tasks need a judge, a vision model that `openai_config`
+describes (`webgym.models.assessment`). A verdict comes from one of the two or not at all: if
+neither can score an episode, VerifierError is raised, and there is no reward.
 
-*Limits.* `evaluation_workers` episodes are judged at a time, and as many single screenshots looked
-at; further ones wait. All of it ends with the caller's deadline, and after `timeout` seconds at the
-latest.
+*Limits.* `evaluation_workers` episodes are scored at a time, and as many single screenshots are
+checked; further ones wait for a slot. All of it ends at the caller's deadline, and after `timeout`
+seconds at the latest.
 
-*Two ways to call it.* The asynchronous methods are for whoever runs many episodes; connections
-belong to an event loop, so each loop gets its own. `get_verifiable_reward` and `check_if_blocked`
-wait for the result, on a loop in a thread of their own, so they also work in a notebook.
+*Two ways to call it.* The asynchronous methods are for programs that run many episodes; connections
+belong to an event loop, so each loop has its own. `get_verifiable_reward` and `check_if_blocked`
+wait for the result, on an event loop in a separate thread, so they also work in a notebook.
 """
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Coroutine, Mapping
+from concurrent.futures import CancelledError, Future
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -24,28 +26,101 @@ from rollgym.records import Row, RowError, VerifierError
 from rollgym.servers.context import seconds_left, working_for
 from rollgym.servers.limit import Limit
 from webgym.browser.contract.answers import Picture
-from webgym.models.judging.assessment import Assessor
-from webgym.models.judging.exhibits import Album
-from webgym.models.judging.judge import Judge
-from webgym.models.judging.settings import JudgeSettings
-from webgym.models.loop_thread import LoopThread
-from webgym.models.truth import TruthSource, start_url
+from webgym.models.assessment import Assessor
+from webgym.models.judge import JudgeModels
+from webgym.models.judge_questions import ScreenshotStore
+from webgym.models.settings import JudgeSettings
+from webgym.models.task_checks import TaskCheckClient, start_url
 from webgym.tasks import WebTask
 from webgym.trajectory import Trajectory, Verdict
 from webgym.trajectory.plain import from_plain
 
-EVALUATION_SECONDS = 600.0
-SLACK = 1.0
-"""How much later a guard looks whether a deadline was kept."""
+START_TIMEOUT = 10.0
+STOP_TIMEOUT = 10.0
 
 T = TypeVar("T")
 
 
-class Evaluator:
-    """Judges episodes whose screenshots are under `save_path`.
+class LoopThread:
+    """An event loop in a thread, for callers that wait, such as notebooks.
 
-    `openai_config` is a dict or a Hydra node (`webgym.models.judging.settings`); None means that
-    there is no judge. Raises RefusedError where the configuration cannot be used.
+    The thread starts with the first call and ends with `close`; a later call starts another. It
+    also works while another loop runs in the caller's thread, which is blocked until the call
+    returns. A call has the caller's context, with its deadline.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+
+    def call(self, work: Coroutine[Any, Any, T], within: float) -> T:
+        """The result of the coroutine. Raises its errors, and TimeoutError after `within` seconds.
+
+        Ctrl-C cancels it.
+        """
+        future = asyncio.run_coroutine_threadsafe(work, self._running())
+        try:
+            return future.result(within)
+        except CancelledError as error:
+            raise RuntimeError(f"the thread of {self._name} was closed during the call") from error
+        finally:
+            future.cancel()
+
+    def close(self, last_work: Coroutine[Any, Any, None] | None = None) -> None:
+        """Run `last_work` in the thread, cancel its running calls, and end it.
+
+        Does nothing if the thread is not running.
+        """
+        with self._lock:
+            thread, loop, stop = self._thread, self._loop, self._stop
+            self._thread = self._loop = self._stop = None
+        if thread is None or loop is None or stop is None or not thread.is_alive():
+            if last_work is not None:
+                last_work.close()
+            return
+        try:
+            if last_work is not None:
+                asyncio.run_coroutine_threadsafe(last_work, loop).result(STOP_TIMEOUT)
+        finally:
+            loop.call_soon_threadsafe(stop.set)
+            thread.join(STOP_TIMEOUT)
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None:
+                ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+                self._thread = threading.Thread(
+                    target=lambda: asyncio.run(_run_until_stopped(ready)),
+                    name=self._name,
+                    daemon=True,
+                )
+                self._thread.start()
+                self._loop, self._stop = ready.result(START_TIMEOUT)
+            return self._loop
+
+
+async def _run_until_stopped(
+    ready: "Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]",
+) -> None:
+    stop = asyncio.Event()
+    ready.set_result((asyncio.get_running_loop(), stop))
+    # When this returns, asyncio.run cancels all running tasks.
+    await stop.wait()
+
+
+EVALUATION_TIMEOUT = 600.0
+GRACE_SECONDS = 1.0
+"""Extra seconds before a missed deadline is enforced from outside."""
+
+
+class Evaluator:
+    """Scores episodes whose screenshots are under `save_path`.
+
+    `openai_config` is a dict or a Hydra node (`webgym.models.settings`); None means that there is
+    no judge. Raises RefusedError if the configuration cannot be used.
     """
 
     def __init__(
@@ -54,18 +129,18 @@ class Evaluator:
         save_path: str | Path,
         *,
         evaluation_workers: int = 16,
-        timeout: float = EVALUATION_SECONDS,
+        timeout: float = EVALUATION_TIMEOUT,
     ) -> None:
         settings = JudgeSettings.of(openai_config)
         self.identity: dict[str, object] = settings.identity if settings else {}
         self.evaluation_workers = evaluation_workers
         self._timeout = timeout
-        self._judge = Judge(settings) if settings else None
+        self._judge = JudgeModels(settings) if settings else None
         self._assessor = None
         if settings and self._judge:
-            album = Album(Path(save_path))
-            self._assessor = Assessor(self._judge, album, settings.max_screenshots)
-        self._rooms: dict[asyncio.AbstractEventLoop, _Room] = {}
+            screenshots = ScreenshotStore(Path(save_path))
+            self._assessor = Assessor(self._judge, screenshots, settings.max_screenshots)
+        self._slots: dict[asyncio.AbstractEventLoop, _EvaluatorSlots] = {}
         self._thread = LoopThread("evaluator")
 
     @property
@@ -73,22 +148,22 @@ class Evaluator:
         return self._assessor is not None
 
     def needs_judge(self, task: WebTask) -> bool:
-        """Whether only a judge can tell what an episode of this task is worth."""
+        """Whether only a judge can score an episode of this task."""
         return task.verifier is None
 
     def start_url(self, task: WebTask, session: str) -> str:
-        """Where an episode of this task begins. Raises VerifierError for a useless session."""
+        """The start page of an episode. Raises VerifierError for an invalid session name."""
         return start_url(task, session)
 
     async def evaluate(self, trajectory: Trajectory) -> Verdict:
-        """What the episode is worth. Raises VerifierError where nobody can tell."""
+        """Score the episode. Raises VerifierError if it cannot be scored."""
         task = _task_of(trajectory)
         if self.needs_judge(task):
             assessor = self._assessor_for(f"task {task.task_id}")
-            async with self._turn("evaluations"):
+            async with self._slot("evaluations"):
                 return await assessor.assess(task, trajectory)
-        async with self._turn("evaluations") as room:
-            evaluation = await room.truth.judge(task, trajectory)
+        async with self._slot("evaluations") as slots:
+            evaluation = await slots.checks.evaluate(task, trajectory)
         return Verdict(
             reward=evaluation.reward,
             evaluation=evaluation.as_json(),
@@ -96,39 +171,39 @@ class Evaluator:
         )
 
     async def check_blocked(self, trajectory: Trajectory) -> bool:
-        """Whether the site kept the agent out when the episode ended. Raises VerifierError."""
+        """Whether the site blocked the agent at the end of the episode. Raises VerifierError."""
         task = _task_of(trajectory)
         if self.needs_judge(task):
             assessor = self._assessor_for(f"task {task.task_id}")
-            async with self._turn("evaluations"):
+            async with self._slot("evaluations"):
                 return (await assessor.blocking(trajectory)).verdict == "blocked"
-        async with self._turn("evaluations") as room:
-            return (await room.truth.judge(task, trajectory)).is_blocked
+        async with self._slot("evaluations") as slots:
+            return (await slots.checks.evaluate(task, trajectory)).is_blocked
 
     async def screenshot_is_blocked(self, picture: Picture) -> bool:
-        """Whether this picture shows a page that keeps the agent out. Raises VerifierError."""
-        assessor = self._assessor_for("looking at screenshots")
-        async with self._turn("glances"):
-            return await assessor.glance(picture)
+        """Whether this picture shows a page that blocks the agent. Raises VerifierError."""
+        assessor = self._assessor_for("checking screenshots")
+        async with self._slot("screenshots"):
+            return await assessor.is_wall(picture)
 
     def get_verifiable_reward(
         self, trajectory: Trajectory | Mapping[str, object]
     ) -> tuple[float, dict[str, object], bool]:
         """Reward, evaluation, and whether the episode was blocked.
 
-        Takes a Trajectory, or one of a `.pt` file. Waits for the result. Raises VerifierError, and
-        TrajectoryError where it is none.
+        Takes a Trajectory, or one of a `.pt` file, and waits for the result. Raises VerifierError,
+        and TrajectoryError if the argument is not a trajectory.
         """
         verdict = self._wait_for(self.evaluate(_read(trajectory)))
         return verdict.reward, verdict.evaluation, verdict.is_blocked
 
     def check_if_blocked(self, trajectory: Trajectory | Mapping[str, object]) -> bool:
-        """`check_blocked` for those who wait; takes what `get_verifiable_reward` takes."""
+        """The same as `check_blocked`, but waits; takes the same as `get_verifiable_reward`."""
         return self._wait_for(self.check_blocked(_read(trajectory)))
 
     async def close(self) -> None:
-        """Close the connections of this event loop, and those of the waiting calls."""
-        await self._leave()
+        """Close the connections of this event loop, and those of the thread."""
+        await self._close_loop()
         await asyncio.to_thread(self._end_thread)
 
     async def __aenter__(self) -> Self:
@@ -144,74 +219,76 @@ class Evaluator:
         self._end_thread()
 
     def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        seconds = self._timeout + 2 * SLACK
+        seconds = self._timeout + 2 * GRACE_SECONDS
         try:
             return self._thread.call(work, seconds)
         except TimeoutError as error:
             raise VerifierError(f"there was no verdict within {seconds:.0f} s") from error
 
     def _end_thread(self) -> None:
-        self._thread.close(self._leave())
+        self._thread.close(self._close_loop())
 
-    async def _leave(self) -> None:
-        room = self._rooms.pop(asyncio.get_running_loop(), None)
-        if room is not None:
-            await room.truth.close()
+    async def _close_loop(self) -> None:
+        slots = self._slots.pop(asyncio.get_running_loop(), None)
+        if slots is not None:
+            await slots.checks.close()
         if self._judge is not None:
             await self._judge.close()
 
     def _assessor_for(self, what: str) -> Assessor:
         if self._assessor is None:
             raise VerifierError(
-                f"{what} needs a judge, and there is none: set openai_config.model and "
+                f"{what} needs a judge, but none is configured: set openai_config.model and "
                 "openai_config.base_url to a vision model, or run tasks that have a verifier",
                 retryable=False,
             )
         return self._assessor
 
     @asynccontextmanager
-    async def _turn(self, kind: str) -> "AsyncIterator[_Room]":
-        """A turn among so many, with a deadline. Raises VerifierError where there is none."""
-        room, loop = self._room(), asyncio.get_running_loop()
+    async def _slot(self, kind: str) -> "AsyncIterator[_EvaluatorSlots]":
+        """A slot with a deadline. Raises VerifierError if none is free in time."""
+        slots, loop = self._loop_slots(), asyncio.get_running_loop()
         seconds = seconds_left(self._timeout)
         deadline = loop.time() + seconds
-        turns = room.turns[kind]
-        await self._take(turns, seconds)
+        semaphore = slots.semaphores[kind]
+        await self._acquire(semaphore, seconds)
         try:
-            # Whatever waits inside knows the deadline and says best what it waited for.
-            with working_for("", deadline), Limit(deadline - loop.time() + SLACK):
-                yield room
+            # The work inside knows the deadline and raises the more precise error.
+            with working_for("", deadline), Limit(deadline - loop.time() + GRACE_SECONDS):
+                yield slots
         except TimeoutError as error:
             raise VerifierError(f"there was no verdict within {seconds:.0f} s") from error
         finally:
-            turns.release()
+            semaphore.release()
 
-    async def _take(self, turns: asyncio.Semaphore, seconds: float) -> None:
+    async def _acquire(self, semaphore: asyncio.Semaphore, seconds: float) -> None:
         try:
             with Limit(seconds):
-                await turns.acquire()
+                await semaphore.acquire()
         except TimeoutError as error:
             raise VerifierError(
-                f"nobody was free to judge within {seconds:.0f} s: {self.evaluation_workers} are "
-                "at work at a time; allow more with evaluation_workers"
+                f"no evaluation slot was free within {seconds:.0f} s: {self.evaluation_workers} "
+                "evaluations run at a time; allow more with evaluation_workers"
             ) from error
 
-    def _room(self) -> "_Room":
+    def _loop_slots(self) -> "_EvaluatorSlots":
         loop = asyncio.get_running_loop()
-        room = self._rooms.get(loop)
-        if room is None:
-            for ended in [each for each in self._rooms if each.is_closed()]:
-                del self._rooms[ended]
-            room = self._rooms[loop] = _Room(self.evaluation_workers)
-        return room
+        slots = self._slots.get(loop)
+        if slots is None:
+            for ended in [each for each in self._slots if each.is_closed()]:
+                del self._slots[ended]
+            slots = self._slots[loop] = _EvaluatorSlots(self.evaluation_workers)
+        return slots
 
 
-class _Room:
-    """What one event loop has of an evaluator."""
+class _EvaluatorSlots:
+    """The slots of one event loop, and its connections to the servers of tasks."""
 
     def __init__(self, workers: int) -> None:
-        self.truth = TruthSource()
-        self.turns = {kind: asyncio.Semaphore(workers) for kind in ("evaluations", "glances")}
+        self.checks = TaskCheckClient()
+        self.semaphores = {
+            kind: asyncio.Semaphore(workers) for kind in ("evaluations", "screenshots")
+        }
 
 
 def _task_of(trajectory: Trajectory) -> WebTask:
@@ -219,7 +296,7 @@ def _task_of(trajectory: Trajectory) -> WebTask:
         return WebTask.of(Row(bytes(trajectory.task)), trajectory.task_id)
     except RowError as error:
         raise VerifierError(
-            f"the trajectory has no task to judge it by: {error}", retryable=False
+            f"the trajectory has no valid task: {error}", retryable=False
         ) from error
 
 

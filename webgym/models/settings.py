@@ -1,16 +1,28 @@
-"""Settings of an agent: `policy_config`, `model_config`, its context, and the limits of its calls.
+"""Settings of an agent and of its judge.
 
-The model's type decides whether it thinks and sees pictures. `prompt_version` stands in
-`model_config` or in `context_config`; two different values are rejected.
+*Agent*: `policy_config`, `model_config`, its context, and the limits of its calls. The model's type
+decides whether it thinks and sees pictures. `prompt_version` stands in `model_config` or in
+`context_config`; two different values are rejected.
+
+*JudgeModels*: `openai_config` says which models judge, where they are served, and how they are
+called. The keys at the top apply to every purpose; `keypoint_detection`, `blocking_detection` and
+`evaluation` may each override them. Without a configuration there is no judge, and then only tasks
+with their own check can be scored.
 """
 
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from enum import StrEnum
+from functools import cached_property
 from typing import Annotated, Any
 
+import msgspec
 from pydantic import BeforeValidator, Field, field_validator
 
 from webgym.context.settings import ContextSettings, PromptVersion
 from webgym.models.chat_model import ChatSettings
-from webgym.models.interfaces import Interface, Params, interface_of
+from webgym.models.endpoints import FoundryEndpoint, read_endpoints
 from webgym.settings import (
     Count,
     Natural,
@@ -23,8 +35,54 @@ from webgym.settings import (
     WebSettingsError,
     number,
     plain_mapping,
+    problems_in,
     read_settings,
 )
+
+Params = Mapping[str, object]
+
+
+class ModelInterface(msgspec.Struct, frozen=True, kw_only=True):
+    """One `model_type`.
+
+    `is_sampled` is False for programs, which get no sampling parameters. `common_parameters` are
+    the sampling parameters that are always sent; None means all. `extra` goes with every request.
+    """
+
+    thinking: bool = False
+    vision: bool = True
+    is_sampled: bool = True
+    common_parameters: frozenset[str] | None = None
+    extra: Params = {}
+
+    def sends(self, parameter: str) -> bool:
+        """Whether the parameter is sent where the settings do not name it."""
+        return self.common_parameters is None or parameter in self.common_parameters
+
+
+INTERFACES: Mapping[str, ModelInterface] = {
+    "qwen3-instruct": ModelInterface(extra={"chat_template_kwargs": {"enable_thinking": False}}),
+    "qwen3-think": ModelInterface(
+        thinking=True, extra={"chat_template_kwargs": {"enable_thinking": True}}
+    ),
+    # Any chat model: it reads the page as text, and gets only parameters that every server knows.
+    "text": ModelInterface(
+        vision=False, common_parameters=frozenset(("temperature", "max_tokens"))
+    ),
+    # The policy of `rollgym policy serve`.
+    "baseline": ModelInterface(vision=False, is_sampled=False),
+}
+
+
+def interface_of(model_type: str) -> ModelInterface:
+    """The interface of a model type. Raises ValueError for an unknown type, with a suggestion."""
+    interface = INTERFACES.get(model_type)
+    if interface is None:
+        near = get_close_matches(model_type, INTERFACES, 1)
+        hint = f"did you mean {near[0]}?" if near else f"the types are {', '.join(INTERFACES)}"
+        raise ValueError(f"unknown model_type {model_type!r:.60}: {hint}")
+    return interface
+
 
 _PARAMETERS = {
     "max_new_tokens": "max_tokens",
@@ -69,7 +127,7 @@ class PolicySettings(SettingsSection):
         default={}, description="further parameters of every request to the model's server"
     )
 
-    def params(self, interface: Interface) -> Params:
+    def params(self, interface: ModelInterface) -> Params:
         """The parameters of every request to a model with this interface.
 
         Some interfaces send a parameter only where the settings name it.
@@ -105,7 +163,7 @@ class ModelSettings(SettingsSection):
         return value
 
     @property
-    def interface(self) -> Interface:
+    def interface(self) -> ModelInterface:
         return interface_of(self.model_type)
 
 
@@ -135,7 +193,7 @@ class ModelCallSettings(SettingsSection):
             max_concurrency=self.max_vllm_sessions,
             request_timeout=self.vllm_timeout,
             max_retries=self.max_retries,
-            patience=self.operation_timeout,
+            outage_timeout=self.operation_timeout,
             tokens=policy.return_token_ids,
         )
 
@@ -169,3 +227,125 @@ def read_context(given: object, model: ModelSettings) -> ContextSettings:
             )
         update["observation"] = "text"
     return settings.model_copy(update=update)
+
+
+ROOT = "openai_config"
+
+
+class Purpose(StrEnum):
+    """What a judge is asked for."""
+
+    KEYPOINT_DETECTION = "keypoint_detection"
+    BLOCKING_DETECTION = "blocking_detection"
+    EVALUATION = "evaluation"
+
+
+class PurposeSettings(SettingsSection):
+    """The judge for one purpose. A sampling parameter that is null is not sent."""
+
+    model: Text = Field(description="name of the judge")
+    base_url: Text | list[Any] = Field(
+        default="https://api.openai.com/v1",
+        description="URL of the judge, or a list as vllm_server_url",
+    )
+    openai_api_key_env_var: Text | None = Field(
+        default="OPENAI_API_KEY",
+        description="environment variable with the judge's key (null: no key)",
+    )
+    temperature: NonNegative | None = Field(
+        default=0.0, description="sampling temperature (null: not sent)"
+    )
+    top_p: Share | None = Field(default=None, description="sampling share top_p (null: not sent)")
+    max_tokens: Count | None = Field(default=2048, description="longest reply, in tokens")
+    max_completion_tokens: Count | None = Field(
+        default=None, description="longest reply, under the newer name; sent instead of max_tokens"
+    )
+    reasoning_effort: Text | None = Field(
+        default=None, description="reasoning effort, for judges that have one (null: not sent)"
+    )
+    timeout: Positive = Field(default=120.0, description="seconds for one reply of the judge")
+    max_retries: Natural = Field(default=2, description="retries of a failed request to the judge")
+
+    def endpoints(self) -> tuple[FoundryEndpoint, ...]:
+        """Where the model is served. Raises EndpointError.
+
+        The default key variable may be unset; a variable that the settings name must be set.
+        """
+        variable = self.openai_api_key_env_var
+        is_named = "openai_api_key_env_var" in self.model_fields_set
+        if variable is not None and not is_named and not os.environ.get(variable):
+            variable = None
+        return read_endpoints(self.base_url, key_variable=variable)
+
+    def params(self, *, room: int = 1) -> dict[str, object]:
+        """The parameters of a request, with `room` times the length for the reply."""
+        length, name = self.max_completion_tokens, "max_completion_tokens"
+        if length is None:
+            length, name = self.max_tokens, "max_tokens"
+        chosen = {
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "reasoning_effort": self.reasoning_effort,
+            name: None if length is None else length * room,
+        }
+        return {name: value for name, value in chosen.items() if value is not None}
+
+
+class JudgeSettings(PurposeSettings):
+    """All of `openai_config`."""
+
+    max_screenshots: Count = Field(
+        default=8, description="most screenshots that one evaluation uses"
+    )
+    keypoint_detection: dict[str, Any] = Field(
+        default={}, description="overrides of these keys for choosing screenshots"
+    )
+    blocking_detection: dict[str, Any] = Field(
+        default={}, description="overrides of these keys for detecting blocked pages"
+    )
+    evaluation: dict[str, Any] = Field(
+        default={}, description="overrides of these keys for scoring the criteria"
+    )
+
+    @field_validator(*Purpose, mode="after")
+    @classmethod
+    def _can_be_used(cls, value: dict[str, Any]) -> dict[str, Any]:
+        problems = problems_in(PurposeSettings, {"model": "any"} | value)
+        if problems:
+            raise ValueError("; ".join(line.strip() for line in problems))
+        return value
+
+    @cached_property
+    def purposes(self) -> dict[Purpose, PurposeSettings]:
+        """The settings for each purpose."""
+        common = {
+            name: getattr(self, name)
+            for name in PurposeSettings.model_fields
+            if name in self.model_fields_set
+        }
+        return {
+            purpose: PurposeSettings.model_validate(common | getattr(self, purpose))
+            for purpose in Purpose
+        }
+
+    @property
+    def all_endpoints(self) -> tuple[tuple[FoundryEndpoint, ...], ...]:
+        """The endpoints of each distinct judge. Raises EndpointError."""
+        return tuple(dict.fromkeys(each.endpoints() for each in self.purposes.values()))
+
+    @classmethod
+    def of(cls, given: object) -> "JudgeSettings | None":
+        """Read a dictionary or a Hydra node; None where it is empty. Raises WebSettingsError."""
+        if isinstance(given, JudgeSettings):
+            return given
+        config = plain_mapping(given, ROOT)
+        return read_settings(cls, config, name=ROOT) if config else None
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """What can change verdicts: which model is called how, not where it is served."""
+        asked = {
+            str(purpose): {"model": settings.model, **settings.params()}
+            for purpose, settings in self.purposes.items()
+        }
+        return {**asked, "max_screenshots": self.max_screenshots}

@@ -1,10 +1,10 @@
-"""The agent: looks at a page, asks the model, and reads the action out of its reply.
+"""The agent: it observes a page, asks the model, and parses the action in its reply.
 
-`decide` is one step: the chat is built from the task, the rounds so far and what is seen now, the
-model is asked, and its reply is parsed. Whatever the reply was, the record has all of it: the
-prompt as it was sent, the text as it came, the parts that were found in it, what the reader
-forgave, and why it is no action where it is none. An agent keeps nothing between two decisions, so
-one serves any number of episodes at a time.
+`decide` is one step: the chat is built from the task, the past rounds and the current observation,
+the model is asked, and its reply is parsed. The record of the reply is complete: the prompt as it
+was sent, the text as it came, the parts that were found in it, the tolerances, and why it is not an
+action if it is none. An agent keeps no state between two decisions, so one agent serves any number
+of episodes at a time.
 
 *Time.* One try at an endpoint takes at most `vllm_timeout`. `operation_timeout` is for what goes
 wrong before a try succeeds: repeated tries, and waiting for a model that is away. A decision takes

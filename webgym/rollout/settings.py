@@ -11,8 +11,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from webgym.context.settings import ContextConfig
-from webgym.models.judging.settings import JudgeSettings
-from webgym.models.settings import ModelSettings, PolicySettings
+from webgym.models.settings import JudgeSettings, ModelSettings, PolicySettings
 from webgym.rollout.environment_settings import EnvironmentSettings
 from webgym.settings import (
     Count,

@@ -13,12 +13,12 @@ from rollgym.viewer.documents.sections import MOST_FIELDS, field_of
 from rollgym.viewer.documents.texts import child, cut
 from rollgym.viewer.values import Fields, fields_of, is_present, raw_of, read
 from rollgym.viewer.view import FIELD_TEXT_LIMIT, FieldView, SectionView
-from webgym.models.judging.findings import Blocking, Finding
+from webgym.models.assessment import BlockingResult, CriterionResult
 from webgym.tasks.task import Rubric
 from webgym.viewing.records import AttemptAccount, TrajectoryRecord
 
-_FINDING = msgspec.json.Decoder(Finding)
-_BLOCKING = msgspec.json.Decoder(Blocking)
+_FINDING = msgspec.json.Decoder(CriterionResult)
+_BLOCKING = msgspec.json.Decoder(BlockingResult)
 _ROW_FIELDS = (
     "task_id", "website", "domain", "subdomain", "difficulty", "definite_answer", "verifier",
 )  # fmt: skip

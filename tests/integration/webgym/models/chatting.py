@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any, ParamSpec
 
 from tests.faulty_model import Answer, Exchange, FaultyModel, ModelRequest, Step, answer, error
-from webgym.models.chat_model import ASKED, ChatModel, ChatSettings
+from webgym.models.chat_model import TOKEN_FIELDS, ChatModel, ChatSettings
 from webgym.models.completion import Completion
 from webgym.models.endpoints import read_endpoints
 
@@ -69,7 +69,7 @@ def strict(status: int = 400) -> Step:
     """Refuse requests with fields that OpenAI's API does not have."""
 
     async def play(exchange: Exchange) -> bool:
-        stranger = next((name for name in exchange.request.json if name in ASKED), None)
+        stranger = next((name for name in exchange.request.json if name in TOKEN_FIELDS), None)
         if stranger is None:
             return await answer()(exchange)
         return await error(status, f"Unrecognized request argument: {stranger}")(exchange)

@@ -42,7 +42,7 @@ from tests.integration.webgym.models.chatting import (
     strict,
     together,
 )
-from webgym.models.chat_model import ASKED, ChatModel, ChatSettings
+from webgym.models.chat_model import TOKEN_FIELDS, ChatModel, ChatSettings
 from webgym.models.endpoints import read_endpoints
 
 TOKENS: dict[str, Any] = {
@@ -211,7 +211,7 @@ async def test_an_endpoint_that_hangs_is_left_alone() -> None:
 async def test_a_model_that_is_away_is_waited_for() -> None:
     server = FaultyModel()
     server.port = unused_port()
-    async with chat_model(server, patience=20) as model:
+    async with chat_model(server, outage_timeout=20) as model:
         calls = [asyncio.create_task(ask(model, within=20)) for _ in range(8)]
         await asyncio.sleep(1.0)
         assert not any(call.done() for call in calls)
@@ -224,7 +224,7 @@ async def test_a_model_that_is_away_is_waited_for() -> None:
 async def test_two_endpoints_that_are_away_are_waited_for() -> None:
     one, two = FaultyModel(), FaultyModel()
     one.port, two.port = unused_port(), unused_port()
-    async with chat_model(one, two, patience=20) as model:
+    async with chat_model(one, two, outage_timeout=20) as model:
         call = asyncio.create_task(ask(model, within=20))
         await asyncio.sleep(0.5)
         assert not call.done()
@@ -236,7 +236,7 @@ async def test_two_endpoints_that_are_away_are_waited_for() -> None:
 async def test_calls_under_way_outlive_a_restart_of_the_model_server() -> None:
     server = FaultyModel([answer(), *(hang() for _ in range(6))])
     server.port = unused_port()
-    async with chat_model(server, patience=20) as model:
+    async with chat_model(server, outage_timeout=20) as model:
         async with server:
             calls = [asyncio.create_task(ask(model, within=20)) for _ in range(7)]
             await until(lambda: server.in_flight == 6)
@@ -250,7 +250,7 @@ async def test_calls_under_way_outlive_a_restart_of_the_model_server() -> None:
 async def test_a_model_without_a_name_is_waited_for_too() -> None:
     server = FaultyModel(otherwise=answer(saying("a", model="served")))
     server.port = unused_port()
-    async with chat_model(server, model=None, patience=20) as model:
+    async with chat_model(server, model=None, outage_timeout=20) as model:
         calls = [asyncio.create_task(ask(model, within=20)) for _ in range(3)]
         await asyncio.sleep(0.3)
         async with server:
@@ -259,7 +259,7 @@ async def test_a_model_without_a_name_is_waited_for_too() -> None:
 
 @in_a_loop
 async def test_patience_ends() -> None:
-    async with chat_model(f"http://127.0.0.1:{unused_port()}", patience=0.5) as model:
+    async with chat_model(f"http://127.0.0.1:{unused_port()}", outage_timeout=0.5) as model:
         began = time.monotonic()
         with pytest.raises(ModelUnavailableError, match="could not connect"):
             await ask(model, within=60)
@@ -277,7 +277,10 @@ async def test_there_is_no_patience_with_a_request_that_fails_while_others_are_a
         while True:
             await ask(model, user="usual")
 
-    async with FaultyModel(otherwise=play) as server, chat_model(server, patience=60) as model:
+    async with (
+        FaultyModel(otherwise=play) as server,
+        chat_model(server, outage_timeout=60) as model,
+    ):
         beside = asyncio.create_task(others())
         began = time.monotonic()
         with pytest.raises(ModelUnavailableError, match="this picture breaks me"):
@@ -330,7 +333,7 @@ async def test_a_turn_that_does_not_come_in_the_time_of_the_rollout_is_a_deadlin
         await server.see_request()
         with (
             working_for("rollout", asyncio.get_running_loop().time() + 0.1),
-            pytest.raises(DeadlineError, match="had no turn within 0.1 s: 1 others"),
+            pytest.raises(DeadlineError, match="got no slot within 0.1 s: 1 other"),
         ):
             await ask(model)
         first.cancel()
@@ -360,7 +363,7 @@ async def test_tokens_are_asked_for_where_they_are_wanted_and_kept() -> None:
         chat_model(server, tokens=True) as model,
     ):
         completion = await ask(model)
-        assert server.requests[0].json.items() >= ASKED.items()
+        assert server.requests[0].json.items() >= TOKEN_FIELDS.items()
         assert completion.prompt_token_ids == (1, 2)
         assert completion.token_ids == (5, 6)
         assert completion.logprobs == (-0.1, -0.2)
@@ -370,7 +373,7 @@ async def test_tokens_are_asked_for_where_they_are_wanted_and_kept() -> None:
 async def test_tokens_are_not_asked_for_where_they_are_not_wanted() -> None:
     async with FaultyModel() as server, chat_model(server) as model:
         await ask(model)
-        assert not ASKED.keys() & server.requests[0].json.keys()
+        assert not TOKEN_FIELDS.keys() & server.requests[0].json.keys()
 
 
 @pytest.mark.parametrize("status", [400, 422])
@@ -401,7 +404,7 @@ async def test_a_request_that_is_wrong_without_them_too_decides_nothing_about_to
         with pytest.raises(ModelRequestError, match="bad picture"):
             await ask(model)
         await ask(model)
-        assert server.requests[-1].json.items() >= ASKED.items()
+        assert server.requests[-1].json.items() >= TOKEN_FIELDS.items()
 
 
 @in_a_loop
@@ -410,7 +413,9 @@ async def test_a_server_that_passes_over_the_wish_is_told_of_once(
 ) -> None:
     async with FaultyModel() as server, chat_model(server, tokens=True) as model:
         await together(*(ask(model) for _ in range(3)))
-    assert [each.getMessage() for each in caplog.records if "gave no usable" in each.getMessage()]
+    assert [
+        each.getMessage() for each in caplog.records if "returned no usable" in each.getMessage()
+    ]
     assert len(caplog.records) == 1
 
 
@@ -433,7 +438,11 @@ async def test_a_model_without_a_name_is_asked_for_it_once() -> None:
 @pytest.mark.parametrize(
     ("listed", "raised", "says"),
     [
-        ({"data": [{"id": "a"}, {"id": "b"}]}, ModelRequestError, "several models: a, b; give"),
+        (
+            {"data": [{"id": "a"}, {"id": "b"}]},
+            ModelRequestError,
+            "several models: a, b; set base_model",
+        ),
         ({"data": []}, ModelRequestError, "serves no model"),
         ({"models": []}, ModelMalformedError, "the list of models cannot be read"),
     ],

@@ -277,7 +277,7 @@ def test_who_gets_no_turn_in_time_is_told_what_to_allow_more_of(tmp_path: Path) 
 
     first, second = with_judge(tmp_path, act, JudgeServer(Behaviour.HANG))
     assert "the judge judge gave no usable reply" in first
-    assert "nobody was free" in second
+    assert "no evaluation slot was free" in second
 
 
 @pytest.mark.parametrize("behaviour", [Behaviour.PASS, Behaviour.BLOCKED])
@@ -306,7 +306,7 @@ def test_a_screenshot_that_is_gone_or_changed_is_no_evidence(tmp_path: Path) -> 
     trajectory = episode(tmp_path, pictures=("a",))
     (picture,) = (tmp_path / "screenshots").rglob("*.png")
     picture.write_bytes(b"another")
-    with pytest.raises(VerifierError, match="the screenshot of step 0 cannot be judged"):
+    with pytest.raises(VerifierError, match="the screenshot of step 0 cannot be read"):
         judged(trajectory, tmp_path, JudgeServer())
 
 

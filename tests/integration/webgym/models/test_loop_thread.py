@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rollgym.servers.context import current_deadline, working_for
-from webgym.models.loop_thread import LoopThread
+from webgym.models.evaluator import LoopThread
 
 
 async def _thread_name() -> str:
@@ -53,7 +53,7 @@ def test_closing_ends_a_call_that_is_under_way() -> None:
         call = callers.submit(loop.call, wait(), 30.0)
         assert began.wait(10)
         loop.close()
-        with pytest.raises(RuntimeError, match="closed meanwhile"):
+        with pytest.raises(RuntimeError, match="closed during the call"):
             call.result(10)
 
 

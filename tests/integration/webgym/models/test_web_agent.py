@@ -106,7 +106,7 @@ async def test_the_request_has_the_parameters_the_conversation_and_a_seed(tmp_pa
         await decide(agent)
     sent = server.requests[0].json
     assert sent["user"] == "rollout-1"
-    assert (sent["model"], sent["temperature"], sent["top_p"]) == ("m", 0.5, 0.8)
+    assert (sent["model"], sent["temperature"], sent["top_p"]) == ("m", 0.5, 0.99)
     assert sent["chat_template_kwargs"] == {"enable_thinking": False}
 
 
@@ -223,7 +223,7 @@ def test_nodes_of_hydra_configure_an_agent_like_dictionaries(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"policy_config": {"tempreature": 1}}, "did you mean temperature?"),
+        ({"policy_config": {"tempreature": 1}}, "did you mean policy_config.temperature?"),
         ({"model_config": {"model_type": "qwen"}}, "model_type"),
         ({"context_config": {"interaction_mode": "telepathy"}}, "interaction_mode"),
         ({"vllm_server_url": None}, "no model endpoint is named"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from webgym.models.judging.settings import Purpose
+from webgym.models.settings import Purpose
 from webgym.rollout.command import compose_config
 from webgym.rollout.settings import WebRolloutSettings
 from webgym.settings import MISSING, WebSettingsError, keys_of

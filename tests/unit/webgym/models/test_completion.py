@@ -66,7 +66,7 @@ def test_an_answer_that_a_filter_took_away_is_an_empty_text() -> None:
         (b"<html>", "cannot be read"),
         (completion(said(None)), "choices[0].message.content: there is none"),
         (completion(said(7)), "choices[0].message.content"),
-        (completion(said("half"), finish="abort"), "the server broke the answer off (abort)"),
+        (completion(said("half"), finish="abort"), "the server aborted the reply (abort)"),
         (
             completion(said(None, tool_calls=[{"function": {"name": "computer_use"}}])),
             "without a tool-call parser",

@@ -5,8 +5,13 @@ from omegaconf import OmegaConf
 
 from rollgym.store import RefusedError
 from webgym.browser.contract.answers import Observe
-from webgym.models.interfaces import INTERFACES, interface_of
-from webgym.models.settings import ModelSettings, PolicySettings, read_context
+from webgym.models.settings import (
+    INTERFACES,
+    ModelSettings,
+    PolicySettings,
+    interface_of,
+    read_context,
+)
 from webgym.settings import SettingsSection, read_settings
 
 QWEN = ModelSettings()

@@ -18,7 +18,7 @@ from tests.unit.webgym.viewing.recorded import (
     fragment,
     line,
 )
-from webgym.models.judging.findings import Blocking, Evaluation, FactFinding, Finding
+from webgym.models.assessment import BlockingResult, CriterionResult, Evaluation, FactOutcome
 from webgym.trajectory import ResponseRecord, Trajectory, Verdict
 from webgym.viewing.formats import TORCH, TRAJECTORIES
 
@@ -153,12 +153,12 @@ def test_the_verdict_is_told_criterion_by_criterion(opened: Opened) -> None:
     found = Evaluation(
         judge="model:j",
         criteria={
-            "answer": Finding.of_facts(
-                [FactFinding("It is red.", "pass", ""), FactFinding("It is big.", "fail", "small")]
+            "answer": CriterionResult.of_facts(
+                [FactOutcome("It is red.", "pass", ""), FactOutcome("It is big.", "fail", "small")]
             ),
-            "effort": Finding("not_asked", "decided without it"),
+            "effort": CriterionResult("not_asked", "decided without it"),
         },
-        blocking=Blocking.of(False, "no wall"),
+        blocking=BlockingResult.of(False, "no wall"),
     )
     verdict = Verdict(
         reward=0.0,

@@ -1,9 +1,9 @@
-"""Tasks that know their own truth: no judge is needed, and none is asked.
+"""Tasks with their own check: they need no judge.
 
-The server of such a task remembers what each visitor did. An episode begins at a URL that names its
-session, and in the end the server is asked for the truth about that session
-(`GET /_truth/SESSION`). A truth that was lost, or cannot be had, is a VerifierError: the attempt is
-not worth 0, it is worth another attempt.
+The server of such a task records what each visitor does. An episode starts at a URL that names its
+session, and at the end the server is asked for the state of that session (`GET /_truth/SESSION`). A
+state that was lost, or that the server does not return, is a VerifierError: the attempt is not
+scored as 0, but fails and can be retried.
 """
 
 import asyncio
@@ -18,44 +18,44 @@ from rollgym.records import VerifierError
 from rollgym.servers.context import seconds_left
 from rollgym.servers.limit import Limit
 from webgym.miniwob.episodes import MiniWobState
-from webgym.models.judging.findings import Blocking, Evaluation, FactFinding, Finding
+from webgym.models.assessment import BlockingResult, CriterionResult, Evaluation, FactOutcome
 from webgym.sites.errors import StateError
 from webgym.sites.names import PARAMETER, is_name
 from webgym.sites.tasks import SiteTask, verify
 from webgym.tasks import WebTask
 from webgym.trajectory import Trajectory
 
-TRUTH_SECONDS = 30.0
-TRY_SECONDS = 10.0
+STATE_TIMEOUT = 30.0
+TRY_TIMEOUT = 10.0
 PAUSES = (0.2, 0.5, 1.5)
-"""Before the truth is asked for again."""
-LARGEST_TRUTH = 2**24
+"""Seconds before each further try."""
+LARGEST_STATE = 2**24
 
 T = TypeVar("T")
 
 
-class _NoTruthYetError(Exception):
-    """The server gave no answer; it may if asked again."""
+class _NoStateError(Exception):
+    """The server returned no state; a further try may succeed."""
 
 
 def start_url(task: WebTask, session: str) -> str:
-    """Where an episode begins, so that its server can tell what was done in it.
+    """The start page of an episode, in a session whose state its server records.
 
-    Raises VerifierError where the session has no name that a server takes.
+    Raises VerifierError if the session's name is not valid.
     """
     if task.verifier is None:
         return task.website
     if not is_name(session):
         raise VerifierError(
-            f"{session!r:.100} is no session of task {task.task_id}: give 1 to 64 letters and "
-            "digits",
+            f"{session!r:.100} is not a session name for task {task.task_id}: give 1 to 64 letters "
+            "and digits",
             retryable=False,
         )
     return str(URL(task.website).update_query({PARAMETER: session}))
 
 
-class TruthSource:
-    """The servers of tasks that know their own truth. Belongs to one event loop; close it there."""
+class TaskCheckClient:
+    """Asks the servers of tasks with their own check. Belongs to one event loop; close it there."""
 
     def __init__(self) -> None:
         self._http: aiohttp.ClientSession | None = None
@@ -65,9 +65,9 @@ class TruthSource:
             await self._http.close()
             self._http = None
 
-    async def judge(self, task: WebTask, trajectory: Trajectory) -> Evaluation:
-        """What the task's own server knows about the episode. Raises VerifierError."""
-        url = _truth_url(task, trajectory)
+    async def evaluate(self, task: WebTask, trajectory: Trajectory) -> Evaluation:
+        """Score the episode by the state that the task's server recorded. Raises VerifierError."""
+        url = _state_url(task, trajectory)
         body = await self._ask(url)
         try:
             match task.verifier:
@@ -79,21 +79,21 @@ class TruthSource:
                     raise AssertionError(f"task {task.task_id} has no verifier of its own")
         except (msgspec.DecodeError, StateError) as error:
             raise VerifierError(
-                f"what {url} answered cannot be judged by: {error}; is the task's own server there?"
+                f"the response of {url} cannot be used: {error}; is it the task's own server?"
             ) from error
 
     async def _ask(self, url: URL) -> bytes:
-        deadline = asyncio.get_running_loop().time() + seconds_left(TRUTH_SECONDS)
+        deadline = asyncio.get_running_loop().time() + seconds_left(STATE_TIMEOUT)
         for pause in (*PAUSES, None):
             try:
-                with Limit(min(TRY_SECONDS, max(0.0, deadline - _now()))):
+                with Limit(min(TRY_TIMEOUT, max(0.0, deadline - _now()))):
                     return await self._get(url)
-            except (_NoTruthYetError, TimeoutError) as error:
+            except (_NoStateError, TimeoutError) as error:
                 if pause is None or _now() + pause >= deadline:
-                    why = str(error) or "it did not answer in time"
+                    why = str(error) or "it did not respond in time"
                     raise VerifierError(
-                        f"the truth about the episode cannot be had from {url}: {why}; is the "
-                        "task's own server running?"
+                        f"cannot get the state of the session from {url}: {why}; is the task's own "
+                        "server running?"
                     ) from error
             await asyncio.sleep(pause)
         raise AssertionError("the last try returns or raises")
@@ -107,9 +107,9 @@ class TruthSource:
             async with self._http.get(url, allow_redirects=False) as response:
                 body = await _bounded_body(response)
         except (aiohttp.ClientError, OSError) as error:
-            raise _NoTruthYetError(f"{type(error).__name__}: {error}") from error
+            raise _NoStateError(f"{type(error).__name__}: {error}") from error
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise _NoTruthYetError(f"HTTP {response.status}")
+            raise _NoStateError(f"HTTP {response.status}")
         if response.status != HTTPStatus.OK:
             raise VerifierError(
                 f"{url} answered {response.status}: the task's own server does not know the "
@@ -122,19 +122,19 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _truth_url(task: WebTask, trajectory: Trajectory) -> URL:
-    """The website may have moved since the row was written; the episode knows where it began."""
+def _state_url(task: WebTask, trajectory: Trajectory) -> URL:
+    """At the episode's start page, because the website may have moved since the row was written."""
     if not is_name(trajectory.session):
         raise VerifierError(
-            f"the trajectory of task {task.task_id} names no session, so its truth cannot be asked "
-            "for: begin the episode at Evaluator.start_url(task, session), and keep the session",
+            f"the trajectory of task {task.task_id} names no session, so its state is unknown: "
+            "start the episode at Evaluator.start_url(task, session), and keep the session",
             retryable=False,
         )
     try:
         origin = URL(trajectory.start_url or task.website).origin()
     except ValueError as error:
         raise VerifierError(
-            f"the website of task {task.task_id} is no address to ask for the truth: {error}",
+            f"the website of task {task.task_id} is not the address of a server: {error}",
             retryable=False,
         ) from error
     return origin / "_truth" / trajectory.session
@@ -144,27 +144,27 @@ async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
     body = bytearray()
     async for block in response.content.iter_any():
         body += block
-        if len(body) > LARGEST_TRUTH:
-            raise _NoTruthYetError(f"it answers over {LARGEST_TRUTH:,} bytes")
+        if len(body) > LARGEST_STATE:
+            raise _NoStateError(f"its response is larger than {LARGEST_STATE:,} bytes")
     return bytes(body)
 
 
 def _by_sites(task: WebTask, answer: str | None, body: bytes) -> Evaluation:
     row = _sites_task(task)
-    truth = msgspec.json.decode(body, type=dict[str, object])
-    verdict = verify(row, answer, truth)
+    state = msgspec.json.decode(body, type=dict[str, object])
+    verdict = verify(row, answer, state)
     if row.blocked:
-        found = Finding.of(False, "nobody gets past the wall of this site")
+        found = CriterionResult.of(False, "no visitor gets past the wall of this site")
     else:
-        found = Finding.of_facts(
-            FactFinding(each.fact, "pass" if each.passed else "fail", each.reason)
+        found = CriterionResult.of_facts(
+            FactOutcome(each.fact, "pass" if each.passed else "fail", each.reason)
             for each in verdict.facts
         )
-    walls = "the visitor stood before a wall" if verdict.blocked else "no wall was in the way"
+    walls = "the visitor reached a wall" if verdict.blocked else "the visitor met no wall"
     return Evaluation(
         judge="truth:sites",
         criteria={"truth": found},
-        blocking=Blocking.of(verdict.blocked, walls),
+        blocking=BlockingResult.of(verdict.blocked, walls),
     )
 
 
@@ -173,20 +173,20 @@ def _sites_task(task: WebTask) -> SiteTask:
         return msgspec.json.decode(task.row.raw, type=SiteTask)
     except msgspec.DecodeError as error:
         raise VerifierError(
-            f"task {task.task_id} names the sites as its verifier, but its row is none of their "
-            f"tasks: {error}",
+            f"task {task.task_id} names the sites as its verifier, but its row is not a task of "
+            f"the sites: {error}",
             retryable=False,
         ) from error
 
 
 def _by_miniwob(body: bytes) -> Evaluation:
-    truth = msgspec.json.decode(body, type=MiniWobState)
-    if not truth.done:
-        reason = "the task was not brought to an end"
+    state = msgspec.json.decode(body, type=MiniWobState)
+    if not state.done:
+        reason = "the task was not finished"
     else:
-        reason = truth.reason or f"its page gave a reward of {truth.raw_reward:g}"
+        reason = state.reason or f"its page gave a reward of {state.raw_reward:g}"
     return Evaluation(
         judge="truth:miniwob",
-        criteria={"truth": Finding.of(truth.done and truth.reward >= 1, reason)},
-        blocking=Blocking.of(False, "the page lets everybody in"),
+        criteria={"truth": CriterionResult.of(state.done and state.reward >= 1, reason)},
+        blocking=BlockingResult.of(False, "the pages block no visitor"),
     )

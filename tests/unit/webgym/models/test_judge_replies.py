@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webgym.models.judging.replies import (
+from webgym.models.judge import (
     BLOCKAGE,
     LARGEST_REPLY,
     OPINION,
     RELEVANCE,
-    Form,
     Opinion,
+    ReplyForm,
     UnreadableReplyError,
     facts_form,
 )
 
 PASS = '{"reason": "It is there.", "verdict": "pass"}'
-FORMS: list[Form[Any]] = [OPINION, RELEVANCE, BLOCKAGE, facts_form(2)]
+FORMS: list[ReplyForm[Any]] = [OPINION, RELEVANCE, BLOCKAGE, facts_form(2)]
 every_form = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 
 
@@ -110,14 +110,14 @@ def test_opinions_on_each_fact_are_read_in_order() -> None:
 
 
 @every_form
-def test_the_schema_says_what_the_reader_reads(form: Form[Any]) -> None:
+def test_the_schema_says_what_the_reader_reads(form: ReplyForm[Any]) -> None:
     """What endpoints are told is written by hand, because they take a part of JSON schema only."""
     (reference,), components = msgspec.json.schema_components([form.kind])
     _same_shape(reference, form.schema, components)
 
 
 @every_form
-def test_a_schema_is_strict_and_puts_the_reason_first(form: Form[Any]) -> None:
+def test_a_schema_is_strict_and_puts_the_reason_first(form: ReplyForm[Any]) -> None:
     told: Any = form.response_format["json_schema"]
     assert told["strict"] is True
     for schema in _objects(told["schema"]):

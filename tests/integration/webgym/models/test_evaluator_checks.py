@@ -97,7 +97,7 @@ def test_a_wall_is_a_block_and_no_reward(tmp_path: Path) -> None:
     assert (verdict.reward, verdict.is_blocked) == (0.0, True)
     assert verdict.evaluation["blocking"] == {
         "verdict": "blocked",
-        "reason": "the visitor stood before a wall",
+        "reason": "the visitor reached a wall",
     }
 
 
@@ -167,7 +167,7 @@ def test_a_server_that_is_away_is_asked_a_few_times_and_then_the_attempt_runs_ag
         ([500, 503], "judged"),
         ([500] * 9, "HTTP 500"),
         (["hang"], "in time"),
-        (["nonsense"], "cannot be judged by"),
+        (["nonsense"], "cannot be used"),
         ([302], "answered 302"),
     ],
 )
@@ -212,7 +212,7 @@ def test_what_a_failing_server_answers_is_never_a_reward(
 @pytest.mark.parametrize(
     ("reports", "reward", "reason"),
     [
-        ([], 0.0, "not brought to an end"),
+        ([], 0.0, "not finished"),
         ([{"event": "ended", "raw_reward": 1.0}], 1.0, "a reward of 1"),
         ([{"event": "ended", "raw_reward": -1.0, "reason": "wrong button"}], 0.0, "wrong button"),
     ],

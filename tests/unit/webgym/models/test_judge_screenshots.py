@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webgym.browser.contract.answers import PageInfo
-from webgym.models.judging.exhibits import Choice, choose, distinct_exhibits
-from webgym.models.judging.replies import Relevance
+from webgym.models.judge import Relevance
+from webgym.models.judge_questions import ScreenshotChoice, choose_screenshots, distinct_screenshots
 from webgym.trajectory import Image, Observation, Step
 
 
@@ -23,15 +23,15 @@ def steps_of(pictures: str) -> list[Step]:
     ]
 
 
-def chosen(pictures: str, relevance: dict[int, int], most: int = 8) -> Choice:
+def chosen(pictures: str, relevance: dict[int, int], most: int = 8) -> ScreenshotChoice:
     steps = steps_of(pictures)
     said = {step: Relevance("because", number) for step, number in relevance.items()}
-    return choose(steps, distinct_exhibits(steps), said, most)
+    return choose_screenshots(steps, distinct_screenshots(steps), said, most)
 
 
 def seen(pictures: str) -> str:
     return " ".join(
-        f"{each.image.name}{each.step}" for each in distinct_exhibits(steps_of(pictures))
+        f"{each.image.name}{each.step}" for each in distinct_screenshots(steps_of(pictures))
     )
 
 
@@ -47,8 +47,8 @@ def test_a_picture_is_looked_at_once_where_it_was_seen_last() -> None:
 def test_a_picture_that_counts_as_the_next_is_left_out_even_if_its_bytes_differ() -> None:
     first, second = steps_of("ab")
     same = Step(observation=first.observation, same_as_next_screenshot=True)
-    assert [each.step for each in distinct_exhibits([same, second])] == [1]
-    assert [each.step for each in distinct_exhibits([same])] == [0]
+    assert [each.step for each in distinct_screenshots([same, second])] == [1]
+    assert [each.step for each in distinct_screenshots([same])] == [0]
 
 
 def test_the_last_screenshot_is_always_judged_and_others_where_they_matter() -> None:
@@ -91,9 +91,9 @@ def test_a_choice_is_bounded_ordered_and_without_repetition(
     pictures: str, relevance: list[int], most: int
 ) -> None:
     choice = chosen(pictures, dict(enumerate(relevance)), most)
-    names = [each.image.name for each in choice.exhibits]
+    names = [each.image.name for each in choice.screenshots]
     assert 1 <= len(names) <= most
     assert len(set(names)) == len(names)
     assert list(choice.step_ids) == sorted(choice.step_ids)
-    assert choice.exhibits[-1].image.name == pictures.rstrip(".")[-1]
+    assert choice.screenshots[-1].image.name == pictures.rstrip(".")[-1]
     assert set(choice.judgments) == set(range(len(pictures)))

@@ -1,1 +1,0 @@
-"""A vision model as the judge of episodes: what it is asked, and what it may say."""
