@@ -12,7 +12,7 @@ from webgym.browser.contract.commands import Command
 from webgym.context.page_view import AgentObservation, Round
 from webgym.context.settings import ContextSettings
 from webgym.tasks import SITES, Difficulty, Split, WebTask
-from webgym.trajectory import ResponseRecord, Trajectory, Verdict
+from webgym.trajectory import EpisodeVerdict, ResponseRecord, Trajectory
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -28,7 +28,7 @@ class Judge(Protocol):
     def start_url(self, task: WebTask, session: str) -> str:
         """Where the episode begins, so that what it does can be told apart."""
 
-    async def evaluate(self, trajectory: Trajectory) -> Verdict: ...
+    async def evaluate(self, trajectory: Trajectory) -> EpisodeVerdict: ...
 
     async def screenshot_is_blocked(self, picture: Picture) -> bool: ...
 

@@ -37,7 +37,7 @@ from rollgym.store import BlobStore
 from webgym.episode.episode import Episode
 from webgym.episode.interfaces import Agent, Browsers, EpisodeSettings, Watcher, WebSession
 from webgym.tasks import WebTask
-from webgym.trajectory import UNPARSED, Step, Trajectory, Verdict
+from webgym.trajectory import UNPARSED, EpisodeVerdict, Step, Trajectory
 
 LAST_WORDS = 10.0
 """Seconds that the engine should wait longer than an episode may take, which then ends itself."""
@@ -150,7 +150,7 @@ class EpisodeWorker:
         )
         await attempted.episode.run(session)
 
-    async def _judge(self, attempted: "_Attempt") -> Verdict:
+    async def _judge(self, attempted: "_Attempt") -> EpisodeVerdict:
         """Ask again what may be answered later: to play the episode again costs far more."""
         loop, phases = asyncio.get_running_loop(), attempted.phases
         trajectory = attempted.trajectory()
@@ -228,18 +228,18 @@ class _Attempt:
         result = msgspec.Raw(msgspec.json.encode(trajectory))
         return Failed(failure, result=result, usage=trajectory.usage, phases=self.phases)
 
-    def verdict_by_rule(self) -> Verdict | None:
+    def verdict_by_rule(self) -> EpisodeVerdict | None:
         """Some endings say themselves what they are worth."""
         ending = self.episode.ending if self.episode else ""
         if ending not in _RULES:
             return None
-        return Verdict(
+        return EpisodeVerdict(
             reward=0.0,
             evaluation={"judge": f"rule:{ending}", "reason": _RULES[ending]},
             is_blocked=ending == "blocked",
         )
 
-    def completed(self, verdict: Verdict) -> Completed:
+    def completed(self, verdict: EpisodeVerdict) -> Completed:
         trajectory = self.trajectory().judged(verdict)
         return Completed(
             verdict.reward,
@@ -256,7 +256,7 @@ def _model(steps: Sequence[Step]) -> str:
     return next((step.response.model for step in reversed(steps) if step.response), "")
 
 
-def _measures(trajectory: Trajectory, verdict: Verdict) -> dict[str, float]:
+def _measures(trajectory: Trajectory, verdict: EpisodeVerdict) -> dict[str, float]:
     keys = [step.action.key for step in trajectory.steps if step.action]
     said = [len(step.response.raw_response) for step in trajectory.steps if step.response]
     return {

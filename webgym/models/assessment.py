@@ -40,7 +40,7 @@ from webgym.models.judge_questions import (
 )
 from webgym.models.settings import Purpose
 from webgym.tasks import Fact, FactGroup, WebTask
-from webgym.trajectory import Step, Trajectory, Verdict
+from webgym.trajectory import Step, Trajectory, EpisodeVerdict
 
 LONGEST_REASON = 2_000
 
@@ -134,7 +134,7 @@ class Assessor:
         self._screenshots = screenshots
         self._most = most
 
-    async def assess(self, task: WebTask, trajectory: Trajectory) -> Verdict:
+    async def assess(self, task: WebTask, trajectory: Trajectory) -> EpisodeVerdict:
         """Raises VerifierError."""
         assessment = _EpisodeAssessment(self._judge, self._screenshots, task, trajectory)
         criteria, choice = await assessment.criteria(self._most)
@@ -143,7 +143,7 @@ class Assessor:
             blocking = await self.blocking(trajectory)
         name = f"model:{self._judge.name()}"
         evaluation = Evaluation(judge=name, criteria=criteria, blocking=blocking)
-        return Verdict(
+        return EpisodeVerdict(
             reward=evaluation.reward,
             evaluation=evaluation.as_json(),
             is_blocked=evaluation.is_blocked,

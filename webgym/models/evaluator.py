@@ -32,7 +32,7 @@ from webgym.models.judge_questions import ScreenshotStore
 from webgym.models.settings import JudgeSettings
 from webgym.models.task_checks import TaskCheckClient, start_url
 from webgym.tasks import WebTask
-from webgym.trajectory import Trajectory, Verdict
+from webgym.trajectory import Trajectory, EpisodeVerdict
 from webgym.trajectory.plain import from_plain
 
 START_TIMEOUT = 10.0
@@ -155,7 +155,7 @@ class Evaluator:
         """The start page of an episode. Raises VerifierError for an invalid session name."""
         return start_url(task, session)
 
-    async def evaluate(self, trajectory: Trajectory) -> Verdict:
+    async def evaluate(self, trajectory: Trajectory) -> EpisodeVerdict:
         """Score the episode. Raises VerifierError if it cannot be scored."""
         task = _task_of(trajectory)
         if self.needs_judge(task):
@@ -164,7 +164,7 @@ class Evaluator:
                 return await assessor.assess(task, trajectory)
         async with self._slot("evaluations") as slots:
             evaluation = await slots.checks.evaluate(task, trajectory)
-        return Verdict(
+        return EpisodeVerdict(
             reward=evaluation.reward,
             evaluation=evaluation.as_json(),
             is_blocked=evaluation.is_blocked,

@@ -1,1 +1,1 @@
-"""What a web run looks like while it runs: as a board, as lines, as JSON and as events."""
+"""The task monitor: the state of every rollout while a run goes on."""

@@ -1,8 +1,13 @@
-"""A snapshot as the lines of a terminal: numbers on top, then the cells, then the slowest rollouts.
+"""A snapshot as lines of a terminal: numbers at the top, then cells, then the slowest rollouts.
 
-Everything here is a pure function of the snapshot and the size. No line is wider than the terminal
-and there are never more of them than fit. When rows are scarce the cells shrink first, then the
-slowest go, and then the cells; the numbers stay. Text from elsewhere is never read as markup.
+Everything here is a pure function of the snapshot and the size of the terminal. No line is wider
+than the terminal, and there are never more lines than fit. When rows are scarce, the cells shrink
+first, then the slowest rollouts disappear, then the cells; the numbers stay. Foreign text is never
+parsed as markup.
+
+*Cells.* One cell stands for a rollout while they fit. With three columns per cell a running rollout
+shows its step, apart from its neighbours. Without enough space cells have two columns, then one,
+and then stand for several rollouts each.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -42,8 +47,8 @@ _PLAIN = Style()
 _RUNNING = TaskState.RUNNING.mark
 
 
-class Plan(NamedTuple):
-    """`width` columns per cell, each of which stands for `merged` cells of the snapshot."""
+class GridPlan(NamedTuple):
+    """`width` columns per cell; each cell stands for `merged` cells of the snapshot."""
 
     width: int
     merged: int
@@ -51,27 +56,27 @@ class Plan(NamedTuple):
     rows: int
 
 
-def plan_cells(count: int, columns: int, rows: int) -> Plan | None:
-    """The roomiest way to draw so many cells; None where there is no room at all."""
+def plan_cells(count: int, columns: int, rows: int) -> GridPlan | None:
+    """The widest way to draw `count` cells; None where nothing fits."""
     if count < 1 or columns < 1 or rows < 1:
         return None
     for width in (3, 2, 1):
         per_row = columns // width
         if per_row and ceil(count / per_row) <= rows:
-            return Plan(width, 1, per_row, ceil(count / per_row))
+            return GridPlan(width, 1, per_row, ceil(count / per_row))
     merged = ceil(count / (columns * rows))
-    return Plan(1, merged, columns, ceil(ceil(count / merged) / columns))
+    return GridPlan(1, merged, columns, ceil(ceil(count / merged) / columns))
 
 
-def grid_lines(cells: str, steps: Mapping[int, int], plan: Plan) -> Iterator[list[Segment]]:
-    """The rows of the grid. `steps` are those of running rollouts, by cell."""
+def grid_lines(cells: str, steps: Mapping[int, int], plan: GridPlan) -> Iterator[list[Segment]]:
+    """The rows of the grid. `steps` has the steps of running rollouts, by cell."""
     shown = merged_cells(cells, plan.merged)
     for start in range(0, len(shown), plan.per_row):
         yield list(_runs(shown[start : start + plan.per_row], start, steps, plan.width))
 
 
 def _runs(row: str, first: int, steps: Mapping[int, int], width: int) -> Iterator[Segment]:
-    """Neighbours of one state are one segment: drawing costs as much as there are segments."""
+    """The segments of a row. Neighbours of one state share one, because each segment costs time."""
     start = 0
     for end in range(1, len(row) + 1):
         mark = row[start]
@@ -100,17 +105,17 @@ _FAINT = Style(dim=True)
 
 Line = list[Segment]
 Item = tuple[str, str]
-"""A mark or nothing, and words that stay in one piece."""
+"""A mark or an empty text, and words that stay together."""
 
 
 class Board:
-    """What rich draws: the snapshot in the size that the console has when it is drawn."""
+    """The renderable of a snapshot; it takes the size of the console when it is drawn."""
 
     def __init__(self, snapshot: MonitorSnapshot) -> None:
         self.snapshot = snapshot
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        # A row is left free, so that the terminal need not scroll.
+        # One row stays free, so that the terminal does not scroll.
         height = max(1, min(options.size.height - 1, TALLEST))
         lines = board_lines(self.snapshot, options.max_width, height, ascii_only=options.ascii_only)
         for number, line in enumerate(lines):
@@ -133,16 +138,16 @@ def board_lines(
     return [Segment.adjust_line_length(line, width, pad=False) for line in lines[:height]]
 
 
-def _plan(count: int, width: int, room: int, reserved: int) -> Plan | None:
-    """A cell for each where they fit, if need be at the cost of rows reserved for the slowest."""
+def _plan(count: int, width: int, room: int, reserved: int) -> GridPlan | None:
+    """One cell per rollout where they fit, if necessary in the rows of the slowest rollouts."""
     plans = [plan_cells(count, width, room - rows) for rows in range(reserved, -1, -1)]
     whole = (plan for plan in plans if plan and plan.merged == 1)
     return next(whole, None) or next((plan for plan in plans if plan), None)
 
 
 def plain_line(snapshot: MonitorSnapshot) -> str:
-    """Everything on one line, for logs."""
-    share = f"{int(100 * _share(snapshot))}% {snapshot.settled}/{snapshot.expected}"
+    """The snapshot on one line, for logs."""
+    share = f"{int(100 * _share(snapshot))}% {snapshot.ended}/{snapshot.expected}"
     parts = [f"{count} {state.words}" for state, count in _shown_counts(snapshot)]
     parts += [words for _, words in (*_numbers(snapshot), *_phase_items(snapshot))]
     left = snapshot.remaining_seconds
@@ -158,7 +163,11 @@ def _head(snapshot: MonitorSnapshot, width: int, *, ascii_only: bool) -> Iterato
     rate = snapshot.rollouts_per_minute
     view = ProgressView(
         expected=snapshot.expected,
+<<<<<<< HEAD
         resolved=snapshot.settled,
+=======
+        resolved=snapshot.ended,
+>>>>>>> a030c55 (Trajectories, tasks, samples, blocklist and monitor: plain names and texts, no mirrored structs)
         elapsed=snapshot.elapsed,
         rate=None if rate is None else rate / 60,
     )
@@ -209,7 +218,7 @@ def _phase_items(snapshot: MonitorSnapshot) -> Iterator[Item]:
 
 
 def _notes(snapshot: MonitorSnapshot) -> Iterator[tuple[str, Style]]:
-    """What goes wrong, and why it will end early."""
+    """The most frequent failure, why the run stops, and missed events."""
     worst = most_frequent(snapshot.failures)
     if worst is not None:
         kind, count = worst
@@ -221,10 +230,10 @@ def _notes(snapshot: MonitorSnapshot) -> Iterator[tuple[str, Style]]:
     if snapshot.stopping and not snapshot.finished:
         yield snapshot.stopping, _WARNING
     if snapshot.missed:
-        yield f"{snapshot.missed} events were missed: the summary has the true counts", _WARNING
+        yield f"{snapshot.missed} events were missed; the summary has exact counts", _WARNING
 
 
-def _cells(snapshot: MonitorSnapshot, plan: Plan, width: int) -> Iterator[Line]:
+def _cells(snapshot: MonitorSnapshot, plan: GridPlan, width: int) -> Iterator[Line]:
     each = plan.merged * snapshot.rollouts_per_cell
     scale = "one cell per rollout" if each == 1 else f"one cell for {each} rollouts"
     title = f"{snapshot.title}: {scale} " if snapshot.title else f"{scale} "
@@ -254,7 +263,7 @@ def _name(task: LiveTask) -> str:
 
 
 def _flowed(items: Iterable[Item], width: int, separator: str) -> Iterator[Line]:
-    """Items side by side, on as many lines as they need."""
+    """Items in rows, on as many lines as they need."""
     line: Line = []
     used = 0
     for mark, words in items:
@@ -274,4 +283,4 @@ def _flowed(items: Iterable[Item], width: int, separator: str) -> Iterator[Line]
 
 
 def _share(snapshot: MonitorSnapshot) -> float:
-    return snapshot.settled / snapshot.expected if snapshot.expected else 1.0
+    return snapshot.ended / snapshot.expected if snapshot.expected else 1.0

@@ -1,11 +1,9 @@
-"""The thread that shows a run: it asks for snapshots, draws them, and keeps the file up.
+"""Displaying a run: a thread draws snapshots on a terminal or as lines, and writes them to a file.
 
-It cannot hold up the run or break it. A screen or a file that fails is given up on with a warning.
-A terminal that takes nothing more (Ctrl-S) holds up this thread only, and at the end it is left
-behind.
+The thread cannot delay or break the run. A screen or a file that fails is not used any more, with a
+warning. A terminal that is paused (Ctrl-S) blocks this thread only, which is abandoned at the end.
 """
 
-import contextlib
 import logging
 import threading
 import time
@@ -17,44 +15,47 @@ from rich.console import Console, ConsoleDimensions
 from rich.control import Control
 from rich.live import Live
 
+from rollgym.monitor.screen import LINE_INTERVAL, terminal_of, write_line
 from webgym.monitor.board import Board, plain_line
 from webgym.monitor.snapshot import MonitorSnapshot, write_snapshot
 
 DRAW_INTERVAL = 0.25
-LINE_INTERVAL = 10.0
 LINE_SHARE = 0.05
-_LINES_LOOK = 0.5
+_LINES_INTERVAL = 0.5
+FILE_INTERVAL = 1.0
+STOP_TIMEOUT = 3.0
+
+log = logging.getLogger(__name__)
 
 
-class Screen(Protocol):
-    """Something that shows snapshots. All calls come from one thread at a time."""
+class SnapshotScreen(Protocol):
+    """Shows snapshots. All calls come from one thread at a time."""
 
     interval: float
-    """How often it wants to be shown the present moment, in seconds."""
+    """Seconds between two snapshots."""
 
     def show(self, snapshot: MonitorSnapshot) -> None: ...
 
     def stop(self, snapshot: MonitorSnapshot) -> None:
-        """Show the last one and let go of the terminal."""
+        """Show the last snapshot and release the terminal."""
 
 
-class NoScreen:
-    """Nobody looks."""
+class HiddenScreen:
+    """Shows nothing."""
 
     interval = 1.0
 
     def show(self, snapshot: MonitorSnapshot) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def stop(self, snapshot: MonitorSnapshot) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
-class LiveScreen:
-    """A board that is drawn again and again at the same place; what is printed scrolls above it.
+class BoardScreen:
+    """A board that is redrawn in place on a terminal; printed lines scroll above it.
 
-    A terminal that is made narrower breaks the lines that are on it, so after a change of its size
-    it is cleared first.
+    A terminal that gets narrower wraps the lines on it, so it is cleared when its size changes.
     """
 
     interval = DRAW_INTERVAL
@@ -74,7 +75,7 @@ class LiveScreen:
         try:
             self._live.update(Board(snapshot), refresh=True)
         except BaseException:
-            self._live.stop()  # which shows the cursor again even where it cannot draw
+            self._live.stop()  # shows the cursor again, also where it cannot draw
             raise
 
     def stop(self, snapshot: MonitorSnapshot) -> None:
@@ -83,94 +84,85 @@ class LiveScreen:
             self._live.stop()
 
 
-class LineScreen:
-    """A line every `interval` seconds or with every twentieth of the rollouts, one at the end.
+class LogScreen:
+    """A line every `interval` seconds or with every twentieth of the rollouts, and one at the end.
 
-    There are no control characters. A reader that goes away (`| head`) ends the lines, not the run.
+    The lines have no control characters. A closed reader (`| head`) ends the lines, not the run.
     """
 
-    interval = _LINES_LOOK
+    interval = _LINES_INTERVAL
 
     def __init__(self, stream: TextIO, line_interval: float = LINE_INTERVAL) -> None:
         self._stream = stream
         self._line_interval = line_interval
-        self._shown: MonitorSnapshot | None = None
+        self._last: MonitorSnapshot | None = None
 
     def show(self, snapshot: MonitorSnapshot) -> None:
-        last = self._shown
+        last = self._last
         if (
             last is None
             or snapshot.elapsed - last.elapsed >= self._line_interval
-            or snapshot.settled - last.settled >= max(1.0, LINE_SHARE * snapshot.expected)
+            or snapshot.ended - last.ended >= max(1.0, LINE_SHARE * snapshot.expected)
         ):
-            self._write(snapshot)
+            self.stop(snapshot)
 
     def stop(self, snapshot: MonitorSnapshot) -> None:
-        self._write(snapshot)
-
-    def _write(self, snapshot: MonitorSnapshot) -> None:
-        self._shown = snapshot
-        encoding = getattr(self._stream, "encoding", None) or "utf-8"
-        line = plain_line(snapshot).encode(encoding, "replace").decode(encoding)
-        with contextlib.suppress(OSError, ValueError):  # ValueError: the stream is closed
-            self._stream.write(line + "\n")
-            self._stream.flush()
+        self._last = snapshot
+        write_line(self._stream, plain_line(snapshot))
 
 
-def choose_screen(stream: TextIO | None, line_interval: float = LINE_INTERVAL) -> Screen:
-    """What fits the stream. FORCE_COLOR and the like do not make a terminal out of a pipe."""
+def choose_screen(
+    stream: TextIO | None, line_interval: float = LINE_INTERVAL
+) -> SnapshotScreen:
+    """The screen for a stream; None shows nothing."""
     if stream is None:
-        return NoScreen()
-    console = Console(file=stream, highlight=False)
-    if stream.isatty() and console.is_terminal and not console.is_dumb_terminal:
-        return LiveScreen(console)
-    return LineScreen(stream, line_interval)
-
-
-FILE_INTERVAL = 1.0
-ENDING_PATIENCE = 3.0
-
-log = logging.getLogger(__name__)
+        return HiddenScreen()
+    console = terminal_of(stream)
+    return BoardScreen(console) if console else LogScreen(stream, line_interval)
 
 
 class Display:
     """Shows `snapshot()` on a screen and in a file until it is stopped."""
 
     def __init__(
-        self, snapshot: Callable[[], MonitorSnapshot], screen: Screen, file: Path | None = None
+        self,
+        snapshot: Callable[[], MonitorSnapshot],
+        screen: SnapshotScreen,
+        file: Path | None = None,
     ) -> None:
         self._snapshot = snapshot
         self._screen = screen
         self._file = file
         self._written = 0.0
-        self._nudged = threading.Event()
+        self._redraw = threading.Event()
         self._stopping = False
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin. Where there is neither screen nor file, and when begun, this does nothing."""
-        nobody_looks = isinstance(self._screen, NoScreen) and self._file is None
-        if self._thread is None and not self._stopping and not nobody_looks:
+        """Start the thread, unless it runs already or there is neither a screen nor a file."""
+        is_hidden = isinstance(self._screen, HiddenScreen) and self._file is None
+        if self._thread is None and not self._stopping and not is_hidden:
             self._thread = threading.Thread(target=self._live, name="webgym-monitor", daemon=True)
             self._thread.start()
 
-    def nudge(self) -> None:
-        """Something happened that should not wait for the next drawing."""
-        self._nudged.set()
+    def redraw(self) -> None:
+        """Draw soon, because of an event that should not wait for the next drawing."""
+        self._redraw.set()
 
     def stop(self) -> None:
-        """Show the last moment and let go of the terminal. May be called again, and unstarted."""
+        """Show the last snapshot and release the terminal. May be called again, or before `start`.
+        """
         self._stopping = True
-        self._nudged.set()
+        self._redraw.set()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join(ENDING_PATIENCE)
+            thread.join(STOP_TIMEOUT)
 
     def _live(self) -> None:
         while not self._stopping:
             self._show(self._snapshot())
-            self._nudged.wait(self._screen.interval)
-            self._nudged.clear()
+            self._redraw.wait(self._screen.interval)
+            self._redraw.clear()
         last = self._snapshot()
         self._draw(self._screen.stop, last)
         self._write(last)
@@ -184,8 +176,8 @@ class Display:
         try:
             draw(snapshot)
         except Exception:
-            self._screen = NoScreen()
-            log.exception("the monitor cannot draw and is not shown any more")
+            self._screen = HiddenScreen()
+            log.exception("the monitor cannot draw and is hidden from now on")
 
     def _write(self, snapshot: MonitorSnapshot) -> None:
         if self._file is None:

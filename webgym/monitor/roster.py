@@ -1,7 +1,7 @@
-"""The rollouts of a run, each with its state: a character and a number per rollout, no more.
+"""The states of all rollouts of a run, in a character and a number per rollout.
 
-Only a rollout that waits or runs has a record of its own. One that nobody has named yet is not here
-at all: it has not started. Nothing in here is safe to use from two threads.
+Only a rollout that waits or runs has a record of its own. A rollout that was never reported is not
+here: it has not started. For one thread at a time.
 """
 
 from collections import Counter, deque
@@ -14,13 +14,13 @@ from rollgym.records import RolloutKey
 from webgym.monitor.snapshot import BROWSER, OVERDUE_MARK, RETRY, TaskState
 
 PRECISION = 0.05
-"""How well the time of an attempt's end is known, in seconds."""
+"""The precision of the time at which an attempt ended, in seconds."""
 _REPEAT_BITS = 24
 _STATES = {ord(state.mark): state for state in TaskState}
 
 
-class Update(NamedTuple):
-    """What an episode says: where it is since `time`, and how long that may take."""
+class ProgressUpdate(NamedTuple):
+    """The state of an episode since `time`, and how long it may last."""
 
     key: RolloutKey
     time: float
@@ -33,7 +33,7 @@ class Update(NamedTuple):
 class LiveRollout(msgspec.Struct):
     """A rollout that waits or runs.
 
-    `began` is when its attempt did, `updated` when something was heard of it last.
+    `began` is the start of its attempt, `updated` the time of its last update.
     """
 
     key: RolloutKey
@@ -49,13 +49,13 @@ class LiveRollout(msgspec.Struct):
         return self.within is not None and now - self.updated > self.within
 
 
-class Roster:
-    """Who is where. Slots number the rollouts in the order in which they were first named."""
+class RolloutStates:
+    """The state of each rollout. Cells number the rollouts in the order of their first report."""
 
     def __init__(self) -> None:
         self.live: dict[int, LiveRollout] = {}
         self.steps = 0
-        self._slots: dict[int, int] = {}
+        self._cells: dict[int, int] = {}
         self._marks = bytearray()
         self._counts: Counter[TaskState] = Counter()
 
@@ -69,64 +69,66 @@ class Roster:
         return sum(count for state, count in self._counts.items() if state.is_end)
 
     def start(self, key: RolloutKey, attempt: int, now: float) -> None:
-        """The engine starts an attempt. What its episode has said meanwhile stays."""
-        slot = self._slot(key)
-        live = self.live.get(slot)
+        """The engine starts an attempt. Updates that its episode sent before this event are kept.
+        """
+        cell = self._cell(key)
+        live = self.live.get(cell)
         if live is None or live.phase == RETRY:
-            live = self._enliven(slot, LiveRollout(key, now, now))
+            live = self._add_live(cell, LiveRollout(key, now, now))
         live.attempt = attempt
 
-    def update(self, said: Update) -> None:
-        """What an episode says. Of a rollout that has ended it counts for nothing."""
-        slot = self._slot(said.key)
-        live = self.live.get(slot)
+    def update(self, update: ProgressUpdate) -> None:
+        """Apply an update of an episode. Updates of a rollout that has ended are ignored."""
+        cell = self._cell(update.key)
+        live = self.live.get(cell)
         if live is None:
-            if self._state(slot).is_end:
+            if self._state(cell).is_end:
                 return
-            live = self._enliven(slot, LiveRollout(said.key, said.time, said.time))
+            live = self._add_live(cell, LiveRollout(update.key, update.time, update.time))
         if live.phase == RETRY:
-            live.began, live.step = said.time, 0
+            live.began, live.step = update.time, 0
             live.attempt += 1
-        self.steps += max(0, said.step - live.step)
-        live.updated, live.phase, live.step = said.time, said.phase, said.step
-        live.within = said.within
-        if live.state is not said.state:
-            live.state = said.state
-            self._set(slot, said.state)
+        self.steps += max(0, update.step - live.step)
+        live.updated, live.phase, live.step = update.time, update.phase, update.step
+        live.within = update.within
+        if live.state is not update.state:
+            live.state = update.state
+            self._set(cell, update.state)
 
     def retry(self, key: RolloutKey, ended: float) -> None:
-        """An attempt has ended, and there will be another, unless it is heard of already."""
-        slot = self._slot(key)
-        live = self.live.get(slot)
+        """An attempt has ended and another one follows, unless that one has reported already."""
+        cell = self._cell(key)
+        live = self.live.get(cell)
         if live is None:
-            live = self._enliven(slot, LiveRollout(key, ended, ended))
+            live = self._add_live(cell, LiveRollout(key, ended, ended))
         elif live.updated > ended + PRECISION:
             return
         live.state, live.phase, live.step, live.within = TaskState.WAITING, RETRY, 0, None
         live.began = live.updated = ended
-        self._set(slot, TaskState.WAITING)
+        self._set(cell, TaskState.WAITING)
 
-    def settle(self, key: RolloutKey, state: TaskState) -> None:
-        """It has come to an end."""
-        slot = self._slot(key)
-        self.live.pop(slot, None)
-        self._set(slot, state)
+    def end(self, key: RolloutKey, state: TaskState) -> None:
+        """The rollout has ended in this state."""
+        cell = self._cell(key)
+        self.live.pop(cell, None)
+        self._set(cell, state)
 
     def marks(self, now: float) -> str:
-        """A character for each rollout that was named."""
+        """A character for each reported rollout."""
         marks = bytearray(self._marks)
-        for slot, live in self.live.items():
+        for cell, live in self.live.items():
             if live.overdue(now):
-                marks[slot] = ord(OVERDUE_MARK)
+                marks[cell] = ord(OVERDUE_MARK)
         return marks.decode("ascii")
 
     def rollouts(self) -> tuple[tuple[int, int], ...]:
-        """The task and the repeat of each rollout that was named, in the order of the slots."""
+        """The task and the repeat of each reported rollout, in the order of the cells."""
         repeat = (1 << _REPEAT_BITS) - 1
-        return tuple([(packed >> _REPEAT_BITS, packed & repeat) for packed in self._slots])
+        return tuple([(packed >> _REPEAT_BITS, packed & repeat) for packed in self._cells])
 
     def most_urgent(self, now: float) -> Iterator[tuple[int, LiveRollout]]:
-        """Those that wait or run, with their slots: overdue first, then running, oldest first."""
+        """Waiting and running rollouts with their cells: overdue first, then running, oldest first.
+        """
 
         def urgency(item: tuple[int, LiveRollout]) -> tuple[bool, bool, float]:
             live = item[1]
@@ -134,40 +136,44 @@ class Roster:
 
         return iter(sorted(self.live.items(), key=urgency))
 
-    def _slot(self, key: RolloutKey) -> int:
+    def _cell(self, key: RolloutKey) -> int:
         packed = key.task << _REPEAT_BITS | key.repeat
-        slot = self._slots.get(packed)
-        if slot is None:
-            slot = self._slots[packed] = len(self._marks)
+        cell = self._cells.get(packed)
+        if cell is None:
+            cell = self._cells[packed] = len(self._marks)
             self._marks.append(ord(TaskState.NOT_STARTED.mark))
             self._counts[TaskState.NOT_STARTED] += 1
-        return slot
+        return cell
 
-    def _state(self, slot: int) -> TaskState:
-        return _STATES[self._marks[slot]]
+    def _state(self, cell: int) -> TaskState:
+        return _STATES[self._marks[cell]]
 
-    def _set(self, slot: int, state: TaskState) -> None:
-        self._counts[self._state(slot)] -= 1
+    def _set(self, cell: int, state: TaskState) -> None:
+        self._counts[self._state(cell)] -= 1
         self._counts[state] += 1
-        self._marks[slot] = ord(state.mark)
+        self._marks[cell] = ord(state.mark)
 
-    def _enliven(self, slot: int, live: LiveRollout) -> LiveRollout:
-        self.live[slot] = live
-        self._set(slot, live.state)
+    def _add_live(self, cell: int, live: LiveRollout) -> LiveRollout:
+        self.live[cell] = live
+        self._set(cell, live.state)
         return live
 
 
 ENDS = 100
 
 
-class Throughput:
-    """The rate of ends. All times are of one monotonic clock."""
+class EndRate:
+    """The rate at which rollouts end, over the last hundred ends; it falls while none ends.
+
+    Web rollouts take minutes, and between less than one and hundreds end in a minute. All times
+    are of one monotonic clock.
+    """
 
     def __init__(self, now: float) -> None:
         self._times: deque[float] = deque([now], maxlen=ENDS + 1)
 
     def add(self, now: float) -> None:
-        """A rollout has ended."""
+        """Count a rollout that ended."""
         self._times.append(now)
 
     def per_second(self, now: float) -> float | None:

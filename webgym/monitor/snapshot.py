@@ -1,10 +1,19 @@
-"""The states of a rollout on the monitor, and the character that stands for each.
+"""A snapshot of a run: the state of every rollout at one moment, which displays draw.
 
-The characters differ, so that a board without colours can be read too. They are also those of
-`MonitorSnapshot.cells`.
+*States.* Each state has a character, so that a board without colours can be read too. The same
+characters are in `MonitorSnapshot.cells`.
+
+*Schema.* `v` is the version of the schema. A reader must ignore fields that it does not know; a
+change in the meaning of a known field raises the version. `cells` has one character per rollout, in
+the order in which they were first seen, or one per `rollouts_per_cell` rollouts where a run has
+more than `MOST_CELLS`: the most frequent state. `rollouts` has the task and repeat of the first
+cells. It is empty where a cell stands for several rollouts, and does not cover rollouts that this
+process has not seen. The size is bounded by `MOST_CELLS` characters and `MOST_LIVE` live rollouts.
+
+*File.* Viewers read the snapshot as JSON. The file is replaced as a whole, so readers never see
+half of it. It is synced to the disk only at the end of the run.
 """
 
-from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
@@ -14,17 +23,17 @@ from rollgym.store import Disk
 from rollgym.store.disk import write_atomically
 
 PHASES = ("navigate", "metadata", "screenshot", "tree", "model", "execute", "reward")
-"""What a running rollout can be at, in the order of a step."""
+"""The phases of a running rollout, in the order of a step."""
 BROWSER, RETRY = "browser", "retry"
-"""What a waiting rollout waits for."""
+"""The phases of a waiting rollout: it waits for a browser, or for its next attempt."""
 
 
 class TaskState(StrEnum):
-    """Where a rollout is.
+    """The state of a rollout.
 
-    `WAITING` is for a browser or, between two attempts, for the next one. `SUCCESS`, `FAILURE` and
-    `BLOCKED` are ends with a reward; `FAILED` has none. `EARLIER` are rollouts that ended before
-    this collection, where nobody said how.
+    A `WAITING` rollout waits for a browser or, between two attempts, for the next one. `SUCCESS`,
+    `FAILURE` (no success) and `BLOCKED` ended with a reward, `FAILED` without one. `EARLIER`
+    rollouts ended before this process started, in an unknown state.
     """
 
     NOT_STARTED = "not_started"
@@ -39,12 +48,13 @@ class TaskState(StrEnum):
 
     @property
     def mark(self) -> str:
-        """Its character."""
+        """The character of this state."""
         return _MARKS[self]
 
     @property
     def words(self) -> str:
-        return self.value.replace("_", " ")
+        """The state in words: a verdict without success is told apart from a failed rollout."""
+        return _WORDS.get(self, self.value.replace("_", " "))
 
     @property
     def is_end(self) -> bool:
@@ -63,10 +73,11 @@ _MARKS = {
     TaskState.OMITTED: "-",
     TaskState.EARLIER: "=",
 }
+_WORDS = {TaskState.FAILURE: "no success"}
 OVERDUE_MARK = "?"
-"""A rollout that waits or runs, and of which nothing was heard for longer than there should be."""
+"""A rollout that waits or runs without an update for longer than expected."""
 MARKS = OVERDUE_MARK + "!>wx#+-=."
-"""All characters; of states that are equally frequent the one that comes first here is shown."""
+"""All characters; of equally frequent states the first one here is shown."""
 
 
 SCHEMA_VERSION = 1
@@ -74,16 +85,11 @@ MOST_CELLS = 10_000
 MOST_LIVE = 1_000
 
 
-class SnapshotError(ValueError):
-    """What was read is no snapshot, or one of a later schema."""
-
-
 class LiveTask(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A rollout that waits or runs. `cell` is its index in `cells`.
 
-    `phase` is the present one; of a waiting rollout `browser` or `retry`. `seconds` count from the
-    begin of the attempt, `phase_seconds` from the last that was heard of it. `label` is there for
-    the first few.
+    `phase` is the current one; of a waiting rollout `browser` or `retry`. `seconds` count from the
+    start of the attempt, `phase_seconds` from its last update. Only the first few have a `label`.
     """
 
     cell: int
@@ -102,10 +108,10 @@ class LiveTask(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 class MonitorSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a run. `time` is wall-clock time since the epoch.
 
-    `counts` add up to `expected`. `phases` counts what the running ones are at; `failures` counts
-    attempts that failed, by kind, the last and the retried; `timeouts` are those of them whose time
-    was up. `live` begins with the overdue, then those that run longest. `stopping` says why the
-    run winds down. `missed` events never came, so the counts may be behind.
+    `counts` sum to `expected`. `phases` counts running rollouts by phase; `failures` counts failed
+    attempts by kind, including retried ones; `timeouts` are those that ran out of time. `live` has
+    overdue rollouts first, then those that run longest. `stopping` says why the run stops. `missed`
+    events were dropped, so the counts may lag.
     """
 
     v: int = SCHEMA_VERSION
@@ -133,86 +139,49 @@ class MonitorSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     live: tuple[LiveTask, ...] = ()
 
     @property
-    def settled(self) -> int:
-        """How many rollouts have ended."""
+    def ended(self) -> int:
+        """The number of rollouts that have ended."""
         return sum(count for state, count in self.counts.items() if state.is_end)
 
     @property
     def success_rate(self) -> float | None:
-        """Of the rollouts that were judged and not blocked; None before the first."""
+        """The share of successes in scored rollouts that were not blocked; None before the first.
+        """
         success = self.counts.get(TaskState.SUCCESS, 0)
         judged = success + self.counts.get(TaskState.FAILURE, 0)
         return success / judged if judged else None
 
     def share(self, state: TaskState) -> float | None:
-        """How much of what has ended came to this end."""
-        settled = self.settled
-        return self.counts.get(state, 0) / settled if settled and state.is_end else None
-
-
-_DECODER = msgspec.json.Decoder(MonitorSnapshot)
-
-
-def read_snapshot(data: bytes) -> MonitorSnapshot:
-    """Raises SnapshotError."""
-    try:
-        snapshot = _DECODER.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise SnapshotError(f"this is no snapshot of a monitor: {error}") from error
-    if snapshot.v > SCHEMA_VERSION:
-        raise SnapshotError(
-            f"the snapshot has schema version {snapshot.v}, this program reads up to "
-            f"{SCHEMA_VERSION}: upgrade rollgym to read it"
-        )
-    return snapshot
+        """The share of this state in the rollouts that have ended."""
+        ended = self.ended
+        return self.counts.get(state, 0) / ended if ended and state.is_end else None
 
 
 def merged_cells(cells: str, size: int) -> str:
-    """One character for each `size` cells: that of most of them."""
+    """One character for each `size` cells: the most frequent one."""
     if size <= 1:
         return cells
     return "".join(_most(cells[start : start + size]) for start in range(0, len(cells), size))
 
 
 def most_frequent(counts: Mapping[str, int]) -> tuple[str, int] | None:
-    """The name with the highest count; None where nothing was counted."""
+    """The name with the highest count; None where there is none."""
     return max(counts.items(), key=lambda item: item[1], default=None)
 
 
 def _most(part: str) -> str:
-    # Nearly all parts are of one state.
+    # Nearly all parts have a single state.
     return part[0] if part.count(part[0]) * 2 > len(part) else max(MARKS, key=part.count)
 
 
-LARGEST_FILE = 1 << 24
-
-
-class _Hasty(Disk):
+class _UnsyncedDisk(Disk):
     """Does not wait for the device."""
 
     def sync(self, descriptor: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def write_snapshot(path: Path, snapshot: MonitorSnapshot) -> None:
     """Replace the file. Raises OSError."""
-    disk = Disk() if snapshot.finished else _Hasty()
+    disk = Disk() if snapshot.finished else _UnsyncedDisk()
     write_atomically(disk, path, msgspec.json.encode(snapshot))
-
-
-class SnapshotFile:
-    """The latest snapshot in a file that another process may be writing."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def snapshot(self) -> MonitorSnapshot | None:
-        """None where there is no file yet. Raises SnapshotError, OSError."""
-        try:
-            with self._path.open("rb") as file:
-                data = file.read(LARGEST_FILE + 1)
-        except FileNotFoundError:
-            return None
-        if len(data) > LARGEST_FILE:
-            raise SnapshotError(f"{self._path} has more than {LARGEST_FILE} bytes: no snapshot")
-        return read_snapshot(data)

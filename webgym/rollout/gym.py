@@ -49,7 +49,7 @@ from webgym.rollout.iteration_files import IterationFiles, OnTrajectory
 from webgym.rollout.sample import Sampled, tasks_of
 from webgym.settings import plain_mapping, read_settings
 from webgym.tasks import Split, WebTask
-from webgym.utils.blocklist import Blocking, BlocklistTeacher
+from webgym.utils.blocklist import BlocklistObserver, DomainLearner
 
 START_PAGE_ATTEMPTS = 5
 
@@ -70,7 +70,7 @@ class AsyncWebGym:
         task_timeout_minutes: float = 20,
         completion_threshold: float = 0.98,
         completion_grace_period: float = 120,
-        blocklist_manager: Blocking | None = None,
+        blocklist_manager: DomainLearner | None = None,
         skip_instance_cleanup: bool = False,
         multinode_rank_suffix: str = "",
         split: Split = "train",
@@ -166,7 +166,7 @@ class AsyncWebGym:
                 worker = self._worker(agent, browsers, monitor)
                 observers: list[Observer] = [monitor, files]
                 if self._blocking is not None:
-                    observers.append(BlocklistTeacher(self._blocking, lookup))
+                    observers.append(BlocklistObserver(self._blocking, lookup))
                 coverage = await collect(
                     store.inputs,
                     worker,

@@ -150,7 +150,7 @@ def share_sample(
     if not path.exists():
         draw = _draw(origin, tasks, blocked)
         header = SampleHeader(
-            origin=origin, tasks=len(draw.places), blocked=draw.blocked, notes=draw.notes
+            origin=origin, tasks=len(draw.positions), blocked=draw.blocked, notes=draw.notes
         )
         _publish(path, _lines(header, draw, tasks), disk or Disk())
     sample = Sample(path)
@@ -172,7 +172,7 @@ def _draw(origin: SampleOrigin, tasks: TaskFile, blocked: Callable[[], frozenset
 
 def _lines(header: SampleHeader, draw: Draw, tasks: TaskFile) -> Iterator[bytes]:
     yield msgspec.json.encode(header) + b"\n"
-    for index, row in enumerate(tasks.rows(draw.places)):
+    for index, row in enumerate(tasks.rows(draw.positions)):
         yield b'{"task":%d,"repeats":%d,"row":%b}\n' % (index, header.origin.repeats, row.raw)
 
 

@@ -1,4 +1,4 @@
-"""Web tasks: what a row of a task file says, and its rubric."""
+"""Web tasks: the rows of a task file, and their rubrics."""
 
 from webgym.tasks.task import (
     DEFAULT_MAX_STEPS,

@@ -1,11 +1,11 @@
 """A JSONL file of web tasks, checked as a whole before anything starts.
 
-The first reading checks every row and keeps of each where it stands and what sampling goes by (see
-`table`). Rows are read again when they are asked for, and the file must be the same then. A row
-without `task_id` is given the number of its line, so that it means the same outside of its file.
+The first pass checks every row and keeps its offset and the values that sampling needs, a few bytes
+per task (`TaskTable`). Rows are read again when they are needed, and the file must be unchanged
+then. A row without `task_id` gets the number of its line.
 
-Tasks on the bundled sites have `{sites}` where the address of the served sites belongs. It stays in
-the row, because the address may be another when the run is continued; `place` puts it in.
+Tasks on the bundled sites have `{sites}` in place of the address of the sites. It stays in the row,
+because the address may differ when the run is continued; the episode replaces it.
 """
 
 import re
@@ -30,12 +30,12 @@ _HARDEST = 2**32 - 1
 
 
 class TaskTable:
-    """Difficulty, domain and host of each task, by its place in the file, from 0."""
+    """Difficulty, domain and host of each task, by its position in the file, from 0."""
 
     def __init__(self) -> None:
         self._difficulties = array("I")
-        self._domains = _Names()
-        self._hosts = _Names()
+        self._domains = _TextColumn()
+        self._hosts = _TextColumn()
 
     def add(self, task: WebTask) -> None:
         self._difficulties.append(min(task.difficulty, _HARDEST))
@@ -45,18 +45,18 @@ class TaskTable:
     def __len__(self) -> int:
         return len(self._difficulties)
 
-    def difficulty(self, place: int) -> int:
-        return self._difficulties[place]
+    def difficulty(self, position: int) -> int:
+        return self._difficulties[position]
 
-    def domain(self, place: int) -> str:
-        return self._domains.of(place)
+    def domain(self, position: int) -> str:
+        return self._domains.of(position)
 
-    def host(self, place: int) -> str:
-        return self._hosts.of(place)
+    def host(self, position: int) -> str:
+        return self._hosts.of(position)
 
 
-class _Names:
-    """A column of texts of which there are few different ones."""
+class _TextColumn:
+    """A column with few distinct texts."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -69,20 +69,20 @@ class _Names:
             self._texts.append(text)
         self._column.append(number)
 
-    def of(self, place: int) -> str:
-        return self._texts[self._column[place]]
+    def of(self, position: int) -> str:
+        return self._texts[self._column[position]]
 
 
 SHOWN_BAD_ROWS = 20
 _HOST = re.compile(r"""[^\s"%<>\\^`{|}]+""")
-"""Whatever a name or an address may have: letters of all languages among it."""
+"""The characters of a host name or address, in any language."""
 _SITES_FOLDER = Path(__file__).parents[1] / "sites" / "tasks"
 BUNDLED = {f"sites/{name}": _SITES_FOLDER / name for name in ("train.jsonl", "test.jsonl")}
-"""Task files that come with the package, by the names that a configuration gives them."""
+"""Task files of the package, by their names in a configuration."""
 
 
 def find_task_file(name: str, data_path: Path | None = None) -> Path:
-    """The file of that name: below `data_path`, else a bundled one. Raises InputsError."""
+    """The file of this name: below `data_path`, else a bundled one. Raises InputsError."""
     path = Path(name)
     if path.is_absolute():
         return path
@@ -91,43 +91,23 @@ def find_task_file(name: str, data_path: Path | None = None) -> Path:
     bundled = BUNDLED.get(path.as_posix())
     if bundled is not None:
         return bundled
-    below = f"below data_path={data_path}" if data_path else "and data_path is not given"
+    below = f"below data_path={data_path}" if data_path else "because data_path is not set"
     raise InputsError(
-        f"there is no task file {name} {below}; the bundled ones are {', '.join(BUNDLED)}"
+        f"task file {name} was not found {below}; the bundled files are {', '.join(BUNDLED)}"
     )
 
 
-def read_web_tasks(path: Path, sites_url: str | None = None) -> Iterator[WebTask]:
-    """Every task of a file, read as they are taken, after all were checked.
-
-    `sites_url` is where the bundled sites are served. Raises InputsError with every bad row,
-    StorageError.
-    """
-    tasks = TaskFile(path)
-    for row in tasks.rows(range(len(tasks))):
-        placed = row if sites_url is None else place(row, sites_url)
-        yield WebTask.of(placed, "")
-
-
-def place(row: Row, sites_url: str) -> Row:
-    """The row with the address of the served sites, where it is about them."""
-    website = row.get("website", str, "")
-    if not website.startswith(SITES):
-        return row
-    return row.with_fields({"website": sites_url.rstrip("/") + website.removeprefix(SITES)})
-
-
 class TaskFile:
-    """A checked file. `sha256` is that of its rows, whatever blank lines are between them.
+    """A checked file. `sha256` covers its rows, without blank lines between them.
 
-    `needs_sites`, `needs_judge`: whether a task is on the bundled sites, or has no verifier.
+    `needs_sites` and `needs_judge` say whether a task is on the bundled sites, or has no check.
     """
 
     def __init__(self, path: Path) -> None:
         """Reads the whole file. Raises InputsError with every bad row, StorageError."""
         self.path = path
         self._file = InputFile(path)
-        checked = _Checked(self._file)
+        checked = _FirstPass(self._file)
         self._offsets, self._numbers = checked.offsets, checked.numbers
         self.table = checked.table
         self.needs_sites = checked.needs_sites
@@ -137,14 +117,14 @@ class TaskFile:
     def __len__(self) -> int:
         return len(self._offsets)
 
-    def rows(self, places: Iterable[int]) -> Iterator[Row]:
-        """The rows at these places, from 0, in the order asked for, as they are rolled out.
+    def rows(self, positions: Iterable[int]) -> Iterator[Row]:
+        """The rows at these positions, in this order.
 
-        Raises InputsError when the file was changed meanwhile, StorageError.
+        Raises InputsError where the file has changed since it was checked, StorageError.
         """
         try:
             with self._file.open() as file:
-                for each in places:
+                for each in positions:
                     yield _row_at(file, self._offsets[each], self._numbers[each])
         except OSError as error:
             raise storage_error(error, self.path, "reading the tasks") from error
@@ -152,8 +132,8 @@ class TaskFile:
             raise self._file.changed() from error
 
 
-class _Checked:
-    """The first reading, and what is kept of it."""
+class _FirstPass:
+    """The first pass over the file, and what is kept of it."""
 
     def __init__(self, file: InputFile) -> None:
         self.offsets, self.numbers = array("Q"), array("Q")
@@ -168,15 +148,15 @@ class _Checked:
         try:
             with file.open() as rows, file.open() as again:
                 for line in lines_of(rows):
-                    self._take(line, again)
+                    self._add(line, again)
         except OSError as error:
             raise storage_error(error, file.path, "reading the tasks") from error
         if self._bad_rows:
             raise InputsError(self._report())
         if not self.offsets:
-            raise InputsError(f"{file.path} has no rows: there are no tasks to roll out")
+            raise InputsError(f"{file.path} is empty: it has no tasks")
 
-    def _take(self, line: Line, again: BinaryIO) -> None:
+    def _add(self, line: Line, again: BinaryIO) -> None:
         self.digest.update(line.content.strip() + b"\n")
         try:
             task = _task(line)
@@ -194,16 +174,16 @@ class _Checked:
 
     def _claim_id(self, task_id: str, again: BinaryIO) -> None:
         fingerprint = int.from_bytes(blake2b(task_id.encode(), digest_size=8).digest(), "big")
-        for place_of_other in self._ids.candidates(fingerprint):
-            number = self.numbers[place_of_other]
-            other = _row_at(again, self.offsets[place_of_other], number)
+        for other_position in self._ids.candidates(fingerprint):
+            number = self.numbers[other_position]
+            other = _row_at(again, self.offsets[other_position], number)
             if str(other.get("task_id", object)) == task_id:
-                raise RowError(f"field 'task_id': {task_id!r:.100} is that of line {number} too")
+                raise RowError(f"field 'task_id': {task_id!r:.100} is also the id of line {number}")
         self._ids.add(fingerprint, len(self.offsets))
 
     def _report(self) -> str:
         more = self._bad_rows - SHOWN_BAD_ROWS
-        lines = [f"{self._bad_rows} bad row(s) in {self._path}, nothing was started:"]
+        lines = [f"{self._bad_rows} bad row(s) in {self._path}; nothing was started:"]
         lines += self._problems
         if more > 0:
             lines.append(f"  and {more} more bad row(s)")
@@ -213,38 +193,38 @@ class _Checked:
 def _task(line: Line) -> WebTask:
     """Raises RowError."""
     try:
-        task = WebTask.of(_identified(Row.parse(line.content), line.number), "")
+        task = WebTask.of(_with_id(Row.parse(line.content), line.number), "")
         host, _ = task.host, urlsplit(task.website).port
     except RowError:
         raise
     except RecursionError as error:
         raise RowError("it is nested too deeply") from error
-    except ValueError as error:  # an address that cannot even be taken apart
+    except ValueError as error:  # an address that cannot be parsed
         raise RowError(f"field 'website': {error}") from error
     if not (_HOST.fullmatch(host) or task.website.startswith(SITES)):
-        raise RowError(f"field 'website': {task.website!r:.100} names no host")
+        raise RowError(f"field 'website': {task.website!r:.100} has no valid host")
     if task.verifier == "sites":
-        _check_truth(task)
+        _require_site_task(task)
     return task
 
 
-def _check_truth(task: WebTask) -> None:
-    """Raises RowError where the test sites could not tell what became of it."""
+def _require_site_task(task: WebTask) -> None:
+    """Raise RowError where the test sites could not check the task."""
     try:
         msgspec.json.decode(task.row.raw, type=SiteTask)
     except msgspec.ValidationError as error:
         raise RowError(
-            f"field 'verifier': with 'sites' it has to be a task of the test sites: {error}"
+            f"field 'verifier': 'sites' needs a task of the test sites: {error}"
         ) from error
 
 
 def _row_at(file: BinaryIO, offset: int, number: int) -> Row:
     file.seek(offset)
-    return _identified(Row.parse(file.readline()), number)
+    return _with_id(Row.parse(file.readline()), number)
 
 
-def _identified(row: Row, number: int) -> Row:
-    """With the id that it has by default, where it says none. Raises RowError."""
+def _with_id(row: Row, number: int) -> Row:
+    """The row with its default id where it has none. Raises RowError."""
     if row.get("task_id", object) is not None:
         return row
     return row.with_fields({"task_id": str(number)})

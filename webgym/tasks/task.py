@@ -1,8 +1,10 @@
-"""A web task as its JSONL row has it.
+"""A web task: a row of a task file, and the rubric in it.
 
-`difficulty` is a positive integer: 1 to 3 are easy, 4 to 6 medium, 7 and more hard, and that
-decides how many steps an episode may take. Fields that only a verifier of the task's own
-understands stay in the row.
+`difficulty` is a positive integer: 1 to 3 are easy, 4 to 6 medium, 7 and more hard. It decides how
+many steps an episode may take. Fields that only the task's own check uses stay in the row.
+
+A rubric is facts that must hold, in groups. A row may give one text, a list of texts, a list of
+`{description, difficulty}`, or groups with `facts`; all forms become groups with facts.
 """
 
 from enum import StrEnum
@@ -15,20 +17,20 @@ from rollgym.records import Row, RowError
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """Something the screenshots must show."""
+    """A fact that the screenshots must show."""
 
     text: str
 
 
 class FactGroup(msgspec.Struct, frozen=True):
-    """Facts that belong together; `difficulty` where the row says one."""
+    """Facts that belong together; `difficulty` where the row gives one."""
 
     description: str
     facts: tuple[Fact, ...]
     difficulty: int | None = None
 
 
-class _Described(msgspec.Struct, frozen=True):
+class _RubricPart(msgspec.Struct, frozen=True):
     description: str = ""
     difficulty: int | None = None
     facts: tuple[Any, ...] = ()
@@ -56,9 +58,9 @@ def _group(part: object) -> FactGroup:
     if isinstance(part, str):
         return FactGroup(part, (Fact(part),))
     try:
-        described = msgspec.convert(part, _Described)
+        described = msgspec.convert(part, _RubricPart)
     except msgspec.ValidationError as error:
-        raise ValueError(f"no part of a rubric: {error}") from error
+        raise ValueError(f"invalid part of a rubric: {error}") from error
     facts = tuple(_fact(fact) for fact in described.facts)
     if not facts and not described.description:
         raise ValueError("a part of the rubric has neither `description` nor `facts`")
@@ -72,7 +74,7 @@ def _fact(fact: object) -> Fact:
         return Fact(fact)
     if isinstance(fact, dict) and isinstance(fact.get("description"), str):
         return Fact(fact["description"])
-    raise ValueError(f"no fact of a rubric: {fact!r:.100}")
+    raise ValueError(f"invalid fact of a rubric: {fact!r:.100}")
 
 
 Split = Literal["train", "test"]
@@ -99,7 +101,7 @@ DEFAULT_MAX_STEPS: dict[Split, MaxSteps] = {
 }
 
 
-class _Fields(msgspec.Struct, frozen=True):
+class _TaskFields(msgspec.Struct, frozen=True):
     task_name: Annotated[str, msgspec.Meta(min_length=1)]
     website: Annotated[str, msgspec.Meta(min_length=1)]
     difficulty: Annotated[int, msgspec.Meta(ge=1)] = 1
@@ -112,9 +114,9 @@ class _Fields(msgspec.Struct, frozen=True):
 
 
 class WebTask(msgspec.Struct, frozen=True, kw_only=True):
-    """One task. `verifier` names who knows the truth about it; without one a judge decides.
+    """One task. `verifier` names the task's own check; without one a judge scores the episode.
 
-    `row` is the whole row, as the file has it.
+    `row` is the whole row, unchanged.
     """
 
     task_id: str
@@ -132,14 +134,14 @@ class WebTask(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, row: Row, default_id: str) -> "WebTask":
         """Read a row. Raises RowError, naming the field."""
         try:
-            fields = msgspec.json.decode(row.raw, type=_Fields)
+            fields = msgspec.json.decode(row.raw, type=_TaskFields)
             rubric = Rubric.of(fields.evaluator_reference)
         except msgspec.ValidationError as error:
             raise RowError(str(error)) from error
         except ValueError as error:
             raise RowError(f"field 'evaluator_reference': {error}") from error
         if urlsplit(fields.website).scheme.lower() not in ("http", "https", ""):
-            raise RowError(f"field 'website': {fields.website!r:.100} is no web address")
+            raise RowError(f"field 'website': {fields.website!r:.100} is not a web address")
         return cls(
             task_id=default_id if fields.task_id is None else str(fields.task_id),
             task_name=fields.task_name,

@@ -1,17 +1,17 @@
-"""What an episode leaves: its steps, what the model said at each, and what it was worth."""
+"""Trajectories: the steps of an episode, the model's responses, and the verdict."""
 
 from webgym.trajectory.records import (
     BLOCKED,
     INVALID_URL,
     UNPARSED,
     ActionRecord,
+    EpisodeVerdict,
     Image,
     Observation,
     ResponseRecord,
     RewardRecord,
     Step,
     Trajectory,
-    Verdict,
 )
 
 __all__ = [
@@ -19,11 +19,11 @@ __all__ = [
     "INVALID_URL",
     "UNPARSED",
     "ActionRecord",
+    "EpisodeVerdict",
     "Image",
     "Observation",
     "ResponseRecord",
     "RewardRecord",
     "Step",
     "Trajectory",
-    "Verdict",
 ]

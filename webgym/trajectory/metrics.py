@@ -1,12 +1,13 @@
-"""The numbers of a rollout: success, steps, characters, going back, crashes, blocked pages.
+"""The metrics of rollouts: success, steps, characters, going back, crashes and blocked pages.
 
 A trajectory is *crashed* when it is empty, when its start page could not be opened, when an action
-of it is missing, or when it ended early (fewer than 10 steps) with neither an answer nor a blocked
-page. Crashed ones count in `crashed_rate` alone. Blocked ones are counted over the rest, and left
-out of what remains: success (reward 1 at the last step), steps, characters and going back.
+is missing, or when it ended early (fewer than 10 steps) without an answer and without being
+blocked. Crashed trajectories count in `crashed_rate` alone. Blocked ones are counted over the rest,
+and do not count in the other metrics: success (reward 1 at the last step), steps, characters, going
+back.
 
 A `RolloutMeter` holds whole numbers only. Ratios are taken at the end, so trajectories and meters
-can be put together in any order and give the same numbers to the last bit.
+can be combined in any order and give exactly the same numbers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,16 +18,16 @@ import msgspec
 from webgym.trajectory.records import ANSWER, INVALID_URL, Step, Trajectory
 
 SHORT = 10
-"""A trajectory of fewer steps has to say why it ended."""
+"""A trajectory with fewer steps is crashed unless it has an answer or is blocked."""
 SUCCESS_REWARD = 1
 GO_BACK = "goback"
 
 AnyTrajectory = Trajectory | Mapping[str, Any]
-"""A trajectory, or its plain form as it is in a `.pt`."""
+"""A trajectory, or its plain form from a `.pt` file."""
 
 
 class RolloutMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """The rates, each 0 where there is nothing to divide by, and the counts they are made of."""
+    """The rates, each 0 where its denominator is 0, and the counts they are computed from."""
 
     success_rate: float
     avg_steps: float
@@ -57,7 +58,7 @@ class RolloutMeter(msgspec.Struct, kw_only=True):
 
     @classmethod
     def of(cls, metrics: RolloutMetrics) -> "RolloutMeter":
-        """The meter that gave these numbers."""
+        """The meter with these metrics."""
         return cls(
             total=metrics.total_trajectories,
             crashed=metrics.crashed,
@@ -69,21 +70,21 @@ class RolloutMeter(msgspec.Struct, kw_only=True):
         )
 
     def add(self, trajectory: AnyTrajectory | None) -> None:
-        """Count one more; None is a trajectory of which there is nothing."""
-        looks = _looks(trajectory)
+        """Count one trajectory; None is an empty one."""
+        facts = _facts_of(trajectory)
         self.total += 1
-        if _crashed(looks):
+        if _crashed(facts):
             self.crashed += 1
-        elif _blocked(looks):
+        elif _blocked(facts):
             self.blocked += 1
         else:
-            self.successes += looks[-1].reward == SUCCESS_REWARD
-            self.steps += len(looks)
-            self.characters += sum(look.characters for look in looks)
-            self.gobacks += sum(look.action == GO_BACK for look in looks)
+            self.successes += facts[-1].reward == SUCCESS_REWARD
+            self.steps += len(facts)
+            self.characters += sum(step.characters for step in facts)
+            self.gobacks += sum(step.action == GO_BACK for step in facts)
 
     def merged(self, other: "RolloutMeter") -> "RolloutMeter":
-        """The meter of what both have counted."""
+        """The sum of two meters."""
         counts = {
             name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__
         }
@@ -111,20 +112,20 @@ class RolloutMeter(msgspec.Struct, kw_only=True):
 
 
 def is_crashed(trajectory: AnyTrajectory | None) -> bool:
-    """Whether a trajectory broke; see above for when it did."""
-    return _crashed(_looks(trajectory))
+    """Whether a trajectory is crashed, by the rule above."""
+    return _crashed(_facts_of(trajectory))
 
 
 def calculate_rollout_metrics(trajectories: Iterable[AnyTrajectory | None]) -> RolloutMetrics:
-    """The numbers of trajectories, which are looked at one by one."""
+    """The metrics of trajectories, which are read one at a time."""
     meter = RolloutMeter()
     for trajectory in trajectories:
         meter.add(trajectory)
     return meter.metrics
 
 
-class _Look(NamedTuple):
-    """What counts of a step. `action` is its key, None where there is none."""
+class _StepFacts(NamedTuple):
+    """The parts of a step that metrics use. `action` is its key, or None."""
 
     action: str | None
     characters: int
@@ -132,18 +133,18 @@ class _Look(NamedTuple):
     blocked: bool
 
 
-def _looks(trajectory: AnyTrajectory | None) -> list[_Look]:
+def _facts_of(trajectory: AnyTrajectory | None) -> list[_StepFacts]:
     match trajectory:
         case None:
             return []
         case Trajectory():
-            return [_look(step) for step in trajectory.steps]
+            return [_step_facts(step) for step in trajectory.steps]
         case _:
-            return list(_plain_looks(trajectory))
+            return list(_plain_facts(trajectory))
 
 
-def _look(step: Step) -> _Look:
-    return _Look(
+def _step_facts(step: Step) -> _StepFacts:
+    return _StepFacts(
         step.action.key if step.action else None,
         len(step.response.raw_response) if step.response else 0,
         step.reward.reward if step.reward else None,
@@ -151,12 +152,12 @@ def _look(step: Step) -> _Look:
     )
 
 
-def _plain_looks(trajectory: Mapping[str, Any]) -> Iterator[_Look]:
+def _plain_facts(trajectory: Mapping[str, Any]) -> Iterator[_StepFacts]:
     for step in trajectory.get("steps") or ():
         action, response, reward = (
             step.get(part) or {} for part in ("action", "response", "reward")
         )
-        yield _Look(
+        yield _StepFacts(
             action.get("key"),
             len(response.get("raw_response") or ""),
             reward.get("reward"),
@@ -164,16 +165,16 @@ def _plain_looks(trajectory: Mapping[str, Any]) -> Iterator[_Look]:
         )
 
 
-def _crashed(looks: list[_Look]) -> bool:
-    if not looks or looks[0].action == INVALID_URL:
+def _crashed(facts: list[_StepFacts]) -> bool:
+    if not facts or facts[0].action == INVALID_URL:
         return True
-    if any(look.action is None for look in looks):
+    if any(step.action is None for step in facts):
         return True
-    return len(looks) < SHORT and looks[-1].action != ANSWER and not _blocked(looks)
+    return len(facts) < SHORT and facts[-1].action != ANSWER and not _blocked(facts)
 
 
-def _blocked(looks: list[_Look]) -> bool:
-    return any(look.blocked for look in looks)
+def _blocked(facts: list[_StepFacts]) -> bool:
+    return any(step.blocked for step in facts)
 
 
 def _ratio(part: int, whole: int) -> float:

@@ -1,12 +1,15 @@
-"""A trajectory in plain containers: the form that is in a `.pt`, in both directions.
+"""A trajectory in plain containers: the form in a `.pt` file, and as a row of a rollouts file.
 
-The names are those that training code for web agents reads (`image_path`, `ac_tree`,
-`page_metadata`, `action_string`, `answering_tokens`); the structs below are the whole form. Every
-key is always there. Values are dicts, lists, texts, numbers, true, false and None, because they
-have been through JSON.
+*The `.pt` form* has the names that training code for web agents reads (`image_path`, `ac_tree`,
+`page_metadata`, `action_string`, `answering_tokens`). It has every field of the records, under its
+own name or the name in `_NAMES`, also where the value is the default. Values are dicts, lists,
+texts, numbers, true, false and None, because they have been through JSON.
 
-A failed rollout has no reward: None at the top and at every step. It ends with a step that has no
-action, or has no steps at all, so whoever counts takes it for crashed, not for a 0.
+A failed rollout has no reward: None at the top and at every step. It ends with a step without an
+action, or has no steps at all, so metrics count it as crashed, not as reward 0.
+
+*A row* is for the viewer and other tools. The task is the prompt. Each step is two turns: the
+observation, with the path of the screenshot, and the model's reply, with the action as a tool call.
 """
 
 import json
@@ -14,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import fields
 
 from rollgym.records import Failure, Usage
 from rollgym.rollouts.fields import (
@@ -26,8 +30,11 @@ from rollgym.rollouts.fields import (
     SUCCESS,
     TASK_INDEX,
 )
+<<<<<<< HEAD
 from webgym.browser.contract.answers import Box, CommandFailure, Incident, PageInfo
 from webgym.browser.contract.commands import InteractionMode
+=======
+>>>>>>> a030c55 (Trajectories, tasks, samples, blocklist and monitor: plain names and texts, no mirrored structs)
 from webgym.trajectory.metrics import SUCCESS_REWARD
 from webgym.trajectory.records import (
     ActionRecord,
@@ -42,11 +49,27 @@ from webgym.trajectory.records import (
 SCREENSHOTS = "screenshots"
 """The folder of the screenshots, in that of the experiment; `image_path` begins with it."""
 
-OutcomeName = Literal["completed", "failed"]
 PlainTrajectory = dict[str, Any]
+
+_NAMES: dict[type, dict[str, str]] = {
+    Trajectory: {},
+    Step: {},
+    Observation: {"screenshot": "image", "page": "page_metadata", "tree": "ac_tree"},
+    ActionRecord: {"text": "action_string"},
+    ResponseRecord: {"fields": "answering_tokens"},
+    RewardRecord: {},
+    Usage: {},
+}
+"""The records of a trajectory, and the names of fields that differ in the plain form."""
+_FIELDS = {
+    record: tuple((field.name, names.get(field.name, field.name)) for field in fields(record))
+    for record, names in _NAMES.items()
+}
+"""The name of every field in the record and in the plain form."""
 
 
 class TrajectoryError(ValueError):
+<<<<<<< HEAD
     """Something is no trajectory in its plain form."""
 
 
@@ -128,29 +151,28 @@ class _Trajectory(msgspec.Struct, frozen=True, kw_only=True):
     reward: float | None = None
     keypoint_step_ids: tuple[int, ...] = ()
     steps: tuple[_Step, ...] = ()
+=======
+    """A value is not a trajectory in its plain form."""
+>>>>>>> a030c55 (Trajectories, tasks, samples, blocklist and monitor: plain names and texts, no mirrored structs)
 
 
 def to_plain(trajectory: Trajectory, reward: float | None = None) -> PlainTrajectory:
-    """The plain form of a trajectory that was completed.
+    """The plain form of a completed trajectory.
 
-    `reward` is that of the outcome; without one, that of the last step.
+    `reward` is the reward of the outcome; without it, that of the last step.
     """
     if reward is None and trajectory.final_reward is not None:
         reward = trajectory.final_reward.reward
-    task = _task(trajectory)
-    steps = tuple(_step(step, task) for step in trajectory.steps)
-    return _written(trajectory, task, steps, outcome="completed", reward=reward)
+    return _to_plain(trajectory, outcome="completed", reward=reward)
 
 
 def failed_to_plain(trajectory: Trajectory, failure: Failure) -> PlainTrajectory:
-    """The plain form of what a failed rollout left: without rewards, and broken at its end."""
-    task = _task(trajectory)
-    steps = [_step(msgspec.structs.replace(step, reward=None), task) for step in trajectory.steps]
+    """The plain form of a failed trajectory: without rewards, and with a last step that broke."""
+    steps = [msgspec.structs.replace(step, reward=None) for step in trajectory.steps]
     if steps and steps[-1].action is not None:
-        steps.append(_Step(observation=steps[-1].observation))
-    return _written(
-        trajectory, task, tuple(steps), outcome="failed", failure=msgspec.to_builtins(failure)
-    )
+        steps.append(Step(observation=steps[-1].observation))
+    partial = msgspec.structs.replace(trajectory, steps=tuple(steps))
+    return _to_plain(partial, outcome="failed", failure=msgspec.to_builtins(failure))
 
 
 def from_plain(plain: Mapping[str, object]) -> Trajectory:
@@ -159,136 +181,70 @@ def from_plain(plain: Mapping[str, object]) -> Trajectory:
     Raises TrajectoryError, naming the field.
     """
     try:
-        read = msgspec.convert(plain, _Trajectory)
-        task = msgspec.json.encode(read.task)
+        task = msgspec.json.encode(msgspec.convert(plain.get("task"), dict[str, Any]))
+        named = {**plain, "task": msgspec.Raw(task)}
+        if isinstance(steps := plain.get("steps"), list | tuple):
+            named["steps"] = [_named(step) for step in steps]
+        return msgspec.convert(named, Trajectory)
     except (ValueError, TypeError, RecursionError) as error:
-        raise TrajectoryError(f"this is no trajectory: {error}") from error
-    return Trajectory(
-        task_id=read.task_id,
-        task=msgspec.Raw(task),
-        trajectory_index=read.trajectory_index,
-        repeat=read.repeat,
-        attempt=read.attempt,
-        split=read.split,
-        interaction_mode=read.interaction_mode,
-        max_steps=read.max_steps,
-        model=read.model,
-        session=read.session,
-        start_url=read.start_url,
-        ending=read.ending,
-        keypoint_step_ids=read.keypoint_step_ids,
-        steps=tuple(map(_step_of, read.steps)),
-    )
+        raise TrajectoryError(f"this is not a trajectory: {error}") from error
 
 
 def image_path(image: Image) -> str:
-    """Where a screenshot is, from the folder of the experiment."""
+    """The path of a screenshot in the folder of the experiment."""
     return f"{SCREENSHOTS}/{image.name[:2]}/{image.name}"
 
 
-def _written(
+def _to_plain(
     trajectory: Trajectory,
-    task: dict[str, Any],
-    steps: tuple[_Step, ...],
     *,
-    outcome: OutcomeName,
+    outcome: Literal["completed", "failed"],
     failure: dict[str, Any] | None = None,
     reward: float | None = None,
 ) -> PlainTrajectory:
-    form = _Trajectory(
-        task_id=trajectory.task_id,
-        task=task,
-        trajectory_index=trajectory.trajectory_index,
-        repeat=trajectory.repeat,
-        attempt=trajectory.attempt,
-        split=trajectory.split,
-        interaction_mode=trajectory.interaction_mode,
-        max_steps=trajectory.max_steps,
-        model=trajectory.model,
-        session=trajectory.session,
-        start_url=trajectory.start_url,
-        ending=trajectory.ending,
-        outcome=outcome,
-        failure=failure,
-        reward=reward,
-        keypoint_step_ids=trajectory.keypoint_step_ids,
-        steps=steps,
-    )
-    plain: PlainTrajectory = msgspec.json.decode(msgspec.json.encode(form))
+    task = _task(trajectory)
+    steps = [_fields(step) for step in trajectory.steps]
+    whole = _fields(trajectory) | {
+        "task": task,
+        "steps": steps,
+        "outcome": outcome,
+        "failure": failure,
+        "reward": reward,
+    }
+    for step, record in zip(steps, trajectory.steps, strict=True):
+        image = record.observation.screenshot
+        step["observation"] |= {"task": task, "image_path": image_path(image) if image else None}
+    plain: PlainTrajectory = msgspec.json.decode(msgspec.json.encode(whole))
     return plain
 
 
+def _fields(record: object) -> dict[str, Any]:
+    """Every field of a record by its plain name; values that are not records stay as they are."""
+    return {
+        plain: _fields(value) if type(value := getattr(record, name)) in _FIELDS else value
+        for name, plain in _FIELDS[type(record)]
+    }
+
+
+def _named(step: Mapping[str, Any]) -> dict[str, Any]:
+    """A plain step with the names that the records have."""
+    named = {**step}
+    parts = {"observation": Observation, "action": ActionRecord, "response": ResponseRecord}
+    for part, record in parts.items():
+        if isinstance(given := step.get(part), Mapping):
+            own = {plain: name for name, plain in _NAMES[record].items()}
+            named[part] = {own.get(name, name): value for name, value in given.items()}
+    return named
+
+
 def _task(trajectory: Trajectory) -> dict[str, Any]:
-    """The row of the task. Its numbers may be out of the range that one of the readers takes."""
+    """The row of the task. Its numbers may exceed the range that msgspec reads."""
     raw = bytes(trajectory.task)
     try:
         return msgspec.json.decode(raw, type=dict[str, Any])
     except msgspec.DecodeError:
         row = json.loads(raw)
         return row if isinstance(row, dict) else {}
-
-
-def _step(step: Step, task: dict[str, Any]) -> _Step:
-    return _Step(
-        observation=_observation(step.observation, task),
-        action=_action(step.action) if step.action else None,
-        response=_response(step.response) if step.response else None,
-        reward=_Reward(**msgspec.structs.asdict(step.reward)) if step.reward else None,
-        same_as_next_screenshot=step.same_as_next_screenshot,
-        timings=step.timings,
-    )
-
-
-def _observation(seen: Observation, task: dict[str, Any]) -> _Observation:
-    return _Observation(
-        task=task,
-        image_path=image_path(seen.screenshot) if seen.screenshot else None,
-        ac_tree=seen.tree,
-        page_metadata=seen.page,
-        image=seen.screenshot,
-        incidents=seen.incidents,
-        settled=seen.settled,
-    )
-
-
-def _action(action: ActionRecord) -> _Action:
-    fields = msgspec.structs.asdict(action)
-    return _Action(action_string=fields.pop("text"), **fields)
-
-
-def _response(response: ResponseRecord) -> _Response:
-    fields = msgspec.structs.asdict(response)
-    usage = _Usage(**msgspec.structs.asdict(fields.pop("usage")))
-    return _Response(answering_tokens=fields.pop("fields"), usage=usage, **fields)
-
-
-def _step_of(step: _Step) -> Step:
-    seen, reward = step.observation, step.reward
-    return Step(
-        observation=Observation(
-            screenshot=seen.image,
-            page=seen.page_metadata,
-            tree=seen.ac_tree,
-            incidents=seen.incidents,
-            settled=seen.settled,
-        ),
-        action=_action_of(step.action) if step.action else None,
-        response=_response_of(step.response) if step.response else None,
-        reward=RewardRecord(**msgspec.structs.asdict(reward)) if reward else None,
-        same_as_next_screenshot=step.same_as_next_screenshot,
-        timings=step.timings,
-    )
-
-
-def _action_of(action: _Action) -> ActionRecord:
-    fields = msgspec.structs.asdict(action)
-    return ActionRecord(text=fields.pop("action_string"), **fields)
-
-
-def _response_of(response: _Response) -> ResponseRecord:
-    fields = msgspec.structs.asdict(response)
-    usage = Usage(**msgspec.structs.asdict(fields.pop("usage")))
-    return ResponseRecord(fields=fields.pop("answering_tokens"), usage=usage, **fields)
 
 
 _FACTS = (
@@ -298,7 +254,7 @@ _FACTS = (
 
 
 def rollout_row(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """The row of a trajectory in its plain form. A failed one has its failure, and no reward."""
+    """The row of a plain trajectory. A failed one has its failure and no reward."""
     steps = plain.get("steps") or []
     task = plain.get("task") or {}
     row: dict[str, Any] = {
@@ -318,21 +274,21 @@ def rollout_row(plain: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _turns(number: int, step: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    yield {"role": "user", "content": list(_sight(number, step["observation"]))}
+    yield {"role": "user", "content": list(_observation_parts(number, step["observation"]))}
     response, action = step.get("response"), step.get("action")
     if response is None and action is None:
         return
-    said: dict[str, Any] = {"role": "assistant", "content": (response or {}).get("raw_response")}
+    reply: dict[str, Any] = {"role": "assistant", "content": (response or {}).get("raw_response")}
     if action is not None:
         call = {"name": action["key"], "arguments": action["arguments"]}
-        said["tool_calls"] = [{"id": f"step-{number}", "type": "function", "function": call}]
-    yield said
+        reply["tool_calls"] = [{"id": f"step-{number}", "type": "function", "function": call}]
+    yield reply
     if action is not None and (problem := action.get("problem")) is not None:
         content = f"{problem['type']}: {problem['message']}"
         yield {"role": "tool", "tool_call_id": f"step-{number}", "content": content}
 
 
-def _sight(number: int, observation: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _observation_parts(number: int, observation: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     page = observation["page_metadata"]
     yield {"type": "text", "text": f"Step {number}: {page['title']} ({page['url']})"}
     if observation.get("image_path"):
@@ -340,6 +296,6 @@ def _sight(number: int, observation: Mapping[str, Any]) -> Iterator[dict[str, An
 
 
 def _evaluation(steps: list[Mapping[str, Any]]) -> object:
-    """What the judge said, at the last step."""
+    """The evaluation of the last step."""
     reward = steps[-1].get("reward") if steps else None
     return reward.get("evaluation") if reward else None

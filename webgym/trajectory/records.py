@@ -1,6 +1,6 @@
-"""One step of a trajectory: what was seen, what the model said, what was done, what it was worth.
+"""The records of a trajectory: its steps (observation, response, action, reward) and its verdict.
 
-Screenshots are files of their own, named by their content; a step only refers to them.
+Screenshots are separate files, named by their content; a step only refers to them.
 """
 
 import msgspec
@@ -10,16 +10,15 @@ from webgym.browser.contract.answers import Box, CommandFailure, Incident, PageI
 from webgym.browser.contract.commands import InteractionMode
 
 INVALID_URL = "invalid_url"
-"""The key of the one action of a trajectory whose start page could not be opened."""
+"""The key of the only action of a trajectory whose start page could not be opened."""
 UNPARSED = "unparsed"
-"""The key of a step whose reply was no action; nothing was done in the browser."""
-
+"""The key of a step whose reply could not be parsed; nothing was done in the browser."""
 BLOCKED = "blocked"
-"""The key of the last step of an episode that was stopped before a wall."""
+"""The key of the last step of an episode that ended because the site blocked the agent."""
 
 
 class Image(msgspec.Struct, frozen=True):
-    """A screenshot: the name of its blob, `<sha256>.png` or another ending, and its size."""
+    """A screenshot: its file name, `<sha256>.png` or another extension, and its size."""
 
     name: str
     media_type: str
@@ -28,7 +27,7 @@ class Image(msgspec.Struct, frozen=True):
 
 
 class Observation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What could be seen before the step. `tree` is the accessibility tree, where asked for."""
+    """The observation before a step. `tree` is the accessibility tree, where it is kept."""
 
     screenshot: Image | None = None
     page: PageInfo
@@ -38,10 +37,10 @@ class Observation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 
 
 class ActionRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What was done. `text` is for people; `arguments` are those of the model's call.
+    """The action of a step. `text` is for people; `arguments` are those of the model's call.
 
-    `pixel` and `box` say where on the screenshot it was aimed. `problem` is what the page did not
-    let happen, or what was wrong with the reply.
+    `pixel` and `box` are the target on the screenshot. `problem` says why the page prevented the
+    action, or why the reply could not be parsed.
     """
 
     key: str
@@ -53,13 +52,13 @@ class ActionRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
 
 class ResponseRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What the model was asked and what it said.
+    """The prompt of a step and the model's reply.
 
-    `raw_prompt` is the chat as it was sent; of an image it has the blob's name
+    `raw_prompt` is the chat as it was sent, with the file names of images
     (`{"type": "image_url", "image_url": {"url": "blob:<name>"}}`). `fields` are the parts of the
-    reply (thinking, memory, progress, intention, action), `tolerances` what the reader forgave,
-    `parse_failure` why the reply is no action. Token ids and logprobs are there where the server
-    gave them.
+    reply (thinking, memory, progress, intention, action), `tolerances` the deviations that the
+    parser accepted, `parse_failure` why there is no action. Token ids and log probabilities are
+    present where the server returned them.
     """
 
     raw_prompt: tuple[dict[str, object], ...] = ()
@@ -77,9 +76,9 @@ class ResponseRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
 
 
 class RewardRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What a step was worth: None where nobody judged. Only the last step of an episode earns.
+    """The reward of a step: None without a verdict. Only the last step of an episode earns one.
 
-    `submit` tells whether its screenshot was among those the judge saw, and why.
+    `submit` says whether the judge saw its screenshot, `submission_judgment` why.
     """
 
     reward: float | None = None
@@ -90,9 +89,9 @@ class RewardRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One step. `action` is None where the episode broke before it was known.
+    """One step. `action` is None where the episode failed before it was known.
 
-    `same_as_next_screenshot` compares with the step after it; None at the last one.
+    `same_as_next_screenshot` compares with the next step; None at the last one.
     """
 
     observation: Observation
@@ -106,11 +105,11 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 ANSWER = "answer"
 
 
-class Verdict(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What an episode is worth. `evaluation` is for people: who judged, each criterion, and why.
+class EpisodeVerdict(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The score of an episode. `evaluation` is for people: who judged, each criterion, and why.
 
-    `keypoint_step_ids` are the steps whose screenshots were judged, `judgments` why each was, or
-    was not, among them.
+    `keypoint_step_ids` are the steps whose screenshots were judged; `judgments` says of each step
+    why it is one of them or not.
     """
 
     reward: float
@@ -121,11 +120,11 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Everything one attempt left. `task` is the row of the task file, as it was.
+    """Everything that one attempt recorded. `task` is the row of the task file, unchanged.
 
-    `trajectory_index` and `repeat` say which of the run's rollouts it is. `session` names the
-    visitor where a task's own truth is asked about it. `ending` says in a word why there is no
-    further step: answer, max_steps, blocked, goback, invalid_url, or failed.
+    `trajectory_index` and `repeat` identify the rollout in its run. `session` names the visitor to
+    the task's own check. `ending` says why there is no further step: answer, max_steps, blocked,
+    goback, invalid_url, or failed.
     """
 
     task_id: str
@@ -145,7 +144,7 @@ class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def answer(self) -> str | None:
-        """The answer that ended it, if one did."""
+        """The answer that ended the episode, if there is one."""
         last = self.steps[-1].action if self.steps else None
         if last is None or last.key != ANSWER:
             return None
@@ -159,8 +158,8 @@ class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     def final_reward(self) -> RewardRecord | None:
         return self.steps[-1].reward if self.steps else None
 
-    def judged(self, verdict: Verdict) -> "Trajectory":
-        """With the verdict written into its steps: the last one earns the reward."""
+    def judged(self, verdict: EpisodeVerdict) -> "Trajectory":
+        """The same trajectory with the verdict in its steps: the last one earns the reward."""
         last = len(self.steps) - 1
         steps = [
             msgspec.structs.replace(

@@ -1,9 +1,17 @@
-"""The zip archive that torch calls a file: the bytes before, between and behind its records.
+"""The format of a torch file: a zip archive of records, one of which is a pickle.
 
-Records are stored as they are, as torch does it. Every size and offset is written in the 64-bit
-form of the format, so that a file of any size comes from the same lines. `read_places` reads
-archives of this make and no others: the directory at the end then has a known form and a bounded
-size, and nothing has to be searched for.
+*Archive.* Records are stored without compression, as torch does it. Every size and offset is
+written in the 64-bit form of the format, so one code path writes files of any size. `read_records`
+reads only archives that were written here: their directory has a known form and a bounded size.
+
+*Pickle.* Values are written as pickle opcodes of the simplest kind. A *fragment* is one value in
+pickle protocol 2 without the opcodes that start and end a pickle, so fragments can be joined into a
+larger pickle. It is written without a memo, so it refers to nothing outside itself.
+
+*Safety.* A pickle can call any function when it is read. A fragment is therefore checked first: it
+may hold texts, numbers, true, false, None, lists and dicts; any other opcode is rejected before
+anything is done with it. One regular expression passes over runs of opcodes of a fixed size, so a
+list of token ids costs no loop in Python.
 """
 
 import io
@@ -14,8 +22,8 @@ import struct
 from collections.abc import Sequence
 from typing import BinaryIO, NamedTuple
 
-_VERSION = 45  # of the format: the first with 64-bit sizes
-_DATE = 33  # the first day that the format can tell; equal contents make equal files
+_VERSION = 45  # of the zip format: the first with 64-bit sizes
+_DATE = 33  # the first day of the format; equal contents make equal files
 _ELSEWHERE = 0xFFFFFFFF  # the number is in the 64-bit part
 _MOST_RECORDS = 64
 _LONGEST_NAME = 256
@@ -29,8 +37,8 @@ _LOCATOR = struct.Struct("<4sIQI")
 _END = struct.Struct("<4s4H2IH")
 
 
-class Record(NamedTuple):
-    """A record that has been written. `offset` is where its header begins."""
+class WrittenRecord(NamedTuple):
+    """A record that has been written. `offset` is the start of its header."""
 
     name: str
     offset: int
@@ -38,8 +46,8 @@ class Record(NamedTuple):
     crc: int
 
 
-class Place(NamedTuple):
-    """Where the bytes of a record are."""
+class StoredRecord(NamedTuple):
+    """The position of a record's bytes in an archive."""
 
     start: int
     size: int
@@ -47,11 +55,11 @@ class Place(NamedTuple):
 
 
 class ArchiveError(ValueError):
-    """The file is no archive of this make."""
+    """The file is not an archive that was written here."""
 
 
-def header(record: Record) -> bytes:
-    """What stands before the bytes of a record. Its length depends on the name alone."""
+def header(record: WrittenRecord) -> bytes:
+    """The bytes before a record. Their number depends on the name alone."""
     name = record.name.encode("ascii")
     fixed = _LOCAL.pack(
         b"PK\x03\x04", _VERSION, 0, 0, 0, _DATE, record.crc, _ELSEWHERE, _ELSEWHERE,
@@ -60,8 +68,8 @@ def header(record: Record) -> bytes:
     return fixed + name + _LOCAL_SIZES.pack(1, 16, record.size, record.size)
 
 
-def directory(records: Sequence[Record], offset: int) -> bytes:
-    """The end of an archive, which begins at `offset`, behind the last record."""
+def directory(records: Sequence[WrittenRecord], offset: int) -> bytes:
+    """The directory of an archive, which starts at `offset`, after the last record."""
     entries = b"".join(map(_entry, records))
     count, end = len(records), offset + len(entries)
     return b"".join(
@@ -77,7 +85,7 @@ def directory(records: Sequence[Record], offset: int) -> bytes:
     )  # fmt: skip
 
 
-def read_places(file: BinaryIO) -> dict[str, Place]:
+def read_records(file: BinaryIO) -> dict[str, StoredRecord]:
     """The records of an archive. Raises ArchiveError, OSError."""
     size = os.fstat(file.fileno()).st_size
     tail = _END_64.size + _LOCATOR.size + _END.size
@@ -86,8 +94,8 @@ def read_places(file: BinaryIO) -> dict[str, Place]:
     if count > _MOST_RECORDS or length > count * (_ENTRY.size + _LONGEST_NAME + _ENTRY_SIZES.size):
         raise ArchiveError("its directory is too large")
     if offset + length + tail != size:
-        raise ArchiveError("its directory is not where its end says")
-    entries, places = _bytes_at(file, offset, length), {}
+        raise ArchiveError("its directory is not at the recorded offset")
+    entries, found = _bytes_at(file, offset, length), {}
     position = 0
     for _ in range(count):
         fields = _unpack(_ENTRY, entries[position : position + _ENTRY.size], b"PK\x01\x02")
@@ -100,12 +108,12 @@ def read_places(file: BinaryIO) -> dict[str, Place]:
         _, _, stored, packed, begin = sizes
         start = begin + _LOCAL.size + name_length + _LOCAL_SIZES.size
         if method != 0 or stored != packed or start + stored > offset:
-            raise ArchiveError(f"its record {name!r:.60} is not stored as it is")
-        places[name] = Place(start, stored, crc)
-    return places
+            raise ArchiveError(f"its record {name!r:.60} is compressed or cut off")
+        found[name] = StoredRecord(start, stored, crc)
+    return found
 
 
-def _entry(record: Record) -> bytes:
+def _entry(record: WrittenRecord) -> bytes:
     name = record.name.encode("ascii")
     fixed = _ENTRY.pack(
         b"PK\x01\x02", _VERSION, _VERSION, 0, 0, 0, _DATE, record.crc, _ELSEWHERE, _ELSEWHERE,
@@ -115,10 +123,10 @@ def _entry(record: Record) -> bytes:
 
 
 def _unpack(form: struct.Struct, data: bytes, mark: bytes | int) -> tuple[int, ...]:
-    """Fields of which the first is `mark`. Raises ArchiveError."""
+    """The fields of a structure, whose first field must be `mark`. Raises ArchiveError."""
     fields = form.unpack(data) if len(data) == form.size else (None,)
     if fields[0] != mark:
-        raise ArchiveError("it does not end as a file that was written here")
+        raise ArchiveError("it was not written by this program")
     return fields
 
 
@@ -139,11 +147,11 @@ _FIXED = re.compile(rb"(?:[}\](Nsuae\x88\x89]|K.|M..|J.{4}|G.{8})++", re.DOTALL)
 
 
 class PlainError(ValueError):
-    """The value, or the fragment, holds more than plain containers, or is no whole value."""
+    """A value or a fragment holds more than plain containers, or is incomplete."""
 
 
 def encode(value: object) -> bytes:
-    """The fragment of a value. Raises PlainError for what is not plain."""
+    """The fragment of a plain value. Raises PlainError."""
     written = io.BytesIO()
     pickler = pickle.Pickler(written, _PROTOCOL)
     pickler.fast = True
@@ -159,18 +167,18 @@ def encode(value: object) -> bytes:
 
 
 def decode(fragment: bytes) -> object:
-    """The value of a fragment, whoever wrote it; nothing is run. Raises PlainError."""
+    """The value of an untrusted fragment; no code is run. Raises PlainError."""
     check(fragment)
     try:
-        return _Unpickler(io.BytesIO(b"".join((_START_PICKLE, fragment, _STOP)))).load()
+        return _PlainUnpickler(io.BytesIO(b"".join((_START_PICKLE, fragment, _STOP)))).load()
     except (pickle.UnpicklingError, EOFError, LookupError, TypeError, ValueError) as error:
-        raise PlainError(f"it is no value: {error}") from error
-    except AttributeError as error:  # something that is no list was appended to
-        raise PlainError(f"it is no value: {error}") from error
+        raise PlainError(f"it is not a value: {error}") from error
+    except AttributeError as error:  # something else than a list was appended to
+        raise PlainError(f"it is not a value: {error}") from error
 
 
 def check(fragment: bytes) -> None:
-    """Raises PlainError where a fragment has an opcode that is not plain, or ends within one."""
+    """Raise PlainError where a fragment has an opcode that is not plain, or ends inside one."""
     position, size = 0, len(fragment)
     try:
         while position < size:
@@ -183,20 +191,20 @@ def check(fragment: bytes) -> None:
                 position += 2 + fragment[position + 1]
             else:
                 raise PlainError(
-                    f"opcode {fragment[position : position + 1]!r} at byte {position} makes more "
-                    "than plain containers"
+                    f"opcode {fragment[position : position + 1]!r} at byte {position} is not "
+                    "allowed in plain containers"
                 )
     except (struct.error, IndexError) as error:
-        raise PlainError("it ends within a value") from error
+        raise PlainError("it ends inside a value") from error
     if position != size:
-        raise PlainError("it ends within a value")
+        raise PlainError("it ends inside a value")
 
 
-class _Unpickler(pickle.Unpickler):
-    """A second wall: what `check` let through names nothing, so this is never asked."""
+class _PlainUnpickler(pickle.Unpickler):
+    """A second safeguard: `check` accepts no name, so these methods are never called."""
 
     def find_class(self, module: str, name: str, /) -> object:
-        raise pickle.UnpicklingError(f"it names {module}.{name}")
+        raise pickle.UnpicklingError(f"it refers to {module}.{name}")
 
     def persistent_load(self, _: object, /) -> object:
-        raise pickle.UnpicklingError("it names something outside itself")
+        raise pickle.UnpicklingError("it refers to something outside itself")

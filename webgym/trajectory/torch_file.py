@@ -1,22 +1,22 @@
 """Files that `torch.load(path, weights_only=True)` opens, written and read without torch.
 
-*What is in one.* A zip archive of records that are stored as they are. `archive/data.pkl` is a
-pickle of `{"trajectories": [...], "metadata": {...}}` in plain containers; `archive/version` and
-`archive/byteorder` are what torch looks for; `archive/fragments` is ours, and says how many bytes
-of the pickle each trajectory takes.
+*Content.* A zip archive of uncompressed records (see `torch_archive`). `archive/data.pkl` is a
+pickle of `{"trajectories": [...], "metadata": {...}}` in plain containers; torch looks for
+`archive/version` and `archive/byteorder`; `archive/fragments` is our index, with the number of
+bytes that each trajectory takes in the pickle.
 
-*Writing grows with what is new.* The pickle is a constant beginning, then for each trajectory its
-fragment and the opcode that appends it to the list, then the metadata. A `TorchDraft` pickles
-nothing twice: a fragment is appended to a draft, a nameless file in the target's folder, and the
-checksum goes on over the bytes that were appended. `save` makes the target of it: it writes the
-beginning of the archive, has the kernel copy the draft behind it (on file systems that share
-blocks nothing is moved at all), and adds the metadata, the index and the directory. That goes to a
-file beside the target, which takes its place when it is whole and on disk: a reader sees the old
-file or the new one. A process that is killed leaves no draft.
+*The cost of writing grows with what is new.* The pickle is a constant start, then for each
+trajectory its fragment and the opcode that appends it to the list, then the metadata. A
+`TorchDraft` pickles each trajectory once: it appends the fragment to a draft, an unnamed file in
+the target's folder, and continues the checksum. `save` writes the start of the archive, lets the
+kernel copy the draft after it (without moving data on file systems that share blocks), and adds the
+metadata, the index and the directory. The result is a file beside the target that replaces it when
+it is complete and on disk: a reader sees the old file or the new one. A killed process leaves no
+draft.
 
-*Reading holds one trajectory.* By the index each fragment is read by itself, checked to be plain
-(see `plain_pickle`) and decoded, or handed on as it is. The beginning of the pickle, the sizes
-and, where everything was read, the checksum must be right.
+*Reading holds one trajectory in memory.* The index gives the position of each fragment, which is
+checked to be plain and decoded, or passed on unchanged. The start of the pickle, the sizes and,
+after everything was read, the checksum must be right.
 """
 
 import contextlib
@@ -36,15 +36,15 @@ from rollgym.store.disk import sync_path, write_all
 from rollgym.store.errors import storage_error
 from webgym.trajectory.torch_archive import (
     ArchiveError,
-    Place,
     PlainError,
-    Record,
+    StoredRecord,
+    WrittenRecord,
     check,
     decode,
     directory,
     encode,
     header,
-    read_places,
+    read_records,
 )
 
 LONGEST_FRAGMENT = 1 << 30
@@ -62,21 +62,21 @@ _TAIL = b"u."
 
 
 class TorchFileError(StoreError):
-    """A file cannot be read as trajectories."""
+    """A file cannot be read as a file of trajectories."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(
-            f"{path} cannot be read as trajectories: {reason}. A file that another program made or "
-            "changed can be opened with torch.load(path, weights_only=True)."
+            f"{path} cannot be read as trajectories: {reason}. Open a file that another program "
+            "wrote or changed with torch.load(path, weights_only=True)."
         )
         self.path = path
 
 
 class TorchDraft:
-    """The trajectories of a file that is being made. For one thread at a time."""
+    """The trajectories of a file that is being written. For one thread at a time."""
 
     def __init__(self, path: Path, disk: Disk | None = None) -> None:
-        """Makes the folder of `path`, the file to be; the file itself comes with `save`.
+        """Makes the folder of the file `path`; `save` writes the file itself.
 
         Raises StorageError.
         """
@@ -91,16 +91,16 @@ class TorchDraft:
         return len(self._lengths)
 
     def clear(self) -> None:
-        """Begin anew. The saved file stays as it is."""
+        """Remove all trajectories from the draft. A saved file stays unchanged."""
         self._lengths = array("Q")
         self._size = 0
         self._crc = zlib.crc32(_HEAD)
 
     def append(self, fragment: bytes) -> None:
-        """Take in a trajectory, as `plain_pickle.encode` made it. Raises StorageError."""
+        """Add a trajectory, as `torch_archive.encode` wrote it. Raises StorageError."""
         data = fragment + _APPEND
         with _storage(self.path, "writing the draft of the trajectories"):
-            # At its place: what a full disk took of an earlier one is written over.
+            # At its offset: overwrites what a full disk accepted of an earlier one.
             os.lseek(self._draft.fileno(), self._size, os.SEEK_SET)
             write_all(self._disk, self._draft.fileno(), data)
         self._size += len(data)
@@ -108,13 +108,13 @@ class TorchDraft:
         self._lengths.append(len(data))
 
     def save(self, metadata: Mapping[str, object], more: Iterable[bytes] = ()) -> None:
-        """Make the file, with `more` fragments behind those of the draft.
+        """Write the file, with `more` fragments after those of the draft.
 
         Raises StorageError, and PlainError for metadata that is not plain.
         """
         ending = b"".join((_BEFORE_METADATA, encode(dict(metadata)), _TAIL))
         with _storage(self.path, "saving the trajectories"):
-            # One name, so that what a killed process left is taken over by the next.
+            # One name, so that the next process replaces the file of a killed one.
             whole = self.path.with_name(f".{self.path.name}.tmp")
             try:
                 with whole.open("wb", buffering=0) as file:
@@ -137,8 +137,8 @@ class TorchDraft:
 
     def _write(self, target: int, more: Iterable[bytes], ending: bytes) -> None:
         lengths, size, crc = self._lengths[:], len(_HEAD) + self._size, self._crc
-        # The header is written twice: it is as long without the numbers, which come last.
-        write_all(self._disk, target, header(Record(_PICKLE, 0, 0, 0)) + _HEAD)
+        # The header is written twice: its length is known before the numbers in it.
+        write_all(self._disk, target, header(WrittenRecord(_PICKLE, 0, 0, 0)) + _HEAD)
         _copy(self._disk, self._draft.fileno(), target, self._size)
         for fragment in more:
             data = fragment + _APPEND
@@ -146,11 +146,11 @@ class TorchDraft:
             lengths.append(len(data))
             size, crc = size + len(data), zlib.crc32(data, crc)
         write_all(self._disk, target, ending)
-        pickled = Record(_PICKLE, 0, size + len(ending), zlib.crc32(ending, crc))
+        pickled = WrittenRecord(_PICKLE, 0, size + len(ending), zlib.crc32(ending, crc))
         records = [pickled]
         for name, content in {**_SMALL, _INDEX: _index_bytes(lengths)}.items():
             offset = os.lseek(target, 0, os.SEEK_CUR)
-            records.append(Record(name, offset, len(content), zlib.crc32(content)))
+            records.append(WrittenRecord(name, offset, len(content), zlib.crc32(content)))
             write_all(self._disk, target, header(records[-1]) + content)
         end = os.lseek(target, 0, os.SEEK_CUR)
         write_all(self._disk, target, directory(records, end))
@@ -159,19 +159,19 @@ class TorchDraft:
 
 
 class TorchFile:
-    """A file of trajectories, open for reading: the one that was at the path, if it is replaced."""
+    """A file of trajectories, open for reading, also after another one has replaced it."""
 
     def __init__(self, path: Path) -> None:
         """Raises TorchFileError, StorageError."""
         self.path = path
         with ExitStack() as opened, self._reading():
             self._file = opened.enter_context(path.open("rb", buffering=0))
-            places = read_places(self._file)
-            self._pickle = _known(places, _PICKLE)
-            self._lengths = self._read_lengths(_known(places, _INDEX))
+            records = read_records(self._file)
+            self._pickle = _required(records, _PICKLE)
+            self._lengths = self._read_lengths(_required(records, _INDEX))
             self._metadata_start = len(_HEAD) + sum(self._lengths)
             if self._bytes(0, len(_HEAD)) != _HEAD or self._metadata_start > self._pickle.size:
-                raise ArchiveError("its pickle has another form")
+                raise ArchiveError("its pickle has an unknown form")
             self.metadata = self._read_metadata()
             opened.pop_all()
 
@@ -179,28 +179,28 @@ class TorchFile:
         return len(self._lengths)
 
     def fragments(self) -> Iterator[bytes]:
-        """Each trajectory as it is pickled, checked to be plain, for a `TorchDraft` to take in.
+        """Each trajectory as a checked fragment, which a `TorchDraft` can append.
 
-        Raises TorchFileError, also behind the last one where the checksum is wrong; StorageError.
+        Raises TorchFileError, after the last one where the checksum is wrong, and StorageError.
         """
         position, crc = len(_HEAD), zlib.crc32(_HEAD)
         with self._reading():
             for number, length in enumerate(self._lengths):
                 data = self._bytes(position, length)
                 if len(data) != length or data[-1:] != _APPEND:
-                    raise ArchiveError(f"trajectory {number} is not where the index says")
+                    raise ArchiveError(f"trajectory {number} is not at the indexed offset")
                 fragment = data[:-1]
                 check(fragment)
                 yield fragment
                 position, crc = position + length, zlib.crc32(data, crc)
             ending = self._bytes(position, self._pickle.size - position)
             if zlib.crc32(ending, crc) != self._pickle.crc:
-                raise ArchiveError("its checksum is wrong: it was damaged")
+                raise ArchiveError("its checksum is wrong: the file is damaged")
 
     def places(self) -> Iterator[tuple[int, int]]:
-        """Where in the file each trajectory is, for who reads one by itself: start and length.
+        """The start and length of each trajectory in the file, for reading a single one.
 
-        What is there is a fragment, for `plain_pickle.decode`, which checks it.
+        Those bytes are a fragment for `torch_archive.decode`, which checks it.
         """
         start = self._pickle.start + len(_HEAD)
         for length in self._lengths:
@@ -208,7 +208,7 @@ class TorchFile:
             start += length
 
     def trajectories(self) -> Iterator[dict[str, object]]:
-        """Each trajectory, decoded when it is asked for. Raises as `fragments` does."""
+        """Each trajectory, decoded one at a time. Raises as `fragments`."""
         for number, fragment in enumerate(self.fragments()):
             with self._reading():
                 yield _as_dict(decode(fragment), f"trajectory {number}")
@@ -222,7 +222,7 @@ class TorchFile:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _read_lengths(self, index: Place) -> "array[int]":
+    def _read_lengths(self, index: StoredRecord) -> "array[int]":
         if index.size % 8 or index.size > 8 * MOST_TRAJECTORIES:
             raise ArchiveError("its index has an impossible size")
         lengths = array("Q", os.pread(self._file.fileno(), index.size, index.start))
@@ -235,12 +235,12 @@ class TorchFile:
     def _read_metadata(self) -> dict[str, object]:
         ending = self._bytes(self._metadata_start, self._pickle.size - self._metadata_start)
         if not ending.startswith(_BEFORE_METADATA) or not ending.endswith(_TAIL):
-            raise ArchiveError("its pickle has another form")
+            raise ArchiveError("its pickle has an unknown form")
         fragment = ending[len(_BEFORE_METADATA) : -len(_TAIL)]
         return _as_dict(decode(fragment), "the metadata")
 
     def _bytes(self, position: int, length: int) -> bytes:
-        """Of the pickle."""
+        """Bytes of the pickle."""
         if length > LONGEST_FRAGMENT:
             raise ArchiveError(f"a part of it is longer than {LONGEST_FRAGMENT >> 20} MiB")
         parts, start = [], self._pickle.start + position
@@ -265,10 +265,10 @@ def read_torch_file(path: Path) -> Iterator[dict[str, object]]:
         yield from file.trajectories()
 
 
-def _known(places: Mapping[str, Place], name: str) -> Place:
-    if name not in places:
+def _required(records: Mapping[str, StoredRecord], name: str) -> StoredRecord:
+    if name not in records:
         raise ArchiveError(f"it has no record {name!r}")
-    return places[name]
+    return records[name]
 
 
 def _as_dict(value: object, what: str) -> dict[str, object]:
@@ -284,10 +284,10 @@ def _index_bytes(lengths: "array[int]") -> bytes:
 
 
 def _copy(disk: Disk, source: int, target: int, size: int) -> None:
-    """Write the first `size` bytes of `source` to `target`, without taking them in where it can."""
+    """Copy the first `size` bytes of `source` to `target`, inside the kernel where possible."""
     offset = 0
     if sys.platform == "linux":
-        # Not every pair of file systems can: what is left then, is copied below.
+        # Some file systems cannot do this: the rest is copied below.
         with contextlib.suppress(OSError):
             while offset < size:
                 count = os.copy_file_range(source, target, size - offset, offset)
@@ -297,7 +297,7 @@ def _copy(disk: Disk, source: int, target: int, size: int) -> None:
     while offset < size:
         block = os.pread(source, min(_BLOCK, size - offset), offset)
         if not block:
-            raise OSError(errno.EIO, "the draft is shorter than what was written to it")
+            raise OSError(errno.EIO, "the draft is shorter than expected")
         write_all(disk, target, block)
         offset += len(block)
 

@@ -1,14 +1,20 @@
-"""Domains that keep us out, learnt from what rollouts met there.
+"""The blocklist: domains that block the agent, learned from the rollouts there.
 
-One JSONL file, shared by all ranks and iterations of a folder, to which people may write too (see
-`blocklist_lines`). When the observations of a domain reach the rule, whoever made the last one
-writes an entry, and training tasks of that domain are left out until it expires.
+It is one JSONL file, shared by all ranks and iterations of a folder; people may write to it too:
 
-The file is appended to under a lock of its own, a single write each time. Now and then, and when it
-is opened, what no longer counts is taken out: the rest goes to a new file, which replaces the old
-one while the lock is held; whoever waited for the old one finds it replaced, and opens the new. A
-last line that a killed process left unfinished is reported and cut off. Every call may wait for
-other processes for a moment: from an event loop, call in a thread.
+    {"domain": "shop.example", "expires": "2026-05-01T12:00:00Z", "reason": "blocks us"}
+    {"domain": "shop.example", "seen": 3, "blocked": 1, "at": 1767225600.0}
+
+The first line is an entry: training tasks of its domain are excluded until it expires, or for good
+without `expires`. The second is an observation, which counts for some hours. When the observations
+of a domain reach the rule, an entry is written. An entry ends the counting of earlier observations,
+so a domain gets another chance when its entry has expired.
+
+The file is appended to under a lock, a single write each time. Now and then, and when it is opened,
+lines that no longer count are removed: the others go to a new file, which replaces the old one
+while the lock is held; a process that waited for the old file opens the new one. An incomplete last
+line of a killed process is reported and cut off. Every call may wait for other processes for a
+moment: from an event loop, call it in a thread.
 """
 
 import fcntl
@@ -32,16 +38,16 @@ from webgym.tasks import SITES, WebTask
 from webgym.trajectory import BLOCKED
 
 _SLOTS = 64
-"""Observations of about the same time are counted together: this many times within the hours."""
+"""Observations are counted in this number of time slots within the hours of the rule."""
 
 Domain = Annotated[str, msgspec.Meta(min_length=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Line(
+class BlocklistLine(
     msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True
 ):
-    """An observation where it has `seen`, else an entry. Times are in seconds since 1970, UTC."""
+    """An observation where it has `seen`, else an entry. Times are seconds since 1970, UTC."""
 
     domain: Domain
     expires: float | datetime | None = None
@@ -51,7 +57,7 @@ class Line(
     at: float = 0.0
 
     def lasts(self, now: float) -> bool:
-        """Whether the entry holds. A time without a zone is UTC."""
+        """Whether the entry has not expired. A time without a zone is UTC."""
         match self.expires:
             case None:
                 return True
@@ -63,37 +69,37 @@ class Line(
                 return seconds > now
 
 
-_DECODER = msgspec.json.Decoder(Line)
+_DECODER = msgspec.json.Decoder(BlocklistLine)
 
 
-def read_line(text: bytes) -> Line:
+def read_line(text: bytes) -> BlocklistLine:
     """Raises ValueError."""
     return _DECODER.decode(text)
 
 
-def written(line: Line) -> bytes:
+def written(line: BlocklistLine) -> bytes:
     return msgspec.json.encode(line) + b"\n"
 
 
-def entry(domain: str, expires: float, reason: str) -> Line:
-    return Line(domain=domain, expires=datetime.fromtimestamp(expires, UTC), reason=reason)
+def entry(domain: str, expires: float, reason: str) -> BlocklistLine:
+    return BlocklistLine(domain=domain, expires=datetime.fromtimestamp(expires, UTC), reason=reason)
 
 
 def plain_domain(host: str) -> str:
-    """As tasks name their hosts: in lower case, without `www.`."""
+    """A host as tasks name it: in lower case, without `www.`."""
     return host.strip().lower().removeprefix("www.")
 
 
-class Standing:
-    """What the lines read so far amount to, at the time `now`."""
+class BlocklistState:
+    """The entries and observations of the lines read so far, at the time `now`."""
 
     def __init__(self, hours: float, now: float) -> None:
         self._now = now
         self._slot = hours * 3600 / _SLOTS
-        self._entries: dict[str, Line] = {}
+        self._entries: dict[str, BlocklistLine] = {}
         self._observed: dict[str, dict[int, tuple[int, int]]] = {}
 
-    def add(self, line: Line) -> None:
+    def add(self, line: BlocklistLine) -> None:
         domain = plain_domain(line.domain)
         if line.seen is None:
             self._observed.pop(domain, None)
@@ -112,29 +118,29 @@ class Standing:
     def blocked(self) -> frozenset[str]:
         return frozenset(name for name, line in self._entries.items() if line.lasts(self._now))
 
-    def lines(self) -> Iterator[Line]:
-        """The fewest lines that amount to the same."""
+    def lines(self) -> Iterator[BlocklistLine]:
+        """The fewest lines with the same meaning."""
         yield from (line for line in self._entries.values() if line.lasts(self._now))
         for domain, slots in self._observed.items():
             for slot, (seen, blocked) in slots.items():
-                # The end of the slot: no observation is forgotten before its time.
+                # The end of the slot: no observation is dropped too early.
                 at = (slot + 1) * self._slot - 0.001
-                yield Line(domain=domain, seen=seen, blocked=blocked, at=at)
+                yield BlocklistLine(domain=domain, seen=seen, blocked=blocked, at=at)
 
 
-PATIENCE = 10.0
-"""Seconds to wait for others who write the file."""
+LOCK_TIMEOUT = 10.0
+"""Seconds to wait for other processes that write the file."""
 _POLL = 0.005
 _SMALL = 1 << 16
 _LOG = logging.getLogger(__name__)
 
 
 class BlocklistError(RefusedError):
-    """The file holds a line that is neither an entry nor an observation."""
+    """The file has a line that is neither an entry nor an observation."""
 
 
 class BlockRule(msgspec.Struct, frozen=True, kw_only=True):
-    """When a domain counts as blocking: of at least `observations`, at least `rate` were blocked.
+    """When a domain is blocked: of at least `observations`, a share of at least `rate` was blocked.
 
     Observations count, and entries last, for `hours`.
     """
@@ -170,43 +176,43 @@ class Blocklist:
             raise storage_error(error, path, "opening the blocklist") from error
         with self._locked() as file:
             content = _content(file)
-            standing = self._standing(content, strict=True)
-            self._compact(standing, unless=content)
+            state = self._state(content, strict=True)
+            self._compact(state, unless=content)
 
     def blocked_domains(self) -> frozenset[str]:
-        """Those whose tasks to leave out now, by what any process found. Raises StorageError."""
+        """The domains that are blocked now, by any process. Raises StorageError."""
         with self._locked() as file:
-            return self._standing(_content(file)).blocked
+            return self._state(_content(file)).blocked
 
     def observe(self, host: str, blocked: bool) -> bool:
-        """Note what a rollout met at a domain; whether that made an entry. Raises StorageError."""
+        """Record the observation of a rollout; True where it made an entry. Raises StorageError."""
         domain, now = plain_domain(host), self._clock()
         with self._locked() as file:
             content = _content(file)
-            standing = self._standing(content)
-            lines = [Line(domain=domain, seen=1, blocked=int(blocked), at=now)]
-            standing.add(lines[0])
-            seen, refused = standing.tally(domain)
-            makes_entry = domain not in standing.blocked and self.rule.is_met(seen, refused)
+            state = self._state(content)
+            lines = [BlocklistLine(domain=domain, seen=1, blocked=int(blocked), at=now)]
+            state.add(lines[0])
+            seen, refused = state.tally(domain)
+            makes_entry = domain not in state.blocked and self.rule.is_met(seen, refused)
             if makes_entry:
                 until = now + self.rule.hours * 3600
                 lines.append(entry(domain, until, f"{refused} of {seen} rollouts were blocked"))
-                standing.add(lines[1])
+                state.add(lines[1])
             if len(content) > self._room:
-                self._compact(standing)
+                self._compact(state)
             else:
                 self._append(file, content, lines)
         return makes_entry
 
     def block(self, domain: str, reason: str, *, hours: float | None = None) -> None:
-        """Make an entry by hand, by default for the hours of the rule. Raises StorageError."""
+        """Add an entry, by default for the hours of the rule. Raises StorageError."""
         until = self._clock() + (hours or self.rule.hours) * 3600
         with self._locked() as file:
             self._append(file, _content(file), [entry(plain_domain(domain), until, reason)])
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        """The file that is at the path, with nobody else writing to it."""
+        """The current file, locked against other writers."""
         try:
             file = _open_locked(self.path)
             try:
@@ -216,32 +222,32 @@ class Blocklist:
         except OSError as error:
             raise storage_error(error, self.path, "using the blocklist") from error
 
-    def _standing(self, content: bytes, *, strict: bool = False) -> Standing:
-        """A bad line stops the opening, where somebody can put it right, and nothing later."""
-        standing = Standing(self.rule.hours, self._clock())
+    def _state(self, content: bytes, *, strict: bool = False) -> BlocklistState:
+        """The state of the file. A bad line is an error at the opening, later a warning."""
+        state = BlocklistState(self.rule.hours, self._clock())
         lines = content.split(b"\n")
         for number, text in enumerate(lines, start=1):
             if not text.strip():
                 continue
             try:
-                standing.add(read_line(text))
+                state.add(read_line(text))
             except ValueError as error:
-                problem = f"{self.path}:{number}: no line of a blocklist ({error})"
+                problem = f"{self.path}:{number}: invalid line of a blocklist ({error})"
                 if number == len(lines):
-                    problem = f"{self.path}:{number}: left out an unfinished last line"
+                    problem = f"{self.path}:{number}: ignored an incomplete last line"
                 elif strict:
                     raise BlocklistError(f"{problem}: correct it or delete it") from error
                 _LOG.warning("%s", problem)
-        return standing
+        return state
 
-    def _compact(self, standing: Standing, unless: bytes | None = None) -> None:
-        kept = b"".join(written(line) for line in standing.lines())
+    def _compact(self, state: BlocklistState, unless: bytes | None = None) -> None:
+        kept = b"".join(written(line) for line in state.lines())
         self._room = max(_SMALL, 2 * len(kept))
         if kept != unless:
             write_atomically(self._disk, self.path, kept)
 
-    def _append(self, file: int, content: bytes, lines: list[Line]) -> None:
-        """After a whole line: one that lacks only its end gets it, an unfinished one is cut off."""
+    def _append(self, file: int, content: bytes, lines: list[BlocklistLine]) -> None:
+        """Append lines; a missing line end is added, an incomplete last line is cut off."""
         last = content[content.rfind(b"\n") + 1 :]
         start = b""
         if last and _is_line(last):
@@ -252,20 +258,22 @@ class Blocklist:
 
 
 def _open_locked(path: Path) -> int:
-    """Raises StorageError when others hold the file for too long, OSError."""
-    deadline = time.monotonic() + PATIENCE
+    """Raises StorageError where other processes hold the lock for too long, OSError."""
+    deadline = time.monotonic() + LOCK_TIMEOUT
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         if _is_ours(file, path):
             return file
         os.close(file)
         if time.monotonic() > deadline:
-            raise StorageError(f"{path} has been locked by another process for {PATIENCE:.0f} s")
+            raise StorageError(
+                f"{path} is locked by another process for more than {LOCK_TIMEOUT:.0f} s: try again"
+            )
         time.sleep(_POLL)
 
 
 def _is_ours(file: int, path: Path) -> bool:
-    """Whether we have the lock of the file that is at the path."""
+    """Whether this process has the lock of the file at the path."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.path.samestat(os.fstat(file), path.stat())
@@ -288,36 +296,38 @@ def _is_line(text: bytes) -> bool:
     return True
 
 
-_LOGGER = logging.getLogger("webgym.episode")
-
-
-class Blocking(Protocol):
-    """Learns which domains block us."""
+class DomainLearner(Protocol):
+    """Learns which domains block the agent."""
 
     def observe(self, host: str, blocked: bool) -> object:
-        """Raises StorageError where it cannot keep that."""
+        """Raises StorageError where the observation cannot be stored."""
 
 
-class BlocklistTeacher:
-    """Tells a blocklist what the rollouts of `tasks` met."""
+class BlocklistObserver:
+    """Records in a blocklist which completed rollouts were blocked.
+
+    As an observer of the engine it sees rollouts that are on disk, and a blocklist that cannot be
+    written costs no rollout. Tasks of the bundled sites are ignored: all these sites share one
+    address, and one of them blocks every visitor.
+    """
 
     name = "blocklist"
 
-    def __init__(self, blocking: Blocking, tasks: TaskLookup) -> None:
-        self._blocking = blocking
+    def __init__(self, learner: DomainLearner, tasks: TaskLookup) -> None:
+        self._learner = learner
         self._tasks = tasks
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Take in what was recorded."""
+        """Handle a batch of events."""
         for event in events:
             match event:
                 case AttemptRecorded(attempt=Attempt(outcome=Completed() as outcome) as attempt):
                     host = WebTask.of(self._tasks.task(attempt.task).row, "").host
                     if host != SITES:
-                        self._tell(host, blocked=outcome.measures[BLOCKED] > 0)
+                        self._record(host, blocked=outcome.measures[BLOCKED] > 0)
 
-    def _tell(self, host: str, *, blocked: bool) -> None:
+    def _record(self, host: str, *, blocked: bool) -> None:
         try:
-            self._blocking.observe(host, blocked)
+            self._learner.observe(host, blocked)
         except StorageError as error:
-            _LOGGER.warning("nothing is learnt about whether %s blocks us: %s", host, error)
+            _LOG.warning("the blocklist did not record an observation of %s: %s", host, error)

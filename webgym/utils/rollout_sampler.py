@@ -1,12 +1,15 @@
-"""Which tasks an iteration rolls out.
+"""Sampling: which tasks an iteration rolls out, and how they are divided over ranks.
 
-Training tasks are drawn at random. `uniform` draws from all; `ratio` first divides the number over
-difficulties or domains by weight, then draws from each. No task is drawn a second time before all
-of its pool were. Tasks of domains that block us are left out. The draw depends on the seed, the
-iteration and the tasks, so every rank and every later process comes to the same one. Harder tasks
-come first: they take longest, and whoever begins with them does not wait for them at the end.
+*Sampling.* Training tasks are sampled at random. `uniform` samples from all; `ratio` first divides
+the number over difficulties or domains by weight, then samples from each. No task is sampled a
+second time before all tasks of its pool were. Tasks of blocked domains are excluded. The sample
+depends on the seed, the iteration and the tasks, so every rank and every later process gets the
+same one. Harder tasks come first: they take longest, so the end of an iteration waits less for
+them. Test tasks are the first of their file, in its order, and none is excluded.
 
-Test tasks are the first of their file, in its order, and none is left out.
+*Division.* Counts are divided by largest remainder: each weight gets the whole part of its exact
+share, and the remaining units go, one each, to the shares that lost most; of equal ones the first
+gets it. Arithmetic is exact, so all ranks get the same result.
 """
 
 import heapq
@@ -42,13 +45,15 @@ class DifficultyRange(msgspec.Struct, frozen=True):
         found = _WRITTEN.fullmatch(_NAMED.get(plain, plain))
         if found is None:
             raise ValueError(
-                f'{written!r} is no range of difficulty: write "1-3", "5", "7+", or easy, medium, '
+                f'{written!r} is not a difficulty range: write "1-3", "5", "7+", or easy, medium, '
                 "hard"
             )
         first = int(found["first"])
         last = None if found["open"] else int(found["last"] or first)
         if first < 1 or (last is not None and last < first):
-            raise ValueError(f"{written!r} is no range of difficulty: it holds none, from 1 on")
+            raise ValueError(
+                f"{written!r} is not a difficulty range: it contains no difficulty from 1 on"
+            )
         return cls(first, last)
 
     def holds(self, difficulty: int) -> bool:
@@ -62,43 +67,43 @@ Weight = int | float | Fraction
 
 
 def divide(total: int, weights: Sequence[Weight]) -> tuple[int, ...]:
-    """A part of `total` for each weight. The parts add up; each is within 1 of its exact share.
+    """A part of `total` for each weight. The parts sum to it; each is within 1 of its exact share.
 
     Raises ValueError for a negative total, and for weights of which none is above 0.
     """
     if total < 0:
-        raise ValueError(f"{total} cannot be divided: it is below 0")
+        raise ValueError(f"{total} cannot be divided: it is negative")
     exact = [_exact(weight) for weight in weights]
     whole = sum(exact)
     if whole == 0:
-        raise ValueError("nothing can be divided by weights of which none is above 0")
+        raise ValueError("at least one weight must be above 0")
     shares = [total * weight / whole for weight in exact]
     parts = [math.floor(share) for share in shares]
-    by_loss = sorted(range(len(parts)), key=lambda place: parts[place] - shares[place])
-    for place in by_loss[: total - sum(parts)]:
-        parts[place] += 1
+    by_loss = sorted(range(len(parts)), key=lambda position: parts[position] - shares[position])
+    for position in by_loss[: total - sum(parts)]:
+        parts[position] += 1
     return tuple(parts)
 
 
 def deal(count: int, weights: Sequence[Weight]) -> Iterator[int]:
-    """Who gets each of `count` things that stand in a row: as many for each as `divide` says.
+    """The owner of each of `count` items in a row; each owner gets as many as `divide` says.
 
-    Everybody's things are spread evenly over the row, so that where the row begins with the hard
-    ones nobody gets them all. Raises ValueError as `divide` does.
+    The items of an owner are spread evenly over the row, so that no owner gets all the hard tasks
+    at its start. Raises ValueError as `divide`.
     """
-    hands = [_spread(owner, size) for owner, size in enumerate(divide(count, weights))]
-    return (owner for _, owner in heapq.merge(*hands))
+    spreads = [_spread(owner, size) for owner, size in enumerate(divide(count, weights))]
+    return (owner for _, owner in heapq.merge(*spreads))
 
 
 def _spread(owner: int, size: int) -> Iterator[tuple[float, int]]:
-    """Where in the row, from 0 to 1, the things of one owner would stand best."""
+    """The ideal positions of an owner's items in the row, from 0 to 1."""
     return (((2 * number + 1) / (2 * size), owner) for number in range(size))
 
 
 def _exact(weight: Weight) -> Fraction:
-    """0.1 means a tenth, not the binary number beside it."""
+    """0.1 means exactly a tenth, not the nearest binary number."""
     if not math.isfinite(weight) or weight < 0:
-        raise ValueError(f"{weight} is no weight: a weight is a number from 0 on")
+        raise ValueError(f"{weight} is not a weight: give a number that is 0 or more")
     return Fraction(repr(weight)) if isinstance(weight, float) else Fraction(weight)
 
 
@@ -106,11 +111,11 @@ ALL = -1
 
 
 class SamplingError(RefusedError):
-    """The settings of the sampler cannot be used, or there is no task to draw."""
+    """The settings of the sampler cannot be used, or no task is available."""
 
 
 class SamplerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How training tasks are drawn. `size` -1 means as many as there are; it may be more.
+    """How training tasks are sampled. `size` -1 means all tasks; it may exceed their number.
 
     `ratio` needs the weights of either difficulties (`{"1-3": 2, "hard": 1}`) or domains.
     """
@@ -122,18 +127,18 @@ class SamplerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Draw(msgspec.Struct, frozen=True, kw_only=True):
-    """The tasks, by their places in the file, in the order in which to begin them.
+    """The sampled tasks, by their positions in the file, in the order in which they start.
 
-    `blocked` counts those left out, by domain. `notes` tell people what is not as they asked.
+    `blocked` counts the excluded tasks by domain. `notes` explain differences from the settings.
     """
 
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
     blocked: dict[str, int] = {}
     notes: tuple[str, ...] = ()
 
 
 class RolloutSampler:
-    """Draws training tasks."""
+    """Samples training tasks."""
 
     def __init__(self, settings: SamplerSettings) -> None:
         """Raises SamplingError."""
@@ -144,49 +149,51 @@ class RolloutSampler:
     def draw(
         self, tasks: TaskTable, seed: int, iteration: int, blocked: frozenset[str] = frozenset()
     ) -> Draw:
-        """Raises SamplingError where no task is left to draw."""
+        """Raises SamplingError where no task is available."""
         left_out = Counter(
-            host for place in range(len(tasks)) if (host := tasks.host(place)) in blocked
+            host for position in range(len(tasks)) if (host := tasks.host(position)) in blocked
         )
         pools, notes = self._fill(tasks, blocked)
         if not pools:
             raise SamplingError(_nothing_left(len(tasks), left_out, notes))
-        size = sum(len(places) for _, places in pools) if self._size == ALL else self._size
+        size = sum(len(positions) for _, positions in pools) if self._size == ALL else self._size
         counts = divide(size, [bucket.weight for bucket, _ in pools])
         drawn = [
-            place
-            for (bucket, places), count in zip(pools, counts, strict=True)
-            for place in _drawn(places, count, derive_seed(seed, "sample", iteration, bucket.name))
+            position
+            for (bucket, positions), count in zip(pools, counts, strict=True)
+            for position in _drawn(
+                positions, count, derive_seed(seed, "sample", iteration, bucket.name)
+            )
         ]
         again = len(drawn) - len(set(drawn))
         if again:
-            notes += (f"{again} of {size} tasks are drawn again: there are not that many to draw",)
+            notes += (f"{again} of {size} tasks are repeated, because fewer tasks are available",)
         drawn.sort(key=tasks.difficulty, reverse=True)
-        return Draw(places=tuple(drawn), blocked=dict(sorted(left_out.items())), notes=notes)
+        return Draw(positions=tuple(drawn), blocked=dict(sorted(left_out.items())), notes=notes)
 
     def _fill(
         self, tasks: TaskTable, blocked: frozenset[str]
     ) -> tuple[list[tuple["_Bucket", list[int]]], tuple[str, ...]]:
-        """The buckets that have a weight and tasks; and what to say about the others."""
+        """The buckets that have a weight and tasks, and notes about the others."""
         filled = [(bucket, list[int]()) for bucket in self._buckets]
         outside = 0
-        for place in range(len(tasks)):
-            if tasks.host(place) in blocked:
+        for position in range(len(tasks)):
+            if tasks.host(position) in blocked:
                 continue
-            for bucket, places in filled:
-                if bucket.holds(tasks, place):
-                    places.append(place)
+            for bucket, positions in filled:
+                if bucket.holds(tasks, position):
+                    positions.append(position)
                     break
             else:
                 outside += 1
         notes = [
-            f"there is no task of {bucket.name}: its share goes to the others"
-            for bucket, places in filled
-            if bucket.weight and not places
+            f"no task is in {bucket.name}: its share goes to the others"
+            for bucket, positions in filled
+            if bucket.weight and not positions
         ]
         if outside:
-            notes.append(f"{outside} task(s) are in no part of the ratio, and are never drawn")
-        used = [(bucket, places) for bucket, places in filled if bucket.weight and places]
+            notes.append(f"{outside} task(s) match no part of the ratio and are never sampled")
+        used = [(bucket, positions) for bucket, positions in filled if bucket.weight and positions]
         return used, tuple(notes)
 
 
@@ -194,15 +201,15 @@ def first_tasks(tasks: TaskTable, size: int = ALL) -> Draw:
     """The first `size` tasks of a test file, or all. Raises SamplingError."""
     _check_size("test_tasks_rollout_size", size)
     count = len(tasks) if size == ALL else min(size, len(tasks))
-    notes = (f"{size} test tasks were asked for, and there are {count}",) if count < size else ()
-    return Draw(places=tuple(range(count)), notes=notes)
+    notes = (f"the test file has only {count} of {size} tasks",) if count < size else ()
+    return Draw(positions=tuple(range(count)), notes=notes)
 
 
 Holds = Callable[[TaskTable, int], bool]
 
 
 class _Bucket(msgspec.Struct, frozen=True):
-    """A part of the tasks. `holds` says whether the one at a place belongs to it."""
+    """A part of the tasks. `holds` says whether the task at a position belongs to it."""
 
     name: str
     weight: float
@@ -215,14 +222,14 @@ def _buckets(settings: SamplerSettings) -> Sequence[_Bucket]:
         case "uniform":
             if difficulties or domains:
                 raise SamplingError(
-                    "a ratio is given, but the sampler is uniform, which has none: choose "
-                    "train_tasks_sampler=ratio, or leave difficulty_ratio and domain_ratio out"
+                    "a ratio is set, but the sampler is uniform: set train_tasks_sampler=ratio, or "
+                    "remove difficulty_ratio and domain_ratio"
                 )
-            return [_Bucket("all", 1.0, lambda _tasks, _place: True)]
+            return [_Bucket("all", 1.0, lambda _tasks, _position: True)]
         case "ratio":
             if bool(difficulties) == bool(domains):
                 raise SamplingError(
-                    "the sampler ratio needs either difficulty_ratio or domain_ratio, e.g. "
+                    "the sampler ratio needs either difficulty_ratio or domain_ratio, such as "
                     'difficulty_ratio={"1-3": 2, "4-6": 1, "7+": 1}'
                 )
             return _by_difficulty(difficulties) if difficulties else _by_domain(domains)
@@ -251,25 +258,27 @@ def _by_domain(ratio: Mapping[str, float]) -> list[_Bucket]:
 
 
 def _of_difficulty(wanted: DifficultyRange) -> Holds:
-    return lambda tasks, place: wanted.holds(tasks.difficulty(place))
+    return lambda tasks, position: wanted.holds(tasks.difficulty(position))
 
 
 def _of_domain(wanted: str) -> Holds:
-    return lambda tasks, place: tasks.domain(place) == wanted
+    return lambda tasks, position: tasks.domain(position) == wanted
 
 
-def _drawn(places: list[int], count: int, seed: int) -> list[int]:
-    """All of them in a random order, and again in another, as far as needed."""
-    chance = random.Random(seed)  # noqa: S311 (reproducible is what it must be)
+def _drawn(positions: list[int], count: int, seed: int) -> list[int]:
+    """All positions in random order, repeated in other orders as needed."""
+    chance = random.Random(seed)  # noqa: S311 - it must be reproducible
     drawn: list[int] = []
     while len(drawn) < count:
-        drawn += chance.sample(places, min(count - len(drawn), len(places)))
+        drawn += chance.sample(positions, min(count - len(drawn), len(positions)))
     return drawn
 
 
 def _check_size(name: str, size: int) -> None:
     if size != ALL and size < 1:
-        raise SamplingError(f"{name}={size} is no number of tasks: give 1 or more, or -1 for all")
+        raise SamplingError(
+            f"{name}={size} is not a number of tasks: give 1 or more, or -1 for all"
+        )
 
 
 def _check_weights(name: str, weights: Iterable[float]) -> None:
@@ -283,9 +292,9 @@ def _nothing_left(count: int, left_out: Mapping[str, int], notes: Iterable[str])
     blocked = sum(left_out.values())
     if blocked == count:
         return (
-            f"all {count} training tasks are on domains of the blocklist "
-            f"({', '.join(sorted(left_out))}): wait until the entries expire, or take them out of "
-            "blocklist.jsonl"
+            f"all {count} training tasks are on blocked domains "
+            f"({', '.join(sorted(left_out))}): wait until the entries expire, or remove them "
+            "from blocklist.jsonl"
         )
     what = f"; {blocked} of {count} tasks are on blocked domains" if blocked else ""
-    return f"there is no training task to draw: {'; '.join(notes)}{what}"
+    return f"no training task is available: {'; '.join(notes)}{what}"

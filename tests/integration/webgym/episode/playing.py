@@ -19,7 +19,7 @@ from webgym.context.page_view import AgentObservation, Round
 from webgym.context.settings import ContextSettings
 from webgym.episode.interfaces import Decision
 from webgym.tasks import WebTask
-from webgym.trajectory import ResponseRecord, Trajectory, Verdict
+from webgym.trajectory import EpisodeVerdict, ResponseRecord, Trajectory
 
 START = "http://shop.example/start"
 Planned = Action | str | Exception
@@ -45,15 +45,15 @@ class ListedJudge:
 
     evaluation_workers = 1
 
-    def __init__(self, verdict: Verdict | Exception | None = None) -> None:
-        self.verdict = verdict or Verdict(reward=1.0, evaluation={"judge": "list"})
+    def __init__(self, verdict: EpisodeVerdict | Exception | None = None) -> None:
+        self.verdict = verdict or EpisodeVerdict(reward=1.0, evaluation={"judge": "list"})
         self.walls: set[bytes] = set()
         self.asked: list[Trajectory] = []
 
     def start_url(self, task: WebTask, session: str) -> str:
         return task.website
 
-    async def evaluate(self, trajectory: Trajectory) -> Verdict:
+    async def evaluate(self, trajectory: Trajectory) -> EpisodeVerdict:
         self.asked.append(trajectory)
         if isinstance(self.verdict, Exception):
             raise self.verdict

@@ -9,7 +9,7 @@ import pytest
 from rollgym.engine import AttemptRecorded
 from rollgym.records import Attempt, Completed, Failed, Failure, FailureKind, Outcome
 from rollgym.store import StorageError, TaskLookup
-from webgym.utils.blocklist import Blocklist, BlocklistTeacher, BlockRule
+from webgym.utils.blocklist import Blocklist, BlocklistObserver, BlockRule
 
 WEBSITES = ("http://open.test/a", "https://www.wall.test/", "{sites}/captcha/")
 
@@ -49,13 +49,13 @@ def test_a_domain_is_learnt_from_completed_rollouts_alone(
     blocklist = Blocklist(tmp_path / "blocklist.jsonl", BlockRule(observations=1))
     failed = Failed(Failure(FailureKind.BROWSER, "gone"))
     events = [recorded(0, failed), recorded(0, completed(blocked=False))]
-    BlocklistTeacher(blocklist, tasks).observe([*events, recorded(1, completed(blocked=True))])
+    BlocklistObserver(blocklist, tasks).observe([*events, recorded(1, completed(blocked=True))])
     assert blocklist.blocked_domains() == {"wall.test"}
 
 
 def test_nothing_is_learnt_about_the_bundled_sites(tmp_path: Path, tasks: TaskLookup) -> None:
     blocklist = Blocklist(tmp_path / "blocklist.jsonl", BlockRule(observations=1))
-    BlocklistTeacher(blocklist, tasks).observe([recorded(2, completed(blocked=True))])
+    BlocklistObserver(blocklist, tasks).observe([recorded(2, completed(blocked=True))])
     assert blocklist.path.read_bytes() == b""
 
 
@@ -71,6 +71,6 @@ def test_a_blocklist_that_cannot_be_written_is_reported_and_the_next_is_learnt(
                 raise StorageError("the disk is full")
 
     events = [recorded(0, completed(blocked=False)), recorded(1, completed(blocked=True))]
-    BlocklistTeacher(FullDisk(), tasks).observe(events)
+    BlocklistObserver(FullDisk(), tasks).observe(events)
     assert told == ["open.test", "wall.test"]
     assert "whether open.test blocks us: the disk is full" in caplog.text

@@ -37,7 +37,7 @@ from webgym.episode.interfaces import Decision, EpisodeSettings
 from webgym.episode.worker import EpisodeWorker
 from webgym.rollout.environment_settings import EnvironmentSettings
 from webgym.tasks import Difficulty
-from webgym.trajectory import BLOCKED, INVALID_URL, UNPARSED, Trajectory, Verdict
+from webgym.trajectory import BLOCKED, INVALID_URL, UNPARSED, EpisodeVerdict, Trajectory
 
 DONE = Answer("the kettle")
 FOREVER = 3600.0
@@ -239,11 +239,11 @@ def test_a_judge_that_can_tell_the_second_time_spares_the_episode_a_second_play(
     tmp_path: Path,
 ) -> None:
     class Hesitant(ListedJudge):
-        async def evaluate(self, trajectory: Trajectory) -> Verdict:
+        async def evaluate(self, trajectory: Trajectory) -> EpisodeVerdict:
             self.asked.append(trajectory)
             if len(self.asked) == 1:
                 raise VerifierError("just a moment")
-            return Verdict(reward=1.0, evaluation={})
+            return EpisodeVerdict(reward=1.0, evaluation={})
 
     stage = Stage(tmp_path, [DONE], judge=Hesitant())
     assert isinstance(stage.play(), Completed)
@@ -337,7 +337,7 @@ def test_the_browser_is_given_back_before_the_judge_is_asked(tmp_path: Path) -> 
     stage = Stage(tmp_path, [DONE])
 
     class Counting(ListedJudge):
-        async def evaluate(self, trajectory: Trajectory) -> Verdict:
+        async def evaluate(self, trajectory: Trajectory) -> EpisodeVerdict:
             held.append(stage.browsers.held)
             return await super().evaluate(trajectory)
 

@@ -23,7 +23,7 @@ from webgym.models.evaluator import Evaluator
 from webgym.sites.application import serving as serving_sites
 from webgym.sites.tasks import SPLITS, load_tasks
 from webgym.tasks import WebTask
-from webgym.trajectory import Trajectory, Verdict
+from webgym.trajectory import EpisodeVerdict, Trajectory
 
 KETTLE = "sites-shop-01"
 SAVED = "sites-shop-03"
@@ -43,10 +43,10 @@ def on_the_sites(
     act: Callable[[Visitor], Awaitable[object]],
     answer: str | None,
     **fields: Any,
-) -> Verdict:
+) -> EpisodeVerdict:
     """The verdict on an attempt that acted so and then answered."""
 
-    async def run() -> Verdict:
+    async def run() -> EpisodeVerdict:
         async with (
             serving_sites("127.0.0.1", 0) as base,
             visitor(base) as browser,
@@ -222,7 +222,7 @@ def test_miniwob_says_itself_whether_its_task_was_done(
 ) -> None:
     package = make_package(tmp_path / "package")
 
-    async def run() -> Verdict:
+    async def run() -> EpisodeVerdict:
         async with (
             serving_miniwob("127.0.0.1", 0, package) as base,
             aiohttp.ClientSession() as browser,

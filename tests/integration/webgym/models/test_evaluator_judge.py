@@ -13,7 +13,7 @@ from tests.integration.webgym.models.episodes import PNG, ROW, episode, task_of
 from tests.integration.webgym.models.judge_server import Behaviour, JudgeServer
 from webgym.browser.contract.answers import Picture
 from webgym.models.evaluator import Evaluator
-from webgym.trajectory import Trajectory, Verdict
+from webgym.trajectory import EpisodeVerdict, Trajectory
 
 T = TypeVar("T")
 UNFINISHED = {"verdict": "not_asked", "reason": "the reward was decided before"}
@@ -41,11 +41,11 @@ def with_judge(
     return asyncio.run(run())
 
 
-def judged(trajectory: Trajectory, folder: Path, judge: JudgeServer, **more: Any) -> Verdict:
+def judged(trajectory: Trajectory, folder: Path, judge: JudgeServer, **more: Any) -> EpisodeVerdict:
     return with_judge(folder, lambda evaluator, _: evaluator.evaluate(trajectory), judge, **more)
 
 
-def criteria(verdict: Verdict) -> dict[str, str]:
+def criteria(verdict: EpisodeVerdict) -> dict[str, str]:
     found: Any = verdict.evaluation["criteria"]
     return {name: finding["verdict"] for name, finding in found.items()}
 

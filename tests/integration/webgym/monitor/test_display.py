@@ -13,7 +13,7 @@ from rollgym.records import RolloutKey
 from tests.unit.monitor.events import RIGHT, ended, recorded, started
 from tests.unit.webgym.monitor.crowd import crowd
 from webgym.monitor import display
-from webgym.monitor.display import Display, LineScreen
+from webgym.monitor.display import Display, LogScreen
 from webgym.monitor.snapshot import MonitorSnapshot, SnapshotError, SnapshotFile
 from webgym.monitor.task_monitor import TaskMonitor
 
@@ -56,7 +56,7 @@ def test_lines_come_at_the_interval_when_nothing_ends() -> None:
 
 def test_a_reader_that_went_away_ends_the_lines_and_nothing_else() -> None:
     stream = io.StringIO()
-    screen = LineScreen(stream)
+    screen = LogScreen(stream)
     stream.close()
     screen.show(crowd(10))
     screen.stop(crowd(10))
@@ -124,7 +124,7 @@ def test_a_screen_that_fails_is_given_up_on_and_the_file_is_not(
 
 
 def test_a_screen_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(display, "ENDING_PATIENCE", 0.05)
+    monkeypatch.setattr(display, "STOP_TIMEOUT", 0.05)
     release = threading.Event()
 
     class Stuck:

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rollgym.records import Row
 from rollgym.store import InputsError
 from tests.integration.webgym.tasks.task_rows import some_tasks, task_row, write_tasks
-from webgym.sites.tasks.task import PLACEHOLDER, load_tasks
+from webgym.sites.tasks.task import PLACEHOLDER
 from webgym.tasks import SITES, WebTask
-from webgym.tasks.file import BUNDLED, TaskFile, find_task_file, place, read_web_tasks
+from webgym.tasks.file import BUNDLED, TaskFile, find_task_file
 
 
 def problems(path: Path) -> str:
@@ -20,16 +19,21 @@ def problems(path: Path) -> str:
     return str(caught.value)
 
 
+def web_tasks(path: Path) -> list[WebTask]:
+    file = TaskFile(path)
+    return [WebTask.of(row, "") for row in file.rows(range(len(file)))]
+
+
 def test_tasks_come_in_the_order_of_the_file(tmp_path: Path) -> None:
     path = some_tasks(tmp_path / "tasks.jsonl", 5)
-    assert [task.task_id for task in read_web_tasks(path)] == ["t0", "t1", "t2", "t3", "t4"]
+    assert [task.task_id for task in web_tasks(path)] == ["t0", "t1", "t2", "t3", "t4"]
 
 
 def test_a_task_without_an_id_has_the_number_of_its_line(tmp_path: Path) -> None:
     rows = [{"task_name": "Look", "website": "a.example"}, {"task_name": "See", "website": "b.c"}]
     path = tmp_path / "tasks.jsonl"
     path.write_text("\n" + json.dumps(rows[0]) + "\n\n" + json.dumps(rows[1] | {"task_id": None}))
-    tasks = list(read_web_tasks(path))
+    tasks = list(web_tasks(path))
     assert [task.task_id for task in tasks] == ["2", "4"]
     assert WebTask.of(tasks[1].row, "other").task_id == "4"
 
@@ -142,26 +146,13 @@ def test_a_large_file_takes_little_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
-def test_bundled_tasks_are_placed_where_the_sites_are_served(split: str) -> None:
-    path = find_task_file(f"sites/{split}.jsonl")
-    expected = load_tasks("train" if split == "train" else "test", "http://127.0.0.1:7250")
-    placed = list(read_web_tasks(path, "http://127.0.0.1:7250/"))
-    assert [task.website for task in placed] == [task.website for task in expected]
-    assert {task.verifier for task in placed} == {"sites"}
-    assert TaskFile(path).needs_sites
-
-
-def test_a_row_keeps_its_placeholder_until_it_is_placed() -> None:
-    assert SITES == PLACEHOLDER
-    task = next(read_web_tasks(BUNDLED["sites/train.jsonl"]))
-    assert task.website.startswith("{sites}/")
-    assert place(task.row, "http://h:1").get("website", str, "").startswith("http://h:1/")
-
-
-def test_other_rows_are_placed_already(tmp_path: Path) -> None:
-    row = Row.of(task_row("a"))
-    assert place(row, "http://h:1") is row
-    assert not TaskFile(some_tasks(tmp_path / "tasks.jsonl")).needs_sites
+def test_bundled_tasks_have_the_placeholder_of_the_sites(split: str) -> None:
+    file = TaskFile(find_task_file(f"sites/{split}.jsonl"))
+    tasks = web_tasks(file.path)
+    assert PLACEHOLDER == SITES
+    assert all(task.website.startswith(SITES) for task in tasks)
+    assert {task.verifier for task in tasks} == {"sites"}
+    assert file.needs_sites
 
 
 def test_a_file_of_the_users_comes_before_a_bundled_one(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from rollgym.store import Disk, DiskFullError, StorageVanishedError
 from tests.trajectories import full_trajectory
 from webgym.trajectory import torch_file
 from webgym.trajectory.plain import to_plain
-from webgym.trajectory.torch_archive import PlainError, Record, directory, encode, header
+from webgym.trajectory.torch_archive import PlainError, WrittenRecord, directory, encode, header
 from webgym.trajectory.torch_file import TorchDraft, TorchFile, TorchFileError, read_torch_file
 
 METADATA = {"split": "train", "iteration": 5, "rates": [0.5, None]}
@@ -185,7 +185,7 @@ def test_what_is_no_file_of_this_make_is_refused_by_name(content: bytes, tmp_pat
 def test_a_zip_of_another_program_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "other.pt", "w") as archive:
         archive.writestr("archive/data.pkl", pickle.dumps({"trajectories": []}))
-    with pytest.raises(TorchFileError, match="does not end as"):
+    with pytest.raises(TorchFileError, match="was not written by this program"):
         TorchFile(tmp_path / "other.pt")
 
 
@@ -231,7 +231,7 @@ def test_a_hostile_file_runs_nothing(tmp_path: Path) -> None:
         draft.append(good)
         draft.append(hostile)
         draft.save({})
-    with pytest.raises(TorchFileError, match="more than plain containers"):
+    with pytest.raises(TorchFileError, match="not allowed in plain containers"):
         list(read_torch_file(tmp_path / "a"))
     with TorchFile(tmp_path / "a") as file, pytest.raises(TorchFileError):
         list(file.fragments())
@@ -248,7 +248,7 @@ def archive(records: dict[str, bytes]) -> bytes:
     """An archive of our make with any records."""
     parts, listed, offset = [], [], 0
     for name, content in records.items():
-        listed.append(Record(name, offset, len(content), zlib.crc32(content)))
+        listed.append(WrittenRecord(name, offset, len(content), zlib.crc32(content)))
         parts += [header(listed[-1]), content]
         offset += len(parts[-2]) + len(content)
     return b"".join([*parts, directory(listed, offset)])
@@ -262,12 +262,12 @@ END = encode("metadata") + b"}u."
     ("pickled", "lengths", "reason"),
     [
         (HEAD + END, [1 << 40], "impossible length"),
-        (HEAD + END, [1 << 29], "another form"),
-        (HEAD + b"}a" + END, [3], "another form"),
-        (HEAD + b"}}" + END, [2], "not where the index says"),
-        (HEAD + b"}a" + END, [2, 0], "not where the index says"),
+        (HEAD + END, [1 << 29], "unknown form"),
+        (HEAD + b"}a" + END, [3], "unknown form"),
+        (HEAD + b"}}" + END, [2], "not at the indexed offset"),
+        (HEAD + b"}a" + END, [2, 0], "not at the indexed offset"),
         (HEAD + encode("metadata") + b"]u.", [], "the metadata is a list"),
-        (b"\x80\x02]." + END, [], "another form"),
+        (b"\x80\x02]." + END, [], "unknown form"),
     ],
 )
 def test_an_index_that_lies_is_found_out(

@@ -155,7 +155,7 @@ def test_a_bad_line_that_comes_later_is_reported_and_passed_over(
 def test_waiting_for_a_lock_that_is_never_given_back_ends(
     path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "PATIENCE", 0.05)
+    monkeypatch.setattr(module, "LOCK_TIMEOUT", 0.05)
     blocklist = Blocklist(path, clock=clock)
     with path.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)

@@ -90,7 +90,7 @@ def test_every_outcome_is_an_end(outcome: Outcome, state: TaskState) -> None:
     run = Run().begin()
     run.events(started(3), recorded(outcome, 3))
     assert run.seen.counts[state] == 1
-    assert run.seen.settled == 1
+    assert run.seen.ended == 1
 
 
 def test_a_rollout_that_is_tried_again_goes_back_to_waiting() -> None:
@@ -147,7 +147,7 @@ def test_without_a_replay_what_was_there_is_shown_as_earlier() -> None:
     run = Run(resumed=2).begin()
     run.events(started(4))
     assert run.seen.cells == "w==.."
-    assert run.seen.settled == 2
+    assert run.seen.ended == 2
 
 
 def test_the_pace_is_of_this_run_and_says_when_it_ends() -> None:

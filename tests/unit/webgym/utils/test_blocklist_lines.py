@@ -5,12 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webgym.utils.blocklist import Line, Standing, entry, plain_domain, read_line, written
+from webgym.utils.blocklist import (
+    BlocklistLine,
+    BlocklistState,
+    entry,
+    plain_domain,
+    read_line,
+    written,
+)
 
 HOUR = 3600.0
 NOW = 1_800_000_000.0
 LINES = st.builds(
-    Line,
+    BlocklistLine,
     domain=st.sampled_from(["a.example", "www.A.example", "b.example"]),
     seen=st.integers(0, 5),
     blocked=st.integers(0, 5),
@@ -23,15 +30,15 @@ LINES = st.builds(
 )
 
 
-def standing(lines: list[Line], now: float = NOW) -> Standing:
-    amount = Standing(12, now)
+def standing(lines: list[BlocklistLine], now: float = NOW) -> BlocklistState:
+    amount = BlocklistState(12, now)
     for line in lines:
         amount.add(line)
     return amount
 
 
-def observed(seen: int, blocked: int, at: float = NOW) -> Line:
-    return Line(domain="a.example", seen=seen, blocked=blocked, at=at)
+def observed(seen: int, blocked: int, at: float = NOW) -> BlocklistLine:
+    return BlocklistLine(domain="a.example", seen=seen, blocked=blocked, at=at)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +79,7 @@ def test_observations_add_up_since_the_last_entry() -> None:
 
 
 @given(st.lists(LINES, max_size=12))
-def test_fewer_lines_amount_to_the_same(lines: list[Line]) -> None:
+def test_fewer_lines_amount_to_the_same(lines: list[BlocklistLine]) -> None:
     before = standing(lines)
     kept = list(before.lines())
     after = standing(kept)
@@ -83,7 +90,7 @@ def test_fewer_lines_amount_to_the_same(lines: list[Line]) -> None:
 
 
 @given(LINES)
-def test_a_line_is_read_as_it_was_written(line: Line) -> None:
+def test_a_line_is_read_as_it_was_written(line: BlocklistLine) -> None:
     assert read_line(written(line)) == line
 
 

@@ -19,7 +19,7 @@ from tests.unit.webgym.viewing.recorded import (
     line,
 )
 from webgym.models.assessment import BlockingResult, CriterionResult, Evaluation, FactOutcome
-from webgym.trajectory import ResponseRecord, Trajectory, Verdict
+from webgym.trajectory import ResponseRecord, Trajectory, EpisodeVerdict
 from webgym.viewing.formats import TORCH, TRAJECTORIES
 
 FILE = f"screenshots/ab/{SCREENSHOT.name}"
@@ -160,7 +160,7 @@ def test_the_verdict_is_told_criterion_by_criterion(opened: Opened) -> None:
         },
         blocking=BlockingResult.of(False, "no wall"),
     )
-    verdict = Verdict(
+    verdict = EpisodeVerdict(
         reward=0.0,
         evaluation=found.as_json(),
         keypoint_step_ids=(0, 2),
