@@ -92,12 +92,12 @@ class LineScreen:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        self._write(f"{TITLE}: {self._view().expected} expected")
+        write_line(self._stream, f"{TITLE}: {self._view().expected} expected")
         self._thread = threading.Thread(target=self._tick, name="rollgym-progress", daemon=True)
         self._thread.start()
 
     def redraw(self) -> None:
-        self._write(plain_line(self._view()))
+        write_line(self._stream, plain_line(self._view()))
 
     def stop(self) -> None:
         if self._thread is None:
@@ -105,23 +105,30 @@ class LineScreen:
         self._stopping.set()
         self._thread.join()
         self._thread = None
-        self._write(plain_line(self._view()))
+        write_line(self._stream, plain_line(self._view()))
 
     def _tick(self) -> None:
         while not self._stopping.wait(self._interval):
-            self._write(plain_line(self._view()))
+            write_line(self._stream, plain_line(self._view()))
 
-    def _write(self, line: str) -> None:
-        encoding = getattr(self._stream, "encoding", None) or "utf-8"
-        encodable = line.encode(encoding, "replace").decode(encoding)
-        with contextlib.suppress(OSError, ValueError):  # ValueError: the stream is closed
-            self._stream.write(encodable + "\n")
-            self._stream.flush()
+
+def write_line(stream: TextIO, line: str) -> None:
+    """Write a line in the encoding of the stream. A closed stream is ignored."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    encodable = line.encode(encoding, "replace").decode(encoding)
+    with contextlib.suppress(OSError, ValueError):  # ValueError: the stream is closed
+        stream.write(encodable + "\n")
+        stream.flush()
+
+
+def terminal_of(stream: TextIO) -> Console | None:
+    """A console for a terminal; None for other streams. FORCE_COLOR does not make one of a pipe."""
+    console = Console(file=stream, highlight=False)
+    is_terminal = stream.isatty() and console.is_terminal and not console.is_dumb_terminal
+    return console if is_terminal else None
 
 
 def choose_screen(stream: TextIO, view: CurrentView, interval: float = LINE_INTERVAL) -> Screen:
-    """Choose the screen for the stream. FORCE_COLOR does not turn a pipe into a terminal."""
-    console = Console(file=stream, highlight=False)
-    if stream.isatty() and console.is_terminal and not console.is_dumb_terminal:
-        return LiveScreen(console, view)
-    return LineScreen(stream, view, interval)
+    """Choose the screen for the stream."""
+    console = terminal_of(stream)
+    return LiveScreen(console, view) if console else LineScreen(stream, view, interval)

@@ -163,11 +163,7 @@ def _head(snapshot: MonitorSnapshot, width: int, *, ascii_only: bool) -> Iterato
     rate = snapshot.rollouts_per_minute
     view = ProgressView(
         expected=snapshot.expected,
-<<<<<<< HEAD
-        resolved=snapshot.settled,
-=======
         resolved=snapshot.ended,
->>>>>>> a030c55 (Trajectories, tasks, samples, blocklist and monitor: plain names and texts, no mirrored structs)
         elapsed=snapshot.elapsed,
         rate=None if rate is None else rate / 60,
     )

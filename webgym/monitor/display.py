@@ -111,9 +111,7 @@ class LogScreen:
         write_line(self._stream, plain_line(snapshot))
 
 
-def choose_screen(
-    stream: TextIO | None, line_interval: float = LINE_INTERVAL
-) -> SnapshotScreen:
+def choose_screen(stream: TextIO | None, line_interval: float = LINE_INTERVAL) -> SnapshotScreen:
     """The screen for a stream; None shows nothing."""
     if stream is None:
         return HiddenScreen()
@@ -150,8 +148,7 @@ class Display:
         self._redraw.set()
 
     def stop(self) -> None:
-        """Show the last snapshot and release the terminal. May be called again, or before `start`.
-        """
+        """Show the last snapshot, release the terminal. May be called again, or before `start`."""
         self._stopping = True
         self._redraw.set()
         thread = self._thread

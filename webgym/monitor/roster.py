@@ -69,8 +69,7 @@ class RolloutStates:
         return sum(count for state, count in self._counts.items() if state.is_end)
 
     def start(self, key: RolloutKey, attempt: int, now: float) -> None:
-        """The engine starts an attempt. Updates that its episode sent before this event are kept.
-        """
+        """The engine starts an attempt. Updates that its episode sent before are kept."""
         cell = self._cell(key)
         live = self.live.get(cell)
         if live is None or live.phase == RETRY:
@@ -127,8 +126,7 @@ class RolloutStates:
         return tuple([(packed >> _REPEAT_BITS, packed & repeat) for packed in self._cells])
 
     def most_urgent(self, now: float) -> Iterator[tuple[int, LiveRollout]]:
-        """Waiting and running rollouts with their cells: overdue first, then running, oldest first.
-        """
+        """Waiting and running rollouts with their cells: overdue first, then the oldest running."""
 
         def urgency(item: tuple[int, LiveRollout]) -> tuple[bool, bool, float]:
             live = item[1]

@@ -14,6 +14,7 @@ process has not seen. The size is bounded by `MOST_CELLS` characters and `MOST_L
 half of it. It is synced to the disk only at the end of the run.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
@@ -145,8 +146,7 @@ class MonitorSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def success_rate(self) -> float | None:
-        """The share of successes in scored rollouts that were not blocked; None before the first.
-        """
+        """The share of successes in scored, unblocked rollouts; None before the first."""
         success = self.counts.get(TaskState.SUCCESS, 0)
         judged = success + self.counts.get(TaskState.FAILURE, 0)
         return success / judged if judged else None

@@ -35,6 +35,7 @@ from rollgym.engine import (
     StopRequested,
 )
 from rollgym.monitor import printable_line
+from rollgym.monitor.screen import LINE_INTERVAL
 from rollgym.records import (
     Attempt,
     Completed,
@@ -44,8 +45,8 @@ from rollgym.records import (
     RecordState,
     RolloutKey,
 )
-from webgym.monitor.display import LINE_INTERVAL, Display, choose_screen
-from webgym.monitor.roster import LiveRollout, RolloutStates, EndRate, ProgressUpdate
+from webgym.monitor.display import Display, choose_screen
+from webgym.monitor.roster import EndRate, LiveRollout, ProgressUpdate, RolloutStates
 from webgym.monitor.snapshot import (
     BROWSER,
     MOST_CELLS,
@@ -123,14 +124,18 @@ class TaskMonitor:
 
     def waiting(self, key: RolloutKey, *, within: float | None = None) -> None:
         """The rollout waits for a browser; longer than `within` seconds is overdue."""
-        self._updates.append(ProgressUpdate(key, self._clock(), TaskState.WAITING, BROWSER, within=within))
+        self._updates.append(
+            ProgressUpdate(key, self._clock(), TaskState.WAITING, BROWSER, within=within)
+        )
 
     def running(
         self, key: RolloutKey, phase: str, step: int = 0, *, within: float | None = None
     ) -> None:
         """The rollout is in this phase of this step, which should take at most `within` seconds."""
         longest = self._overdue_after if within is None else within
-        self._updates.append(ProgressUpdate(key, self._clock(), TaskState.RUNNING, phase, step, longest))
+        self._updates.append(
+            ProgressUpdate(key, self._clock(), TaskState.RUNNING, phase, step, longest)
+        )
 
     def replay(self, attempt: Attempt, state: RecordState) -> None:
         """Apply a record that is on disk already; for `open_run`."""

@@ -30,11 +30,6 @@ from rollgym.rollouts.fields import (
     SUCCESS,
     TASK_INDEX,
 )
-<<<<<<< HEAD
-from webgym.browser.contract.answers import Box, CommandFailure, Incident, PageInfo
-from webgym.browser.contract.commands import InteractionMode
-=======
->>>>>>> a030c55 (Trajectories, tasks, samples, blocklist and monitor: plain names and texts, no mirrored structs)
 from webgym.trajectory.metrics import SUCCESS_REWARD
 from webgym.trajectory.records import (
     ActionRecord,
@@ -69,91 +64,7 @@ _FIELDS = {
 
 
 class TrajectoryError(ValueError):
-<<<<<<< HEAD
-    """Something is no trajectory in its plain form."""
-
-
-class _Observation(msgspec.Struct, frozen=True, kw_only=True):
-    task: dict[str, Any]
-    image_path: str | None = None
-    ac_tree: str | None = None
-    page_metadata: PageInfo
-    image: Image | None = None
-    incidents: tuple[Incident, ...] = ()
-    settled: bool = True
-
-
-class _Action(msgspec.Struct, frozen=True, kw_only=True):
-    key: str
-    arguments: dict[str, object] = {}
-    action_string: str = ""
-    pixel: tuple[int, int] | None = None
-    box: Box | None = None
-    problem: CommandFailure | None = None
-
-
-class _Usage(msgspec.Struct, frozen=True):
-    """As `Usage`, with every number written."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    reasoning_tokens: int = 0
-
-
-class _Response(msgspec.Struct, frozen=True, kw_only=True):
-    raw_response: str = ""
-    answering_tokens: dict[str, object] = {}
-    raw_prompt: tuple[dict[str, object], ...] = ()
-    tolerances: tuple[str, ...] = ()
-    parse_failure: str | None = None
-    model: str = ""
-    finish_reason: str | None = None
-    usage: _Usage = _Usage()
-    prompt_token_ids: tuple[int, ...] | None = None
-    token_ids: tuple[int, ...] | None = None
-    logprobs: tuple[float, ...] | None = None
-    seconds: float = 0.0
-
-
-class _Reward(msgspec.Struct, frozen=True, kw_only=True):
-    reward: float | None = None
-    evaluation: dict[str, object] = {}
-    is_blocked: bool = False
-    submit: bool = False
-    submission_judgment: str | None = None
-
-
-class _Step(msgspec.Struct, frozen=True, kw_only=True):
-    observation: _Observation
-    action: _Action | None = None
-    response: _Response | None = None
-    reward: _Reward | None = None
-    same_as_next_screenshot: bool | None = None
-    timings: dict[str, float] = {}
-
-
-class _Trajectory(msgspec.Struct, frozen=True, kw_only=True):
-    task_id: str
-    task: dict[str, Any]
-    trajectory_index: int = 0
-    repeat: int = 0
-    attempt: int = 1
-    split: str = "train"
-    interaction_mode: InteractionMode = "coordinates"
-    max_steps: int = 0
-    model: str = ""
-    session: str = ""
-    start_url: str = ""
-    ending: str = ""
-    outcome: OutcomeName = "completed"
-    failure: dict[str, Any] | None = None
-    reward: float | None = None
-    keypoint_step_ids: tuple[int, ...] = ()
-    steps: tuple[_Step, ...] = ()
-=======
     """A value is not a trajectory in its plain form."""
->>>>>>> a030c55 (Trajectories, tasks, samples, blocklist and monitor: plain names and texts, no mirrored structs)
 
 
 def to_plain(trajectory: Trajectory, reward: float | None = None) -> PlainTrajectory:

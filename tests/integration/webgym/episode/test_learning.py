@@ -73,4 +73,4 @@ def test_a_blocklist_that_cannot_be_written_is_reported_and_the_next_is_learnt(
     events = [recorded(0, completed(blocked=False)), recorded(1, completed(blocked=True))]
     BlocklistObserver(FullDisk(), tasks).observe(events)
     assert told == ["open.test", "wall.test"]
-    assert "whether open.test blocks us: the disk is full" in caplog.text
+    assert "observation of open.test: the disk is full" in caplog.text

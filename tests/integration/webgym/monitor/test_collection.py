@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rollgym.engine import Coverage, WorkItem, collect, run
@@ -10,7 +11,7 @@ from rollgym.records import BrowserError, Completed, Outcome, TaskError
 from rollgym.store import Status, open_run
 from tests.builders import tasks
 from tests.collecting import policy
-from webgym.monitor.snapshot import MonitorSnapshot, SnapshotFile, TaskState
+from webgym.monitor.snapshot import MonitorSnapshot, TaskState
 from webgym.monitor.task_monitor import TaskMonitor
 
 TASKS = 30
@@ -56,8 +57,7 @@ def test_the_last_snapshot_says_what_the_coverage_says(tmp_path: Path) -> None:
     path = tmp_path / "monitor.json"
     monitor = TaskMonitor(file=path)
     coverage = collected(tmp_path / "run", monitor)
-    snapshot = SnapshotFile(path).snapshot()
-    assert snapshot is not None
+    snapshot = msgspec.json.decode(path.read_bytes(), type=MonitorSnapshot)
     assert_agrees(snapshot, coverage)
     assert snapshot.counts[TaskState.BLOCKED] > 0
     assert snapshot.retried == TASKS / 3

@@ -14,7 +14,7 @@ from tests.unit.monitor.events import RIGHT, ended, recorded, started
 from tests.unit.webgym.monitor.crowd import crowd
 from webgym.monitor import display
 from webgym.monitor.display import Display, LogScreen
-from webgym.monitor.snapshot import MonitorSnapshot, SnapshotError, SnapshotFile
+from webgym.monitor.snapshot import MonitorSnapshot
 from webgym.monitor.task_monitor import TaskMonitor
 
 PATIENCE = 20.0
@@ -70,24 +70,15 @@ def test_the_file_has_the_present_state_and_in_the_end_the_last(tmp_path: Path) 
         until(path.exists)
         monitor.observe([StopRequested("asked to stop")])
         monitor.observe([started(0), recorded(RIGHT, 0), ended(2, 1)])
-    snapshot = SnapshotFile(path).snapshot()
+    snapshot = msgspec.json.decode(path.read_bytes(), type=MonitorSnapshot)
     assert snapshot == monitor_like(monitor, snapshot)
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
-def monitor_like(monitor: TaskMonitor, written: MonitorSnapshot | None) -> MonitorSnapshot:
+def monitor_like(monitor: TaskMonitor, written: MonitorSnapshot) -> MonitorSnapshot:
     """The monitor's own last word, at the time that was written."""
-    assert written is not None
     assert written.finished
     return msgspec.structs.replace(monitor.snapshot(), time=written.time)
-
-
-def test_a_missing_file_is_no_snapshot_yet_and_a_broken_one_is_an_error(tmp_path: Path) -> None:
-    file = SnapshotFile(tmp_path / "monitor.json")
-    assert file.snapshot() is None
-    (tmp_path / "monitor.json").write_bytes(b"{}" * 10)
-    with pytest.raises(SnapshotError):
-        file.snapshot()
 
 
 def test_a_file_that_cannot_be_written_is_told_once(

@@ -59,7 +59,7 @@ def test_all_bad_rows_are_named_at_once_with_line_and_field(tmp_path: Path) -> N
     ]
     path.write_text("\n".join(lines))
     said = problems(path)
-    assert said.startswith(f"9 bad row(s) in {path}, nothing was started:")
+    assert said.startswith(f"9 bad row(s) in {path}; nothing was started:")
     for number, field in [
         (2, "difficulty"),
         (3, "website"),
@@ -71,7 +71,7 @@ def test_all_bad_rows_are_named_at_once_with_line_and_field(tmp_path: Path) -> N
     ]:
         line = next(line for line in said.splitlines() if f"{path}:{number}: " in line)
         assert field in line
-    assert f"{path}:9: field 'task_id': 'good' is that of line 1 too" in said
+    assert f"{path}:9: field 'task_id': 'good' is also the id of line 1" in said
 
 
 @pytest.mark.parametrize("website", ["not a url", "http://a b/", "{site}/shop/", "http://a:70000/"])
@@ -91,13 +91,13 @@ def test_a_task_of_the_sites_has_to_say_how_to_check_it(tmp_path: Path) -> None:
     path = write_tasks(tmp_path / "tasks.jsonl", [whole, without | {"task_id": "b"}])
     said = problems(path)
     assert said.startswith("1 bad row(s)")
-    assert f"{path}:2: field 'verifier': with 'sites'" in said
+    assert f"{path}:2: field 'verifier': 'sites' needs" in said
     assert "truth" in said
 
 
 def test_ids_that_differ_only_in_type_are_the_same(tmp_path: Path) -> None:
     rows = [task_row("7"), task_row("other") | {"task_id": 7}]
-    assert "'7' is that of line 1 too" in problems(write_tasks(tmp_path / "tasks.jsonl", rows))
+    assert "'7' is also the id of line 1" in problems(write_tasks(tmp_path / "tasks.jsonl", rows))
 
 
 def test_only_the_first_bad_rows_are_shown(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_only_the_first_bad_rows_are_shown(tmp_path: Path) -> None:
 
 
 def test_a_file_without_rows_has_no_tasks(tmp_path: Path) -> None:
-    assert "there are no tasks to roll out" in problems(write_tasks(tmp_path / "tasks.jsonl", []))
+    assert "is empty: it has no tasks" in problems(write_tasks(tmp_path / "tasks.jsonl", []))
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -164,5 +164,5 @@ def test_a_file_of_the_users_comes_before_a_bundled_one(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_nowhere_is_named_with_where_it_was_looked_for(tmp_path: Path) -> None:
-    with pytest.raises(InputsError, match=r"mine\.jsonl below data_path=.*sites/train\.jsonl"):
+    with pytest.raises(InputsError, match=r"mine\.jsonl was not found below data_path=.*sites/train\.jsonl"):
         find_task_file("mine.jsonl", tmp_path)

@@ -121,7 +121,7 @@ def test_an_unfinished_last_line_is_reported_and_cut_off(
     path.write_bytes(whole + whole[:cut])
     with caplog.at_level(logging.WARNING):
         assert blocklist.observe("shop.example", blocked=True)
-    assert f"{path}:2: left out an unfinished last line" in caplog.text
+    assert f"{path}:2: ignored an incomplete last line" in caplog.text
     caplog.clear()
     assert Blocklist(path, clock=clock).blocked_domains() == {"shop.example"}
     assert caplog.text == ""
@@ -149,7 +149,7 @@ def test_a_bad_line_that_comes_later_is_reported_and_passed_over(
     blocklist = Blocklist(path, clock=clock)
     path.write_text('nonsense\n{"domain": "a.example"}\n')
     assert blocklist.blocked_domains() == {"a.example"}
-    assert "blocklist.jsonl:1: no line of a blocklist" in caplog.text
+    assert "blocklist.jsonl:1: invalid line of a blocklist" in caplog.text
 
 
 def test_waiting_for_a_lock_that_is_never_given_back_ends(

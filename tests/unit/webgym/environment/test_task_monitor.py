@@ -217,7 +217,7 @@ def test_labels_that_cannot_be_made_are_left_out(caplog: pytest.LogCaptureFixtur
     monitor = TaskMonitor(label=broken)
     monitor.observe([CollectionStarted(2, 2, 0), started(0), started(1)])
     assert [task.label for task in monitor.snapshot().live] == ["", ""]
-    assert caplog.text.count("there is no label") == 1
+    assert caplog.text.count("labels are not used any more") == 1
 
 
 def test_steps_are_counted_once() -> None:

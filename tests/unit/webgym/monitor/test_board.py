@@ -8,7 +8,7 @@ from tests.unit.webgym.monitor.crowd import crowd
 from webgym.monitor.board import Board, board_lines, plain_line
 from webgym.monitor.snapshot import MonitorSnapshot, TaskState
 
-SIZES = [(80, 24), (200, 60), (120, 40), (40, 10), (20, 5), (1, 1)]
+SIZES = [(80, 25), (200, 60), (120, 40), (40, 10), (20, 5), (1, 1)]
 
 
 def drawn(snapshot: MonitorSnapshot, width: int, height: int, *, colour: bool = True) -> list[str]:
@@ -41,7 +41,7 @@ def test_no_line_is_too_wide_and_there_are_never_too_many(
     assert all(cell_len(line) <= width for line in lines)
 
 
-@pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 60)])
+@pytest.mark.parametrize(("width", "height"), [(80, 25), (200, 60)])
 def test_a_thousand_rollouts_have_a_cell_each(width: int, height: int) -> None:
     snapshot = crowd(1000)
     lines = drawn(snapshot, width, height)

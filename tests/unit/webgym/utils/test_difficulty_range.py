@@ -16,7 +16,7 @@ def test_a_range_is_read_as_people_write_it(written: str, first: int, last: int 
 
 @pytest.mark.parametrize("written", ["", "3-1", "0", "0-2", "-1", "1-", "1-3+", "simple", "1.5"])
 def test_anything_else_is_refused(written: str) -> None:
-    with pytest.raises(ValueError, match="no range of difficulty"):
+    with pytest.raises(ValueError, match="not a difficulty range"):
         DifficultyRange.of(written)
 
 

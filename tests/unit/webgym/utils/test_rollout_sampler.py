@@ -39,7 +39,7 @@ def test_another_seed_and_another_iteration_draw_other_tasks() -> None:
 def test_a_sample_that_is_larger_than_its_pool_says_so() -> None:
     tasks = table_of_difficulties([1, 1, 5])
     (note,) = sampler(size=5).draw(tasks, seed=0, iteration=0).notes
-    assert note == "2 of 5 tasks are drawn again: there are not that many to draw"
+    assert note == "2 of 5 tasks are repeated, because fewer tasks are available"
     assert sampler(size=3).draw(tasks, seed=0, iteration=0).notes == ()
 
 
@@ -88,13 +88,13 @@ def test_the_share_of_an_empty_part_goes_to_the_others_and_is_told() -> None:
     draw = ratio(8, **{"1-3": 1, "4-6": 1, "7+": 2}).draw(table_of_difficulties([1, 5] * 9), 0, 0)
     assert len(draw.positions) == 8
     assert Counter(place % 2 for place in draw.positions) == {0: 4, 1: 4}
-    assert draw.notes == ("there is no task of difficulty 7+: its share goes to the others",)
+    assert draw.notes == ("no task is in difficulty 7+: its share goes to the others",)
 
 
 def test_tasks_outside_of_the_ratio_are_never_drawn_and_counted() -> None:
     draw = ratio(**{"4-6": 1, "1": 0}).draw(table_of_difficulties([1, 5, 9, 5]), 0, 0)
     assert sorted(draw.positions) == [1, 3]
-    assert draw.notes == ("1 task(s) are in no part of the ratio, and are never drawn",)
+    assert draw.notes == ("1 task(s) match no part of the ratio and are never sampled",)
 
 
 @given(DIFFICULTIES, st.integers(1, 30))
@@ -123,7 +123,7 @@ def test_where_every_domain_is_blocked_the_message_names_them() -> None:
 
 
 def test_where_no_part_has_a_task_there_is_nothing_to_draw() -> None:
-    with pytest.raises(SamplingError, match="no training task to draw.*difficulty 7"):
+    with pytest.raises(SamplingError, match="no training task is available.*difficulty 7"):
         ratio(**{"7+": 1}).draw(table_of_difficulties([1, 2]), 0, 0)
 
 
@@ -139,9 +139,9 @@ def test_where_no_part_has_a_task_there_is_nothing_to_draw() -> None:
             "either difficulty_ratio or domain_ratio",
         ),
         ({"sampler": "ratio", "difficulty_ratio": {"1-3": 1, "3+": 1}}, "'1-3' and '3\\+' overlap"),
-        ({"sampler": "ratio", "difficulty_ratio": {"simple": 1}}, "'simple' is no range"),
-        ({"sampler": "ratio", "difficulty_ratio": {"1": -1}}, "difficulty_ratio: -1 is no weight"),
-        ({"sampler": "ratio", "domain_ratio": {"News": 0}}, "domain_ratio: .*none is above 0"),
+        ({"sampler": "ratio", "difficulty_ratio": {"simple": 1}}, "'simple' is not a difficulty range"),
+        ({"sampler": "ratio", "difficulty_ratio": {"1": -1}}, "difficulty_ratio: -1 is not a weight"),
+        ({"sampler": "ratio", "domain_ratio": {"News": 0}}, "domain_ratio: .*one weight must be above 0"),
     ],
 )
 def test_settings_that_contradict_themselves_are_refused(
@@ -160,7 +160,7 @@ def test_test_tasks_are_the_first_of_the_file_in_its_order() -> None:
 def test_more_test_tasks_than_there_are_means_all_and_is_told() -> None:
     draw = first_tasks(table_of_difficulties([1, 1]), 5)
     assert draw.positions == (0, 1)
-    assert draw.notes == ("5 test tasks were asked for, and there are 2",)
+    assert draw.notes == ("the test file has only 2 of 5 tasks",)
 
 
 def test_a_test_of_no_tasks_is_refused() -> None:
