@@ -40,7 +40,7 @@ from webgym.models.judge_questions import (
 )
 from webgym.models.settings import Purpose
 from webgym.tasks import Fact, FactGroup, WebTask
-from webgym.trajectory import Step, Trajectory, EpisodeVerdict
+from webgym.trajectory import EpisodeVerdict, Step, Trajectory
 
 LONGEST_REASON = 2_000
 

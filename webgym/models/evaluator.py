@@ -32,7 +32,7 @@ from webgym.models.judge_questions import ScreenshotStore
 from webgym.models.settings import JudgeSettings
 from webgym.models.task_checks import TaskCheckClient, start_url
 from webgym.tasks import WebTask
-from webgym.trajectory import Trajectory, EpisodeVerdict
+from webgym.trajectory import EpisodeVerdict, Trajectory
 from webgym.trajectory.plain import from_plain
 
 START_TIMEOUT = 10.0

@@ -164,5 +164,7 @@ def test_a_file_of_the_users_comes_before_a_bundled_one(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_nowhere_is_named_with_where_it_was_looked_for(tmp_path: Path) -> None:
-    with pytest.raises(InputsError, match=r"mine\.jsonl was not found below data_path=.*sites/train\.jsonl"):
+    with pytest.raises(
+        InputsError, match=r"mine\.jsonl was not found below data_path=.*sites/train\.jsonl"
+    ):
         find_task_file("mine.jsonl", tmp_path)

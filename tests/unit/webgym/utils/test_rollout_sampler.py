@@ -139,9 +139,18 @@ def test_where_no_part_has_a_task_there_is_nothing_to_draw() -> None:
             "either difficulty_ratio or domain_ratio",
         ),
         ({"sampler": "ratio", "difficulty_ratio": {"1-3": 1, "3+": 1}}, "'1-3' and '3\\+' overlap"),
-        ({"sampler": "ratio", "difficulty_ratio": {"simple": 1}}, "'simple' is not a difficulty range"),
-        ({"sampler": "ratio", "difficulty_ratio": {"1": -1}}, "difficulty_ratio: -1 is not a weight"),
-        ({"sampler": "ratio", "domain_ratio": {"News": 0}}, "domain_ratio: .*one weight must be above 0"),
+        (
+            {"sampler": "ratio", "difficulty_ratio": {"simple": 1}},
+            "'simple' is not a difficulty range",
+        ),
+        (
+            {"sampler": "ratio", "difficulty_ratio": {"1": -1}},
+            "difficulty_ratio: -1 is not a weight",
+        ),
+        (
+            {"sampler": "ratio", "domain_ratio": {"News": 0}},
+            "domain_ratio: .*one weight must be above 0",
+        ),
     ],
 )
 def test_settings_that_contradict_themselves_are_refused(
