@@ -1,10 +1,9 @@
-"""The model endpoints that a run may spread over, each with its name, address, key and limits.
+"""The model endpoints of a run, each with its name, address, key and limits.
 
-A run says where its model is in one of several ways, from `http://localhost:8999` to a list of
+A setting names endpoints in one of several ways, from `http://localhost:8999` to a list of
 mappings; `read_endpoints` makes the same typed endpoints of all of them. A key is never written
 down: an endpoint names the environment variable that has it, and `settings` reads it when the
-connection is made. Balancing by load and health is that of `rollgym.servers.endpoints`, which an
-endpoint becomes part of by its `settings`.
+connection is made. `rollgym.servers.endpoints` balances the load over the endpoints.
 """
 
 import os
@@ -23,20 +22,19 @@ from rollgym.servers.endpoints import EndpointSettings
 from rollgym.store import RefusedError
 
 _VERSION = re.compile(r"v\d+[a-z0-9]*")
-_USUAL_VERSION = "v1"
+_DEFAULT_VERSION = "v1"
 _EXAMPLE = "such as http://localhost:8999"
 
 
 class EndpointError(RefusedError):
-    """A model endpoint cannot be used as it is written."""
+    """The setting of a model endpoint is not valid."""
 
 
 class FoundryEndpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One OpenAI-compatible server.
 
     `key_variable` names the environment variable that has the key; without one no key is sent.
-    `weight` is its share of the load beside others; `max_concurrency` bounds its requests in
-    flight.
+    `weight` is its share of the load beside others; `max_concurrency` bounds its running requests.
     """
 
     base_url: str
@@ -46,7 +44,7 @@ class FoundryEndpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     max_concurrency: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
     def settings(self) -> EndpointSettings:
-        """As a pool takes it, with its key. Raises EndpointError where there is none to read."""
+        """The settings for an endpoint pool. Raises EndpointError if the key is not set."""
         try:
             return EndpointSettings(
                 base_url=self.base_url,
@@ -64,7 +62,7 @@ class FoundryEndpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         if not key:
             raise EndpointError(
                 f"{self.name} takes its key from {self.key_variable}, which is not set: export "
-                f"{self.key_variable}=…, or name no variable for it where no key is needed"
+                f"{self.key_variable}=…, or name no variable if the endpoint needs no key"
             )
         return SecretStr(key)
 
@@ -77,30 +75,31 @@ def read_endpoints(
 ) -> tuple[FoundryEndpoint, ...]:
     """The endpoints that a setting names.
 
-    It may be a URL, several with commas between them, a mapping with the fields of FoundryEndpoint,
-    or a list of URLs and mappings; also as a Hydra node. A URL without a version gets `/v1`.
-    `key_variable` holds for those that name none. Raises EndpointError, naming the entry.
+    It may be a URL, several URLs with commas between them, a mapping with the fields of
+    FoundryEndpoint, or a list of URLs and mappings; also as a Hydra node. A URL without a version
+    gets `/v1`. `key_variable` is the default for endpoints that name none. Raises EndpointError,
+    naming the entry.
     """
     entries = _entries(plain(value))
     if not entries:
         raise EndpointError(f"no model endpoint is named: give its URL, {_EXAMPLE}")
     endpoints = [_read(entry, place, key_variable) for place, entry in enumerate(entries, 1)]
-    _refuse_twins(endpoints)
+    _reject_duplicates(endpoints)
     return tuple(endpoints)
 
 
 def plain(value: object) -> object:
-    """A Hydra node as the containers it stands for; anything else as it is.
+    """A Hydra node as plain containers; any other value unchanged.
 
-    Raises EndpointError where it refers to something that is not there.
+    Raises EndpointError if it refers to a missing value.
     """
     if not isinstance(value, DictConfig | ListConfig):
         return value
     try:
         return OmegaConf.to_container(value, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
-        said = str(error).splitlines()[0]
-        raise EndpointError(f"the configuration cannot be resolved: {said}") from error
+        reason = str(error).splitlines()[0]
+        raise EndpointError(f"the configuration cannot be resolved: {reason}") from error
 
 
 def _entries(value: object) -> list[object]:
@@ -115,7 +114,7 @@ def _entries(value: object) -> list[object]:
             return list(value)
         case _:
             raise EndpointError(
-                f"{value!r:.100} names no model endpoint: give a URL, {_EXAMPLE}, or a list of them"
+                f"{value!r:.100} is not a model endpoint: give a URL, {_EXAMPLE}, or a list of URLs"
             )
 
 
@@ -130,67 +129,67 @@ def _read(entry: object, place: int, key_variable: str | None) -> FoundryEndpoin
             fields = entry
         case _:
             raise EndpointError(f"{where} is {entry!r:.100}: give a URL or a mapping with base_url")
-    _refuse_strangers(fields, where)
+    _reject_unknown_fields(fields, where)
     try:
         endpoint = msgspec.convert(dict(fields), FoundryEndpoint)
     except msgspec.ValidationError as error:
         raise EndpointError(f"{where}: {error}") from error
-    base_url = _whole_url(endpoint.base_url, where)
+    base_url = _versioned_url(endpoint.base_url, where)
     endpoint = msgspec.structs.replace(
         endpoint,
         base_url=base_url,
-        name=endpoint.name or _shown(base_url),
+        name=endpoint.name or _default_name(base_url),
         key_variable=endpoint.key_variable or key_variable,
     )
-    _refuse_written_key(endpoint, where)
+    _reject_written_key(endpoint, where)
     return endpoint
 
 
-def _refuse_strangers(fields: Mapping[object, object], where: str) -> None:
+def _reject_unknown_fields(fields: Mapping[object, object], where: str) -> None:
     for name in fields:
         if name not in _FIELDS:
             near = get_close_matches(str(name), _FIELDS, 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_FIELDS)}"
-            raise EndpointError(f"{where}: there is no field {str(name)!r:.60}: {hint}")
+            hint = f"did you mean {near[0]}?" if near else f"the fields are {', '.join(_FIELDS)}"
+            raise EndpointError(f"{where}: unknown field {str(name)!r:.60}: {hint}")
 
 
-def _refuse_written_key(endpoint: FoundryEndpoint, where: str) -> None:
-    """A key in the place of a variable's name must not come to light in an error about it."""
+def _reject_written_key(endpoint: FoundryEndpoint, where: str) -> None:
+    """A key in place of a variable's name must not be shown in the error message."""
     variable = endpoint.key_variable
     if variable is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", variable):
         raise EndpointError(
-            f"{where}: key_variable is no name of an environment variable; put the key into one, "
-            "such as MODEL_API_KEY, and give that name"
+            f"{where}: key_variable is not a name of an environment variable; put the key into a "
+            "variable such as MODEL_API_KEY, and give its name"
         )
 
 
-def _whole_url(text: str, where: str) -> str:
-    """The base URL with its version. One with a query is of a gateway, and taken as it is."""
+def _versioned_url(text: str, where: str) -> str:
+    """The base URL with its version. A URL with a query belongs to a gateway and is not changed."""
     try:
         url = URL(text)
-        usable = url.scheme in {"http", "https"} and bool(url.host) and url.user is None
+        is_usable = url.scheme in {"http", "https"} and bool(url.host) and url.user is None
     except ValueError:
-        usable = False
-    if not usable:
+        is_usable = False
+    if not is_usable:
         shown = re.sub(r"//[^/@]*@", "//", text)
         hint = "; credentials go into the variable of key_variable" if shown != text else ""
-        raise EndpointError(f"{where}: {shown!r:.200} is no URL of a server, {_EXAMPLE}{hint}")
+        raise EndpointError(f"{where}: {shown!r:.200} is not the URL of a server, {_EXAMPLE}{hint}")
     if url.query_string or any(_VERSION.fullmatch(part) for part in url.parts):
         return text.rstrip("/")
-    return str(url / _USUAL_VERSION)
+    return str(url / _DEFAULT_VERSION)
 
 
-def _shown(base_url: str) -> str:
-    """An endpoint that has no name is called by its address, without a query."""
+def _default_name(base_url: str) -> str:
+    """The name of an endpoint without a name: its address, without a query."""
     return str(URL(base_url).with_query(None))
 
 
-def _refuse_twins(endpoints: Iterable[FoundryEndpoint]) -> None:
+def _reject_duplicates(endpoints: Iterable[FoundryEndpoint]) -> None:
     seen: dict[str, str] = {}
     for endpoint in endpoints:
         if endpoint.base_url in seen:
             raise EndpointError(
-                f"model endpoint {endpoint.name} is named twice, also as {seen[endpoint.base_url]}:"
-                " name it once, and give it a weight if it is to get more of the load"
+                f"model endpoint {endpoint.name} is given twice, also as "
+                f"{seen[endpoint.base_url]}: give it once, with a weight if it should get more of the load"
             )
         seen[endpoint.base_url] = endpoint.name

@@ -6,12 +6,12 @@ was sent, the text as it came, the parts that were found in it, the tolerances, 
 action if it is none. An agent keeps no state between two decisions, so one agent serves any number
 of episodes at a time.
 
-*Time.* One try at an endpoint takes at most `vllm_timeout`. `operation_timeout` is for what goes
-wrong before a try succeeds: repeated tries, and waiting for a model that is away. A decision takes
-at most both, from its turn on; `max_vllm_sessions` decisions have their turn at a time.
+*Time.* One try at an endpoint takes at most `vllm_timeout`. `operation_timeout` is for retries, and
+for waiting during an outage. A decision takes at most both together, once it has a slot;
+`max_vllm_sessions` decisions run at a time.
 
-*Seeds.* The server samples each reply with a seed of its own, from the rollout's seed and the
-number of the step, as far as it goes by seeds at all.
+*Seeds.* The server samples each reply with its own seed, derived from the rollout's seed and the
+number of the step, if it supports seeds.
 """
 
 from collections.abc import Sequence
@@ -39,20 +39,19 @@ from webgym.tasks import WebTask
 from webgym.trajectory import ResponseRecord
 
 SEED_BITS = 31
-"""As many as every server takes."""
+"""The size of seeds that every server accepts."""
 
 
 class WebAgent:
-    """A model that acts on web pages, and the evaluator that judges what came of it.
+    """A model that acts on web pages, and the evaluator that scores its episodes.
 
     The configurations are plain dictionaries or nodes of Hydra (`webgym.models.settings`);
     `vllm_server_url` is a URL, several, or endpoints with names, weights and limits
-    (`webgym.models.endpoints`). Times are in seconds. Raises RefusedError where
-    something is wrong with them. A limit that is not given has the default of its key in
-    `env_config`.
+    (`webgym.models.endpoints`). Times are in seconds. A limit that is not given has the default of
+    its key in `env_config`. Raises RefusedError if a setting is not valid.
 
     Connections are made when they are needed, for each event loop its own; `async with agent:`
-    closes those of its loop in the end. `with agent:` is for those who only have it judge.
+    closes those of its loop at the end. `with agent:` is for programs that only use its evaluator.
     """
 
     def __init__(  # noqa: PLR0917 - the signature that users know
@@ -93,14 +92,14 @@ class WebAgent:
 
     @property
     def observe(self) -> Observe:
-        """What a step in the browser has to answer with."""
+        """What a step in the browser must return."""
         return self.context.observe
 
     @property
     def identity(self) -> dict[str, object]:
-        """What of it can change results: all but where the models are served.
+        """All settings that can change results: all but the addresses of the models.
 
-        Where no `base_model` is named, whatever model is served acts; each response has its name.
+        Without a `base_model` the model that is served acts; each response has its name.
         """
         return {
             "base_model": self.policy.base_model,
@@ -120,16 +119,16 @@ class WebAgent:
         conversation: str,
         seed: int,
     ) -> Decision:
-        """The next action of an episode, which `conversation` names to the server.
+        """The next action of an episode; `conversation` is its name for the server.
 
-        A reply that is no action is a decision without one; the record says why. Raises the model
-        errors of `rollgym.records` and DeadlineError where there is no reply.
+        If the reply is not an action, the decision has none, and its record says why. Raises the
+        model errors of `rollgym.records` and DeadlineError if there is no reply.
         """
         chat = build_chat(self.context, task, past, current)
-        drawn = derive_seed(seed, "model", len(past)) % 2**SEED_BITS
+        reply_seed = derive_seed(seed, "model", len(past)) % 2**SEED_BITS
         completion = await self.model.complete(
             chat.messages,
-            {**self._params, "seed": drawn, "user": conversation},
+            {**self._params, "seed": reply_seed, "user": conversation},
             within=self._within,
         )
         reply = parse_reply(completion.text, self.context)

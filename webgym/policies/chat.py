@@ -38,7 +38,7 @@ class ChatRequestError(Exception):
         self.status = status
 
 
-class _ContentPart(msgspec.Struct, frozen=True):
+class _ChatPart(msgspec.Struct, frozen=True):
     type: str
     text: str = ""
 
@@ -47,7 +47,7 @@ class ChatMessage(msgspec.Struct, frozen=True):
     """One message of a chat."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | tuple[_ContentPart, ...] | None = None
+    content: str | tuple[_ChatPart, ...] | None = None
 
     @property
     def text(self) -> str:

@@ -70,7 +70,7 @@ def make_application(sessions: SiteSessions | None = None) -> web.Application:
         ]
     )
     for site in SITES:
-        application.add_routes(site.all_routes())
+        application.add_routes(site.routes)
     return application
 
 

@@ -4,18 +4,18 @@ Everything that a visitor sends is read within bounds.
 """
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
 from aiohttp import web
 
 from webgym.sites.errors import InvalidInputError, MissingPageError
 from webgym.sites.markup import Markup
 
 T = TypeVar("T")
+SiteHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 REQUEST_BYTES = 64 * 1024
 FIELD_CHARACTERS = 300
@@ -30,19 +30,37 @@ ASSETS = {
 _EMAIL = re.compile(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)+")
 
 
-class Site(msgspec.Struct, frozen=True):
-    """One site; its addresses start with `/name/`."""
+class Site:
+    """One site; its addresses start with `/name/`.
 
-    name: str
-    title: str
-    summary: str
-    routes: tuple[web.RouteDef, ...]
-    folder: Path
-    """The folder of the site's modules; its folder `static` has the styles and scripts."""
+    Handlers are registered with the decorators `get` and `post`. Where two paths match, the first
+    that was registered counts. `folder` has a folder `static` with styles and scripts.
+    """
 
-    def all_routes(self) -> list[web.RouteDef]:
-        static = StaticFiles(self.folder / "static")
-        return [*self.routes, web.get(f"/{self.name}/static/{{file}}", static.send)]
+    def __init__(self, name: str, title: str, summary: str, folder: Path) -> None:
+        self.name = name
+        self.title = title
+        self.summary = summary
+        static = StaticFiles(folder / "static")
+        self.routes = [web.get(f"/{name}/static/{{file}}", static.send)]
+
+    def get(self, path: str) -> Callable[[SiteHandler], SiteHandler]:
+        """Register a handler for GET requests to a path of the site."""
+
+        def register(handler: SiteHandler) -> SiteHandler:
+            self.routes.append(web.get(f"/{self.name}/{path}", handler))
+            return handler
+
+        return register
+
+    def post(self, path: str) -> Callable[[SiteHandler], SiteHandler]:
+        """Register a handler for POST requests to a path of the site."""
+
+        def register(handler: SiteHandler) -> SiteHandler:
+            self.routes.append(web.post(f"/{self.name}/{path}", handler))
+            return handler
+
+        return register
 
 
 class StaticFiles:

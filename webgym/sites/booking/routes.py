@@ -46,10 +46,20 @@ def _state(request: web.Request) -> BookingState:
     return session_of(request).booking
 
 
+BOOKING = Site(
+    name="booking",
+    title="Fenna Cabins",
+    summary="Cabins to book: dates, a form in three steps, and cancelling.",
+    folder=Path(__file__).parent,
+)
+
+
+@BOOKING.get("")
 async def _home(_: web.Request) -> web.Response:
     return page_response(cabin_pages.home())
 
 
+@BOOKING.get("cabins")
 async def _cabins(request: web.Request) -> web.Response:
     fields = read_query(request)
     guests = fields.get("guests", "")
@@ -61,6 +71,7 @@ async def _cabins(request: web.Request) -> web.Response:
     return page_response(cabin_pages.cabins_page(wanted, _state(request).bookings))
 
 
+@BOOKING.get("cabin/{slug}")
 async def _cabin(request: web.Request) -> web.Response:
     shown, text = cabin(request.match_info["slug"]), read_query(request).get("month", "")
     try:
@@ -72,10 +83,12 @@ async def _cabin(request: web.Request) -> web.Response:
     return page_response(cabin_pages.cabin_page(shown, month, _state(request).bookings))
 
 
+@BOOKING.get("rules")
 async def _rules(_: web.Request) -> web.Response:
     return page_response(cabin_pages.rules_page())
 
 
+@BOOKING.get(f"book/{_STEP}")
 async def _show_step(request: web.Request) -> web.Response:
     state, step = _state(request), request.match_info["step"]
     chosen = read_query(request).get("cabin")
@@ -87,6 +100,7 @@ async def _show_step(request: web.Request) -> web.Response:
     return page_response(_PAGES[step](state.draft, wrong))
 
 
+@BOOKING.post(f"book/{_STEP}")
 async def _send_step(request: web.Request) -> web.Response:
     state, step = _state(request), request.match_info["step"]
     fields = await read_form(request)
@@ -102,15 +116,18 @@ async def _send_step(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther(f"/booking/book/{following}")
 
 
+@BOOKING.get("confirmed/{reference}")
 async def _confirmed(request: web.Request) -> web.Response:
     return page_response(booking_pages.confirmed_page(_managed(request)))
 
 
+@BOOKING.get("manage")
 async def _manage(request: web.Request) -> web.Response:
     state = _state(request)
     return page_response(booking_pages.manage_page(state.lookup))
 
 
+@BOOKING.post("manage")
 async def _look_up(request: web.Request) -> web.Response:
     state, fields = _state(request), await read_form(request)
     lookup = BookingLookup(fields.get("reference", ""), fields.get("last_name", ""))
@@ -126,10 +143,12 @@ async def _look_up(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther("/booking/manage")
 
 
+@BOOKING.get("manage/{reference}")
 async def _found(request: web.Request) -> web.Response:
     return page_response(booking_pages.found_page(_managed(request)))
 
 
+@BOOKING.get("manage/{reference}/cancel")
 async def _ask_to_cancel(request: web.Request) -> web.Response:
     booking = _managed(request)
     if booking.status != "confirmed":
@@ -137,6 +156,7 @@ async def _ask_to_cancel(request: web.Request) -> web.Response:
     return page_response(booking_pages.cancel_page(booking))
 
 
+@BOOKING.post("manage/{reference}/cancel")
 async def _cancel(request: web.Request) -> web.Response:
     state, booking, fields = _state(request), _managed(request), await read_form(request)
     reason = read_choice(fields, "reason", booking_pages.REASONS)
@@ -160,25 +180,3 @@ def _managed(request: web.Request) -> Booking:
         if booking.reference == reference in state.looked_up:
             return booking
     raise MissingPageError("Find the booking first, with its reference and your last name.")
-
-
-BOOKING = Site(
-    name="booking",
-    title="Fenna Cabins",
-    summary="Cabins to book: dates, a form in three steps, and cancelling.",
-    folder=Path(__file__).parent,
-    routes=(
-        web.get("/booking/", _home),
-        web.get("/booking/cabins", _cabins),
-        web.get("/booking/cabin/{slug}", _cabin),
-        web.get("/booking/rules", _rules),
-        web.get(f"/booking/book/{_STEP}", _show_step),
-        web.post(f"/booking/book/{_STEP}", _send_step),
-        web.get("/booking/confirmed/{reference}", _confirmed),
-        web.get("/booking/manage", _manage),
-        web.post("/booking/manage", _look_up),
-        web.get("/booking/manage/{reference}", _found),
-        web.get("/booking/manage/{reference}/cancel", _ask_to_cancel),
-        web.post("/booking/manage/{reference}/cancel", _cancel),
-    ),
-)

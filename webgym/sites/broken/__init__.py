@@ -56,18 +56,34 @@ _CONTENTS = (
 )
 
 
+BROKEN = Site(
+    name="broken",
+    title="The Rusty Anchor",
+    summary="Errors, loops, traps, popups, frames and shadow trees.",
+    folder=_FOLDER,
+)
+
+_FAULTS = {
+    "status/{code:[0-9]{3}}": faults.status,
+    "loop": faults.redirect_to_itself,
+    "chain": faults.redirect_chain,
+    "reset": faults.reset,
+    "hang-up": faults.hang_up,
+    "cut-short": faults.cut_short,
+    "big": faults.big,
+    "file/{name:[a-z]{1,20}[.][a-z]{1,5}}": faults.download,
+    "sign-in": faults.sign_in,
+    "line": faults.line,
+}
+
+
+@BROKEN.get("")
 async def _index(_: web.Request) -> web.Response:
     rows = [_ROW(path=path, name=name, text=text) for path, name, text in _CONTENTS]
     return page_response(_INDEX(rows=rows))
 
 
-async def _page(request: web.Request) -> web.Response:
-    body = _PAGES.get(request.match_info["page"])
-    if body is None:
-        raise MissingPageError("Even the broken site has no such page.")
-    return web.Response(body=body, content_type="text/html", charset="utf-8", headers=_LOOSE)
-
-
+@BROKEN.post("press")
 async def _press(request: web.Request) -> web.Response:
     state, fields = session_of(request).broken, await read_form(request)
     name, text = fields.get("name", ""), fields.get("text", "")
@@ -78,29 +94,19 @@ async def _press(request: web.Request) -> web.Response:
     return json_response({"message": message})
 
 
+@BROKEN.get("worker.js")
 async def _worker(_: web.Request) -> web.Response:
     return web.Response(body=_WORKER, content_type="text/javascript")
 
 
-BROKEN = Site(
-    name="broken",
-    title="The Rusty Anchor",
-    summary="Errors, loops, traps, popups, frames and shadow trees.",
-    folder=_FOLDER,
-    routes=(
-        web.get("/broken/", _index),
-        web.post("/broken/press", _press),
-        web.get("/broken/status/{code:[0-9]{3}}", faults.status),
-        web.get("/broken/loop", faults.redirect_to_itself),
-        web.get("/broken/chain", faults.redirect_chain),
-        web.get("/broken/reset", faults.reset),
-        web.get("/broken/hang-up", faults.hang_up),
-        web.get("/broken/cut-short", faults.cut_short),
-        web.get("/broken/big", faults.big),
-        web.get("/broken/file/{name:[a-z]{1,20}[.][a-z]{1,5}}", faults.download),
-        web.get("/broken/sign-in", faults.sign_in),
-        web.get("/broken/line", faults.line),
-        web.get("/broken/worker.js", _worker),
-        web.get("/broken/{page}", _page),
-    ),
-)
+for _path, _handler in _FAULTS.items():
+    BROKEN.get(_path)(_handler)
+
+
+@BROKEN.get("{page}")
+async def _page(request: web.Request) -> web.Response:
+    """Registered last, because its path matches all others too."""
+    body = _PAGES.get(request.match_info["page"])
+    if body is None:
+        raise MissingPageError("Even the broken site has no such page.")
+    return web.Response(body=body, content_type="text/html", charset="utf-8", headers=_LOOSE)

@@ -23,6 +23,16 @@ _SHAPES = [
 ]
 
 
+CAPTCHA = Site(
+    name="captcha",
+    title="Northquay Tickets",
+    summary="A site behind a wall that no visitor gets past.",
+    folder=Path(__file__).parent,
+)
+
+
+@CAPTCHA.get("")
+@CAPTCHA.get("{page:(?!static/|picture/).+}")
 async def _wall(request: web.Request) -> web.Response:
     session = session_of(request)
     session.captcha.walls += 1
@@ -30,6 +40,7 @@ async def _wall(request: web.Request) -> web.Response:
     return page_response(_WALL(number=number), HTTPStatus.FORBIDDEN)
 
 
+@CAPTCHA.post("verify")
 async def _verify(request: web.Request) -> web.Response:
     state = session_of(request).captcha
     state.attempts += 1
@@ -39,6 +50,7 @@ async def _verify(request: web.Request) -> web.Response:
     return json_response({"verified": False, "message": message})
 
 
+@CAPTCHA.get("picture/{number:[0-9]{1,3}}.svg")
 async def _picture(request: web.Request) -> web.Response:
     number = int(request.match_info["number"]) % TILES
     return picture_response(
@@ -49,17 +61,3 @@ async def _picture(request: web.Request) -> web.Response:
             across=(number % 3) * 6 - 6,
         )
     )
-
-
-CAPTCHA = Site(
-    name="captcha",
-    title="Northquay Tickets",
-    summary="A site behind a wall that no visitor gets past.",
-    folder=Path(__file__).parent,
-    routes=(
-        web.get("/captcha/", _wall),
-        web.post("/captcha/verify", _verify),
-        web.get("/captcha/picture/{number:[0-9]{1,3}}.svg", _picture),
-        web.get("/captcha/{page:(?!static/|picture/).+}", _wall),
-    ),
-)

@@ -15,10 +15,20 @@ from webgym.sites.site import Site, append_bounded, page_response, read_query
 TITLE_CHARACTERS = 120
 
 
+ENCYCLOPEDIA = Site(
+    name="encyclopedia",
+    title="The Isles Compendium",
+    summary="An encyclopedia: long articles, tables, notes, search.",
+    folder=Path(__file__).parent,
+)
+
+
+@ENCYCLOPEDIA.get("")
 async def _main(_: web.Request) -> web.Response:
     return page_response(pages.main_page())
 
 
+@ENCYCLOPEDIA.get("wiki/{title}")
 async def _article(request: web.Request) -> web.Response:
     title = request.match_info["title"].replace("_", " ").strip()[:TITLE_CHARACTERS]
     article = find(title)
@@ -28,6 +38,7 @@ async def _article(request: web.Request) -> web.Response:
     return page_response(pages.article_page(article, title))
 
 
+@ENCYCLOPEDIA.get("search")
 async def _search(request: web.Request) -> web.Response:
     """Search; the exact title of an article redirects to the article."""
     text = read_query(request).get("q", "")
@@ -39,28 +50,15 @@ async def _search(request: web.Request) -> web.Response:
     return page_response(pages.results_page(text, search(text)))
 
 
+@ENCYCLOPEDIA.get("all")
 async def _all(_: web.Request) -> web.Response:
     return page_response(pages.listing_page("All articles", list(ARTICLES)))
 
 
+@ENCYCLOPEDIA.get("category/{name}")
 async def _category(request: web.Request) -> web.Response:
     name = request.match_info["name"]
     if name not in CATEGORIES:
         raise MissingPageError("There is no such category.")
     found = [article for article in ARTICLES if name in article.categories]
     return page_response(pages.listing_page(f"Category: {name}", found))
-
-
-ENCYCLOPEDIA = Site(
-    name="encyclopedia",
-    title="The Isles Compendium",
-    summary="An encyclopedia: long articles, tables, notes, search.",
-    folder=Path(__file__).parent,
-    routes=(
-        web.get("/encyclopedia/", _main),
-        web.get("/encyclopedia/all", _all),
-        web.get("/encyclopedia/search", _search),
-        web.get("/encyclopedia/category/{name}", _category),
-        web.get("/encyclopedia/wiki/{title}", _article),
-    ),
-)

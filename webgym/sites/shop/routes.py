@@ -45,11 +45,21 @@ def _page(state: ShopState, markup: Markup) -> web.Response:
     return page_response(markup)
 
 
+SHOP = Site(
+    name="shop",
+    title="Hearth & Bramble",
+    summary="A shop: search, filters, variants, cart, checkout.",
+    folder=Path(__file__).parent,
+)
+
+
+@SHOP.get("")
 async def _home(request: web.Request) -> web.Response:
     state = _state(request)
     return _page(state, catalogue_pages.home(state))
 
 
+@SHOP.get("products")
 async def _products(request: web.Request) -> web.Response:
     query = ProductQuery.of(read_query(request))
     state = _state(request)
@@ -58,27 +68,32 @@ async def _products(request: web.Request) -> web.Response:
     return _page(state, catalogue_pages.listing(state, query))
 
 
+@SHOP.get("suggest")
 async def _suggest(request: web.Request) -> web.Response:
     found = suggest_products(read_query(request).get("q", ""))
     rows = [{"name": each.name, "url": f"/shop/product/{each.slug}"} for each in found]
     return json_response(rows)
 
 
+@SHOP.get("product/{slug}")
 async def _product(request: web.Request) -> web.Response:
     state, found = _state(request), find_product(request.match_info["slug"])
     return _page(state, catalogue_pages.product_page(state, found))
 
 
+@SHOP.get("picture/{slug}.svg")
 async def _picture(request: web.Request) -> web.Response:
     return picture_response(drawing(find_product(request.match_info["slug"])))
 
 
+@SHOP.get("saved")
 async def _show_saved(request: web.Request) -> web.Response:
     state = _state(request)
     saved = [BY_SLUG[slug] for slug in state.saved]
     return _page(state, catalogue_pages.saved_page(state, saved))
 
 
+@SHOP.post("saved/toggle")
 async def _toggle_saved(request: web.Request) -> web.Response:
     state, found = _state(request), find_product((await read_form(request)).get("product", ""))
     if found.slug in state.saved:
@@ -90,11 +105,13 @@ async def _toggle_saved(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther(f"/shop/product/{found.slug}")
 
 
+@SHOP.get("cart")
 async def _cart(request: web.Request) -> web.Response:
     state = _state(request)
     return _page(state, order_pages.cart_page(state))
 
 
+@SHOP.post("cart/add")
 async def _add(request: web.Request) -> web.Response:
     state, fields = _state(request), await read_form(request)
     found = find_product(fields.get("product", ""))
@@ -108,11 +125,13 @@ async def _add(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther("/shop/cart")
 
 
+@SHOP.post("cart/change")
 async def _change(request: web.Request) -> web.Response:
     fields = await read_form(request)
     return _set_quantity(_state(request), fields)
 
 
+@SHOP.post("cart/remove")
 async def _remove(request: web.Request) -> web.Response:
     fields = await read_form(request)
     return _set_quantity(_state(request), {**fields, "quantity": "0"})
@@ -128,6 +147,7 @@ def _set_quantity(state: ShopState, fields: dict[str, str]) -> NoReturn:
     raise web.HTTPSeeOther("/shop/cart")
 
 
+@SHOP.post("cart/discount")
 async def _discount(request: web.Request) -> web.Response:
     state, code = _state(request), (await read_form(request)).get("code", "").upper()
     if code and code not in orders.CODES:
@@ -138,6 +158,7 @@ async def _discount(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther("/shop/cart")
 
 
+@SHOP.get("checkout")
 async def _checkout(request: web.Request) -> web.Response:
     state = _with_cart(request)
     details = state.details or DeliveryDetails()
@@ -145,6 +166,7 @@ async def _checkout(request: web.Request) -> web.Response:
     return _page(state, order_pages.checkout_page(state, details, errors))
 
 
+@SHOP.post("checkout")
 async def _send_details(request: web.Request) -> web.Response:
     state, details = _with_cart(request), orders.read_details(await read_form(request))
     state.details = details
@@ -152,17 +174,20 @@ async def _send_details(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther("/shop/checkout/review" if good else "/shop/checkout")
 
 
+@SHOP.get("checkout/review")
 async def _review(request: web.Request) -> web.Response:
     state = _with_cart(request)
     return _page(state, order_pages.review_page(state, _valid_details(state)))
 
 
+@SHOP.post("order")
 async def _order(request: web.Request) -> web.Response:
     state = _with_cart(request)
     order = orders.place_order(state, _valid_details(state))
     raise web.HTTPSeeOther(f"/shop/order/{order.number}")
 
 
+@SHOP.get("order/{number}")
 async def _show_order(request: web.Request) -> web.Response:
     state, number = _state(request), request.match_info["number"]
     order = next((each for each in state.orders if each.number == number), None)
@@ -171,16 +196,19 @@ async def _show_order(request: web.Request) -> web.Response:
     return _page(state, order_pages.order_page(state, order))
 
 
+@SHOP.get("orders")
 async def _orders(request: web.Request) -> web.Response:
     state = _state(request)
     return _page(state, order_pages.orders_page(state))
 
 
+@SHOP.post("notice")
 async def _close_notice(request: web.Request) -> web.Response:
     _state(request).notice_closed = True
     raise web.HTTPSeeOther("/shop/")
 
 
+@SHOP.get("help/{topic}")
 async def _help(request: web.Request) -> web.Response:
     topic = request.match_info["topic"]
     if topic not in _HELP:
@@ -202,33 +230,3 @@ def _valid_details(state: ShopState) -> DeliveryDetails:
     if state.details is None or orders.detail_problems(state.details):
         raise web.HTTPSeeOther("/shop/checkout")
     return state.details
-
-
-SHOP = Site(
-    name="shop",
-    title="Hearth & Bramble",
-    summary="A shop: search, filters, variants, cart, checkout.",
-    folder=Path(__file__).parent,
-    routes=(
-        web.get("/shop/", _home),
-        web.get("/shop/products", _products),
-        web.get("/shop/suggest", _suggest),
-        web.get("/shop/product/{slug}", _product),
-        web.get("/shop/picture/{slug}.svg", _picture),
-        web.get("/shop/saved", _show_saved),
-        web.post("/shop/saved/toggle", _toggle_saved),
-        web.get("/shop/cart", _cart),
-        web.post("/shop/cart/add", _add),
-        web.post("/shop/cart/change", _change),
-        web.post("/shop/cart/remove", _remove),
-        web.post("/shop/cart/discount", _discount),
-        web.get("/shop/checkout", _checkout),
-        web.post("/shop/checkout", _send_details),
-        web.get("/shop/checkout/review", _review),
-        web.post("/shop/order", _order),
-        web.get("/shop/order/{number}", _show_order),
-        web.get("/shop/orders", _orders),
-        web.post("/shop/notice", _close_notice),
-        web.get("/shop/help/{topic}", _help),
-    ),
-)

@@ -87,10 +87,20 @@ async def _wait(request: web.Request, duration: float) -> None:
     await request.config_dict[WAITING].wait(duration)
 
 
+SLOW = Site(
+    name="slow",
+    title="Tidewater Station",
+    summary="Pages that come late, bit by bit, afterwards, or never.",
+    folder=Path(__file__).parent,
+)
+
+
+@SLOW.get("")
 async def _home(_: web.Request) -> web.Response:
     return _page("Tidewater Station", _HOME(), _SUBSCRIBE())
 
 
+@SLOW.post("subscribe")
 async def _subscribe(request: web.Request) -> web.Response:
     email = (await read_form(request)).get("email", "")
     if not is_email(email):
@@ -100,25 +110,30 @@ async def _subscribe(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther("/slow/subscribed")
 
 
+@SLOW.get("subscribed")
 async def _subscribed(request: web.Request) -> web.Response:
     return _page("Subscribed", _THANKS(email=session_of(request).slow.subscribed))
 
 
+@SLOW.get("readings")
 async def _readings(request: web.Request) -> web.Response:
     wait = read_seconds(read_query(request), 1.5)
     return _page("Readings", _READINGS(seconds=wait))
 
 
+@SLOW.get("data/readings")
 async def _readings_data(request: web.Request) -> web.Response:
     await _wait(request, read_seconds(read_query(request), 1.5))
     return json_response(READINGS)
 
 
+@SLOW.get("forecast")
 async def _forecast(request: web.Request) -> web.Response:
     await _wait(request, read_seconds(read_query(request), 2.0))
     return _page("Forecast", _FORECAST())
 
 
+@SLOW.get("log")
 async def _log(request: web.Request) -> web.StreamResponse:
     """Line by line: the browser shows the first lines while it waits for the rest."""
     wait = read_seconds(read_query(request), 3.0) / len(LOG)
@@ -127,6 +142,7 @@ async def _log(request: web.Request) -> web.StreamResponse:
     return await _stream_slowly(request, parts, wait)
 
 
+@SLOW.get("endless")
 async def _endless(request: web.Request) -> web.StreamResponse:
     """A page that stays incomplete for as long as a visitor may wait."""
     duration = read_seconds(read_query(request), LONGEST_WAIT)
@@ -147,20 +163,24 @@ async def _stream_slowly(
         return await stream_response(request, slowly())
 
 
+@SLOW.get("report")
 async def _report(request: web.Request) -> web.Response:
     milliseconds = round(1000 * read_seconds(read_query(request), 2.0))
     return _page("Report", _REPORT(milliseconds=milliseconds))
 
 
+@SLOW.post("report")
 async def _print_report(request: web.Request) -> web.Response:
     session_of(request).slow.report_printed = True
     return json_response({"lines": REPORT})
 
 
+@SLOW.get("archive")
 async def _archive(_: web.Request) -> web.Response:
     return _page("Archive", _ARCHIVE())
 
 
+@SLOW.get("data/storms")
 async def _storms_data(request: web.Request) -> web.Response:
     first = read_number(read_query(request), "from", 0, 0, len(STORMS))
     await _wait(request, 0.3)
@@ -171,15 +191,18 @@ async def _storms_data(request: web.Request) -> web.Response:
     return json_response({"entries": entries, "last": last})
 
 
+@SLOW.get("camera")
 async def _camera(request: web.Request) -> web.Response:
     return _page("Camera", _CAMERA(seconds=read_seconds(read_query(request), 30.0)))
 
 
+@SLOW.get("data/never")
 async def _never(request: web.Request) -> web.Response:
     await _wait(request, read_seconds(read_query(request), 30.0))
     raise web.HTTPGatewayTimeout
 
 
+@SLOW.get("data/picture")
 async def _picture(request: web.Request) -> web.Response:
     """An image that delays the page that shows it."""
     await _wait(request, read_seconds(read_query(request), 20.0))
@@ -187,33 +210,8 @@ async def _picture(request: web.Request) -> web.Response:
     return web.Response(text=svg, content_type="image/svg+xml")
 
 
+@SLOW.get("held-up")
 async def _held_up(request: web.Request) -> web.Response:
     wait = read_seconds(read_query(request), 20.0)
     image = Template('<p>The picture below comes late.</p><img src="{url}" alt="Late picture">')
     return _page("Held up", image(url=f"/slow/data/picture?seconds={wait}"))
-
-
-SLOW = Site(
-    name="slow",
-    title="Tidewater Station",
-    summary="Pages that come late, bit by bit, afterwards, or never.",
-    folder=Path(__file__).parent,
-    routes=(
-        web.get("/slow/", _home),
-        web.post("/slow/subscribe", _subscribe),
-        web.get("/slow/subscribed", _subscribed),
-        web.get("/slow/readings", _readings),
-        web.get("/slow/forecast", _forecast),
-        web.get("/slow/log", _log),
-        web.get("/slow/endless", _endless),
-        web.get("/slow/report", _report),
-        web.post("/slow/report", _print_report),
-        web.get("/slow/archive", _archive),
-        web.get("/slow/camera", _camera),
-        web.get("/slow/held-up", _held_up),
-        web.get("/slow/data/readings", _readings_data),
-        web.get("/slow/data/storms", _storms_data),
-        web.get("/slow/data/never", _never),
-        web.get("/slow/data/picture", _picture),
-    ),
-)

@@ -40,10 +40,20 @@ _HARBOURS = (
 )  # fmt: skip
 
 
+WIDGETS = Site(
+    name="widgets",
+    title="Keeper's Console",
+    summary="Every kind of control on one page: menus, tabs, sliders, lists, dialogs.",
+    folder=_FOLDER,
+)
+
+
+@WIDGETS.get("")
 async def _console(_: web.Request) -> web.Response:
     return page_response(_CONSOLE(harbours=[_HARBOUR(text=name) for name in _HARBOURS]))
 
 
+@WIDGETS.post("set")
 async def _set(request: web.Request) -> web.Response:
     fields = await read_form(request)
     name, value = fields.get("name", ""), fields.get("value", "")
@@ -53,12 +63,3 @@ async def _set(request: web.Request) -> web.Response:
     state.values[name] = value
     state.changes += 1
     return json_response({"set": name})
-
-
-WIDGETS = Site(
-    name="widgets",
-    title="Keeper's Console",
-    summary="Every kind of control on one page: menus, tabs, sliders, lists, dialogs.",
-    folder=_FOLDER,
-    routes=(web.get("/widgets/", _console), web.post("/widgets/set", _set)),
-)
