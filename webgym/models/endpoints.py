@@ -190,6 +190,7 @@ def _reject_duplicates(endpoints: Iterable[FoundryEndpoint]) -> None:
         if endpoint.base_url in seen:
             raise EndpointError(
                 f"model endpoint {endpoint.name} is given twice, also as "
-                f"{seen[endpoint.base_url]}: give it once, with a weight if it should get more of the load"
+                f"{seen[endpoint.base_url]}: give it once, with a weight if it should get "
+                "more of the load"
             )
         seen[endpoint.base_url] = endpoint.name
