@@ -1,7 +1,7 @@
-"""What you see afterwards, and meanwhile: rollouts of any size in a browser.
+"""The viewer: rollouts of any size in a browser, while they are collected and afterwards.
 
-`server.serving` shows what is at some paths. Packages that bring formats of their own import
-`source`, `view` and `summary`, and load nothing of the server with them.
+`server.serving` serves the rollouts at the given paths. Packages that add formats import `source`,
+`view` and `summary`, which do not load the server.
 """
 
 from rollgym.viewer.errors import ViewerError

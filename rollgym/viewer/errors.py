@@ -1,4 +1,4 @@
-"""Why there is nothing to see."""
+"""Errors of the viewer."""
 
 from http import HTTPStatus
 
@@ -6,11 +6,11 @@ from rollgym.store import RefusedError
 
 
 class ViewerError(RefusedError):
-    """The viewer was not started."""
+    """The viewer cannot be started."""
 
 
 class RequestError(Exception):
-    """A page cannot be shown; the reader gets the message instead."""
+    """A request cannot be answered; the response has this status and message."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)

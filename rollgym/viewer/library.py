@@ -36,7 +36,7 @@ _Folders = tuple[str, ...]
 
 
 def distinct_titles(sources: Iterable[ViewerSource]) -> Mapping[str, str]:
-    """The titles of all sources by their ids; one that no other has stays as it is."""
+    """The titles of all sources by their ids; a unique title stays as it is."""
     same: dict[str, list[ViewerSource]] = defaultdict(list)
     for source in sources:
         same[source.title].append(source)
@@ -53,7 +53,7 @@ def distinct_titles(sources: Iterable[ViewerSource]) -> Mapping[str, str]:
 
 
 def _distinguishing_folders(alike: Sequence[ViewerSource]) -> list[_Folders]:
-    """For each source the fewest folders that no other one has; none where there is one source."""
+    """For each source the fewest folders that no other one has; empty for a single source."""
     if len(alike) == 1:
         return [()]
     paths = [source.path.parent.resolve().parts[1:] for source in alike]
@@ -79,12 +79,12 @@ DOCUMENT_BYTES = 64 << 20
 
 T = TypeVar("T")
 FindSources = Callable[[Sequence[ViewerSource]], Sequence[ViewerSource]]
-"""Gives all sources that there are now, with those that are known first. Raises StoreError."""
+"""Gives all sources that exist now, the known ones first. Raises StoreError."""
 _log = logging.getLogger(__name__)
 
 
 class _DocumentKey(NamedTuple):
-    """Which record a document was made from: files that are read anew have others."""
+    """The record that a document was made from. Rebuilding the index changes `generation`."""
 
     source: str
     entry: EntryId
@@ -93,13 +93,13 @@ class _DocumentKey(NamedTuple):
 
 
 class Library:
-    """The open sources by id. To be started before it is asked, and closed.
+    """The open sources by id. Start it before use, and close it.
 
-    `sources` is never changed, but another one when a source is added.
+    `sources` is never changed in place: when a source is added, it is replaced.
     """
 
     def __init__(self, sources: Sequence[ViewerSource], find: FindSources | None = None) -> None:
-        """`find` is asked again and again; without it, the sources stay those."""
+        """`find` is called every few seconds; without it, no source is added."""
         self.sources: Mapping[str, OpenSource] = {
             source.id: OpenSource(source) for source in sources
         }
@@ -115,13 +115,13 @@ class Library:
         self._reader.start()
 
     def wait_for_first_lines(self) -> None:
-        """Until every source was looked into once, but no longer than one waits for a page."""
+        """Wait until every source was read once, for at most `FIRST_READ_SECONDS`."""
         deadline = time.monotonic() + FIRST_READ_SECONDS
         for opened in self.sources.values():
             opened.wait_for_first_lines(deadline)
 
     def close(self) -> None:
-        """Stop reading, break off what is being looked up, and close the indexes."""
+        """Stop reading, interrupt the running queries, and close the indexes."""
         self._stopping.set()
         for opened in self.sources.values():
             opened.break_off()
@@ -131,32 +131,35 @@ class Library:
         ending = threading.Thread(target=self._pool.shutdown, name="viewer closing", daemon=True)
         ending.start()
         ending.join(CLOSING_SECONDS)
-        if not self._reader.is_alive():  # one that hangs in the disk would have to be waited for
+        if not self._reader.is_alive():  # a thread that hangs on the disk still uses them
             for opened in self.sources.values():
                 opened.close()
 
     def source(self, identity: str) -> OpenSource:
-        """The one that somebody asks for, which is read before the others. Raises PageError."""
+        """The source with this id, which is read before the others now. Raises RequestError."""
         opened = self.sources.get(identity)
         if opened is None:
             raise RequestError(
                 HTTPStatus.NOT_FOUND,
-                f"There is no source {identity[:100]!r}: the viewer was started with other paths.",
+                f"There is no source {identity[:100]!r}. The viewer was started with other paths.",
             )
         opened.asked = time.monotonic()
         return opened
 
     def document(self, opened: OpenSource, entry: EntryId) -> RolloutDocument:
-        """Raises KeyError, StorageError, PageError, ValueError."""
+        """Open a record, or return the kept document.
+
+        Raises KeyError, StorageError, RequestError, ValueError.
+        """
         with opened.reading() as connection:
             generation = generation_of(connection)
-        # Asked for after that: what is read anew in between is kept under a name that is over.
+        # After the generation: a document of a rebuilt index is then kept under an outdated key.
         _, place = opened.index().place(entry)
         key = _DocumentKey(opened.source.id, entry, place, generation)
         return self._documents.get(key, lambda: opened.document(entry))
 
     async def work(self, job: Callable[[], T]) -> T:
-        """Have a thread do the job. Raises what it raises, PageError where it takes too long."""
+        """Run the job in a thread. Raises its errors, or RequestError where it takes too long."""
         try:
             async with asyncio.timeout(QUERY_TIMEOUT):
                 return await asyncio.get_running_loop().run_in_executor(self._pool, job)
@@ -184,11 +187,11 @@ class Library:
         known = self.sources
         try:
             found = self._find([opened.source for opened in known.values()])
-        except (StoreError, OSError) as error:  # a folder that is gone; it may come back
-            _log.info("sources were not looked for: %s", error)
+        except (StoreError, OSError) as error:  # the folder is missing; it may come back
+            _log.info("cannot look for new sources: %s", error)
             found = ()
         now = time.monotonic()
-        # Where looking takes long, because there are very many files, it is done more seldom.
+        # With very many files this takes long, and is done less often.
         self._find_at = now + max(DISCOVERY_SECONDS, 10 * (now - began))
         changed = {
             source.id: OpenSource(source)
@@ -209,14 +212,14 @@ class Library:
 
 
 class _DocumentCache:
-    """The documents that were looked at last: one, and more where they are small."""
+    """The documents that were opened last: at least one, and more while they are small."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[_DocumentKey, RolloutDocument] = OrderedDict()
         self._one_at_a_time = threading.Lock()
 
     def get(self, key: _DocumentKey, make: Callable[[], RolloutDocument]) -> RolloutDocument:
-        """The kept one, or a new one. One is made at a time, since large ones take much memory."""
+        """The kept document, or a new one. One is made at a time, since large ones need memory."""
         with self._one_at_a_time:
             document = self._kept.get(key) or make()
             self._kept[key] = document

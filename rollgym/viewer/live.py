@@ -27,14 +27,14 @@ _SNAPSHOT = msgspec.json.Decoder(Snapshot)
 
 
 class _MonitorState(msgspec.Struct):
-    """What counts of the snapshot of a monitor."""
+    """The fields of a monitor's snapshot that matter here."""
 
     time: float = 0.0
     finished: bool = False
 
 
 class LiveCheck:
-    """The signs of one source. One thread at a time asks it."""
+    """Checks one source. For one thread at a time."""
 
     def __init__(self, source: ViewerSource) -> None:
         self._source = source
@@ -49,13 +49,13 @@ class LiveCheck:
     def _is_growing(self) -> bool:
         size, age = 0, GROWING_SECONDS
         for part in self._source.parts:
-            with suppress(OSError):  # not there yet, or not any more
+            with suppress(OSError):  # it does not exist yet, or was removed
                 about = part.path.stat()
                 size += about.st_size
                 age = min(age, max(0.0, time.time() - about.st_mtime))
         now = time.monotonic()
         if size != self._size:
-            # How long ago the first size was reached only the clock of the file says.
+            # For the first size only the modification time says how old it is.
             self._grew = now if self._size else now - age
             self._size = size
         return self._grew is not None and now - self._grew < GROWING_SECONDS
@@ -81,7 +81,7 @@ def _is_current(snapshot: Snapshot) -> bool:
 
 
 def read_monitors(source: ViewerSource) -> list[Snapshot]:
-    """The last snapshot of each of its monitors that has one which can be read."""
+    """The last snapshot of each monitor of a source; unreadable ones are left out."""
     followed = (path for path in source.monitors if not source.leads_out(path))
     return [found for path in followed if (found := _snapshot(path)) is not None]
 
@@ -98,5 +98,5 @@ def _snapshot(path: Path) -> Snapshot | None:
 def _is_run_locked(run: Path) -> bool:
     try:
         return any(FileLock(lock).is_held() for lock in (run / RUN_LOCK, *shard_locks(run)))
-    except (StorageError, OSError):  # not ours to try: in a folder that is read-only to us
+    except (StorageError, OSError):  # the folder is read-only, so the lock cannot be tried
         return False

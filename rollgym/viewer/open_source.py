@@ -45,27 +45,27 @@ from rollgym.viewer.view import RolloutDocument, UnreadableView
 QUERY_TIMEOUT = 30.0
 READING_SECONDS = 0.25
 FIRST_READ_SECONDS = 0.5
-"""How long an answer waits for the first lines of a source that was opened just now."""
+"""How long a response waits for the first records of a source that was just opened."""
 RETRY_SECONDS = 5.0
 EXCERPT_BYTES = 400
-"""How much is shown of a line that is no record."""
+"""How much is shown of a line that is not a record."""
 _CLOCK_CHECK_STEPS = 20_000
-"""How many steps of a query go by between two looks at the clock."""
+"""Virtual machine steps of a query between two checks of its timeout."""
 _Signature = tuple[int, int, int]
-"""Which manifest was read: a run that is made again has another one."""
+"""Identifies the manifest that was read: a run that starts over writes another one."""
 _SHARD = re.compile(r"-\d+-of-\d+\.jsonl$")
 _log = logging.getLogger(__name__)
 
 
 class OpenSource:
-    """One source that is open. Any thread may ask it; the reader's thread alone reads on."""
+    """One open source. Any thread may query it; only the library's thread reads on."""
 
     def __init__(self, source: ViewerSource) -> None:
         self.source = source
         self.title = source.title
-        """What people know it by: another one where several sources would have the same."""
+        """Shown to people; longer than the source's title where several sources have the same."""
         self.asked = 0.0
-        """When somebody last asked for it, by the monotonic clock."""
+        """When it was last requested, by the monotonic clock."""
         self.is_live = False
         self.searches = SourceSearches()
         self.orders = Orders()
@@ -87,7 +87,7 @@ class OpenSource:
 
     @property
     def manifest(self) -> Path | None:
-        """That of the run, unless it has become a link out of the folder."""
+        """The manifest of the run, unless it has become a link out of the folder."""
         manifest = self.source.manifest
         return None if manifest is None or self.source.leads_out(manifest) else manifest
 
@@ -98,18 +98,21 @@ class OpenSource:
         return self._index.facts(task)
 
     def index(self) -> SourceIndex:
-        """To look things up in, with the first lines in it. Raises StorageError."""
+        """The open index, with the first records in it. Raises StorageError."""
         self._open()
         self.wait_for_first_lines(time.monotonic() + FIRST_READ_SECONDS)
         return self._index
 
     def wait_for_first_lines(self, deadline: float) -> None:
-        """Until it was looked into once, or until then."""
+        """Wait until the source was read once, or until the deadline."""
         self._met.wait(max(0.0, deadline - time.monotonic()))
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection whose queries end after `QUERY_TIMEOUT`. Raises StorageError, PageError."""
+        """A connection whose queries end after `QUERY_TIMEOUT`.
+
+        Raises StorageError, RequestError.
+        """
         deadline = time.monotonic() + QUERY_TIMEOUT
         with self.index().reading() as connection:
             connection.set_progress_handler(
@@ -125,9 +128,9 @@ class OpenSource:
                 connection.set_progress_handler(None, 0)
 
     def totals(self) -> tuple[IndexState, SourceTotals]:
-        """How far the index is and what is in it, counted once for each version.
+        """The state of the index and its totals, counted once for each version.
 
-        Raises StorageError, also for what went wrong while reading on.
+        Raises StorageError, also for an error while reading the files.
         """
         if self._problem:
             raise StorageError(self._problem)
@@ -141,9 +144,9 @@ class OpenSource:
         return state, known[1]
 
     def overview(self) -> bytes:
-        """The JSON of the overview of all, kept for as long as nothing is added.
+        """The JSON of the overview of the whole source, kept until a record is added.
 
-        Raises StorageError, PageError.
+        Raises StorageError, RequestError.
         """
         index, expected = self.index(), self.expected()
         name = overview_cache_name(expected)
@@ -158,7 +161,7 @@ class OpenSource:
         return body
 
     def expected(self) -> int | None:
-        """How many rollouts there are to be; None where nobody says it of all that is shown."""
+        """The number of expected rollouts; None where it is unknown."""
         if self.source.expected is not None:
             return self.source.expected
         manifest = self.manifest
@@ -168,7 +171,7 @@ class OpenSource:
         return None if inputs is None else inputs.rollouts
 
     def repeats(self) -> int | None:
-        """How many rollouts there are to be of each task; None where nobody says it."""
+        """The number of expected repeats of each task; None where it is unknown."""
         manifest = self.manifest
         inputs = None if manifest is None else self._inputs(manifest)
         if inputs is None or not inputs.tasks or inputs.rollouts % inputs.tasks:
@@ -189,7 +192,7 @@ class OpenSource:
         return inputs
 
     def document(self, entry: EntryId) -> RolloutDocument:
-        """Raises KeyError, StorageError, ValueError for what is no record."""
+        """Open a record. Raises KeyError, StorageError, and ValueError if it is not a record."""
         part, place = self._index.place(entry)
         if place.length > LONGEST_RECORD:
             raise ValueError(TOO_LONG)
@@ -199,7 +202,7 @@ class OpenSource:
             raise ValueError(reason_of(error)) from error
 
     def unreadable_document(self, entry: EntryId, problem: str) -> RolloutDocument:
-        """What is shown of what is no record. Raises KeyError, StorageError."""
+        """A document that explains an unreadable record. Raises KeyError, StorageError."""
         part, place = self._index.place(entry)
         beginning = self._index.beginning(entry, EXCERPT_BYTES)
         text = printable_text(beginning, whole=place.length <= EXCERPT_BYTES)
@@ -208,7 +211,7 @@ class OpenSource:
         return UnreadableDocument(unreadable_summary(f"{named} {entry.record}", problem), told)
 
     def read_on(self) -> bool:
-        """Read for a moment; whether there is more to read."""
+        """Read for a moment; returns whether there is more to read."""
         if self._problem and time.monotonic() - self._problem_since < RETRY_SECONDS:
             return False
         try:
@@ -217,9 +220,9 @@ class OpenSource:
         except (StorageError, sqlite3.Error) as error:
             self._fail(str(error))
             is_at_end = True
-        except Exception as error:  # noqa: BLE001 - a plug-in's; the thread reads all other sources
-            _log.exception("%s cannot be read on", self.source.path)
-            self._fail(f"{self.source.path}: {type(error).__name__}: {error} while reading it")
+        except Exception as error:  # noqa: BLE001 - of a plug-in; the thread must go on with the others
+            _log.exception("cannot read %s", self.source.path)
+            self._fail(f"cannot read {self.source.path}: {type(error).__name__}: {error}")
             is_at_end = True
         else:
             self._problem = ""
@@ -228,7 +231,7 @@ class OpenSource:
         return not is_at_end
 
     def prepare(self) -> None:
-        """Have the overview ready for whoever comes next, unless it is about to change."""
+        """Compute the overview in advance, unless the source is live and about to change."""
         if self.is_live or self._problem or self._closing:
             return
         try:
@@ -237,10 +240,10 @@ class OpenSource:
                 self._prepared = state.version
                 self.overview()
         except (StorageError, RequestError, sqlite3.Error) as error:
-            _log.info("the overview of %s was not prepared: %s", self.source.path, error)
+            _log.info("cannot prepare the overview of %s: %s", self.source.path, error)
 
     def break_off(self) -> None:
-        """End the queries that are running, and the searches."""
+        """Interrupt the running queries and searches."""
         self._closing = True
         self.searches.close()
 
@@ -250,7 +253,7 @@ class OpenSource:
             self._is_open = False
 
     def _fail(self, problem: str) -> None:
-        """It is tried again after a while, from opening the index on."""
+        """Remember the problem. After `RETRY_SECONDS` the index is opened again."""
         self._problem, self._problem_since = problem, time.monotonic()
         with self._opening:
             self._is_open = False
@@ -258,19 +261,19 @@ class OpenSource:
     def _open(self) -> None:
         with self._opening:
             if self._closing:
-                raise StorageError(f"{self.source.path} is being closed: ask again in a moment")
+                raise StorageError(f"{self.source.path} is being closed: try again in a moment")
             if not self._is_open:
                 self._index.open()
                 self._is_open = True
 
 
 def overview_cache_name(expected: int | None) -> str:
-    """What the overview of all is kept as. What is expected is not in the index, but in it."""
+    """The name under which the overview is kept: it depends on the expected rollouts too."""
     return f"overview of rollgym {__version__}, {expected} expected"
 
 
 def too_slow() -> RequestError:
     return RequestError(
         HTTPStatus.SERVICE_UNAVAILABLE,
-        f"This took longer than {QUERY_TIMEOUT:.0f} s: the disk is slow or busy. Try again later.",
+        f"This took longer than {QUERY_TIMEOUT:.0f} s. The disk is slow or busy. Try again later.",
     )

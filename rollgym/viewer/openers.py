@@ -1,13 +1,12 @@
 """From paths to sources: which files make up one collection.
 
-A *path* is a file or a folder that somebody named. Plug-ins are asked about it first, then rollgym
-looks itself: for a file of rollouts with what lies beside it, for the folder of a run, and in any
-other folder for all of these, one level of folders deep. What belongs to a source that was found is
-no source of its own: `x_failures.jsonl`, `x_materialized_inputs.jsonl` and `x.run` beside
-`x.jsonl`.
+A *path* is a file or a folder that the user named. Plug-ins are asked about it first. Then the
+viewer accepts a file of rollouts with the files that belong to it, or a run directory; in any other
+folder it looks for both, one level of subfolders deep. Files that belong to another source are not
+sources themselves: `x_failures.jsonl`, `x_materialized_inputs.jsonl` and `x.run` beside `x.jsonl`.
 
-*Links.* Whoever names a path means it, wherever it leads. What is found in a folder, or beside a
-file, must be there: a link that leads out of it is not followed.
+*Links.* A path that the user named is followed wherever it leads. Files that are found in a folder,
+or beside a file, must lie there: a link that leads out of the folder is not followed.
 """
 
 import logging
@@ -39,7 +38,7 @@ from rollgym.viewer.source import (
 
 MOST_SOURCES = 200
 MOST_FILES = 20_000
-"""How many names of a folder are looked at."""
+"""Names of a folder that are read at most."""
 _LONGEST_ID = 80
 _FAILURES, _INPUTS = f"_failures{JSONL}", f"_materialized_inputs{JSONL}"
 _PACKED = frozenset((".gz", ".zst", ".xz", ".bz2", ".lz4", ".zip"))
@@ -48,34 +47,34 @@ _log = logging.getLogger(__name__)
 
 
 def open_sources(paths: Sequence[Path]) -> tuple[ViewerSource, ...]:
-    """All sources of the paths, each once, with ids that differ.
+    """All sources at the paths, each once, with unique ids.
 
-    There may be none yet in a folder. Raises ViewerError for a path at which there is nothing, or
-    nothing that can be shown, and StoreError.
+    A folder may have none yet. Raises ViewerError for a path that does not exist or that the viewer
+    cannot show, and StoreError.
     """
     found = [_sources_of(path) for path in paths]
     for path, inside in zip(paths, found, strict=True):
         if not inside:
             _log.warning(
-                "there is nothing to show in %s yet: rollouts (*%s) and runs that are written "
-                "there appear by themselves. Links that lead out of a folder are not followed",
+                "%s has no rollouts yet. Files of rollouts (*%s) and runs appear in the viewer as "
+                "soon as they are written there. Links that lead out of a folder are not followed",
                 path,
                 JSONL,
             )
-    return _settled(chain.from_iterable(found), ())
+    return _merged(chain.from_iterable(found), ())
 
 
 def look_again(paths: Sequence[Path], known: Sequence[ViewerSource]) -> tuple[ViewerSource, ...]:
-    """The same later, when a run may have begun or a file may be gone.
+    """All sources at the paths now, when a run may have started or a file may be missing.
 
-    Those that are `known` keep their place and their id, also what is not there any more; one of
-    which more has appeared, such as the journal of another shard, is the one it is now. Raises as
-    `open_sources` does.
+    The `known` sources keep their order and their ids, even where their files are missing. A known
+    source that has more files now, such as the journal of another shard, is updated. Raises
+    ViewerError and StoreError as `open_sources` does.
     """
-    return _settled([source for path in paths for source in _sources_of(path)], known)
+    return _merged([source for path in paths for source in _sources_of(path)], known)
 
 
-def _settled(
+def _merged(
     found: Iterable[ViewerSource], known: Sequence[ViewerSource]
 ) -> tuple[ViewerSource, ...]:
     ids = {_place(source): source.id for source in known}
@@ -100,7 +99,7 @@ def _sources_of(path: Path) -> Sequence[ViewerSource]:
 
 
 def _source_at(path: Path) -> Sequence[ViewerSource]:
-    """The sources that this file or folder is; none where it is another folder, or nothing."""
+    """The sources that this file or folder is itself; empty for another folder or no file."""
     for opener in _plugins():
         found = opener(path)
         if found:
@@ -116,24 +115,24 @@ def _source_at(path: Path) -> Sequence[ViewerSource]:
 def _sources_in(folder: Path) -> Iterator[ViewerSource]:
     root = folder.resolve()
     for path in _names_in(folder, root):
-        found = _tried(path)
+        found = _sources_if_readable(path)
         yield from found
         if not found and path.is_dir():
             for below in _names_in(path, root):
-                yield from _tried(below)
+                yield from _sources_if_readable(below)
 
 
-def _tried(path: Path) -> Sequence[ViewerSource]:
-    """One that is broken does not keep the others of its folder from being seen."""
+def _sources_if_readable(path: Path) -> Sequence[ViewerSource]:
+    """The sources at a path in a folder. A broken one is logged and left out."""
     try:
         return _source_at(path) if path.is_dir() or path.is_file() else []
     except StoreError as error:
-        _log.warning("%s is left out: %s", path, error)
+        _log.warning("%s is skipped: %s", path, error)
         return []
 
 
 def _names_in(folder: Path, root: Path) -> list[Path]:
-    """What is in a folder and not hidden, less what belongs to another file there."""
+    """The visible paths in a folder that do not belong to another file there."""
     try:
         listed = list(islice(folder.iterdir(), MOST_FILES))
     except OSError as error:
@@ -145,7 +144,7 @@ def _names_in(folder: Path, root: Path) -> list[Path]:
 
 def _is_owned(name: str, names: set[str]) -> bool:
     if OPENING_LOCK in names and (name == INPUTS or is_journal(Path(name))):
-        return True  # of a run that is just beginning
+        return True  # of a run that is just starting
     endings = (_FAILURES, _INPUTS, RUN_SUFFIX)
     return any(
         name.endswith(ending) and name.removesuffix(ending) + JSONL in names for ending in endings
@@ -221,23 +220,23 @@ def _loaded(point: EntryPoint) -> Opener:
     except Exception as error:
         raise ViewerError(
             f"the viewer's plug-in {point.name} ({point.value}) cannot be loaded "
-            f"({type(error).__name__}: {error}): mend or uninstall the package that it is of"
+            f"({type(error).__name__}: {error}): fix or uninstall its package"
         ) from error
     if not callable(opener):
         raise ViewerError(
-            f"the viewer's plug-in {point.name} ({point.value}) is no function: it must take a "
-            "path and give the sources there"
+            f"the viewer's plug-in {point.name} ({point.value}) is not a function: it must take a "
+            "path and return the sources there"
         )
     return opener
 
 
 def _place(source: ViewerSource) -> Path:
-    """The same for the same name in the same folder, however it was reached."""
+    """Equal for the same name in the same folder, through whatever path it was found."""
     return source.path.parent.resolve() / source.path.name
 
 
 def _with_ids(found: Sequence[ViewerSource], taken: set[str]) -> tuple[ViewerSource, ...]:
-    """Ids that can be read and are the same whenever the same paths are opened."""
+    """Give the sources readable ids, which are the same whenever the same paths are opened."""
     named = []
     for source in found:
         identity = next(name for name in _candidates(source) if name not in taken)
@@ -261,15 +260,15 @@ def _slug(name: str) -> str:
 
 def _nothing_at(path: Path) -> ViewerError:
     if path.suffix in _PACKED and path.exists():
-        return ViewerError(f"{path} is packed: unpack it first, and name the *{JSONL} itself")
+        return ViewerError(f"{path} is compressed: decompress it first, and name the *{JSONL} file")
     if path.exists():
         return ViewerError(
-            f"{path} is nothing that the viewer can show: name rollouts, as in results/x{JSONL}, "
-            "or the folder of a run"
+            f"the viewer cannot show {path}: name a file of rollouts, such as results/x{JSONL}, "
+            "or a run directory"
         )
     beside = (each for each in path.parent.glob("*") if each.suffix == JSONL or each.is_dir())
     names = [each.name for each in islice(beside, MOST_FILES)]
     return ViewerError(
-        f"there is no file {path}{suggestion(path.name, names)}: check the path, or collect "
+        f"{path} does not exist{suggestion(path.name, names)}: check the path, or collect "
         "rollouts first with ng_collect_rollouts"
     )

@@ -1,4 +1,4 @@
-"""The viewer on a port."""
+"""The viewer as an HTTP server."""
 
 import asyncio
 import errno
@@ -25,9 +25,10 @@ _ANYWHERE = frozenset(("0.0.0.0", "::"))  # noqa: S104 - compared with, not boun
 
 @asynccontextmanager
 async def serving(paths: Sequence[Path], host: str, port: int) -> AsyncIterator[str]:
-    """Show what is at the paths until the end of the block; gives the URL to open.
+    """Serve the rollouts at the paths until the end of the block; yields the URL to open.
 
-    Port 0 is the usual one, or any other where that is taken. Raises ViewerError, StoreError.
+    Port 0 means the default port, or any free port if that one is in use. Raises ViewerError and
+    StoreError.
     """
     sources = await asyncio.to_thread(open_sources, paths)
     library = Library(sources, partial(look_again, paths))
@@ -57,13 +58,13 @@ def _bound(host: str, port: int) -> socket.socket:
             return _listening(Address(host, 0))
         raise ViewerError(
             f"cannot listen on {host} port {port or DEFAULT_PORT} ({error.strerror or error}): "
-            "choose another with --port or +server_port, or 0 for any; without --host or "
-            "+server_host it is 127.0.0.1"
+            "choose another port with --port or +server_port (0 for any free port), or another "
+            "address with --host or +server_host (default 127.0.0.1)"
         ) from error
 
 
 def _listening(address: Address) -> socket.socket:
-    """Two may be bound to a port, but one listens; who comes second learns it here."""
+    """Two sockets may be bound to a port, but only one can listen: listen at once to find out."""
     bound = listening_socket(address)
     try:
         bound.listen()

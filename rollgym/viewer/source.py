@@ -27,7 +27,7 @@ from rollgym.viewer.view import RolloutDocument
 
 
 def is_inside(path: Path, root: Path) -> bool:
-    """Whether a path is in a folder, itself resolved, once its links are followed."""
+    """Whether a path lies in a resolved folder after its links are followed."""
     try:
         return path.resolve().is_relative_to(root)
     except (OSError, RuntimeError):  # links in a circle
@@ -40,14 +40,15 @@ _SHARD = re.compile(r"journal-(\d{1,9})-of-(\d{1,9})\.jsonl")
 
 
 def is_journal(path: Path) -> bool:
-    """Whether `rollgym.store.journal_paths` of its folder would have it, if it is there."""
+    """Whether `rollgym.store.journal_paths` of its folder would list this path if it exists."""
     return path.match(_NAME)
 
 
 def journals_of(run: Path) -> list[Path]:
-    """Those of the whole and of all shards, in an order that stays when another shard begins.
+    """The journals of a run, including those that do not exist yet.
 
-    A shard says how many there are. Of a run without a journal it is the one that there will be.
+    The name of one shard's journal says how many shards there are, so the order stays the same when
+    another shard starts. For a run without a journal, this is the journal that it will have.
     """
     found = journal_paths(run)
     counts = {int(match[2]) for match in map(_match, found) if match}
@@ -72,9 +73,10 @@ _TEXT = re.compile(r"(0|[1-9][0-9]{0,8})-([1-9][0-9]{0,9})")
 
 
 class EntryId(NamedTuple):
-    """`record` counts from 1: of a file by lines it is the line number.
+    """A record within its source: the index of its part, and its number in that file.
 
-    It is the same whenever the index is built anew, so it may stand in links.
+    `record` counts from 1; in a file of lines it is the line number. The id stays the same when the
+    index is rebuilt, so links can use it.
     """
 
     part: int
@@ -85,17 +87,19 @@ class EntryId(NamedTuple):
         """From the form `0-17`. Raises ValueError."""
         match = _TEXT.fullmatch(text)
         if match is None or int(match[2]) >= 1 << _SHIFT:
-            raise ValueError(f"{text[:40]!r} names no record: give it as part-record, such as 0-17")
+            raise ValueError(
+                f"{text[:40]!r} is not the id of a record: write part-record, such as 0-17"
+            )
         return cls(int(match[1]), int(match[2]))
 
     @classmethod
     def of(cls, number: int) -> "EntryId":
-        """From the number that the index has it under."""
+        """From the number of the entry in the index."""
         return cls(number >> _SHIFT, number & ((1 << _SHIFT) - 1))
 
     @property
     def number(self) -> int:
-        """What the index has it under, as `entry.id`."""
+        """The number of the entry in the index, `entry.id`."""
         return self.part << _SHIFT | self.record
 
     def __str__(self) -> str:
@@ -105,32 +109,32 @@ class EntryId(NamedTuple):
 ENTRY_POINTS = "rollgym.viewer_sources"
 
 FactsOf = Callable[[int], TaskFacts | None]
-"""What is known of a task by its index, from the source's inputs."""
+"""Gives the facts of a task by its index, from the source's inputs."""
 
 
 class RecordRange(NamedTuple):
-    """Where a record is in its file."""
+    """The bytes of a file that a record occupies."""
 
     position: int
     length: int
 
 
 class DocumentContext(Protocol):
-    """What a record does not say itself, and its source knows."""
+    """What a document needs from its source beside its own record."""
 
     def input_row(self, task: int) -> Row | None:
-        """The row of a task, from the source's inputs."""
+        """The input row of a task; None where the source's inputs do not have it."""
 
     def facts(self, task: int) -> TaskFacts | None:
-        """What is known of a task: from the inputs, or from other records of it."""
+        """The facts of a task, from the inputs or from other records of the task."""
 
     @property
     def images(self) -> Path | None:
-        """The folder that paths of pictures begin at."""
+        """The folder that relative picture paths refer to."""
 
 
 class RecordFormat(Protocol):
-    """A kind of file. `by_lines` files have a record on each line; others say where theirs are."""
+    """A kind of file. With `by_lines` each line is a record; otherwise `places` finds them."""
 
     @property
     def name(self) -> str: ...
@@ -139,24 +143,24 @@ class RecordFormat(Protocol):
     def by_lines(self) -> bool: ...
 
     def places(self, path: Path) -> Iterator[RecordRange]:
-        """Of a file that is not by lines. Raises StoreError."""
+        """Where the records of a file are that is not `by_lines`. Raises StoreError."""
 
     def summary(self, record: bytes, facts_of: FactsOf) -> RecordSummary:
-        """Raises ValueError for what is no record of this format."""
+        """Summarise a record. Raises ValueError where it is not a record of this format."""
 
     def document(self, record: bytes, context: DocumentContext) -> RolloutDocument:
-        """Raises ValueError."""
+        """Open a record. Raises ValueError where it is not a record of this format."""
 
 
 class SourcePart(NamedTuple):
-    """A file of a source. It may not be there yet."""
+    """A file of a source. It may not exist yet."""
 
     path: Path
     format: RecordFormat
 
 
 def size_of_file(path: Path) -> int:
-    """In bytes; 0 for one that is not there, or not yet."""
+    """The size in bytes; 0 for a file that does not exist."""
     try:
         return path.stat().st_size
     except OSError:
@@ -166,11 +170,11 @@ def size_of_file(path: Path) -> int:
 class ViewerSource(msgspec.Struct, frozen=True, kw_only=True):
     """One collection. `id` is its name in URLs.
 
-    `inputs` is a materialised `inputs.jsonl`, `manifest` the run's, `monitors` the snapshots
-    of its task monitors, one for each rank, `images` the folder that paths of pictures begin at.
-    `expected` is how many rollouts there are to be where the manifest does not say it. `kind` is
-    for people. `root` is the folder, itself resolved, that all of this must be in whenever it is
-    opened, but for a part that is the path which somebody named.
+    `kind` describes it for people. `inputs` is a materialised `inputs.jsonl`, `manifest` the run's
+    manifest, `monitors` the snapshot files of its task monitors (one for each rank), and `images`
+    the folder that relative picture paths refer to. `expected` is the number of rollouts where the
+    manifest does not say it. `root` is the resolved folder that all these files must lie in
+    whenever they are opened, except for a part that the user named.
     """
 
     id: str
@@ -186,11 +190,11 @@ class ViewerSource(msgspec.Struct, frozen=True, kw_only=True):
     root: Path | None = None
 
     def leads_out(self, path: Path) -> bool:
-        """Whether a path is, by now, a link out of the folder of the source."""
+        """Whether a path is now a link out of the source's folder."""
         return self.root is not None and not is_inside(path, self.root)
 
     def part_leads_out(self, path: Path) -> bool:
-        """The same for that of a part."""
+        """Whether the path of a part is now a link out; a path that the user named never is."""
         return path != self.path and self.leads_out(path)
 
 
@@ -198,7 +202,7 @@ class Opener(Protocol):
     """Finds the sources at a path."""
 
     def __call__(self, path: Path) -> Sequence[ViewerSource]:
-        """The sources of this path, none where it is not this opener's. Raises StoreError.
+        """The sources at this path; empty where the opener does not know it. Raises StoreError.
 
-        It does not look into folders below, other than those that belong to a source.
+        It only looks into subfolders that belong to a source.
         """

@@ -1,7 +1,7 @@
 """What the index keeps of one record: enough for lists, filters, charts and tables.
 
 A record is one line of a file, or one trajectory of an archive. Its summary is made once, when the
-record is first read; whatever else a page shows is read from the record itself.
+record is first read. Everything else that a page shows is read from the record itself.
 """
 
 from enum import StrEnum
@@ -18,10 +18,10 @@ Scalar = str | int | float | bool
 
 
 class EntryStatus(StrEnum):
-    """What a record says of its rollout.
+    """The state of a rollout according to one record.
 
-    `RETRIED` is an attempt that failed and was followed by another; `INPUT` a task that has not
-    been run; `UNREADABLE` a line that is no record.
+    `RETRIED` is an attempt that failed and was followed by another; `INPUT` is a task that has not
+    been run; `UNREADABLE` is a line that is not a record.
     """
 
     COMPLETED = "completed"
@@ -33,10 +33,10 @@ class EntryStatus(StrEnum):
 
 
 class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a task without running it.
+    """What is known about a task without running it.
 
-    `key` is the same for the same task in any file: made from its `task_id`, or else from what the
-    agent is asked. `title` is how the task begins, in one line.
+    `key` is the same for the same task in any file: it is made from its `task_id`, or else from its
+    prompt. `title` is the beginning of the prompt in one line.
     """
 
     key: str = ""
@@ -52,13 +52,12 @@ NO_FACTS = TaskFacts()
 class RecordSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers and names of one record, each None or empty where the record has none.
 
-    `steps` are the model's turns, of a web rollout its steps. `tools` counts calls by name; of a
-    web rollout the actions. `success` is None where nobody can say, as before a page that blocks
-    the agent. `kind` and `cause` belong to a failure: `cause` is its message with whatever differs
-    from one rollout to the next (numbers, names in quotes, addresses) left out. `ending` says in a
-    word why there was no further step. `fields` are short values that the verifier or the task
-    brought along, by name. `detail` is a line for the list: the final answer, or what failed, or
-    what is wrong with a line that is no record.
+    `steps` counts the model's turns, or the steps of a web rollout. `tools` counts calls by name,
+    or the actions of a web rollout. `success` is None where it is unknown, as for a web rollout
+    that a page blocked. `kind` and `cause` belong to a failure: `cause` is its message without the
+    parts that differ from one rollout to the next (numbers, quoted names, addresses). `ending` says
+    in a word why the rollout ended. `fields` are short values of the verifier or the task, by name.
+    `detail` is a line for the list: the final answer, the failure, or why a line is unreadable.
     """
 
     status: EntryStatus

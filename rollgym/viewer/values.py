@@ -20,9 +20,9 @@ Fields: TypeAlias = Mapping[str, msgspec.Raw]
 
 ABSENT = msgspec.Raw(b"")
 LARGEST_INTEGER = (1 << 63) - 1
-"""The largest number that an index can hold."""
+"""The largest integer that the index can hold."""
 UNREADABLE = (ValueError, RecursionError)
-"""What a decoder raises: of what is no JSON, of another type, no UTF-8, or nested too deeply."""
+"""What a decoder raises for invalid JSON or UTF-8, another type, or too deep nesting."""
 
 _SHORT = 1 << 10
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -34,12 +34,12 @@ _FLAG = msgspec.json.Decoder(bool)
 
 
 def fields_of_record(record: bytes) -> dict[str, msgspec.Raw]:
-    """The fields of a record. Raises ValueError for what is no JSON object, RecursionError."""
+    """The fields of a record. Raises ValueError if it is not a JSON object, RecursionError."""
     return _FIELDS.decode(record)
 
 
 def read(raw: msgspec.Raw | None, decoder: msgspec.json.Decoder[T]) -> T | None:
-    """The value, where the decoder can read it."""
+    """The value; None where the decoder cannot read it."""
     if raw is None:
         return None
     try:
@@ -48,7 +48,7 @@ def read(raw: msgspec.Raw | None, decoder: msgspec.json.Decoder[T]) -> T | None:
         return None
 
 
-# The index asks these dozens of times of each record, most often for what is not there.
+# The index calls these dozens of times for each record, mostly for missing values.
 
 
 def fields_of(raw: msgspec.Raw | None) -> dict[str, msgspec.Raw] | None:
@@ -68,7 +68,7 @@ def number_of(raw: msgspec.Raw | None) -> float | None:
 
 
 def count_of(raw: msgspec.Raw | None) -> int | None:
-    """A whole number that is not negative, of at most 63 bits."""
+    """An integer from 0 to 2**63 - 1."""
     count = None if raw is None else read(raw, _COUNT)
     return count if count is not None and 0 <= count <= LARGEST_INTEGER else None
 
@@ -78,43 +78,43 @@ def flag_of(raw: msgspec.Raw | None) -> bool | None:
 
 
 def begins(raw: msgspec.Raw | None, mark: bytes) -> bool:
-    """Whether a value is of a type, told by its first byte: `[`, `{` or a quote."""
+    """Whether a value starts with this byte (`[`, `{` or a quote), which tells its type."""
     return raw is not None and len(raw) > 0 and memoryview(raw)[0] == mark[0]
 
 
 def _is_long_string(raw: msgspec.Raw) -> bool:
-    """A decoder takes all of a string apart before it finds that it is none that it reads."""
+    """A decoder of another type would decode the whole string before it rejects it."""
     return len(raw) > _SHORT and begins(raw, b'"')
 
 
 def is_present(raw: msgspec.Raw | None) -> bool:
-    """Whether there is a value, and it is not null."""
+    """Whether the value exists and is not null."""
     return raw is not None and start_of(raw, 5) not in (b"", b"null")
 
 
 def start_of(raw: msgspec.Raw, length: int) -> bytes:
-    """How its bytes begin."""
+    """The first bytes of a value."""
     return bytes(memoryview(raw)[:length])
 
 
 def raw_of(value: Any) -> msgspec.Raw:
-    """A value of ours as the fields of a row have theirs."""
+    """A Python value as JSON bytes, like the fields of a row."""
     return msgspec.Raw(msgspec.json.encode(value))
 
 
 _T = TypeVar("_T")
 _ESCAPED = 6
-"""Bytes that one character may take in JSON."""
+"""Bytes that one character may have in JSON."""
 _ANY = msgspec.json.Decoder()
 
 
 def either(one: _T | None, other: _T | None) -> _T | None:
-    """The first of two values that is there."""
+    """The first value, or the other one where it is None."""
     return other if one is None else one
 
 
 def one_line(text: str, limit: int) -> str:
-    """What `printable_line` makes of a text. Most texts are printable, and that is told at once."""
+    """The same as `printable_line`, with a fast path for printable texts, which most are."""
     words = " ".join(text[: 4 * limit].split())[: limit + 1]
     if not words.isprintable():
         return printable_line(words, limit)
@@ -122,7 +122,7 @@ def one_line(text: str, limit: int) -> str:
 
 
 def short_scalars(fields: Fields, known: frozenset[str]) -> dict[str, Scalar]:
-    """The short texts, numbers and truth values among the fields, but for those known otherwise."""
+    """The short texts, numbers and booleans among the fields, except for the `known` ones."""
     found: dict[str, Scalar] = {}
     for name, raw in fields.items():
         if name not in known and len(raw) <= _ESCAPED * FIELD_LIMIT and len(name) <= FIELD_LIMIT:

@@ -1,8 +1,8 @@
-"""A rollout as it is shown: what the page in the browser draws, and the page that is taken away.
+"""The view of a rollout, which the page in the browser and the offline page draw.
 
-The structs here are the JSON of the viewer's interface. All texts are bounded: `Text.size` says how
-long one really is, and `path` where in the record the whole of it is (a JSON pointer). Everything
-in them is data; nothing in them is markup.
+The structs here are the JSON of the viewer's interface. All texts are bounded: `Text.size` is the
+length of the whole text, and `path` is the JSON pointer to it in the record. All values are data;
+none is markup.
 """
 
 from typing import Literal, Protocol
@@ -12,17 +12,17 @@ import msgspec
 from rollgym.viewer.summary import RecordSummary
 
 TEXT_LIMIT = 20_000
-"""Characters of one text that are sent with a page; the rest is asked for."""
+"""Characters of one text that are sent with a page; the rest is sent on request."""
 FIELD_TEXT_LIMIT = 4_000
 TURNS_LIMIT = 100
 STEPS_LIMIT = 50
-"""How many turns or steps one request may ask for."""
+"""Turns or steps that one request may ask for."""
 
 Level = Literal["good", "bad", "neutral"]
 
 
 class Text(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A text, cut at the limit. `size` counts the characters of the whole one."""
+    """A text, cut at the limit. `size` counts the characters of the whole text."""
 
     text: str
     size: int
@@ -30,9 +30,9 @@ class Text(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PictureView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A picture: of the record itself (`path`), or a file of the source (`file`).
+    """A picture in the record itself (`path`) or in a file of the source (`file`).
 
-    One that is elsewhere has neither: it is not loaded, and `note` says where it would be.
+    A picture elsewhere has neither: it is not loaded, and `note` is its address.
     """
 
     path: str = ""
@@ -43,7 +43,7 @@ class PictureView(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CallView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A tool call. `arguments` is JSON for people; `malformed` where it was none."""
+    """A tool call. `arguments` is formatted JSON; `malformed` says that it is not JSON."""
 
     name: str
     arguments: Text
@@ -52,9 +52,9 @@ class CallView(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TurnView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one side said or did. `path` is the JSON pointer of its item, for its raw JSON.
+    """One turn of a conversation. `path` is the JSON pointer of its item, for its raw JSON.
 
-    `tool` names the tool that a result is of. `logprobs` are there where the server gave them.
+    `tool` is the name of the tool that returned a result.
     """
 
     index: int
@@ -68,10 +68,10 @@ class TurnView(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class MarkView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Something drawn on a screenshot, in fractions of its width and height.
+    """A mark on a screenshot, in fractions of its width and height.
 
-    A `point` is at x, y; a `box` has its corner there and `width`, `height`; an `arrow` begins
-    there and goes `width`, `height` far. `label` is written beside it.
+    A `point` is at x, y. A `box` has its corner there. An `arrow` starts there and ends at
+    x + `width`, y + `height`. `label` is written beside it.
     """
 
     shape: Literal["point", "box", "arrow"]
@@ -85,9 +85,9 @@ class MarkView(msgspec.Struct, frozen=True, omit_defaults=True):
 class StepView(msgspec.Struct, frozen=True, omit_defaults=True):
     """One step of a rollout that has screenshots. `index` counts from 0.
 
-    `marks` are in fractions, made from the viewport that was stored with the step; where none was
-    there are no marks, and `unplaced` says so. `judged` tells that the judge saw this screenshot,
-    `judgment` why. `prompt` is what the model was asked.
+    `marks` are made from the viewport that was stored with the step; without one there are no
+    marks, and `unplaced` says why. `judged` says that the judge saw this screenshot, `judgment`
+    why. `prompt` is the prompt of the model.
     """
 
     index: int
@@ -117,9 +117,9 @@ class StepView(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SpanView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A bar of the timeline: seconds from the rollout's start.
+    """A bar of the timeline, in seconds from the rollout's start.
 
-    `step` is the one it is of; the turn, in a rollout that has no steps.
+    `step` is the index of its step, or of its turn in a rollout without steps.
     """
 
     phase: str
@@ -130,9 +130,9 @@ class SpanView(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TimelineView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Where the time went. Without `exact` only the sum of each phase is known, not when it was.
+    """Where the time went. Without `exact` only the total of each phase is known, not its spans.
 
-    It is `complete` where the spans add up to the sums of their phases.
+    It is `complete` if the spans add up to the totals of their phases.
     """
 
     seconds: float
@@ -143,7 +143,7 @@ class TimelineView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
 
 class FailureView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A typed failure. `meaning` is what its kind stands for; `causes` go from the nearest on."""
+    """A typed failure. `meaning` explains its kind; `causes` start with the nearest one."""
 
     kind: str
     detail: Text
@@ -154,7 +154,7 @@ class FailureView(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FieldView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A named value: a text as it is, everything else as its JSON. `path` is its JSON pointer."""
+    """A named value: a text as it is, everything else as JSON."""
 
     name: str
     value: Text
@@ -162,9 +162,9 @@ class FieldView(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SectionView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Fields under a heading, folded at first where they are seldom wanted.
+    """Fields under a heading. `folded` ones are closed at first.
 
-    A `verdict` is what the verifier or the judge said.
+    A `verdict` section has the fields of the verifier or the judge.
     """
 
     title: str
@@ -174,9 +174,9 @@ class SectionView(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class UnreadableView(msgspec.Struct, frozen=True):
-    """A line that is no record: its number, the byte it begins at, and how it begins.
+    """A line that is not a record: its number, its first byte's offset, and its beginning.
 
-    Of a file that is not by lines, `line` counts its records.
+    In a file that is not `by_lines`, `line` is the number of the record.
     """
 
     line: int
@@ -187,11 +187,11 @@ class UnreadableView(msgspec.Struct, frozen=True):
 
 
 class RolloutView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Everything of a rollout but its turns and steps, which are asked for in portions.
+    """Everything about a rollout except its turns and steps, which are requested in portions.
 
-    `prompt` is what was asked (system, user). `sections` are the verifier's and judge's fields,
-    the task, sampling parameters, tools and the rest, in the order in which they are shown. Of what
-    is no record there is nothing but `unreadable`, also as a section.
+    `prompt` has the system and user turns. `sections` are the fields of the verifier and the judge,
+    the task, the sampling parameters, tools and the rest, in the order in which they are shown. A
+    line that is not a record only has `unreadable`, and a section with the same values.
     """
 
     summary: RecordSummary
@@ -208,12 +208,12 @@ class RolloutView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 
 
 class RolloutDocument(Protocol):
-    """A record that can be looked at. Holds the bytes of the record, and little else.
+    """An opened record. It holds the bytes of the record, and little else.
 
-    `turns` and `steps` give those from `start` on, at most `count`. `raw` gives the JSON at a
-    pointer ("" is the whole record, as `row` of its format has it); raises KeyError where there is
-    nothing. `image` gives the bytes of a picture that is in the record. `find` gives the indexes of
-    the turns and of the steps in which a text occurs, in whatever case.
+    `turns` and `steps` return at most `count` of them from `start` on. `raw` returns the JSON at a
+    pointer ("" is the whole record, as `row` returns it) and raises KeyError where there is none.
+    `image` returns the bytes of a picture in the record. `find` returns the indexes of the turns
+    and of the steps in which a text occurs, ignoring case.
     """
 
     @property
@@ -235,7 +235,7 @@ class RolloutDocument(Protocol):
 
 
 class PictureData(msgspec.Struct, frozen=True):
-    """The bytes of a picture of one of the types that are shown."""
+    """The bytes of a picture, of one of the types that the viewer shows."""
 
     media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
     data: bytes

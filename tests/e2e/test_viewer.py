@@ -158,7 +158,7 @@ def test_a_folder_may_be_empty_when_the_viewer_is_started(folder: Path) -> None:
         assert viewer.sources() == []
         write(folder / "empty/z.jsonl", [rollout()])
         wait_until(lambda: viewer.sources() == ["z"])
-        assert "there is nothing to show in empty yet" in viewer.end(signal.SIGINT)
+        assert "empty has no rollouts yet" in viewer.end(signal.SIGINT)
 
 
 @pytest.mark.parametrize(

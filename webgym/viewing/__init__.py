@@ -1,4 +1,4 @@
-"""Web rollouts for the viewer: where they are, what is kept of them, how each is shown."""
+"""Web rollouts in the viewer: finding them, indexing them, and showing each of them."""
 
 from webgym.viewing.opener import open_web
 

@@ -1,10 +1,10 @@
-"""A web rollout that is looked at: the record's bytes, and steps that are read when asked for.
+"""The document of a web rollout: the record's bytes, and steps that are decoded on request.
 
-The record is JSON: a line of a journal as it is, or the JSON of a trajectory of a `.pt`. Pointers
-are into it. Of every step a little is read at once, for the timeline and the verdict; the rest of a
-step, by far the most, when the step is looked at.
+The record is JSON: a line of a journal as it is, or the JSON of a trajectory in a `.pt` file.
+Pointers refer to this JSON. A small part of every step is decoded at once, for the timeline and the
+verdict; the rest of a step, which is most of it, when the step is requested.
 
-A step is two turns of a chat: what could be seen, and what the model said to it.
+A step is two turns of a chat: the observation, and the model's response.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ class _OutlineReward(msgspec.Struct, frozen=True):
 
 
 class _StepOutline(msgspec.Struct, frozen=True):
-    """What is read of every step, under the same names in both forms."""
+    """The part of every step that is decoded at once, under the same names in both forms."""
 
     timings: dict[str, float] = {}
     response: _OutlineResponse | None = None
@@ -62,7 +62,7 @@ _OUTLINE = msgspec.json.Decoder(_StepOutline)
 
 
 class TrajectoryDocument:
-    """A `Document` of a web rollout."""
+    """The `RolloutDocument` of a web rollout."""
 
     def __init__(
         self,
@@ -75,9 +75,9 @@ class TrajectoryDocument:
         size: int,
         has_images: bool,
     ) -> None:
-        """`plain_of` gives the plain form of the trajectory; it may raise ValueError.
+        """`plain_of` returns the plain form of the trajectory; it may raise ValueError.
 
-        `size` is that of the record in its file.
+        `size` is the length of the record in its file.
         """
         self._record = record
         self._account = account
@@ -130,11 +130,11 @@ class TrajectoryDocument:
         return bytes(value_at(msgspec.Raw(self._record), names_in(path)))
 
     def image(self, path: str) -> PictureData:
-        """There is none: screenshots are files of their own."""
+        """Raises KeyError: screenshots are separate files."""
         raise KeyError(path)
 
     def find(self, text: str) -> tuple[list[int], list[int]]:
-        """Prompts are left out, because they repeat the steps before."""
+        """Prompts are not searched, because they repeat the earlier steps."""
         turns: list[int] = []
         steps: list[int] = []
         for index, raw in enumerate(self._steps if text else ()):
@@ -144,7 +144,7 @@ class TrajectoryDocument:
         return turns, steps
 
     def row(self) -> bytes:
-        """As a file of rollouts has it. Raises ValueError for what is no whole trajectory."""
+        """The row of a file of rollouts. Raises ValueError if the trajectory is incomplete."""
         return msgspec.json.encode(rollout_row(self._plain_of()))
 
     @cached_property
@@ -195,7 +195,7 @@ class TrajectoryDocument:
 
 
 def _outline(raw: msgspec.Raw) -> _StepOutline:
-    """Nothing of a step that cannot be read: where it is looked at, it says so."""
+    """The outline of a step; empty if it cannot be read, which the step itself reports."""
     try:
         return _OUTLINE.decode(raw)
     except ValueError:

@@ -35,7 +35,7 @@ from webgym.viewing.records import StepRecord, ViewedAction
 
 LABEL_LIMIT = 80
 ARROW = 0.2
-"""How far an arrow goes, of the width or of the height."""
+"""The length of an arrow, as a fraction of the width or the height."""
 
 _AIMED = frozenset(
     key
@@ -52,21 +52,21 @@ _LABELS = {Type.key: "text", Select.key: "option"}
 
 
 class StepDrawing(NamedTuple):
-    """The marks of a step; `unplaced` says why one that should have some has none."""
+    """The marks of a step; `unplaced` says why they are missing."""
 
     marks: tuple[MarkView, ...] = ()
     unplaced: str = ""
 
 
 def draw_marks(step: StepRecord, interaction_mode: str) -> StepDrawing:
-    """The marks of an action that is aimed at something or scrolls; nothing of any other."""
+    """The marks of an action that has a target or scrolls; empty for any other."""
     action, page = step.action, step.observation.page
     if action is None or step.observation.screenshot is None:
         return StepDrawing()
     if action.key not in _AIMED and action.key != Scroll.key:
         return StepDrawing()
     if not page.width or not page.height:
-        return StepDrawing(unplaced="the size of the viewport was not stored")
+        return StepDrawing(unplaced="The size of the viewport was not stored.")
     if action.key == Scroll.key:
         return StepDrawing(_arrow(action, 0.5, 0.5))
     return _aimed(action, interaction_mode, Viewport(page.width, page.height))
@@ -75,11 +75,11 @@ def draw_marks(step: StepRecord, interaction_mode: str) -> StepDrawing:
 def _aimed(action: ViewedAction, mode: str, viewport: Viewport) -> StepDrawing:
     pixel = action.pixel or _stored_point(action, mode, viewport)
     if pixel is None:
-        return StepDrawing(unplaced="where it was aimed was not stored")
+        return StepDrawing(unplaced="The target of the action was not stored.")
     x, y = pixel
     if not (0 <= x < viewport.width and 0 <= y < viewport.height):
         size = f"{viewport.width} by {viewport.height} pixels"
-        return StepDrawing(unplaced=f"it was aimed at ({x}, {y}), out of the viewport of {size}")
+        return StepDrawing(unplaced=f"The target ({x}, {y}) is outside of the viewport of {size}.")
     return StepDrawing(tuple(_marks(action, x / viewport.width, y / viewport.height, viewport)))
 
 
@@ -93,7 +93,7 @@ def _marks(action: ViewedAction, x: float, y: float, viewport: Viewport) -> list
 
 
 def _box(box: Box, viewport: Viewport) -> MarkView:
-    """As much of it as is in view."""
+    """The visible part of a box."""
     left, top = max(0.0, box.x), max(0.0, box.y)
     right = min(float(viewport.width), box.x + box.width)
     bottom = min(float(viewport.height), box.y + box.height)
@@ -120,7 +120,7 @@ def _label(action: ViewedAction) -> str:
 
 
 def _stored_point(action: ViewedAction, mode: str, viewport: Viewport) -> tuple[int, int] | None:
-    """Of a record without a pixel: that of its coordinates, where the mode says what they are."""
+    """The pixel of the coordinates in a record that has no pixel, in coordinates mode."""
     if mode != "coordinates":
         return None
     match action.arguments.get("coordinate"):
@@ -134,44 +134,44 @@ def _in_scale(number: float) -> bool:
     return 0 <= number <= FULL_SCALE
 
 
-FIRST, LAST = "navigate", "reward"
-_NOTHING = 1e-6
-"""Seconds: less is the rounding of sums."""
+FIRST_PHASE, LAST_PHASE = "navigate", "reward"
+_NEGLIGIBLE = 1e-6
+"""Seconds: smaller differences are rounding errors of sums."""
 
 
 def build_timeline(
     timings: Sequence[Mapping[str, float]], phases: Mapping[str, float], seconds: float | None
 ) -> TimelineView | None:
-    """The timeline of steps with these timings; None where nothing was kept.
+    """The timeline of steps with these timings; None where no times were stored.
 
-    Without `phases` and `seconds`, as in a `.pt`, it is that of the steps alone. One of very many
-    steps has the first of its spans only; the totals are those of all.
+    Without `phases` and `seconds`, as in a `.pt` file, it covers the steps only. A timeline of very
+    many steps only has the first spans; its totals are complete.
     """
     left = _beyond_steps(timings, phases)
-    laid = _TimelineBuilder()
-    laid.add(WAITING, left.pop(WAITING, 0.0), label="waiting for a browser")
-    laid.add(FIRST, left.pop(FIRST, 0.0), step=0, label="the start page")
+    timeline = _TimelineBuilder()
+    timeline.add(WAITING, left.pop(WAITING, 0.0), label="waiting for a browser")
+    timeline.add(FIRST_PHASE, left.pop(FIRST_PHASE, 0.0), step=0, label="start page")
     for index, step in enumerate(timings):
         for phase, took in step.items():
-            laid.add(phase, took, step=index)
-    judging = left.pop(LAST, 0.0)
+            timeline.add(phase, took, step=index)
+    judging = left.pop(LAST_PHASE, 0.0)
     for phase, took in left.items():
-        laid.add(phase, took, step=len(timings) - 1 if timings else None, label="not finished")
-    laid.add(LAST, judging, label="the whole rollout")
-    if not laid.spans:
+        timeline.add(phase, took, step=len(timings) - 1 if timings else None, label="unfinished")
+    timeline.add(LAST_PHASE, judging, label="whole rollout")
+    if not timeline.spans:
         return None
-    spans = tuple(laid.spans[:MOST_SPANS])
+    spans = tuple(timeline.spans[:MOST_SPANS])
     return TimelineView(
-        seconds=laid.end if seconds is None else seconds,
-        complete=len(spans) == len(laid.spans),
+        seconds=timeline.end if seconds is None else seconds,
+        complete=len(spans) == len(timeline.spans),
         spans=spans,
-        totals=laid.totals,
+        totals=timeline.totals,
         exact=True,
     )
 
 
 class _TimelineBuilder:
-    """Spans one behind another."""
+    """Adds spans one after another."""
 
     def __init__(self) -> None:
         self.spans: list[SpanView] = []
@@ -179,7 +179,7 @@ class _TimelineBuilder:
         self.end = 0.0
 
     def add(self, phase: str, seconds: float, *, step: int | None = None, label: str = "") -> None:
-        if seconds <= _NOTHING:
+        if seconds <= _NEGLIGIBLE:
             return
         self.spans.append(SpanView(phase, self.end, seconds, label, step))
         self.totals[phase] = self.totals.get(phase, 0.0) + seconds
@@ -189,7 +189,7 @@ class _TimelineBuilder:
 def _beyond_steps(
     timings: Sequence[Mapping[str, float]], phases: Mapping[str, float]
 ) -> dict[str, float]:
-    """What the whole attempt has of each phase more than its steps have."""
+    """The time of each phase that the attempt has in addition to its steps."""
     left = dict(phases)
     for step in timings:
         for phase, took in step.items():

@@ -61,7 +61,7 @@ from webgym.viewing.records import (
 
 
 def facts_in(task: msgspec.Raw) -> TaskFacts:
-    """What the row of a trajectory says; nothing where there is none."""
+    """The facts in the row of a trajectory; empty where it has none."""
     try:
         return facts_of_row(Row.parse(bytes(task)))
     except RowError:
@@ -74,7 +74,7 @@ _STATUSES = {
     OMITTED: EntryStatus.OMITTED,
 }
 _NO_ACTIONS = frozenset((UNPARSED, BLOCKED, INVALID_URL))
-"""Keys of steps in which the agent did nothing."""
+"""Keys of steps without an action of the agent."""
 
 
 class _AnswerArguments(msgspec.Struct, frozen=True):
@@ -90,9 +90,9 @@ _TASK_FIELDS = msgspec.json.Decoder(_TaskFields)
 
 
 def summarise(account: AttemptAccount[StepSummaries], facts_of: FactsOf) -> RecordSummary:
-    """Raises ValueError for an outcome that there is not."""
+    """Summarise an attempt. Raises ValueError for an unknown outcome."""
     if account.status not in _STATUSES:
-        raise ValueError(f"there is no outcome {account.status!r:.60}")
+        raise ValueError(f"unknown outcome {account.status!r:.60}")
     trajectory, steps = account.trajectory, account.trajectory.steps or ()
     keys = Counter(step.action.key for step in steps if step.action)
     failure, usage = account.failure, account.usage
@@ -168,13 +168,13 @@ _TRAJECTORY = msgspec.json.Decoder(Trajectory)
 
 
 class TrajectoryFormat:
-    """A `Format`."""
+    """A journal of web rollouts, one attempt on each line."""
 
     name = "web journal"
     by_lines = True
 
     def places(self, path: Path) -> Iterator[RecordRange]:
-        """Nobody asks: each line is a record."""
+        """Not used: each line is a record."""
         raise NotImplementedError(f"{path} has a record on each line")
 
     def summary(self, record: bytes, facts_of: FactsOf) -> RecordSummary:
@@ -211,7 +211,7 @@ def plain_of(record: bytes, context: DocumentContext) -> dict[str, Any]:
 
 
 def _trajectory(attempt: Attempt, context: DocumentContext) -> Trajectory:
-    """As much as there is; of a rollout that left nothing, its task."""
+    """The trajectory as far as it was recorded; at least its task."""
     row = context.input_row(attempt.task) or Row(b"{}")
     trajectory = Trajectory(task_id=str(attempt.task), task=msgspec.Raw(row.raw))
     if bytes(attempt.outcome.result):
@@ -229,7 +229,7 @@ _TORCH_STEPS = msgspec.json.Decoder(PlainRecord[RawSteps])
 
 
 class TorchFormat:
-    """A `Format`."""
+    """A `.pt` file, one trajectory in each record."""
 
     name = "trajectories"
     by_lines = False
@@ -262,7 +262,7 @@ TORCH = TorchFormat()
 
 
 def json_of(fragment: bytes) -> bytes:
-    """A trajectory as JSON. Raises ValueError for what is none."""
+    """A trajectory as JSON. Raises ValueError if the fragment is not one."""
     try:
         return msgspec.json.encode(decode(fragment))
     except (TypeError, OverflowError, RecursionError) as error:

@@ -1,16 +1,16 @@
-"""Where web rollouts are: folders of experiments, their iterations, single runs, `.pt` files.
+"""Finding web rollouts: folders of experiments, their iterations, single runs, `.pt` files.
 
-*A source is an iteration of a split.* Its parts are the journals of its run directories, those of
-all ranks together: a journal is the truth, and grows while the run goes on. The sample says how
-many ranks there are, so the journal of a rank that has not begun yet is a part already, and the
-parts keep their order. A `.pt` is a part where there is no run directory.
+*A source is an iteration of a split.* Its parts are the journals of its run directories, of all
+ranks together, because journals are complete and grow while the run goes on. The sample says how
+many ranks there are, so the journal of a rank that has not started yet is already a part, and the
+parts keep their order. A `.pt` file is a part where the run directory is missing.
 
-*What lies beside.* Tasks are those of the run's inputs, of several ranks those of the sample, which
-has the same lines. Of several ranks the manifest is the first one's; each has a monitor. Paths of
-screenshots begin at the folder of the experiment.
+*Other files.* Tasks come from the run's inputs, or for several ranks from the sample, which has the
+same lines. The manifest is that of the first rank; each rank has a monitor. Paths of screenshots
+are relative to the folder of the experiment.
 
-Whoever names one run or one `.pt` gets that alone. A link that leads out of a folder is not
-followed.
+If the user names one run or one `.pt` file, only that is opened. A link that leads out of a folder
+is not followed.
 """
 
 import re
@@ -36,9 +36,9 @@ from webgym.viewing.records import JournalRecord, StepSummaries
 KIND = "web rollouts"
 SPLITS: tuple[Split, ...] = ("train", "test")
 MOST_NAMES = 20_000
-"""How many names of a folder are looked at."""
+"""Names of a folder that are read at most."""
 LONGEST_LINE = 1 << 24
-"""Bytes of a first line that is looked at to see whether a run is one of web rollouts."""
+"""Bytes of the first line that are read to see whether a run has web rollouts."""
 
 _RANK = r"(?:_rank_(?P<rank>\d{1,6}))?"
 _RUN = re.compile(rf"iteration(?P<iteration>\d{{1,9}}){_RANK}\.run")
@@ -49,7 +49,7 @@ _RECORD = msgspec.json.Decoder(JournalRecord[StepSummaries])
 
 
 class IterationPlace(NamedTuple):
-    """Which iteration a file is of, by its name and its folder. `rank` is None for all together."""
+    """The iteration of a file, by its name and folder. `rank` is None for all ranks."""
 
     paths: IterationPaths
     rank: int | None
@@ -66,7 +66,7 @@ class IterationPlace(NamedTuple):
 
 
 def open_web(path: Path) -> Sequence[ViewerSource]:
-    """The web rollouts at a path, the latest iteration last; none where there are none.
+    """The web rollouts at a path, the latest iteration last; empty where there are none.
 
     Raises StoreError.
     """
@@ -101,7 +101,7 @@ class _FoundRank(NamedTuple):
 
 
 def _found(folder: Path) -> Iterator[_FoundRank]:
-    """The iterations, and the ranks of them, that something in a folder is of."""
+    """The iterations and ranks that the files in a folder belong to."""
     try:
         names = [path.name for path in islice(folder.iterdir(), MOST_NAMES)]
     except OSError as error:
@@ -114,13 +114,13 @@ def _found(folder: Path) -> Iterator[_FoundRank]:
 
 
 def _iteration(paths: IterationPaths) -> ViewerSource | None:
-    """None where there is nothing of it that can be shown."""
+    """The source of an iteration; None where it has nothing to show."""
     root = paths.save_path.resolve()
     ranks = [each for each in _ranks(paths) if is_inside(each.run, root)]
     torch = [each.trajectories for each in (paths, *ranks) if each.trajectories.is_file()]
     torch = [path for path in torch if is_inside(path, root)]
     if torch and not any(each.run.is_dir() for each in ranks):
-        # That of all ranks has what theirs have.
+        # The file of all ranks contains those of the ranks.
         parts = torch[:1] if torch[0] == paths.trajectories else torch
         return _source(
             IterationPlace(paths, None), torch[0], [SourcePart(path, TORCH) for path in parts]
@@ -134,24 +134,24 @@ def _iteration(paths: IterationPaths) -> ViewerSource | None:
 
 
 def _ranks(paths: IterationPaths) -> list[IterationPaths]:
-    """The paths of all ranks: those the sample knows, and those there are."""
+    """The paths of all ranks: those in the sample, and those that have files."""
     present = {found.rank for found in _found(paths.folder) if found.iteration == paths.iteration}
     numbers = {rank for rank in present if rank is not None} | set(range(_rank_count(paths)))
     if not numbers:
         return [paths]
-    # One that is there by itself is one of several all the same: its name says so.
+    # Even a single rank is one of several, because its name has a rank.
     count = max(numbers) + 2
     return [paths.of_rank(rank, count) for rank in sorted(numbers)]
 
 
 def _rank_count(paths: IterationPaths) -> int:
-    """How many ranks the sample divides its tasks among; 0 where it is one, or there is none."""
-    sample = _sample(paths)  # where it is not there yet, the runs say what they are
+    """The number of ranks in the sample; 0 for one rank or without a sample."""
+    sample = _sample(paths)  # without a sample, the names of the runs tell the ranks
     return sample.rank_count if sample is not None and sample.rank_count > 1 else 0
 
 
 def _parts(paths: IterationPaths, root: Path) -> list[SourcePart]:
-    """The journals of a rank, or the one it will have; the `.pt` of one whose run is gone."""
+    """The journals of a rank, also future ones; the `.pt` file if its run directory is missing."""
     if not paths.run.is_dir() and paths.trajectories.is_file():
         found = [SourcePart(paths.trajectories, TORCH)]
     else:
@@ -175,8 +175,8 @@ def _run(folder: Path) -> ViewerSource:
         kind=KIND,
         path=folder,
         parts=tuple(parts),
-        inputs=_unless_out(inputs_path(folder), root),
-        manifest=_unless_out(folder / MANIFEST, root),
+        inputs=_if_inside(inputs_path(folder), root),
+        manifest=_if_inside(folder / MANIFEST, root),
         images=above if (above / SCREENSHOTS).is_dir() else None,
         root=root,
     )
@@ -206,13 +206,13 @@ def _source(
     *,
     suffix: str = "",
 ) -> ViewerSource:
-    """`ranks` are the paths of the runs that it is of; the first one's manifest is the source's."""
+    """A source with the runs of these ranks; its manifest is that of the first one."""
     paths, is_of_many = place.paths, len(ranks) > 1
     root = paths.save_path.resolve()
     inputs = manifest = None
     if ranks:
-        inputs = _unless_out(paths.sample if is_of_many else inputs_path(ranks[0].run), root)
-        manifest = _unless_out(ranks[0].run / MANIFEST, root)
+        inputs = _if_inside(paths.sample if is_of_many else inputs_path(ranks[0].run), root)
+        manifest = _if_inside(ranks[0].run / MANIFEST, root)
     return ViewerSource(
         id=place.id + suffix,
         title=place.name,
@@ -228,13 +228,13 @@ def _source(
     )
 
 
-def _unless_out(path: Path, root: Path) -> Path | None:
-    """The path, which may not be there yet; None for a link that leads out."""
+def _if_inside(path: Path, root: Path) -> Path | None:
+    """The path, which may not exist yet; None for a link that leads out."""
     return path if is_inside(path, root) else None
 
 
 def _expected(paths: IterationPaths) -> int | None:
-    """How many rollouts the ranks have together, which no manifest of one of them says."""
+    """The number of rollouts of all ranks, which the manifest of one rank does not have."""
     sample = _sample(paths)
     return None if sample is None else sum(map(sample.rollouts, range(sample.rank_count)))
 
@@ -247,7 +247,7 @@ def _sample(paths: IterationPaths) -> Sample | None:
 
 
 def _place(path: Path, pattern: re.Pattern[str]) -> IterationPlace | None:
-    """Which iteration a run or a file is of; None where it lies in no folder of an experiment."""
+    """The iteration of a run or a file; None where it is not in the folder of an experiment."""
     folder = path.resolve().parent
     match = pattern.fullmatch(path.resolve().name)
     split = _FOLDERS.get(folder.name)
@@ -259,7 +259,7 @@ def _place(path: Path, pattern: re.Pattern[str]) -> IterationPlace | None:
 
 
 def _is_web_run(folder: Path) -> bool:
-    """By its place, or by what its first record is."""
+    """Whether a folder is a run of web rollouts, by its path or its first record."""
     journals = journal_paths(folder)
     if not journals and not (folder / MANIFEST).is_file():
         return _place(folder, _RUN) is not None
@@ -270,6 +270,6 @@ def _has_trajectories(journal: Path) -> bool:
     try:
         with journal.open("rb") as file:
             record = _RECORD.decode(file.readline(LONGEST_LINE))
-    except (OSError, ValueError):  # whoever opens it as something else says what is wrong
+    except (OSError, ValueError):  # the opener that accepts it reports the problem
         return False
     return bool(record.outcome.result and record.outcome.result.task_id)

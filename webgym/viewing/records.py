@@ -1,15 +1,15 @@
-"""What the viewer reads of a trajectory, in the two forms in which there are trajectories.
+"""What the viewer reads of a trajectory, in the two forms of trajectories.
 
-*Two forms.* A line of a journal is an attempt, and its result a trajectory with the names of
-`webgym.trajectory.records`. In a `.pt` it has the names of `webgym.trajectory.plain`, and says
-itself what its outcome was. Both become an `AttemptAccount`; the steps of both have the same
-attributes here.
+*Two forms.* A line of a journal is an attempt whose result is a trajectory with the names of
+`webgym.trajectory.records`. In a `.pt` file, a trajectory has the names of
+`webgym.trajectory.plain` and includes its outcome. Both become an `AttemptAccount`; their steps
+have the same attributes.
 
-*Only what is asked for.* `AttemptAccount` is generic in its steps: for a list glances are enough,
-which pass over pages, prompts and token ids without making anything of them; a document takes each
-step as its bytes, and reads those that are looked at.
+*Decoding only what is needed.* `AttemptAccount` is generic in its steps: for the index step
+summaries are enough, which skip pages, prompts and token ids; a document keeps each step as bytes
+and decodes the steps that are requested.
 
-*Nothing has a stand-in.* Unlike where trajectories are made, a size that was not stored is None.
+*No placeholders.* Unlike where trajectories are written, a size that was not stored is None.
 """
 
 from typing import Any, Generic, TypeVar
@@ -32,7 +32,7 @@ class CauseRecord(msgspec.Struct, frozen=True):
 
 
 class FailureRecord(msgspec.Struct, frozen=True):
-    """As `rollgym.records.Failure`; its kind may be one of a later version."""
+    """Like `rollgym.records.Failure`, but its kind may be one of a later version."""
 
     kind: str = ""
     detail: str = ""
@@ -42,10 +42,10 @@ class FailureRecord(msgspec.Struct, frozen=True):
 
 
 class AttemptAccount(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
-    """What a record tells: of its attempt, how that ended, and of its trajectory.
+    """What a record says about its attempt, its outcome and its trajectory.
 
-    `status` is the name of the outcome. `task` is the row of the task, as it was. `phases` are the
-    seconds of the whole attempt; a `.pt` does not have them.
+    `status` is the name of the outcome. `phases` are the seconds of the whole attempt; a `.pt` file
+    does not have them.
     """
 
     status: str
@@ -65,7 +65,7 @@ class AttemptAccount(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
 
 
 class TrajectoryRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
-    """What a trajectory says, under the same names in both forms."""
+    """A trajectory, with the same names in both forms. `task` is the unchanged input row."""
 
     steps: Steps | None = None
     task_id: str = ""
@@ -113,7 +113,7 @@ class JournalRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
 
 
 class OutcomeRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
-    """Of any status; `result` is not there where nothing was left."""
+    """An outcome of any status; `result` is None where there is no trajectory."""
 
     status: str
     reward: float | None = None
@@ -127,7 +127,7 @@ class OutcomeRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
 
 
 class PlainRecord(TrajectoryRecord[Steps], Generic[Steps], frozen=True, kw_only=True):
-    """A trajectory of a `.pt`."""
+    """A trajectory of a `.pt` file."""
 
     trajectory_index: int
     repeat: int = 0
@@ -164,7 +164,7 @@ class RewardSummary(msgspec.Struct, frozen=True):
 
 
 class StepSummary(msgspec.Struct, frozen=True):
-    """What a list needs of a step, under the same names in both forms."""
+    """What the index needs of a step, with the same names in both forms."""
 
     action: ActionSummary | None = None
     response: ResponseUsage | None = None
@@ -183,7 +183,7 @@ class PageRecord(msgspec.Struct, frozen=True):
 
 
 class ViewedObservation(msgspec.Struct, frozen=True, kw_only=True):
-    """What could be seen before a step."""
+    """The observation before a step."""
 
     screenshot: Image | None = None
     page: PageRecord = PageRecord()
@@ -204,7 +204,7 @@ class ViewedAction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ViewedResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model was asked and said, without token ids."""
+    """The prompt and the response of the model, without token ids."""
 
     raw_prompt: tuple[msgspec.Raw, ...] = ()
     raw_response: str = ""
@@ -216,7 +216,7 @@ class ViewedResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ViewedReward(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step was worth."""
+    """The reward of a step."""
 
     reward: float | None = None
     evaluation: dict[str, Any] = {}
@@ -250,7 +250,7 @@ class _PlainResponse(ViewedResponse, frozen=True, kw_only=True):
 
 
 class PlainStepRecord(StepRecord, frozen=True, kw_only=True):
-    """A step of a `.pt`."""
+    """A step of a `.pt` file."""
 
     observation: _PlainObservation = _PlainObservation()
     action: _PlainAction | None = None
@@ -258,7 +258,7 @@ class PlainStepRecord(StepRecord, frozen=True, kw_only=True):
 
 
 class RecordNames(msgspec.Struct, frozen=True):
-    """Where a form keeps what is shown: pointers, and names within a step."""
+    """Where a form has what is shown: JSON pointers, and names within a step."""
 
     trajectory: str
     failure: str

@@ -1,7 +1,7 @@
-"""What is told of a web rollout beside its steps: the verdict, the task, the run.
+"""The sections of a web rollout: the verdict, the task, the run.
 
-Rows are other people's, and what a judge found may be of a later version: each value that does not
-read as expected is shown as its JSON.
+Rows may come from other programs, and the findings of a judge from a later version: a value that
+does not have the expected shape is shown as JSON.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,15 +26,15 @@ _RUBRIC = "evaluator_reference"
 _ELSEWHERE = frozenset(("task_name", _RUBRIC))
 _TOLD = ("model", "interaction_mode", "max_steps", "ending", "split", "start_url", "session")
 _USUAL = {field.name: field.default for field in msgspec.structs.fields(TrajectoryRecord)}
-"""What journals leave out, so that no pointer leads to it."""
+"""The defaults, which journals leave out, so that no pointer leads to them."""
 
 
 def judge_section(
     evaluation: msgspec.Raw, path: str, judgments: Mapping[int, str], seen: Sequence[int]
 ) -> SectionView | None:
-    """The verdict, of which `path` is the pointer.
+    """The verdict at the pointer `path`.
 
-    `seen` are the steps whose screenshots were judged, `judgments` why each was, or was not.
+    `seen` are the steps whose screenshots the judge saw, `judgments` why it did or did not.
     """
     found = fields_of(evaluation) or {}
     fields = list(_verdict(found, path))
@@ -46,7 +46,7 @@ def judge_section(
 
 
 def task_section(task: msgspec.Raw, path: str) -> SectionView | None:
-    """The task's row, of which `path` is the pointer: what is known first, then the rest."""
+    """The task's row at the pointer `path`: known fields first, then the others."""
     row = fields_of(task) or {}
     known = [name for name in _ROW_FIELDS if name in row]
     others = [name for name in row if name not in _ROW_FIELDS and name not in _ELSEWHERE]
@@ -60,7 +60,7 @@ def task_section(task: msgspec.Raw, path: str) -> SectionView | None:
 
 
 def run_section(account: AttemptAccount[Any], path: str) -> SectionView:
-    """How the rollout was run; `path` is the pointer of its trajectory."""
+    """The settings of the rollout; `path` is the pointer to its trajectory."""
     told = [(name, getattr(account.trajectory, name)) for name in _TOLD]
     fields = [
         field_of(name, raw_of(value), "" if value == _USUAL[name] else child(path, name))

@@ -1,7 +1,7 @@
-"""A step of a trajectory as it is shown: the page, what the model was asked and said, what it did.
+"""The view of a step of a trajectory: the page, the prompt, the response and the action.
 
 The texts of a prompt are cut shorter than others, because each prompt repeats most of the one
-before it; the whole of any is where its path says.
+before it. The pointer of a text leads to the whole of it.
 """
 
 import re
@@ -52,9 +52,9 @@ class StepReader:
     def __init__(
         self, names: RecordNames, mode: str, keypoints: Sequence[int], *, has_images: bool
     ) -> None:
-        """`mode` is how the agent aims; `keypoints` are the steps that the judge looked at.
+        """`mode` is the interaction mode; `keypoints` are the steps that the judge saw.
 
-        Without `has_images` nobody knows where the screenshots are.
+        Without `has_images` the folder of the screenshots is unknown.
         """
         self._names = names
         self._mode = mode
@@ -68,21 +68,21 @@ class StepReader:
         return self._decoder.decode(raw)
 
     def step(self, raw: msgspec.Raw, index: int) -> StepView:
-        """The step; of one that cannot be read, why."""
+        """The view of a step; for an unreadable one, the problem."""
         path = self.path(index)
         try:
             record = self.read(raw)
         except (ValueError, RecursionError) as error:
-            return StepView(index, path, problem=f"this step cannot be read: {error}")
+            return StepView(index, path, problem=f"cannot read this step: {error}")
         return self._shown(record, index, path)
 
     def find(self, raw: msgspec.Raw, wanted: str) -> StepMatches:
-        """Where in a step a text in small letters occurs; nowhere in one that cannot be read."""
+        """Where a lower-case text occurs in a step; nowhere in an unreadable one."""
         try:
             record = self.read(raw)
         except (ValueError, RecursionError):
             return StepMatches((), False)
-        shown = (_texts_seen(record), _texts_said(record), _texts_beside(record))
+        shown = (_observation_texts(record), _reply_texts(record), _other_texts(record))
         seen, said, beside = (any(wanted in text.lower() for text in texts) for texts in shown)
         turns = tuple(number for number, has in enumerate((seen, said)) if has)
         return StepMatches(turns, seen or said or beside)
@@ -91,18 +91,21 @@ class StepReader:
         return f"{self._names.trajectory}/steps/{index}"
 
     def turns(self, raw: msgspec.Raw, index: int) -> tuple[TurnView, TurnView]:
-        """A step as a chat has it: what could be seen, and the reply with the action as a call."""
+        """A step as two turns: the observation, and the reply with its action as a call."""
         path = self.path(index)
         try:
             record = self.read(raw)
         except (ValueError, RecursionError) as error:
-            said = (cut(f"this step cannot be read: {error}", TEXT_LIMIT, path),)
+            said = (cut(f"cannot read this step: {error}", TEXT_LIMIT, path),)
             return TurnView(2 * index, "user", path), TurnView(
                 2 * index + 1, "assistant", path, said
             )
         return (
             TurnView(
-                2 * index, "user", f"{path}/observation", self._sight(record.observation, index)
+                2 * index,
+                "user",
+                f"{path}/observation",
+                self._observation_parts(record.observation, index),
             ),
             self._reply(record, index, path),
         )
@@ -144,7 +147,9 @@ class StepReader:
             return None
         return cut(seen.tree, TEXT_LIMIT, f"{path}/observation/{self._names.tree}")
 
-    def _sight(self, seen: ViewedObservation, index: int) -> tuple[Text | PictureView, ...]:
+    def _observation_parts(
+        self, seen: ViewedObservation, index: int
+    ) -> tuple[Text | PictureView, ...]:
         words = cut(f"Step {index + 1}: {seen.page.title} ({seen.page.url})", TEXT_LIMIT)
         picture = self._screenshot(seen.screenshot)
         return (words, picture) if picture else (words,)
@@ -181,7 +186,7 @@ class StepReader:
         )
 
     def _part(self, part: Text | PictureView) -> Text | PictureView:
-        """Of a prompt: a text cut shorter, or a screenshot in place of its name."""
+        """A part of a prompt: a text cut shorter, or a screenshot in place of its name."""
         if isinstance(part, Text):
             return _cut_again(part, FIELD_TEXT_LIMIT)
         return self._picture(part.note.removeprefix(_BLOB)) if part.note else part
@@ -194,7 +199,7 @@ class StepReader:
     def _picture(
         self, name: str, width: int | None = None, height: int | None = None
     ) -> PictureView:
-        """A file of the source; a name that is none of ours is shown and not looked for."""
+        """A screenshot file of the source; any other name is shown as a note."""
         if not _BLOB_NAME.fullmatch(name):
             return PictureView(width=width, height=height, note=short(name))
         file = f"{SCREENSHOTS}/{name[:2]}/{name}"
@@ -203,22 +208,22 @@ class StepReader:
         return PictureView(file=file, width=width, height=height)
 
 
-def _texts_seen(record: StepRecord) -> Iterator[str]:
-    """What the turn of a page shows."""
+def _observation_texts(record: StepRecord) -> Iterator[str]:
+    """The texts of the observation's turn."""
     yield record.observation.page.title
     yield record.observation.page.url
 
 
-def _texts_said(record: StepRecord) -> Iterator[str]:
-    """What the turn of a reply shows."""
+def _reply_texts(record: StepRecord) -> Iterator[str]:
+    """The texts of the reply's turn."""
     if record.response is not None:
         yield record.response.raw_response
     if (action := record.action) is not None:
         yield from (action.key, msgspec.json.encode(action.arguments).decode(), _problem(action))
 
 
-def _texts_beside(record: StepRecord) -> Iterator[str]:
-    """What only the step shows; its prompt, which repeats other steps, is left out."""
+def _other_texts(record: StepRecord) -> Iterator[str]:
+    """The texts that only the step shows, without its prompt, which repeats other steps."""
     yield record.observation.tree or ""
     yield record.action.text if record.action else ""
     yield (record.response.parse_failure or "") if record.response else ""
@@ -227,12 +232,12 @@ def _texts_beside(record: StepRecord) -> Iterator[str]:
 
 
 def _cut_again(text: Text, limit: int) -> Text:
-    """A text that has been cut, cut to a lower limit."""
+    """A text that was cut already, cut to a lower limit."""
     return msgspec.structs.replace(text, text=text.text[:limit])
 
 
 def _field(raw: msgspec.Raw, path: str) -> Text:
-    """A text as it is, anything else as its JSON."""
+    """A text as it is, anything else as JSON."""
     text = text_of(raw)
     if text is None:
         return json_text(raw, FIELD_TEXT_LIMIT, path)
@@ -257,16 +262,16 @@ def _problem(action: ViewedAction | None) -> str:
 
 
 def _notes(record: StepRecord) -> Iterator[str]:
-    """What happened beside what was asked for, in the order in which it is noticed."""
+    """Incidents and irregularities of a step, in the order in which they happen."""
     for incident in record.observation.incidents:
         yield f"{incident.kind}: {incident.detail}"
     if not record.observation.settled:
-        yield "the page was still busy when it was looked at"
+        yield "the page was still loading when it was observed"
     said = record.response
     if said is not None:
         if said.finish_reason == _CUT_SHORT:
-            yield "the reply was cut short: it had as many tokens as it may have"
+            yield "the reply was cut at the limit of tokens"
         for tolerance in said.tolerances:
-            yield f"forgiven when the reply was read: {tolerance}"
+            yield f"tolerated when the reply was parsed: {tolerance}"
     if record.action is None:
-        yield "the rollout broke within this step"
+        yield "the rollout failed during this step"

@@ -1,1 +1,1 @@
-"""Records as they are looked at: turns, sections, pictures, made when they are asked for."""
+"""Documents: opened records, whose turns, sections and pictures are decoded on request."""

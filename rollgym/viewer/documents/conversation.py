@@ -18,7 +18,7 @@ from rollgym.viewer.values import ABSENT, Fields, is_present, items_of, read, te
 
 
 class ResponseFields(msgspec.Struct, frozen=True):
-    """Each field undecoded; what is not named here is not looked at."""
+    """The undecoded fields of a row's `response` that are used."""
 
     id: msgspec.Raw = ABSENT
     status: msgspec.Raw = ABSENT
@@ -33,7 +33,7 @@ _RESPONSE = msgspec.json.Decoder(ResponseFields)
 
 
 def response_fields(row: Fields) -> ResponseFields:
-    """Empty where the row has no response."""
+    """The fields of a row's `response`; all absent where the row has none."""
     return read(row.get(RESPONSE), _RESPONSE) or ResponseFields()
 
 
@@ -42,7 +42,7 @@ MESSAGES = "messages"
 
 
 class ItemSequence(msgspec.Struct, frozen=True):
-    """Items that follow each other in one array, or one value that is an item by itself."""
+    """The items of one array, or one value that is a single item (`alone`)."""
 
     path: str
     items: Sequence[msgspec.Raw]
@@ -56,53 +56,53 @@ class ItemSequence(msgspec.Struct, frozen=True):
 
 
 class ModelReply(NamedTuple):
-    """What the model said at one time: its first turn, and its calls, each with its own turn."""
+    """One reply of the model: its first turn, and its calls, each with its turn."""
 
     turn: int
     calls: list[tuple[str, int]]
 
 
 class RowConversation:
-    """The items of a row, undecoded."""
+    """The undecoded items of a row."""
 
     def __init__(self, row: Fields) -> None:
-        asked = read(row.get(PARAMS), _PROMPT) or _PromptFields()
+        params = read(row.get(PARAMS), _PROMPT) or _PromptFields()
         prompt = [
-            *_sequence(f"/{PARAMS}/instructions", asked.instructions, "system"),
-            *_sequence(f"/{PARAMS}/input", asked.input, "user"),
+            *_sequence(f"/{PARAMS}/instructions", params.instructions, "system"),
+            *_sequence(f"/{PARAMS}/input", params.input, "user"),
         ]
-        self.field, said = _said(row)
-        long = sum(len(stretch.items) for stretch in prompt) > PROMPT_TURNS
+        self.field, turns = _turns(row)
+        long = sum(len(sequence.items) for sequence in prompt) > PROMPT_TURNS
         self.prompt: list[ItemSequence] = [] if long else prompt
-        self.turns: list[ItemSequence] = [*prompt, *said] if long else said
-        self._said = said
+        self.turns: list[ItemSequence] = [*prompt, *turns] if long else turns
+        self._without_prompt = turns
 
     def __len__(self) -> int:
-        return sum(len(stretch.items) for stretch in self.turns)
+        return sum(len(sequence.items) for sequence in self.turns)
 
     def prompt_items(self) -> Iterator[TurnItem]:
-        for stretch in self.prompt:
-            yield from map(stretch.item, range(len(stretch.items)))
+        for sequence in self.prompt:
+            yield from map(sequence.item, range(len(sequence.items)))
 
     def items(self, start: int, count: int) -> Iterator[tuple[int, TurnItem]]:
-        """Those from `start` on, at most `count`, each with its index."""
+        """At most `count` items from `start` on, each with its index."""
         end, first = start + count, 0
-        for stretch in self.turns:
-            last = first + len(stretch.items)
+        for sequence in self.turns:
+            last = first + len(sequence.items)
             for index in range(max(start, first), min(end, last)):
-                yield index, stretch.item(index - first)
+                yield index, sequence.item(index - first)
             first = last
 
     def replies(self) -> list[ModelReply]:
-        """The turns of the model that follow each other are one reply.
+        """The model's replies; consecutive turns of the model are one reply.
 
-        Messages of another program may begin with replies that were not asked for: they give none.
+        Empty for `messages` of another program, which may start with turns that were given.
         """
         if self.field == MESSAGES:
             return []
         replies: list[ModelReply] = []
         others = True
-        first = len(self) - sum(len(stretch.items) for stretch in self._said)
+        first = len(self) - sum(len(sequence.items) for sequence in self._without_prompt)
         for turn, (_, raw, _) in self.items(first, len(self)):
             if not _is_of_model(raw):
                 others = True
@@ -114,15 +114,15 @@ class RowConversation:
         return replies
 
     def tool_of(self, call: str) -> str:
-        """The name of the tool that a call with this id is of; "" where there is no such call."""
+        """The name of the tool that the call with this id called; "" for an unknown id."""
         return self._tools.get(call, "")
 
     @cached_property
     def _tools(self) -> dict[str, str]:
-        """Made in one pass over all items, in which nothing but ids and names is decoded."""
+        """Made in one pass over all items, which decodes only ids and names."""
         names: dict[str, str] = {}
-        for stretch in (*self.prompt, *self.turns):
-            for raw in stretch.items:
+        for sequence in (*self.prompt, *self.turns):
+            for raw in sequence.items:
                 for call in _calls(raw):
                     name = short(text_of(call.name))
                     for identity in (call.id, call.call_id):
@@ -137,7 +137,7 @@ class _PromptFields(msgspec.Struct, frozen=True):
 
 
 class _ItemFields(msgspec.Struct, frozen=True):
-    """A call of a chat message, or the item that is one in Responses."""
+    """The fields of an item, or of a call in a chat message, that are used."""
 
     id: msgspec.Raw = ABSENT
     call_id: msgspec.Raw = ABSENT
@@ -174,8 +174,8 @@ def _calls(raw: msgspec.Raw) -> Iterator[_ItemFields]:
             yield call if function is None else msgspec.structs.replace(call, name=function.name)
 
 
-def _said(row: Fields) -> tuple[str, list[ItemSequence]]:
-    """The field that the turns are in, and where there."""
+def _turns(row: Fields) -> tuple[str, list[ItemSequence]]:
+    """The field that has the turns, and the turns themselves."""
     if items := items_of(row.get(OUTPUT)):
         return OUTPUT, [ItemSequence(f"/{OUTPUT}", items)]
     if items := items_of(response_fields(row).output):

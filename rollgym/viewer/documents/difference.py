@@ -1,7 +1,7 @@
-"""Where rollouts of one task part ways.
+"""The first difference between rollouts of one task.
 
-Turns are compared by who speaks, what is said and which calls are made with what; steps by action,
-page and response. Ids and times are left out: they differ between any two rollouts. Documents are
+Turns are compared by role, texts, and calls with their arguments; steps by action, page and
+response. Ids and times are ignored, because they differ between any two rollouts. Documents are
 read in portions, and only up to the first difference.
 """
 
@@ -21,9 +21,9 @@ Unit = TypeVar("Unit", TurnView, StepView)
 
 
 class FirstDifference(msgspec.Struct, frozen=True):
-    """The first index at which not all are the same, None where all are; and what differs there.
+    """The first index at which the rollouts differ (None if they do not), and what differs.
 
-    Where one ends before the others, that is its length.
+    If one rollout ends before the others, the index is its length.
     """
 
     unit: Literal["turn", "step"]
@@ -32,7 +32,7 @@ class FirstDifference(msgspec.Struct, frozen=True):
 
 
 def first_difference(documents: Sequence[RolloutDocument]) -> FirstDifference:
-    """Compares any number of documents: by their steps where one has any, else by their turns."""
+    """Compare documents by their steps if one of them has any, else by their turns."""
     if any(document.steps(0, 1) for document in documents):
         steps = [_read(document.steps) for document in documents]
         return _first("step", documents, steps, _step_content, _step_words)
@@ -69,7 +69,7 @@ def _first(
 
 
 def _sentence(names: tuple[str, str], one: tuple[str, str], other: tuple[str, str]) -> str:
-    """Each of two is told by what it does, and by what is different where both do the same."""
+    """What each of two rollouts does, and what differs if both do the same."""
     if one[0] != other[0]:
         return f"{names[0]} {one[0]}, {names[1]} {other[0]}"
     return f"{names[0]} {one[0]}, {names[1]} too, but {one[1]}"
@@ -103,7 +103,7 @@ def _step_content(document: RolloutDocument, step: StepView) -> Content:
 
 
 def _whole(document: RolloutDocument, text: Text) -> Content:
-    """A text that was cut counts by all of it."""
+    """The content of a text; of one that was cut, a digest of the whole."""
     if text.size <= len(text.text) or not text.path:
         return text.size, text.text
     return text.size, text.text, sha256(document.raw(text.path)).digest()
@@ -120,7 +120,7 @@ def _turn_words(turn: TurnView | None) -> tuple[str, str]:
         case TurnView(calls=(_, *_)):
             return f"calls {', '.join(call.name for call in turn.calls)}", "with other arguments"
         case TurnView(role="tool"):
-            return f"gets a result of {turn.tool or 'a tool'}", "it is another one"
+            return f"gets a result of {turn.tool or 'a tool'}", "with another content"
         case TurnView(role="assistant", parts=()):
             return "reasons", "in other words"
         case TurnView(role="assistant"):
@@ -134,5 +134,5 @@ def _step_words(step: StepView | None) -> tuple[str, str]:
         return "has ended", ""
     return (
         f"does {step.action}" if step.action else "does nothing",
-        "at another page or in other words",
+        "on another page or with another response",
     )

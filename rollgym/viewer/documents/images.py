@@ -1,8 +1,8 @@
 """Pictures of a record: which are shown, from where, and how large they are.
 
-Shown are four kinds of picture that can do nothing but be looked at; the first bytes say which one
-it is, whatever its name or media type claims. SVG is a document, and never one of them. A picture
-that lies elsewhere is not loaded, since loading tells somebody that it was looked at.
+Four formats are shown, none of which can contain scripts. The first bytes tell the format, not the
+name or the media type. SVG is never shown, because it can contain scripts. A picture on another
+server is not loaded, because that would tell the server that it was viewed.
 """
 
 import binascii
@@ -23,12 +23,12 @@ _DATA_URL = re.compile(rb"data:image/(?:png|jpe?g|gif|webp);base64,", re.IGNOREC
 _SUFFIXES = frozenset((".png", ".jpg", ".jpeg", ".gif", ".webp"))
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _HEAD = 32_768
-"""Characters of base64 in which the size of a picture is looked for."""
+"""Characters of base64 from which the size of a picture is read."""
 _NOTE_LIMIT = 500
 
 
 def media_type_of(data: bytes) -> MediaType | None:
-    """Which kind of picture the bytes are, by how they begin; None for any other."""
+    """The format of a picture by its first bytes; None for any other."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):
@@ -41,7 +41,7 @@ def media_type_of(data: bytes) -> MediaType | None:
 
 
 def picture_of(url: str) -> PictureData:
-    """The picture that a data: URL holds. Raises ValueError where it holds none that is shown."""
+    """The picture in a data: URL. Raises ValueError if it is not a picture that is shown."""
     encoded = url.encode("ascii", "replace")
     found = _DATA_URL.match(encoded)
     if found is None:
@@ -49,14 +49,14 @@ def picture_of(url: str) -> PictureData:
     data = b64decode(memoryview(encoded)[found.end() :], validate=True)
     media_type = media_type_of(data)
     if media_type is None:
-        raise ValueError("the bytes are no PNG, JPEG, GIF or WebP picture")
+        raise ValueError("the bytes are not a PNG, JPEG, GIF or WebP picture")
     return PictureData(media_type, data)
 
 
 def image_at(url: msgspec.Raw, path: str, *, has_folder: bool) -> PictureView:
-    """What is shown for a URL that is a string of the record, at `path`.
+    """The picture for a URL, which is the string at `path` in the record.
 
-    `has_folder`: whether the source has a folder that relative paths begin at.
+    `has_folder` says whether the source has a folder for relative paths.
     """
     head = start_of(url, _HEAD)[1:].replace(b"\\/", b"/")
     found = _DATA_URL.match(head)
@@ -65,14 +65,14 @@ def image_at(url: msgspec.Raw, path: str, *, has_folder: bool) -> PictureView:
         return PictureView(path=path, width=width, height=height)
     if head[:5].lower() == b"data:":
         kind = head[5:60].split(b",")[0].split(b";")[0].decode("ascii", "replace")
-        return PictureView(note=f"data of a kind that is not shown: {kind}")
+        return PictureView(note=f"data of a type that is not shown: {kind}")
     address = text_of(url) or ""
     file = _file(address) if has_folder else ""
     return PictureView(file=file) if file else PictureView(note=short(address, _NOTE_LIMIT))
 
 
 def _file(address: str) -> str:
-    """A path below the folder of pictures, "" for what is none."""
+    """A path below the folder of pictures; "" for any other address."""
     if _SCHEME.match(address) or any(character in address for character in "\\\0?#"):
         return ""
     path = PurePosixPath(address)
@@ -90,7 +90,7 @@ def _size_in(encoded: bytes) -> tuple[int | None, int | None]:
 
 
 def dimensions(head: bytes) -> tuple[int, int] | None:
-    """Width and height, from the beginning of a picture; None where it does not say them."""
+    """Width and height from the first bytes of a picture; None where they are missing."""
     match media_type_of(head):
         case "image/png":
             width, height = _big(head[16:20]), _big(head[20:24])
@@ -119,7 +119,7 @@ def _webp(head: bytes) -> tuple[int, int]:
 
 
 def _jpeg(head: bytes) -> tuple[int, int]:
-    """From the frame header, which may stand behind any number of other segments."""
+    """From the frame header, which may follow any number of other segments."""
     position = 2
     while position + 9 <= len(head) and head[position] == 0xFF:
         marker = head[position + 1]

@@ -1,9 +1,8 @@
-"""A line of a journal as it is shown: one attempt at a rollout.
+"""The document of a journal line: one attempt at a rollout.
 
-A journal keeps of a rollout only what its input row does not say. Shown is the row that the two
-make, put together from windows on their bytes; its conversation stands where the worker put it: in
-the items of its `response`, or under `output`. The row as a file has it, with its transcript, is
-made when it is asked for.
+A journal keeps only the fields that the input row does not have. The document shows both together,
+made of windows on their bytes. The conversation is where the worker put it: in the items of its
+`response`, or under `output`. The row of the output file, with its transcript, is made on request.
 """
 
 from functools import cached_property
@@ -31,14 +30,14 @@ from rollgym.viewer.summary import RecordSummary
 from rollgym.viewer.values import Fields, fields_of, raw_of
 
 RESULT = "result"
-"""The field of a result that is no object."""
+"""The field for a result that is not an object."""
 
 
 class JournalDocument(FieldsDocument):
-    """A record of an attempt, with the row of its task where the source has it."""
+    """A record of an attempt, with the input row of its task if the source has it."""
 
     def __init__(self, record: bytes, context: DocumentContext, summary: RecordSummary) -> None:
-        """Raises ValueError for what is no record."""
+        """Raises ValueError if the record is not an attempt."""
         try:
             self._attempt = decode_attempt(record)
         except RecursionError as error:
@@ -47,7 +46,7 @@ class JournalDocument(FieldsDocument):
         super().__init__(context, summary, len(record))
 
     def row(self) -> bytes:
-        """What the file of rollouts or failures has for it, or else what there is."""
+        """The row of the file of rollouts or failures, or else all fields that are known."""
         attempt = self._attempt
         try:
             task = Task(attempt.task, self._input or Row(b"{}"), max(attempt.repeats, 1))
@@ -56,7 +55,7 @@ class JournalDocument(FieldsDocument):
             if isinstance(attempt.outcome, Completed) and self._has_response:
                 return output_row(task, attempt).raw
         except (ValueError, LookupError, TypeError, RecursionError):
-            # A result of another shape than our agents give has no row in any file.
+            # A result of an unknown shape has no row in any file.
             pass
         return msgspec.json.encode(self._fields)
 
@@ -68,18 +67,18 @@ class JournalDocument(FieldsDocument):
 
     @cached_property
     def _fields(self) -> Fields:
-        return dict(self._asked() or {}) | _told(self._attempt)
+        return dict(self._input_fields() or {}) | _added_fields(self._attempt)
 
     @property
     def _has_response(self) -> bool:
         return fields_of(self._fields.get(RESPONSE)) is not None
 
-    def _asked(self) -> Fields | None:
+    def _input_fields(self) -> Fields | None:
         return None if self._input is None else dict(self._input.fields)
 
 
 def _input_row(context: DocumentContext, attempt: Attempt) -> Row | None:
-    """The row that the rollout was given, as files show it."""
+    """The input row of the rollout, as output files have it."""
     row = context.input_row(attempt.task)
     if row is None:
         return None
@@ -89,24 +88,24 @@ def _input_row(context: DocumentContext, attempt: Attempt) -> Row | None:
         return row
 
 
-def _told(attempt: Attempt) -> dict[str, msgspec.Raw]:
-    """What the record adds to its input row."""
+def _added_fields(attempt: Attempt) -> dict[str, msgspec.Raw]:
+    """The fields that the record adds to its input row."""
     outcome = attempt.outcome
     result = fields_of(outcome.result)
     if result is None:
         result = {RESULT: outcome.result} if bytes(outcome.result) else {}
-    ours: dict[str, Any] = {TASK_INDEX: attempt.task, ROLLOUT_INDEX: attempt.repeat}
+    values: dict[str, Any] = {TASK_INDEX: attempt.task, ROLLOUT_INDEX: attempt.repeat}
     if isinstance(outcome, Completed):
-        ours |= {REWARD: outcome.reward, SUCCESS: outcome.succeeded}
+        values |= {REWARD: outcome.reward, SUCCESS: outcome.succeeded}
     elif isinstance(outcome, Failed):
-        ours |= {FAILURE: outcome.failure, FAILURE_CLASS: outcome.failure.kind}
+        values |= {FAILURE: outcome.failure, FAILURE_CLASS: outcome.failure.kind}
     metadata = (fields_of(result.get(METADATA)) or {}) | _metadata(attempt)
-    told = {name: raw_of(value) for name, value in ours.items()}
-    return result | told | {METADATA: raw_of(metadata)}
+    added = {name: raw_of(value) for name, value in values.items()}
+    return result | added | {METADATA: raw_of(metadata)}
 
 
 def _metadata(attempt: Attempt) -> dict[str, msgspec.Raw]:
-    """Our numbers of an attempt, by the names that rows have for them."""
+    """The numbers of an attempt, by the names that rows use."""
     outcome = attempt.outcome
     numbers: dict[str, Any] = {
         "attempts": attempt.attempt,

@@ -38,7 +38,7 @@ from rollgym.viewer.view import (
 
 
 class FieldsDocument(ABC):
-    """Satisfies `Document`; who makes one says which row it is of."""
+    """A `RolloutDocument` over the fields of a row, which subclasses provide."""
 
     def __init__(self, context: DocumentContext, summary: RecordSummary, size: int) -> None:
         self._context = context
@@ -51,7 +51,7 @@ class FieldsDocument(ABC):
     @property
     @abstractmethod
     def _fields(self) -> Fields:
-        """Those of the row that is shown."""
+        """The fields of the row that is shown."""
 
     @property
     def size(self) -> int:
@@ -72,7 +72,7 @@ class FieldsDocument(ABC):
             timeline=self._timeline(failure),
             usage=usage_of(self._fields),
             sections=sections_of(
-                self._fields, self._asked(), conversation=self._conversation.field
+                self._fields, self._input_fields(), conversation=self._conversation.field
             ),
         )
 
@@ -81,7 +81,7 @@ class FieldsDocument(ABC):
         return [reader.turn(item, index) for index, item in self._conversation.items(start, count)]
 
     def steps(self, start: int, count: int) -> list[StepView]:
-        """None: a row has turns."""
+        """Empty: a row has turns."""
         return []
 
     def raw(self, path: str) -> bytes:
@@ -91,7 +91,7 @@ class FieldsDocument(ABC):
         return bytes(value_at(self._fields[name], names))
 
     def image(self, path: str) -> PictureData:
-        """Raises KeyError where there is no picture that is shown."""
+        """Raises KeyError if there is no picture at this path that can be shown."""
         url = text_of(msgspec.Raw(self.raw(path))) if path else None
         try:
             return picture_of(url or "")
@@ -116,8 +116,8 @@ class FieldsDocument(ABC):
         model_failed = failure is not None and failure.kind.startswith("model_")
         return assign_turns(timeline, self._conversation.replies(), model_failed=model_failed)
 
-    def _asked(self) -> Mapping[str, msgspec.Raw] | None:
-        """The fields of the task's input row, where the source has it."""
+    def _input_fields(self) -> Mapping[str, msgspec.Raw] | None:
+        """The fields of the task's input row; None where the source does not have it."""
         task = self._summary.task
         row = None if task is None else self._context.input_row(task)
         return None if row is None else row.fields
@@ -143,10 +143,10 @@ _WINDOW = 1 << 20
 
 
 class RowDocument(FieldsDocument):
-    """A line that is one JSON object."""
+    """A line that is a JSON object."""
 
     def __init__(self, record: bytes, context: DocumentContext, summary: RecordSummary) -> None:
-        """Raises ValueError for what is no row."""
+        """Raises ValueError if the record is not a row."""
         super().__init__(context, summary, len(record))
         self._record = _in_utf8(record)
         self._own = _own_fields(self._record)
@@ -158,11 +158,11 @@ class RowDocument(FieldsDocument):
     def _fields(self) -> Fields:
         if any(is_present(self._own.get(name)) for name in _PROMPT):
             return self._own
-        return dict(self._own) | _prompt_of(self._asked() or {})
+        return dict(self._own) | _prompt_of(self._input_fields() or {})
 
 
 def _prompt_of(asked: Fields) -> dict[str, msgspec.Raw]:
-    """What an input row asks, as the field of a prompt, also where it is asked in `messages`."""
+    """The prompt of an input row as a field, also if the row has it in `messages`."""
     params, messages = asked.get(PARAMS), asked.get(MESSAGES)
     if params is not None and is_present(params):
         return {PARAMS: params}
@@ -172,7 +172,7 @@ def _prompt_of(asked: Fields) -> dict[str, msgspec.Raw]:
 
 
 def _own_fields(record: bytes) -> Fields:
-    """The fields of a line, undecoded. Raises ValueError for what is not one object."""
+    """The undecoded fields of a line. Raises ValueError if it is not an object."""
     try:
         return fields_of_record(record)
     except RecursionError as error:
@@ -182,7 +182,7 @@ def _own_fields(record: bytes) -> Fields:
 
 
 def _in_utf8(record: bytes) -> bytes:
-    """The record, with `\\ufffd` for what is no UTF-8."""
+    """The record, with `\\ufffd` for invalid UTF-8."""
     try:
         for _ in _texts(record, "strict"):
             pass
@@ -192,35 +192,35 @@ def _in_utf8(record: bytes) -> bytes:
 
 
 def _texts(record: bytes, errors: str) -> Iterator[str]:
-    """In windows, since the text of a long record may take four times as much memory."""
+    """Decode in windows, since the text of a long record may need four times the memory."""
     decoder, view = codecs.getincrementaldecoder("utf-8")(errors), memoryview(record)
     for start in range(0, len(record), _WINDOW):
         yield decoder.decode(view[start : start + _WINDOW])
     yield decoder.decode(b"", final=True)
 
 
-TITLE = "What cannot be read"
+TITLE = "Unreadable record"
 
 
 class UnreadableDocument:
-    """A `Document` that has nothing but its beginning."""
+    """A `RolloutDocument` of a line that is not a record: where it is, and how it starts."""
 
-    def __init__(self, summary: RecordSummary, told: UnreadableView) -> None:
+    def __init__(self, summary: RecordSummary, unreadable: UnreadableView) -> None:
         self._summary = summary
-        self._told = told
+        self._unreadable = unreadable
 
     @property
     def size(self) -> int:
-        return len(self._told.text)
+        return len(self._unreadable.text)
 
     def view(self) -> RolloutView:
-        told = self._told
+        unreadable = self._unreadable
         return RolloutView(
             summary=self._summary,
             title=self._summary.facts.title,
-            bytes=told.bytes,
-            sections=(SectionView(TITLE, tuple(_fields(told))),),
-            unreadable=told,
+            bytes=unreadable.bytes,
+            sections=(SectionView(TITLE, tuple(_fields(unreadable))),),
+            unreadable=unreadable,
         )
 
     def turns(self, start: int, count: int) -> list[TurnView]:
@@ -230,8 +230,8 @@ class UnreadableDocument:
         return []
 
     def raw(self, path: str) -> bytes:
-        """Raises ValueError: it is no JSON."""
-        raise ValueError(self._told.problem)
+        """Raises ValueError: the line is not a record."""
+        raise ValueError(self._unreadable.problem)
 
     def image(self, path: str) -> PictureData:
         raise KeyError(path)
@@ -240,12 +240,12 @@ class UnreadableDocument:
         return [], []
 
     def row(self) -> bytes:
-        """Raises ValueError: it is no row."""
-        raise ValueError(self._told.problem)
+        """Raises ValueError: the line is not a record."""
+        raise ValueError(self._unreadable.problem)
 
 
-def _fields(told: UnreadableView) -> list[FieldView]:
-    numbers = {"line": told.line, "byte": told.offset, "bytes": told.bytes}
-    shown = {"problem": told.problem, **{name: f"{n:,}" for name, n in numbers.items()}}
-    shown["begins with"] = told.text
+def _fields(unreadable: UnreadableView) -> list[FieldView]:
+    numbers = {"line": unreadable.line, "byte": unreadable.offset, "bytes": unreadable.bytes}
+    shown = {"problem": unreadable.problem, **{name: f"{n:,}" for name, n in numbers.items()}}
+    shown["starts with"] = unreadable.text
     return [FieldView(name, Text(text, len(text))) for name, text in shown.items()]

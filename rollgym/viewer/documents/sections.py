@@ -46,12 +46,12 @@ _MEANINGS = {str(kind): traits.meaning for kind, traits in TRAITS.items()}
 
 
 def meaning_of(kind: str) -> str:
-    """What a kind of failure means; empty for one that rollgym does not know."""
+    """What a kind of failure means; empty for an unknown kind."""
     return _MEANINGS.get(kind, "")
 
 
 def failure_of(row: Fields) -> FailureView | None:
-    """The failure of a row; None where there is none."""
+    """The failure of a row; None where it has none."""
     failure = fields_of(row.get(FAILURE))
     named = text_of(row.get(FAILURE_CLASS))
     if failure is None and named is None:
@@ -98,7 +98,7 @@ _METADATA = msgspec.json.Decoder(_Metadata)
 
 
 def usage_of(row: Fields) -> dict[str, int]:
-    """Of the metadata where it counts anything, else of the response."""
+    """Token counts from the metadata if it has any, else from the response."""
     metadata = read(row.get(METADATA), _METADATA) or _Metadata()
     return _counts(metadata.usage) or _counts(response_fields(row).usage)
 
@@ -145,7 +145,7 @@ _ELSEWHERE = frozenset(
 def sections_of(
     row: Fields, asked: Mapping[str, msgspec.Raw] | None, *, conversation: str
 ) -> tuple[SectionView, ...]:
-    """The sections of a row that have something to say, in order.
+    """The sections of a row that are not empty, in order.
 
     `asked` is the task's input row, `conversation` the field that the turns are read from.
     """
@@ -180,7 +180,7 @@ def sections_of(
 
 
 def field_of(name: str, raw: msgspec.Raw, path: str) -> FieldView:
-    """A value with its name: a text as it is, everything else as JSON."""
+    """A named value: a text as it is, everything else as JSON."""
     text = string_text(raw, FIELD_TEXT_LIMIT, path)
     if text is None:
         return FieldView(short(name), json_text(raw, FIELD_TEXT_LIMIT, path), is_json=True)
@@ -195,7 +195,7 @@ def _fields(fields: Fields, base: str) -> list[FieldView]:
 
 
 def _is_new(raw: msgspec.Raw, asked: Mapping[str, msgspec.Raw], name: str) -> bool:
-    """Whether the input row does not say it. Long values are compared as they are written."""
+    """Whether the input row has another value. Long values are compared as bytes."""
     before = asked.get(name)
     if before is None:
         return True
@@ -228,7 +228,7 @@ def _tools(params: Fields) -> list[FieldView]:
 
 
 def _tool_name(raw: msgspec.Raw) -> str:
-    """Where Responses has it, or where chat does."""
+    """The name of a tool, in the form of the Responses API or of chat."""
     tool = fields_of(raw) or {}
     function = fields_of(tool.get("function")) or {}
     return short(text_of(tool.get("name")) or text_of(function.get("name")))

@@ -15,14 +15,14 @@ LONGEST_INDEX = 12
 
 
 def child(path: str, name: str | int) -> str:
-    """The pointer to a member of what `path` points to."""
+    """The pointer to a member of the value at `path`."""
     if isinstance(name, int):
         return f"{path}/{name}"
     return f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
 
 
 def names_in(pointer: str) -> list[str]:
-    """The names and indexes on the way, from the outside in. Raises KeyError for no pointer."""
+    """The names and indexes of a pointer. Raises KeyError if it is malformed."""
     if not pointer:
         return []
     if not pointer.startswith("/"):
@@ -31,7 +31,7 @@ def names_in(pointer: str) -> list[str]:
 
 
 def value_at(raw: msgspec.Raw, names: list[str]) -> msgspec.Raw:
-    """What is found by these names. Raises KeyError with the first that leads nowhere."""
+    """The value at these names. Raises KeyError with the first name that does not exist."""
     for name in names:
         raw = _member(raw, name)
     return raw
@@ -48,16 +48,16 @@ def _member(raw: msgspec.Raw, name: str) -> msgspec.Raw:
 
 
 def _is_index(name: str) -> bool:
-    """As the standard has them: digits, and no zero in front."""
+    """Whether a name is an index by RFC 6901: digits without leading zeros."""
     digits = name.isascii() and name.isdecimal() and len(name) <= LONGEST_INDEX
     return digits and (name == "0" or not name.startswith("0"))
 
 
 NAME_LIMIT = 200
 LONG = 1 << 20
-"""Bytes above which a string is not decoded as a whole."""
+"""Bytes above which a string is decoded in pieces."""
 _LONGEST_CHARACTER = 12
-"""In bytes: two escapes, of a pair of surrogates."""
+"""In bytes: the two escapes of a surrogate pair."""
 _ONE_LINE = 60
 _CONTAINERS = (b"{", b"[")
 _TEXT = msgspec.json.Decoder(str)
@@ -65,7 +65,7 @@ _ANYTHING = msgspec.json.Decoder(msgspec.Raw)
 
 
 def short(text: str | None, limit: int = NAME_LIMIT) -> str:
-    """A name that is no longer than a name needs to be; "" for None."""
+    """A text cut to the limit, with an ellipsis; "" for None."""
     if text is None or len(text) <= limit:
         return text or ""
     return f"{text[:limit]}…"
@@ -76,7 +76,7 @@ def cut(text: str, limit: int, path: str = "") -> Text:
 
 
 def is_json(text: str) -> bool:
-    """Whether a text is one value of JSON, at whatever depth."""
+    """Whether a text is one JSON value of any depth."""
     try:
         _ANYTHING.decode(text)
     except RecursionError:
@@ -87,10 +87,10 @@ def is_json(text: str) -> bool:
 
 
 def string_text(raw: msgspec.Raw | None, limit: int, path: str = "") -> Text | None:
-    """A string of the record as a text, None for any other value.
+    """A string of the record as a text; None for any other value.
 
-    A long one is decoded piece by piece: one character beyond ASCII can make the whole of it four
-    times as large.
+    A long string is decoded in pieces: one character beyond ASCII can make the whole string take
+    four times as much memory.
     """
     if raw is None or not begins(raw, b'"') or len(raw) <= LONG:
         text = text_of(raw)
@@ -103,11 +103,11 @@ def string_text(raw: msgspec.Raw | None, limit: int, path: str = "") -> Text | N
 
 
 def _pieces(inside: memoryview) -> Iterator[str]:
-    """The characters between the quotes. Ends where they cannot be decoded."""
+    """The characters between the quotes, up to the first that cannot be decoded."""
     start = 0
     while start < inside.nbytes:
         for end in range(min(start + LONG, inside.nbytes), start, -1):
-            # An end inside an escape or a character is moved in front of it.
+            # If the end is inside an escape or a character, it moves in front of it.
             if (piece := read(_quoted(inside[start:end]), _TEXT)) is not None:
                 yield piece
                 start = end
@@ -125,8 +125,8 @@ def _quoted(inside: memoryview) -> msgspec.Raw:
 def json_text(raw: msgspec.Raw, limit: int, path: str = "") -> Text:
     """A value as JSON, indented where that helps.
 
-    One that is much longer than the limit is not taken into hand as a whole for it: it is cut from
-    its bytes as they are, and its size is counted in bytes.
+    A value that is much longer than the limit is not formatted as a whole: its bytes are cut as
+    they are, and its size is counted in bytes.
     """
     size = len(raw)
     if size > 4 * limit:
@@ -135,7 +135,7 @@ def json_text(raw: msgspec.Raw, limit: int, path: str = "") -> Text:
 
 
 def indented(json: bytes) -> str:
-    """Short values on one line, longer objects and arrays over several."""
+    """JSON for people: short values on one line, longer objects and arrays on several."""
     try:
         spread = len(json) > _ONE_LINE and json.startswith(_CONTAINERS)
         formatted = msgspec.json.format(json, indent=2 if spread else 0)

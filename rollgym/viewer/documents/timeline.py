@@ -26,12 +26,12 @@ from rollgym.viewer.view import SpanView, TimelineView
 MOST_SPANS = 2_000
 MOST_PHASES = 50
 LEFT_OUT_SECONDS = 1e-3
-"""How much longer a phase may be than its spans, which are rounded, before some are missing."""
+"""A phase may be this much longer than its rounded spans before spans count as missing."""
 _LABEL_LIMIT = 80
 
 
 class _TimeFields(msgspec.Struct, frozen=True):
-    """The part of a row's metadata that is about time."""
+    """The fields of a row's metadata about time."""
 
     spans: msgspec.Raw = ABSENT
     timings: msgspec.Raw = ABSENT
@@ -49,10 +49,10 @@ _SPANS = msgspec.json.Decoder(list[_SpanFields])
 
 
 def timeline_of(metadata: msgspec.Raw | None, seconds: float | None) -> TimelineView | None:
-    """The timeline of a rollout that took so long; None where nothing is said of its time.
+    """The timeline of a rollout that took that many seconds; None where nothing is known.
 
-    Where it is known when the calls were, it is exact; a rollout of very many tells of its first
-    calls only, so the sums are those that the metadata gives, if it gives any.
+    It is exact if the metadata has spans. A rollout with very many calls only stores the first
+    spans, so the totals come from the metadata if it has any.
     """
     times = read(metadata, _TIMES)
     if times is None:
@@ -74,9 +74,9 @@ def timeline_of(metadata: msgspec.Raw | None, seconds: float | None) -> Timeline
 
 
 def _add_up(spans: Sequence[SpanView], totals: Mapping[str, float]) -> bool:
-    """Whether the spans are all that the sums of their phases are of.
+    """Whether the spans add up to the totals of their phases.
 
-    A sum of which there is no span, such as one of everything, is of nothing that has any.
+    A phase without any span, such as the total of everything, does not count.
     """
     return all(
         totals.get(phase, 0.0) - told <= LEFT_OUT_SECONDS for phase, told in _sums(spans).items()
@@ -111,11 +111,11 @@ def _sums(spans: Sequence[SpanView]) -> dict[str, float]:
 MODEL = "model"
 TOOLS = frozenset(("tool", "tools"))
 _ROUNDING = 2e-6
-"""Seconds: spans are in whole microseconds."""
+"""Seconds: spans are stored in whole microseconds."""
 
 
 class _ModelRound(NamedTuple):
-    """A span of the model and the spans of tools behind it, as places in the list of spans."""
+    """A span of the model and the tool spans after it, as indexes into the list of spans."""
 
     model: int
     tools: list[int]
@@ -124,9 +124,9 @@ class _ModelRound(NamedTuple):
 def assign_turns(
     timeline: TimelineView, replies: Sequence[ModelReply], *, model_failed: bool = False
 ) -> TimelineView:
-    """The timeline with the turns of its spans; as it is where they are not certain.
+    """The timeline with the turns of its spans; unchanged where they are not certain.
 
-    `model_failed` tells that the rollout ended because the model gave no reply.
+    `model_failed` says that the rollout ended because the model did not reply.
     """
     turn_of = _turns(timeline, replies, model_failed=model_failed)
     spans = (
@@ -139,7 +139,7 @@ def assign_turns(
 def _turns(
     timeline: TimelineView, replies: Sequence[ModelReply], *, model_failed: bool
 ) -> dict[int, int]:
-    """The turns of the spans, by the places of the spans."""
+    """The turns of the spans, by the indexes of the spans."""
     spans, turns = timeline.spans, dict[int, int]()
     rounds = _rounds(spans)
     if not _same_number(rounds, replies, _some_left_out(timeline), model_failed=model_failed):
@@ -156,7 +156,7 @@ def _turns(
 
 
 def _rounds(spans: Sequence[SpanView]) -> list[_ModelRound]:
-    """Empty where the agent did not go round: it called tools first, or asked while it called."""
+    """Empty if the agent called tools before it asked the model, or while it asked."""
     rounds: list[_ModelRound] = []
     busy_until = 0.0
     for place, span in enumerate(spans):
@@ -187,7 +187,7 @@ def _same_number(
     model_failed: bool,
 ) -> bool:
     if left_out:
-        # There is no number to agree on: two questions in a row may be one that was repeated.
+        # The numbers cannot be compared: two requests in a row may be one that was repeated.
         repeated = any(not before.tools for before, _ in pairwise(rounds))
         return len(rounds) <= len(replies) and not repeated
     unanswered = int(model_failed and bool(rounds) and not rounds[-1].tools)
@@ -204,7 +204,7 @@ def _by_name(named: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
 def _pairs(
     spans: Sequence[SpanView], places: Sequence[int], turns: Sequence[int]
 ) -> Iterator[tuple[int, int]]:
-    """The spans of one tool in a round, with the turns that asked for it."""
+    """The spans of one tool in a round, with the turns that called it."""
     if len(set(turns)) == 1:
         yield from ((place, turns[0]) for place in places)
         return

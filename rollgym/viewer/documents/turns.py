@@ -40,7 +40,7 @@ MOST_CALLS = 50
 TURN_TEXT_LIMIT = 4 * TEXT_LIMIT
 """Characters of all texts of one turn together."""
 LEAST_TEXT = 200
-"""Characters of a text that are sent even where the budget is spent."""
+"""Characters of a text that are sent even if the budget is spent."""
 _INDENTED_UP_TO = 10 * TEXT_LIMIT
 _ROLE_LIMIT = 40
 _ASSISTANT = "assistant"
@@ -51,7 +51,7 @@ _OF_MESSAGES = frozenset(("role", "content", "tool_calls"))
 
 
 class TurnItem(NamedTuple):
-    """What a turn is read from. `role` is whose it is where the item does not say."""
+    """The JSON item of a turn. `role` applies if the item does not have one."""
 
     path: str
     raw: msgspec.Raw
@@ -59,9 +59,9 @@ class TurnItem(NamedTuple):
 
 
 class TurnReader:
-    """How turns are read: which tool an id is a call of, and whether pictures may be files.
+    """Reads turns. `tool_of` gives the tool of a call id.
 
-    `whole` gives all texts in full; otherwise they are cut.
+    `has_folder` says that pictures may be files. With `whole` no text is cut.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class TurnReader:
         self._whole = whole
 
     def turn(self, item: TurnItem, index: int) -> TurnView:
-        """Reads any item; never raises for what is in it."""
+        """Read an item. It never raises for the content of the item."""
         return _TurnBuilder(self._tool_of, self._has_folder, self._whole).turn(item, index)
 
 
 class _TurnBuilder:
-    """Reads one turn, and keeps account of its texts."""
+    """Reads one turn, and keeps the budget of its texts."""
 
     def __init__(self, tool_of: Callable[[str], str], has_folder: bool, whole: bool) -> None:
         self._tool_of = tool_of
@@ -92,7 +92,7 @@ class _TurnBuilder:
         kept = fields_of(entry.get("item"))
         if kept is None:
             return self._entry(item, entry, path, index)
-        # What a transcript did not understand is kept whole; it may be an entry of its own.
+        # A transcript keeps an unknown item whole; it may be a message itself.
         within = child(path, "item")
         if "role" in kept:
             return self._entry(item, kept, within, index)
@@ -148,7 +148,7 @@ class _TurnBuilder:
     def _thinking(
         self, content: msgspec.Raw | None, at: str
     ) -> tuple[Text | None, list[Text | PictureView], msgspec.Raw | None, str]:
-        """Reasoning in front of a content that is one text, and what is left to be read of it."""
+        """The reasoning in front of a content that is one text, and the rest of the content."""
         raw, path = content, at
         if len(parts := items_of(content) or []) == 1:
             raw, path = (fields_of(parts[0]) or {}).get("text"), f"{at}/0/text"
@@ -160,7 +160,7 @@ class _TurnBuilder:
         return self._text(thought, path), answer, None, at
 
     def _reasoning(self, entry: Fields, path: str) -> Text | None:
-        """Under either name that servers give it."""
+        """The reasoning of a message, under either of its two names."""
         for name in ("reasoning", "reasoning_content"):
             raw = entry.get(name)
             if raw is None or not is_present(raw):
@@ -171,7 +171,7 @@ class _TurnBuilder:
         return None
 
     def _reasoning_item(self, entry: Fields, path: str) -> Text:
-        """The reasoning where it is given, else its summary; encrypted, its JSON."""
+        """The text of a reasoning item, or else its summary."""
         for name, separator in (("content", ""), ("summary", "\n")):
             texts = [
                 (text, f"{child(path, name)}/{index}/text")
@@ -181,10 +181,10 @@ class _TurnBuilder:
             if texts:
                 joined = separator.join(text for text, _ in texts)
                 return self._text(joined, texts[0][1] if len(texts) == 1 else "")
-        return self._text("(the reasoning is not given)", "")
+        return self._text("(the server did not send the reasoning)", "")
 
     def _content(self, content: msgspec.Raw | None, path: str) -> Iterator[Text | PictureView]:
-        """The parts of a content: a text, a list of parts, or whatever else is there."""
+        """The parts of a content, which is a text, a list of parts, or any other JSON."""
         if content is None or not is_present(content):
             return
         parts = items_of(content)
@@ -267,7 +267,7 @@ _RUN = re.compile(r"[a-z0-9]+")
 
 
 class TextMatcher:
-    """A text that is looked for, in whatever case."""
+    """A text to search for, ignoring case."""
 
     def __init__(self, text: str) -> None:
         self._text = text.lower()
@@ -275,7 +275,7 @@ class TextMatcher:
         self._written = msgspec.json.encode(self._text)[1:-1]
 
     def is_in(self, raw: msgspec.Raw, turn: Callable[[], TurnView]) -> bool:
-        """Whether the turn of this item shows it; `turn` reads that in full."""
+        """Whether the turn of this item shows the text; `turn` reads the turn in full."""
         if len(raw) > LONGEST_READ:
             return _holds(raw, self._written)
         return _holds(raw, self._run) and any(self._text in text.lower() for text in _texts(turn()))

@@ -41,7 +41,7 @@ TASK = "task"
 DOMAIN = "domain"
 DIFFICULTY = "difficulty"
 QUESTIONS = ("task_name", "question", "prompt", "problem")
-"""Fields that hold what is asked, where there is no conversation."""
+"""Fields that hold the prompt of a row without a conversation."""
 _NAME_LIMIT = 120
 
 
@@ -66,7 +66,7 @@ def facts_of_row(row: Row) -> TaskFacts:
 
 
 def facts_of_fields(fields: Fields) -> TaskFacts:
-    """The facts of a task, each empty where the fields do not say it."""
+    """The facts of a task, each empty where the fields do not have it."""
     task = fields_of(fields.get(TASK)) or {}
     asked = _prompt(fields) or _prompt(task)
     users = [each.said for each in asked if each.role == "user" and each.said]
@@ -81,7 +81,7 @@ def facts_of_fields(fields: Fields) -> TaskFacts:
 
 
 def _prompt(fields: Fields) -> list[_PromptText]:
-    """What the agent is asked: its prompt, or the one field that holds the question."""
+    """The prompt of the agent, or the one field that holds the question."""
     params = fields_of(fields.get(PARAMS)) or {}
     asked = []
     if instructions := text_of(params.get("instructions")):
@@ -96,14 +96,14 @@ def _messages(raw: msgspec.Raw | None) -> list[_PromptText]:
     if said := text_of(raw):
         return [_PromptText("user", said)]
     messages = read(raw, _MESSAGES)
-    if messages is None:  # one of them is odd: the others are not
+    if messages is None:  # one message is malformed: read the others one by one
         items = items_of(raw) or []
         messages = [found for item in items if (found := read(item, _MESSAGE)) is not None]
     return [_PromptText(each.role, _said(each.content)) for each in messages]
 
 
 def _before_the_answer(raw: msgspec.Raw | None) -> Iterator[_PromptText]:
-    """Of a whole conversation, what came before the agent first spoke."""
+    """The messages before the first one of the assistant."""
     for each in _messages(raw):
         if each.role == "assistant":
             return
@@ -196,5 +196,5 @@ def _common(message: str) -> str:
 
 
 def cause_of(message: str) -> str:
-    """The message in one line of at most 200 characters, the same for the same cause."""
+    """The message as one line of at most 200 characters, equal for failures of one cause."""
     return _common(printable_line(message, _READ))

@@ -70,7 +70,7 @@ _NO_ITEM = ConversationItem()
 
 
 class ConversationSummary(msgspec.Struct, frozen=True):
-    """`turns` are the model's: a text, or the calls that it made at once."""
+    """`turns` counts those of the model: a text, or the calls that it made at once."""
 
     turns: int
     calls: int
@@ -79,14 +79,14 @@ class ConversationSummary(msgspec.Struct, frozen=True):
 
 
 def summarise_conversation(raw: msgspec.Raw | None) -> ConversationSummary | None:
-    """The conversation of a list of entries or of a single text; None where there is none."""
+    """Summarise a list of entries or a single text; None where there is no conversation."""
     if begins(raw, b'"'):
         said = text_of(raw)
         return None if said is None else ConversationSummary(1, 0, {}, said)
     if not begins(raw, b"["):
         return None
     items = read(raw, _ITEMS)
-    if items is None:  # one of them is odd: the others are not
+    if items is None:  # one item is malformed: read the others one by one
         raws = items_of(raw)
         if raws is None:
             return None
@@ -95,7 +95,7 @@ def summarise_conversation(raw: msgspec.Raw | None) -> ConversationSummary | Non
 
 
 def summarise_items(items: list[ConversationItem]) -> ConversationSummary:
-    """What the items of a conversation amount to."""
+    """Summarise the items of a conversation."""
     called: list[str] = []
     turns, calling = 0, False
     for item in items:
@@ -113,7 +113,7 @@ def summarise_items(items: list[ConversationItem]) -> ConversationSummary:
 
 
 def content_text(content: Content) -> str:
-    """The texts of a content, and where its pictures are."""
+    """The texts of a content, and the addresses of its pictures."""
     if content is None or isinstance(content, str):
         return content or ""
     return "\n".join(filter(None, map(_part_text, content)))
@@ -144,7 +144,7 @@ def _last_words(items: list[ConversationItem]) -> str:
 
 
 class ResponseSummary(msgspec.Struct, frozen=True):
-    """Of a `response` in the form of the Responses interface, or of a chat completion."""
+    """What a response says beside its items, of the Responses API or a chat completion."""
 
     model: str = ""
     ending: str = ""
@@ -153,7 +153,7 @@ class ResponseSummary(msgspec.Struct, frozen=True):
 
 
 def summarise_response(fields: Fields) -> ResponseSummary:
-    """Each empty where the response does not say it."""
+    """Each field is empty where the response does not have it."""
     usage = tokens_of(fields_of(fields.get("usage")) or {})
     incomplete = fields_of(fields.get("incomplete_details")) or {}
     return ResponseSummary(
@@ -165,19 +165,19 @@ def summarise_response(fields: Fields) -> ResponseSummary:
 
 
 def tokens_of(usage: Fields) -> tuple[int | None, int | None]:
-    """Tokens in and out, by either interface's names; None where they were not counted."""
+    """Input and output tokens, by the names of either API; None where they are missing."""
     into = count_of(usage.get("input_tokens")), count_of(usage.get("prompt_tokens"))
     out = count_of(usage.get("output_tokens")), count_of(usage.get("completion_tokens"))
     return either(*into), either(*out)
 
 
 def response_conversation(fields: Fields) -> ConversationSummary | None:
-    """What its items amount to."""
+    """Summarise the items of a response."""
     return summarise_conversation(fields.get("output"))
 
 
 class ResultNumbers(NamedTuple):
-    """What the metadata of a row counts."""
+    """The numbers in the metadata of a row."""
 
     attempt: int | None
     seconds: float | None
@@ -187,7 +187,7 @@ class ResultNumbers(NamedTuple):
 
 
 class RolloutResult(msgspec.Struct, frozen=True):
-    """`conversation` is None where there is none at all."""
+    """The result of a rollout. `conversation` is None where there is none at all."""
 
     conversation: ConversationSummary | None
     response: ResponseSummary
@@ -228,7 +228,7 @@ class RolloutResult(msgspec.Struct, frozen=True):
 
     @property
     def steps(self) -> int | None:
-        """As the metadata counts them, else as the conversation shows."""
+        """The number in the metadata, or else the model's turns in the conversation."""
         metadata = self.metadata
         told = either(count_of(metadata.get("reasoning_steps")), count_of(metadata.get("steps")))
         return told if told is not None or self.conversation is None else self.conversation.turns
@@ -248,6 +248,6 @@ class RolloutResult(msgspec.Struct, frozen=True):
 
 
 def _answered(fields: Fields) -> ConversationSummary | None:
-    """Of `messages`, where somebody answers in them; else they only ask."""
+    """The conversation in `messages`, if the assistant answers there; else it is a prompt."""
     conversation = summarise_conversation(fields.get(MESSAGES))
     return conversation if conversation is not None and conversation.turns else None

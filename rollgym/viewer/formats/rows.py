@@ -82,11 +82,11 @@ class RolloutsFormat:
     by_lines = True
 
     def places(self, path: Path) -> Iterator[RecordRange]:
-        """There are none to tell: the lines are the records."""
+        """Not used: each line is a record."""
         return iter(())
 
     def summary(self, record: bytes, facts_of: FactsOf) -> RecordSummary:
-        """Raises ValueError for what is no JSON object."""
+        """Raises ValueError if the record is not a JSON object."""
         fields = fields_of_record(record)
         result = RolloutResult.of(fields)
         status = _row_status(fields, result)
@@ -154,7 +154,7 @@ def _facts(fields: Fields, task: int | None, facts_of: FactsOf) -> TaskFacts:
 
 
 def _row_fields(fields: Fields, result: RolloutResult) -> dict[str, Scalar]:
-    """Of too many the last ones: what the verifier adds stands after what the task brought."""
+    """The last `MOST_FIELDS` short fields: the verifier's fields follow the task's."""
     found = short_scalars(result.metadata, _KNOWN_METADATA) | short_scalars(fields, _KNOWN_ROW)
     return dict(list(found.items())[-MOST_FIELDS:])
 
@@ -171,11 +171,11 @@ class JournalFormat:
     by_lines = True
 
     def places(self, path: Path) -> Iterator[RecordRange]:
-        """There are none to tell: the lines are the records."""
+        """Not used: each line is a record."""
         return iter(())
 
     def summary(self, record: bytes, facts_of: FactsOf) -> RecordSummary:
-        """Raises ValueError for what is no record of an attempt."""
+        """Raises ValueError if the record is not an attempt."""
         attempt = decode_attempt(record)
         outcome = attempt.outcome
         given = fields_of(outcome.result) or {}
@@ -230,13 +230,13 @@ def _measures(outcome: Outcome) -> dict[str, float]:
 
 
 def _measured(measures: dict[str, float], name: str) -> int | None:
-    """A count that the worker gave, if it can be one."""
+    """A count that the worker measured, if it is a valid one."""
     measured = measures.get(name)
     return int(measured) if measured is not None and 0 <= measured < 1e15 else None
 
 
 def _tokens(usage: Usage, result: RolloutResult) -> tuple[int | None, int | None]:
-    """Nothing counted is not known: no model takes no tokens."""
+    """Input and output tokens. Zeros mean that they were not counted."""
     if usage.input_tokens or usage.output_tokens:
         return usage.input_tokens, usage.output_tokens
     return result.numbers.input_tokens, result.numbers.output_tokens
@@ -253,7 +253,7 @@ def _detail(outcome: Outcome, last_words: str) -> str:
 
 
 def _attempt_fields(given: Fields, measures: dict[str, float]) -> dict[str, Scalar]:
-    """The other measures, and what the verifier added; of too many the last ones."""
+    """The other measures and the short fields of the result; at most the last `MOST_FIELDS`."""
     found: dict[str, Scalar] = {
         name: value for name, value in measures.items() if name not in (_STEPS, _TOOL_CALLS)
     }

@@ -1,1 +1,1 @@
-"""The viewer over HTTP: its page, its JSON, its events; who may ask, and for what."""
+"""The viewer over HTTP: its page, its JSON, its events, and access control."""

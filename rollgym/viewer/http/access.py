@@ -1,16 +1,16 @@
-"""Who may look: the reader's own browser, and with a token others.
+"""Access control: which requests the viewer answers.
 
-*Host.* On loopback, any page of the web could have its host name resolve to this machine and so
-read the rollouts through the reader's browser; the Host header gives it away. The port in it is not
-looked at, so that a tunnel from another machine works.
+*Host.* On loopback, any website could let its host name resolve to this machine and read the
+rollouts through the user's browser. The Host header reveals that. Its port is not checked, so that
+a tunnel from another machine works.
 
-*Origin.* A page from elsewhere may also send requests to the address itself. It cannot read the
-answers, but it is refused all the same: by the Origin header, and by Sec-Fetch-Site unless somebody
-followed a link to here.
+*Origin.* A page of another site may also send requests to the address itself. It cannot read the
+responses, but it is rejected nevertheless: by the Origin header, and by Sec-Fetch-Site unless the
+user followed a link to the viewer.
 
-*Token.* Beyond loopback the names of this machine are not known, and everybody can connect: there a
-random token is asked for. The URL that is printed has it, and a cookie keeps it, so that no link on
-a page needs to.
+*Token.* Beyond loopback the names of this machine are unknown, and any machine can connect. There
+the viewer requires a random token. The printed URL contains it, and a cookie keeps it, so that
+links on pages do not need it.
 """
 
 from hmac import compare_digest
@@ -30,7 +30,7 @@ _OURS = frozenset(("same-origin", "none"))
 
 
 class ViewerAccess:
-    """The rule for one server. `token` is None where none is asked for."""
+    """The access rules of one server. `token` is None where none is required."""
 
     def __init__(self, host: str, port: int) -> None:
         self._names = _LOOPBACK_NAMES | {host.lower()}
@@ -38,10 +38,10 @@ class ViewerAccess:
         self.token = None if is_loopback(host) else token_urlsafe(24)
 
     def check(self, request: web.Request) -> None:
-        """Raises PageError; HTTPSeeOther for a token that is to become a cookie."""
+        """Raises RequestError to reject; HTTPSeeOther to turn a token into a cookie."""
         if request.method not in METHODS:
             raise RequestError(
-                HTTPStatus.METHOD_NOT_ALLOWED, "The viewer only shows: ask with GET or HEAD."
+                HTTPStatus.METHOD_NOT_ALLOWED, "The viewer is read-only: use GET or HEAD."
             )
         if self.token is None:
             self._check_host(request.headers.get(hdrs.HOST, ""))
@@ -57,13 +57,13 @@ class ViewerAccess:
         if name not in self._names:
             raise RequestError(
                 HTTPStatus.FORBIDDEN,
-                "This viewer answers to localhost and 127.0.0.1 only. For another name, start it "
-                "with --host or +server_host.",
+                "This viewer only answers requests to localhost and 127.0.0.1. To use another "
+                "name, start it with --host or +server_host.",
             )
 
     def _check_token(self, request: web.Request, token: str) -> None:
         if _equal(request.query.get(TOKEN), token):
-            # A path that begins with two slashes would lead to another host.
+            # A path that starts with two slashes would lead to another host.
             path = "/" + request.rel_url.path.lstrip("/")
             query = request.rel_url.without_query_params(TOKEN).query
             answer = web.HTTPSeeOther(request.rel_url.with_path(path).with_query(query))
@@ -72,19 +72,19 @@ class ViewerAccess:
         if not _equal(request.cookies.get(self._cookie), token):
             raise RequestError(
                 HTTPStatus.FORBIDDEN,
-                "Open the whole URL that the viewer printed when it started, with its token.",
+                "Open the whole URL that the viewer printed when it started, including its token.",
             )
 
 
 def _check_origin(request: web.Request) -> None:
-    """Raises PageError for what another page sends; following a link from there is fine."""
+    """Raises RequestError for requests of another site's pages, except for followed links."""
     origin = request.headers.get(hdrs.ORIGIN)
     if origin is not None and not _is_same(origin, request.headers.get(hdrs.HOST, "")):
-        raise _foreign()
+        raise _cross_site()
     if request.headers.get("Sec-Fetch-Site", "none") not in _OURS:
         mode, target = (request.headers.get(f"Sec-Fetch-{name}") for name in ("Mode", "Dest"))
         if (mode, target) != ("navigate", "document"):
-            raise _foreign()
+            raise _cross_site()
 
 
 def _is_same(origin: str, host: str) -> bool:
@@ -92,11 +92,11 @@ def _is_same(origin: str, host: str) -> bool:
     return scheme in {"http", "https"} and rest.lower() == host.lower()
 
 
-def _foreign() -> RequestError:
+def _cross_site() -> RequestError:
     return RequestError(
         HTTPStatus.FORBIDDEN,
-        "Another page asked for this. The viewer answers only what is asked from its own pages, or "
-        "typed into the browser.",
+        "Another site sent this request. The viewer only answers requests of its own pages and "
+        "addresses that you open yourself.",
     )
 
 

@@ -1,9 +1,9 @@
-"""From a URL to its handler, and what all answers have in common.
+"""The routes of the viewer, and what all responses have in common.
 
-Every request is first checked (`access`). What cannot be answered says why: as JSON below `/api`,
-as a line of text elsewhere; where there is no such page, the page itself says so. Pages may load
-what is served here and nothing else; everything that comes from rollouts is data to them, and is
-sent such that a browser does not take it for a page.
+Every request is checked first (`access`). A request that cannot be answered gets the reason: as
+JSON below `/api`, as a line of text elsewhere. For an unknown page, the page itself says so. Pages
+may only load files of this server. Everything from rollouts is sent as data, with headers that stop
+a browser from treating it as a page.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ PAGE_POLICY = (
 DATA_POLICY = (
     "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox"
 )
-_WORDS = {HTTPStatus.METHOD_NOT_ALLOWED: "This can be asked for with GET only."}
+_WORDS = {HTTPStatus.METHOD_NOT_ALLOWED: "Use GET for this address."}
 HEADERS = {
     "Server": "rollgym viewer",
     "X-Content-Type-Options": "nosniff",
@@ -60,7 +60,7 @@ HEADERS = {
 
 
 def application(library: Library, access: ViewerAccess) -> web.Application:
-    """To be served; starts the library with itself and closes it at its end."""
+    """The application, which starts the library when it starts and closes it when it ends."""
     events = Events(library)
     served = web.Application(middlewares=[_checking(access)])
     served[LIBRARY] = library
@@ -106,15 +106,15 @@ async def _open_while_serving(served: web.Application) -> AsyncIterator[None]:
 
 
 async def _page(request: web.Request) -> web.Response:
-    return await _shell(request, HTTPStatus.OK)
+    return await _index_page(request, HTTPStatus.OK)
 
 
 async def _no_page(request: web.Request) -> web.Response:
-    return await _shell(request, HTTPStatus.NOT_FOUND)
+    return await _index_page(request, HTTPStatus.NOT_FOUND)
 
 
-async def _shell(request: web.Request, status: HTTPStatus) -> web.Response:
-    """The page, which looks at its URL for what it is to show."""
+async def _index_page(request: web.Request, status: HTTPStatus) -> web.Response:
+    """The page, which reads from its URL what to show."""
     body = await library_of(request).work(lambda: read_static(INDEX))
     return web.Response(body=body, status=status, content_type="text/html", charset="utf-8")
 
@@ -132,20 +132,20 @@ def _checking(access: ViewerAccess) -> Middleware:
             access.check(request)
             return await handler(request)
         except RequestError as error:
-            return _refusal(request, error.status, str(error))
+            return _rejection(request, error.status, str(error))
         except StorageError as error:
-            return _refusal(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+            return _rejection(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         except sqlite3.Error as error:
-            words = f"The index cannot be read ({error}). Try again, or start the viewer again."
-            return _refusal(request, HTTPStatus.SERVICE_UNAVAILABLE, words)
+            words = f"Cannot read the index ({error}). Try again, or restart the viewer."
+            return _rejection(request, HTTPStatus.SERVICE_UNAVAILABLE, words)
         except web.HTTPClientError as error:
             words = _WORDS.get(HTTPStatus(error.status), "There is no such page.")
-            return _refusal(request, HTTPStatus(error.status), words)
+            return _rejection(request, HTTPStatus(error.status), words)
 
     return check
 
 
-def _refusal(request: web.Request, status: HTTPStatus, message: str) -> web.Response:
+def _rejection(request: web.Request, status: HTTPStatus, message: str) -> web.Response:
     if request.path.startswith(f"{API}/"):
         answer = as_json({"error": message}, status)
     else:

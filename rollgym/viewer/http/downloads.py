@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 async def send_download(
     request: web.Request, pieces: Iterator[bytes], content_type: str, name: str
 ) -> web.StreamResponse:
-    """Send the pieces as a file to keep. What the first portion raises can still be answered."""
+    """Send the pieces as a download. Errors of the first portion become a normal response."""
     library = library_of(request)
     portion = await library.work(lambda: _portion(pieces))
     response = web.StreamResponse()
@@ -55,7 +55,7 @@ async def send_download(
 
 
 async def send_body(request: web.Request, answer: web.Response) -> web.StreamResponse:
-    """The answer itself, where it is small; a large one is not copied whole to be sent."""
+    """The response itself if it is small; a large one is sent without copying it whole."""
     body = answer.body
     if request.method == hdrs.METH_HEAD or not isinstance(body, bytes) or _is_small(body):
         return answer
@@ -71,7 +71,7 @@ async def send_body(request: web.Request, answer: web.Response) -> web.StreamRes
 
 
 async def _write(response: web.StreamResponse, data: bytes) -> None:
-    """Raises TimeoutError where the reader does not take it."""
+    """Raises TimeoutError if the client does not take it."""
     view = memoryview(data)
     for start in range(0, len(data), PORTION_BYTES):
         async with asyncio.timeout(WRITE_SECONDS):
@@ -79,7 +79,7 @@ async def _write(response: web.StreamResponse, data: bytes) -> None:
 
 
 def _portion(pieces: Iterator[bytes]) -> deque[bytes]:
-    """The next pieces; none at the end. Small ones are put together, large ones left alone."""
+    """The next pieces; empty at the end. Small pieces are joined, large ones stay separate."""
     small = bytearray()
     for number, piece in enumerate(pieces, start=1):
         if len(piece) >= PORTION_BYTES:
@@ -95,7 +95,7 @@ def _is_small(body: bytes) -> bool:
 
 
 def _give_up(request: web.Request, error: Exception) -> None:
-    _log.warning("%s was not sent to its end: %s", request.path, str(error) or "nobody takes it")
+    _log.warning("%s was sent in part: %s", request.path, str(error) or "the client is too slow")
     if request.transport is not None:
         request.transport.abort()
 
@@ -103,12 +103,12 @@ def _give_up(request: web.Request, error: Exception) -> None:
 JSON_LINES = "application/x-ndjson"
 SEARCH_TIMEOUT = 600.0
 LONGEST_SELECTION = 80
-"""Characters of a file's name that tell of the filter."""
+"""Characters of a file's name that describe the filter."""
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 async def export(request: web.Request) -> web.StreamResponse:
-    """All that fits, wherever the list was paged to. Lines that are no rows are left out."""
+    """All rows that match, on whatever page the list is. Unreadable lines are left out."""
     opened, wanted = source_of(request), Filter.of(query_of(request))
     selected = await _selected(request, opened, wanted)
     name = export_name(opened.source.id, query_of(request))
@@ -116,7 +116,7 @@ async def export(request: web.Request) -> web.StreamResponse:
 
 
 def export_name(source: str, query: Mapping[str, Sequence[str]]) -> str:
-    """What the file is kept as: the source, and what its rows were selected by."""
+    """The name of the file: the source, and the filter of its rows."""
     chosen = (
         f"{name}-{'-'.join(values)}"
         for name, values in query.items()
@@ -128,7 +128,10 @@ def export_name(source: str, query: Mapping[str, Sequence[str]]) -> str:
 
 
 async def _selected(request: web.Request, opened: OpenSource, wanted: Filter) -> Sequence[int]:
-    """Only the whole is worth taking away, so a search is waited for. Raises PageError."""
+    """The selected entries. An export must be complete, so this waits for a text search.
+
+    Raises RequestError.
+    """
 
     def select() -> Sequence[int] | None:
         _require_read(opened)
@@ -140,12 +143,12 @@ async def _selected(request: web.Request, opened: OpenSource, wanted: Filter) ->
     try:
         async with asyncio.timeout(SEARCH_TIMEOUT):
             while (selected := await library_of(request).work(select)) is None:
-                pass  # every look waits a moment for the search
+                pass  # each call waits a moment for the search
     except TimeoutError as error:
         raise RequestError(
             HTTPStatus.SERVICE_UNAVAILABLE,
-            f"The search did not come to its end within {SEARCH_TIMEOUT:.0f} s: leave it open in "
-            "the list until it has, then export.",
+            f"The search did not finish within {SEARCH_TIMEOUT:.0f} s. Keep the list open until it "
+            "has finished, then export.",
         ) from error
     return selected
 
@@ -155,8 +158,8 @@ def _require_read(opened: OpenSource) -> None:
     if not state.ready:
         raise RequestError(
             HTTPStatus.SERVICE_UNAVAILABLE,
-            f"{opened.title} is still being read ({state.read:,} of {state.size:,} bytes): "
-            "export it when that is done.",
+            f"{opened.title} is still being read ({state.read:,} of {state.size:,} bytes). "
+            "Export it when all of it is read.",
         )
 
 
@@ -168,9 +171,7 @@ def _rows(opened: OpenSource, numbers: Sequence[int]) -> Iterator[bytes]:
         except ValueError:
             continue
         except KeyError as error:
-            raise StorageError(
-                f"{opened.source.path} was replaced while it was exported"
-            ) from error
+            raise StorageError(f"{opened.source.path} was replaced during the export") from error
         yield row
-        del row  # which may be large, and the next one too
+        del row  # rows may be large: keep only one in memory
         yield b"\n"

@@ -1,10 +1,10 @@
-"""What changes, as server-sent events: `GET /api/events`.
+"""Changes as server-sent events: `GET /api/events`.
 
-`event: source` brings what `/api/sources` says of one source, whenever that changed, and once at
-the beginning; `event: monitor` the last snapshots of its task monitors, without the list of their
-rollouts. Changes are looked for once a second, together for all who listen; whoever is slow gets
-the latest state of each source and misses what was in between. A stream ends by itself after
-`LONGEST_STREAM` seconds: browsers connect again.
+`event: source` has what `/api/sources` says about one source, at the start and whenever it changes.
+`event: monitor` has the last snapshots of its task monitors, without the list of their rollouts.
+The server checks for changes once a second for all clients together. A slow client gets the latest
+state of each source and misses the states in between. A stream ends after `LONGEST_STREAM` seconds;
+browsers then connect again.
 """
 
 import asyncio
@@ -29,21 +29,21 @@ HEARTBEAT_SECONDS = 15.0
 LONGEST_STREAM = 3600.0
 RECONNECT_SECONDS = 2
 ROLLOUTS = "rollouts"
-"""What of a snapshot only `/monitor` sends: which rollouts its cells are, thousands of pairs."""
+"""The field of a snapshot that only `/monitor` sends: thousands of task and repeat pairs."""
 
 _Subject = tuple[str, str]
 """The kind of the event, and the id of the source."""
 
 
 class _LatestEvent(NamedTuple):
-    """The latest of one subject. `number` grows with every change of any."""
+    """The latest event of one subject. `number` grows with every change of any subject."""
 
     number: int
     data: bytes
 
 
 class Events:
-    """The handler, and what all its streams share."""
+    """The handler of event streams, and what all streams share."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
@@ -59,12 +59,12 @@ class Events:
         self._closing.set()
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
-        """Until the client leaves. Raises PageError where too many listen."""
+        """Send events until the client disconnects. Raises RequestError if there are too many."""
         if self._clients >= MOST_CLIENTS:
             raise RequestError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
-                f"{self._clients} pages are watching already: close one, or load this one again "
-                "to see what is new.",
+                f"{self._clients} pages already receive live updates. Close one of them, or reload "
+                "this page to see changes.",
             )
         self._clients += 1
         try:
@@ -72,7 +72,7 @@ class Events:
             response.content_type = "text/event-stream"
             response.charset = "utf-8"
             await response.prepare(request)
-            with contextlib.suppress(ConnectionError, TimeoutError):  # the client is gone
+            with contextlib.suppress(ConnectionError, TimeoutError):  # the client disconnected
                 await self._send(response.write)
             return response
         finally:
@@ -95,7 +95,7 @@ class Events:
                     heard = clock()
             sent = newest
             if clock() - heard >= HEARTBEAT_SECONDS:
-                await send(b": nothing new\n\n")
+                await send(b": heartbeat\n\n")
                 heard = clock()
             await self._pause()
 
@@ -105,14 +105,14 @@ class Events:
                 await self._closing.wait()
 
     async def _look(self) -> None:
-        """At most once per interval, whoever asks."""
+        """Check for changes, at most once per interval for all clients."""
         async with self._looking:
             now = asyncio.get_running_loop().time()
             if self._looked is not None and now - self._looked < INTERVAL / 2:
                 return
             try:
                 found = await self._library.work(self._current)
-            except RequestError:  # slow for the moment, which is no reason to end a stream
+            except RequestError:  # slow for the moment: the stream goes on
                 return
             self._looked = asyncio.get_running_loop().time()
             for subject, data in found.items():
@@ -127,7 +127,7 @@ class Events:
             found["source", identity] = msgspec.json.encode(describe_source(opened))
             snapshots = read_monitors(opened.source)
             if snapshots:
-                with contextlib.suppress(RecursionError):  # one that can just about be read
+                with contextlib.suppress(RecursionError):  # nested too deeply to be encoded again
                     found["monitor", identity] = _monitor(opened, snapshots)
         return found
 

@@ -38,19 +38,23 @@ _TYPES = {
 
 
 def read_static(name: str) -> bytes:
-    """The bytes of a file of the page. Raises PageError. Reads the disk: for a thread."""
+    """The bytes of a file of the page. For a thread, because it reads the disk.
+
+    Raises RequestError.
+    """
     folder = files("rollgym.viewer") / FOLDER
     if _NAME.fullmatch(name) and any(name == each.name for each in folder.iterdir()):
         return (folder / name).read_bytes()
     if name == INDEX:
         raise RequestError(
-            HTTPStatus.NOT_FOUND, "The viewer's own page is not installed: install rollgym again."
+            HTTPStatus.NOT_FOUND,
+            "The files of the viewer's page are missing. Install rollgym again.",
         )
-    raise RequestError(HTTPStatus.NOT_FOUND, "The viewer has no file of this name.")
+    raise RequestError(HTTPStatus.NOT_FOUND, "The viewer has no file with this name.")
 
 
 def static_response(request: web.Request, name: str, body: bytes) -> web.Response:
-    """With a tag; without the body where the browser has this one already."""
+    """The response with an ETag; without a body if the browser has the file already."""
     tag = sha256(body).hexdigest()[:32]
     answer = web.Response(headers={hdrs.CACHE_CONTROL: "no-cache"})
     if any(tag == known.value for known in request.if_none_match or ()):
@@ -68,19 +72,19 @@ _STEP = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def read_picture(folder: Path | None, name: str) -> PictureData:
-    """The picture at a path in the folder. Raises PageError."""
+    """The picture at a path in the folder. Raises RequestError."""
     if folder is None:
-        raise _absent("these rollouts have no folder of pictures")
+        raise _missing("these rollouts have no folder of pictures")
     try:
         with _opened(folder, name) as descriptor:
             data = _content(descriptor)
     except (OSError, RuntimeError, ValueError) as error:  # links in a circle; a NUL in the name
-        raise _absent("it is not in the folder of these rollouts") from error
+        raise _missing("it is not in the folder of these rollouts") from error
     kind = media_type_of(data)
     if kind is None:
         raise RequestError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            "The file is no PNG, JPEG, GIF or WebP picture; nothing else is shown.",
+            "The file is not a PNG, JPEG, GIF or WebP picture. The viewer shows no other formats.",
         )
     return PictureData(kind, data)
 
@@ -94,7 +98,7 @@ def _opened(folder: Path, name: str) -> Iterator[int]:
     try:
         for part in folders:
             descriptors.append(os.open(part, _STEP | os.O_DIRECTORY, dir_fd=descriptors[-1]))
-        # Without waiting: opening a pipe would wait for somebody to write.
+        # Without waiting: opening a pipe would wait for a writer.
         descriptors.append(os.open(last, _STEP | os.O_NONBLOCK, dir_fd=descriptors[-1]))
         yield descriptors[-1]
     finally:
@@ -105,15 +109,15 @@ def _opened(folder: Path, name: str) -> Iterator[int]:
 def _content(descriptor: int) -> bytes:
     about = os.fstat(descriptor)
     if not stat.S_ISREG(about.st_mode):
-        raise ValueError("no plain file")
+        raise ValueError("not a regular file")
     if about.st_size > LARGEST_PICTURE:
         raise RequestError(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-            f"The picture has {about.st_size >> 20} MiB; up to {LARGEST_PICTURE >> 20} are shown.",
+            f"The picture has {about.st_size >> 20} MiB. The limit is {LARGEST_PICTURE >> 20} MiB.",
         )
     with os.fdopen(descriptor, "rb", closefd=False) as file:
         return file.read(LARGEST_PICTURE)
 
 
-def _absent(why: str) -> RequestError:
+def _missing(why: str) -> RequestError:
     return RequestError(HTTPStatus.NOT_FOUND, f"There is no such picture: {why}.")

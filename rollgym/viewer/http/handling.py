@@ -35,12 +35,12 @@ def library_of(request: web.Request) -> Library:
 
 
 def source_of(request: web.Request) -> OpenSource:
-    """The source that the URL names. Raises PageError."""
+    """The source that the URL names. Raises RequestError."""
     return library_of(request).source(request.match_info["source"])
 
 
 def entry_of(request: web.Request) -> EntryId:
-    """The record that the URL names. Raises PageError."""
+    """The record that the URL names. Raises RequestError."""
     text = request.match_info["entry"]
     try:
         return EntryId.parse(text)
@@ -51,8 +51,8 @@ def entry_of(request: web.Request) -> EntryId:
 def missing_entry(text: str) -> RequestError:
     return RequestError(
         HTTPStatus.NOT_FOUND,
-        f"There is no rollout {text!r} here: it may not have been read yet, or its file was "
-        "replaced.",
+        f"There is no rollout {text!r} in this source. It may not have been read yet, or its file "
+        "was replaced.",
     )
 
 
@@ -63,21 +63,21 @@ def query_of(request: web.Request) -> Mapping[str, list[str]]:
 
 
 def number_of(request: web.Request, name: str, otherwise: int) -> int:
-    """A parameter that counts something. Raises PageError."""
+    """A parameter that is a whole number. Raises RequestError."""
     return whole_number(name, request.query.get(name) or str(otherwise))
 
 
 def whole_number(name: str, text: str) -> int:
-    """Raises PageError."""
+    """Raises RequestError."""
     if not (text.isascii() and text.isdecimal()) or len(text) > _DIGITS:
         raise RequestError(
-            HTTPStatus.BAD_REQUEST, f"`{name}` must be a whole number from 0 on, such as 20."
+            HTTPStatus.BAD_REQUEST, f"`{name}` must be a whole number of at least 0, such as 20."
         )
     return int(text)
 
 
 def text_of(request: web.Request, name: str) -> str:
-    """A parameter that must be there. Raises PageError."""
+    """A required parameter. Raises RequestError."""
     text = request.query.get(name)
     if text is None:
         raise RequestError(HTTPStatus.BAD_REQUEST, f"The parameter `{name}` is missing.")
@@ -93,7 +93,7 @@ def json_body(body: bytes, status: int = HTTPStatus.OK) -> web.Response:
 
 
 def as_download(response: web.StreamResponse, name: str) -> None:
-    """Have the browser keep it under this name rather than show it."""
+    """Make the browser save the response under this name instead of showing it."""
     plain = _NOT_IN_NAMES.sub("_", name)
     response.headers[hdrs.CONTENT_DISPOSITION] = (
         f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
@@ -101,7 +101,7 @@ def as_download(response: web.StreamResponse, name: str) -> None:
 
 
 class FilteredIndex(NamedTuple):
-    """`search` says how far the search has come, where there is one."""
+    """A filter and the index it applies to. `search` is the progress of its text search."""
 
     connection: sqlite3.Connection
     wanted: Filter
@@ -110,7 +110,10 @@ class FilteredIndex(NamedTuple):
 
 @contextmanager
 def filtered_index(opened: OpenSource, wanted: Filter) -> Iterator[FilteredIndex]:
-    """Raises StorageError, PageError. For a thread."""
+    """Run the text search of a filter, and read the index. For a thread.
+
+    Raises StorageError, RequestError.
+    """
     search = None
     if wanted.q:
         search, entries = opened.searches.find(wanted.q, opened.index())
@@ -122,14 +125,20 @@ def filtered_index(opened: OpenSource, wanted: Filter) -> Iterator[FilteredIndex
 async def answer_from_document(
     request: web.Request, answer: Callable[[RolloutDocument], web.Response]
 ) -> web.Response:
-    """Have a thread answer from the record that the URL names. Raises PageError, StorageError."""
+    """Answer in a thread, from the record that the URL names.
+
+    Raises RequestError, StorageError.
+    """
     library, opened, entry = library_of(request), source_of(request), entry_of(request)
 
     return await library.work(lambda: answer(open_document(library, opened, entry)))
 
 
 def open_or_explain(library: Library, opened: OpenSource, entry: EntryId) -> RolloutDocument:
-    """Of what is no record, a document that says so. Raises PageError, StorageError."""
+    """Open a record; for an unreadable one, a document that explains why.
+
+    Raises RequestError, StorageError.
+    """
     with existing_entry(entry):
         try:
             return library.document(opened, entry)
@@ -138,22 +147,19 @@ def open_or_explain(library: Library, opened: OpenSource, entry: EntryId) -> Rol
 
 
 def open_document(library: Library, opened: OpenSource, entry: EntryId) -> RolloutDocument:
-    """Raises PageError, StorageError."""
+    """Open a record. Raises RequestError, StorageError."""
     with existing_entry(entry):
         try:
             return library.document(opened, entry)
         except ValueError as error:
             raise RequestError(
-                HTTPStatus.UNPROCESSABLE_ENTITY, f"This record cannot be shown: {error}."
+                HTTPStatus.UNPROCESSABLE_ENTITY, f"Cannot show this record: {error}."
             ) from error
 
 
 @contextmanager
 def existing_entry(entry: EntryId) -> Iterator[None]:
-    """Where there is no such entry, or not any more, it is the client that is told.
-
-    Raises PageError (404) for a KeyError.
-    """
+    """Turns a KeyError inside the block into a RequestError (404) for a missing entry."""
     try:
         yield
     except KeyError:

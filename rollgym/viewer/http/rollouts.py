@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 
 class _Rollout(msgspec.Struct, frozen=True):
-    """`siblings` are the other repeats of its task, `attempts` all at this one."""
+    """`siblings` are the other repeats of its task, `attempts` all attempts at this rollout."""
 
     id: str
     view: RolloutView
@@ -68,7 +68,7 @@ class _Rollout(msgspec.Struct, frozen=True):
 
 
 async def rollout(request: web.Request) -> web.Response:
-    """All but its turns and steps, with the other attempts at it and the other repeats."""
+    """A rollout without its turns and steps, with its attempts and the other repeats."""
     library, opened, entry = library_of(request), source_of(request), entry_of(request)
 
     def look_up() -> web.Response:
@@ -82,7 +82,7 @@ async def rollout(request: web.Request) -> web.Response:
 
 
 async def neighbours(request: web.Request) -> web.Response:
-    """What comes before and after it in the filtered list."""
+    """The rollouts before and after it in the filtered list."""
     opened, entry = source_of(request), entry_of(request)
     wanted = Filter.of(query_of(request))
 
@@ -108,7 +108,7 @@ async def steps(request: web.Request) -> web.Response:
 
 
 async def find(request: web.Request) -> web.Response:
-    """Where in the rollout a text occurs."""
+    """The turns and steps in which a text occurs."""
     text = text_of(request, "q")
 
     def look(document: RolloutDocument) -> web.Response:
@@ -128,7 +128,7 @@ async def raw(request: web.Request) -> web.StreamResponse:
 
 
 async def text(request: web.Request) -> web.StreamResponse:
-    """The whole string at a pointer; without one the record itself, also one that is no JSON."""
+    """The whole string at a pointer; for an empty pointer the record as it is in its file."""
     path, opened, entry = text_of(request, "path"), source_of(request), entry_of(request)
     if not path:
         answer = await library_of(request).work(lambda: _plain(_record(opened, entry)))
@@ -139,7 +139,7 @@ async def text(request: web.Request) -> web.StreamResponse:
             found = msgspec.json.decode(_at(path, document.raw), type=str)
         except msgspec.DecodeError:
             raise RequestError(
-                HTTPStatus.NOT_FOUND, f"What is at {path[:200]} is no text: ask /raw for it."
+                HTTPStatus.NOT_FOUND, f"The value at {path[:200]} is not a text. Use /raw for it."
             ) from None
         return _plain(found.encode())
 
@@ -147,19 +147,19 @@ async def text(request: web.Request) -> web.StreamResponse:
 
 
 async def picture(request: web.Request) -> web.Response:
-    """A picture that is in the record."""
+    """A picture in the record."""
     path = text_of(request, "path")
     return await answer_from_document(request, lambda it: _shown(_at(path, it.image)))
 
 
 async def picture_file(request: web.Request) -> web.Response:
-    """A picture that is a file of the source."""
+    """A picture in a file of the source."""
     images, name = source_of(request).images, request.match_info["file"]
     return await library_of(request).work(lambda: _shown(read_picture(images, name)))
 
 
 async def offline_page(request: web.Request) -> web.StreamResponse:
-    """The rollout as one file that needs nothing else."""
+    """The rollout as one HTML file."""
     library, opened, entry = library_of(request), source_of(request), entry_of(request)
     name = f"{opened.source.id}-{entry}"
 
@@ -178,14 +178,14 @@ def _record(opened: OpenSource, entry: EntryId) -> bytes:
 
 
 def _plain(body: bytes) -> web.Response:
-    """As text, whatever it is; what is no UTF-8 the browser shows as such."""
+    """A response of plain text; the browser marks invalid UTF-8."""
     return web.Response(body=body, content_type="text/plain", charset="utf-8")
 
 
 def _picture_of(
     opened: OpenSource, document: RolloutDocument, image: PictureView
 ) -> PictureData | None:
-    """For a page that is taken away, which does without what cannot be had."""
+    """A picture for the offline page; None if it cannot be read."""
     try:
         if image.path:
             return document.image(image.path)
@@ -195,17 +195,17 @@ def _picture_of(
 
 
 def _at(path: str, read: Callable[[str], T]) -> T:
-    """What a pointer leads to. Raises PageError."""
+    """The value at a pointer. Raises RequestError."""
     try:
         return read(path)
     except KeyError:
         raise RequestError(
-            HTTPStatus.NOT_FOUND, f"There is nothing at {path[:200]!r} in this record."
+            HTTPStatus.NOT_FOUND, f"This record has no value at {path[:200]!r}."
         ) from None
     except ValueError as error:
         raise RequestError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            f"What is at {path[:200]!r} cannot be shown: {error}.",
+            f"Cannot show the value at {path[:200]!r}: {error}.",
         ) from None
 
 
@@ -249,7 +249,7 @@ class _RepeatComparison(msgspec.Struct, frozen=True):
 
 
 async def repeats(request: web.Request) -> web.Response:
-    """The repeats of a task side by side, and where they part."""
+    """The repeats of a task side by side, and their first difference."""
     library, opened = library_of(request), source_of(request)
     task = whole_number("task", request.match_info["task"])
 
@@ -257,7 +257,7 @@ async def repeats(request: web.Request) -> web.Response:
         with opened.reading() as connection:
             found = repeats_of(connection, task)
         if not found:
-            raise RequestError(HTTPStatus.NOT_FOUND, f"There is no rollout of task {task} here.")
+            raise RequestError(HTTPStatus.NOT_FOUND, f"This source has no rollout of task {task}.")
         shown = dict(islice(_documents_to_compare(library, opened, found), MOST_COMPARED))
         views = {identity: document.view() for identity, document in shown.items()}
         return _RepeatComparison(
@@ -274,9 +274,9 @@ async def repeats(request: web.Request) -> web.Response:
 def _documents_to_compare(
     library: Library, opened: OpenSource, found: Iterable[RepeatOutcome]
 ) -> Iterator[tuple[str, RolloutDocument]]:
-    """As many as fit into memory side by side, and one at least.
+    """As many documents as fit into memory side by side, at least one.
 
-    Those that cannot be shown are left out. Raises PageError, StorageError where that are all.
+    Unreadable ones are left out. Raises RequestError or StorageError if all are unreadable.
     """
     size = 0
     problem: RequestError | StorageError | None = None

@@ -36,11 +36,11 @@ from rollgym.viewer.queries.tasks import tasks as tasks_of
 
 
 class SourceInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One source in a line: how far its index is, and what is in it so far.
+    """One source in the list: the state of its index, and its totals so far.
 
-    `started` is when the first rollout began and `latest` when the last one ended, as Unix times.
-    `rate` is how many end in a minute, and `left_seconds` how long the others will take at that
-    rate. Each is None where it cannot be told: of a run that does not go on, say.
+    `started` is when the first rollout started and `latest` when the last one ended, as Unix times.
+    `rate` is how many end per minute, and `left_seconds` how long the others will take at that
+    rate. Each is None where it is unknown, for example in a run that is not live.
     """
 
     id: str
@@ -59,11 +59,11 @@ class SourceInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def describe_source(opened: OpenSource) -> SourceInfo:
-    """Also of a source that cannot be read: its state says what is wrong."""
+    """Describe a source, also one that cannot be read: its state then has the problem."""
     try:
         state, totals = opened.totals()
     except (StorageError, sqlite3.Error) as error:
-        state, totals = _unknown(str(error)), _NOTHING
+        state, totals = _unknown(str(error)), _NO_TOTALS
     source, pace = opened.source, totals.pace
     rate = pace.rate if opened.is_live and not _is_stalled(pace) else None
     return SourceInfo(
@@ -84,7 +84,7 @@ def describe_source(opened: OpenSource) -> SourceInfo:
 
 
 def _is_stalled(pace: RolloutPace) -> bool:
-    """Whether nothing has ended for so long that the rate says nothing of now."""
+    """Whether the last rollout ended so long ago that the rate is outdated."""
     return pace.latest is not None and time() - pace.latest > RATE_SECONDS
 
 
@@ -94,7 +94,7 @@ def _left_seconds(coverage: SourceCoverage, rate: float | None) -> float | None:
     return 60 * coverage.unresolved / rate if coverage.unresolved and rate else None
 
 
-_NOTHING = SourceTotals(
+_NO_TOTALS = SourceTotals(
     SourceCoverage(
         expected=None,
         completed=0,
@@ -120,7 +120,7 @@ class _Monitor(msgspec.Struct, frozen=True):
 
 
 async def sources(request: web.Request) -> web.Response:
-    """All that are open."""
+    """All open sources."""
     library = library_of(request)
 
     def look_up() -> web.Response:
@@ -133,7 +133,7 @@ async def sources(request: web.Request) -> web.Response:
 
 
 async def overview(request: web.Request) -> web.Response:
-    """What the rollouts that fit amount to. That of all is kept with the index."""
+    """The overview of the rollouts that match; without a filter it is kept in the index."""
     opened, wanted = source_of(request), Filter.of(query_of(request))
     if wanted == Filter():
         return json_body(await library_of(request).work(opened.overview))
@@ -145,7 +145,7 @@ async def overview(request: web.Request) -> web.Response:
 
 
 async def facets(request: web.Request) -> web.Response:
-    """What there is to filter by."""
+    """The values to filter by."""
     opened = source_of(request)
 
     def look_up() -> web.Response:
@@ -174,7 +174,7 @@ async def listing(request: web.Request) -> web.Response:
 
 
 async def monitor(request: web.Request) -> web.Response:
-    """The last snapshot of each task monitor that there is, and the board from the index."""
+    """The last snapshot of each task monitor, and the grid from the index."""
     opened = source_of(request)
 
     def look_up() -> web.Response:
@@ -186,7 +186,7 @@ async def monitor(request: web.Request) -> web.Response:
 
 
 async def joined(request: web.Request) -> web.Response:
-    """Two sources, task by task."""
+    """Two sources compared task by task."""
     library, wanted = library_of(request), ComparisonQuery.of(query_of(request))
     left, right = (library.source(text_of(request, side)) for side in ("left", "right"))
 
@@ -200,7 +200,7 @@ async def joined(request: web.Request) -> web.Response:
 
 
 async def configuration(request: web.Request) -> web.Response:
-    """How the runs were configured: those that are named, or all."""
+    """The configurations of the named runs, or of all."""
     library = library_of(request)
     named = request.query.getall("source", None) or list(library.sources)
     sources = [library.source(identity) for identity in dict.fromkeys(named)]
@@ -210,7 +210,7 @@ async def configuration(request: web.Request) -> web.Response:
 async def _filtered(
     request: web.Request, wanted: Filter, answer: Callable[[FilteredIndex], msgspec.Struct]
 ) -> web.Response:
-    """Have a thread answer. Raises PageError, StorageError."""
+    """Answer a filtered query in a thread. Raises RequestError, StorageError."""
     opened = source_of(request)
 
     def look_up() -> web.Response:
@@ -221,7 +221,7 @@ async def _filtered(
 
 
 def _run(opened: OpenSource) -> RunManifest:
-    """One whose manifest cannot be read is as one without."""
+    """A run with its manifest; an unreadable manifest counts as missing."""
     path = opened.manifest
     try:
         manifest = read_manifest(path.parent) if path else None

@@ -24,12 +24,12 @@ from rollgym.viewer.source import ViewerSource
 from rollgym.viewer.values import LARGEST_INTEGER
 
 INPUTS_PART = -1
-"""The inputs are no part, and have no entries; what was read of them is kept under this number."""
+"""The inputs are not a part and have no entries; their progress is kept under this number."""
 _BATCH = 512
 
 
 def input_task(line: bytes) -> tuple[int, Row]:
-    """The index and the row of a task: from a run's inputs, or from rows that name it.
+    """The index and the row of a task, from a line of a run's inputs or a row with an index.
 
     Raises ValueError.
     """
@@ -39,7 +39,7 @@ def input_task(line: bytes) -> tuple[int, Row]:
         row = Row.parse(line)
         index = row.get(TASK_INDEX, int)
         if index is None or not 0 <= index <= LARGEST_INTEGER:
-            raise ValueError("a row without the index of its task") from None
+            raise ValueError("the row has no task index") from None
         return index, row
     if task.index > LARGEST_INTEGER:
         raise ValueError(f"task index {task.index} is too large")
@@ -47,7 +47,7 @@ def input_task(line: bytes) -> tuple[int, Row]:
 
 
 class InputReader(LineReader):
-    """A materialised `inputs.jsonl`. A line that is no task is passed over."""
+    """Reads a materialised `inputs.jsonl`. Lines that are not tasks are skipped."""
 
     def __init__(self, path: Path, progress: ReadProgress, connection: sqlite3.Connection) -> None:
         super().__init__(path, progress)
@@ -56,7 +56,7 @@ class InputReader(LineReader):
         self._pending: list[tuple[object, ...]] = []
 
     def take_changed(self) -> bool:
-        """Whether tasks have come since this was last asked."""
+        """Whether tasks were added since the last call."""
         self._flush()
         changed, self._changed = self._changed, False
         return changed
@@ -79,7 +79,7 @@ class InputReader(LineReader):
         return True
 
     def _drop(self) -> None:
-        """The line that is finished now is the same task, or the file was replaced."""
+        """Nothing to do: the finished line is the same task, or the file was replaced."""
 
     def _flush(self) -> None:
         self._connection.executemany(
@@ -92,10 +92,9 @@ _TABLES = ("part", "entry", "words", "tool", "cause", "field", "task", "kept")
 
 
 class Builder:
-    """Reads the files of a source on into its database, which it alone writes.
+    """Reads the files of a source into its database. It is the only one that writes there.
 
-    After an error of the database what it has in memory is ahead of the tables: it is to be thrown
-    away, and a new one made.
+    After a database error its memory is ahead of the tables: discard it and make a new one.
     """
 
     def __init__(self, source: ViewerSource, connection: sqlite3.Connection) -> None:
@@ -106,13 +105,13 @@ class Builder:
 
     @property
     def problems(self) -> list[str]:
-        """Of the files that cannot be read."""
+        """Why files cannot be read, one message for each of them."""
         return [reader.problem for reader in self._readers if reader.problem]
 
     def portion(self, deadline: float) -> bool:
-        """Read on until then, in one transaction; whether the end was reached.
+        """Read until the deadline, in one transaction; returns whether all is read.
 
-        Raises sqlite3.Error; the transaction is then undone.
+        Raises sqlite3.Error; the transaction is then rolled back.
         """
         news = sum(reader.has_news() for reader in self._followed())
         if not news and self._is_ready:
@@ -168,7 +167,7 @@ class Builder:
             yield made(part, progress, self._writer, self._facts.of)
 
     def _followed(self) -> list[FileReader]:
-        """The readers of files that are no links out of the source's folder by now."""
+        """The readers of files that are not links out of the source's folder now."""
         return [reader for reader in self._readers if not self._leads_out(reader)]
 
     def _leads_out(self, reader: FileReader) -> bool:
@@ -180,9 +179,9 @@ class Builder:
         return relative_name(self._source, path)
 
     def _empty(self) -> None:
-        """A file was replaced: everything is read anew."""
+        """Delete all rows, because a file was replaced: everything is read again."""
         for table in _TABLES:
-            self._connection.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
+            self._connection.execute(f"DELETE FROM {table}")  # noqa: S608 - our own names
         self._connection.execute("DELETE FROM about WHERE name GLOB 'unfinished *'")
         self._connection.execute("UPDATE about SET value = 0 WHERE name IN ('entries', 'ready')")
         self._note(changed=True, ready=False)
@@ -207,6 +206,6 @@ class Builder:
 
 
 def relative_name(source: ViewerSource, path: Path) -> str:
-    """How a file of a source is named in its index: the same after its folder was moved."""
+    """The name of a source's file in its index, which does not change when the folder moves."""
     base = source.path if source.path.is_dir() else source.path.parent
     return str(path.relative_to(base)) if path.is_relative_to(base) else str(path)

@@ -21,22 +21,22 @@ from rollgym.store.errors import StorageError, storage_error
 
 SCHEMA = files(__package__).joinpath("schema.sql").read_text("utf-8")
 REVISION = 6
-"""Goes up when columns or kept answers change their meaning, and the schema does not."""
+"""Increased when columns or kept responses change their meaning but the schema does not."""
 CREATION_TIMEOUT = 5.0
 BUSY_TIMEOUT = 5.0
 _POLL = 0.02
 _IDLE_READERS = 4
 _READER_PAGES = "-4096"
 _WRITER_PAGES = "-16384"
-"""KiB of pages that a connection keeps, as SQLite has it: negative."""
+"""Page cache of a connection in KiB, which SQLite wants as a negative number."""
 _DISTRUST = "PRAGMA trusted_schema = OFF"
-"""An index may have come along with somebody's file: what its schema calls does nothing."""
+"""An index may come from another person together with the files: its schema is not trusted."""
 _BROKEN = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB))
 _BUSY = frozenset((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED))
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether the database itself is at fault, and would have to be made anew."""
+    """Whether the database itself is damaged and must be rebuilt."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
     if code is None:
         return False
@@ -44,33 +44,35 @@ def is_damage(error: sqlite3.Error) -> bool:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Whether somebody else was at it, and trying again helps."""
+    """Whether another process was using the database, so that trying again helps."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
     return code is not None and code & 0xFF in _BUSY
 
 
 def identity_of(described: bytes) -> str:
-    """What tells a database that serves us from one that does not."""
+    """The digest that a database must have to be used: of its source, schema and revision."""
     digest = blake2b(described, digest_size=16)
     digest.update(f"{REVISION}\n{SCHEMA}".encode())
     return digest.hexdigest()
 
 
 class Database:
-    """An index at one place."""
+    """An index database at one path. `is_writer` says whether this process holds its lock."""
 
     def __init__(self, path: Path, identity: str) -> None:
-        """Raises StorageError where the place does not do."""
+        """Raises StorageError where the path cannot be used."""
         self.path = path
-        self.leading = False
+        self.is_writer = False
         self._identity = identity
         self._lock = FileLock(path.with_name(f"{path.name}.lock"))
         self._guard = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
         try:
-            self.leading = self._lock.try_acquire()
-            self.connection = self._made() if self.leading else self._joined()
+            self.is_writer = self._lock.try_acquire()
+            self.connection = (
+                self._opened_or_created() if self.is_writer else self._opened_when_ready()
+            )
             self._file = path.stat()
         except OSError as error:
             self._unlock()
@@ -82,14 +84,14 @@ class Database:
             self._unlock()
             raise
 
-    def lead(self) -> bool:
-        """Whether we hold the lock, having tried. Raises StorageError."""
-        if not self.leading:
-            self.leading = self._lock.try_acquire()
-        return self.leading
+    def become_writer(self) -> bool:
+        """Try to acquire the lock; returns whether this process holds it. Raises StorageError."""
+        if not self.is_writer:
+            self.is_writer = self._lock.try_acquire()
+        return self.is_writer
 
     def is_there(self) -> bool:
-        """Whether our file is still the one at its place."""
+        """Whether the file at the path is still the one that was opened."""
         try:
             return os.path.samestat(self._file, self.path.stat())
         except OSError:
@@ -97,40 +99,40 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection that sees one state of the database for as long as it is held."""
+        """A connection that sees one state of the database while it is held."""
         connection = self._reader()
         try:
             connection.execute("BEGIN")
             yield connection
         finally:
-            self._give_back(connection)
+            self._return(connection)
 
     def discard(self) -> None:
-        """Remove the database; only for whoever leads. It is to be closed, and opened again."""
+        """Delete the database file; only the writer may. Then close it and open it again."""
         _remove(self.path)
 
     def close(self) -> None:
-        """Readers who still have a connection keep it until they are done."""
+        """Close the database. Readers keep their connections until they are done."""
         with self._guard:
             self._closed = True
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
-        with contextlib.suppress(sqlite3.Error):  # the last pages of a disk that is full
+        with contextlib.suppress(sqlite3.Error):  # on a full disk, the last pages cannot be written
             self.connection.close()
         self._unlock()
 
     def _unlock(self) -> None:
-        if self.leading:
-            # While it is held nobody else can think that they have it.
+        if self.is_writer:
+            # Removed while it is held, so that no other process can hold the removed file.
             self._lock.path.unlink(missing_ok=True)
             self._lock.release()
-            self.leading = False
+            self.is_writer = False
 
-    def _made(self) -> sqlite3.Connection:
-        """The database that is there if it serves, else a new one. Raises sqlite3.Error."""
+    def _opened_or_created(self) -> sqlite3.Connection:
+        """The existing database if it can be used, else a new one. Raises sqlite3.Error."""
         if self.path.exists():
-            known = self._known()
+            known = self._opened_if_usable()
             if known is not None:
                 return known
             _remove(self.path)
@@ -143,7 +145,7 @@ class Database:
         return connection
 
     def _create(self, connection: sqlite3.Connection) -> None:
-        # A version is never given twice, also not by an index that is made again.
+        # A version never repeats, not even after the index was rebuilt.
         version = time.time_ns() // 1_000_000
         connection.executescript(f"BEGIN;\n{SCHEMA}")
         connection.executemany(
@@ -158,23 +160,23 @@ class Database:
         )
         connection.execute("COMMIT")
 
-    def _joined(self) -> sqlite3.Connection:
-        """The database that another process leads. Raises StorageError, sqlite3.Error."""
+    def _opened_when_ready(self) -> sqlite3.Connection:
+        """The database that another process writes. Raises StorageError, sqlite3.Error."""
         deadline = time.monotonic() + CREATION_TIMEOUT
         while True:
-            known = self._known() if self.path.exists() else None
+            known = self._opened_if_usable() if self.path.exists() else None
             if known is not None:
                 return known
             if time.monotonic() > deadline:
                 raise StorageError(
-                    f"{self.path}: {self._lock.holder()} keeps an index of something else there"
+                    f"{self.path} is in use: {self._lock.holder()} indexes another source there"
                 )
             time.sleep(_POLL)
 
-    def _known(self) -> sqlite3.Connection | None:
-        """The database that is there; None where it is damaged, or not of what we are.
+    def _opened_if_usable(self) -> sqlite3.Connection | None:
+        """The existing database; None if it is damaged or has another identity.
 
-        Raises sqlite3.Error where that cannot be told.
+        Raises sqlite3.Error where it cannot be read.
         """
         connection = None
         try:
@@ -217,7 +219,7 @@ class Database:
         connection.execute(_DISTRUST)
         return connection
 
-    def _give_back(self, connection: sqlite3.Connection) -> None:
+    def _return(self, connection: sqlite3.Connection) -> None:
         try:
             if connection.in_transaction:
                 connection.rollback()
@@ -242,15 +244,15 @@ def _remove(path: Path) -> None:
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """A number that grows whenever rows changed; 0 where the index has none."""
+    """A number that grows whenever rows change; 0 where the index has none."""
     found = connection.execute("SELECT value FROM about WHERE name = 'version'").fetchone()
     return int(found[0]) if found else 0
 
 
 def generation_of(connection: sqlite3.Connection) -> int:
-    """The version at which the files were begun to be read: another one once they are read anew.
+    """The version at which the index was last built from scratch.
 
-    As long as it stays, an entry's number and place stand for the same bytes.
+    While it is the same, an entry's number and position mean the same bytes.
     """
     found = connection.execute("SELECT value FROM about WHERE name = 'generation'").fetchone()
     return int(found[0]) if found else 0

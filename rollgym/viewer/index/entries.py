@@ -37,14 +37,14 @@ _FROM_ANOTHER = (
 
 
 class TaskFactsCache:
-    """The facts of tasks from the inputs, those asked for lately in memory."""
+    """The facts of tasks from the inputs, with the recently used ones in memory."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._recent: OrderedDict[int, TaskFacts] = OrderedDict()
 
     def of(self, task: int) -> TaskFacts | None:
-        """None where the inputs have no such task."""
+        """The facts of a task; None where the inputs do not have it."""
         found = self._recent.get(task)
         if found is None:
             found = self._looked_up(task)
@@ -53,7 +53,7 @@ class TaskFactsCache:
         return found
 
     def forget(self) -> None:
-        """The inputs have changed."""
+        """Forget all, because the inputs have changed."""
         self._recent.clear()
 
     def _looked_up(self, task: int) -> TaskFacts | None:
@@ -67,17 +67,17 @@ class TaskFactsCache:
 
 
 def find_task_facts(connection: sqlite3.Connection, task: int) -> TaskFacts | None:
-    """What the inputs say of a task, or else another record; None where neither does."""
+    """The facts of a task from the inputs, or else from another record of it; else None."""
     return _select_facts(connection, _FROM_INPUTS, task) or _select_facts(
         connection, _FROM_ANOTHER, task
     )
 
 
 def copy_facts_from_entries(
-    connection: sqlite3.Connection, orphans: Iterable[tuple[int, int]]
+    connection: sqlite3.Connection, without_facts: Iterable[tuple[int, int]]
 ) -> None:
-    """Give entries, by their ids and tasks, what another entry of their task says of it."""
-    for entry, task in orphans:
+    """Copy task facts to entries without them (by id and task) from other entries of the task."""
+    for entry, task in without_facts:
         found = connection.execute(_FROM_ANOTHER, (task,)).fetchone()
         if found is None:
             continue
@@ -91,7 +91,7 @@ def copy_facts_from_entries(
 
 
 def copy_facts_from_inputs(connection: sqlite3.Connection) -> None:
-    """Inputs came after records of their tasks: give those what the inputs say."""
+    """Copy task facts from inputs that were read after records of their tasks."""
     connection.execute(
         "UPDATE words SET title = task.title FROM entry JOIN task ON task.task = entry.task "
         "WHERE entry.id = words.entry AND words.title = ''"
@@ -130,23 +130,23 @@ _Value = str | int | float | None
 
 
 class EntryWriter:
-    """Adds entries and takes them away again, inside a transaction that is the caller's."""
+    """Adds and removes entries, inside the caller's transaction."""
 
     def __init__(self, connection: sqlite3.Connection, parts: Sequence[SourcePart]) -> None:
         self.count = 0
-        """How many entries were added, less those removed."""
+        """Entries that were added, minus those removed."""
         self.changed = False
         self._connection = connection
-        self._standings = OutcomeSelector(connection, parts)
+        self._outcomes = OutcomeSelector(connection, parts)
         self._causes: dict[tuple[str, str], int] = {}
         self._entries: list[tuple[_Value, ...]] = []
         self._words: list[tuple[_Value, ...]] = []
         self._tools: list[tuple[_Value, ...]] = []
         self._fields: Counter[str] = Counter()
-        self._orphans: list[tuple[int, int]] = []
+        self._without_facts: list[tuple[int, int]] = []
 
     def add(self, number: int, place: RecordRange, summary: RecordSummary) -> None:
-        """Keep what is known of a record. It is in the tables after `flush`, if not before."""
+        """Add the summary of a record. It is in the tables after `flush` at the latest."""
         facts = summary.facts
         self._entries.append(
             (
@@ -154,7 +154,7 @@ class EntryWriter:
                 place.position,
                 place.length,
                 summary.status.value,
-                self._standings.note(summary),
+                self._outcomes.note(summary),
                 _integer(summary.task),
                 _integer(summary.repeat),
                 _integer(summary.attempt),
@@ -183,13 +183,13 @@ class EntryWriter:
         for name, calls in islice(summary.tools.items(), MOST_TOOLS):
             self._tools.append((_text(name, _NAME_LIMIT), number, _integer(calls)))
         if summary.task is not None and not facts.key:
-            self._orphans.append((number, summary.task))
+            self._without_facts.append((number, summary.task))
         self.count, self.changed = self.count + 1, True
         if len(self._entries) >= _BATCH:
             self.flush()
 
     def remove(self, number: int) -> None:
-        """Forget an entry, if there is one."""
+        """Remove an entry, if it exists."""
         self.flush()
         found = self._connection.execute(
             "SELECT task, repeat, fields FROM entry JOIN words ON entry = id WHERE id = ?",
@@ -206,19 +206,19 @@ class EntryWriter:
                 f"DELETE FROM {table} WHERE {column} = ?",  # noqa: S608 - names of our own
                 (number,),
             )
-        self._standings.contest(task, repeat)
+        self._outcomes.reconsider(task, repeat)
         self.count, self.changed = self.count - 1, True
 
     def flush(self) -> None:
-        """Put everything into the tables."""
+        """Write all pending rows into the tables."""
         self._connection.executemany(_ENTRY, self._entries)
         self._connection.executemany(_WORDS, self._words)
         self._connection.executemany(_TOOL, self._tools)
         self._connection.executemany(_FIELD, self._fields.items())
-        copy_facts_from_entries(self._connection, self._orphans)
-        for pending in (self._entries, self._words, self._tools, self._fields, self._orphans):
+        copy_facts_from_entries(self._connection, self._without_facts)
+        for pending in (self._entries, self._words, self._tools, self._fields, self._without_facts):
             pending.clear()
-        self._standings.settle()
+        self._outcomes.choose()
 
     def _cause(self, kind: str, cause: str) -> int | None:
         if not kind and not cause:
@@ -241,7 +241,7 @@ class EntryWriter:
 
 
 def _integer(value: int | None) -> int | None:
-    """SQLite has 64 bits."""
+    """None for a number that does not fit into 64 bits."""
     return value if value is not None and -LARGEST_INTEGER <= value <= LARGEST_INTEGER else None
 
 
@@ -251,7 +251,7 @@ def _name(text: str) -> str | None:
 
 def _text(text: str, limit: int) -> str:
     text = text[:limit]
-    # Half of a surrogate pair can be in a Python text, but in no database.
+    # Python strings can hold half of a surrogate pair, databases cannot.
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 

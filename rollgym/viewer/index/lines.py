@@ -24,16 +24,16 @@ from rollgym.viewer.summary import EntryStatus, RecordSummary, TaskFacts
 from rollgym.viewer.values import UNREADABLE
 
 LONGEST_RECORD = 256 << 20
-"""Bytes of the longest record that is read; of a longer one only its place is known."""
+"""Bytes of the longest record that is read; of a longer one only its position is known."""
 _BLOCK = 1 << 20
 _MARK = codecs.BOM_UTF8
-"""What some editors begin a file with; it belongs to no line."""
+"""The byte order mark that some editors write at the start of a file; not part of a line."""
 
 
 class FileLine(NamedTuple):
-    """A line without its line break. `content` is None for one that is too long to be held.
+    """A line without its line break. `content` is None for a line that is too long.
 
-    One that is not `finished` has no line break: the file ends with it.
+    A line that is not `finished` has no line break: it is the last one of the file.
     """
 
     position: int
@@ -43,12 +43,12 @@ class FileLine(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where the next line begins."""
+        """Where the next line starts."""
         return self.position + self.length + self.finished
 
 
 def read_lines(descriptor: int, start: int) -> Iterator[FileLine]:
-    """Every line from a byte on that a line begins at. Raises OSError."""
+    """All lines from `start` on, at which a line must start. Raises OSError."""
     position = start or _beginning(descriptor)
     while block := os.pread(descriptor, _BLOCK, position):
         begin = 0
@@ -67,7 +67,7 @@ def read_lines(descriptor: int, start: int) -> Iterator[FileLine]:
 
 
 def read_exactly(descriptor: int, position: int, length: int) -> bytes:
-    """As many bytes as are there, at most `length`. Raises OSError."""
+    """`length` bytes, or fewer at the end of the file. Raises OSError."""
     content = os.pread(descriptor, length, position)
     if len(content) == length or not content:
         return content
@@ -88,7 +88,7 @@ def _line(position: int, content: bytes, *, finished: bool) -> FileLine:
 
 
 def _long_line(descriptor: int, position: int) -> FileLine:
-    """The line that begins here and is longer than a block."""
+    """The line that starts here and is longer than a block."""
     length, finished = _BLOCK, False
     while not finished and (block := os.pread(descriptor, _BLOCK, position + length)):
         end = block.find(b"\n")
@@ -101,29 +101,29 @@ def _long_line(descriptor: int, position: int) -> FileLine:
 
 
 REASON_LIMIT = 200
-TOO_LONG = f"it is longer than {LONGEST_RECORD >> 20} MiB, too long to be read"
+TOO_LONG = f"it is longer than the limit of {LONGEST_RECORD >> 20} MiB"
 _BEGUN_ARRAY = re.compile(rb"\[\s*(\{|$)")
-"""How an array of rows begins. A log may begin with `[INFO]`."""
+"""The start of an array of rows. A log may start with `[INFO]`."""
 _NO_CHARACTER = "\ufffd"
 _JSON = msgspec.json.Decoder(msgspec.Raw)
 
 
 def unreadable_summary(record: str, reason: str) -> RecordSummary:
-    """The summary of a record that is none. `record` tells which it is, as in `line 15`."""
+    """The summary of an unreadable record. `record` names it, as in `line 15`."""
     return RecordSummary(
         status=EntryStatus.UNREADABLE, facts=TaskFacts(title=f"unreadable {record}"), detail=reason
     )
 
 
 def reason_of(error: Exception) -> str:
-    """Why a record cannot be read, in a line."""
+    """Why a record cannot be read, in one line."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     return printable_line(str(error), REASON_LIMIT) or type(error).__name__
 
 
 def printable_text(beginning: bytes, *, whole: bool) -> str:
-    """How a line begins, as text: `\\ufffd` for what is no character. It is cut unless `whole`."""
+    """The start of a line as text, with `\\ufffd` for invalid bytes. Unless `whole`, it is cut."""
     text = beginning.decode("utf-8", "replace")
     if not whole:
         text = f"{text.rstrip(_NO_CHARACTER)}…"  # the last character may be half
@@ -131,7 +131,7 @@ def printable_text(beginning: bytes, *, whole: bool) -> str:
 
 
 def require_lines(descriptor: int, path: Path) -> None:
-    """Raises StorageError where a file is one array of rows, and has none on each line; OSError."""
+    """Raises StorageError for a file that is one JSON array over several lines; OSError."""
     lines = (line for line in read_lines(descriptor, 0) if not _is_blank(line.content))
     first = next(lines, None)
     if first is None or first.content is None or not _BEGUN_ARRAY.match(first.content.strip()):
@@ -139,12 +139,12 @@ def require_lines(descriptor: int, path: Path) -> None:
     second = next(lines, None)
     if _is_json(first.content):
         is_array = second is None
-    else:  # one without an end may be half written; before rows, it is a line that is torn
+    else:  # an unfinished array may still be written; before rows, it is a torn line
         is_array = first.finished and not (second and _is_json(second.content))
     if is_array:
         raise StorageError(
-            f"{path} is one JSON document, and the viewer reads one object on each line: make such "
-            f"a file with  jq -c '.[]' {quote(path.name)} > {quote(f'{path.stem}_lines.jsonl')}"
+            f"{path} is one JSON document, but the viewer reads one object per line. Convert it: "
+            f"jq -c '.[]' {quote(path.name)} > {quote(f'{path.stem}_lines.jsonl')}"
         )
 
 

@@ -26,12 +26,12 @@ _RANKS: dict[str, int] = {
 
 
 class OutcomeCandidate(NamedTuple):
-    """A record that may be its rollout's outcome. `settled` are those of journals."""
+    """A record that may be its rollout's outcome."""
 
     id: int
     status: str
     attempt: int | None
-    settled: bool
+    in_journal: bool
 
     @property
     def rank(self) -> int | None:
@@ -39,69 +39,69 @@ class OutcomeCandidate(NamedTuple):
 
 
 def outcome_ids(candidates: Sequence[OutcomeCandidate]) -> set[int]:
-    """Which of the records of one rollout stand, by their ids."""
+    """The ids of the records of one rollout that are its outcomes."""
     ranked = [(each.rank, each) for each in candidates if each.rank is not None]
     if not ranked:
         return set()
     least = min(rank for rank, _ in ranked)
     best = [each for rank, each in ranked if rank == least]
     if least == _RANKS[EntryStatus.COMPLETED]:
-        free = {each.id for each in best if not each.settled}
+        free = {each.id for each in best if not each.in_journal}
         if free:
             return free
     return {max(best, key=lambda each: (each.attempt or 0, -each.id)).id}
 
 
 class OutcomeSelector:
-    """Keeps `entry.is_outcome` right while records come."""
+    """Keeps `entry.is_outcome` correct while records are added and removed."""
 
     def __init__(self, connection: sqlite3.Connection, parts: Sequence[SourcePart]) -> None:
-        """Reads which rollouts there are already."""
+        """Reads which rollouts the index has."""
         self._connection = connection
         self._parts = parts
         self._seen = KeySet()
-        self._contested: set[tuple[int, int]] = set()
+        self._several: set[tuple[int, int]] = set()
         for task, repeat in connection.execute(
             "SELECT DISTINCT task, repeat FROM entry WHERE task IS NOT NULL AND repeat IS NOT NULL"
         ):
             self._seen.add(task, repeat)
 
     def note(self, summary: RecordSummary) -> bool:
-        """A record that is about to be added: whether it stands, as far as is known before."""
+        """Note a record that is about to be added; returns whether it may be an outcome."""
         if summary.status is EntryStatus.RETRIED:
             return False
         if summary.task is not None and summary.repeat is not None:
             self._seen_again(summary.task, summary.repeat)
         return True
 
-    def contest(self, task: int | None, repeat: int | None) -> None:
-        """A record of this rollout is gone."""
+    def reconsider(self, task: int | None, repeat: int | None) -> None:
+        """Note that a record of this rollout was removed."""
         if task is not None and repeat is not None:
-            self._contested.add((task, repeat))
+            self._several.add((task, repeat))
 
-    def settle(self) -> None:
-        """Decide of the rollouts that got another record. Those must be in the table by now."""
-        if not self._contested:
+    def choose(self) -> None:
+        """Choose the outcomes of rollouts with several records, which must be in the table."""
+        if not self._several:
             return
         changes: list[tuple[int, int]] = []
         journals = {number for number, part in enumerate(self._parts) if is_journal(part.path)}
-        for key in self._contested:
+        for key in self._several:
             rows = self._connection.execute(
                 "SELECT id, status, attempt, is_outcome FROM entry WHERE task = ? AND repeat = ?",
                 key,
             ).fetchall()
-            stand = outcome_ids(
+            chosen = outcome_ids(
                 [
                     OutcomeCandidate(number, status, attempt, EntryId.of(number).part in journals)
                     for number, status, attempt, _ in rows
                 ]
             )
-            for number, _, _, stood in rows:
-                if (number in stand) != bool(stood):
-                    changes.append((number in stand, number))
+            for number, _, _, was_outcome in rows:
+                if (number in chosen) != bool(was_outcome):
+                    changes.append((number in chosen, number))
         self._connection.executemany("UPDATE entry SET is_outcome = ? WHERE id = ?", changes)
-        self._contested.clear()
+        self._several.clear()
 
     def _seen_again(self, task: int, repeat: int) -> None:
         if not self._seen.add(task, repeat):
-            self._contested.add((task, repeat))
+            self._several.add((task, repeat))

@@ -1,12 +1,12 @@
 """How far a file has been read, and whether it is still the file that was read.
 
-A file that grew keeps what it began with and what stood before the end of what was read. Both are
-kept as hashes: if they are the same the rest is read on, if not everything is read anew.
+A file that grew still has the same start, and the same bytes before the position that was reached.
+Both are kept as hashes: if they are equal, reading continues; if not, everything is read again.
 
-A file that has another time of change and the same size did not grow: something within it may be
-another, and it is read anew too. That is told of files *at rest* only, which nobody has written to
-for a moment. While a file is written to, its time runs ahead of its size, and two changes may have
-the same time.
+A file with another modification time and the same size did not grow: its content may have changed,
+and it is read again too. This only applies to files *at rest*, which were not written to for a
+moment. While a file is written to, its time runs ahead of its size, and two changes may have the
+same time.
 """
 
 import os
@@ -20,16 +20,16 @@ import msgspec
 _HEAD = 64 << 10
 _TAIL = 4 << 10
 _REST_SECONDS = 2.0
-"""No clock of a file system is coarser."""
+"""No file system has a coarser clock."""
 
 
 class ReadProgress(msgspec.Struct, kw_only=True):
-    """`read` bytes and `records` lines are behind us, all of them finished.
+    """How far a part was read: `read` bytes and `records` lines, all of them finished.
 
-    `unfinished` is the length of a last line that counts though it has no line break yet, and
-    `digest` tells whether it is still the same; its entry has the number after `records`.
+    `unfinished` is the length of a last line that is a record although it has no line break yet;
+    `digest` tells whether it is still the same. Its entry has the number after `records`.
 
-    `size` and `changed`, its time of change in nanoseconds, are of the file when it was last seen
+    `size` and `changed` (modification time in nanoseconds) are those of the file when it was last
     at rest.
     """
 
@@ -47,7 +47,7 @@ class ReadProgress(msgspec.Struct, kw_only=True):
 
     @classmethod
     def load(cls, connection: sqlite3.Connection, part: int, path: str, format_name: str) -> Self:
-        """What the index says of a part; the beginning where it says nothing."""
+        """The progress of a part from the index; at the start where the index has none."""
         progress = cls(part=part, path=path, format=format_name)
         found = connection.execute(
             "SELECT read, records, head, tail, size, changed FROM part WHERE id = ?", (part,)
@@ -87,11 +87,11 @@ class ReadProgress(msgspec.Struct, kw_only=True):
             connection.execute("DELETE FROM about WHERE name = ?", (_unfinished(self.part),))
 
     def mark(self, descriptor: int) -> None:
-        """Remember what the file is, as far as it has been read. Raises OSError."""
+        """Store the hashes of the file up to the position that was read. Raises OSError."""
         self.head, self.tail = _hashes(descriptor, self.read)
 
     def continues(self, descriptor: int) -> bool:
-        """Whether what has been read is there still. Raises OSError."""
+        """Whether the bytes that were read are still the same. Raises OSError."""
         return (self.head, self.tail) == _hashes(descriptor, self.read)
 
     def is_rewritten(self, found: os.stat_result) -> bool:
@@ -107,12 +107,12 @@ class ReadProgress(msgspec.Struct, kw_only=True):
 
 
 def is_at_rest(found: os.stat_result) -> bool:
-    """Whether nobody has written to a file for a moment."""
+    """Whether a file was not written to for a moment."""
     return time.time() - found.st_mtime > _REST_SECONDS
 
 
 def unfinished_bytes(connection: sqlite3.Connection) -> int:
-    """The lengths of the last lines that count though they have no line break."""
+    """The total length of last lines that are records although they have no line break."""
     rows = connection.execute("SELECT value FROM about WHERE name GLOB ?", (_unfinished("*"),))
     return sum(int(str(value).partition(" ")[0]) for (value,) in rows)
 

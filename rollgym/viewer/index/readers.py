@@ -1,7 +1,7 @@
-"""Reading the files of a source on, each from where it was left.
+"""Reading the files of a source, each from where the last read ended.
 
-A reader is asked whether its file has news, and then reads until it is at the end or the time is
-over. What it finds goes to the tables; how far it came is saved in the same transaction.
+A reader checks whether its file has changed, and then reads to its end or until the deadline. The
+entries and the progress are written in the same transaction.
 """
 
 import os
@@ -34,11 +34,11 @@ _Signature = tuple[int, int, int, int, bool]
 
 
 class ReplacedError(Exception):
-    """The file is not the one that was read before, or has lost a part of it."""
+    """The file is not the one that was read before, or was truncated."""
 
 
 class FileReader(ABC):
-    """Reads one file. `progress` says how far it is."""
+    """Reads one file. `progress` says how far it was read."""
 
     def __init__(self, path: Path, progress: ReadProgress) -> None:
         self.path = path
@@ -46,15 +46,15 @@ class FileReader(ABC):
         self._unseen = ""
         self._unread = ""
         self._finished: _Signature | None = None
-        """What the file was when its end had been reached."""
+        """The state of the file when its end was reached."""
 
     @property
     def problem(self) -> str:
-        """Why the file cannot be read, or not to its end; empty where it can."""
+        """Why the file cannot be read to its end; empty where it can."""
         return self._unseen or self._unread
 
     def has_news(self) -> bool:
-        """Whether there is something to read. A file that is not there has none, for now."""
+        """Whether there is something to read. A missing file has nothing, for now."""
         self._unseen = ""
         try:
             return self._signature(self.path.stat()) != self._finished
@@ -65,7 +65,10 @@ class FileReader(ABC):
         return False
 
     def advance(self, deadline: float) -> bool:
-        """Read on; whether the end was reached. Raises ReplacedError, sqlite3.Error."""
+        """Read until the deadline; returns whether the end was reached.
+
+        Raises ReplacedError, sqlite3.Error.
+        """
         if not self.has_news():
             return True
         signature: _Signature | None = None
@@ -90,17 +93,19 @@ class FileReader(ABC):
 
     @abstractmethod
     def _read(self, descriptor: int, deadline: float) -> bool:
-        """Whether the end was reached. Raises ReplacedError, OSError, StoreError."""
+        """Read; returns whether the end was reached. Raises ReplacedError, OSError, StoreError."""
 
     def _missing(self) -> str:
-        """A file that is not there yet is waited for; one that was read is missed."""
+        """The problem of a missing file; empty for one that was never read."""
         if self.progress.read or self.progress.unfinished:
-            return f"{self.path} is no longer there: what had been read of it is shown"
+            return (
+                f"{self.path} is missing now: the viewer shows the records that it had read before"
+            )
         return ""
 
     def _signature(self, found: os.stat_result) -> _Signature:
         if not S_ISREG(found.st_mode):
-            raise StorageError(f"{self.path} is no file: name one with rollouts, a *.jsonl")
+            raise StorageError(f"{self.path} is not a file: name a file of rollouts (*.jsonl)")
         size, changed = found.st_size, found.st_mtime_ns
         return (found.st_dev, found.st_ino, size, changed, is_at_rest(found))
 
@@ -113,8 +118,8 @@ class FileReader(ABC):
 class LineReader(FileReader):
     """A file with a record on each line.
 
-    A last line without a line break may still be in the writing. It counts once it is a record,
-    which no beginning of one is, and is read again each time.
+    A last line without a line break may still be incomplete. It counts if it is a whole record
+    (the beginning of a record never is one), and is read again each time.
     """
 
     def _read(self, descriptor: int, deadline: float) -> bool:
@@ -155,19 +160,19 @@ class LineReader(FileReader):
 
     @abstractmethod
     def _take(self, line: FileLine) -> None:
-        """A line that is finished."""
+        """Add a line that is finished."""
 
     @abstractmethod
     def _take_whole(self, line: FileLine) -> bool:
-        """One that is not: whether it is a record all the same, and was taken."""
+        """Add an unfinished line if it is a whole record; returns whether it was added."""
 
     @abstractmethod
     def _drop(self) -> None:
-        """Forget the record after those that are finished."""
+        """Remove the record of the unfinished line."""
 
 
 class EntryLineReader(LineReader):
-    """A part by lines. Blank lines are no entries, but count as lines."""
+    """A part with a record on each line. Blank lines are counted, but have no entries."""
 
     def __init__(
         self, part: SourcePart, progress: ReadProgress, writer: EntryWriter, facts_of: FactsOf
@@ -219,9 +224,10 @@ class EntryLineReader(LineReader):
 
 
 class ArchiveReader(FileReader):
-    """A part whose format says where its records are. It is read whole; it does not grow.
+    """A part whose format finds its records. Such a file does not grow.
 
-    `progress.read` adds up the records until the end is reached, and then is the file's size.
+    `progress.read` is the sum of the records' lengths until the end is reached, then the file's
+    size.
     """
 
     def __init__(
@@ -235,12 +241,12 @@ class ArchiveReader(FileReader):
 
     def _read(self, descriptor: int, deadline: float) -> bool:
         progress, size = self.progress, os.fstat(descriptor).st_size
-        if progress.tail:  # it had been read to its end
+        if progress.tail:  # it was read to its end
             if progress.read != size or not progress.continues(descriptor):
                 raise ReplacedError
             return True
         if self._places is None:
-            if progress.records:  # nothing tells whether it is still the file that was begun
+            if progress.records:  # it may be another file than the one that was read in part
                 raise ReplacedError
             self._places = self._format.places(self.path)
         places, self._places = self._places, None

@@ -1,22 +1,22 @@
 -- The index of one source. `entry.id` is part * 2^32 + the number of its record in the file, from 1
--- (the line number): the same whenever the index is built anew.
+-- (the line number): it stays the same when the index is rebuilt.
 CREATE TABLE part (
     id INTEGER PRIMARY KEY,
     path TEXT NOT NULL,
     format TEXT NOT NULL,
-    read INTEGER NOT NULL,      -- bytes behind us
-    records INTEGER NOT NULL,   -- lines behind us
-    head BLOB NOT NULL,         -- what the file began with, hashed
-    tail BLOB NOT NULL,         -- what stood before `read`, hashed
-    size INTEGER NOT NULL,      -- of the file when nobody was writing to it; -1 before that
-    changed INTEGER NOT NULL    -- its time of change then, in nanoseconds
+    read INTEGER NOT NULL,      -- bytes that were read
+    records INTEGER NOT NULL,   -- lines that were read
+    head BLOB NOT NULL,         -- hash of the start of the file
+    tail BLOB NOT NULL,         -- hash of the bytes before `read`
+    size INTEGER NOT NULL,      -- of the file when it was last at rest; -1 before that
+    changed INTEGER NOT NULL    -- its modification time then, in nanoseconds
 );
 CREATE TABLE entry (
     id INTEGER PRIMARY KEY,
     position INTEGER NOT NULL,
     length INTEGER NOT NULL,
     status TEXT NOT NULL,
-    is_outcome INTEGER NOT NULL,  -- 1: the outcome of its rollout; 0: an earlier attempt, or another
+    is_outcome INTEGER NOT NULL,  -- 1: the outcome of its rollout; 0: superseded by another record
     task INTEGER,
     repeat INTEGER,
     attempt INTEGER,
@@ -40,7 +40,7 @@ CREATE TABLE entry (
 CREATE INDEX entry_of_task ON entry (task, repeat);
 CREATE INDEX entry_of_status ON entry (status, is_outcome);
 CREATE INDEX entry_of_kind ON entry (kind, cause, is_outcome) WHERE kind IS NOT NULL;
-CREATE TABLE words (            -- apart, so that charts do not read it
+CREATE TABLE words (            -- a table of its own, so that charts do not read it
     entry INTEGER PRIMARY KEY,
     title TEXT NOT NULL,
     detail TEXT NOT NULL,
@@ -58,7 +58,7 @@ CREATE TABLE cause (
     text TEXT NOT NULL,
     UNIQUE (kind, text)
 );
-CREATE TABLE field (            -- which names `words.fields` has
+CREATE TABLE field (            -- the names in `words.fields`
     name TEXT PRIMARY KEY,
     records INTEGER NOT NULL
 ) WITHOUT ROWID;
@@ -72,9 +72,9 @@ CREATE TABLE task (             -- from the inputs of the run
     domain TEXT NOT NULL,
     difficulty INTEGER
 );
-CREATE TABLE kept (             -- answers that are worth keeping, of one version of the index
+CREATE TABLE kept (             -- responses that are kept for one version of the index
     name TEXT PRIMARY KEY,
     version INTEGER NOT NULL,
     body BLOB NOT NULL
 );
-CREATE TABLE about (name TEXT PRIMARY KEY, value) WITHOUT ROWID;  -- schema, version
+CREATE TABLE about (name TEXT PRIMARY KEY, value) WITHOUT ROWID;  -- schema, version, generation, ready

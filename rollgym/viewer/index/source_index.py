@@ -1,7 +1,7 @@
-"""The index of a source, for everybody in this process: one thread builds, many read.
+"""The index of a source for all threads of this process: one thread builds it, many read it.
 
-Two viewers of one source share the database. One of them builds it; the other reads along, and
-builds on when the first ends.
+Two viewers of one source share the database. One of them builds it; the other one reads it, and
+continues building when the first one ends.
 """
 
 import contextlib
@@ -26,16 +26,16 @@ from rollgym.viewer.source import EntryId, RecordRange, SourcePart, ViewerSource
 from rollgym.viewer.summary import TaskFacts
 
 PORTION = 0.25
-"""Seconds after which what was read is there for readers."""
+"""Seconds of reading after which new entries are committed and visible."""
 _POLL = 0.05
 
 
 class IndexState(msgspec.Struct, frozen=True):
-    """How far an index is.
+    """How much of a source is in its index.
 
-    `version` grows whenever rows changed. `read` of `size` bytes are behind us. `ready` tells that
-    the end was reached once; what came since may be missing for a moment. `problem` says which
-    files cannot be read, and is empty where all can.
+    `version` grows whenever rows change. `read` of `size` bytes are indexed. `ready` says that the
+    end was reached once; later records may be missing for a moment. `problem` says which files
+    cannot be read; it is empty if all can.
     """
 
     version: int
@@ -47,28 +47,28 @@ class IndexState(msgspec.Struct, frozen=True):
 
 
 class SourceIndex:
-    """What is known of the records of a source. It is also the context of its documents."""
+    """The indexed records of a source. It is also the context of its documents."""
 
     def __init__(self, source: ViewerSource) -> None:
         self.source = source
         self._writing = threading.Lock()
-        self._home = IndexStorage(source)
+        self._storage = IndexStorage(source)
         self._builder: Builder | None = None
         self._damage: sqlite3.Error | None = None
         self._closing = False
         self._problem = ""
 
     def open(self) -> None:
-        """Find the database, or make it. Raises StorageError where there is no place for one."""
+        """Open the database or create it. Raises StorageError where there is no location for it."""
         with self._writing:
             self._closing = False
-            self._home.open()
+            self._storage.open()
 
     def extend(self, seconds: float) -> bool:
-        """Read on for about so long; whether the end of all parts was reached.
+        """Read the files for about that long; returns whether all parts are read to their ends.
 
-        At least one record is read, where there is one. Raises StorageError where there is no
-        place left for the index.
+        At least one record is read, if there is one. Raises StorageError where there is no
+        location left for the index.
         """
         deadline = monotonic() + seconds
         with self._writing:
@@ -77,12 +77,12 @@ class SourceIndex:
                 left = deadline - monotonic()
                 if done or left <= 0:
                     return done
-                if self._builder is None:  # somebody else is at it
+                if self._builder is None:  # another process is writing
                     sleep(min(left, _POLL))
         return True
 
     def state(self) -> IndexState:
-        """Raises StorageError."""
+        """The present state. Raises StorageError."""
         with self.reading() as connection:
             about = dict(connection.execute("SELECT name, value FROM about").fetchall())
             (read,) = connection.execute("SELECT coalesce(sum(read), 0) FROM part").fetchone()
@@ -98,12 +98,12 @@ class SourceIndex:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A read-only connection, which sees one state of the index for as long as it is held.
+        """A read-only connection, which sees one state of the index while it is held.
 
-        Raises StorageError when the index cannot be read; it is then made again.
+        Raises StorageError if the index cannot be read; it is then rebuilt.
         """
         try:
-            with self._home.database.reading() as connection:
+            with self._storage.database.reading() as connection:
                 yield connection
         except sqlite3.DatabaseError as error:
             if is_damage(error):
@@ -111,11 +111,11 @@ class SourceIndex:
             elif not is_busy(error):
                 raise
             raise StorageError(
-                f"the index of {self.source.path} cannot be read ({error}); ask again in a moment"
+                f"cannot read the index of {self.source.path} ({error}): try again in a moment"
             ) from error
 
     def place(self, entry: EntryId) -> tuple[SourcePart, RecordRange]:
-        """Raises KeyError, StorageError."""
+        """The part and the position of a record. Raises KeyError, StorageError."""
         with self.reading() as connection:
             found = connection.execute(
                 "SELECT position, length FROM entry WHERE id = ?", (entry.number,)
@@ -132,18 +132,18 @@ class SourceIndex:
         part, place = self.place(entry)
         if place.length > LONGEST_RECORD:
             raise StorageError(
-                f"{part.path}: record {entry.record} is longer than {LONGEST_RECORD >> 20} MiB, "
-                "too long to be shown"
+                f"{part.path}: record {entry.record} is longer than the limit of "
+                f"{LONGEST_RECORD >> 20} MiB and cannot be shown"
             )
         return _read(part.path, place)
 
     def beginning(self, entry: EntryId, most: int) -> bytes:
-        """At most so many bytes of a record. Raises KeyError, StorageError."""
+        """The first bytes of a record. Raises KeyError, StorageError."""
         part, place = self.place(entry)
         return _read(part.path, RecordRange(place.position, min(place.length, most)))
 
     def input_row(self, task: int) -> Row | None:
-        """The row of a task; None where the source's inputs do not have it, or not any more.
+        """The row of a task; None where the source's inputs do not have it.
 
         Raises StorageError where the index cannot be read.
         """
@@ -158,11 +158,11 @@ class SourceIndex:
             return None
         try:
             return input_task(_read(inputs, RecordRange(*found)))[1]
-        except (ValueError, StorageError):  # the file was replaced or removed since it was read
+        except (ValueError, StorageError):  # the file was replaced or removed since it was indexed
             return None
 
     def facts(self, task: int) -> TaskFacts | None:
-        """What is known of a task: from the inputs, or from other records. Raises StorageError."""
+        """The facts of a task, from the inputs or from other records. Raises StorageError."""
         with self.reading() as connection:
             return find_task_facts(connection, task)
 
@@ -171,14 +171,14 @@ class SourceIndex:
         return self.source.images
 
     def keep(self, name: str, body: bytes, version: int | None = None) -> None:
-        """Keep an answer for as long as the index stays at the version that it was made from.
+        """Keep a response while the index stays at the version that it was made from.
 
-        Without `version` that is the present one. It is forgotten while the index is being built.
+        Without `version` that is the present one. Nothing is kept while the index is being built.
         """
         if not self._writing.acquire(blocking=False):
             return
         try:
-            connection = self._home.database.connection
+            connection = self._storage.database.connection
             connection.execute(
                 "INSERT OR REPLACE INTO kept (name, version, body) SELECT ?, value, ? "
                 "FROM about WHERE name = 'version' AND value = coalesce(?, value)",
@@ -187,13 +187,15 @@ class SourceIndex:
             connection.execute(
                 "DELETE FROM kept WHERE version <> (SELECT value FROM about WHERE name = 'version')"
             )
-        except sqlite3.OperationalError:  # a full disk, perhaps: it is made again when asked for
+        except (
+            sqlite3.OperationalError
+        ):  # perhaps a full disk: the response is made again on request
             return
         finally:
             self._writing.release()
 
     def kept(self, name: str) -> bytes | None:
-        """An answer that was kept, if it is still true. Raises StorageError."""
+        """A kept response of the present version, or None. Raises StorageError."""
         with self.reading() as connection:
             found = connection.execute(
                 "SELECT body FROM kept WHERE name = ? AND version = "
@@ -203,19 +205,19 @@ class SourceIndex:
         return None if found is None else bytes(found[0])
 
     def close(self) -> None:
-        """Let others build on. What is being read now may go on being read."""
+        """Close the index, so that another process can write it. Open connections stay usable."""
         self._closing = True
         with self._writing:
             self._builder = None
-            self._home.close()
+            self._storage.close()
 
     def _extended(self, deadline: float) -> bool:
-        database = self._home.database
+        database = self._storage.database
         try:
             if not database.is_there():
                 self._builder = None
-                database = self._home.open_again()
-            if not database.lead():
+                database = self._storage.open_again()
+            if not database.become_writer():
                 return self.state().ready
             if self._damage is not None:
                 raise self._damage
@@ -224,12 +226,12 @@ class SourceIndex:
             self._damage = None
             if not is_busy(error):
                 self._builder = None
-                self._home.mend(error)
+                self._storage.repair(error)
             return False
         return done
 
     def _portion(self, database: Database, deadline: float) -> bool:
-        """A builder that fails, for whatever reason, is not used again. Raises sqlite3.Error."""
+        """Read a portion. A builder that fails is not used again. Raises sqlite3.Error."""
         builder = self._builder or Builder(self.source, database.connection)
         self._builder = None
         done = builder.portion(min(deadline, monotonic() + PORTION))
@@ -254,5 +256,5 @@ def _read(path: Path, place: RecordRange) -> bytes:
     except OSError as error:
         raise storage_error(error, path, "reading a record") from error
     if len(content) < place.length:
-        raise StorageError(f"{path}: it is shorter than when it was read; ask again in a moment")
+        raise StorageError(f"{path} is shorter than when it was indexed: try again in a moment")
     return content

@@ -27,8 +27,8 @@ _NAME = "index" + SUFFIX
 
 
 def persistent_paths(source: ViewerSource) -> Iterator[Path]:
-    """Places that outlast the process, the best first. They may turn out not to be writable."""
-    path = Path(os.path.abspath(source.path))  # noqa: PTH100 - links stay: beside what was named
+    """Paths that outlast the process, the best first. They may turn out not to be writable."""
+    path = Path(os.path.abspath(source.path))  # noqa: PTH100 - keeps links: beside the path that was named
     yield (path if path.is_dir() else path.parent) / f".{path.name}{SUFFIX}"
     if (cache := _cache()) is not None:
         folder = cache / "rollgym" / "viewer" / _hashed(source)
@@ -40,13 +40,13 @@ def persistent_paths(source: ViewerSource) -> Iterator[Path]:
 
 
 def temporary_path() -> tuple[Path, TemporaryDirectory[str]]:
-    """A place for the time being, and the folder that is to be removed with it. Raises OSError."""
+    """A temporary path, and the folder to remove with it. Raises OSError."""
     folder = TemporaryDirectory(prefix="rollgym-viewer-", ignore_cleanup_errors=True)
     return Path(folder.name) / _NAME, folder
 
 
 def _hashed(source: ViewerSource) -> str:
-    """Of the path, and of the parts too: one folder may hold several sources."""
+    """A digest of the path and of the parts, because one folder may hold several sources."""
     digest = blake2b(digest_size=16)
     for path in (source.path, *(part.path for part in source.parts)):
         digest.update(os.fsencode(path.resolve()) + b"\0")
@@ -55,7 +55,7 @@ def _hashed(source: ViewerSource) -> str:
 
 def _cache() -> Path | None:
     named = os.environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(named):  # noqa: PTH117 - a relative one is to be ignored, says its standard
+    if os.path.isabs(named):  # noqa: PTH117 - its standard says to ignore relative paths
         return Path(named)
     try:
         return Path.home() / ".cache"
@@ -64,7 +64,7 @@ def _cache() -> Path | None:
 
 
 class IndexStorage:
-    """The database that is open now. One thread at a time changes which one that is."""
+    """The open database of a source. Only one thread at a time opens, moves or closes it."""
 
     def __init__(self, source: ViewerSource) -> None:
         self._source = source
@@ -72,7 +72,7 @@ class IndexStorage:
         self._places = persistent_paths(source)
         self._temporary: TemporaryDirectory[str] | None = None
         self._opened: Database | None = None
-        self._mended: Path | None = None
+        self._repaired: Path | None = None
 
     @property
     def database(self) -> Database:
@@ -82,13 +82,16 @@ class IndexStorage:
         return self._opened
 
     def open(self) -> None:
-        """Find the database, or make it. Raises StorageError where there is no place for one."""
+        """Open the database or create it. Raises StorageError where there is no location for it."""
         if self._opened is None:
             self._places = persistent_paths(self._source)
             self._open_next()
 
     def open_again(self) -> Database:
-        """The database at the same place, where there is another file now. Raises StorageError."""
+        """Open the database at the same path, where there is another file now.
+
+        Raises StorageError.
+        """
         path = self.database.path
         self._close_database()
         try:
@@ -97,14 +100,14 @@ class IndexStorage:
             self._open_next()
         return self.database
 
-    def mend(self, error: sqlite3.Error) -> None:
-        """Make a damaged database anew; where that does not help, go elsewhere.
+    def repair(self, error: sqlite3.Error) -> None:
+        """Rebuild a damaged database; if that was done before, move to the next location.
 
         Raises StorageError.
         """
         database = self.database
-        if is_damage(error) and database.leading and self._mended != database.path:
-            self._mended = database.path
+        if is_damage(error) and database.is_writer and self._repaired != database.path:
+            self._repaired = database.path
             database.discard()
             self.open_again()
         else:
@@ -128,7 +131,7 @@ class IndexStorage:
             path, self._temporary = temporary_path()
         except OSError as error:
             raise storage_error(
-                error, self._source.path, "finding a place for its index"
+                error, self._source.path, "finding a location for its index"
             ) from error
         self._opened = Database(path, self._identity)
 
@@ -139,7 +142,7 @@ class IndexStorage:
 
 
 def _described_parts(source: ViewerSource) -> bytes:
-    """What an index is of: its parts, with their formats."""
+    """The parts of a source with their formats, as JSON: what its index depends on."""
     named = [(relative_name(source, part.path), part.format.name) for part in source.parts]
     inputs = None if source.inputs is None else relative_name(source, source.inputs)
     return msgspec.json.encode((inputs, named))

@@ -58,7 +58,7 @@ Child: TypeAlias = "HtmlElement | str | None"
 
 
 class HtmlElement(msgspec.Struct, frozen=True):
-    """A node of the tree. Made by the functions here."""
+    """A node of the tree. Use the functions here to make one."""
 
     name: str
     attributes: dict[str, str]
@@ -74,15 +74,15 @@ class Fraction(NamedTuple):
 def element(name: str, /, *children: Child, **attributes: Value) -> HtmlElement:
     """`element("p", "text", class_="x")`; an attribute that is None or False is left out.
 
-    Raises ValueError for what has no place on a page of ours.
+    Raises ValueError for an element or attribute that is not allowed on a page.
     """
     return group(name, children, **attributes)
 
 
 def group(name: str, children: Iterable[Child], /, **attributes: Value) -> HtmlElement:
-    """An element with as many children as there are. Raises ValueError."""
+    """An element with an iterable of children. Raises ValueError as `element` does."""
     if name not in _NAMES:
-        raise ValueError(f"<{name}> has no place on a page")
+        raise ValueError(f"<{name}> is not allowed on a page")
     written = {
         key.rstrip("_").replace("_", "-"): "" if value is True else str(value)
         for key, value in attributes.items()
@@ -90,9 +90,9 @@ def group(name: str, children: Iterable[Child], /, **attributes: Value) -> HtmlE
     }
     for key, text in written.items():
         if key.startswith("on") or key in {"style", "srcdoc"}:
-            raise ValueError(f"{key}= is code")
+            raise ValueError(f"{key}= would run code")
         if key in _URLS and not (key == "src" and text.startswith(PICTURES)):
-            raise ValueError(f"{key}={text[:40]!r} leads elsewhere")
+            raise ValueError(f"{key}={text[:40]!r} leads out of the page")
     return HtmlElement(name, written, children)
 
 
@@ -104,11 +104,11 @@ def shape(
     points: Iterable[tuple[float, float]] = (),
     **numbers: float | Fraction,
 ) -> HtmlElement:
-    """A drawing (`svg`) or a shape of one. Raises ValueError for another name, or for no number."""
+    """A drawing (`svg`) or a shape of it. Raises ValueError for other names and for non-numbers."""
     if name not in _SHAPES:
-        raise ValueError(f"<{name}> is not a shape that is drawn")
+        raise ValueError(f"<{name}> is not an allowed shape")
     if class_ and not _CLASS.fullmatch(class_):
-        raise ValueError(f"{class_[:40]!r} is not a class")
+        raise ValueError(f"{class_[:40]!r} is not a valid class")
     written = {key: _number(value) for key, value in numbers.items()}
     corners = [f"{_number(x)},{_number(y)}" for x, y in points]
     written |= {"points": " ".join(corners)} if corners else {}
@@ -117,14 +117,14 @@ def shape(
 
 
 def stylesheet(css: str) -> HtmlElement:
-    """Rules of our own; never anything that a rollout says. Raises ValueError."""
+    """The page's own style rules; never content of a rollout. Raises ValueError."""
     if "<" in css:
-        raise ValueError("a style sheet that could end before its end")
+        raise ValueError("the style sheet contains <, which could end its element")
     return HtmlElement("style", {}, (_TrustedText(css),))
 
 
 def document(root: HtmlElement) -> Iterator[bytes]:
-    """The page, in pieces as they are made."""
+    """The page in pieces, as they are made."""
     waiting, length = ["<!doctype html>\n"], 0
     for text in _written(root):
         waiting.append(text)
@@ -136,7 +136,7 @@ def document(root: HtmlElement) -> Iterator[bytes]:
 
 
 class _TrustedText(str):
-    """What is written as it is."""
+    """Text that is written without escaping."""
 
     __slots__ = ()
 
@@ -174,22 +174,22 @@ PictureOf: TypeAlias = Callable[[PictureView], PictureData | None]
 
 
 class PictureBudget:
-    """Gives the pictures of a page, until they are too many for one file."""
+    """Embeds the pictures of a page, up to `PICTURES_LIMIT` bytes in all."""
 
     def __init__(self, picture_of: PictureOf) -> None:
         self._picture_of = picture_of
         self._left = PICTURES_LIMIT
 
     def picture(self, image: PictureView, alt: str) -> HtmlElement:
-        """The picture itself, or a line that says why it is not there."""
+        """The picture itself, or a note that says why it is missing."""
         if not image.path and not image.file:
-            return note(f"A picture elsewhere, which is not loaded: {image.note}")
+            return note(f"Picture on another server, not loaded: {image.note}")
         picture = self._picture_of(image) if self._left > 0 else None
         if picture is None:
             return note(
-                "A picture that cannot be read."
+                "Picture that cannot be read."
                 if self._left > 0
-                else f"A picture: this file holds no more than {PICTURES_LIMIT >> 20} MiB of them."
+                else f"Picture left out: the limit of this file is {PICTURES_LIMIT >> 20} MiB."
             )
         self._left -= len(picture.data)
         source = f"data:{picture.media_type};base64,{b64encode(picture.data).decode('ascii')}"
@@ -201,11 +201,11 @@ def note(text: str) -> HtmlElement:
 
 
 def text_block(text: Text, class_: str = "text") -> HtmlElement:
-    """A text as it was written; one that was cut says so."""
+    """A text as it was written, with a note if it was cut."""
     shown = element("div", text.text, class_=class_)
     if text.size <= len(text.text):
         return shown
-    cut = f"The first {len(text.text):,} of {text.size:,} characters; the rest is in the file."
+    cut = f"First {len(text.text):,} of {text.size:,} characters. The rest is in the original file."
     return element("div", shown, note(cut))
 
 
@@ -218,7 +218,7 @@ def section(title: str, content: Iterable[HtmlElement | None]) -> HtmlElement:
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> HtmlElement:
-    """Names with short values, side by side."""
+    """Names and short values, side by side."""
     rows = (element("div", element("dt", name), element("dd", text)) for name, text in pairs)
     return group("dl", rows, class_="facts")
 

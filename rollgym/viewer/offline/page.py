@@ -52,7 +52,7 @@ _ROLES = frozenset(("system", "developer", "user", "assistant", "tool"))
 
 
 def turn_block(turn: TurnView, album: PictureBudget) -> HtmlElement:
-    """One turn: who it is, its reasoning folded, what is said, and the calls it makes."""
+    """One turn: its role, its folded reasoning, its texts and pictures, and its calls."""
     heading = f"{turn.role}: {turn.tool}" if turn.tool else turn.role
     return group(
         "article",
@@ -68,7 +68,7 @@ def turn_block(turn: TurnView, album: PictureBudget) -> HtmlElement:
 
 def _part(part: Text | PictureView, turn: TurnView, album: PictureBudget) -> HtmlElement:
     if isinstance(part, PictureView):
-        return album.picture(part, "a picture of the conversation")
+        return album.picture(part, "picture in the conversation")
     return text_block(part, "text code" if turn.role == "tool" else "text")
 
 
@@ -92,7 +92,7 @@ _HEADS = {
 
 
 def step_block(step: StepView, album: PictureBudget) -> HtmlElement:
-    """One step: the page, the action on it, what the model answered, and what came of it."""
+    """One step: the page, the action on it, the model's response, and the numbers."""
     judged = "judged" if step.judged else None
     return group("article", _step(step, album), class_="step", data_judged=judged)
 
@@ -105,7 +105,7 @@ def _step(step: StepView, album: PictureBudget) -> Iterator[HtmlElement | None]:
     if step.screenshot is not None:
         yield element(
             "figure",
-            album.picture(step.screenshot, f"the page at step {step.index + 1}"),
+            album.picture(step.screenshot, f"page at step {step.index + 1}"),
             drawing(step.marks) if step.marks else None,
         )
     for text in (step.unplaced, step.problem, step.parse_failure, *step.notes):
@@ -131,7 +131,7 @@ def _numbers(step: StepView) -> Iterator[tuple[str, str]]:
 
 
 def drawing(marks: tuple[MarkView, ...]) -> HtmlElement:
-    """The marks of one screenshot, over the whole of it."""
+    """The marks of one screenshot, as a drawing over the whole of it."""
     return shape("svg", *(drawn for mark in marks for drawn in _mark(mark)), class_="marks")
 
 
@@ -154,7 +154,7 @@ def _mark(mark: MarkView) -> Iterator[HtmlElement]:
 
 
 def _label(mark: MarkView) -> HtmlElement:
-    """On the side of its mark where there is room."""
+    """On the side of its mark that has space."""
     across, along = (-14, "label before") if mark.x > _FAR_RIGHT else (14, "label")
     down = 24 if mark.y < _NEAR_TOP else -14
     x, y = Fraction(mark.x), Fraction(mark.y)
@@ -176,10 +176,10 @@ T = TypeVar("T")
 
 
 def offline_page(rollout: RolloutDocument, *, name: str, picture: PictureOf) -> Iterator[bytes]:
-    """The file, in pieces. `name` tells where the rollout is from.
+    """The file, in pieces. `name` says where the rollout is from.
 
-    `picture` reads a picture of the rollout, None where it cannot be had. What of the rollout
-    cannot be read at all raises before the first piece.
+    `picture` reads a picture of the rollout; it returns None if it cannot. A rollout that cannot be
+    read raises before the first piece.
     """
     view = rollout.view()
     body = group("body", _body(rollout, view, name, picture))
@@ -236,8 +236,8 @@ def _main(rollout: RolloutDocument, view: RolloutView, album: PictureBudget) -> 
 
 
 def _long(title: str, blocks: Iterator[HtmlElement], number: int, most: int) -> HtmlElement:
-    """A section whose content is made while it is written."""
-    left_out = f"{number - most:,} more are in the file that this rollout was taken from."
+    """A section whose content is made while the page is written."""
+    left_out = f"{number - most:,} more are in the original file."
     end = [note(left_out)] if number > most else []
     return group("section", chain([element("h2", title)], blocks, end))
 
@@ -268,11 +268,11 @@ def _told(view: RolloutView) -> Iterator[tuple[str, str]]:
 
 
 def _failure(failure: FailureView) -> HtmlElement:
-    causes = (element("p", f"because of {kind}: {message}") for kind, message in failure.causes)
+    causes = (element("p", f"caused by {kind}: {message}") for kind, message in failure.causes)
     words = (
         failure.meaning
         if failure.retryable is None
-        else (f"{failure.meaning}; {'may pass when tried again' if failure.retryable else 'final'}")
+        else (f"{failure.meaning}; {'can be retried' if failure.retryable else 'not retryable'}")
     )
     traceback = failure.traceback
     content = (
@@ -285,7 +285,7 @@ def _failure(failure: FailureView) -> HtmlElement:
 
 
 def _timeline(timeline: TimelineView) -> HtmlElement:
-    """A row for each phase: when it was, where that is known, and how long it took in all."""
+    """A row for each phase: its spans, if they are known, and its total."""
     whole = timeline.seconds if 0 < timeline.seconds < inf else 1.0
     rows = []
     for phase, seconds in timeline.totals.items():

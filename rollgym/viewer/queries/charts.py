@@ -25,11 +25,11 @@ from rollgym.viewer.queries.filter import MICROSECONDS
 MOST_BINS = 30
 SHARE_BINS = 20
 _NARROWEST, _WIDEST = 1e-300, 1e300
-"""Bars that are not within this cannot be counted with."""
+"""Widths of bars beyond these cannot be computed with floats."""
 _MOST = 0.99
-"""The share of the values that the bars must show well."""
+"""The share of the values that the bars of equal width must cover."""
 _FAR = 4
-"""How many times as far as those the largest must be to have a bar of its own."""
+"""How many times farther the largest value must be for a separate last bar."""
 
 
 class Bin(msgspec.Struct, frozen=True, rename={"low": "from", "high": "to"}):
@@ -43,7 +43,7 @@ class Bin(msgspec.Struct, frozen=True, rename={"low": "from", "high": "to"}):
 
 
 class Histogram(msgspec.Struct, frozen=True):
-    """`median` and `p90` are values that occur: those at rank floor(q * (count - 1)), from 0."""
+    """`median` and `p90` are values that occur: at rank floor(q * (count - 1)), from 0."""
 
     count: int
     mean: float
@@ -55,12 +55,12 @@ class Histogram(msgspec.Struct, frozen=True):
 
 
 def histogram(values: Iterable[float | None], *, share: bool = False) -> Histogram | None:
-    """Of the numbers among the values; None where there are none.
+    """The histogram of the numbers among the values; None where there are none.
 
-    `share` says that values are meant to be from 0 to 1; if they are, the bars go from 0 to 1.
+    `share` says that values are expected to be from 0 to 1; if they are, the bars are too.
     """
     numbers = sorted([value for value in values if value is not None])
-    # Sorted, whatever is not finite is at the ends.
+    # After sorting, numbers that are not finite are at the ends.
     while numbers and not isfinite(numbers[-1]):
         numbers.pop()
     numbers = numbers[bisect_left(numbers, -float_info.max) :]
@@ -78,16 +78,16 @@ def histogram(values: Iterable[float | None], *, share: bool = False) -> Histogr
 
 
 def mean(numbers: Sequence[float]) -> float:
-    """Of finite numbers, at least one, however large."""
+    """The mean of at least one finite number, of any size."""
     try:
         return fsum(numbers) / len(numbers)
     except OverflowError:
         half = fsum(number / len(numbers) / 2 for number in numbers)
-        return max(min(numbers), min(2 * half, max(numbers)))  # whatever rounding made of it
+        return max(min(numbers), min(2 * half, max(numbers)))  # despite rounding
 
 
 def _bins(numbers: Sequence[float], edges: Sequence[float]) -> Iterable[Bin]:
-    """Of sorted numbers, none of which is meant to be outside the edges."""
+    """The bars of sorted numbers, which lie within the edges."""
     begins = [0, *(bisect_left(numbers, edge) for edge in edges[1:-1]), len(numbers)]
     for (low, high), (begin, end) in zip(pairwise(edges), pairwise(begins), strict=True):
         inside = begin < end
@@ -116,8 +116,8 @@ def _edges(numbers: Sequence[float], *, share: bool) -> list[float]:
 
 
 def _nice_edges(least: float, largest: float, *, whole: bool) -> list[float]:
-    """Edges from at or below the least to at or above the largest, of whole numbers above it."""
-    # One bar may be needed at each end beside those that the span has, and one for a tail.
+    """Edges from at or below the least to at or above the largest (integers: above it)."""
+    # Each end may need one more bar, and a tail another one.
     width = largest / (MOST_BINS - 3) - least / (MOST_BINS - 3)
     if not _NARROWEST < width < _WIDEST:
         return [least, largest]
@@ -131,16 +131,16 @@ def _nice_edges(least: float, largest: float, *, whole: bool) -> list[float]:
     unit = step * 10.0**scale
     first = floor(least / unit)
     last = floor(largest / unit) + 1 if whole else max(ceil(largest / unit), first + 1)
-    # Dividing rounds, so an edge can come out on the wrong side of the smallest number.
+    # Division rounds, so an edge may end up above the smallest number.
     first -= _multiple(first * step, scale, whole=whole) > least
     try:
         return [_multiple(number * step, scale, whole=whole) for number in range(first, last + 1)]
-    except OverflowError:  # the last edge would be beyond what a float can be
+    except OverflowError:  # the last edge would be larger than any float
         return [least, largest]
 
 
 def _multiple(number: int, scale: int, *, whole: bool) -> float:
-    """number * 10**scale: as the float that one would write, or as the integer."""
+    """number * 10**scale, as the closest float or as an integer."""
     if scale < 0:
         return float(number / 10**-scale)
     multiple = number * int(10**scale)
@@ -158,10 +158,10 @@ _NAMES = {"begin": "from", "end": "to", "least": "min", "most": "max"}
 
 
 class TimePoint(msgspec.Struct, frozen=True, rename=_NAMES):
-    """One portion: seconds since the epoch, or which entries it has, counted from 1.
+    """One portion: a period in seconds since the epoch, or a range of entries counted from 1.
 
-    A portion of time holds what began at or after `from` and before `to`. `min` and `max` are what
-    a filter takes to show it: of `started`, or of `record`.
+    A period has the rollouts that started at or after `from` and before `to`. `min` and `max` are
+    the ends of the filter that selects it, by `started` or by `record`.
     """
 
     begin: float
@@ -175,14 +175,14 @@ class TimePoint(msgspec.Struct, frozen=True, rename=_NAMES):
 
 
 class OverTime(msgspec.Struct, frozen=True):
-    """The portions in order, those in which nothing was included."""
+    """The portions in order, including empty ones."""
 
     by: Literal["time", "order"]
     points: tuple[TimePoint, ...]
 
 
 class _PointTotals:
-    """What has been counted of a portion."""
+    """The counts of a portion."""
 
     __slots__ = ("judged", "reward", "rewarded", "rollouts", "successes")
 
@@ -218,7 +218,7 @@ def over_time(
     successes: Sequence[int | None],
     rewards: Sequence[float | None],
 ) -> OverTime:
-    """Of entries in the order of their `numbers`; `started` in microseconds since the epoch."""
+    """For entries in the order of their `numbers`; `started` in microseconds since the epoch."""
     times = [time for time in started if time is not None]
     if not times or 2 * len(times) < len(started):
         return OverTime("order", tuple(_by_order(numbers, successes, rewards)))
@@ -236,7 +236,7 @@ def _by_time(
     width = -(-(last - first + 1) // number)
     places = [None if time is None else (time - first) // width for time in started]
     portions = [_PointTotals() for _ in range((last - first) // width + 1)]
-    # Of a task there are few rewards, mostly 0 and 1: counting what is the same comes first.
+    # Most rewards are 0 or 1, so equal values are counted first.
     for (place, success, reward), count in Counter(
         zip(places, successes, rewards, strict=True)
     ).items():

@@ -25,8 +25,8 @@ Change = Literal["improved", "regressed", "same", "left_only", "right_only", "un
 CHANGES: tuple[Change, ...] = get_args(Change)
 COMPARISON_SORTS = ("task", "delta", "left", "right", "title")
 _PARAMETERS = frozenset(("left", "right", "change", "sort", "order", "offset", "limit"))
-# By index first, which is much faster than by key; several indexes of one key are put together.
-# Beside min(id) SQLite takes `task_key` and `task` from the entry that is the least.
+# Grouped by index first, which is much faster than by key; indexes with one key are merged later.
+# With min(id), SQLite takes `task_key` and `task` from the entry that has it.
 _SIDE = """
 SELECT task_key, task, coalesce(sum(reward), 0.0), count(reward),
        coalesce(sum(success), 0), count(success), count(*), min(id)
@@ -37,7 +37,7 @@ GROUP BY coalesce(task, task_key)
 
 
 class ComparisonQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tasks are asked for, and in which order. All of them without `changes`."""
+    """Which tasks to show, and in which order. Without `changes` all of them."""
 
     changes: tuple[str, ...] = ()
     sort: str = COMPARISON_SORTS[0]
@@ -47,7 +47,7 @@ class ComparisonQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, query: Query) -> "ComparisonQuery":
-        """From the parameters of a URL; `left` and `right` are the caller's. Raises PageError."""
+        """From a URL's parameters; the caller reads `left` and `right`. Raises RequestError."""
         given = Parameters(query, _PARAMETERS)
         return cls(
             changes=given.some_of("change", CHANGES),
@@ -59,7 +59,7 @@ class ComparisonQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparedSource(NamedTuple):
-    """One of the two sources."""
+    """One of the two sources that are compared."""
 
     id: str
     title: str
@@ -67,7 +67,7 @@ class ComparedSource(NamedTuple):
 
 
 class ComparedSourceSummary(msgspec.Struct, frozen=True):
-    """`mean` is that of all rewards of tasks that have a key."""
+    """`mean` is the mean reward of all tasks that have a key."""
 
     id: str
     title: str
@@ -76,7 +76,7 @@ class ComparedSourceSummary(msgspec.Struct, frozen=True):
 
 
 class TaskInSource(msgspec.Struct, frozen=True):
-    """A task in one of the sources; `first` is the first of its entries."""
+    """A task in one of the sources; `first` is the id of its first entry."""
 
     task: int | None
     mean: float | None
@@ -87,7 +87,7 @@ class TaskInSource(msgspec.Struct, frozen=True):
 
 
 class ComparedTask(msgspec.Struct, frozen=True):
-    """`delta` is right less left, None where either has no reward."""
+    """`delta` is right minus left; None if either has no reward."""
 
     task_key: str
     title: str
@@ -98,7 +98,7 @@ class ComparedTask(msgspec.Struct, frozen=True):
 
 
 class TaskComparison(msgspec.Struct, frozen=True):
-    """A page of the tasks; `counts` are of all, `total` of those with the change asked for."""
+    """A page of the tasks. `counts` are of all tasks, `total` is of those that match."""
 
     left: ComparedSourceSummary
     right: ComparedSourceSummary
@@ -108,7 +108,7 @@ class TaskComparison(msgspec.Struct, frozen=True):
 
 
 class _TaskTotals(msgspec.Struct, frozen=True, gc=False):
-    """What is known of a task on one side: a row of the statement."""
+    """The totals of a task in one source: a row of the statement."""
 
     key: str
     task: int | None
@@ -133,8 +133,8 @@ class _TaskTotals(msgspec.Struct, frozen=True, gc=False):
             str(EntryId.of(self.first)),
         )
 
-    def and_also(self, other: "_TaskTotals") -> "_TaskTotals":
-        earlier = min(self, other, key=lambda half: half.first)
+    def plus(self, other: "_TaskTotals") -> "_TaskTotals":
+        earlier = min(self, other, key=lambda totals: totals.first)
         return _TaskTotals(
             self.key,
             earlier.task,
@@ -148,7 +148,7 @@ class _TaskTotals(msgspec.Struct, frozen=True, gc=False):
 
 
 class _TaskPair(msgspec.Struct, frozen=True, gc=False):
-    """A task in both sources, as far as it is there."""
+    """A task in both sources; None where a source does not have it."""
 
     key: str
     left: _TaskTotals | None
@@ -160,10 +160,10 @@ class _TaskPair(msgspec.Struct, frozen=True, gc=False):
 def compare_tasks(
     left: ComparedSource, right: ComparedSource, wanted: ComparisonQuery
 ) -> TaskComparison:
-    """The page that is asked for. Each connection must see one state of its index."""
+    """The page that `wanted` describes. Each connection must see one state of its index."""
     lefts, rights = _task_totals(left.connection), _task_totals(right.connection)
-    pairs = [_pair(key, half, rights.get(key)) for key, half in lefts.items()]
-    pairs += [_pair(key, None, half) for key, half in rights.items() if key not in lefts]
+    pairs = [_pair(key, totals, rights.get(key)) for key, totals in lefts.items()]
+    pairs += [_pair(key, None, totals) for key, totals in rights.items() if key not in lefts]
     counts = Counter(pair.change for pair in pairs)
     if wanted.changes:
         pairs = [pair for pair in pairs if pair.change in wanted.changes]
@@ -193,11 +193,11 @@ def compare_tasks(
 
 
 def _task_totals(connection: sqlite3.Connection) -> dict[str, _TaskTotals]:
-    halves: dict[str, _TaskTotals] = {}
-    for half in starmap(_TaskTotals, connection.execute(_SIDE)):
-        known = halves.get(half.key)
-        halves[half.key] = half if known is None else known.and_also(half)
-    return halves
+    by_key: dict[str, _TaskTotals] = {}
+    for totals in starmap(_TaskTotals, connection.execute(_SIDE)):
+        known = by_key.get(totals.key)
+        by_key[totals.key] = totals if known is None else known.plus(totals)
+    return by_key
 
 
 def _pair(key: str, left: _TaskTotals | None, right: _TaskTotals | None) -> _TaskPair:
@@ -217,7 +217,7 @@ def _pair(key: str, left: _TaskTotals | None, right: _TaskTotals | None) -> _Tas
 def _ordered(
     pairs: Sequence[_TaskPair], wanted: ComparisonQuery, titles: Mapping[str, str]
 ) -> list[_TaskPair]:
-    """Sorted, with pairs that lack the number last, and equal ones in the order of their keys."""
+    """Sorted, with pairs without a value last, and equal ones by their keys."""
     ordered = sorted(pairs, key=attrgetter("key"))
     if wanted.sort == "title":
         valued: list[tuple[float | str | None, _TaskPair]] = [
@@ -231,8 +231,8 @@ def _ordered(
 
 
 def _task(pair: _TaskPair) -> int | None:
-    half = pair.left or pair.right
-    return half.task if half else None
+    totals = pair.left or pair.right
+    return totals.task if totals else None
 
 
 _VALUES: Mapping[str, Callable[[_TaskPair], float | None]] = {
@@ -246,7 +246,7 @@ _VALUES: Mapping[str, Callable[[_TaskPair], float | None]] = {
 def _titles(
     left: ComparedSource, right: ComparedSource, pairs: Sequence[_TaskPair]
 ) -> dict[str, str]:
-    """The title of each task, from the left where it is there."""
+    """The title of each task, from the left source if it has the task."""
     lefts = _titles_of(left.connection, [pair.left for pair in pairs if pair.left])
     rights = _titles_of(
         right.connection, [pair.right for pair in pairs if pair.right and not pair.left]
@@ -261,20 +261,20 @@ def _titles(
     }
 
 
-def _titles_of(connection: sqlite3.Connection, halves: Sequence[_TaskTotals]) -> dict[int, str]:
+def _titles_of(connection: sqlite3.Connection, totals: Sequence[_TaskTotals]) -> dict[int, str]:
     return dict(
         connection.execute(
             "SELECT entry, title FROM words WHERE entry IN (SELECT value FROM json_each(?))",
-            (msgspec.json.encode([half.first for half in halves]).decode(),),
+            (msgspec.json.encode([each.first for each in totals]).decode(),),
         )
     )
 
 
-def _summary(side: ComparedSource, halves: Mapping[str, _TaskTotals]) -> ComparedSourceSummary:
-    rewarded = sum(half.rewarded for half in halves.values())
-    reward = sum(half.reward for half in halves.values())
+def _summary(side: ComparedSource, totals: Mapping[str, _TaskTotals]) -> ComparedSourceSummary:
+    rewarded = sum(each.rewarded for each in totals.values())
+    reward = sum(each.reward for each in totals.values())
     return ComparedSourceSummary(
-        side.id, side.title, len(halves), reward / rewarded if rewarded else None
+        side.id, side.title, len(totals), reward / rewarded if rewarded else None
     )
 
 
@@ -292,14 +292,14 @@ class RunName(msgspec.Struct, frozen=True):
 
 
 class SharedSetting(msgspec.Struct, frozen=True):
-    """A setting that is the same in all runs: a text as it is, everything else as JSON."""
+    """A setting that is equal in all runs: a text as it is, everything else as JSON."""
 
     name: str
     value: str
 
 
 class SettingDifference(msgspec.Struct, frozen=True):
-    """A setting with its value in each run, None where it has none."""
+    """A setting with its value in each run; None where a run does not have it."""
 
     name: str
     values: tuple[str | None, ...]
@@ -314,7 +314,7 @@ class ConfigurationComparison(msgspec.Struct, frozen=True):
 
 
 def compare_configurations(runs: Sequence[RunManifest]) -> ConfigurationComparison:
-    """Names are in alphabetical order, those of the inputs and the seed first."""
+    """Compare runs. Settings are in alphabetical order, after those of the inputs and the seed."""
     settings = [_settings(run.manifest) for run in runs]
     names = dict.fromkeys(name for each in settings for name in list(each)[:_FIXED])
     names.update(dict.fromkeys(sorted({name for each in settings for name in each})))
@@ -332,7 +332,7 @@ def compare_configurations(runs: Sequence[RunManifest]) -> ConfigurationComparis
 
 
 _FIXED = 4
-"""How many settings every manifest has, beside its configuration."""
+"""The number of settings that every manifest has in addition to its configuration."""
 
 
 def _settings(manifest: Manifest | None) -> dict[str, str]:

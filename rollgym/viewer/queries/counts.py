@@ -23,9 +23,9 @@ from rollgym.viewer.source import EntryId
 from rollgym.viewer.summary import EntryStatus
 
 RATE_SECONDS = 300.0
-"""Of how long before the last end the rate is told."""
+"""The period before the last end that the rate is measured over."""
 _SHORTEST = 1.0
-"""Seconds of a run before which nothing is said of its rate."""
+"""Seconds that a run must have lasted before it has a rate."""
 _END = "started + coalesce(seconds, 0)"
 _MEANS = (
     f"SELECT avg(reward), avg(success), min(started), max({_END}) "  # noqa: S608 - our own
@@ -39,9 +39,10 @@ _COUNTS = "SELECT status, is_outcome, count(*) FROM entry GROUP BY status, is_ou
 
 
 class SourceCoverage(msgspec.Struct, frozen=True, kw_only=True):
-    """`expected` and `unresolved` are None where nobody said how many rollouts there are to be.
+    """The number of rollouts by outcome.
 
-    `retried` are the attempts that others took the place of.
+    `expected` and `unresolved` are None where the number of expected rollouts is unknown.
+    `retried` counts the attempts that were superseded.
     """
 
     expected: int | None
@@ -55,9 +56,9 @@ class SourceCoverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RolloutPace(msgspec.Struct, frozen=True):
-    """When rollouts began and ended, as Unix times; None where the records do not say it.
+    """When rollouts started and ended, as Unix times; None where it is unknown.
 
-    `rate` is how many ended in a minute, of the last five before `latest` or all that there were.
+    `rate` is how many ended per minute in the last `RATE_SECONDS` before `latest`.
     """
 
     started: float | None = None
@@ -66,7 +67,7 @@ class RolloutPace(msgspec.Struct, frozen=True):
 
 
 class SourceTotals(msgspec.Struct, frozen=True):
-    """A source in a line. The means are None where nothing was judged."""
+    """The totals of a source. The means are None where nothing was scored."""
 
     coverage: SourceCoverage
     mean_reward: float | None
@@ -75,7 +76,7 @@ class SourceTotals(msgspec.Struct, frozen=True):
 
 
 def totals(connection: sqlite3.Connection, expected: int | None) -> SourceTotals:
-    """Of all entries. `expected` is how many rollouts the run's manifest speaks of."""
+    """The totals of all entries. `expected` is the number of rollouts in the run's manifest."""
     mean_reward, success_rate, started, latest = connection.execute(_MEANS).fetchone()
     pace = _pace(connection, started, latest)
     return SourceTotals(coverage(connection, expected), mean_reward, success_rate, pace)
@@ -94,11 +95,11 @@ def _pace(
 
 
 def coverage(connection: sqlite3.Connection, expected: int | None) -> SourceCoverage:
-    """Of all entries."""
+    """The coverage of all entries."""
     outcomes: Counter[str] = Counter()
     retried = 0
-    for status, stands, count in connection.execute(_COUNTS):
-        if stands:
+    for status, is_outcome, count in connection.execute(_COUNTS):
+        if is_outcome:
             outcomes[status] += count
         else:
             retried += count
@@ -124,7 +125,7 @@ MOST_CAUSES = 100
 
 
 class KindCount(msgspec.Struct, frozen=True):
-    """A kind of failure; `meaning` is empty for one that rollgym does not know."""
+    """A kind of failure; `meaning` is empty for an unknown kind."""
 
     kind: str
     failed: int
@@ -133,7 +134,7 @@ class KindCount(msgspec.Struct, frozen=True):
 
 
 class CauseCount(msgspec.Struct, frozen=True):
-    """Failures that differ in nothing but names and numbers. `entries` = `failed` + `retried`."""
+    """Failures that only differ in names and numbers. `entries` = `failed` + `retried`."""
 
     id: int
     kind: str
@@ -152,9 +153,9 @@ class Failures(msgspec.Struct, frozen=True):
 
 
 def failures(connection: sqlite3.Connection, wanted: Filter) -> Failures:
-    """Of the entries that fit the filter, whether they stand or not."""
+    """The failures of the entries that match the filter, outcomes or not."""
     where, values = wanted.where(any_attempt=True)
-    # An attempt that stands is a better example than one that was made up for.
+    # An outcome is a better example than an attempt that was retried.
     rows = connection.execute(
         "SELECT entry.kind, entry.cause, count(*), sum(is_outcome), "  # noqa: S608 - see Filter
         "coalesce(min(entry.id) FILTER (WHERE is_outcome), min(entry.id)) "
@@ -227,9 +228,9 @@ class FieldFacet(msgspec.Struct, frozen=True):
 
 
 class Facets(msgspec.Struct, frozen=True):
-    """The most frequent values of each, the most frequent first; `difficulty` in its own order.
+    """The values of each column, the most frequent first; `difficulty` in numeric order.
 
-    Kinds are there too that only attempts have which others followed: their count is 0.
+    Kinds that only retried attempts have are included with a count of 0.
     """
 
     status: tuple[Facet, ...]
@@ -244,7 +245,7 @@ class Facets(msgspec.Struct, frozen=True):
 
 
 def facets(connection: sqlite3.Connection) -> Facets:
-    """Of the whole source."""
+    """The facets of the whole source."""
     counts: dict[str, Counter[Value]] = {column: Counter() for column in _COLUMNS}
     (lines,) = connection.execute(_LINES).fetchone()
     for line, count in Counter(lines.split("\n") if lines else ()).items():

@@ -36,33 +36,33 @@ _T = TypeVar("_T")
 
 
 class Parameters:
-    """The values of a query, those that are not empty. Everything here raises PageError (400)."""
+    """The values of a query that are not empty. All methods raise RequestError (400)."""
 
     def __init__(self, query: Query, names: Collection[str]) -> None:
-        """`names` are all that may be in the query."""
+        """`names` are the allowed parameters."""
         self._given: dict[str, tuple[str, ...]] = {}
         for name, values in query.items():
             if name not in names:
                 raise _rejected(
-                    f"{name[:_SHOWN]!r} is no parameter{suggestion(name[:_SHOWN], names)}: "
-                    f"there are {', '.join(sorted(names))}"
+                    f"{name[:_SHOWN]!r} is an unknown parameter{suggestion(name[:_SHOWN], names)}: "
+                    f"the parameters are {', '.join(sorted(names))}"
                 )
-            # The same value twice asks for nothing more.
+            # Repeated values are the same as one.
             kept = tuple(dict.fromkeys(text for value in values if (text := value.strip())))
             if len(kept) > MOST_VALUES:
                 raise _rejected(f"{name} is given {len(kept)} times: give at most {MOST_VALUES}")
             for value in kept:
                 if len(value) > LONGEST_VALUE:
                     raise invalid(name, value, f"at most {LONGEST_VALUE} characters")
-                if "\0" in value:  # where it is, a text ends for SQLite
-                    raise invalid(name, value, "a text without the character of number 0")
+                if "\0" in value:  # SQLite ends a text there
+                    raise invalid(name, value, "a text without the NUL character")
             self._given[name] = kept
 
     def texts(self, name: str) -> tuple[str, ...]:
         return self._given.get(name, ())
 
     def text(self, name: str) -> str:
-        """The one value; empty where there is none."""
+        """The single value; empty where there is none."""
         values = self.texts(name)
         if len(values) > 1:
             raise _rejected(f"{name} is given {len(values)} times: give it once")
@@ -74,7 +74,7 @@ class Parameters:
     def some_of(self, name: str, allowed: Sequence[str]) -> tuple[str, ...]:
         return tuple(chosen(name, value, allowed) for value in self.texts(name))
 
-    def truth(self, name: str) -> bool | None:
+    def flag(self, name: str) -> bool | None:
         value = self.text(name)
         return None if not value else chosen(name, value, ("true", "false")) == "true"
 
@@ -97,7 +97,7 @@ class Parameters:
 
 
 def chosen(name: str, value: str, allowed: Sequence[str]) -> str:
-    """The value, if it is one of those allowed. Raises PageError."""
+    """The value, if it is allowed. Raises RequestError."""
     if value not in allowed:
         close = suggestion(value[:_SHOWN], allowed)
         raise invalid(name, value, f"one of {', '.join(allowed)}", close)
@@ -105,8 +105,8 @@ def chosen(name: str, value: str, allowed: Sequence[str]) -> str:
 
 
 def invalid(name: str, value: str, allowed: str, hint: str = "") -> RequestError:
-    """The error that says what is wrong with a value."""
-    return _rejected(f"{name}={value[:_SHOWN]!r} cannot be used{hint}: give {allowed}")
+    """The error for a value that cannot be used."""
+    return _rejected(f"{name}={value[:_SHOWN]!r} is not valid{hint}: give {allowed}")
 
 
 def _rejected(message: str) -> RequestError:
@@ -134,10 +134,10 @@ def _finite(text: str) -> float:
 
 
 TOKENS = "coalesce(input_tokens + output_tokens, input_tokens, output_tokens)"
-"""Input and output together; what is known where only one is."""
+"""Input and output tokens together, or the one that is known."""
 MICROSECONDS = 1_000_000
 MOMENT = f"CAST(round({{}} * {MICROSECONDS}) AS INTEGER)"
-"""A time in whole microseconds, so that a portion of time begins where the one before it ends."""
+"""A time in whole microseconds, so that each period starts where the one before it ends."""
 MOST_ENTRIES = 500
 USUAL_ENTRIES = 100
 FIELD_PREFIX = "field."
@@ -157,7 +157,7 @@ NUMBERS = {
 }
 """The numbers of an entry, as SQL."""
 RANGES = {**NUMBERS, BY_RECORD: "entry.id"}
-"""What there are ranges of. A record goes by the number of its entry, which has its part too."""
+"""The columns that have ranges. A record is its entry number, which includes the part."""
 _NAMES = ("kind", "agent", "domain", "model", "ending")
 _INDEXES = ("task", "repeat", "cause")
 SORTS = (
@@ -166,21 +166,21 @@ SORTS = (
     *_NAMES,
     *NUMBERS,
 )
-"""The columns that a list can be sorted by, besides `field.NAME`."""
+"""The columns that a list can be sorted by, in addition to `field.NAME`."""
 _ORDERS = ("asc", "desc")
 _STATUSES = tuple(status.value for status in EntryStatus)
 _RANGES = tuple(f"{end}_{name}" for name in RANGES for end in ("min", "max"))
 PAGING = ("sort", "order", "offset", "limit")
-"""Those parameters that select nothing."""
+"""The parameters that do not select entries."""
 PARAMETERS = frozenset(
     ("q", "status", "success", "tool", *_NAMES, *_INDEXES, *_RANGES, *PAGING),
 )
 Sql = tuple[str, tuple[str | int | float, ...]]
-"""A piece of a statement with its parameters."""
+"""Part of a statement with its parameters."""
 
 
 class Range(msgspec.Struct, frozen=True):
-    """Both ends belong to it; None leaves an end open."""
+    """A range with inclusive ends; None leaves an end open."""
 
     name: str
     least: float | None = None
@@ -188,10 +188,10 @@ class Range(msgspec.Struct, frozen=True):
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader asks for; empty and None ask for nothing.
+    """The entries that a user wants to see; empty fields and None do not restrict them.
 
-    `found` are the entries that a text search came to, as a JSON array of their numbers: set by
-    `among`, since what `q` matches is not in the index.
+    `found` has the entries that a text search found, as a JSON array of their numbers. `among` sets
+    it, because the index does not contain the text that `q` matches.
     """
 
     q: str = ""
@@ -215,16 +215,15 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, query: Query, *, sorts: Sequence[str] = SORTS) -> "Filter":
-        """From the parameters of a URL. Raises PageError (400) for what means nothing.
+        """From the parameters of a URL. Raises RequestError (400) for an invalid one.
 
-        `sorts` are the columns that this view can be sorted by, the first of them where nothing is
-        asked for.
+        `sorts` are the columns that the view can be sorted by; the first one is the default.
         """
         given = Parameters(query, PARAMETERS)
         return cls(
             q=given.text("q"),
             status=given.some_of("status", _STATUSES),
-            success=given.truth("success"),
+            success=given.flag("success"),
             kind=given.texts("kind"),
             cause=given.naturals("cause"),
             tool=given.texts("tool"),
@@ -242,31 +241,31 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def among(self, entries: Sequence[int]) -> "Filter":
-        """The same, of these entries only."""
+        """The same filter for these entries only."""
         return msgspec.structs.replace(self, found=msgspec.json.encode(list(entries)).decode())
 
     @property
     def is_selective(self) -> bool:
-        """Whether an index of the table leads to the few entries that fit.
+        """Whether an index of the table leads to few entries that match.
 
-        Otherwise going through the table as it lies is fastest, which SQLite does not always see.
+        Otherwise a full scan of the table is fastest, which SQLite does not always choose.
         """
         return bool(self.status or self.kind or self.cause or self.task)
 
     def where(self, *, any_attempt: bool = False) -> Sql:
         """The condition on `entry`. Never empty.
 
-        `any_attempt` leaves out that an entry must stand, where no status was asked for.
+        With `any_attempt` and without a status, entries need not be outcomes.
         """
-        pieces = [("1", ()) if any_attempt and not self.status else self._standing()]
+        pieces = [("1", ()) if any_attempt and not self.status else self._status_condition()]
         pieces += self._conditions()
         return (
             " AND ".join(condition for condition, _ in pieces),
             tuple(value for _, values in pieces for value in values),
         )
 
-    def _standing(self) -> Sql:
-        """Which status, and by that whether it must stand."""
+    def _status_condition(self) -> Sql:
+        """The condition on the status, and on whether an entry is an outcome."""
         if not self.status:
             return "entry.is_outcome = 1", ()
         ends = tuple(status for status in self.status if status != EntryStatus.RETRIED)
@@ -310,7 +309,7 @@ def _sort(value: str, sorts: Sequence[str]) -> str:
     if not value:
         return sorts[0]
     if sorts is SORTS and value.startswith(FIELD_PREFIX):
-        # The path of a field in SQLite's JSON has no way to write these.
+        # JSON paths of SQLite cannot contain these characters.
         if value == FIELD_PREFIX or any(mark in value for mark in '"\\'):
             raise invalid("sort", value, "the name of a field without quotes and backslashes")
         return value

@@ -1,10 +1,10 @@
 """The grid of a run: one character for each rollout, in the order of tasks and repeats.
 
-The characters are those of the task monitor, so that one legend serves both. Where the number of
-rollouts is known a rollout keeps its cell from the beginning of the run to its end: its task times
-the repeats, plus its repeat. Where that does not work out (tasks were left out, say) those that
-ended come first, in order, and the others follow. With more rollouts than cells a cell stands for
-several, and shows the state of most.
+The characters are those of the task monitor, so both have the same legend. If the number of
+rollouts is known, a rollout keeps its cell from the start of the run to its end: its task times the
+repeats, plus its repeat. If that is not possible (when tasks were left out, for example), finished
+rollouts come first, in order, and the others follow. If there are more rollouts than cells, a cell
+stands for several rollouts and shows their most frequent state.
 """
 
 import sqlite3
@@ -29,7 +29,7 @@ _STATES = {
     "=": "earlier",
     _NOT_STARTED: "not_started",
 }
-"""What each character stands for. Of states that are equally frequent the first is shown."""
+"""The state of each character. Of equally frequent states the first is shown."""
 _ENDS = f"""
 SELECT json_group_array(task), json_group_array(repeat), json_group_array(id),
        group_concat(
@@ -45,10 +45,10 @@ _Index = int | None
 
 
 class Grid(msgspec.Struct, frozen=True):
-    """`counts` are of rollouts by state; states that none is in are left out.
+    """The grid. `counts` has the rollouts by state, without empty states.
 
-    `entries` has the number of each cell's entry, None where its rollout has not ended. It ends
-    with the last that has; where a cell stands for several it is empty.
+    `entries` has the entry number of each cell up to the last one that has an entry, None for a
+    rollout that has not ended. It is empty if a cell stands for several rollouts.
     """
 
     cells: str
@@ -58,16 +58,16 @@ class Grid(msgspec.Struct, frozen=True):
 
 
 class _End(NamedTuple):
-    """What is in a cell."""
+    """The content of a cell."""
 
     mark: str = _NOT_STARTED
     entry: int | None = None
 
 
 def grid(connection: sqlite3.Connection, expected: int | None, repeats: int | None = None) -> Grid:
-    """Of the rollouts that ended, and as many more as are `expected`.
+    """The grid of the rollouts that ended, and of those that are `expected` to follow.
 
-    `repeats` is how many there are of each task, where that is known.
+    `repeats` is the number of repeats of each task, if it is known.
     """
     tasks, numbers_of_repeats, numbers, marks = connection.execute(_ENDS).fetchone()
     places = list(zip(_INDEXES.decode(tasks), _INDEXES.decode(numbers_of_repeats), strict=True))
@@ -94,7 +94,7 @@ def _placed(
     expected: int,
     repeats: int | None,
 ) -> list[_End]:
-    """Every rollout in its own cell; nothing where they do not all have one."""
+    """Every rollout in its own cell; empty if that is not possible for all of them."""
     known = [(task, repeat) for task, repeat in places if task is not None and repeat is not None]
     if not known or len(known) < len(places):
         return []
@@ -108,7 +108,7 @@ def _placed(
 
 
 def _in_order(places: Sequence[tuple[_Index, _Index]], ends: Sequence[_End]) -> list[_End]:
-    """By task and repeat, those without either last."""
+    """By task and repeat; rollouts without them last."""
     order = [tuple(inf if index is None else index for index in place) for place in places]
     return [end for _, end in sorted(zip(order, ends, strict=True), key=itemgetter(0))]
 

@@ -29,12 +29,12 @@ _NUMBERS = msgspec.json.Decoder(list[int])
 
 
 def all_entries(connection: sqlite3.Connection, wanted: Filter) -> "array[int]":
-    """The numbers of all entries that fit, in order; `EntryId.of` makes their names.
+    """The numbers of all entries that match, in order; `EntryId.of` makes their ids.
 
-    Whoever exports them need not hold the connection for as long as that takes.
+    An export uses them without holding the connection.
     """
     select, values = ordered(wanted)
-    # One JSON array is read several times as fast as so many rows.
+    # One JSON array is read several times as fast as as many rows.
     (numbers,) = connection.execute(
         f"SELECT json_group_array(id) FROM ({select})",  # noqa: S608 - see Filter
         values,
@@ -43,14 +43,14 @@ def all_entries(connection: sqlite3.Connection, wanted: Filter) -> "array[int]":
 
 
 class Orders:
-    """The orders of one source that were asked for last. For any thread."""
+    """The orders of one source that were requested last. For any thread."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[int, Filter], array[int]] = OrderedDict()
         self._lock = threading.Lock()
 
     def known(self, connection: sqlite3.Connection, wanted: Filter) -> "array[int] | None":
-        """The order if it is kept."""
+        """The order if it is kept, else None."""
         with self._lock:
             key = _key(connection, wanted)
             if key in self._kept:
@@ -58,7 +58,7 @@ class Orders:
             return self._kept.get(key)
 
     def of(self, connection: sqlite3.Connection, wanted: Filter) -> "array[int]":
-        """The order, from now on kept. It is not to be changed."""
+        """The order, which is kept from now on. Do not change it."""
         order = self.known(connection, wanted)
         if order is None:
             order = all_entries(connection, wanted)
@@ -70,9 +70,9 @@ class Orders:
 
 
 def ordered(wanted: Filter) -> Sql:
-    """A statement for the numbers in order, as `id`.
+    """A statement that selects the entry numbers in order, as `id`.
 
-    Entries without a value come last, whichever way it goes; those with the same one are in the
+    Entries without a value come last in both directions; entries with equal values are in the
     order of their numbers.
     """
     where, values = wanted.where()
@@ -109,9 +109,9 @@ _COLUMNS = (
 
 
 class ListedEntry(msgspec.Struct, frozen=True):
-    """A line of the list. `fields` is a JSON object, `bytes` how long the record is.
+    """A line of the list. `fields` is a JSON object, `bytes` the length of the record.
 
-    Of what is no record `title` says which line it is, and `detail` what is wrong with it.
+    For an unreadable record `title` names the line, and `detail` says what is wrong with it.
     """
 
     id: str
@@ -142,7 +142,7 @@ class ListedEntry(msgspec.Struct, frozen=True):
 
 
 class RolloutListing(msgspec.Struct, frozen=True):
-    """A page. `total` counts all that fit the filter, `unreadable` those of them not records."""
+    """A page. `total` counts all entries that match, `unreadable` those that are not records."""
 
     total: int
     unreadable: int
@@ -151,7 +151,7 @@ class RolloutListing(msgspec.Struct, frozen=True):
 
 
 class Neighbours(msgspec.Struct, frozen=True):
-    """What stands beside an entry in a list; all None but `total` where it is not in it.
+    """The entries beside an entry in a list; all None except `total` if it is not in the list.
 
     `position` counts from 1.
     """
@@ -168,7 +168,7 @@ def listing(
     orders: Orders,
     search: SearchProgress | None = None,
 ) -> RolloutListing:
-    """The page that the filter asks for. `search` goes along."""
+    """The page that the filter selects. `search` is passed on."""
     begin, end = wanted.offset, wanted.offset + wanted.limit
     order = orders.known(connection, wanted)
     if order is None and end > _SHALLOW and wanted.sort != BY_RECORD:
@@ -193,12 +193,12 @@ def listing(
 def neighbours(
     connection: sqlite3.Connection, wanted: Filter, orders: Orders, entry: EntryId
 ) -> Neighbours:
-    """What comes before and after an entry in the order of the filter.
+    """The entries before and after an entry in the order of the filter.
 
-    Raises PageError (404) where there is no such entry.
+    Raises RequestError (404) if there is no such entry.
     """
     if not _exists(connection, entry):
-        raise RequestError(HTTPStatus.NOT_FOUND, f"there is no record {entry} in this source")
+        raise RequestError(HTTPStatus.NOT_FOUND, f"There is no record {entry} in this source.")
     order = orders.of(connection, wanted)
     try:
         place = order.index(entry.number)
@@ -213,9 +213,9 @@ def neighbours(
 
 
 def _entries(connection: sqlite3.Connection, numbers: Sequence[int]) -> tuple[ListedEntry, ...]:
-    """What is shown of entries, in the order of the numbers."""
+    """The columns of entries, in the order of the numbers."""
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM json_each(?) AS wanted "  # noqa: S608 - names of our own
+        f"SELECT {_COLUMNS} FROM json_each(?) AS wanted "  # noqa: S608 - our own names
         "JOIN entry ON entry.id = wanted.value "
         "LEFT JOIN words ON words.entry = entry.id LEFT JOIN cause ON cause.id = entry.cause "
         "ORDER BY wanted.key",

@@ -23,7 +23,7 @@ from rollgym.viewer.queries.search import SearchProgress
 
 
 class PassAt(msgspec.Struct, frozen=True):
-    """That at least one of k rollouts of a task succeeds, over the tasks that have k."""
+    """The probability that one of k rollouts of a task succeeds, over the tasks that have k."""
 
     k: int
     value: float
@@ -33,9 +33,9 @@ class PassAt(msgspec.Struct, frozen=True):
 def pass_at(
     tasks: Sequence[int | str | None], successes: Sequence[int | None]
 ) -> tuple[PassAt, ...]:
-    """For k = 1, 2, 4, ... and the most repeats of any task.
+    """pass@k for k = 1, 2, 4, ... and the most repeats of any task.
 
-    One task and one success for each entry; those without either do not count.
+    Each entry has one task and one success; entries without either do not count.
     """
     judged = Counter(compress(tasks, map(is_not, successes, repeat(None))))
     judged.pop(None, None)
@@ -55,7 +55,7 @@ _RECORD = (1 << 32) - 1
 
 
 class ToolCount(msgspec.Struct, frozen=True):
-    """In how many rollouts a tool was called, and how often."""
+    """The number of rollouts that called a tool, and the number of calls."""
 
     name: str
     rollouts: int
@@ -63,10 +63,16 @@ class ToolCount(msgspec.Struct, frozen=True):
 
 
 def tools(connection: sqlite3.Connection, numbers: Sequence[int]) -> tuple[ToolCount, ...]:
-    """Of the entries with these numbers, which are in order; the most used first."""
+    """The tools of the entries with these sorted numbers, the most used first.
+
+    The table has several rows for each entry, and each row must be looked up in the selection. That
+    is fastest with one byte for each record: a row then costs one access. The bytes of the parts
+    follow each other, with as many bytes for each part as the longest one needs. Records beyond
+    that are in no selection; their bytes would be those of the next part.
+    """
     if not numbers:
         return ()
-    # Where the numbers of each part begin, and where those of the last one end.
+    # The index at which the numbers of each part start, and at which the last part ends.
     parts = range((numbers[-1] >> 32) + 2)
     begins = [bisect_left(numbers, part << 32) for part in parts]
     longest = 1 + max(numbers[end - 1] & _RECORD for end in begins if end)
@@ -81,7 +87,7 @@ def tools(connection: sqlite3.Connection, numbers: Sequence[int]) -> tuple[ToolC
         marked = f"substr(?, (entry >> 32) * {longest} + {record} + 1, 1) = x'01'"
         condition = f"{record} < {longest} AND {marked}"
         value: bytes | str = bytes(marks)
-    else:  # many parts of which one is long
+    else:  # many parts, one of them long
         condition = "entry IN (SELECT value FROM json_each(?))"
         value = msgspec.json.encode(numbers).decode()
     rows = connection.execute(
@@ -114,9 +120,9 @@ class EndingCount(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
-    """What the entries that fit amount to; `coverage` is that of the whole source.
+    """The totals of the entries that match; `coverage` is that of the whole source.
 
-    Of the `rollouts` so many are `judged`: it is known whether they are among the `successes`.
+    `judged` counts the `rollouts` whose success is known.
     """
 
     coverage: SourceCoverage
@@ -145,9 +151,9 @@ def overview(
     expected: int | None,
     search: SearchProgress | None = None,
 ) -> Overview:
-    """Of the entries that fit, without inputs and lines that are no records.
+    """The overview of the entries that match, without inputs and unreadable lines.
 
-    The connection must see one state of the index all the while.
+    The connection must see one state of the index during the call.
     """
     columns = _columns(connection, wanted)
     reward = histogram(columns.rewards, share=True)
@@ -192,7 +198,7 @@ class _Columns(msgspec.Struct, frozen=True):
 
 def _columns(connection: sqlite3.Connection, wanted: Filter) -> _Columns:
     where, values = wanted.where()
-    # Without an index both statements go through the table in the order of the numbers.
+    # Without an index both statements scan the table in the order of the numbers.
     chosen = f"FROM entry NOT INDEXED WHERE {where} AND {_ROLLOUTS}"
     arrays = ", ".join(f"json_group_array({column})" for column in _COLUMNS)
     numbers, tasks, successes, steps, tool_calls, tokens, started, endings = connection.execute(

@@ -33,21 +33,21 @@ from rollgym.viewer.index.source_index import SourceIndex
 from rollgym.viewer.source import SourcePart
 
 _BEGUN_ESCAPE = re.compile(rb"(?<!\\)\\(?:\\\\)*(?:u[0-9a-fA-F]{0,3})?$")
-"""An odd number of backslashes, and as much of a character's number as is not the last digit."""
+"""An odd number of backslashes, and all digits of an escaped character except the last."""
 _LONGEST_NUMBER = 5
 LONGEST_ESCAPE = 64
-"""How many bytes before a find are looked at, most of which would be backslashes."""
+"""How many bytes before a match are checked for backslashes."""
 _FIRST_BEYOND_ASCII, _LAST_WITH_CASE = 0x80, 0x1FFFF
 
 _Find = Callable[[bytes, int], tuple[int, int]]
-"""Where the next find from an offset on begins and ends; it begins at -1 where there is none."""
+"""The start and end of the next match from an offset on; the start is -1 if there is none."""
 
 
 class Spelling:
     """The spellings of one text, in one kind of file."""
 
     def __init__(self, text: str, *, in_json: bool) -> None:
-        # Half of a surrogate pair has no bytes of its own, and so is in no file.
+        # Half of a surrogate pair has no UTF-8 encoding, so no file contains it.
         plain = text.encode("utf-8", "replace").decode("utf-8")
         self._in_json = in_json
         self._finds: list[_Find]
@@ -63,13 +63,13 @@ class Spelling:
             self.longest = max(map(len, patterns))
 
     def is_in(self, data: bytes, begin: int = 0) -> bool:
-        """Whether the text is in a record, or from an offset on in a piece of one."""
+        """Whether the text is in a record, or in a piece of a record from an offset on."""
         return next(self.records_in(data, [begin], [len(data)]), None) is not None
 
     def records_in(self, data: bytes, begins: Sequence[int], ends: Sequence[int]) -> Iterator[int]:
-        """The indexes of the records that have the text, not in order, and some of them twice.
+        """The indexes of the records that contain the text, unordered and possibly repeated.
 
-        Records begin and end at these offsets of the data, in order.
+        The records start and end at these offsets of the data, in order.
         """
         if not self._as_it_is:
             data = data.lower()
@@ -91,12 +91,12 @@ class Spelling:
 
 
 def has_case_beyond_ascii(text: str) -> bool:
-    """Whether a letter of the text, other than those of ASCII, is upper or lower case."""
+    """Whether the text has a letter beyond ASCII that has a case."""
     return not text.isascii() and not _same_letters().keys().isdisjoint(text)
 
 
 def _spelled(text: str, *, in_json: bool) -> list[bytes]:
-    """With the letters of ASCII lower."""
+    """The spellings of a text, with ASCII letters in lower case."""
     if not in_json:
         return [text.encode().lower()]
     spelled = (json.dumps(text, ensure_ascii=escaped)[1:-1] for escaped in (False, True))
@@ -117,7 +117,7 @@ def _literal(pattern: bytes) -> _Find:
 
 
 def _expression(spelled: Sequence[Sequence[bytes]]) -> _Find:
-    """Of several spellings of each character in a row."""
+    """Finds a sequence of characters, each with several spellings."""
     expression = re.compile(
         b"".join(b"(?:%b)" % b"|".join(map(re.escape, each)) for each in spelled)
     )
@@ -131,7 +131,7 @@ def _expression(spelled: Sequence[Sequence[bytes]]) -> _Find:
 
 @cache
 def _same_letters() -> Mapping[str, str]:
-    """The letters beyond ASCII that have a case, each with all that differ from it in case only."""
+    """The letters beyond ASCII that have a case, each with all letters that only differ in case."""
     folded: dict[str, str] = {}
     for letter in map(chr, range(_FIRST_BEYOND_ASCII, _LAST_WITH_CASE + 1)):
         fold = letter.casefold()
@@ -147,7 +147,7 @@ def _same_letters() -> Mapping[str, str]:
 
 
 BLOCK = 1 << 20
-"""Small enough that other threads get their turn between two blocks."""
+"""Small enough for other threads to run between two blocks."""
 _BATCH = 1_000
 _WIDEST_GAP = 64 << 10
 _SHIFT = 32
@@ -164,13 +164,13 @@ class _EntryRecord(NamedTuple):
 
 
 class TextScan:
-    """One text and what was found so far. For one thread at a time."""
+    """The search for one text, and its matches so far. For one thread at a time."""
 
     def __init__(self, text: str) -> None:
         self.matches = array("Q")
-        """The numbers of the entries that have the text."""
+        """The numbers of the entries that contain the text."""
         self.version = -1
-        """Of the index when everything in it had been read; -1 before that."""
+        """The version of the index that was searched to its end; -1 before that."""
         self._title = _TitleMatcher(text)
         self._spellings = {lines: Spelling(text, in_json=lines) for lines in (True, False)}
         self._last: dict[int, _EntryRecord] = {}
@@ -179,11 +179,11 @@ class TextScan:
 
     @property
     def read(self) -> int:
-        """How many bytes are behind us."""
+        """How many bytes were searched."""
         return sum(record.end for record in self._last.values())
 
     def advance(self, index: SourceIndex, deadline: float) -> None:
-        """Read on until then, and at least one block. Raises StorageError, sqlite3.Error."""
+        """Search until the deadline, at least one block. Raises StorageError, sqlite3.Error."""
         parts = index.source.parts
         while self._part < len(parts):
             records, titled = self._next(index)
@@ -200,7 +200,7 @@ class TextScan:
                 self.version = version_of(connection)
 
     def _next(self, index: SourceIndex) -> tuple[list[_EntryRecord], set[int]]:
-        """The next records of a part, and which of them have the text in their title."""
+        """The next records of a part, and those of them with the text in their title."""
         with index.reading() as connection:
             generation = generation_of(connection)
             if generation != self._generation or not self._is_there(
@@ -248,20 +248,20 @@ class TextScan:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise storage_error(error, part.path, "searching in it") from error
+            raise storage_error(error, part.path, "searching it") from error
 
 
 class _TitleMatcher:
-    """A text that is looked for in the titles of tasks."""
+    """Searches the titles of tasks for a text."""
 
     def __init__(self, text: str) -> None:
-        # SQLite knows the case of ASCII letters only: in place of others it takes any character.
+        # SQLite ignores the case of ASCII letters only: other letters match any character first.
         marks = ("_" if has_case_beyond_ascii(mark) else _escaped(mark) for mark in text)
         self._like = f"%{''.join(marks)}%"
         self._expression = re.compile(re.escape(text), re.IGNORECASE)
 
     def entries(self, connection: sqlite3.Connection, first: int, last: int) -> set[int]:
-        """Those that have the text in their title."""
+        """The entries that have the text in their title."""
         found = connection.execute(
             "SELECT entry, title FROM words "
             "WHERE entry BETWEEN ? AND ? AND title LIKE ? ESCAPE '\\'",
@@ -275,7 +275,7 @@ def _escaped(mark: str) -> str:
 
 
 def _blocks(records: Sequence[_EntryRecord]) -> Iterator[list[_EntryRecord]]:
-    """Records that can be read at once; a longer one is a block of its own."""
+    """Groups of records that are read at once; a long record is a block by itself."""
     block: list[_EntryRecord] = []
     for record in records:
         if block and not (
@@ -303,7 +303,7 @@ def _found(descriptor: int, block: Sequence[_EntryRecord], spelling: Spelling) -
 
 
 def _is_in_long(descriptor: int, record: _EntryRecord, spelling: Spelling) -> bool:
-    """Piece by piece: each with what it takes to tell an escape before it, and a find across it."""
+    """Search in pieces that overlap by an escape before them and a match across them."""
     for position in range(record.position, record.end, BLOCK):
         before = min(LONGEST_ESCAPE, position - record.position)
         size = min(before + BLOCK + spelling.longest, record.end - position + before)

@@ -1,9 +1,9 @@
-"""Searches of text in the records of a source, in the background.
+"""Text searches in the records of a source, in the background.
 
-An answer says what was found so far, and that there may be more; whoever wants more asks again. One
-thread reads for all searches of a source, for the one that was asked for last. It ends when nothing
-is left to read, and a search that nobody asked about for a while is not gone on with. The results
-of the last few searches are kept, and go on growing with the file.
+A response has the matches so far and says whether there may be more; the page then asks again. One
+thread reads for all searches of a source, starting with the one that was requested last. It ends
+when everything is read. A search that was not requested for a while is not continued. The results
+of the last few searches are kept, and grow with the file.
 """
 
 import sqlite3
@@ -22,16 +22,16 @@ from rollgym.viewer.queries.scan import TextScan
 from rollgym.viewer.source import size_of_file
 
 ABANDONED_SECONDS = 15.0
-"""Seconds without being asked about."""
+"""Seconds without a request after which a search is not continued."""
 WAIT_SECONDS = 0.2
-"""How long an answer waits for the end of a search, which small files have at once."""
+"""How long a response waits for the end of a search, which is enough for small files."""
 _KEPT = 8
 _PORTION = 0.05
 _CLOSING = 5.0
 
 
 class SearchProgress(msgspec.Struct, frozen=True):
-    """How far a search has come, in bytes, and how many entries it has found."""
+    """How far a search is, in bytes, and how many entries it has found."""
 
     read: int
     size: int
@@ -40,16 +40,16 @@ class SearchProgress(msgspec.Struct, frozen=True):
 
 
 class SearchResult(NamedTuple):
-    """What a search came to so far; `entries` are their numbers, for `Filter.among`."""
+    """The result of a search so far; `entries` are entry numbers, for `Filter.among`."""
 
     search: SearchProgress
     entries: "array[int]"
 
 
 class _RunningSearch:
-    """A scan, and what it came to when it was last looked at.
+    """A scan, and its last published result.
 
-    The scan is that of the thread; all else changes only while the lock is held.
+    Only the thread uses the scan; all other attributes change only while the lock is held.
     """
 
     __slots__ = ("at", "entries", "problem", "reached", "read", "scan", "version")
@@ -59,9 +59,9 @@ class _RunningSearch:
         self.entries = array("Q")
         self.read = 0
         self.reached = -1
-        """The version of the index of which all was read."""
+        """The version of the index that was searched to its end."""
         self.version = 0
-        """The version of the index when it was last asked about."""
+        """The version of the index at the last request."""
         self.at = 0.0
         self.problem: StorageError | None = None
 
@@ -70,7 +70,7 @@ class _RunningSearch:
         return self.reached >= self.version
 
     def publish(self) -> None:
-        """The array is a new one, so that whoever has the last one may keep it."""
+        """Publish the matches in a new array, so that earlier results do not change."""
         scan = self.scan
         self.entries = array("Q", scan.matches)
         self.read, self.reached = scan.read, scan.version
@@ -87,9 +87,9 @@ class SourceSearches:
         self._closed = False
 
     def find(self, text: str, index: SourceIndex) -> SearchResult:
-        """Begin to search for a text, or go on with it; waits a moment for the end of it.
+        """Start or continue the search for a text; waits a moment for its end.
 
-        Raises StorageError where a file or the index cannot be read; asking again tries again.
+        Raises StorageError where a file or the index cannot be read; the next call tries again.
         """
         state = index.state()
         with index.reading() as connection:
@@ -112,7 +112,7 @@ class SourceSearches:
         )
 
     def close(self) -> None:
-        """End the thread, within a moment."""
+        """End the thread."""
         with self._changed:
             self._closed = True
             thread = self._thread
@@ -137,7 +137,7 @@ class SourceSearches:
             self._thread.start()
 
     def _next(self) -> _RunningSearch | None:
-        """What is to be read for: the last asked about, of those that are not at their end."""
+        """The unfinished search that was requested last."""
         oldest = monotonic() - ABANDONED_SECONDS
         for asked in reversed(self._asked.values()):
             if not asked.caught_up and asked.problem is None and asked.at > oldest:
@@ -158,7 +158,7 @@ class SourceSearches:
             raise
 
     def _taken(self) -> _RunningSearch | None:
-        """The next one; where there is none the thread is over, and says so at once."""
+        """The next search; if there is none, the thread ends and is forgotten at once."""
         with self._changed:
             asked = None if self._closed else self._next()
             if asked is None:
@@ -172,10 +172,10 @@ def _advanced(scan: TextScan, index: SourceIndex) -> StorageError | None:
     except StorageError as error:
         return error
     except sqlite3.Error as error:
-        return StorageError(f"{index.source.path}: the index cannot be searched in ({error})")
+        return StorageError(f"cannot search the index of {index.source.path} ({error})")
     return None
 
 
 def _key(text: str) -> str:
-    """Texts that are searched for alike."""
+    """Equal for texts that have the same matches."""
     return text.encode("utf-8", "replace").lower().decode("utf-8")

@@ -19,7 +19,11 @@ IS_BLOCKED = """(
     AND EXISTS (SELECT 1 FROM field WHERE name = 'is_blocked')
     AND (SELECT json_extract(fields, '$.is_blocked') FROM words WHERE words.entry = entry.id) IS 1
 )"""
-"""SQL that is 1 for an `entry` that was blocked, else 0. Most sources have no such field at all."""
+"""SQL that is 1 for an `entry` that a page blocked, else 0.
+
+A blocked rollout is completed but was not judged: its success is unknown. Most sources do not have
+the field at all.
+"""
 
 
 MOST_CELLS = 256
@@ -34,11 +38,11 @@ _ORDERS = {
     "successes": "successes",
 }
 TASK_SORTS = tuple(_ORDERS)
-"""What the table can be sorted by; `spread` is the variance of a task's rewards."""
+"""The columns that the table can be sorted by; `spread` is the variance of a task's rewards."""
 
 
 class RepeatCell(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One repeat. `blocked` tells that a page blocked it."""
+    """One repeat. `blocked` says that a page blocked it."""
 
     id: str
     repeat: int | None
@@ -49,7 +53,7 @@ class RepeatCell(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TaskLine(msgspec.Struct, frozen=True):
-    """A task. `mean` is that of its rewards, None where there are none."""
+    """A task. `mean` is its mean reward; None where it has no rewards."""
 
     task: int | None
     task_key: str
@@ -67,7 +71,7 @@ _SHOWN = TaskLine.__struct_fields__[:-1]
 
 
 class TaskPage(msgspec.Struct, frozen=True):
-    """A page of the table. `total` counts all tasks that have an entry which fits."""
+    """A page of the table. `total` counts all tasks with an entry that matches."""
 
     total: int
     tasks: tuple[TaskLine, ...]
@@ -77,14 +81,14 @@ class TaskPage(msgspec.Struct, frozen=True):
 def tasks(
     connection: sqlite3.Connection, wanted: Filter, search: SearchProgress | None = None
 ) -> TaskPage:
-    """The page that a filter made with `TASK_SORTS` asks for. `search` goes along."""
+    """The page that a filter with `TASK_SORTS` selects. `search` is passed on."""
     where, values = wanted.where()
     rows = connection.execute(
         _statement(where, wanted), (*values, wanted.limit, wanted.offset)
     ).fetchall()
     if rows:
         total = rows[0][0]
-    else:  # behind the end
+    else:  # the page is beyond the end
         (total,) = connection.execute(
             f"SELECT count(DISTINCT {_KEY}) FROM entry WHERE {where}",  # noqa: S608 - see Filter
             values,
@@ -98,9 +102,9 @@ def tasks(
 
 
 def _statement(where: str, wanted: Filter) -> str:
-    """Counts all tasks, then reads what is shown of those on the page, and of their first entries.
+    """Counts all tasks, then reads the columns of those on the page from their first entries.
 
-    Titles are looked up for all tasks only where they are what is sorted by.
+    Titles are read for all tasks only if they are sorted by.
     """
     direction = "DESC" if wanted.descending else "ASC"
     *before, column = _ORDERS[wanted.sort].split(", ")
@@ -151,7 +155,7 @@ MOST_RELATED = 1_000
 
 
 class RepeatOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The end of one repeat of a task. `blocked` tells that a page blocked it."""
+    """The outcome of one repeat of a task. `blocked` says that a page blocked it."""
 
     id: str
     repeat: int | None
@@ -175,7 +179,7 @@ class AttemptSummary(msgspec.Struct, frozen=True):
 
 
 class RelatedEntries(msgspec.Struct, frozen=True):
-    """Of one entry, itself included; empty where it names no task, or no repeat of it."""
+    """The entries beside one entry, which is included; empty where it has no task or repeat."""
 
     is_outcome: bool
     siblings: tuple[RepeatOutcome, ...]
@@ -183,7 +187,7 @@ class RelatedEntries(msgspec.Struct, frozen=True):
 
 
 def related(connection: sqlite3.Connection, entry: EntryId) -> RelatedEntries:
-    """Raises KeyError where there is no such entry."""
+    """The repeats and attempts beside an entry. Raises KeyError if there is no such entry."""
     found = connection.execute(
         "SELECT is_outcome, task, repeat FROM entry WHERE id = ?", (entry.number,)
     ).fetchone()

@@ -5,7 +5,7 @@
 
 import { h, refill, svg } from "./dom.js";
 import { compact, count, counted, percent } from "./format.js";
-import { oneStop } from "./stops.js";
+import { oneStop } from "./keyboard.js";
 
 const MARGIN = { top: 10, right: 8, bottom: 22, left: 40 };
 const LABEL_ROOM = 64;

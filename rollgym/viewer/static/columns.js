@@ -1,13 +1,13 @@
-// The columns of the list: which there are, which are shown, and how a rollout fills each.
+// The columns of the list: all columns, the shown ones, and the content of their cells.
 
 import { get, source as pathsOf } from "./api.js";
-import { h } from "./dom.js";
+import { h, refill } from "./dom.js";
 import { bytes, compact, count, cut, moment, number, seconds, words } from "./format.js";
 import { outcome } from "./outcome.js";
-import { preference, prefer, sourceOf } from "./state.js";
+import { prefer, preference, sourceOf } from "./state.js";
 
-// `width` in rem; with `grow` a column takes its share of what is left. `menu` is its name where
-// columns are chosen, if the title alone does not say enough; `about` says there what is in it.
+// `width` in rem; with `grow` a column gets a share of the remaining width. `menu` is its name in the
+// column menu, if the title is not clear enough; `about` is its description there.
 export const COLUMNS = [
   { id: "outcome", title: "Outcome", sort: "status", width: 9.5, cell: outcome },
   { id: "task", title: "Task", sort: "task", width: 4, number: true, cell: (e) => plain(e.task) },
@@ -26,7 +26,7 @@ export const COLUMNS = [
   },
   { id: "started", title: "Started", width: 7.5, ...measure("started"), cell: (e) => moment(e.started) },
   {
-    id: "detail", title: "Detail", about: "The final answer, or what failed", width: 12, grow: 4,
+    id: "detail", title: "Detail", about: "The final answer, or the failure", width: 12, grow: 4,
     cell: (e) => clipped(e.detail, "muted"),
   },
   { id: "status", title: "Status", sort: "status", width: 6.5, cell: (e) => e.status },
@@ -60,19 +60,19 @@ const BY_ID = new Map(COLUMNS.map((column) => [column.id, column]));
 const DEFAULT = [
   "outcome", "task", "repeat", "title", "reward", "steps", "tool_calls", "tokens", "seconds", "detail",
 ];
-// Of these an overview says whether any rollout has them.
+// The overview says whether any rollout has values for these.
 const MEASURED = ["reward", "steps", "tool_calls", "tokens", "seconds"];
-const PATIENCE = 300; // ms: a list does not wait longer than this to know them
+const DEFAULTS_TIMEOUT = 300; // ms: a list waits at most this long for its default columns
 const LONGEST_TIP = 2_000;
 const FIELD = "field.";
 const PADDING = 1.25; // rem at both ends of a row together
 
-// The columns of a source that nobody chose: those that any of its rollouts can fill. All of them
-// where that cannot be said soon.
+// The default columns of a source: those that have values in any of its rollouts, or all default
+// columns if that is not known soon.
 export async function usualColumns(source) {
   if (!sourceOf(source)?.state.ready) return DEFAULT;
   try {
-    const signal = AbortSignal.timeout(PATIENCE);
+    const signal = AbortSignal.timeout(DEFAULTS_TIMEOUT);
     const overview = await get(pathsOf(source).overview, null, { signal });
     const without = new Set(MEASURED.filter((name) => overview.rollouts && overview[name] === null));
     return DEFAULT.filter((id) => !without.has(id));
@@ -81,14 +81,14 @@ export async function usualColumns(source) {
   }
 }
 
-// The shown columns: those of the address, else those chosen at an earlier visit, else the usual ones.
+// The columns to show: those of the address, else the stored choice, else the default ones.
 export function columnsOf(params, usual) {
   const wanted = params.get("cols") ?? preference("columns", "");
   const columns = wanted.split(",").map(columnOf).filter(Boolean);
   return columns.length ? columns : (usual ?? DEFAULT).map(columnOf);
 }
 
-// The value of `cols` for these, null for the usual ones; it is also the choice of later visits.
+// Stores the choice of columns; returns the value of `cols`, null for the default columns.
 export function chosen(ids, usual) {
   const value = ids.join(",");
   const isUsual = value === usual.join(",") || !ids.length;
@@ -100,7 +100,7 @@ export function chosen(ids, usual) {
 export function layout(columns) {
   const template = columns.map(({ width, grow }) =>
     (grow ? `minmax(${width}rem, ${grow}fr)` : `${width}rem`));
-  // Without a column that grows the last takes what is left.
+  // Without a column that grows, the last one gets the remaining width.
   if (!columns.some(({ grow }) => grow)) {
     template[template.length - 1] = `minmax(${columns.at(-1).width}rem, 1fr)`;
   }
@@ -133,7 +133,7 @@ function fieldCell(value) {
 
 function reward(value) {
   if (value === null) return h("span", { class: "muted", text: "–" });
-  // Of another scale than from 0 to 1 nobody knows where its ends are.
+  // A reward beyond 0 to 1 has an unknown scale.
   const gauge = value < 0 || value > 1 ? null
     : h("span", { class: "gauge", "aria-hidden": "true" }, h("span", { style: { width: `${100 * value}%` } }));
   return [gauge, h("span", { text: number(value), title: String(value) })];
@@ -155,4 +155,54 @@ function plain(value) {
 function clipped(text, tone = "") {
   const title = text.length > 24 ? cut(text, LONGEST_TIP) : null;
   return h("span", { class: `clip ${tone}`, dir: "auto", text: cut(text, 300), title });
+}
+
+// The menu in which the columns of the list are chosen.
+
+// `facets` is the path of the existing fields, `shown()` returns the present columns, and
+// `choose(ids)` is called with the chosen ones; with an empty list for the default columns.
+export function columnMenu({ facets, shown, choose }) {
+  const box = h("div", { class: "columns-menu" });
+  const draw = (fields) => refill(box, choices(shown(), fields, (ids) => {
+    choose(ids);
+    if (!ids.length) draw(fields);
+  }));
+  draw([]);
+  get(facets).then((known) => draw(known.fields ?? []), () => {});
+  return box;
+}
+
+// A checkbox for each column, and for each field of the rollouts.
+function choices(shown, fields, change) {
+  const ids = shown.map((column) => column.id);
+  const all = [...COLUMNS, ...fields.map(({ name }) => fieldColumn(name))];
+  const toggle = (column, on) => {
+    const at = ids.indexOf(column.id);
+    if (on && at < 0) ids.splice(placeOf(column, ids, all), 0, column.id);
+    else if (!on && at >= 0) ids.splice(at, 1);
+    change([...ids]);
+  };
+  const option = (column) => h("label", { class: "option" },
+    h("input", {
+      type: "checkbox", checked: ids.includes(column.id), data: { key: column.id },
+      on: { change: (event) => toggle(column, event.target.checked) },
+    }),
+    h("span", { text: column.menu ?? column.title, title: column.about ?? column.menu ?? column.title }));
+  return h("div", {},
+    h("fieldset", { class: "options two" }, h("legend", { text: "Columns" }), COLUMNS.map(option)),
+    fields.length
+      ? h("fieldset", { class: "options two" },
+        h("legend", { text: "Fields of rollouts" }), all.slice(COLUMNS.length).map(option))
+      : null,
+    h("button", { class: "quiet", data: { key: "usual" }, on: { click: () => change([]) } }, "Default columns"));
+}
+
+// Beside the shown column that comes before it in the menu.
+function placeOf(column, ids, all) {
+  const order = all.map(({ id }) => id);
+  for (let at = order.indexOf(column.id) - 1; at >= 0; at--) {
+    const place = ids.indexOf(order[at]);
+    if (place >= 0) return place + 1;
+  }
+  return 0;
 }

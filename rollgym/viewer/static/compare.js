@@ -1,21 +1,53 @@
 // Repeats of one task side by side: a column for each, a row for each turn or step, the first row in
 // which they differ marked. (Two runs joined by their tasks are in joined.js.)
 
-import { fill, h, refill } from "./dom.js";
 import { get, source as pathsOf } from "./api.js";
 import { button } from "./buttons.js";
-import { commonStart, isSame } from "./difference.js";
+import { fill, h, refill } from "./dom.js";
 import { counted, cut } from "./format.js";
 import { keys } from "./keyboard.js";
 import { failureNotice, skeleton } from "./notices.js";
 import { badge, repeatCell } from "./outcome.js";
 import { overlay } from "./overlay.js";
+import { Portions } from "./pages.js";
 import { picture } from "./pictures.js";
-import { Portions } from "./portions.js";
 import { address, link, note } from "./router.js";
 import { actionLine } from "./steps.js";
 import { TurnNode } from "./turn.js";
 import { VariableList } from "./virtual.js";
+
+// Where repeats of one task part: whether they did the same at an index, and from which character on
+// their texts differ.
+
+// What was said or done, without what differs from call to call (ids, timings).
+function signature(item) {
+  if (!item) return "";
+  if ("role" in item) {
+    const parts = (item.parts ?? []).map((part) => ("text" in part ? [part.text, part.size] : "picture"));
+    const calls = (item.calls ?? []).map((call) => [call.name, call.arguments.text]);
+    return JSON.stringify([item.role, parts, item.reasoning?.text, calls]);
+  }
+  return JSON.stringify([item.action, item.arguments?.text, item.url, item.response?.text]);
+}
+
+// Whether all of them are there and the same.
+export function isSame(items) {
+  const [first, ...rest] = items.map(signature);
+  return items.every(Boolean) && rest.every((other) => other === first);
+}
+
+// How many characters all texts begin with in common, at most. Never ends within a pair of halves.
+export function commonStart(texts) {
+  const [first = "", ...rest] = texts;
+  let end = first.length;
+  for (const text of rest) {
+    let at = 0;
+    while (at < end && at < text.length && text.charCodeAt(at) === first.charCodeAt(at)) at += 1;
+    end = at;
+  }
+  const code = first.charCodeAt(end - 1);
+  return code >= 0xd800 && code <= 0xdbff ? end - 1 : end;
+}
 
 export { joinedView } from "./joined.js";
 

@@ -1,4 +1,4 @@
-// The menus of the filter bar: choices among the values that there are, ranges, and numbers.
+// The menus of the filter bar: choices of existing values, ranges, and numbers.
 
 import { get, source as pathsOf } from "./api.js";
 import { fill, h } from "./dom.js";
@@ -7,13 +7,13 @@ import { count, words } from "./format.js";
 import { menu } from "./menu.js";
 
 const FEW = 10;
-const FACETS_FOR = 5_000; // ms: a run may be growing
+const FACETS_FOR = 5_000; // ms: a live run gets new values
 const MORE_CHOICES = ["agent", "domain", "model", "ending"];
 const MORE_RANGES = ["difficulty", "tool_calls", "tokens", "seconds"];
 
 export class FilterMenus {
-  // `params()` gives the present parameters, `change({name: value})` sets others. `nodes` are the
-  // buttons; each has in `data-filters` what it can change.
+  // `params()` returns the present parameters, `change({name: value})` sets others. `nodes` are the
+  // buttons; `data-filters` of each has the names of the parameters that it changes.
   constructor({ source, params, change }) {
     this.source = source;
     this.params = params;
@@ -56,7 +56,7 @@ export class FilterMenus {
     const present = this.params().get("success") ?? "";
     return h("fieldset", { class: "options" },
       h("legend", { text: "Success" }),
-      [["", "Any"], ["true", "Succeeded"], ["false", "Did not succeed"]].map(([value, label]) =>
+      [["", "Any"], ["true", "Success"], ["false", "No success"]].map(([value, label]) =>
         h("label", { class: "option" },
           h("input", {
             type: "radio", name: "success", value, checked: value === present,
@@ -87,14 +87,14 @@ export class FilterMenus {
       }));
   }
 
-  // Checkboxes for the values that there are.
+  // Checkboxes for the existing values.
   #choices(names) {
     const box = h("div", { class: "facets" }, h("p", { class: "muted", text: "Loading…" }));
     this.#loadFacets().then((facets) => {
       const shown = names.filter((name) => facets[name]?.length);
       fill(box, shown.length
         ? shown.map((name) => this.#facet(name, facets[name]))
-        : h("p", { class: "muted", text: `No rollout says its ${words(names[0])}.` }));
+        : h("p", { class: "muted", text: `No rollout has a ${words(names[0])}.` }));
     }, (error) => fill(box, h("p", { class: "bad", role: "alert", text: error.message })));
     return box;
   }
@@ -128,7 +128,7 @@ export class FilterMenus {
       h("legend", { text: CHOICES[name] }),
       values.length > FEW
         ? h("input", {
-          type: "search", placeholder: "Narrow down", "aria-label": `Narrow down ${CHOICES[name]}`,
+          type: "search", placeholder: "Filter values", "aria-label": `Filter the values of ${CHOICES[name]}`,
           on: { input: narrow },
         })
         : null,

@@ -1,8 +1,8 @@
-// The parameters of the address that filter, which all views and all questions to the server share.
+// The filter parameters of the address, which all views and all requests share.
 
 import { compact, count, momentWords, number, recordWords, seconds, words } from "./format.js";
 
-// Whose values one chooses from, those that are ranges, and those of which there is one.
+// Parameters with a choice of values, ranges, and single values.
 export const CHOICES = {
   status: "Status", kind: "Failure", tool: "Tool", agent: "Agent", domain: "Domain",
   model: "Model", ending: "Ending",
@@ -20,21 +20,21 @@ export const RANGES = {
   record: { title: "Record", format: recordWords },
 };
 export const SINGLE = { task: "Task", repeat: "Repeat", cause: "Cause" };
-const IN_WORDS = new Set(["status", "kind", "ending"]); // the others are names, shown as they are
+const IN_WORDS = new Set(["status", "kind", "ending"]); // the others are names and shown unchanged
 
 export const NAMES = [
   "q", "success", ...Object.keys(CHOICES), ...Object.keys(SINGLE),
   ...Object.keys(RANGES).flatMap((name) => [`min_${name}`, `max_${name}`]),
 ];
 
-// Of an address's parameters those that filter.
+// The filter parameters of an address.
 export function filterOf(params) {
   const filter = new URLSearchParams();
   for (const name of NAMES) for (const value of params.getAll(name)) filter.append(name, value);
   return filter;
 }
 
-// Other parameters with some set anew: `{name: value | [values] | null}`.
+// A copy of the parameters with changes: `{name: value | [values] | null}`.
 export function changed(params, changes) {
   const result = new URLSearchParams(params);
   for (const [name, value] of Object.entries(changes)) {
@@ -46,8 +46,8 @@ export function changed(params, changes) {
   return result;
 }
 
-// The names of those whose values mean nothing, such as a reward that is no number.
-export function notUnderstood(params) {
+// The names of parameters with invalid values, such as a reward that is not a number.
+export function invalidNames(params) {
   const ranges = Object.keys(RANGES).flatMap((name) => [`min_${name}`, `max_${name}`]);
   const isWrong = {
     success: (value) => !["true", "false"].includes(value),
@@ -65,7 +65,7 @@ export function isFiltered(params) {
   return [...filterOf(params)].length > 0;
 }
 
-// A value of a choice as people read it.
+// The label of a value.
 export function valueWords(name, value) {
   return IN_WORDS.has(name) ? words(value) : value;
 }

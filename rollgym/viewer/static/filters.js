@@ -1,10 +1,71 @@
-// The bar of controls that change what is filtered, with a chip for each filter that is active.
+// The filter bar: controls that change the filters, and a chip for each active filter.
 
 import { fill, h } from "./dom.js";
-import { chipsOf } from "./filter_chips.js";
 import { FilterMenus } from "./filter_menus.js";
-import { changed } from "./filter_params.js";
-import { count, percent } from "./format.js";
+import { changed, CHOICES, isNumber, NAMES, RANGES, SINGLE, valueWords } from "./filter_params.js";
+import { count, cut, percent } from "./format.js";
+import { causeName } from "./state.js";
+
+// The chips: one for each active filter, with a button that removes it.
+
+// The chips of a source's parameters. Their buttons call `change({name: value | [values] | null})`.
+export function chipsOf(params, source, change) {
+  const all = active(params, source);
+  const chips = all.map(([label, changes]) => chip(label, () => change(changes)));
+  if (chips.length > 1) {
+    const clear = () => change(Object.fromEntries(NAMES.map((name) => [name, null])));
+    chips.push(h("button", { class: "quiet clear", on: { click: clear } }, "Clear all"));
+  }
+  return chips;
+}
+
+// The label of each filter, and the changes that remove it.
+function active(params, source) {
+  const found = [];
+  const add = (label, changes) => found.push([label, changes]);
+  const q = params.get("q");
+  if (q) add(`“${cut(q, 40)}”`, { q: null });
+  const success = params.get("success");
+  if (success) add(success === "true" ? "success" : "no success", { success: null });
+  for (const [name, title] of Object.entries(CHOICES)) {
+    const values = params.getAll(name);
+    for (const value of values) {
+      add(`${title.toLowerCase()}: ${cut(valueWords(name, value), 40)}`,
+        { [name]: values.filter((one) => one !== value) });
+    }
+  }
+  for (const [name, title] of Object.entries(SINGLE)) {
+    const value = params.get(name);
+    const said = value === null ? "" : singleWords(source, name, value);
+    if (said) add(`${title.toLowerCase()}: ${cut(said, 60)}`, { [name]: null });
+  }
+  for (const [name, about] of Object.entries(RANGES)) {
+    const label = rangeWords(about, params.get(`min_${name}`), params.get(`max_${name}`));
+    if (label) add(label, { [`min_${name}`]: null, [`max_${name}`]: null });
+  }
+  return found;
+}
+
+function chip(label, remove) {
+  return h("span", { class: "chip" },
+    h("span", { text: label, title: label }),
+    h("button", {
+      class: "quiet", "aria-label": `Remove the filter ${label}`, on: { click: remove },
+    }, "✕"));
+}
+
+function singleWords(source, name, value) {
+  return name === "cause" ? causeName(source, value) ?? `no. ${value}` : value;
+}
+
+function rangeWords({ title, format }, low, high) {
+  if (low === null && high === null) return null;
+  const show = (value) => (isNumber(value) ? format(Number(value)) : `“${cut(value, 20)}” (not a number)`);
+  const name = title.replace(" (s)", "").toLowerCase();
+  if (low === null) return `${name} ≤ ${show(high)}`;
+  if (high === null) return `${name} ≥ ${show(low)}`;
+  return low === high ? `${name} = ${show(low)}` : `${name} ${show(low)} – ${show(high)}`;
+}
 
 const TYPING_PAUSE = 300;
 
@@ -16,7 +77,7 @@ export class FilterBar {
     this.source = source;
     this.params = params;
     this.onChange = onChange;
-    this.typing = null; // the timer of what was typed and is not asked for yet
+    this.typing = null; // the timer of typed text that was not sent yet
     this.search = h("input", {
       type: "search", class: "search", placeholder: "Search the text of rollouts", value: params.get("q"),
       "aria-label": "Search the text of rollouts", autocomplete: "off", spellcheck: "false",
@@ -53,7 +114,7 @@ export class FilterBar {
     this.search.select();
   }
 
-  // What was typed last is not asked for any more.
+  // Forgets typed text that was not sent yet.
   destroy() {
     clearTimeout(this.typing);
   }
@@ -67,7 +128,7 @@ export class FilterBar {
     this.typing = setTimeout(() => this.#ask(), TYPING_PAUSE);
   }
 
-  // Typing on replaces what was typed before; any other filter can be taken back.
+  // More typing replaces the history entry; any other change adds one.
   #ask() {
     clearTimeout(this.typing);
     this.typing = null;
@@ -86,7 +147,7 @@ export class FilterBar {
     }
   }
 
-  // Whoever removes one filter after another with the keyboard stays among them.
+  // Keeps the keyboard focus among the chips when one is removed.
   #drawChips() {
     const buttons = () => [...this.chips.querySelectorAll("button")];
     const at = buttons().indexOf(document.activeElement);
@@ -102,7 +163,7 @@ export class FilterBar {
     }
     const share = search.size ? search.read / search.size : 0;
     fill(this.progress,
-      h("progress", { max: "1", value: share, "aria-label": "How much has been searched" }),
+      h("progress", { max: "1", value: share, "aria-label": "Share of the files that was searched" }),
       `${percent(Math.floor(share * 100) / 100)}, ${count(search.matches)} found`);
   }
 }

@@ -1,9 +1,8 @@
 // JSON for people: a tree that unfolds. A branch's children are made when it is first opened, so
 // that a value of any size or depth shows at once.
 
+import { button, copyButton, quietButton } from "./buttons.js";
 import { h } from "./dom.js";
-import { button, quietButton } from "./buttons.js";
-import { copyButton } from "./copy.js";
 import { count, counted } from "./format.js";
 
 const PORTION = 100;

@@ -1,24 +1,23 @@
-// The list of rollouts: filtered, sorted, as long as it may be. The address has the filter, the
-// order, the columns and the selected row; the history entry how far one had scrolled.
+// The list of rollouts: filtered, sorted, of any length. The address has the filter, the order, the
+// columns and the selected row; the history entry has the scroll position.
 
 import { source as pathsOf, withQuery } from "./api.js";
-import { columnMenu } from "./column_menu.js";
-import { chosen, columnsOf, layout, usualColumns } from "./columns.js";
+import { chosen, columnMenu, columnsOf, layout, usualColumns } from "./columns.js";
 import { fill, h, refill, rem } from "./dom.js";
 import { changed, filterOf, isFiltered } from "./filter_params.js";
 import { FilterBar } from "./filters.js";
 import { FixedList } from "./fixed_list.js";
 import { FreshRows } from "./fresh_rows.js";
 import { keys } from "./keyboard.js";
-import { exportWords, totalWords } from "./list_total.js";
 import { menu } from "./menu.js";
-import { empty, failure, nothingYet } from "./notices.js";
+import { empty, failure, nothingYet, refusal } from "./notices.js";
 import { Pages } from "./pages.js";
-import { refusal } from "./refusal.js";
 import { address, navigate, onLeave, visit } from "./router.js";
 import { Selection } from "./selection.js";
 import { nameCause, onVersion } from "./state.js";
-import { NARROW, rolloutCard, rolloutCells, sortChoice, standIns, tableHead } from "./table.js";
+import {
+  exportWords, NARROW, rolloutCard, rolloutCells, sortChoice, standIns, tableHead, totalWords,
+} from "./table.js";
 
 const ROW = 2.125; // rem
 const CARD = 3.875;
@@ -35,8 +34,8 @@ class List {
     this.paths = pathsOf(source);
     this.path = `/s/${encodeURIComponent(source)}/rollouts`;
     this.selection = new Selection(this);
-    this.repeated = false; // whether any row is of another repeat than the first
-    this.usual = null; // the columns that are shown where none were chosen, once they are known
+    this.repeated = false; // whether any row has a repeat other than 0
+    this.usual = null; // the default columns of this source, once they are known
     this.fresh = new FreshRows(this, (answer) => this.#drawTotal(answer));
     container.className = "fills list";
     this.#build(params);
@@ -51,7 +50,7 @@ class List {
     this.#learnColumns();
   }
 
-  // Rows are asked for once it is known which columns have anything to show, or columns would jump.
+  // Rows are requested after the columns that have values are known, so that columns do not jump.
   async #learnColumns() {
     this.usual = await usualColumns(this.source);
     if (this.ended) return;
@@ -104,7 +103,7 @@ class List {
       h("div", { class: "table-frame" }, this.grid, this.fresh.node));
   }
 
-  // What the server is asked: the filter and the order.
+  // The query for the server: the filter and the order.
   #query(params) {
     const query = filterOf(params);
     for (const name of ["sort", "order"]) if (params.get(name)) query.set(name, params.get(name));
@@ -115,7 +114,7 @@ class List {
     this.pages?.destroy();
     this.queried = query;
     this.search = null;
-    this.counted = null; // the latest answer that says how many there are
+    this.counted = null; // the latest response with the total
     this.fresh.hide();
     const visited = visit();
     this.restore = visited?.scroll ?? 0;
@@ -137,7 +136,7 @@ class List {
     this.pages.want(first, first + 1);
   }
 
-  // Draws the table anew: other columns, or another width.
+  // Draws the table again, for other columns or another width.
   #table() {
     const scroll = this.list ? this.grid.scrollTop : this.restore;
     this.list?.destroy();
@@ -161,7 +160,7 @@ class List {
     if (total !== null) this.grid.scrollTop = scroll;
   }
 
-  // How many grey rows stand for a list of unknown length.
+  // The number of grey rows for a list of unknown length.
   #standIns() {
     return Math.max(1, Math.ceil(this.grid.clientHeight / this.rowHeight) - 1);
   }
@@ -177,7 +176,7 @@ class List {
 
   #row(index) {
     const entry = this.pages.row(index);
-    // Asked for together, once all rows in view are known.
+    // Requested together, once all visible rows are known.
     if (!entry) queueMicrotask(() => this.#wantVisible());
     const selected = this.selection.row?.index === index;
     const row = h("div", {
@@ -226,16 +225,16 @@ class List {
 
   #nothing() {
     if (isFiltered(this.params)) {
-      if (this.search && !this.search.done) return empty("Nothing found so far");
+      if (this.search && !this.search.done) return empty("No matches so far");
       const clear = () => navigate(this.path);
-      return empty("No rollout matches", h("button", { on: { click: clear } }, "Clear the filters"));
+      return empty("No matching rollouts", h("button", { on: { click: clear } }, "Clear filters"));
     }
-    return nothingYet(this.source, "No rollouts yet", "They appear here as they are written.");
+    return nothingYet(this.source, "No rollouts yet", "Rollouts appear here as soon as they are written.");
   }
 
   #failed(error) {
     this.grid.setAttribute("aria-busy", "false");
-    if (this.pages.total === null) this.list.setTotal(0); // grey rows would say that some will come
+    if (this.pages.total === null) this.list.setTotal(0); // grey rows would suggest that rows are loading
     const go = (params) => navigate(address(this.path, params));
     fill(this.notice, refusal(error, this.params, go) ?? failure(error, () => {
       fill(this.notice);
@@ -243,7 +242,7 @@ class List {
     }));
   }
 
-  // Of a list filtered by a cause, each entry knows its words.
+  // In a list that is filtered by a cause, each entry has its text.
   #nameCause(page) {
     const id = this.params.get("cause");
     const cause = id && this.pages.pages.get(page)?.[0]?.cause;
@@ -286,12 +285,12 @@ class List {
     const previous = { words: "Previous rollout", run: move(-1) };
     return {
       j: next, ArrowDown: next, k: previous, ArrowUp: previous,
-      Enter: { words: "Open the rollout", run: open },
+      Enter: { words: "Open rollout", run: open },
       "/": { words: "Search", run: () => this.filters.focus() },
       Home: { words: "First rollout", run: () => selection.select(0) },
       End: { words: "Last rollout", run: () => selection.select(this.pages.total - 1) },
-      PageDown: { words: "A page down", run: () => move(page())() },
-      PageUp: { words: "A page up", run: () => move(-page())() },
+      PageDown: { words: "Page down", run: () => move(page())() },
+      PageUp: { words: "Page up", run: () => move(-page())() },
     };
   }
 }

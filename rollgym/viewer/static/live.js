@@ -3,13 +3,11 @@
 // comes from the index, which knows which rollout a square is; and where none ever did, the pace too.
 
 import { get, source as pathsOf } from "./api.js";
+import { Boards, MARKS } from "./cells.js";
 import { ranking } from "./charts.js";
-import { Boards } from "./boards.js";
-import { CellRollouts } from "./cell_rollouts.js";
-import { MARKS } from "./cells.js";
 import { fill, h, refill } from "./dom.js";
 import { count, counted, number, percent, seconds, words } from "./format.js";
-import { isSilent, joinSnapshots } from "./monitors.js";
+import { CellRollouts, isSilent, joinSnapshots } from "./monitors.js";
 import { failure, skeleton } from "./notices.js";
 import { address, link } from "./router.js";
 import { onMonitor, onSource, onVersion, sourceOf } from "./state.js";

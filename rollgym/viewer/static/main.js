@@ -1,11 +1,12 @@
 // The shell around the views: header, tabs, routes, and the shortcuts that are valid everywhere.
 
 import { fill, h, refill } from "./dom.js";
-import { count, percent } from "./format.js";
 import { filterOf } from "./filter_params.js";
+import { count, percent } from "./format.js";
 import { keys, listenForKeys, showHelp } from "./keyboard.js";
 import { listView } from "./list.js";
 import { liveView } from "./live.js";
+import { failureNotice, missingView, ofRun } from "./notices.js";
 import { overviewView } from "./overview.js";
 import { address, link, navigate, start } from "./router.js";
 import { configurationView, runsView } from "./runs.js";
@@ -14,8 +15,6 @@ import {
 } from "./state.js";
 import { tasksView } from "./tasks.js";
 import { listenForTips } from "./tooltip.js";
-import { missingView, ofRun } from "./missing.js";
-import { failureNotice } from "./notices.js";
 
 const TABS = [
   { name: "overview", title: "Overview", path: "", key: "g o" },
@@ -41,10 +40,10 @@ const ROUTES = [
 const header = h("header", { class: "top" });
 const main = h("main", { id: "main", tabindex: "-1" });
 const runState = h("span", { class: "run-state", role: "status" });
-let drawn = 0; // how many sources the header knows
+let drawn = 0; // how many sources the header has
 let about = { path: location.pathname, params: new URLSearchParams(), match: {}, name: "" };
 
-// A view from a module that is loaded when it is first wanted.
+// A view from a module that is loaded when it is first needed.
 function later(module, name) {
   return (container, match, params) => {
     let instance = null;
@@ -81,7 +80,7 @@ function drawHeader() {
   const source = sourceOf(about.match.source ?? "");
   drawn = sources().length;
   refill(header,
-    h("a", { class: "skip", href: "#main", text: "Skip to the content", on: { click: skip } }),
+    h("a", { class: "skip", href: "#main", text: "Skip to content", on: { click: skip } }),
     link({ href: "/", class: "brand", "aria-label": "rollgym viewer, all runs", data: { key: "brand" } },
       h("img", { src: "/static/icon.svg", alt: "", width: 20, height: 20 }),
       h("span", { text: "rollgym" })),
@@ -128,7 +127,7 @@ function tabs() {
   }, tab.title)));
 }
 
-// What is filtered stays so from one tab to the next.
+// Filters are kept from one tab to the next.
 function tabAddress(tab) {
   const filtered = tab.name === "live" ? null : filterOf(about.params);
   return address(pathOf(about.match.source, tab), filtered);
@@ -138,8 +137,7 @@ function pathOf(source, tab) {
   return `/s/${encodeURIComponent(source)}/${tab.path}`;
 }
 
-// How it stands with the source; apart from the rest, because it changes while it is looked at.
-// A run that has begun since is to be chosen from; otherwise only the words about this one change.
+// A new run changes the whole header; otherwise only the state of this run is drawn again.
 function sourceChanged() {
   if (sources().length === drawn) drawStanding();
   else drawHeader();
@@ -160,13 +158,13 @@ function standingOf(source) {
   if (!state.ready) {
     const share = shareRead(state);
     return ["muted",
-      h("progress", { max: "1", value: share, "aria-label": "How much has been read" }),
+      h("progress", { max: "1", value: share, "aria-label": "Share of the files that was read" }),
       `reading ${percent(share)}`];
   }
   if (!source.live) return [""];
   return ["good",
     h("span", { class: "live-dot", "aria-hidden": "true" }),
-    h("span", { data: { tip: "This run is still being made; the page follows it" } }, "live")];
+    h("span", { data: { tip: "This run is still running; the page updates itself" } }, "live")];
 }
 
 function isDark() {

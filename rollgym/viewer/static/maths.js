@@ -6,8 +6,7 @@
 
 import { h, math } from "./dom.js";
 import { command } from "./maths_commands.js";
-import { bracketProps, table } from "./maths_nodes.js";
-import { BIG, LIMITS } from "./maths_symbols.js";
+import { BIG, bracketProps, LIMITS, table } from "./maths_symbols.js";
 import { NotUnderstood, Tokens } from "./maths_tokens.js";
 
 const LONGEST = 4_000;

@@ -2,10 +2,9 @@
 // them, at the place where it is.
 
 import { math } from "./dom.js";
-import { bracketProps, fence, table, upright } from "./maths_nodes.js";
 import {
-  ACCENTS, BIG, BRACKETS, DROPPED, ENVIRONMENTS, FONTS, FUNCTIONS, INTEGRALS, LETTERS, OPERATORS, SILENT,
-  SPACES, STRETCHED, UNDER, inAlphabet,
+  ACCENTS, BIG, bracketProps, BRACKETS, DROPPED, ENVIRONMENTS, fence, FONTS, FUNCTIONS, inAlphabet,
+  INTEGRALS, LETTERS, OPERATORS, SILENT, SPACES, STRETCHED, table, UNDER, upright,
 } from "./maths_symbols.js";
 import { NotUnderstood } from "./maths_tokens.js";
 

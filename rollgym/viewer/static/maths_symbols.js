@@ -1,5 +1,7 @@
 // What the commands of LaTeX stand for: letters, operators, functions, accents, brackets.
 
+import { math } from "./dom.js";
+
 // Tables without a prototype: a text may well name "constructor".
 const pairs = (text) => ({
   __proto__: null, ...Object.fromEntries(text.trim().split(/\s+/).map((pair) => pair.split(":"))),
@@ -128,4 +130,26 @@ export function inAlphabet(text, alphabet) {
     if (digit && character >= "0" && character <= "9") return String.fromCodePoint(digit + code - 48);
     return character;
   }).join("");
+}
+
+// Pieces of MathML that formulas are put together from.
+
+export function upright(text) {
+  return math("mi", { mathvariant: "normal" }, text);
+}
+
+export function table(rows, layout) {
+  return math("mtable", { class: `math-${layout}`, displaystyle: layout === "align" ? "true" : null },
+    rows.map((row) => math("mtr", {}, row.map((cell) => math("mtd", {}, cell)))));
+}
+
+export function fence(start, inner, end) {
+  if (!start && !end) return inner;
+  const bracket = (text) => (text ? math("mo", { fence: "true", stretchy: "true" }, text) : null);
+  return math("mrow", {}, bracket(start), inner, bracket(end));
+}
+
+// Brackets that nobody asked to grow stay as they are.
+export function bracketProps(token) {
+  return /[()[\]{}|/]/.test(token) ? { stretchy: "false" } : {};
 }

@@ -1,13 +1,12 @@
-// A source at a glance: how much there is, how good it is, where it went wrong.
+// The overview of a source: its coverage, scores, distributions and failures.
 
 import { get, source as pathsOf } from "./api.js";
 import { fill, h } from "./dom.js";
 import { changed, filterOf, isFiltered } from "./filter_params.js";
 import { FilterBar } from "./filters.js";
 import { keys } from "./keyboard.js";
-import { empty, failure, nothingYet, skeleton } from "./notices.js";
+import { empty, failure, nothingYet, refusal, skeleton } from "./notices.js";
 import { panels } from "./overview_panels.js";
-import { refusal } from "./refusal.js";
 import { address, navigate, onLeave, visit } from "./router.js";
 import { nameCause, onVersion } from "./state.js";
 
@@ -82,7 +81,7 @@ class Overview {
     if (focused) this.#focus(focused);
   }
 
-  // Charts are drawn once they know their width, which is in the next frame.
+  // Charts are drawn in the next frame, when they know their width.
   #focus(key) {
     requestAnimationFrame(() => requestAnimationFrame(() => {
       this.body.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
@@ -91,13 +90,13 @@ class Overview {
 
   #nothing() {
     if (isFiltered(this.params)) {
-      return empty("No rollout matches",
-        h("button", { on: { click: () => navigate(this.root) } }, "Clear the filters"));
+      return empty("No matching rollouts",
+        h("button", { on: { click: () => navigate(this.root) } }, "Clear filters"));
     }
-    return nothingYet(this.source, "No rollouts yet", "Charts appear here as rollouts are written.");
+    return nothingYet(this.source, "No rollouts yet", "Charts appear here as soon as rollouts are written.");
   }
 
-  // Where bars lead to.
+  // The links of the charts.
   #way() {
     const { params, root } = this;
     return { params, root, list: (changes) => address(`${root}rollouts`, changed(params, changes)) };

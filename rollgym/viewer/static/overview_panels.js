@@ -1,18 +1,102 @@
 // The charts of the overview. Every bar leads to the list of the rollouts it counts.
 
-import { columns, histogram, lines, ranking } from "./charts.js";
+import { columns, histogram, lines, ranking, stacked } from "./charts.js";
 import { h } from "./dom.js";
-import { changed } from "./filter_params.js";
+import { changed, isFiltered } from "./filter_params.js";
 import {
   axisMoment, compact, count, counted, cut, momentWords, number, percent, seconds, words,
 } from "./format.js";
-import { tiles } from "./overview_tiles.js";
 import { address, link } from "./router.js";
+
+// The overview in numbers: how many rollouts there are and how they ended, rewards, successes.
+
+const MEANS = "The mean is over all rollouts with a reward. The success rate is over those that were judged, "
+  + "without those that a page blocked.";
+
+// `way`: see overview_panels.js.
+export function tiles({ coverage, rollouts, reward, judged, successes, ...answer }, way) {
+  const { mean_reward: mean, success_rate: success } = answer;
+  const filtered = isFiltered(way.params);
+  const all = coverage.completed + coverage.failed + coverage.omitted;
+  const beside = filtered
+    ? [`of ${count(all)} in total`]
+    : [
+      coverage.expected === null ? "" : `of ${count(coverage.expected)} expected`,
+      coverage.unreadable ? counted(coverage.unreadable, "unreadable line") : "",
+      coverage.retried ? counted(coverage.retried, "retried attempt") : "",
+    ];
+  const ofAll = filtered ? tileNote(`All ${count(all)} rollouts, without the filter:`) : null;
+  return h("section", { class: "tiles", "aria-label": "Key figures" },
+    tile("Rollouts", link({ href: way.list({}), data: { key: "rollouts" } }, count(rollouts)), {
+      wide: true, beside: beside.filter(Boolean).join(" · "), below: [ofAll, coverageBar(coverage, way)],
+    }),
+    tile("Mean reward", number(mean), {
+      below: [meter(reward && share(mean, reward), ""), tileNote(reward ? range(reward) : "no rewards", MEANS)],
+    }),
+    tile("Success rate", percent(success), {
+      below: [
+        meter(success, "good"),
+        tileNote(judgedWords(successes, judged, reward), MEANS),
+      ],
+    }));
+}
+
+// The coverage of the whole source, regardless of filters.
+function coverageBar(coverage, way) {
+  const part = (name, value, tone, status) => ({
+    name, value, tone, href: status ? address(`${way.root}rollouts`, { status }) : null,
+  });
+  const parts = [
+    part("completed", coverage.completed, "good", "completed"),
+    part("failed", coverage.failed, "failed", "failed"),
+    part("omitted", coverage.omitted, "warn", "omitted"),
+  ];
+  if (coverage.unresolved !== null) parts.push(part("unresolved", coverage.unresolved, "none", null));
+  if (coverage.unreadable) parts.push(part("unreadable", coverage.unreadable, "bad", "unreadable"));
+  // Tasks that were not run are only shown if there is nothing else.
+  if (coverage.inputs && !coverage.completed) parts.push(part("inputs", coverage.inputs, "info", "input"));
+  return stacked({ label: "Coverage", parts });
+}
+
+function tile(title, value, { wide = false, beside = "", below }) {
+  return h("div", { class: wide ? "tile wide" : "tile" },
+    h("div", { class: "tile-head" },
+      h("h2", { class: "tile-title", text: title }),
+      h("span", { class: "tile-value" }, value),
+      h("span", { class: "tile-note muted", text: beside })),
+    below);
+}
+
+function tileNote(text, tip = null) {
+  return h("p", { class: "tile-note muted", text, data: { tip } });
+}
+
+function judgedWords(successes, judged, reward) {
+  if (!judged) return "no rollout was judged";
+  const others = Math.max(0, (reward?.count ?? 0) - judged);
+  return `${count(successes)} of ${count(judged)} judged${others ? `, ${count(others)} not judged` : ""}`;
+}
+
+function meter(value, tone) {
+  return h("div", { class: "meter", "aria-hidden": "true" },
+    h("span", { class: tone, style: { width: value === null ? "0" : `${100 * value}%` } }));
+}
+
+// The position of the mean between the smallest reward (at most 0) and the largest (at least 1).
+function share(mean, { min, max }) {
+  const low = Math.min(0, min);
+  const high = Math.max(1, max);
+  return mean === null ? null : (mean - low) / (high - low);
+}
+
+function range({ count: many, min, max, median }) {
+  return `of ${count(many)}: from ${number(min)} to ${number(max)}, median ${number(median)}`;
+}
 
 const MOST_ROWS = 12;
 
-// All of an answer. `way` is where bars lead to: `params` are those that are filtered by, `root` is the
-// address of the source, and `list(changes)` that of the list with these filters and something more.
+// All panels of an overview. `way` has the links: `params` are the active filters, `root` is the address
+// of the source, and `list(changes)` is the address of the list with these filters and some changes.
 export function panels(answer, way) {
   return [
     tiles(answer, way),
@@ -59,7 +143,7 @@ function overTimePanel(overTime, way) {
     name: "success rate", class: "success",
     values: points.map((one) => (one.judged ? one.successes / one.judged : null)),
   };
-  // Rewards on another scale than shares are left to their own chart.
+  // Rewards beyond 0 to 1 are only shown in their own chart.
   const alike = means.length && means.every((mean) => mean >= 0 && mean <= 1);
   const series = !judged ? [rewards] : alike ? [successes, rewards] : [successes];
   const key = h("span", { class: "series" },
@@ -94,15 +178,15 @@ function kindsPanel(kinds, way) {
 function causesPanel(causes, way) {
   if (!causes.length) return null;
   const shown = causes.slice(0, MOST_ROWS);
-  const note = causes.length > shown.length ? `the ${MOST_ROWS} most frequent of ${causes.length}` : null;
+  const note = causes.length > shown.length ? `${MOST_ROWS} most frequent of ${causes.length}` : null;
   const heads = ["Rollouts", "Cause", "Example"].map((name) => h("th", { scope: "col", text: name }));
-  return panel("Errors by cause", note, h("table", { class: "causes" },
+  return panel("Failures by cause", note, h("table", { class: "causes" },
     h("thead", { class: "visually-hidden" }, h("tr", {}, heads)),
     h("tbody", {}, shown.map((cause) => causeRow(cause, way)))));
 }
 
 function causeRow({ id, kind, text, entries, retried, example }, way) {
-  // Attempts that others followed are only listed when they are asked for.
+  // Retried attempts are only listed with the status `retried`.
   const status = retried && !way.params.has("status") ? { status: ["failed", "retried"] } : {};
   const filter = changed(way.params, { cause: id, ...status });
   const list = {
@@ -110,7 +194,7 @@ function causeRow({ id, kind, text, entries, retried, example }, way) {
   };
   const one = {
     href: address(`${way.root}rollouts/${example}`, filter),
-    "aria-label": `An example of: ${cut(text, 80)}`,
+    "aria-label": `Example of: ${cut(text, 80)}`,
   };
   return h("tr", {},
     h("td", { class: "number", text: count(entries) }),
@@ -119,7 +203,7 @@ function causeRow({ id, kind, text, entries, retried, example }, way) {
 }
 
 function passAtPanel(passAt) {
-  // Not every task has as many repeats as some.
+  // Some tasks may have fewer repeats than others.
   const { tasks } = passAt[0];
   const fewer = passAt.find((one) => one.tasks < tasks);
   const note = `over ${counted(tasks, "task")}${fewer ? `; from k = ${fewer.k} over fewer` : ""}`;
@@ -146,9 +230,9 @@ function endingsPanel(endings, way) {
   return panel("Endings", "by rollouts", ranking({
     label: "Endings",
     items: endings.slice(0, MOST_ROWS).map(({ ending, rollouts }) => ({
-      name: words(ending || "not said"), value: rollouts,
+      name: words(ending || "unknown"), value: rollouts,
       href: ending ? way.list({ ending }) : null,
-      tip: `${words(ending || "not said")}: ${counted(rollouts, "rollout")}`,
+      tip: `${words(ending || "unknown")}: ${counted(rollouts, "rollout")}`,
     })),
   }));
 }

@@ -1,23 +1,20 @@
 // The page of one rollout: what it came to, why it failed, where its time went, and all of it turn
 // by turn or step by step.
 
-import { fill, h } from "./dom.js";
 import { get, source as pathsOf, withQuery } from "./api.js";
-import { button } from "./buttons.js";
-import { copyButton } from "./copy.js";
+import { button, copyButton } from "./buttons.js";
+import { fill, h } from "./dom.js";
 import { Find } from "./find.js";
 import { bytes, counted, cut } from "./format.js";
 import { keys } from "./keyboard.js";
-import { Neighbours } from "./neighbours.js";
 import { failureNotice, skeleton } from "./notices.js";
-import { rolloutHead } from "./rollout_head.js";
+import { Neighbours, rolloutHead } from "./rollout_head.js";
 import { address, note } from "./router.js";
-import { attemptsTable, failureBox, isLastAttempt, sections } from "./sections.js";
+import { attemptsTable, failureBox, isLastAttempt, sections, verdict } from "./sections.js";
 import { MODES, Steps } from "./steps.js";
 import { rawJson } from "./text.js";
 import { timeline } from "./timeline.js";
 import { Transcript } from "./transcript.js";
-import { verdict } from "./verdict.js";
 
 const BIGGEST_RAW = 20_000_000;
 const LONGEST_TITLE = 120;

@@ -1,14 +1,71 @@
-// The head of a rollout's page: what it is, what it came to, and the other repeats of its task.
+// The head of a rollout's page: its title, outcome, facts, neighbours and other repeats.
 
-import { h } from "./dom.js";
+import { get } from "./api.js";
+import { fill, h, refill } from "./dom.js";
 import { bytes, compact, count, moment, seconds } from "./format.js";
 import { badge, repeatCell } from "./outcome.js";
-import { link } from "./router.js";
+import { link, navigate } from "./router.js";
+
+// Links to the rollouts before and after this one in the filtered list.
+
+export class Neighbours {
+  // `path` is the path of the request; `address(id)` is the address of a rollout.
+  constructor({ path, address }) {
+    this.path = path;
+    this.address = address;
+    this.asking = null;
+    this.known = null;
+    this.wanted = null; // the direction that was requested before the neighbours were known
+    this.node = h("nav", { class: "walk", "aria-label": "Neighbours in the list" });
+  }
+
+  // In the list with this filter.
+  async ask(filter) {
+    this.asking?.abort();
+    this.asking = new AbortController();
+    const { signal } = this.asking;
+    try {
+      const known = await get(this.path, filter, { signal });
+      if (signal.aborted) return;
+      this.known = known;
+    } catch (error) {
+      if (signal.aborted) return;
+      this.known = { error };
+    }
+    this.#draw();
+    if (this.wanted) this.goTo(this.wanted);
+  }
+
+  // `which`: "previous" or "next".
+  goTo(which) {
+    this.wanted = this.known ? null : which;
+    const id = this.known?.[which];
+    if (id) navigate(this.address(id));
+  }
+
+  destroy() {
+    this.asking?.abort();
+  }
+
+  #draw() {
+    const { previous, next, position, total, error } = this.known;
+    if (error) {
+      fill(this.node, h("span", { class: "muted", title: error.message }, "neighbours unknown"));
+      return;
+    }
+    const way = (id, sign, name) => id
+      ? link({ href: this.address(id), class: "button", "aria-label": name, data: { tip: name, key: name } }, sign)
+      : h("button", { type: "button", disabled: true, "aria-label": name }, sign);
+    refill(this.node,
+      h("span", { class: "muted" }, position ? `${count(position)} of ${count(total)}` : `not in the list of ${count(total)}`),
+      way(previous, "‹", "Previous rollout ([)"), way(next, "›", "Next rollout (])"));
+  }
+}
 
 const MOST_CELLS = 64;
 
-// `answer` is what the server says of the rollout `id`. `addresses`: `list` leads back to the list,
-// `compare` to all repeats, `of(id)` to another rollout. `tools` and `walk` stand beside the way back.
+// `answer` is the server's response for the rollout `id`. `addresses`: `list` leads back to the list,
+// `compare` to all repeats, `of(id)` to another rollout. `tools` and `walk` are shown at the top.
 export function rolloutHead({ id, answer, addresses, tools, walk }) {
   const { view } = answer;
   const { summary } = view;
@@ -37,7 +94,7 @@ function factsOf(view) {
     ["agent", summary.facts?.agent],
     ["domain", summary.facts?.domain],
     ["difficulty", summary.facts?.difficulty],
-    ["began", summary.started === null ? null : moment(summary.started)],
+    ["started", summary.started === null ? null : moment(summary.started)],
     ["size", bytes(view.bytes)],
   ];
   const known = facts.filter(([, value]) => value !== null && value !== undefined && value !== "");
@@ -45,9 +102,9 @@ function factsOf(view) {
     known.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 
-// The task's other repeats as cells, and the way to all of them side by side.
+// The task's other repeats as cells, and a link to all of them side by side.
 function repeatsOf(id, { view: { summary }, siblings, is_outcome: isOutcome }, addresses) {
-  // An attempt that another followed is shown in the place of its repeat, not beside it.
+  // A retried attempt replaces its repeat in the row.
   const isOther = (each) => each.id !== id && (isOutcome || each.repeat !== summary.repeat);
   const others = siblings.filter(isOther);
   const all = [...others, { ...summary, id }].sort((a, b) => (a.repeat ?? 0) - (b.repeat ?? 0));

@@ -1,5 +1,4 @@
-// All runs that are open: how far each is and how well it does, which two to compare, and how they were
-// configured.
+// All open runs: their coverage and scores, a selection of two to compare, and their configurations.
 
 import { stacked } from "./charts.js";
 import { configuration } from "./configuration.js";
@@ -10,25 +9,25 @@ import { address, link, navigate } from "./router.js";
 import { onSource, shareRead, sources } from "./state.js";
 
 const PAUSE = 500;
-// By how many are still to be selected.
-const HINTS = ["Two are selected: unselect one to choose another", "Select one more", "Select two to compare"];
+// By the number of runs that are still to be selected.
+const HINTS = ["Two runs are selected; deselect one to choose another", "Select one more run", "Select two runs to compare"];
 
 export function runsView(container) {
   const all = sources();
   if (all.length === 1) {
-    // Not at once: this view is still being made.
+    // Later: this view is still being created.
     queueMicrotask(() => navigate(`/s/${encodeURIComponent(all[0].id)}/`, { replace: true }));
     return { destroy() {} };
   }
   return all.length ? new Runs(container) : noRuns(container);
 }
 
-// Until there is one. Several may come at once: they are waited for a moment.
+// Shown until there is a run. Several may appear together, so it waits a moment for the others.
 function noRuns(container) {
   container.append(h("div", { class: "page runs" },
     h("h1", { text: "Runs" }),
-    empty("There is nothing here yet",
-      "Rollouts and runs that are written to the opened folder appear here by themselves.")));
+    empty("No runs yet",
+      "Rollouts and runs appear here as soon as they are written to the opened folder.")));
   let timer = null;
   const off = onSource((source) => {
     if (source) timer ??= setTimeout(() => navigate("/", { replace: true }), PAUSE);

@@ -1,17 +1,17 @@
-// What is known of a rollout beside its conversation: task, sampling, tools, and why it failed.
+// What is known about a rollout beside its conversation: verdict, failure, attempts, task, sampling, tools.
 
+import { copyButton } from "./buttons.js";
 import { h } from "./dom.js";
-import { copyButton } from "./copy.js";
-import { count, moment, seconds, words } from "./format.js";
+import { count, cut, moment, seconds, words } from "./format.js";
 import { inline } from "./inline.js";
 import { link } from "./router.js";
-import { TextBlock, fold } from "./text.js";
+import { fold, oneLine, TextBlock } from "./text.js";
 
 const SHORT = 60;
 const EXCERPT = 1_500;
-const COLUMNS = ["Attempt", "Outcome", "Detail", "Duration", "Began"];
+const COLUMNS = ["Attempt", "Outcome", "Detail", "Duration", "Started"];
 
-// The sections of a view that are no verdict, and its tokens.
+// The sections of a view except the verdict, and its tokens.
 export function sections(view, place) {
   const usage = Object.entries(view.usage ?? {});
   const tokens = () => h("dl", { class: "figures" },
@@ -25,12 +25,12 @@ export function sections(view, place) {
   ];
 }
 
-// Whether a value stands beside its name.
+// Whether a value is shown on the line of its name.
 export function isShort(value) {
   return value.size <= SHORT && !value.text.includes("\n");
 }
 
-// A field in a list of them. `cutting`: where a long text is cut, as TextBlock has it.
+// A field of a list. `cutting` has the options of TextBlock that say where a long text is cut.
 export function fieldNode({ name, value, is_json: isJson }, place, cutting = { excerpt: EXCERPT }) {
   if (isShort(value)) {
     return h("div", { class: "is-short" }, h("dt", {}, words(name)), h("dd", {}, shortValue(value, isJson)));
@@ -45,7 +45,7 @@ function shortValue({ text }, isJson) {
   return isJson ? h("code", {}, text) : inline(text);
 }
 
-// Why the rollout failed; null where it did not. `isLast`: no attempt followed this one.
+// Why the rollout failed; null if it did not. `isLast`: no attempt followed this one.
 export function failureBox(failure, place, { isLast }) {
   if (!failure) return null;
   const meaning = [sentence(failure.meaning ?? ""), retryWords(failure, isLast)].filter(Boolean).join(" ");
@@ -64,12 +64,12 @@ export function failureBox(failure, place, { isLast }) {
 }
 
 function retryWords({ retryable }, isLast) {
-  if (!isLast) return "It was tried again.";
+  if (!isLast) return "It was retried.";
   if (retryable === undefined || retryable === null) return "";
-  return retryable ? "It may be tried again." : "It is not tried again.";
+  return retryable ? "It can be retried." : "It is not retried.";
 }
 
-// With a capital at the start and a full stop at the end.
+// Adds a capital at the start and a full stop at the end.
 function sentence(words) {
   const text = words.trim();
   return text && text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
@@ -81,7 +81,7 @@ export function isLastAttempt(attempts, id) {
   return !attempts.some(({ attempt }) => attempt > present?.attempt);
 }
 
-// All attempts at one rollout, where there was more than one. `path(id)` gives an attempt's address.
+// All attempts at one rollout, if there are several. `path(id)` returns the address of an attempt.
 export function attemptsTable(attempts, present, path) {
   if (attempts.length < 2) return null;
   const name = ({ id, attempt }) => {
@@ -98,4 +98,38 @@ export function attemptsTable(attempts, present, path) {
     h("div", { class: "scroll-x", tabindex: "0" }, h("table", {},
       h("thead", {}, h("tr", {}, COLUMNS.map((title) => h("th", { scope: "col" }, title)))),
       h("tbody", {}, attempts.map(row)))));
+}
+
+const MOST_FIELDS = 8;
+const VERDICT_EXCERPT = 320;
+const SPARED = 120;
+const PREVIEW = 80;
+
+// The fields of the verifier and the judge, in few lines; null if there are none.
+export function verdict({ sections = [] }, place) {
+  const told = sections.filter((section) => section.verdict);
+  if (!told.length) return null;
+  return h("section", { class: "verdict", "aria-label": "Verdict" }, told.map(({ title, fields }) => {
+    const rest = fields.slice(MOST_FIELDS);
+    return fold({ class: "section" }, h("h2", {}, title), () => [
+      fieldList(fields.slice(0, MOST_FIELDS), place),
+      rest.length ? fold({ class: "fold verdict-rest" }, h("span", { class: "fold-name" }, `${rest.length} more`),
+        () => fieldList(rest, place)) : null,
+    ], { open: true });
+  }));
+}
+
+// Short fields first, which share lines.
+function fieldList(fields, place) {
+  const [short, long] = [true, false].map((wanted) => fields.filter(({ value }) => isShort(value) === wanted));
+  return h("dl", { class: "fields" }, [...short, ...long].map((field) => verdictField(field, place)));
+}
+
+function verdictField(field, place) {
+  const { name, value, is_json: isJson } = field;
+  if (isShort(value)) return fieldNode(field, place);
+  if (!isJson) return fieldNode(field, place, { excerpt: VERDICT_EXCERPT, spared: SPARED });
+  const preview = h("span", { class: "fold-preview" }, cut(oneLine(value.text), PREVIEW));
+  const tree = () => new TextBlock(value, { place, format: "json" }).node;
+  return h("div", {}, h("dt", {}, words(name)), h("dd", {}, fold({ class: "fold" }, preview, tree)));
 }

@@ -1,16 +1,15 @@
 // A rollout in a browser, step by step: the screenshot with the action drawn on it, what the model
 // was asked and answered, and what came of it.
 
-import { h, fill, refill } from "./dom.js";
 import { get } from "./api.js";
-import { button } from "./buttons.js";
-import { copyButton } from "./copy.js";
-import { count, counted, number, seconds, words } from "./format.js";
+import { button, copyButton } from "./buttons.js";
+import { fill, h, refill } from "./dom.js";
 import { Filmstrip } from "./filmstrip.js";
+import { count, counted, number, seconds, words } from "./format.js";
 import { overlay } from "./overlay.js";
+import { Portions } from "./pages.js";
 import { enlarge, picture } from "./pictures.js";
-import { Portions } from "./portions.js";
-import { TextBlock, fold, rawJson } from "./text.js";
+import { fold, rawJson, TextBlock } from "./text.js";
 import { TurnNode } from "./turn.js";
 
 const PORTION = 20;

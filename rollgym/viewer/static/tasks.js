@@ -9,10 +9,9 @@ import { FilterBar } from "./filters.js";
 import { FixedList } from "./fixed_list.js";
 import { count, counted, number } from "./format.js";
 import { keys } from "./keyboard.js";
-import { empty, failure, nothingYet } from "./notices.js";
+import { empty, failure, nothingYet, refusal } from "./notices.js";
 import { isBlocked, repeatWords } from "./outcome.js";
 import { Pages } from "./pages.js";
-import { refusal } from "./refusal.js";
 import { address, link, navigate, onLeave, visit } from "./router.js";
 import { onVersion } from "./state.js";
 import { NARROW, sortChoice, tableHead } from "./table.js";
@@ -171,8 +170,8 @@ class Tasks {
 
   #nothing() {
     if (isFiltered(this.params)) {
-      return empty("No task matches",
-        h("button", { on: { click: () => navigate(`${this.root}tasks`) } }, "Clear the filters"));
+      return empty("No matching tasks",
+        h("button", { on: { click: () => navigate(`${this.root}tasks`) } }, "Clear filters"));
     }
     return nothingYet(this.source, "No tasks yet");
   }

@@ -1,12 +1,44 @@
 // A text of a rollout: as Markdown, as a JSON tree, or as it is; long ones cut until asked for.
 
-import { h, fill } from "./dom.js";
 import { text as fetchText } from "./api.js";
 import { button } from "./buttons.js";
+import { fill, h } from "./dom.js";
 import { count } from "./format.js";
 import { isTree, jsonTree, parseJson } from "./json.js";
 import { LONGEST_MARKDOWN, markdown } from "./markdown.js";
-import { PlainText } from "./plain_text.js";
+
+// A text as it is. One of many megabytes is laid out a portion at a time.
+
+const PORTION = 200_000;
+
+export class PlainText {
+  constructor(text) {
+    this.text = text;
+    this.shown = 0;
+    this.more = null;
+    this.node = h("div", { class: "plain" });
+    this.#showMore();
+  }
+
+  // Goes on to where a text in small letters first is. Whether that was not shown yet.
+  showUntil(sought) {
+    const at = this.text.toLowerCase().indexOf(sought);
+    if (at < 0 || at + sought.length <= this.shown) return false;
+    while (this.shown < at + sought.length) this.#showMore();
+    return true;
+  }
+
+  #showMore() {
+    const { text } = this;
+    this.more?.remove();
+    this.node.append(h("div", { class: "plain-portion" }, text.slice(this.shown, this.shown + PORTION)));
+    this.shown += PORTION;
+    if (this.shown >= text.length) return;
+    const words = `Show on from character ${count(this.shown)} of ${count(text.length)}`;
+    this.more = button(words, () => this.#showMore(), { class: "more" });
+    this.node.append(this.more);
+  }
+}
 
 const EXCERPT = 5_000;
 const MOST_LINES = 60;

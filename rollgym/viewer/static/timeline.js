@@ -3,7 +3,7 @@
 
 import { h, svg } from "./dom.js";
 import { counted, percent, seconds, words } from "./format.js";
-import { oneStop } from "./stops.js";
+import { oneStop } from "./keyboard.js";
 
 const SPACE = 1_000;
 const NARROWEST = 1.5;

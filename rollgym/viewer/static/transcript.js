@@ -1,9 +1,9 @@
 // The conversation of a rollout, of any length: what was asked, then the turns, of which only those
 // near the view are in the document and only those once seen have been fetched.
 
-import { h } from "./dom.js";
 import { get } from "./api.js";
-import { Portions } from "./portions.js";
+import { h } from "./dom.js";
+import { Portions } from "./pages.js";
 import { TurnNode } from "./turn.js";
 import { VariableList } from "./virtual.js";
 

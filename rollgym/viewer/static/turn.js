@@ -1,13 +1,12 @@
 // One turn of a conversation: who speaks, what was thought, said, shown, called and answered.
 
-import { h, fill } from "./dom.js";
 import { text as fetchText } from "./api.js";
-import { quietButton } from "./buttons.js";
-import { copyButton } from "./copy.js";
+import { copyButton, quietButton } from "./buttons.js";
+import { fill, h } from "./dom.js";
 import { count, cut } from "./format.js";
 import { pretty } from "./json.js";
 import { enlargeable } from "./pictures.js";
-import { TextBlock, fold, oneLine, rawJson } from "./text.js";
+import { fold, oneLine, rawJson, TextBlock } from "./text.js";
 
 const ROLES = new Map([
   ["system", "System"], ["developer", "Developer"], ["user", "User"], ["assistant", "Assistant"],

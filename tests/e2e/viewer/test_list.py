@@ -367,7 +367,7 @@ def test_a_line_that_is_no_record_is_listed_as_that_and_not_counted_as_a_rollout
         expect(words).to_have_text("1 unreadable line")
         row.get_by_role("link").first.click()
         expect(page.locator(".rollout")).to_contain_text(f"problem{entry['detail']}line2byte")
-        expect(page.locator(".rollout")).to_contain_text("begins with")
+        expect(page.locator(".rollout")).to_contain_text("starts with")
         expect(page.get_by_role("button", name="Raw JSON")).to_have_count(0)
         page.keyboard.press("End")
         page.locator(".back").click()

@@ -41,7 +41,7 @@ def test_only_a_host_of_this_machine_is_answered(path: Path, host: str, status: 
         assert (answer.status == 403) is (status == 403)
         if status == 403:
             assert "weather" not in answer.text
-            assert "localhost and 127.0.0.1 only" in answer.text
+            assert "requests to localhost and 127.0.0.1" in answer.text
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_request_with_the_origin_of_another_page_is_refused(
     [answer] = browse(path, LISTED, Host="localhost:7", Origin=origin)
     assert answer.status == status
     if status == 403:
-        assert "Another page asked for this" in answer.error
+        assert "Another site sent this request" in answer.error
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_beyond_loopback_the_token_of_the_url_is_asked_for(path: Path) -> None:
 
 
 async def status_of_odd_cookie(port: int) -> bytes:
-    """Of a request whose cookie is no text."""
+    """Of a request whose cookie is not a text."""
     reader, writer = await asyncio.open_connection(LOOPBACK, port)
     async with asyncio.timeout(PATIENCE):
         cookie = b"Cookie: rollgym_viewer_%d=\xff" % port
@@ -164,7 +164,9 @@ def test_a_second_viewer_has_another_port_and_a_port_that_is_taken_is_refused(pa
     async def twice() -> None:
         async with serving([path], LOOPBACK, 0) as one, serving([path], LOOPBACK, 0) as other:
             assert one != other
-            with pytest.raises(ViewerError, match=r"cannot listen .* choose another with --port"):
+            with pytest.raises(
+                ViewerError, match=r"cannot listen .* choose another port with --port"
+            ):
                 async with serving([path], LOOPBACK, URL(one).port or 0):
                     pass
 

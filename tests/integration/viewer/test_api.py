@@ -310,7 +310,7 @@ def test_a_line_that_is_no_record_is_listed_and_its_text_can_be_had(path: Path) 
         "text": "{broken",
     }
     assert raw.status == 422
-    assert "cannot be shown" in raw.error
+    assert "Cannot show this record" in raw.error
     assert (text.status, text.text) == (200, "{broken")
     assert "{broken" in page.text
 
@@ -401,9 +401,9 @@ def test_where_there_is_no_such_page_the_page_itself_says_so(path: Path) -> None
         ("/api/s/x/rollouts/0-1/turns?count=x", 400, "`count` must be a whole number"),
         ("/api/s/x/rollouts/0-1/turns?from=9999999999999999999", 400, "`from` must be"),
         ("/api/s/x/rollouts/0-1/turns?from=%D9%A1", 400, "`from` must be"),
-        ("/api/s/x/rollouts/0-1/raw?path=/none", 404, "There is nothing at '/none'"),
-        ("/api/s/x/rollouts/0-1/raw?path=none", 404, "There is nothing at 'none'"),
-        ("/api/s/x/rollouts/0-1/text?path=/reward", 404, "is no text"),
+        ("/api/s/x/rollouts/0-1/raw?path=/none", 404, "This record has no value at '/none'"),
+        ("/api/s/x/rollouts/0-1/raw?path=none", 404, "This record has no value at 'none'"),
+        ("/api/s/x/rollouts/0-1/text?path=/reward", 404, "is not a text"),
         ("/api/s/x/rollouts/0-1/text", 400, "`path` is missing"),
         ("/api/s/x/rollouts/0-1/find", 400, "`q` is missing"),
         ("/api/s/x/rollouts/0-1/picture", 400, "`path` is missing"),
@@ -504,7 +504,7 @@ def test_a_page_that_is_not_installed_says_so(path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(files, "FOLDER", "documents")
     [answer] = browse(path, "/")
     assert answer.status == 404
-    assert "install rollgym again" in answer.text
+    assert "Install rollgym again" in answer.text
 
 
 def test_pictures_below_the_folder_of_a_source_are_served(
@@ -542,7 +542,7 @@ def test_a_file_that_goes_away_is_told_in_words(path: Path) -> None:
             assert listed.json["total"] == 8
             await until(
                 lambda: browser.get("/api/sources"),
-                lambda answer: "no longer there" in answer.json["sources"][0]["state"]["problem"],
+                lambda answer: "is missing now" in answer.json["sources"][0]["state"]["problem"],
             )
 
     asyncio.run(removing())

@@ -156,7 +156,7 @@ def test_more_than_enough_listeners_are_refused_and_a_place_becomes_free_again(
             async with listening(browser):
                 refused = await browser.get("/api/events")
                 assert refused.status == 503
-                assert "1 pages are watching already" in refused.error
+                assert "1 pages already receive live updates" in refused.error
             async with asyncio.timeout(PATIENCE):
                 while True:
                     async with browser.session.get(f"{browser.root}/api/events") as again:
@@ -177,7 +177,7 @@ def test_a_quiet_stream_is_kept_alive(path: Path, monkeypatch: pytest.MonkeyPatc
             asyncio.timeout(PATIENCE),
         ):
             async for line in response.content:
-                if line == b": nothing new\n":
+                if line == b": heartbeat\n":
                     return
 
     asyncio.run(waiting())

@@ -192,7 +192,7 @@ def test_a_file_that_goes_away_is_told_and_what_was_read_is_still_listed(path: P
         opened = library.source("x")
         wait_until(lambda: entries(opened) == 4)
         path.unlink()
-        wait_until(lambda: "no longer there" in opened.totals()[0].problem)
+        wait_until(lambda: "is missing now" in opened.totals()[0].problem)
         assert entries(opened) == 4
         with pytest.raises(StorageError, match="No such file"):
             opened.document(EntryId(0, 1))

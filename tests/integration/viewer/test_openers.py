@@ -184,11 +184,11 @@ def test_what_is_named_twice_is_opened_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("y.jsonl", r"there is no file .*y.jsonl \(did you mean 'x.jsonl'\?\)"),
+        ("y.jsonl", r"y.jsonl does not exist \(did you mean 'x.jsonl'\?\)"),
         ("folde", r"did you mean 'folder'"),
         ("none/x.jsonl", "check the path, or collect rollouts first"),
-        ("notes.txt", "is nothing that the viewer can show"),
-        ("pipe.jsonl", "is nothing that the viewer can show"),
+        ("notes.txt", "the viewer cannot show"),
+        ("pipe.jsonl", "the viewer cannot show"),
     ],
 )
 def test_a_path_at_which_there_is_nothing_is_refused(tmp_path: Path, name: str, said: str) -> None:
@@ -204,7 +204,7 @@ def test_a_folder_may_have_nothing_to_show_yet(
     make(tmp_path, "x.jsonl", "folder/notes.txt")
     assert [source.id for source in open_sources([tmp_path / "folder", tmp_path])] == ["x"]
     [said] = caplog.messages
-    assert said.startswith(f"there is nothing to show in {tmp_path / 'folder'} yet")
+    assert said.startswith(f"{tmp_path / 'folder'} has no rollouts yet")
 
 
 def test_what_begins_in_an_empty_folder_or_becomes_of_it_is_found_later(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_a_plug_in_is_asked_first_and_in_folders_too(
     [
         ("no_such_package:open", r"plug-in mine \(no_such_package:open\) cannot be loaded"),
         (f"{__name__}:no_such_name", "cannot be loaded"),
-        (f"{__name__}:no_function", "is no function"),
+        (f"{__name__}:no_function", "is not a function"),
     ],
 )
 def test_a_plug_in_that_cannot_be_used_is_named(
@@ -274,7 +274,7 @@ def test_a_plug_in_that_cannot_be_used_is_named(
 
 def test_a_packed_file_is_to_be_unpacked_first(tmp_path: Path) -> None:
     make(tmp_path, "x.jsonl.gz", "y.jsonl")
-    with pytest.raises(ViewerError, match=r"x\.jsonl\.gz is packed: unpack it first"):
+    with pytest.raises(ViewerError, match=r"x\.jsonl\.gz is compressed: decompress it first"):
         open_sources([tmp_path / "x.jsonl.gz"])
     assert [source.id for source in open_sources([tmp_path])] == ["y"]
 

@@ -1,4 +1,4 @@
-"""Where an index is kept, and what happens when it cannot be used."""
+"""Where an index is kept, and what happens when it is not valid."""
 
 import os
 import sqlite3
@@ -103,7 +103,7 @@ def test_without_any_place_the_reason_is_told(
     monkeypatch.setenv("XDG_CACHE_HOME", str(write(tmp_path / "no-folder", [])))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
     index = SourceIndex(source(write(tmp_path / LONG_NAME, [rollout()])))
-    with pytest.raises(StorageError, match="finding a place for its index"):
+    with pytest.raises(StorageError, match="finding a location for its index"):
         index.open()
 
 
@@ -143,7 +143,7 @@ def test_damage_that_shows_later_is_mended(tmp_path: Path) -> None:
     middle = 100 * 4096  # behind the pages that tell what the database is
     place.write_bytes(whole[:middle] + b"x" * (len(whole) - middle))
     with opened(source(path)) as index:
-        with pytest.raises(StorageError, match="ask again"):
+        with pytest.raises(StorageError, match="try again"):
             rows(index, "SELECT sum(length(fields)) FROM words")
         assert index.extend(PATIENCE)
         assert column(index, "task") == list(range(2000))
@@ -171,10 +171,10 @@ def test_a_full_disk_sends_the_index_elsewhere(
     path = write(tmp_path / "x.jsonl", [rollout(task) for task in range(2000)])
     with opened(source(path)) as index:
         # The real limit of SQLite on a database's pages; the error is that of a full disk.
-        index._home.database.connection.execute("PRAGMA max_page_count = 40")
+        index._storage.database.connection.execute("PRAGMA max_page_count = 40")
         assert index.extend(PATIENCE)
         assert index.state().entries == 2000
-        assert index._home.database.path.is_relative_to(cache)
+        assert index._storage.database.path.is_relative_to(cache)
 
 
 def test_two_sources_of_one_folder_do_not_take_each_others_index(

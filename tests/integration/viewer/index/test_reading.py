@@ -332,10 +332,10 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_shown(tmp_path: Path) -> No
     with indexed(source(tmp_path / "pipe", good, path=tmp_path)) as index:
         state = index.state()
         assert state.entries == 1
-        assert "pipe is no file" in state.problem
+        assert "pipe is not a file" in state.problem
         good.rename(tmp_path / "elsewhere")
         assert index.extend(PATIENCE)
-        assert "x.jsonl is no longer there" in index.state().problem
+        assert "x.jsonl is missing now" in index.state().problem
         with pytest.raises(StorageError, match=r"x\.jsonl"):
             index.record(EntryId(1, 1))
         (tmp_path / "elsewhere").rename(good)

@@ -209,7 +209,7 @@ def test_records_longer_than_a_block_are_searched_across_its_edges(
 
 
 class Archive:
-    """Records that are not on lines: each begins with its length."""
+    """Records that are not on lines: each starts with its length."""
 
     name = "archive"
     by_lines = False
@@ -239,7 +239,7 @@ def test_archives_are_searched_too(searches: SourceSearches, rollouts: Path) -> 
 def test_a_file_that_is_gone_is_told(searches: SourceSearches, rollouts: Path) -> None:
     index = opened(SourcePart(rollouts, ROLLOUTS))
     rollouts.unlink()
-    with pytest.raises(StorageError, match="searching in it"):
+    with pytest.raises(StorageError, match="searching it"):
         finished(searches, "answer", index)
     index.close()
 

@@ -97,7 +97,7 @@ def test_steps_are_compared_where_there_are_any() -> None:
     found = first_difference([one, Stepping(1, [steps[0], typed])])
     assert found == FirstDifference("step", 1, "repeat 0 does click, repeat 1 does type")
     found = first_difference([one, Stepping(0, [steps[0], elsewhere])])
-    words = "rollout 1 does click, rollout 2 too, but at another page or in other words"
+    words = "rollout 1 does click, rollout 2 too, but on another page or with another response"
     assert found == FirstDifference("step", 1, words)
     assert first_difference([one, Stepping(1, steps[:2])]).index == 2
 

@@ -59,7 +59,7 @@ def test_what_is_no_picture_that_is_shown_has_no_bytes(url: str) -> None:
     ("url", "note"),
     [
         ("https://elsewhere.example/x.png", "https://elsewhere.example/x.png"),
-        ("data:image/svg+xml;base64,AAAA", "data of a kind that is not shown: image/svg+xml"),
+        ("data:image/svg+xml;base64,AAAA", "data of a type that is not shown: image/svg+xml"),
         ("javascript:alert(1)", "javascript:alert(1)"),
     ],
 )

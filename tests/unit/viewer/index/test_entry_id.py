@@ -32,5 +32,5 @@ def test_ids_are_ordered_as_the_records_are() -> None:
     ],
 )
 def test_what_is_no_id_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="names no record"):
+    with pytest.raises(ValueError, match="is not the id of a record"):
         EntryId.parse(text)

@@ -33,7 +33,7 @@ def test_the_order_does_not_matter(candidates: list[OutcomeCandidate], random: R
 
 def test_completed_before_failed_before_omitted_before_not_run() -> None:
     ranked = [
-        OutcomeCandidate(number, status, attempt, settled=True)
+        OutcomeCandidate(number, status, attempt, in_journal=True)
         for number, (status, attempt) in enumerate(
             [("completed", 1), ("failed", 2), ("omitted", 3), ("input", None), ("retried", 9)]
         )
@@ -44,5 +44,5 @@ def test_completed_before_failed_before_omitted_before_not_run() -> None:
 
 
 def test_whatever_is_completed_in_a_file_stands() -> None:
-    rows = [OutcomeCandidate(number, "completed", 1, settled=False) for number in range(3)]
-    assert outcome_ids([*rows, OutcomeCandidate(9, "failed", 4, settled=False)]) == {0, 1, 2}
+    rows = [OutcomeCandidate(number, "completed", 1, in_journal=False) for number in range(3)]
+    assert outcome_ids([*rows, OutcomeCandidate(9, "failed", 4, in_journal=False)]) == {0, 1, 2}

@@ -61,16 +61,16 @@ def test_children_are_made_while_the_page_is_written() -> None:
 )
 def test_a_url_that_is_no_picture_is_refused(url: str) -> None:
     for name in ("src", "href", "action", "srcset"):
-        with pytest.raises(ValueError, match="leads elsewhere"):
+        with pytest.raises(ValueError, match="leads out of the page"):
             element("img", **{name: url})
 
 
 def test_elements_and_attributes_that_hold_code_are_refused() -> None:
     for name in ("script", "style", "svg", "iframe", "a", "link", "p onclick=x"):
-        with pytest.raises(ValueError, match="no place on a page"):
+        with pytest.raises(ValueError, match="not allowed on a page"):
             element(name, HOSTILE)
     for attribute in ("onclick", "style", "srcdoc"):
-        with pytest.raises(ValueError, match="is code"):
+        with pytest.raises(ValueError, match="would run code"):
             element("p", **{attribute: "x"})
 
 
@@ -97,13 +97,13 @@ def test_what_is_no_number_is_refused(value: object) -> None:
 
 def test_shapes_that_could_do_more_than_be_seen_are_refused() -> None:
     for name in ("script", "use", "image", "foreignObject", "a", "animate", "style"):
-        with pytest.raises(ValueError, match="not a shape"):
+        with pytest.raises(ValueError, match="not an allowed shape"):
             shape(name)
-    with pytest.raises(ValueError, match="not a class"):
+    with pytest.raises(ValueError, match="not a valid class"):
         shape("rect", class_='x" onload="alert(1)')
 
 
 def test_a_style_sheet_cannot_end_early() -> None:
     assert written(stylesheet("p > a {}")).endswith(b"<style>p > a {}</style>")
-    with pytest.raises(ValueError, match="end before its end"):
+    with pytest.raises(ValueError, match="contains <"):
         stylesheet("</style><script>")

@@ -171,7 +171,7 @@ def test_a_picture_that_is_not_there_is_told() -> None:
     images = [{"image_url": PIXEL}, {"image_url": "https://elsewhere.example/x.png"}]
     read = shown(opened({"output": [{"role": "user", "content": images}]}))
     assert not read.count("img")
-    assert "A picture that cannot be read." in read.text
+    assert "Picture that cannot be read." in read.text
     assert "not loaded: https://elsewhere.example/x.png" in read.text
 
 
@@ -180,10 +180,10 @@ def test_what_is_left_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(markup, "PICTURES_LIMIT", 1)
     content = ["x" * 30_000, {"image_url": PIXEL}, {"image_url": PIXEL}]
     read = shown(opened({"output": [{"role": "user", "content": content}] * 5}), lambda _: PICTURE)
-    assert "2 more are in the file that this rollout was taken from." in read.text
-    assert "The first 20,000 of 30,000 characters" in read.text
+    assert "2 more are in the original file." in read.text
+    assert "First 20,000 of 30,000 characters" in read.text
     assert (read.count("img"), read.count("article")) == (1, 3)
-    assert "this file holds no more than" in read.text
+    assert "the limit of this file is" in read.text
 
 
 def test_a_long_rollout_is_written_piece_by_piece() -> None:

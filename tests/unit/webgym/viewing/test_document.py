@@ -61,8 +61,8 @@ def test_a_step_has_all_that_was_stored_of_it(opened: Opened) -> None:
     assert shown.problem == "covered: something is in the way"
     assert shown.notes == (
         "dialog: alert: hello",
-        "the page was still busy when it was looked at",
-        "forgiven when the reply was read: fenced",
+        "the page was still loading when it was observed",
+        "tolerated when the reply was parsed: fenced",
     )
     assert shown.fields["intention"].text == "buy"
     assert shown.response is not None
@@ -243,7 +243,7 @@ def test_a_step_that_cannot_be_read_says_so_and_the_others_are_shown() -> None:
     record = completed(trajectory(step("first"), step("second")))
     document = TRAJECTORIES.document(record.replace(b'"title":"Shop"', b'"title":7', 1), Shelf())
     broken, whole = document.steps(0, 5)
-    assert broken.problem.startswith("this step cannot be read: Expected `str`, got `int`")
+    assert broken.problem.startswith("cannot read this step: Expected `str`, got `int`")
     assert whole.action_key == "second"
     assert document.turns(0, 4)[1].parts == (
         Text(broken.problem, len(broken.problem), broken.path),

@@ -91,19 +91,19 @@ def test_without_a_screenshot_there_is_nothing_to_draw_on() -> None:
 )
 def test_without_the_size_of_the_viewport_nothing_is_placed(page: PageRecord) -> None:
     drawing = drawn("click", pixel=(1, 1), page=page)
-    assert drawing == StepDrawing((), "the size of the viewport was not stored")
+    assert drawing == StepDrawing((), "The size of the viewport was not stored.")
 
 
 @pytest.mark.parametrize("pixel", [(1000, 0), (0, 500), (-1, 0), (0, 9000)])
 def test_what_is_out_of_view_is_not_placed(pixel: tuple[int, int]) -> None:
     drawing = drawn("click", pixel=pixel, box=Box(0.0, 0.0, 10.0, 10.0))
     assert drawing.marks == ()
-    assert f"({pixel[0]}, {pixel[1]}), out of the viewport of 1000 by 500" in drawing.unplaced
+    assert f"({pixel[0]}, {pixel[1]}) is outside of the viewport of 1000 by 500" in drawing.unplaced
 
 
 def test_an_element_that_was_not_stored_is_not_placed() -> None:
     drawing = drawn("select", {"element_id": 19})
-    assert drawing == StepDrawing((), "where it was aimed was not stored")
+    assert drawing == StepDrawing((), "The target of the action was not stored.")
 
 
 def test_coordinates_without_a_pixel_are_thousandths_of_the_viewport() -> None:
@@ -117,7 +117,7 @@ def test_coordinates_without_a_pixel_are_thousandths_of_the_viewport() -> None:
 )  # fmt: skip
 def test_coordinates_that_are_none_are_not_guessed(coordinate: object) -> None:
     drawing = drawn("click", {"coordinate": coordinate}, mode="coordinates")
-    assert drawing == StepDrawing((), "where it was aimed was not stored")
+    assert drawing == StepDrawing((), "The target of the action was not stored.")
 
 
 def test_coordinates_of_the_other_mode_are_not_guessed() -> None:

@@ -16,13 +16,13 @@ def test_phases_are_one_behind_another_in_the_order_in_which_they_were() -> None
     assert timeline is not None
     assert timeline.spans == (
         SpanView("browser", 0.0, 1.0, "waiting for a browser"),
-        SpanView("navigate", 1.0, 3.0, "the start page", 0),
+        SpanView("navigate", 1.0, 3.0, "start page", 0),
         SpanView("screenshot", 4.0, 0.5, step=0),
         SpanView("model", 4.5, 2.0, step=0),
         SpanView("execute", 6.5, 1.0, step=0),
         SpanView("screenshot", 7.5, 0.5, step=1),
         SpanView("model", 8.0, 1.0, step=1),
-        SpanView("reward", 9.0, 4.0, "the whole rollout"),
+        SpanView("reward", 9.0, 4.0, "whole rollout"),
     )
     assert timeline.exact
     assert timeline.seconds == 13.0
@@ -38,10 +38,10 @@ def test_the_totals_are_those_of_the_phases() -> None:
 def test_what_a_broken_step_did_is_behind_the_steps() -> None:
     timeline = build_timeline([STEPS[0], {}], PHASES | {"reward": 0.0}, 9.0)
     assert timeline is not None
-    behind = [span for span in timeline.spans if span.label == "not finished"]
+    behind = [span for span in timeline.spans if span.label == "unfinished"]
     assert behind == [
-        SpanView("screenshot", 7.5, 0.5, "not finished", 1),
-        SpanView("model", 8.0, 1.0, "not finished", 1),
+        SpanView("screenshot", 7.5, 0.5, "unfinished", 1),
+        SpanView("model", 8.0, 1.0, "unfinished", 1),
     ]
 
 
