@@ -1,8 +1,8 @@
-// Questions to the server. Everything it answers is JSON, or text where that was asked for.
+// Requests to the server. Responses are JSON, or text where text is requested.
 
 const TIME_LIMIT = 120_000;
 
-// What the server, or the way to it, said instead of an answer. `status` is 0 where none came.
+// An error of the server or the connection. `status` is 0 if there was no response.
 class ApiError extends Error {
   constructor(message, status) {
     super(message);
@@ -12,9 +12,9 @@ class ApiError extends Error {
 }
 
 // The JSON at a path. `params`: URLSearchParams, or an object whose values may be lists; null and
-// "" are left out. Throws ApiError; or whatever `signal` was aborted with.
+// "" are left out. Throws ApiError, or the reason of an aborted `signal`.
 export async function get(path, params = null, { signal = null } = {}) {
-  const response = await ask(withQuery(path, params), signal);
+  const response = await send(withQuery(path, params), signal);
   try {
     return await response.json();
   } catch (error) {
@@ -22,9 +22,9 @@ export async function get(path, params = null, { signal = null } = {}) {
   }
 }
 
-// The text at a path, whole.
+// The whole text at a path.
 export async function text(path, params = null, { signal = null } = {}) {
-  const response = await ask(withQuery(path, params), signal);
+  const response = await send(withQuery(path, params), signal);
   try {
     return await response.text();
   } catch (error) {
@@ -74,7 +74,7 @@ function queryOf(params) {
   return query;
 }
 
-async function ask(url, signal) {
+async function send(url, signal) {
   const limit = AbortSignal.timeout(TIME_LIMIT);
   let response;
   try {
@@ -95,15 +95,15 @@ async function words(response) {
     const { error } = await response.json();
     if (typeof error === "string" && error) return error;
   } catch {
-    // No JSON: the status has to do.
+    // Not JSON: only the status is known.
   }
-  return `The server answered with status ${response.status}.`;
+  return `The server responded with status ${response.status}.`;
 }
 
 function failure(error, signal) {
   if (signal?.aborted) return error;
   if (error.name === "TimeoutError") {
-    return new ApiError(`No answer came within ${TIME_LIMIT / 1000} seconds.`, 0);
+    return new ApiError(`The server did not respond within ${TIME_LIMIT / 1000} seconds.`, 0);
   }
-  return new ApiError("The viewer's server cannot be reached. Is it still running?", 0);
+  return new ApiError("Cannot reach the viewer's server. Is it still running?", 0);
 }

@@ -1,6 +1,6 @@
 // The task monitor's grid: a square for each rollout, drawn on a canvas because there may be
 // thousands. Squares have their signs while they are large enough; the legend beside them says the
-// counts in words. A square leads to its rollout where it is known which that is.
+// counts in words. A square links to its rollout if the rollout is known.
 
 import { fill, h } from "./dom.js";
 import { count, moment, recordWords } from "./format.js";
@@ -22,16 +22,16 @@ export const MARKS = [
 ];
 const BY_MARK = new Map(MARKS.map((one) => [one.mark, one]));
 const SIZES = [18, 14, 11, 8, 6, 4];
-const ROOM = 480; // px: the grid is no higher than this where smaller squares avoid it
+const MAX_HEIGHT = 480; // px: squares become smaller before the grid gets higher than this
 const SIGNED = 11;
 
-// The arrow keys go to the next square that leads somewhere, along the row or the column.
+// The arrow keys go to the next square with a link, along the row or the column.
 const WAYS = {
   ArrowRight: () => 1, ArrowLeft: () => -1, ArrowDown: (columns) => columns, ArrowUp: (columns) => -columns,
 };
 
 export class CellGrid {
-  // One link is enough for all squares: it lies on the one that is pointed at, or that the keys chose.
+  // One link serves all squares: it is placed over the square under the pointer or the keyboard focus.
   constructor() {
     this.canvas = h("canvas", { role: "img" });
     this.link = link({ href: "/", class: "cell-link", hidden: true });
@@ -49,7 +49,7 @@ export class CellGrid {
     document.addEventListener("theme", this.repaint);
   }
 
-  // `hrefs(index)` says where a square leads to; null where it is not known.
+  // `hrefs(index)` returns the link of a square; null where it is unknown.
   draw(cells, perCell, hrefs = () => null) {
     this.cells = cells;
     this.perCell = perCell;
@@ -84,13 +84,13 @@ export class CellGrid {
     this.#putLink(this.#leads(this.at) ? this.at : this.#next(-1, 1));
   }
 
-  // What a token comes to in the present theme.
+  // The value of a CSS variable in the present theme.
   #colour(token) {
     this.canvas.style.setProperty("color", `var(${token})`);
     return getComputedStyle(this.canvas).color;
   }
 
-  // All squares of one colour after each other, which is quicker than to change it.
+  // Squares are drawn by colour, which is faster than changing the colour for each.
   #paintKind(context, kind, colour, paper, size) {
     context.fillStyle = colour;
     const places = [];
@@ -134,7 +134,7 @@ export class CellGrid {
     if (next === null) return;
     this.#putLink(next);
     const box = this.link.getBoundingClientRect();
-    // After the key has hidden what was said before.
+    // After the key press has hidden the previous tooltip.
     requestAnimationFrame(() => showTip(this.#about(next), box.left, box.bottom));
   }
 
@@ -169,13 +169,13 @@ function name(index, perCell) {
     ? `rollouts ${count(index * perCell)} to ${count((index + 1) * perCell - 1)}` : `rollout ${count(index)}`;
 }
 
-// The largest squares with which the grid is not too high.
+// The largest size of squares for which the grid is not too high.
 function planOf(total, width) {
   for (const size of SIZES) {
     const step = size + (size >= 11 ? 3 : size >= 6 ? 2 : 1);
     const columns = Math.max(1, Math.floor(width / step));
     const rows = Math.ceil(total / columns);
-    if (rows * step <= ROOM || size === SIZES.at(-1)) return { size, step, columns, rows };
+    if (rows * step <= MAX_HEIGHT || size === SIZES.at(-1)) return { size, step, columns, rows };
   }
   return null;
 }
@@ -194,15 +194,15 @@ function summary(cells, perCell) {
 const ENDED = "+x#!-=";
 
 export class Boards {
-  // `root` is where the pages of the source are.
+  // `root` is the address of the source.
   constructor(root) {
     this.root = root;
     this.node = h("div", { class: "boards" });
     this.grids = [];
   }
 
-  // Those of snapshots or of the index: `cells`, `rollouts_per_cell`, and where there are some `title`,
-  // `entries`, as pairs of task and repeat `rollouts`, and the time since when nothing came, `silentSince`.
+  // Draws the grids of snapshots or of the index: `cells`, `rollouts_per_cell`, and optionally `title`,
+  // `entries`, `rollouts` (pairs of task and repeat), and `silentSince`, the time of the last update.
   draw(boards) {
     if (this.grids.length !== boards.length) this.#begin(boards.length);
     boards.forEach((board, at) => {
@@ -210,7 +210,7 @@ export class Boards {
       const { silentSince = null } = board;
       title.hidden = boards.length < 2 && silentSince === null;
       fill(title, board.title ?? "", silentSince === null
-        ? null : h("span", { class: "warn" }, " not heard of since ", moment(silentSince)));
+        ? null : h("span", { class: "warn" }, " no updates since ", moment(silentSince)));
       grid.draw(board.cells ?? "", board.rollouts_per_cell ?? 1, this.#hrefs(board));
     });
   }

@@ -1,7 +1,7 @@
-// Charts, drawn as SVG in the pixels that there are, so that lines and texts stay crisp.
+// Charts as SVG, drawn in real pixels, so that lines and texts stay crisp.
 //
-// Each has a fixed height from the start; the width comes from its box. Whatever can be pressed is a
-// link with a name that says all that its tooltip says.
+// Each chart has a fixed height and the width of its box. Everything clickable is a link whose name has
+// the text of its tooltip.
 
 import { h, refill, svg } from "./dom.js";
 import { compact, count, counted, percent } from "./format.js";
@@ -9,7 +9,7 @@ import { oneStop } from "./keyboard.js";
 
 const MARGIN = { top: 10, right: 8, bottom: 22, left: 40 };
 const LABEL_ROOM = 64;
-const LETTER = 6.2; // px: about as wide as one is in a label
+const LETTER = 6.2; // px: the approximate width of a letter in a label
 const WIDEST_BAR = 96;
 
 // A box that calls `draw(width, height)` for its SVG children, now and whenever its width changes.
@@ -30,7 +30,7 @@ function responsive({ height, label, draw }) {
   return box;
 }
 
-// `bins` of {from, to, count, min, max}. `hrefOf(bin)` is where a bar leads; `format` writes values.
+// `bins` of {from, to, count, min, max}. `hrefOf(bin)` is the link of a bar; `format` formats values.
 export function histogram({ bins, label, format, hrefOf, height = 150, chosen = () => false }) {
   return responsive({
     height, label,
@@ -56,9 +56,9 @@ export function histogram({ bins, label, format, hrefOf, height = 150, chosen = 
 
 function histogramBar({ bin, href, key, words, left, width, gap, y, area, chosen }) {
   if (!bin.count) return null;
-  const top = Math.min(y(bin.count), area.bottom - 2); // a single rollout can be seen
+  const top = Math.min(y(bin.count), area.bottom - 2); // high enough for a single rollout to be visible
   return svg("a", { href, class: `mark${chosen ? " is-chosen" : ""}`, "aria-label": words, data: { tip: words, key } },
-    // The whole column can be pressed, however low its bar.
+    // The whole column is clickable, even if its bar is low.
     svg("rect", { class: "hit", x: left, width, y: area.top, height: area.height }),
     svg("rect", {
       class: "bar", x: left + gap / 2, width: Math.max(1, width - gap), y: top,
@@ -67,26 +67,26 @@ function histogramBar({ bin, href, key, words, left, width, gap, y, area, chosen
 }
 
 function binWords(bin, format) {
-  // Bins of whole numbers end before the next begins; other numbers may be as near as they like.
+  // A bin of integers ends one below the next one.
   const whole = Number.isInteger(bin.min) && Number.isInteger(bin.max);
   const [low, high] = whole ? [bin.min, bin.max] : [bin.from, bin.to];
   const range = low === high ? format(low) : `${format(low)} to ${format(high)}`;
   return `${range}: ${counted(bin.count, "rollout")}`;
 }
 
-// Labels under the edges of the bins, as many as there is room for.
+// Labels under the edges of the bins, as many as fit.
 function edges(bins, area, step, format) {
   const longest = Math.max(...bins.map((bin) => format(bin.from).length)) * LETTER + 12;
   const room = Math.max(LABEL_ROOM, longest);
   const every = Math.max(1, Math.ceil((room * bins.length) / area.width));
   const y = area.bottom + 15;
   const label = (x, text, anchor) => svg("text", { class: "label", x, y, "text-anchor": anchor }, text);
-  // A bin of one whole number is labelled in its middle.
+  // A bin of one integer has its label in the middle.
   if (bins.length === 1 || bins.every((bin) => Number.isInteger(bin.from) && bin.to - bin.from === 1)) {
     return bins.map((bin, at) =>
       (at % every ? null : label(area.left + (at + 0.5) * step, format(bin.from), "middle")));
   }
-  // What lies far above all others shares one last bin, which is wider than it looks.
+  // Values far above all others share one last bin, which is wider than it is drawn.
   const usual = bins[0].to - bins[0].from;
   const tail = bins.at(-1).to - bins.at(-1).from > 1.5 * usual;
   const end = tail ? `≥ ${format(bins.at(-1).from)}` : format(bins.at(-1).to);
@@ -99,7 +99,7 @@ function edges(bins, area, step, format) {
 }
 
 // Lines over the same points. `points` of {x: label, words, href | null}; `series` of
-// {name, class, values, plain}, null where there is no value; `plain` has no dots. From 0 to 1 at least.
+// {name, class, values, plain}; values may be null; `plain` lines have no dots. The axis has at least 0 to 1.
 export function lines({ points, series, label, height = 150, format = percent }) {
   return responsive({
     height, label,
@@ -158,7 +158,7 @@ export function columns({ items, label, height = 150, format = percent }) {
     height, label,
     draw(width) {
       const area = { left: 4, right: width - 4, bottom: height - MARGIN.bottom };
-      const highest = area.bottom - 20; // the room that is left by a number on top
+      const highest = area.bottom - 20; // the space below the number on top
       const step = Math.min(120, (area.right - area.left) / items.length);
       return [
         axis(area),
@@ -200,7 +200,7 @@ export function stacked({ parts, label, legend = true }) {
   const whole = parts.reduce((sum, part) => sum + part.value, 0);
   const shown = parts.filter(({ value }) => value > 0);
   const words = (part) => `${part.name}: ${count(part.value)} (${percent(part.value / whole)})`;
-  // With a legend that says it all, the bar itself says nothing.
+  // With a legend, the bar itself is hidden from screen readers.
   const spoken = legend
     ? { role: "presentation" } : { role: "img", "aria-label": `${label}: ${shown.map(words).join(", ")}` };
   const bar = h("div", { class: "stacked", ...spoken },
@@ -241,7 +241,7 @@ function axis(area) {
   return level("axis", area.bottom, area);
 }
 
-// A line from side to side, on whole pixels.
+// A horizontal line on whole pixels.
 function level(kind, y, area) {
   return svg("line", { class: kind, x1: area.left, x2: area.right, y1: y + 0.5, y2: y + 0.5 });
 }

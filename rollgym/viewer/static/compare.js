@@ -16,10 +16,7 @@ import { actionLine } from "./steps.js";
 import { TurnNode } from "./turn.js";
 import { VariableList } from "./virtual.js";
 
-// Where repeats of one task part: whether they did the same at an index, and from which character on
-// their texts differ.
-
-// What was said or done, without what differs from call to call (ids, timings).
+// The content of a turn or step, without ids and timings, which always differ.
 function signature(item) {
   if (!item) return "";
   if ("role" in item) {
@@ -30,13 +27,13 @@ function signature(item) {
   return JSON.stringify([item.action, item.arguments?.text, item.url, item.response?.text]);
 }
 
-// Whether all of them are there and the same.
+// Whether all items exist and are equal.
 export function isSame(items) {
   const [first, ...rest] = items.map(signature);
   return items.every(Boolean) && rest.every((other) => other === first);
 }
 
-// How many characters all texts begin with in common, at most. Never ends within a pair of halves.
+// The length of the common start of all texts. It never splits a surrogate pair.
 export function commonStart(texts) {
   const [first = "", ...rest] = texts;
   let end = first.length;
@@ -103,7 +100,7 @@ class RepeatsPage {
     for (const off of this.off) off();
   }
 
-  // The repeats that are shown: those that the address names, else the first few.
+  // The repeats to show: those in the address, else the first few.
   #chosen() {
     const named = new Set(this.params.getAll("show"));
     const chosen = this.answer.repeats.filter(({ id }) => named.has(id));
@@ -138,7 +135,7 @@ class RepeatsPage {
 
   #about() {
     const { difference, repeats, left_out: leftOut = 0 } = this.answer;
-    const differing = repeats.length > 1 ? difference.words || "all did the same" : "nothing to compare";
+    const differing = repeats.length > 1 ? difference.words || "no difference" : "nothing to compare";
     const left = leftOut ? ` · ${counted(leftOut, "more repeat")} not shown` : "";
     return `Task ${this.task} · ${counted(repeats.length, "repeat")} · ${differing}${left}`;
   }
@@ -218,12 +215,12 @@ class RepeatsPage {
       h("div", { class: "compare-index" }, `${unit} ${index + 1}`,
         isFirst ? h("strong", { class: "first-difference" }, "First difference") : null,
         items.length > 1 && !isFirst
-          ? h("span", { class: "muted" }, same ? `the same in all ${items.length}` : "different")
+          ? h("span", { class: "muted" }, same ? `same in all ${items.length}` : "different")
           : null),
       h("div", { class: "compare-row" }, this.#cells(items, same, unit, start)));
   }
 
-  // What all said alike is shown once; pictures may differ even then.
+  // Equal content is shown once; pictures may differ nevertheless.
   #cells(items, same, unit, start) {
     const alike = same && unit === "turn";
     const shown = alike ? items.slice(0, 1) : items;
@@ -250,7 +247,7 @@ class RepeatsPage {
   }
 }
 
-// From where on this one's text is its own; nothing where that is from the start or nowhere.
+// The part of a text that differs from the others; nothing if all of it differs or none.
 function departure(text, start) {
   if (!start || start >= text.length || text.length < 40) return null;
   const own = cut(text.slice(start, start + 400).replace(/\s+/g, " "), DEPARTURE);

@@ -1,5 +1,5 @@
-// How some runs were configured: what differs between them, what only one of them has, and what is the
-// same. Runs with which no configuration is stored are named, and not compared.
+// The configurations of runs: settings that differ, settings of one run only, and equal settings. Runs
+// without a stored configuration are listed, but not compared.
 
 import { get } from "./api.js";
 import { fill, h } from "./dom.js";
@@ -9,7 +9,7 @@ import { failure, skeleton } from "./notices.js";
 const FEW = 12;
 const MOST_NAMES = 6;
 
-// Of the runs with these ids, or of all.
+// The configurations of the runs with these ids, or of all.
 export function configuration(ids = []) {
   const box = h("section", { class: "configuration", "aria-label": "Configuration" }, skeleton(8));
   const load = async () => {
@@ -23,7 +23,7 @@ export function configuration(ids = []) {
   return box;
 }
 
-// Without the runs that have no setting at all: those would differ from the others in everything.
+// Without runs that have no settings, which would differ from the others in everything.
 function compared({ sources: runs, constants, differences }) {
   const isSet = runs.map((_, at) => constants.length > 0 || differences.some(({ values }) => values[at] !== null));
   const rows = differences.map(({ name, values }) => ({ name, values: values.filter((_, at) => isSet[at]) }));
@@ -40,21 +40,21 @@ function compared({ sources: runs, constants, differences }) {
 }
 
 function drawn({ runs, without, constants, several, alone }) {
-  if (!runs.length) return muted(`No configuration is stored with ${without.length > 1 ? "these runs" : "this run"}.`);
+  if (!runs.length) return muted(`${without.length > 1 ? "These runs have" : "This run has"} no stored configuration.`);
   const isDifferent = several.length > 0 || alone.length > 0;
   return [
     several.length ? differencesTable(runs, several) : null,
     runs.length > 1 && !isDifferent ? muted("The configurations do not differ.") : null,
     alone.length ? onlyInOne(runs, alone) : null,
     constants.length ? constantsOf(runs, constants) : null,
-    without.length ? muted(`No configuration is stored with ${namesOf(without)}.`) : null,
+    without.length ? muted(`No stored configuration: ${namesOf(without)}.`) : null,
   ];
 }
 
 function differencesTable(runs, rows) {
   return [
-    h("h2", { text: "What differs" }),
-    h("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": "What differs" },
+    h("h2", { text: "Different settings" }),
+    h("div", { class: "table-box", tabindex: "0", role: "region", "aria-label": "Different settings" },
       h("table", { class: "data" },
         h("thead", {}, h("tr", {},
           h("th", { scope: "col", text: "Setting" }),
@@ -70,18 +70,18 @@ function settingCell(value) {
     value === null ? "not set" : h("span", { class: "clip-2", title: value, text: cut(value, 400) }));
 }
 
-// Runs of another kind have settings that the others do not know.
+// Runs of different kinds have different settings.
 function onlyInOne(runs, rows) {
   const settings = rows.map(({ name, values }) => {
     const at = values.findIndex((value) => value !== null);
     return [name, `${cut(values[at], 400)} (${runs[at].title})`];
   });
-  return folded("Set in one run only", settings, rows.length <= FEW);
+  return folded("Settings of one run only", settings, rows.length <= FEW);
 }
 
 function constantsOf(runs, rows) {
   const alone = runs.length < 2;
-  const title = alone ? `Configuration of ${runs[0].title}` : "What is the same";
+  const title = alone ? `Configuration of ${runs[0].title}` : "Equal settings";
   return folded(title, rows.map(({ name, value }) => [name, value]), alone);
 }
 

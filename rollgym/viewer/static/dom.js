@@ -1,14 +1,13 @@
-// Elements from data. There is no markup anywhere in the page: what a rollout says becomes text nodes
-// and attribute values, and the few attributes that could run or fetch something are refused here,
-// so that no caller has to think of it.
+// Elements from data. The page never parses markup: strings of a rollout become text nodes and attribute
+// values, and the attributes that could run code or fetch a resource are rejected here, for all callers.
 
 const SVG = "http://www.w3.org/2000/svg";
 const MATH = "http://www.w3.org/1998/Math/MathML";
 
-const REFUSED_TAGS = new Set([
+const REJECTED_TAGS = new Set([
   "script", "style", "iframe", "frame", "object", "embed", "base", "meta", "link", "foreignobject",
 ]);
-const REFUSED_ATTRIBUTES = new Set(["style", "srcdoc", "srcset", "ping", "target", "attributename"]);
+const REJECTED_ATTRIBUTES = new Set(["style", "srcdoc", "srcset", "ping", "target", "attributename"]);
 const ADDRESSES = new Set(["href", "src", "xlink:href", "action", "formaction", "poster", "data"]);
 const AS_PROPERTY = new Set(["value", "checked", "indeterminate", "scrollTop"]);
 const OWN_PATH = /^(?:\/(?![/\\])|#)[^\u0000-\u001f\\]*$/;
@@ -16,7 +15,7 @@ const PICTURE = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]*$/;
 
 // An HTML element. `props`: `class`, `text`, `on: {click: f}`, `data: {}`, `style: {}` (set one by
 // one), and attributes; null, undefined and false leave one out. `children`: nodes, strings and
-// numbers (as text), arrays of them, null. Throws for what could run or fetch something.
+// numbers (as text), arrays of them, null. Throws for anything that could run or fetch something.
 export function h(tag, props, ...children) {
   return build(document.createElement(accepted(tag)), props, children);
 }
@@ -29,15 +28,15 @@ export function math(tag, props, ...children) {
   return build(document.createElementNS(MATH, accepted(tag)), props, children);
 }
 
-// Puts children in place of whatever `node` has.
+// Replaces the children of a node.
 export function fill(node, ...children) {
   node.replaceChildren();
   append(node, children);
   return node;
 }
 
-// The same for what is drawn anew while it is used: whoever was in it with the keyboard stays at the
-// element with the same `data-key`.
+// Replaces the children of a node while it is used: the keyboard focus stays at the element with the
+// same `data-key`.
 export function refill(node, ...children) {
   const held = heldKey(node);
   fill(node, ...children);
@@ -45,7 +44,7 @@ export function refill(node, ...children) {
   return node;
 }
 
-// The key of the element within `node` that has the focus; null where none has.
+// The key of the focused element within `node`, or null.
 export function heldKey(node) {
   const { activeElement } = document;
   return node !== activeElement && node.contains(activeElement) ? activeElement.dataset.key ?? null : null;
@@ -56,13 +55,13 @@ export function holdKey(node, key) {
   node.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
 }
 
-// So many rem in pixels; the reader may have chosen larger letters.
+// Converts rem to pixels; the user may have chosen a larger font.
 export function rem(many) {
   return many * parseFloat(getComputedStyle(document.documentElement).fontSize);
 }
 
 function accepted(tag) {
-  if (REFUSED_TAGS.has(tag.toLowerCase())) throw new TypeError(`no <${tag}> is made here`);
+  if (REJECTED_TAGS.has(tag.toLowerCase())) throw new TypeError(`<${tag}> is not allowed`);
   return tag;
 }
 
@@ -112,8 +111,8 @@ function setStyle(element, rules) {
 
 function setAttribute(element, name, value) {
   const known = name.toLowerCase();
-  if (known.startsWith("on") || REFUSED_ATTRIBUTES.has(known)) {
-    throw new TypeError(`the attribute ${name} is not set here`);
+  if (known.startsWith("on") || REJECTED_ATTRIBUTES.has(known)) {
+    throw new TypeError(`the attribute ${name} is not allowed`);
   }
   if (ADDRESSES.has(known) && !isOwnAddress(known, value)) {
     throw new TypeError(`${name} may only lead to this page's own server: ${value.slice(0, 80)}`);

@@ -8,7 +8,7 @@ const EDGE = 0.75;
 const AROUND = 4;
 
 export class Filmstrip {
-  // `get(index)` gives a step or a promise of it; `select(index)` is called when one is chosen.
+  // `get(index)` returns a step or a promise of it; `select(index)` is called when one is selected.
   constructor({ total, place, get, select }) {
     this.total = total;
     this.place = place;
@@ -25,7 +25,7 @@ export class Filmstrip {
     this.observer.observe(this.node);
   }
 
-  // Marks a frame as the chosen one and brings it into view. The focus goes along from frame to frame.
+  // Marks a frame as selected and scrolls it into view. The focus moves with it.
   show(index) {
     const focused = this.node.contains(document.activeElement);
     this.#setCurrent(this.selected, false);
@@ -91,7 +91,7 @@ export class Filmstrip {
     this.#setCurrent(index, index === this.selected);
     const step = this.get(index);
     if (!(step instanceof Promise)) this.#fill(index, frame, step);
-    // What could not be fetched stays an empty frame; the step itself says why when it is shown.
+    // A step that cannot be fetched stays an empty frame; the step itself shows the error.
     else step.then((known) => this.#fill(index, frame, known), () => {});
   }
 

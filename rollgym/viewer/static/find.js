@@ -1,7 +1,7 @@
-// Finding a text in one rollout: a bar with a field, and the places where the text is, one by one.
+// Finding a text in one rollout: a bar with a field, and the matches one by one.
 //
-// The server says in which turns and steps it occurs. What is in the document is marked by the
-// browser's own highlights, which change no element.
+// The server returns the turns and steps that contain the text. Matches in the document are marked with
+// CSS highlights, which do not change any element.
 
 import { get } from "./api.js";
 import { button, quietButton } from "./buttons.js";
@@ -9,21 +9,18 @@ import { h } from "./dom.js";
 import { count, counted } from "./format.js";
 import { textBlock } from "./text.js";
 
-// Where a text stands in the document, and how it comes into view: folds are opened, what was cut is
-// fetched, and whatever scrolls is scrolled.
-
-// What is not looked into: it repeats other parts, or the whole.
+// Folds that are not searched, because they repeat other parts.
 const LEFT_CLOSED = ".step-prompt, .step-raw";
 const MOST_OPENED = 200;
-const SHARE_ABOVE = 0.3; // of what scrolls, over what is brought into view
+const SHARE_ABOVE = 0.3; // of the scrolled height, above the match
 
-// The ranges of a text in small letters within an element, one by one.
+// The ranges of a lower-case text within an element, one by one.
 export function* rangesOf(root, sought) {
   const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const node = walker.currentNode;
     const text = node.data.toLowerCase();
-    // Where case changes the length, places would be wrong.
+    // If lower case changes the length, offsets would be wrong.
     if (text.length !== node.data.length) continue;
     for (let at = text.indexOf(sought); at >= 0; at = text.indexOf(sought, at + sought.length)) {
       const range = new Range();
@@ -34,8 +31,8 @@ export function* rangesOf(root, sought) {
   }
 }
 
-// The first place of a text that can be seen within an element, after opening what hides it; null
-// where there is none.
+// The first visible match of a text within an element, after opening folds and fetching cut texts; null
+// if there is none.
 export async function uncover(root, sought) {
   let opened = 0;
   const within = async (part) => {
@@ -58,7 +55,7 @@ export async function uncover(root, sought) {
   return within(root);
 }
 
-// A line that stands for what is folded is no place of its own.
+// The preview of a fold does not count as a match.
 function firstSeen(root, sought) {
   for (const range of rangesOf(root, sought)) {
     const around = range.startContainer.parentElement;
@@ -67,16 +64,16 @@ function firstSeen(root, sought) {
   return null;
 }
 
-// The browser's own event comes late, and the content is made when it comes.
+// The browser fires its event late, and the content of a fold is created by it.
 function setOpen(details, open) {
   details.open = open;
   details.dispatchEvent(new Event("toggle"));
 }
 
-// Scrolls whatever a range lies in, so that it can be seen; `inset` is what lies over it at the top.
+// Scrolls a range into view; `inset` is the height that is covered at the top.
 export async function bringIntoView(range, inset) {
   const { parentElement } = range.startContainer;
-  // A long text is laid out when it comes near, and cannot be scrolled before.
+  // A long text is laid out when it is near, and cannot be scrolled before.
   parentElement.scrollIntoView({ block: "nearest" });
   for (let frame = 0; frame < 2; frame += 1) await new Promise(requestAnimationFrame);
   for (let box = parentElement; box; box = box.parentElement) {
@@ -93,8 +90,8 @@ const MOST_MARKS = 2_000;
 const NAME = "found";
 
 export class Find {
-  // `jump({turn})` or `jump({step})` goes to a place and promises its element, where there is one;
-  // `within` is the element that is marked.
+  // `jump({turn})` or `jump({step})` goes to a turn or step and returns a promise of its element;
+  // `within` is the element whose matches are marked.
   constructor({ place, jump, within }) {
     this.place = place;
     this.jump = jump;
@@ -111,9 +108,9 @@ export class Find {
     this.said = h("span", { class: "find-said", role: "status" });
     const go = (by, label, sign) => button(sign, () => this.move(by), { "aria-label": label });
     this.node = h("div", { class: "find", role: "search", hidden: true }, this.field, this.said,
-      go(-1, "Previous place", "↑"), go(1, "Next place", "↓"),
+      go(-1, "Previous match", "↑"), go(1, "Next match", "↓"),
       quietButton("Close", () => this.close()));
-    // What scrolls into view is marked too.
+    // Marks matches that scroll into view.
     this.observer = new MutationObserver(() => this.#markSoon());
   }
 
@@ -127,7 +124,7 @@ export class Find {
     this.field.select();
   }
 
-  // Opens for a text without taking the focus. `go`: to the first place, too.
+  // Opens for a text without taking the focus. `go`: also goes to the first match.
   seek(text, { go }) {
     this.#show();
     this.field.value = text;
@@ -135,7 +132,7 @@ export class Find {
   }
 
   close() {
-    // Whoever was in the bar with the keyboard goes back to where they came from.
+    // Returns the focus from the bar to where it was before.
     if (this.node.contains(document.activeElement)) {
       const before = this.before === document.body ? this.within.closest("main") : this.before;
       before.focus({ preventScroll: true });
@@ -166,7 +163,7 @@ export class Find {
     this.observer.observe(this.within, { childList: true, subtree: true });
   }
 
-  // Goes to a place and opens what hides the text there.
+  // Goes to a match and opens the folds around it.
   async #visit(hit) {
     const { sought } = this;
     const isWanted = () => this.sought === sought && this.hits[this.at] === hit;
@@ -220,8 +217,8 @@ export class Find {
 
   #say() {
     const { length } = this.hits;
-    if (!length) this.said.textContent = "in no turn";
-    else if (this.at < 0) this.said.textContent = counted(length, "place");
+    if (!length) this.said.textContent = "no match in a turn";
+    else if (this.at < 0) this.said.textContent = counted(length, "match", "matches");
     else this.said.textContent = `${count(this.at + 1)} of ${count(length)}`;
   }
 

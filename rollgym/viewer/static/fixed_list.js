@@ -8,8 +8,8 @@ const OVERSCAN = 600;
 const HIGHEST = 12_000_000;
 
 export class FixedList {
-  // `container` scrolls; `render(index)` gives the node of a row, which is placed by its top.
-  // `top` is the height of whatever sticks to the top of the container above the rows.
+  // `container` scrolls; `render(index)` returns the node of a row, which is placed by its top.
+  // `top` is the height of the sticky head of the container above the rows.
   constructor({ container, rowHeight, total, render, top = 0 }) {
     this.container = container;
     this.rowHeight = rowHeight;
@@ -35,7 +35,7 @@ export class FixedList {
     this.#draw();
   }
 
-  // Draws the rows in view anew. Whoever was in one with the keyboard stays where they were.
+  // Draws the visible rows again, and keeps the keyboard focus.
   refresh() {
     const held = heldKey(this.space);
     for (const [index, row] of [...this.rows]) this.#drop(index, row);
@@ -75,7 +75,7 @@ export class FixedList {
     this.space.remove();
   }
 
-  // The real offset of the rows that the position of the scroll bar stands for, and back.
+  // Converts between positions of the scroll bar and real offsets of rows.
   #offset() {
     return this.container.scrollTop * this.#scale();
   }
@@ -112,7 +112,7 @@ export class FixedList {
     }
   }
 
-  // In the order of the rows, so that the Tab key and screen readers meet them in it.
+  // In the order of the rows, for the Tab key and screen readers.
   #insert(row, index) {
     let next = null;
     for (const other of this.rows.keys()) if (other > index && (next === null || other < next)) next = other;

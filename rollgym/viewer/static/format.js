@@ -35,7 +35,7 @@ export function compact(value) {
   return trimmed(value.toFixed(Number.isInteger(value) ? 0 : 1));
 }
 
-// A number of unknown size with three figures that matter: 0.333, 12.5, 1,234, 2.5e12.
+// A number with three significant figures: 0.333, 12.5, 1,234, 2.5e12.
 export function number(value) {
   if (value === null || value === undefined) return NOTHING;
   if (!Number.isFinite(value)) return String(value);
@@ -72,7 +72,7 @@ export function bytes(value) {
   return `${value}${THIN}B`;
 }
 
-// A <time> in the reader's own zone. `time` is in seconds since the epoch.
+// A <time> in the user's time zone. `time` is in seconds since the epoch.
 export function moment(time) {
   if (time === null || time === undefined) return NOTHING;
   const date = new Date(time * 1000);
@@ -82,18 +82,18 @@ export function moment(time) {
   return h("time", { datetime: iso, title: iso }, today ? CLOCK.format(date) : DAY.format(date));
 }
 
-// The same as a string, in full.
+// A full date and time as a string.
 export function momentWords(time) {
   const date = new Date(time * 1000);
   return Number.isNaN(date.getTime()) ? NOTHING : DATE.format(date);
 }
 
-// The name of a record from the number of its entry, which has its part in the upper half.
+// The id of a record from its entry number, which has the part in its upper half.
 export function recordWords(entry) {
   return `${Math.floor(entry / 2 ** 32)}-${entry % 2 ** 32}`;
 }
 
-// Short enough for an axis; the day only where the span (in seconds) is longer than one.
+// A time for an axis; with the day only if the span (in seconds) is longer than a day.
 export function axisMoment(time, span) {
   const date = new Date(time * 1000);
   if (Number.isNaN(date.getTime())) return NOTHING;

@@ -1,5 +1,5 @@
-// What came into a list since it was asked for. While a file is read for the first time rows only come
-// behind the last, and are added; later they may come anywhere, and the list waits to be asked.
+// New rows of a list. While a file is read for the first time, rows are only added at the end, and are
+// shown immediately; later they may appear anywhere, and a button offers them.
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
@@ -7,8 +7,8 @@ import { count, counted } from "./format.js";
 import { sourceOf } from "./state.js";
 
 export class FreshRows {
-  // `view` is the list: its `pages`, `list`, `grid`, `params`, `paths` and `source` are those of the
-  // moment. `grown(answer)` is told when rows were added. `node` is the button that shows the others.
+  // `view` is the list: its `pages`, `list`, `grid`, `params`, `paths` and `source` are the present
+  // ones. `grown(answer)` is called when rows were added. `node` is the button that shows new rows.
   constructor(view, grown) {
     this.view = view;
     this.grown = grown;
@@ -44,7 +44,7 @@ export class FreshRows {
 
   #offer(more) {
     this.node.textContent = more > 0 ? `${count(more)} new` : "Changed";
-    this.node.setAttribute("aria-label", more > 0 ? `Show ${counted(more, "new rollout")}` : "Show what changed");
+    this.node.setAttribute("aria-label", more > 0 ? `Show ${counted(more, "new rollout")}` : "Show the changes");
     this.node.hidden = false;
   }
 

@@ -2,7 +2,7 @@
 //
 // One sticky expression per language; every alternative either matches at once or not at all, and
 // an open string or comment reaches to its line's or the text's end, so that any text is read once
-// from left to right. What no alternative takes is plain text.
+// from left to right. The rest is plain text.
 
 import { h } from "./dom.js";
 
@@ -121,7 +121,7 @@ function expression(language) {
 }
 
 // The nodes of some code: strings, and spans with the class `tok-…`.
-// A language that is not known is coloured by what most have in common.
+// An unknown language uses the rules that most languages share.
 export function highlight(code, name = "") {
   const lower = name.toLowerCase();
   if (code.length > LONGEST || PLAIN.has(lower)) return [code];

@@ -1,9 +1,9 @@
 // The inside of a line of Markdown: emphasis, code, maths, links as words.
 //
 // One pass from left to right over a text whose special places are looked up in lists made
-// beforehand, so that the time grows with the text's length whatever is in it. Emphasis is kept on
-// a stack of what is open; what is never closed turns back into its own characters. Links and
-// pictures lead nowhere: their address is shown beside their words.
+// beforehand, so that the time is linear in the length of any text. Open emphasis is kept on a stack;
+// marks that are never closed become plain characters again. Links and pictures are not links here:
+// their address is shown beside their text.
 
 import { h } from "./dom.js";
 import { formula } from "./maths.js";
@@ -24,7 +24,7 @@ class Inline {
   constructor(source) {
     this.source = source;
     this.at = 0;
-    // Where things are written to: the innermost open emphasis. The first is the text itself.
+    // The open emphases, the innermost last. The first is the text itself.
     this.open = [{ mark: "", nodes: [] }];
     this.fences = null;
     this.sought = new Map();
@@ -47,7 +47,7 @@ class Inline {
     this.open.at(-1).nodes.push(node);
   }
 
-  // Writes so many characters as they are.
+  // Writes this many characters as they are.
   literal(length) {
     this.write(this.source.slice(this.at, this.at + length));
     this.at += length;
@@ -78,7 +78,7 @@ class Inline {
     }
   }
 
-  // Where `what` is next, at or after `from`; -1 for nowhere. Each text is searched once in all.
+  // The next position of `what` at or after `from`; -1 if there is none. Each text is searched once.
   next(what, from) {
     const known = this.sought.get(what);
     if (known !== undefined && (known === -1 || known >= from)) return known;
@@ -101,7 +101,7 @@ class Inline {
     }
   }
 
-  // Writes the formula that begins here, where one does and it ends.
+  // Writes the formula that starts here, if there is one and it ends.
   formula(start, end, display) {
     const from = this.at + start.length;
     const until = this.next(end, from);
@@ -112,7 +112,7 @@ class Inline {
     return true;
   }
 
-  // Dollars are money unless they hug what is between them, on one side only: "$5 and $10" is money.
+  // Dollar signs delimit a formula only if no space is inside of them: "$5 and $10" is money.
   dollar() {
     const { source, at } = this;
     if (source[at + 1] === "$") {
@@ -138,7 +138,7 @@ class Inline {
       return;
     }
     let code = this.source.slice(this.at + length, end).replaceAll("\n", " ");
-    // One space on both sides only keeps backticks apart.
+    // One space on each side only separates backticks.
     if (code.startsWith(" ") && code.endsWith(" ") && code.trim()) code = code.slice(1, -1);
     this.write(h("code", {}, code));
     this.at = end + length;
@@ -150,7 +150,7 @@ class Inline {
     return end - from;
   }
 
-  // Where the next run of exactly so many backticks begins; -1 for nowhere.
+  // The position of the next run of exactly this many backticks; -1 if there is none.
   fenceAfter(from, length) {
     if (!this.fences) {
       this.fences = new Map();
@@ -225,7 +225,7 @@ class Inline {
     this.at = end;
   }
 
-  // Closes what is open of a character, from the inside out, and says how many characters it took.
+  // Closes open marks of a character from the inside out; returns the number of characters used.
   closeMarks(character, length) {
     let used = 0;
     while (used < length) {

@@ -1,4 +1,4 @@
-// Two runs joined by their tasks: which tasks became better, which worse.
+// Two runs compared by their tasks: which improved, which regressed.
 
 import { fill, h, heldKey, holdKey, rem } from "./dom.js";
 import { button } from "./buttons.js";
@@ -14,7 +14,7 @@ const CHANGES = [
   ["improved", "Improved", "▲"], ["regressed", "Regressed", "▼"], ["same", "Same", "="],
   ["left_only", "Only left", "◧"], ["right_only", "Only right", "◨"], ["unknown", "Without reward", "?"],
 ];
-// What became worse comes first, unless something else is asked for.
+// Regressions come first by default.
 const SORTS = [
   ["delta", "Change"], ["task", "Task"], ["title", "Title"], ["left", "Left mean"], ["right", "Right mean"],
 ];
@@ -121,7 +121,7 @@ class JoinedPage {
     this.answer = answer;
     fill(this.problem);
     this.#drawCounts(answer);
-    // Whoever pressed one of the groups, which were drawn anew just now, stays there.
+    // Keeps the focus on the selected group, which was drawn again.
     if (document.activeElement === document.body) holdKey(this.container, this.held);
     if (!this.list) {
       fill(this.table, this.#columnHeads(answer));
@@ -134,7 +134,7 @@ class JoinedPage {
       this.list.setTotal(total);
       this.list.refresh();
     }
-    if (!total) fill(this.problem, h("p", { class: "muted" }, "No task is in this group."));
+    if (!total) fill(this.problem, h("p", { class: "muted" }, "There are no tasks in this group."));
   }
 
   #drawCounts({ counts }) {
@@ -185,7 +185,7 @@ class JoinedPage {
   }
 }
 
-// From the middle to the right what was gained, to the left what was lost.
+// Bars to the right of the middle are improvements, to the left regressions.
 function deltaBar({ delta, change }) {
   const known = delta !== null && delta !== undefined;
   const share = known ? Math.min(Math.abs(delta), 1) * 50 : 0;

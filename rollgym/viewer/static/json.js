@@ -1,5 +1,5 @@
-// JSON for people: a tree that unfolds. A branch's children are made when it is first opened, so
-// that a value of any size or depth shows at once.
+// JSON as a tree with folds. The children of a branch are created when it is first opened, so that a
+// value of any size or depth is shown immediately.
 
 import { button, copyButton, quietButton } from "./buttons.js";
 import { h } from "./dom.js";
@@ -11,7 +11,7 @@ const OPEN_CHILDREN = 12;
 const PREVIEW = 60;
 const LONGEST_PARSED = 20_000_000;
 
-// A number as the file has it, where JavaScript would have changed it.
+// A number that JavaScript would change, as it is written in the file.
 class Numeral {
   constructor(source) {
     this.source = source;
@@ -24,7 +24,7 @@ function keepNumerals(key, value, context) {
   return String(value) === source ? value : new Numeral(source);
 }
 
-// The value of a JSON text; undefined where it is none. Big integers keep all their digits.
+// The value of a JSON text; undefined if it is not JSON. Big integers keep all their digits.
 export function parseJson(text) {
   if (text.length > LONGEST_PARSED) return undefined;
   try {
@@ -34,7 +34,7 @@ export function parseJson(text) {
   }
 }
 
-// Whether a text is worth showing as a tree: an object or an array that holds something.
+// Whether a text is an object or an array that is not empty.
 export function isTree(value) {
   return isBranch(value) && Object.keys(value).length > 0;
 }
@@ -43,7 +43,7 @@ function isBranch(value) {
   return typeof value === "object" && value !== null && !(value instanceof Numeral);
 }
 
-// A tree of a JSON value. `depth` levels are open at first, unless they hold many things.
+// A tree of a JSON value. `depth` levels are open at first, unless they have many members.
 export function jsonTree(value, { depth = 2 } = {}) {
   return h("div", { class: "json" }, node(null, value, depth, true));
 }
@@ -99,7 +99,7 @@ function branch(key, value, depth, last) {
     h("div", { class: "json-end" }, end, last ? null : ","),
   );
   details.open = depth > 0 && (size <= OPEN_CHILDREN || key === null);
-  // The event of `toggle` comes late; the children of what is open at first are made at once.
+  // The `toggle` event comes late; the children of open branches are created immediately.
   fill();
   return details;
 }
@@ -109,7 +109,7 @@ function moreButton(left, more) {
   return button(words, more, { class: "quiet json-more" });
 }
 
-// What is in a folded branch, in a few words.
+// A short preview of a folded branch.
 function preview(value, keys) {
   if (!keys) return ` ${counted(value.length, "item")} `;
   let words = "";
@@ -139,7 +139,7 @@ function string(value) {
   return [shown, " ", more, copyButton(value)];
 }
 
-// The text of a value with line breaks; the text itself where it cannot be laid out.
+// The formatted text of a value; the text itself if it cannot be formatted.
 export function pretty(text) {
   if (/\d{16}/.test(text)) return text;
   try {

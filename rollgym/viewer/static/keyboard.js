@@ -1,6 +1,6 @@
 // Keyboard shortcuts. Each view registers its own while it is shown; `?` lists all that are valid
 // now. A key is what `event.key` says ("j", "Enter", "?"); two with a space between are pressed one
-// after the other ("g o"). Nothing happens while somebody types in a field.
+// after the other ("g o"). Shortcuts are off while the user types in a field.
 
 import { h } from "./dom.js";
 
@@ -10,10 +10,10 @@ const SCROLLING = new Set(["PageDown", "PageUp", "ArrowDown", "ArrowUp", "Home",
 const PRESSABLE = "a, button, summary, [role=menuitemcheckbox], input[type=checkbox]";
 
 const registered = []; // the latest first
-let begun = null; // {key, time}: the first key of a sequence
+let firstKey = null; // {key, time}: the first key of a sequence
 
-// Registers `{"j": {words: "Next rollout", run(event)}}`; call what is returned to take them back.
-// A later registration of the same key goes before an earlier one. `group` is their heading.
+// Registers `{"j": {words: "Next rollout", run(event)}}`; call the returned function to remove them.
+// A later registration of the same key wins. `group` is their heading.
 export function keys(map, group = "This view") {
   const entry = { map, group };
   registered.unshift(entry);
@@ -32,18 +32,18 @@ function pressed(event) {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.isComposing || event.target.closest?.(FIELDS)) return;
   if (document.querySelector("dialog[open]")) return;
-  // Enter and space on a link or a button are its own.
+  // Enter and space on a link or a button activate it.
   if ((event.key === "Enter" || event.key === " ") && event.target.closest?.(PRESSABLE)) return;
-  const sequence = begun && event.timeStamp - begun.time < SEQUENCE_TIME;
-  const shortcut = (sequence && find(`${begun.key} ${event.key}`)) || find(event.key);
-  begun = null;
+  const sequence = firstKey && event.timeStamp - firstKey.time < SEQUENCE_TIME;
+  const shortcut = (sequence && find(`${firstKey.key} ${event.key}`)) || find(event.key);
+  firstKey = null;
   if (shortcut) {
     event.preventDefault();
     shortcut.run(event);
   } else if (begins(event.key)) {
-    begun = { key: event.key, time: event.timeStamp };
+    firstKey = { key: event.key, time: event.timeStamp };
   } else if (SCROLLING.has(event.key) && event.target === document.body) {
-    // Not the window scrolls but a part of the page, and a key only moves the part that has the focus.
+    // A part of the page scrolls, not the window, and keys only scroll the part that has the focus.
     (document.querySelector("main [data-scrolls]") ?? document.querySelector("main")).focus({ preventScroll: true });
   }
 }
@@ -85,7 +85,7 @@ function groups() {
 }
 
 function helpGroup(map, group, seen) {
-  // Several keys for one thing share a line.
+  // Several keys for one action share a line.
   const lines = new Map();
   for (const [key, { words }] of Object.entries(map)) {
     if (seen.has(key)) continue;
@@ -102,11 +102,11 @@ function helpGroup(map, group, seen) {
       h("dd", { text: words })))));
 }
 
-// Many things beside each other that are one stop of the Tab key: the arrows go from one to the next.
+// Several elements that are one stop of the Tab key: the arrow keys go from one to the next.
 
 const BY = { ArrowRight: 1, ArrowLeft: -1 };
 
-// Those within `box` that match the selector; the first is the stop until another had the focus.
+// The elements in `box` that match the selector; the first is the stop until another gets the focus.
 export function oneStop(box, selector) {
   const members = [...box.querySelectorAll(selector)];
   members.forEach((member, at) => member.setAttribute("tabindex", at ? "-1" : "0"));

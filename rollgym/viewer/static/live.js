@@ -1,6 +1,6 @@
-// A run while it is being made: the grid of the task monitor, of each rank where there are several,
-// what runs now, how fast, how long to go. Where no monitor watches the run, or any more, the grid
-// comes from the index, which knows which rollout a square is; and where none ever did, the pace too.
+// A live run: the grid of the task monitor (one for each rank), the running rollouts, the rate and the
+// time left. Without a current monitor, the grid comes from the index, which knows the rollout of each
+// square; if there never was a monitor, the rate comes from the index too.
 
 import { get, source as pathsOf } from "./api.js";
 import { Boards, MARKS } from "./cells.js";
@@ -45,7 +45,7 @@ class Live {
       this.problem, this.numbers,
       h("section", { class: "panel", "aria-label": "Rollouts by state" }, this.legend, this.boards.node),
       this.panels));
-    this.offs = [
+    this.unsubscribe = [
       onMonitor(source, (snapshots) => this.#heard(snapshots)),
       onVersion(source, () => this.#load()),
       onSource(() => this.#sourceChanged()),
@@ -56,7 +56,7 @@ class Live {
 
   destroy() {
     clearInterval(this.clock);
-    for (const off of this.offs) off();
+    for (const off of this.unsubscribe) off();
     this.boards.destroy();
   }
 
@@ -113,7 +113,7 @@ class Live {
         h("dd", {}, value, note ? h("span", { class: "muted", text: ` ${note}` }) : null))));
   }
 
-  // As far as the times of the rollouts that were written tell.
+  // The pace from the times of the rollouts in the index.
   #writtenPace() {
     const { started = null, rate, left_seconds: left } = sourceOf(this.source) ?? {};
     if (started === null) return [];
@@ -123,7 +123,7 @@ class Live {
     return [elapsed, ["Rate", rateWords(rate)], ["Time left", left === null ? "–" : `about ${seconds(left)}`]];
   }
 
-  // Time goes on while nothing is written, and a monitor that nothing comes from falls silent.
+  // Updates the elapsed time, and notices monitors that became silent.
   #tick() {
     const silent = this.answer?.snapshots.filter(isSilent).length;
     if (silent !== this.silent) this.#draw(this.answer);
@@ -147,8 +147,8 @@ class Live {
     }
   }
 
-  // Once the index has all of it, whatever a monitor said last: a run may have broken off, and one rank
-  // may be finished before the next has begun.
+  // Whether the run is over: the index is complete and the source is not live. Monitors do not decide: a
+  // run may have been killed, and one rank may finish before the next one starts.
   #isOver() {
     const source = sourceOf(this.source);
     return Boolean(source?.state.ready && !source.live);
@@ -157,10 +157,10 @@ class Live {
   #drawNote() {
     const { snapshot } = this;
     this.note.textContent = [
-      this.over ? endWords(this.counts) : sourceOf(this.source)?.live ? "Updates as it runs." : "",
-      snapshot?.stopping ? `Winding down: ${snapshot.stopping}` : "",
+      this.over ? endWords(this.counts) : sourceOf(this.source)?.live ? "Updates automatically." : "",
+      snapshot?.stopping ? `Stopping: ${snapshot.stopping}` : "",
       snapshot?.missed
-        ? `The monitor missed ${counted(snapshot.missed, "event")}; counts may be behind.` : "",
+        ? `The monitor missed ${counted(snapshot.missed, "event")}; counts may be too low.` : "",
     ].filter(Boolean).join(" ");
   }
 
@@ -178,14 +178,14 @@ class Live {
     });
   }
 
-  // Comes every second or so: whoever scrolled in the table stays where they are.
+  // Called about every second: keeps the scroll position of the table.
   #drawRunning(live) {
     const scrolled = this.running.querySelector(".table-box")?.scrollTop ?? 0;
-    const note = live.length > MOST_LIVE ? `the ${MOST_LIVE} slowest of ${count(live.length)}` : "";
+    const note = live.length > MOST_LIVE ? `${MOST_LIVE} slowest of ${count(live.length)}` : "";
     refill(this.running,
       h("header", {}, h("h2", { text: "Running now" }), h("span", { class: "panel-note muted", text: note })),
       live.length
-        ? runningTable(live.slice(0, MOST_LIVE), this.root) : h("p", { class: "muted", text: "Nothing runs." }));
+        ? runningTable(live.slice(0, MOST_LIVE), this.root) : h("p", { class: "muted", text: "No rollout is running." }));
     if (live.length) this.running.querySelector(".table-box").scrollTop = scrolled;
   }
 
@@ -201,7 +201,7 @@ class Live {
   }
 }
 
-// Whatever the file of a monitor has.
+// The file of a monitor may have any content.
 function hasCells(snapshot) {
   return Boolean(snapshot?.cells);
 }
@@ -252,7 +252,7 @@ function runningTable(live, root) {
   return h("div", box,
     h("table", { class: "data running" },
       h("thead", {}, h("tr", {},
-        head("Task"), head("Repeat"), head("Step"), head("Phase", ""), head("In it for"), head("Running for"),
+        head("Task"), head("Repeat"), head("Step"), head("Phase", ""), head("Phase time"), head("Total time"),
         head("About", ""))),
       h("tbody", {}, live.map((task) => runningRow(task, root)))));
 }

@@ -1,9 +1,8 @@
 // Markdown as elements: headings, lists, quotes, tables, code, maths, rules and paragraphs.
 //
-// A small reader of our own for what models write. It goes over the lines once for every level of
-// nesting, of which there are few, so its time grows with the text's length whatever the text is.
-// It makes elements through `h` only: HTML in a text is shown as it is written, and no link leads
-// anywhere.
+// A small parser for the Markdown that models write. It reads the lines once for every level of nesting,
+// which is bounded, so its time is linear in the length of any text. It creates elements through `h`
+// only: HTML in a text is shown as it is written, and links are not clickable.
 
 import { h } from "./dom.js";
 import { highlight } from "./highlight.js";
@@ -22,7 +21,7 @@ const ITEM = /^( {0,3})([-*+]|\d{1,3}[.)])( +|$)/;
 const INDENTED = /^(?: {4}|\t)/;
 const ENVIRONMENT = /^ {0,3}\\begin\{(equation|align|gather|multline|eqnarray)(\*?)\}/;
 
-// An element with the text rendered. One that is too long is shown as it is.
+// The rendered text. A text that is too long is shown as it is.
 export function markdown(source) {
   if (source.length > LONGEST_MARKDOWN) return h("div", { class: "plain" }, source);
   const lines = source.replaceAll("\r\n", "\n").split("\n");
@@ -35,7 +34,7 @@ class Blocks {
     this.depth = depth;
     this.at = 0;
     this.result = [];
-    // What was sought: {from, until, found}. From each line between, the answer is the same.
+    // Results of searches: {from, until, found}. All lines in between have the same result.
     this.sought = new Map();
   }
 
@@ -85,7 +84,7 @@ class Blocks {
     return true;
   }
 
-  // A formula on lines of its own: $$…$$, \[…\], or an environment.
+  // A formula on separate lines: $$…$$, \[…\], or an environment.
   display(line) {
     const trimmed = line.trimStart();
     const environment = ENVIRONMENT.exec(line);
@@ -100,7 +99,7 @@ class Blocks {
     if (last < 0) return false;
     const ending = within ? trimmed.slice(start.length) : this.lines[last];
     const rest = ending.slice(ending.indexOf(end) + end.length).trim();
-    // Words after it on the same line: it is a formula in a sentence.
+    // Text follows on the same line: it is a formula in a sentence.
     if (rest.length > 1) return false;
     const whole = [trimmed, ...this.lines.slice(this.at + 1, last + 1)].join("\n");
     const until = whole.indexOf(end, start.length);
@@ -115,7 +114,7 @@ class Blocks {
     if (!match) return false;
     const level = match[1].length;
     const words = (match[2] ?? "").trim().replace(/(?:^|\s)#+$/, "");
-    // The page has headings of its own above those of a text.
+    // The page itself uses the upper levels of headings.
     this.result.push(h(`h${Math.min(level + 3, 6)}`, { class: `md-h${level}` }, inline(words)));
     this.at += 1;
     return true;
@@ -158,7 +157,7 @@ class Blocks {
     return true;
   }
 
-  // The item that begins at the present line: its lines are those that are indented as far.
+  // The item that starts at the present line, with all lines that are indented as far.
   item(match) {
     const wide = match[3].length > 4 ? 1 : match[3].length || 1;
     const indent = match[1].length + match[2].length + wide;
@@ -253,7 +252,7 @@ function startsBlock(line) {
   );
 }
 
-// Where a table's column stands, by the colons under its heading.
+// The alignment of a table's column, by the colons under its heading.
 function sideOf(mark) {
   if (!mark.endsWith(":")) return "";
   return mark.startsWith(":") ? "center" : "right";
@@ -270,7 +269,7 @@ function indentOf(line) {
   return text < 0 ? line.length : line[text] === "\t" ? text + 4 : text;
 }
 
-// A line without its first spaces, at most so many; a tab counts as four.
+// A line without its first spaces, up to a number; a tab counts as four.
 function dedent(line, most) {
   let at = 0;
   for (let width = 0; at < line.length && width < most; at += 1) {

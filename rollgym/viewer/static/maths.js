@@ -13,8 +13,8 @@ const LONGEST = 4_000;
 const BRACES = new Set(["overbrace", "underbrace", "operatorname*"]);
 const STRAY = new Set(["}", "&", "\\\\", "$"]);
 
-// The element of a formula: MathML, or `whole`, the source with its delimiters, where it is not
-// understood. `display`: on a line of its own.
+// The element of a formula: MathML, or `whole`, the source with its delimiters, if it is not
+// supported. `display`: on a separate line.
 export function formula(source, whole, display) {
   const body = source.length <= LONGEST ? understood(source) : null;
   if (!body) return h("code", { class: "math-source" }, whole);
@@ -50,7 +50,7 @@ class Formula extends Tokens {
         rows.push([]);
       }
     }
-    // A line break at the very end begins nothing.
+    // A line break at the very end does not start a row.
     if (rows.length > 1 && rows.at(-1).length === 1 && !rows.at(-1)[0].hasChildNodes()) rows.pop();
     return rows;
   }
@@ -67,7 +67,7 @@ class Formula extends Tokens {
     });
   }
 
-  // Something with what stands below and above it.
+  // A base with its subscript and superscript.
   scripted() {
     const limits = this.hasLimits(this.peek());
     const base = this.atom();
@@ -112,7 +112,7 @@ class Formula extends Tokens {
     return math("mrow", {}, math("mo", {}, primes), this.argument());
   }
 
-  // An argument: a group in braces, or one thing.
+  // An argument: a group in braces, or one token.
   argument() {
     return this.deeper(() => {
       const token = this.peek();
@@ -121,7 +121,7 @@ class Formula extends Tokens {
     });
   }
 
-  // What is in square brackets here, as its row; null where there are none.
+  // The row in square brackets here; null if there are none.
   optional() {
     if (this.peek() !== "[") return null;
     const before = this.at;

@@ -1,5 +1,4 @@
-// The commands of LaTeX that models write, each as MathML. Those with arguments ask the formula for
-// them, at the place where it is.
+// LaTeX commands that models write, as MathML. Commands with arguments read them from the formula.
 
 import { math } from "./dom.js";
 import {
@@ -13,7 +12,7 @@ const UPRIGHT = new Set(["mathrm", "operatorname", "operatorname*", "mathop", "m
 const FRACTIONS = new Set(["frac", "dfrac", "tfrac", "cfrac"]);
 const BINOMIALS = new Set(["binom", "dbinom", "tbinom"]);
 
-// The node of a command; null where it shows nothing.
+// The node of a command; null if it has no visible content.
 export function command(formula, name) {
   if (Object.hasOwn(LETTERS, name)) return math("mi", {}, LETTERS[name]);
   if (Object.hasOwn(OPERATORS, name)) return math("mo", {}, OPERATORS[name]);

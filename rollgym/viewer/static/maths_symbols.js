@@ -2,7 +2,7 @@
 
 import { math } from "./dom.js";
 
-// Tables without a prototype: a text may well name "constructor".
+// Tables without a prototype: a text may contain the name "constructor".
 const pairs = (text) => ({
   __proto__: null, ...Object.fromEntries(text.trim().split(/\s+/).map((pair) => pair.split(":"))),
 });
@@ -81,13 +81,13 @@ export const SPACES = {
   medspace: "0.222em", thickspace: "0.278em", negthinspace: "-0.167em",
 };
 
-// What is understood and changes nothing that is seen here.
+// Commands that have no visible effect here.
 export const SILENT = set(`
   displaystyle textstyle scriptstyle scriptscriptstyle limits nolimits nonumber notag hfill hline
   centering allowbreak relax strut big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr
   bigm middle rm bf it normalsize small large
 `);
-// The same, with an argument that is not seen either.
+// The same, with an argument that is not shown either.
 export const DROPPED = set("label tag hspace vspace phantom hphantom vphantom color textcolor mathstrut");
 
 export const ENVIRONMENTS = {
@@ -104,7 +104,7 @@ const EXCEPTIONS = {
   script: { B: "ℬ", E: "ℰ", F: "ℱ", H: "ℋ", I: "ℐ", L: "ℒ", M: "ℳ", R: "ℛ", e: "ℯ", g: "ℊ", o: "ℴ" },
   fraktur: { C: "ℭ", H: "ℌ", I: "ℑ", R: "ℜ", Z: "ℨ" },
 };
-// Where an alphabet's capitals, small letters and digits begin in Unicode.
+// The Unicode positions of an alphabet's capitals, small letters and digits.
 const ALPHABETS = {
   bb: [0x1d538, 0x1d552, 0x1d7d8],
   script: [0x1d49c, 0x1d4b6, null],
@@ -118,7 +118,7 @@ export const FONTS = pairs(`
   mathsf:sans mathtt:mono
 `);
 
-// A text in one of the alphabets; what an alphabet lacks stays as it is.
+// A text in one of the alphabets; other characters stay as they are.
 export function inAlphabet(text, alphabet) {
   const [capital, small, digit] = ALPHABETS[alphabet];
   return [...text].map((character) => {
@@ -132,7 +132,7 @@ export function inAlphabet(text, alphabet) {
   }).join("");
 }
 
-// Pieces of MathML that formulas are put together from.
+// Elements of MathML that formulas are made of.
 
 export function upright(text) {
   return math("mi", { mathvariant: "normal" }, text);
@@ -149,7 +149,7 @@ export function fence(start, inner, end) {
   return math("mrow", {}, bracket(start), inner, bracket(end));
 }
 
-// Brackets that nobody asked to grow stay as they are.
+// Brackets without \left or \right do not stretch.
 export function bracketProps(token) {
   return /[()[\]{}|/]/.test(token) ? { stretchy: "false" } : {};
 }

@@ -1,12 +1,12 @@
 // A button that opens a panel under itself. It closes with Escape, with a click elsewhere, and when
-// the focus goes elsewhere.
+// the focus leaves it.
 
 import { fill, h } from "./dom.js";
 
 let opened = null;
 
-// `content()` makes what is in the panel, each time it is opened. `filters` are the names that
-// light the button up (see FilterBar).
+// `content()` creates the content of the panel each time it is opened. `filters` are the names of the
+// parameters that highlight the button (see FilterBar).
 export function menu({ label, filters = [], content, kind = "", description = null }) {
   const panel = h("div", { class: "menu-panel", hidden: true });
   const button = h("button", {

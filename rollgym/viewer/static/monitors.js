@@ -1,17 +1,17 @@
-// What the task monitors of several ranks say together.
+// The task monitors of several ranks as one.
 
 const FRESH_SECONDS = 30; // a monitor writes far more often
 const ADDED = ["expected", "retried", "timeouts", "steps", "missed"];
 const OF_NOW = ["overdue", "in_flight_limit"];
 const OPEN = ["running", "waiting", "not_started"];
 
-// Whether its rank broke off: nothing came from it for long, and it did not say that it is finished.
+// Whether a rank stopped without finishing: its monitor has not been written for long.
 export function isSilent({ time, finished }) {
   return !finished && Date.now() / 1000 - time > FRESH_SECONDS;
 }
 
-// One snapshot of all; null where there is none. Whatever only some know is of those, and what goes on
-// now is of those that are not silent.
+// One snapshot of all ranks; null if there is none. Values of the present moment only come from ranks
+// that are not silent.
 export function joinSnapshots(known) {
   if (!known.length) return null;
   const heard = known.filter((one) => !isSilent(one));
@@ -20,7 +20,7 @@ export function joinSnapshots(known) {
     title: known.length === 1 ? known[0].title : "",
     ...Object.fromEntries(ADDED.map((name) => [name, sum(valuesOf(known, name))])),
     ...Object.fromEntries(OF_NOW.map((name) => [name, sum(valuesOf(heard, name))])),
-    counts: sums(known.map((one) => (isSilent(one) ? brokenOff(one.counts) : one.counts ?? {}))),
+    counts: sums(known.map((one) => (isSilent(one) ? silentCounts(one.counts) : one.counts ?? {}))),
     failures: sums(valuesOf(known, "failures")),
     finished: known.every((one) => one.finished),
     stopping: valuesOf(heard, "stopping")[0] ?? null,
@@ -31,13 +31,13 @@ export function joinSnapshots(known) {
   };
 }
 
-// Nothing runs there any more: whatever has not ended will not.
-function brokenOff(counts = {}) {
+// The counts of a silent rank: rollouts that have not ended will not run.
+function silentCounts(counts = {}) {
   const ended = Object.entries(counts).filter(([state]) => !OPEN.includes(state));
   return { ...Object.fromEntries(ended), not_started: sum(OPEN.map((state) => counts[state] ?? 0)) };
 }
 
-// The slowest decides; one that cannot tell may be it.
+// The time of the slowest rank; null if one of them is unknown.
 function remainingOf(running) {
   const left = valuesOf(running, "remaining_seconds");
   return left.length && left.length === running.length ? Math.max(...left) : null;
@@ -47,7 +47,7 @@ function valuesOf(snapshots, name) {
   return snapshots.map((one) => one[name]).filter((value) => value !== null && value !== undefined);
 }
 
-// Those that are overdue first, then those that run longest.
+// Overdue rollouts first, then the longest running ones.
 function urgency(task) {
   return (task.overdue ? 1e12 : 0) + (task.seconds ?? 0);
 }
@@ -64,8 +64,8 @@ function sums(counts) {
   return total;
 }
 
-// Which rollouts the squares of monitors are of. Events do not say it, for they come every second: it is
-// kept from the latest answer, and is to be asked for again when squares ended that it does not know.
+// The rollouts of the squares. Events do not include them, because events come every second: they are
+// kept from the latest response, and requested again when unknown squares have ended.
 
 const ENDED = /.*[+x#!-]/;
 
@@ -74,17 +74,17 @@ export class CellRollouts {
     this.known = [];
   }
 
-  // The snapshots of an answer, which have `rollouts`.
+  // Keeps the snapshots of a response, which have `rollouts`.
   learn(snapshots) {
     this.known = snapshots;
   }
 
-  // The snapshots of an event with what is known of their squares.
+  // The snapshots of an event, with the known rollouts of their squares.
   addTo(snapshots) {
     return snapshots.map((one, at) => ({ ...one, rollouts: this.#knownOf(one, at)?.rollouts ?? [] }));
   }
 
-  // Whether an answer would tell more than the latest did.
+  // Whether a new response would know more rollouts than the latest one.
   isBehind(snapshots) {
     return snapshots.some((one, at) => {
       const known = this.#knownOf(one, at);
@@ -94,14 +94,14 @@ export class CellRollouts {
     });
   }
 
-  // One of another rank may have come or gone before it.
+  // The order of ranks may have changed.
   #knownOf({ title }, at) {
     const known = this.known[at];
     return known?.title === title ? known : null;
   }
 }
 
-// Behind the last square that ended.
+// The index after the last square that ended.
 function endOf({ cells = "" }) {
   return ENDED.exec(cells)?.[0].length ?? 0;
 }

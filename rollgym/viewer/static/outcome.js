@@ -1,4 +1,4 @@
-// How a rollout ended: a sign, a word and a colour that always go together, wherever it is shown.
+// The outcome of a rollout: a sign, a word and a colour that always go together.
 
 import { h } from "./dom.js";
 import { number, words } from "./format.js";
@@ -17,8 +17,8 @@ const OUTCOMES = {
   unreadable: { sign: "?", word: "unreadable", tone: "bad" },
 };
 
-// Whether a page blocked it: then it was never judged. A cell says so itself, a line of the list has it
-// among its fields.
+// Whether a page blocked the rollout, which was then not judged. Cells have `blocked`, entries of the list
+// have it among their fields.
 export function isBlocked({ status, success, blocked, fields }) {
   return status === "completed" && typeof success !== "boolean" && Boolean(blocked ?? fields?.is_blocked);
 }
@@ -32,7 +32,7 @@ function outcomeOf(entry) {
   return reward > 0 ? OUTCOMES.partial : OUTCOMES.none;
 }
 
-// In a list: the sign, and what it was that failed.
+// The outcome in a list: the sign, and the kind of a failure.
 export function outcome(entry) {
   const { sign, word, tone } = outcomeOf(entry);
   const said = entry.kind ? words(entry.kind) : word;
@@ -41,20 +41,20 @@ export function outcome(entry) {
     h("span", { class: "clip", text: said, title: said }));
 }
 
-// A repeat in a line: its number and what it came to.
+// A repeat in one line: its number and its outcome.
 export function repeatWords({ repeat, ...entry }) {
   const reward = hasReward(entry) ? `, reward ${number(entry.reward)}` : "";
   return `${repeat === null ? "" : `Repeat ${repeat}: `}${outcomeOf(entry).word}${reward}`;
 }
 
-// The properties and the content of a small square that stands for a repeat.
+// The properties and the content of the small square of a repeat.
 export function repeatCell(entry) {
   const { sign, tone } = outcomeOf(entry);
   const about = repeatWords(entry);
   return [{ class: `repeat-cell ${tone}`, data: { tip: about }, "aria-label": about }, sign];
 }
 
-// Its sign, its reward and its word.
+// The sign, the reward and the word of an outcome.
 export function badge(entry) {
   const { sign, word, tone } = outcomeOf(entry);
   return h("span", { class: `badge ${tone}` },

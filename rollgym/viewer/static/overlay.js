@@ -48,7 +48,7 @@ function arrowPath(x, y, width, height) {
   return `M${x},${y} L${endX},${endY} M${side(0.5)} L${endX},${endY} L${side(-0.5)}`;
 }
 
-// On the side of its mark where there is room.
+// On the side of its mark that has space.
 function label(mark) {
   const [width, height] = [Math.max(mark.width ?? 0, 0), Math.max(mark.height ?? 0, 0)];
   const isBelow = mark.y < 0.12;

@@ -1,18 +1,18 @@
-// A long list that the server gives in pages, fetched when their rows come into view.
+// A long list that is fetched in pages when their rows come into view.
 //
-// Rows that are not there yet are null. Pages that are asked for anew keep their old rows until the
-// new ones arrive. Only the latest pages are kept, and only those in view are waited for.
+// Rows that are not loaded yet are null. Pages that are requested again keep their old rows until the
+// new ones arrive. Only the latest pages are kept, and only requests for visible pages continue.
 
 import { get } from "./api.js";
 
 const PAGE = 100;
 const MOST_PAGES = 80;
-const REST = 70; // how long a fast scroll has to rest before pages are asked for
+const REST = 70; // ms: how long scrolling must pause before pages are requested
 const SEARCH_PAUSE = 700;
 
 export class Pages {
-  // `rowsOf(answer)` gives the rows of an answer; `changed({pages, total, search, answer})` is
-  // called after each; `failed(error)` when one could not be had.
+  // `rowsOf(answer)` returns the rows of a response; `changed({pages, total, search, answer})` is
+  // called after each response, `failed(error)` after an error.
   constructor({ path, params, rowsOf, changed, failed }) {
     this.path = path;
     this.params = params;
@@ -31,7 +31,7 @@ export class Pages {
     return this.pages.get(Math.floor(index / PAGE))?.[index % PAGE] ?? null;
   }
 
-  // The index of a row that is here, by a test; null where it is not.
+  // The index of the first loaded row that passes a test; null if there is none.
   indexOf(test) {
     for (const [page, rows] of this.pages) {
       const at = rows.findIndex(test);
@@ -40,14 +40,14 @@ export class Pages {
     return null;
   }
 
-  // Says which rows are in view.
+  // Sets the visible rows.
   want(first, end) {
     this.wanted = [first, end];
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.#ask(), this.total === null ? 0 : REST);
   }
 
-  // Asks for everything in view again, without letting go of what is shown.
+  // Requests all visible pages again; the present rows stay until then.
   refresh() {
     this.stale = new Set(this.pages.keys());
     const [first, end] = this.#wantedPages();
@@ -62,7 +62,7 @@ export class Pages {
     return this.#ask();
   }
 
-  // Rows were added behind the last one.
+  // Adds rows after the last one.
   grow(total) {
     const last = Math.floor(this.total / PAGE);
     this.total = total;
@@ -116,7 +116,7 @@ export class Pages {
   }
 
   #take(page, answer) {
-    this.pages.delete(page); // so that it becomes the latest
+    this.pages.delete(page); // inserted again as the latest
     this.pages.set(page, this.rowsOf(answer));
     this.stale.delete(page);
     this.total = answer.total;
@@ -132,21 +132,21 @@ export class Pages {
   }
 }
 
-// Turns and steps, fetched a portion at a time when one of them is wanted.
+// Turns and steps, fetched a portion at a time when one of them is needed.
 
 const KEPT = 16;
 
 export class Portions {
-  // `load(from, count)` gives a promise of so many items; `loaded(items)` is told of each portion.
+  // `load(from, count)` returns a promise of items; `loaded(items)` is called for each portion.
   constructor({ total, size, load, loaded = () => {} }) {
     this.total = total;
     this.size = size;
     this.load = load;
     this.loaded = loaded;
-    this.portions = new Map(); // number → items, or the promise of them; the latest used last
+    this.portions = new Map(); // number → items or a promise of them; the last used one is last
   }
 
-  // An item, or a promise of it. A portion that could not be fetched is asked for again next time.
+  // An item, or a promise of it. A portion that failed is requested again next time.
   get(index) {
     const number = Math.floor(index / this.size);
     const place = index % this.size;

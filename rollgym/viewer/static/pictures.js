@@ -5,18 +5,18 @@ import { h } from "./dom.js";
 import { withQuery } from "./api.js";
 import { button } from "./buttons.js";
 
-const MISSING = "This picture cannot be shown: its file is missing or not a picture.";
+const MISSING = "Cannot show this picture: its file is missing or is not a picture.";
 
-// The address of a picture; "" where it is not of this source.
+// The address of a picture; "" if it is not in this source.
 function pictureAddress(image, { paths, id }) {
   if (image.file) return paths.file(image.file);
   return image.path ? withQuery(paths.picture(id), { path: image.path }) : "";
 }
 
-// The element of a picture. One that is elsewhere is not fetched: its note says where it would be.
+// The element of a picture. A picture on another server is not fetched; its address is shown.
 export function picture(image, place, { alt = "Picture", lazy = true } = {}) {
   const src = pictureAddress(image, place);
-  if (!src) return noteOf(`Picture elsewhere, not loaded: ${image.note || "no address"}`);
+  if (!src) return noteOf(`Picture on another server, not loaded: ${image.note || "no address"}`);
   const failed = () => element.replaceWith(noteOf(MISSING));
   const element = h("img", {
     src,

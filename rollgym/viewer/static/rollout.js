@@ -1,5 +1,4 @@
-// The page of one rollout: what it came to, why it failed, where its time went, and all of it turn
-// by turn or step by step.
+// The page of one rollout: outcome, failure, verdict, timeline, and all turns or steps.
 
 import { get, source as pathsOf, withQuery } from "./api.js";
 import { button, copyButton } from "./buttons.js";
@@ -65,18 +64,18 @@ class RolloutPage {
     for (const part of this.parts) part.destroy();
   }
 
-  // Says in the window's title which rollout this is.
+  // Puts the rollout's title into the title of the window.
   #name() {
     document.title = [cut(this.answer.view.title ?? "", LONGEST_TITLE), "rollgym"].filter(Boolean).join(" · ");
   }
 
-  // Puts a place into the address.
+  // Puts a turn or step into the address.
   #note(place) {
     note(this.#path(this.id, place));
     this.#name();
   }
 
-  // The list's filter, which the address carries along.
+  // The filter of the list, which the address keeps.
   #filter() {
     const filter = new URLSearchParams(this.params);
     for (const name of PLACES) filter.delete(name);
@@ -128,7 +127,7 @@ class RolloutPage {
     if (sought) this.find.seek(sought, { go: !this.params.has("step") && !this.params.has("turn") });
   }
 
-  // Where its bars lead to: the steps of a rollout that has some, else the turns.
+  // Its bars link to the steps of a rollout that has steps, else to the turns.
   #timeline(view) {
     return view.steps
       ? timeline(view.timeline, { jump: (step) => this.#jump({ step }), noun: "step" })
@@ -142,7 +141,7 @@ class RolloutPage {
       selected: (index, mode) => this.#note(stepPlace(index, mode)),
       address: (index, mode) => this.#link(stepPlace(index, mode)),
     });
-    // Pictures come first; there is room for their times below them.
+    // Screenshots first, the timeline below them.
     this.main.append(this.steps.node, this.#timeline(view) ?? "");
     this.parts.push(this.steps);
   }
@@ -169,7 +168,7 @@ class RolloutPage {
     this.parts.push(this.transcript);
   }
 
-  // Where the address points to. Places are counted from 1 there, as on the page.
+  // Goes to the turn or step in the address, which counts from 1.
   #goToPlace() {
     const step = placeOf(this.params.get("step"));
     const turn = placeOf(this.params.get("turn"));
@@ -188,7 +187,7 @@ class RolloutPage {
     }
   }
 
-  // Goes to where something was found, and promises the element. Whoever looks goes on typing.
+  // Goes to a match, and returns a promise of its element. The focus stays in the find bar.
   async #find({ step, turn }) {
     if (step !== undefined) {
       await this.steps?.show(step);
@@ -210,7 +209,7 @@ class RolloutPage {
   }
 
   #tools(view) {
-    const copy = copyButton(() => location.href, { words: "Copy link", title: "Copy a link to what is shown" });
+    const copy = copyButton(() => location.href, { words: "Copy link", title: "Copy a link to this view" });
     if (view.unreadable) return h("div", { class: "tools-row" }, copy);
     const { paths } = this.place;
     const raw = withQuery(paths.raw(this.id), { download: "1" });
@@ -232,7 +231,7 @@ class RolloutPage {
     fill(this.rawPanel, h("p", {}, download), rawJson(this.place, ""));
   }
 
-  // Valid before the rollout has come, so that one can leaf through many.
+  // Valid before the rollout is loaded, to page through many quickly.
   #walkKeys() {
     return {
       "]": { words: "Next rollout", run: () => this.neighbours.goTo("next") },
@@ -248,15 +247,15 @@ class RolloutPage {
     const map = {
       j: { words: `Next ${noun}`, run: () => move(1) },
       k: { words: `Previous ${noun}`, run: () => move(-1) },
-      n: { words: "Next rollout, or next place found", run: next },
-      p: { words: "Previous rollout, or previous place found", run: previous },
+      n: { words: "Next rollout, or next match", run: next },
+      p: { words: "Previous rollout, or previous match", run: previous },
       "/": { words: "Find in this rollout", run: () => this.find.open() },
       Escape: { words: "Close the find bar", run: () => this.find.close() },
       r: { words: `Raw JSON of the ${noun}`, run: () => (this.steps ?? this.transcript?.present())?.toggleRaw() },
       o: { words: "Fold or unfold the reasoning", run: () => this.transcript?.present()?.toggleReasoning() },
     };
     if (!this.steps) {
-      // Further than the browser knows, which takes turns for as high as they were estimated.
+      // Turns have estimated heights, so the browser does not know the real end.
       return {
         ...map,
         Home: { words: "First turn", run: () => this.transcript.scrollToTop() },
@@ -269,22 +268,22 @@ class RolloutPage {
       ArrowLeft: { words: "Previous step", run: () => this.steps.move(-1) },
       Home: { words: "First step", run: () => this.steps.show(0) },
       End: { words: "Last step", run: () => this.steps.show(this.steps.total - 1) },
-      b: { words: "Before or after the action", run: () => this.steps.toggleAfter() },
+      b: { words: "Screenshot before or after the action", run: () => this.steps.toggleAfter() },
     };
   }
 }
 
-// How a step is put into the address.
+// The address parameters of a step.
 function stepPlace(index, mode) {
   return { step: index + 1, ...(mode === "before" ? {} : { view: mode }) };
 }
 
-// What is said where a transcript ends before it has begun.
+// The text for an empty transcript.
 function nothingWords({ failure }, isAsked) {
   return `Nothing ${isAsked ? "more " : ""}was recorded${failure ? " before it failed" : ""}.`;
 }
 
-// The index that a place in the address stands for; null where it is none.
+// The index of a turn or step in the address; null if it is not valid.
 function placeOf(text) {
   const place = Number(text);
   return text && Number.isInteger(place) && place > 0 ? place - 1 : null;

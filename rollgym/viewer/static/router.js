@@ -1,10 +1,9 @@
-// One page, many addresses. The address is the whole state of a view: whatever a view shows can be
-// reproduced from its path and query. What only belongs to a visit (how far one had scrolled) is
-// kept in the history entry, so that back and forward restore it.
+// One page, many addresses. The address is the whole state of a view: it can be reproduced from its path
+// and query. The scroll position is kept in the history entry, so that back and forward restore it.
 //
-// A route is `{pattern, view}`: `{name}` in a pattern stands for one part of the path. A view is
+// A route is `{pattern, view}`: `{name}` in a pattern matches one part of the path. A view is
 // `view(container, match, params) → {update?(params), destroy()}`; `update` is called when only the
-// query changed, and a view without it is made anew.
+// query changed; a view without it is created again.
 
 import { h } from "./dom.js";
 
@@ -14,7 +13,7 @@ let present = null; // {path, view, instance}
 let afterwards = () => {};
 let saveVisit = null;
 
-// Begins: draws the route of the present address into `element`, and every later one.
+// Draws the route of the present address, and of every later one, into `element`.
 // `changed({path, params, match, name})` is called after each.
 export function start(element, table, changed) {
   container = element;
@@ -31,20 +30,20 @@ export function start(element, table, changed) {
 export function navigate(path, { replace = false } = {}) {
   if (!replace) rememberVisit();
   if (path === location.pathname + location.search) replace = true;
-  // Something else is shown now: where one had scrolled to before is not where it begins.
+  // A new address starts at the top.
   if (replace) history.replaceState({}, "", path);
   else history.pushState({}, "", path);
   show();
 }
 
-// Changes the address without telling the view, which knows already.
+// Changes the address without calling the view.
 export function note(path) {
   history.replaceState(history.state, "", path);
   if (present) afterwards(present.about());
 }
 
 // An <a> that goes to a path of this page in place. `path` may be an object of attributes with
-// `href`, where more than the path is wanted.
+// `href`, for more than the path.
 export function link(path, ...children) {
   return h("a", typeof path === "string" ? { href: path } : path, ...children);
 }
@@ -55,13 +54,13 @@ function current() {
 
 // A path with a query: an object or URLSearchParams.
 export function address(path, params) {
-  // A comma may stand in a query as it is, and lists are easier to read with it.
+  // Commas need no escape in a query, and are easier to read.
   const query = new URLSearchParams(params ?? {}).toString().replaceAll("%2C", ",");
   return query ? `${path}?${query}` : path;
 }
 
-// What the view wants to find again when this history entry is returned to: `save()` gives it just
-// before the entry is left; `visit()` is what was given at the last time, or null.
+// State of the view for a return to this history entry: `save()` returns it just before the entry is
+// left; `visit()` is the saved state, or null.
 export function onLeave(save) {
   saveVisit = save;
 }
@@ -93,7 +92,7 @@ function show() {
   present = { path, instance: null, about: () => ({ ...current(), match, name: route.name }) };
   afterwards(present.about());
   present.instance = route.view(container, match, params);
-  // The link that led here is gone, and the focus with it.
+  // The focused link was removed: focus the new content.
   if (!first && document.activeElement === document.body) container.focus({ preventScroll: true });
 }
 

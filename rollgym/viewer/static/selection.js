@@ -1,5 +1,5 @@
-// Which row of the list is selected: by keys, by a click, or by an address that names it. Its id is kept,
-// so that it stays selected wherever it goes when rows come.
+// The selected row of the list: by keys, by a click, or by the address. Its id is kept, so that it stays
+// selected when new rows move it.
 
 import { get } from "./api.js";
 import { changed } from "./filter_params.js";
@@ -8,13 +8,13 @@ import { address, note } from "./router.js";
 const NOTE_PAUSE = 250;
 
 export class Selection {
-  // `view` is the list: its `pages`, `list`, `grid`, `params`, `paths` and `path` are those of the moment.
+  // `view` is the list: its `pages`, `list`, `grid`, `params`, `paths` and `path` are the present ones.
   constructor(view) {
     this.view = view;
     this.row = null; // {index, id | null}
   }
 
-  // For another order or filter: what was selected at an earlier visit, or what the address names.
+  // Starts with another order or filter: the saved selection, or the row in the address.
   begin(row) {
     this.row = row;
     const id = this.view.params.get("sel");
@@ -25,11 +25,11 @@ export class Selection {
     clearTimeout(this.noting);
   }
 
-  // `now`: the address has it at once.
+  // `now`: puts it into the address immediately.
   select(index, { scroll = true, now = false } = {}) {
     const { pages, list, grid } = this.view;
     if (pages.total === null) {
-      this.row = { index: Math.max(0, index), id: null }; // of the rows that will come
+      this.row = { index: Math.max(0, index), id: null }; // of a row that is not loaded yet
       return;
     }
     if (!pages.total) return;
@@ -40,7 +40,7 @@ export class Selection {
     for (const one of new Set([before, at])) this.#mark(one);
     grid.setAttribute("aria-activedescendant", `row-${at}`);
     clearTimeout(this.noting);
-    // Not at every press of a key that is held.
+    // Not at every repetition of a key that is held.
     if (now) this.note();
     else this.noting = setTimeout(() => this.note(), NOTE_PAUSE);
   }
@@ -54,7 +54,7 @@ export class Selection {
     note(address(path, this.view.params));
   }
 
-  // After rows came: the selected one may be elsewhere, or be known only now.
+  // After rows were loaded: the selected one may have moved, or its id is known now.
   resolve() {
     if (this.row) this.#resolve(this.row);
     this.#bringIntoView();
@@ -71,7 +71,7 @@ export class Selection {
     }
   }
 
-  // The row of an id that the address names, wherever it is in the list.
+  // Finds the row of the id in the address, anywhere in the list.
   async #find(id) {
     const { pages, paths } = this.view;
     try {
@@ -81,7 +81,7 @@ export class Selection {
       this.goTo = this.row.index;
       this.#bringIntoView();
     } catch {
-      // It is gone, or filtered away: then nothing is selected.
+      // It does not exist or does not match the filter: nothing is selected.
     }
   }
 

@@ -1,7 +1,7 @@
-// What all views share: the sources and how far they have been read, and what the reader prefers.
+// State that all views share: the sources with the state of their indexes, and stored preferences.
 //
-// The server says by events when a source has grown or changed. Views ask to be told with
-// `onVersion`, which keeps a pause between two refreshes and waits while nobody looks.
+// The server sends an event when a source has changed. Views subscribe with `onVersion`, which pauses
+// between two refreshes and while the page is hidden.
 
 import { get } from "./api.js";
 
@@ -23,13 +23,13 @@ export function sourceOf(id) {
   return known.get(id) ?? null;
 }
 
-// How much of a source has been read, never rounded up.
+// The share of a source that was read, rounded down.
 export function shareRead({ read, size }) {
   return size ? Math.floor((100 * read) / size) / 100 : 0;
 }
 
-// Calls `listener(source)` whenever one changed, and `listener(null)` when the connection to the
-// server came or went.
+// Calls `listener(source)` whenever a source changes, and `listener(null)` when the connection to the
+// server is made or lost.
 export function onSource(listener) {
   listeners.add(listener);
   return () => listeners.delete(listener);
@@ -96,7 +96,7 @@ export function onVersion(id, refresh) {
   };
 }
 
-// The words of a cause by its id, so that a filter for one can say what it is.
+// The text of a cause by its id, for the label of its filter.
 export function nameCause(source, id, text) {
   causes.set(`${source} ${id}`, text);
 }
@@ -105,7 +105,7 @@ export function causeName(source, id) {
   return causes.get(`${source} ${id}`) ?? null;
 }
 
-// What the reader chose at an earlier visit; storage may be forbidden.
+// A stored preference; storage may be forbidden.
 export function preference(name, otherwise = null) {
   try {
     return localStorage.getItem(PREFIX + name) ?? otherwise;
@@ -119,7 +119,7 @@ export function prefer(name, value) {
     if (value === null) localStorage.removeItem(PREFIX + name);
     else localStorage.setItem(PREFIX + name, value);
   } catch {
-    // It is forgotten with the page, then.
+    // Storage is forbidden: the choice is not kept.
   }
 }
 
@@ -132,7 +132,7 @@ function take(event, then) {
   try {
     data = JSON.parse(event.data);
   } catch {
-    return; // cut off when the connection went; the next event says it again
+    return; // cut when the connection was lost; the next event repeats it
   }
   then(data);
 }
@@ -141,6 +141,6 @@ function setConnected(value) {
   const again = value && connected === false;
   connected = value;
   tell(null);
-  // Whatever happened in between was not heard.
+  // Changes in between were missed.
   if (again) loadSources().catch(() => tell(null));
 }

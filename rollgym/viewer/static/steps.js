@@ -1,5 +1,5 @@
-// A rollout in a browser, step by step: the screenshot with the action drawn on it, what the model
-// was asked and answered, and what came of it.
+// A web rollout step by step: the screenshot with the action drawn on it, the prompt and the response of
+// the model, and the result.
 
 import { get } from "./api.js";
 import { button, copyButton } from "./buttons.js";
@@ -19,8 +19,8 @@ const AFTER = "After the action";
 export const MODES = [["before", "Before"], ["after", "After"], ["both", "Side by side"]];
 
 export class Steps {
-  // `selected(index, mode)` is told of the step that is shown, and how; `address(index, mode)` gives
-  // the link to that. A mode is "before", "after" or "both".
+  // `selected(index, mode)` is called with the step that is shown; `address(index, mode)` returns its
+  // link. A mode is "before", "after" or "both".
   constructor({ place, total, selected, address }) {
     this.place = place;
     this.total = total;
@@ -47,7 +47,7 @@ export class Steps {
     this.node = h("section", { class: "steps", "aria-label": "Steps" }, this.film.node, this.bar, this.present);
   }
 
-  // Shows a step. What is there stays until the new one has come. `quietly`: whoever asked knows.
+  // Shows a step. The present one stays until the new one is loaded. `quietly`: without calling `selected`.
   async show(index, { quietly = false, mode = this.mode } = {}) {
     const wanted = Math.min(Math.max(index, 0), this.total - 1);
     this.index = wanted;
@@ -68,7 +68,7 @@ export class Steps {
     if (this.#isStep(this.index + by)) this.show(this.index + by);
   }
 
-  // From the screenshot before the action to the one after it, and back.
+  // Switches between the screenshots before and after the action.
   toggleAfter() {
     this.#setMode(this.mode === "after" ? "before" : "after");
   }
@@ -93,7 +93,7 @@ export class Steps {
   #drawBar() {
     const go = (by, label, sign) => button(sign, () => this.move(by), {
       "aria-label": label, data: { tip: label, key: label },
-      // Not `disabled`, which would take the focus away at the last step.
+      // Not `disabled`, which would lose the focus at the last step.
       "aria-disabled": this.#isStep(this.index + by) ? null : "true",
     });
     refill(this.bar,
@@ -164,7 +164,7 @@ export class Steps {
     return h("div", { class: "step-action" },
       actionLine(step),
       step.problem ? note("bad", "Problem", step.problem) : null,
-      step.parse_failure ? note("bad", "Response not understood", step.parse_failure) : null,
+      step.parse_failure ? note("bad", "Response not parsed", step.parse_failure) : null,
       step.unplaced ? note("warn", "Not drawn", step.unplaced) : null,
       step.judged ? note("info", "Judge", step.judgment || "The judge saw this screenshot.") : null,
       step.same_as_next === true ? note("warn", "No change", "The next screenshot is the same.") : null,
@@ -173,7 +173,7 @@ export class Steps {
   }
 
   #fields(step) {
-    // What only repeats the action is left out.
+    // Values that repeat the action are left out.
     const isTelling = ([, text]) => text.size > 0 && text.text !== step.action;
     const fields = Object.entries(step.fields ?? {}).filter(isTelling);
     if (!fields.length) return null;
@@ -184,7 +184,7 @@ export class Steps {
   #figures(step) {
     const timings = Object.entries(step.timings ?? {}).map(([name, took]) => [words(name), seconds(took)]);
     const tokens = step.input_tokens === undefined && step.output_tokens === undefined ? []
-      : [["tokens in", count(step.input_tokens)], ["tokens out", count(step.output_tokens)]];
+      : [["input tokens", count(step.input_tokens)], ["output tokens", count(step.output_tokens)]];
     const reward = step.reward === undefined || step.reward === null ? [] : [["reward", number(step.reward)]];
     const figures = [...reward, ...timings, ...tokens];
     return figures.length ? h("dl", { class: "figures" }, figures.map(([name, value]) =>
@@ -204,7 +204,7 @@ export class Steps {
   }
 }
 
-// What was done, in a line.
+// The action in one line.
 export function actionLine(step) {
   return h("p", { class: "step-did" }, step.action_key ? h("span", { class: "tag" }, step.action_key) : null,
     h("span", { class: "step-words" }, step.action || "no action"));

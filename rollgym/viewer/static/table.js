@@ -1,5 +1,5 @@
-// What the long tables share: a head that sorts, grey rows for what has not come yet, and rollouts
-// as rows of cells or, where there is no room for columns, as cards.
+// What long tables share: a head that sorts, grey rows for rows that are loading, and rollouts as rows
+// of cells or, on narrow screens, as cards.
 
 import { h } from "./dom.js";
 import { compact, counted, number, seconds } from "./format.js";
@@ -9,7 +9,7 @@ import { link } from "./router.js";
 export const NARROW = "(max-width: 44rem)";
 
 // `columns` of {title, sort, number, falling}: `falling` ones are first sorted from the highest.
-// `onSort(sort, order)` is called with what is wanted next.
+// `onSort(sort, order)` is called with the new order.
 export function tableHead({ columns, sort, order, onSort }) {
   return h("div", { class: "row head", role: "row", "aria-rowindex": "1" }, columns.map((column) => {
     const active = column.sort !== undefined && column.sort === sort;
@@ -29,7 +29,7 @@ export function tableHead({ columns, sort, order, onSort }) {
   }));
 }
 
-// The same where there is no room for a head: a choice, and a button that turns the order.
+// The sort controls of narrow screens: a choice of columns, and a button that reverses the order.
 export function sortChoice({ columns, sort, order, onSort }) {
   const sortable = columns.filter((column) => column.sort);
   const rising = order !== "desc";
@@ -48,7 +48,7 @@ export function sortChoice({ columns, sort, order, onSort }) {
   ];
 }
 
-// The cells of a row that has not come yet, of widths that differ as real ones would.
+// The grey cells of a row that is loading, with different widths.
 export function standIns(index, cells) {
   return Array.from({ length: cells }, (_, at) => h("div", { class: "cell", role: "gridcell" },
     h("span", { class: "stand-in", style: { width: `${35 + ((index * 7 + at * 13) % 45)}%` } })));
@@ -64,7 +64,7 @@ export function rolloutCells(entry, columns, href) {
   });
 }
 
-// `repeated`: whether tasks were run more than once, so that each says which time it was.
+// `repeated`: whether tasks have several repeats, so that each card shows its repeat.
 export function rolloutCard(entry, href, { repeated }) {
   const tokens = (entry.input_tokens ?? 0) + (entry.output_tokens ?? 0);
   const facts = [
@@ -82,14 +82,12 @@ export function rolloutCard(entry, href, { repeated }) {
       h("span", { class: "clip muted", text: facts.filter(Boolean).join(" · ") })));
 }
 
-// Not a stop of the Tab key: the table is one, and the keys of the list walk its rows.
+// Not a stop of the Tab key: the table is, and its keys go through the rows.
 function rowLink(href, content) {
   return link({ class: "row-link", href, tabindex: "-1" }, content);
 }
 
-// How much a list has, in words: lines that are no record are not counted among the rollouts.
-
-// "29 rollouts, 1 unreadable line"
+// The total of a list, such as "29 rollouts, 1 unreadable line".
 export function totalWords({ total, unreadable }) {
   const rollouts = total - unreadable;
   const words = [];
@@ -98,7 +96,7 @@ export function totalWords({ total, unreadable }) {
   return words.join(", ");
 }
 
-// "Export 29 rollouts as JSONL"; `answer` is null before it is known how many there are.
+// "Export 29 rollouts as JSONL"; `answer` is null before the total is known.
 export function exportWords(answer) {
   return `Export ${answer ? counted(answer.total - answer.unreadable, "rollout") : "the rollouts"} as JSONL`;
 }

@@ -1,6 +1,5 @@
-// Tasks with their repeats as a row of cells: the reward profile at a glance. A cell is filled as
-// high as its reward; one that failed is hatched and one that was blocked checked, so that colour is
-// not all there is.
+// Tasks with their repeats as a row of cells. A cell is filled as high as its reward; failed repeats are
+// hatched and blocked ones checked, so that colour is not the only sign.
 
 import { source as pathsOf } from "./api.js";
 import { fill, h, refill, rem } from "./dom.js";
@@ -122,7 +121,7 @@ class Tasks {
     };
   }
 
-  // From the task that has the focus to another; to the first in view where none has it.
+  // Moves the focus from one task to another; to the first visible one if none has it.
   #walk(by) {
     const row = document.activeElement.closest(".row[data-index]");
     const index = row ? Number(row.dataset.index) + by : this.list.visible()[0];
@@ -160,7 +159,7 @@ class Tasks {
   }
 
   #failed(error) {
-    if (this.pages.total === null) this.list.setTotal(0); // grey rows would say that some will come
+    if (this.pages.total === null) this.list.setTotal(0); // grey rows would suggest that rows are loading
     const go = (params) => navigate(address(`${this.root}tasks`, params));
     fill(this.notice, refusal(error, this.params, go) ?? failure(error, () => {
       fill(this.notice);
@@ -221,8 +220,8 @@ class Tasks {
   }
 }
 
-// One repeat. Rewards outside of 0 to 1 fill the cell, or leave it empty. No stop of the Tab key: the
-// arrows go along the repeats.
+// One repeat. Rewards outside of 0 to 1 fill the cell, or leave it empty. Not a stop of the Tab key: the
+// arrow keys go through the repeats.
 function rewardCell(cell, href) {
   const words = repeatWords(cell);
   const share = cell.reward ?? (cell.success === null ? null : Number(cell.success));

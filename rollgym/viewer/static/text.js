@@ -1,4 +1,4 @@
-// A text of a rollout: as Markdown, as a JSON tree, or as it is; long ones cut until asked for.
+// A text of a rollout: as Markdown, as a JSON tree, or as it is. Long texts are cut until requested.
 
 import { text as fetchText } from "./api.js";
 import { button } from "./buttons.js";
@@ -20,7 +20,7 @@ export class PlainText {
     this.#showMore();
   }
 
-  // Goes on to where a text in small letters first is. Whether that was not shown yet.
+  // Shows more up to the first match of a lower-case text; returns whether more was shown.
   showUntil(sought) {
     const at = this.text.toLowerCase().indexOf(sought);
     if (at < 0 || at + sought.length <= this.shown) return false;
@@ -34,7 +34,7 @@ export class PlainText {
     this.node.append(h("div", { class: "plain-portion" }, text.slice(this.shown, this.shown + PORTION)));
     this.shown += PORTION;
     if (this.shown >= text.length) return;
-    const words = `Show on from character ${count(this.shown)} of ${count(text.length)}`;
+    const words = `Continue from character ${count(this.shown)} of ${count(text.length)}`;
     this.more = button(words, () => this.#showMore(), { class: "more" });
     this.node.append(this.more);
   }
@@ -42,19 +42,19 @@ export class PlainText {
 
 const EXCERPT = 5_000;
 const MOST_LINES = 60;
-// What is left out must be worth a button.
+// Less than this is not cut.
 const SPARED = 1_000;
 
 const blocks = new WeakMap(); // element → its TextBlock
 
-// The TextBlock of an element; undefined where it is of none.
+// The TextBlock of an element, or undefined.
 export function textBlock(node) {
   return blocks.get(node);
 }
 
 export class TextBlock {
   // `text`: {text, size, path} of the view. `format`: "markdown", "json" (a tree where it is one,
-  // else as it is) or "plain". `place`: {paths, id} of the rollout. What is longer than `excerpt`
+  // else as it is) or "plain". `place`: {paths, id} of the rollout. A text longer than `excerpt`
   // by more than `spared` is cut.
   constructor(text, { place, format = "markdown", excerpt = EXCERPT, spared = SPARED }) {
     this.text = text;
@@ -70,7 +70,7 @@ export class TextBlock {
     this.#draw();
   }
 
-  // Shows more of it where a text in small letters stands in what is not shown. Whether it did.
+  // Shows the whole text if a lower-case text is in the hidden part; returns whether it did.
   async openAt(sought) {
     const isOpen = this.opened && this.whole !== null;
     if (!isOpen) {
@@ -88,7 +88,7 @@ export class TextBlock {
     this.#draw();
   }
 
-  // The whole text, fetched where only its beginning is here.
+  // The whole text, fetched if only its start is loaded.
   async fetchWhole() {
     if (this.whole === null) {
       if (!this.text.path) return this.text.text;
@@ -107,7 +107,7 @@ export class TextBlock {
     this.plainText = null;
     if (this.plain || this.format === "plain") return this.#asItIs(shown);
     if (this.opened || this.format === "json") {
-      // Even what is cut may be a tree, where all of it is here.
+      // A cut text can be a tree if the whole text is loaded.
       const value = this.whole !== null && looksLikeTree(this.whole) ? parseJson(this.whole) : undefined;
       if (isTree(value)) {
         this.opened = true;
@@ -142,7 +142,7 @@ export class TextBlock {
   }
 }
 
-// A fold whose content is made when it is first opened.
+// A fold whose content is created when it is first opened.
 export function fold(props, summary, content, { open = false } = {}) {
   const body = h("div", { class: "fold-body" });
   const reveal = () => {
@@ -154,7 +154,7 @@ export function fold(props, summary, content, { open = false } = {}) {
   return details;
 }
 
-// The raw JSON of a place in the record, fetched at once; a tree, or the text where it is too big.
+// The raw JSON at a pointer of the record: a tree, or the text if it is too big.
 export function rawJson(place, path, { signal = null } = {}) {
   const node = h("div", { class: "raw" }, h("p", { class: "muted" }, "Reading…"));
   fetchText(place.paths.raw(place.id), { path }, { signal }).then(
@@ -167,7 +167,7 @@ export function rawJson(place, path, { signal = null } = {}) {
   return node;
 }
 
-// The beginning of a text without its line breaks, for a line that stands for it.
+// The start of a text without line breaks, for a preview.
 export function oneLine(text) {
   return text.slice(0, 400).replace(/\s+/g, " ").trim();
 }
@@ -176,8 +176,8 @@ function looksLikeTree(text) {
   return /^\s{0,100}[[{]/.test(text);
 }
 
-// The first so many characters and lines, up to the end of a line where one is near, never half a
-// pair. A few lines more are not worth a cut.
+// The first characters and lines, up to the end of a line if one is near, never half a surrogate pair. A
+// text that is only a few lines longer is not cut.
 function beginning(text, most) {
   let line = -1;
   let lines = 0;

@@ -1,5 +1,5 @@
-// Where a rollout's time went: a lane for each phase with a bar for each time it was on; or, where
-// only sums are known, one bar of them.
+// The timeline of a rollout: a lane for each phase with a bar for each span; or, if only totals are known,
+// one bar of them.
 
 import { h, svg } from "./dom.js";
 import { counted, percent, seconds, words } from "./format.js";
@@ -9,7 +9,7 @@ const SPACE = 1_000;
 const NARROWEST = 1.5;
 const QUARTERS = [0, 0.25, 0.5, 0.75, 1];
 
-// Which colour a phase has. Whatever is not named here belongs to none of them.
+// The colour group of a phase. Other phases have the group "other".
 const GROUPS = {
   __proto__: null,
   model: "model", judge: "judge", reward: "judge", verify: "judge", verifier: "judge",
@@ -17,8 +17,8 @@ const GROUPS = {
   browser: "browser", open: "browser", observe: "browser", seed: "other",
 };
 
-// The element of a timeline; null where there is nothing to show. `jump(index)` goes to
-// the step or turn (`noun`) that a bar is of.
+// The element of a timeline; null if there is nothing to show. `jump(index)` goes to the step or turn
+// (`noun`) of a bar.
 export function timeline(view, { jump, noun }) {
   if (!view) return null;
   const totals = totalsOf(view);
@@ -28,12 +28,12 @@ export function timeline(view, { jump, noun }) {
     h("h2", {}, "Time ", h("span", { class: "muted" }, short(view.seconds))), body, leftOut(view));
 }
 
-// Of very many calls only the first are in the record; the sums are of all.
+// A record with very many calls only has the first spans; its totals are complete.
 function leftOut({ complete, exact, spans }) {
   const shown = spans?.length;
   if (complete !== false || !exact || !shown) return null;
   const calls = shown === 1 ? "The first call" : `The first ${counted(shown, "call")}`;
-  return h("p", { class: "muted timeline-words" }, `${calls}; later ones were not kept one by one.`);
+  return h("p", { class: "muted timeline-words" }, `${calls}; the times of later calls were not recorded.`);
 }
 
 function totalsOf(view) {
@@ -54,7 +54,7 @@ function sums(view, totals) {
   const known = totals.reduce((sum, [, took]) => sum + took, 0);
   const whole = Math.max(view.seconds, known) || 1;
   const rest = whole - known;
-  const parts = rest > whole * 0.005 ? [...totals, ["elsewhere", rest]] : totals;
+  const parts = rest > whole * 0.005 ? [...totals, ["other", rest]] : totals;
   let at = 0;
   const bars = parts.map(([phase, took]) => {
     const width = (took / whole) * SPACE;
@@ -63,7 +63,7 @@ function sums(view, totals) {
     return svg("rect", { class: phaseClass(phase), ...place }, svg("title", {}, `${words(phase)}: ${short(took)}`));
   });
   return [
-    h("p", { class: "muted timeline-words" }, "Only the sum of each phase is known, not when it was."),
+    h("p", { class: "muted timeline-words" }, "Only the total of each phase is known."),
     svg("svg", { class: "timeline-sums", ...stretched(14), "aria-hidden": "true" }, bars),
     h("ul", { class: "phase-legend" }, parts.map(([phase, took]) => h("li", {}, swatch(phase), words(phase),
       h("b", {}, short(took)), h("span", { class: "muted" }, percent(took / whole))))),
@@ -78,7 +78,7 @@ function phaseClass(phase) {
   return `phase-${groupOf(phase)}`;
 }
 
-// A drawing that is as wide as there is room, and as high as it is.
+// A drawing that stretches to the width of its box.
 function stretched(height) {
   return { viewBox: `0 0 ${SPACE} ${height}`, preserveAspectRatio: "none" };
 }
@@ -100,7 +100,7 @@ function lanes(view, totals, target) {
   return h("div", { class: "lanes" }, rows, axis(end));
 }
 
-// Bars that would lie on one another are one bar: a rollout may have tens of thousands.
+// Overlapping bars are merged: a rollout may have tens of thousands.
 function merged(spans, end) {
   const apart = (end / SPACE) * NARROWEST;
   const result = [];
@@ -122,7 +122,7 @@ function bar(span, end, { jump, noun }) {
   const several = span.spans > 1 ? `${span.spans} times` : span.label;
   const about = [
     words(span.phase), several, hasStep ? `${noun} ${span.step + 1}` : "",
-    `${short(span.seconds)} from ${short(span.start)} on`,
+    `${short(span.seconds)}, starting at ${short(span.start)}`,
   ].filter(Boolean).join(" · ");
   const go = () => hasStep && jump(span.step);
   const pressed = (event) => {

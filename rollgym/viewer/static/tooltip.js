@@ -1,5 +1,5 @@
-// A line about whatever has `data-tip`, beside the pointer or, with the keyboard, under the element.
-// It only repeats what the element's accessible name says, and so is hidden from screen readers.
+// Tooltips of elements with `data-tip`, beside the pointer or, with the keyboard, under the element. They
+// repeat the accessible name of the element, and are hidden from screen readers.
 
 import { h } from "./dom.js";
 
@@ -18,7 +18,7 @@ export function listenForTips() {
   document.documentElement.addEventListener("pointerleave", hideTip);
 }
 
-// Shows words at a point of the window; for what is drawn, and so has no element.
+// Shows a text at a point of the window; for drawings, which have no elements.
 export function showTip(words, x, y) {
   tip.textContent = words;
   tip.hidden = false;

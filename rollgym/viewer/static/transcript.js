@@ -1,5 +1,5 @@
-// The conversation of a rollout, of any length: what was asked, then the turns, of which only those
-// near the view are in the document and only those once seen have been fetched.
+// The conversation of a rollout, of any length: the prompt, then the turns. Only turns near the view are
+// in the document, and turns are fetched when they come near.
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
@@ -10,10 +10,10 @@ import { VariableList } from "./virtual.js";
 const PORTION = 50;
 const ESTIMATE = 140;
 const KEPT = 120;
-const NEAR = 4; // portions that are looked through for the other end of a call
+const NEAR = 4; // portions that are searched for the other end of a call
 
 export class Transcript {
-  // `selected(index)` is told of the turn that was chosen; `address(index)` gives a turn's link.
+  // `selected(index)` is called with the selected turn; `address(index)` returns the link of a turn.
   constructor({ scroller, container, place, prompt, total, selected, address, inset }) {
     this.place = place;
     this.prompt = prompt;
@@ -21,7 +21,7 @@ export class Transcript {
     this.selectedTurn = selected;
     this.address = address;
     this.inset = inset;
-    this.nodes = new Map(); // list index → TurnNode; keeps what was folded open
+    this.nodes = new Map(); // list index → TurnNode; keeps open folds
     this.calls = new Map(); // call id → {call: turn index, result: turn index}
     this.selected = null;
     this.turns = new Portions({
@@ -39,7 +39,7 @@ export class Transcript {
     });
   }
 
-  // Brings a turn to the top and marks it. `quietly`: whoever asked knows already.
+  // Scrolls a turn to the top and selects it. `quietly`: without calling `selected`.
   show(index, { quietly = false, focus = !quietly } = {}) {
     const turn = Math.min(Math.max(index, 0), this.total - 1);
     if (turn < 0) return;
@@ -49,29 +49,29 @@ export class Transcript {
     if (focus) this.present()?.node.focus({ preventScroll: true });
   }
 
-  // Promises the element of a turn that is being shown; null where it is gone again.
+  // A promise of the element of a turn that is being shown; null if it was removed again.
   async nodeOf(turn) {
     await this.turns.get(turn);
     return this.nodes.get(this.prompt.length + turn)?.node ?? null;
   }
 
-  // The chosen turn moved by some; the first in view where none is chosen.
+  // Moves the selection; to the first visible turn if none is selected.
   move(by) {
     if (this.selected !== null) this.show(this.selected + by);
     else this.show(Math.max(0, this.list.visible()[0] - this.prompt.length));
   }
 
-  // To the last turn, without choosing it.
+  // Scrolls to the last turn without selecting it.
   scrollToEnd() {
     this.list.scrollToIndex(this.prompt.length + this.total - 1, { offset: this.inset() });
   }
 
-  // To where the page begins.
+  // Scrolls to the top of the page.
   scrollToTop() {
     this.list.scrollToTop();
   }
 
-  // The TurnNode of the chosen turn, where it is drawn.
+  // The TurnNode of the selected turn, if it is drawn.
   present() {
     return this.selected === null ? null : this.nodes.get(this.prompt.length + this.selected) ?? null;
   }
@@ -101,7 +101,7 @@ export class Transcript {
   }
 
   #make(index, turn) {
-    if (!turn) return h("p", { class: "problem" }, "This turn is not there any more: the file was changed.");
+    if (!turn) return h("p", { class: "problem" }, "This turn no longer exists: the file was changed.");
     const isPrompt = index < this.prompt.length;
     const made = new TurnNode(turn, {
       place: this.place,
@@ -116,7 +116,7 @@ export class Transcript {
     return made.node;
   }
 
-  // Those that were left longest ago are made anew when they come back.
+  // Removes the oldest nodes, which are created again when they come back.
   #forget() {
     for (const [index, { node }] of this.nodes) {
       if (this.nodes.size <= KEPT) break;
@@ -124,7 +124,7 @@ export class Transcript {
     }
   }
 
-  // A click anywhere in a turn chooses it, unless something in it was meant, or text was marked.
+  // A click in a turn selects it, unless it is on a control or text is selected.
   #clicked(event, turn) {
     if (this.selected === turn || getSelection()?.type === "Range") return;
     if (event.target.closest("button, a, summary")) return;
@@ -138,7 +138,7 @@ export class Transcript {
     this.present()?.node.classList.add("is-selected");
   }
 
-  // Goes to the other end of a call, looking for it nearby where it has not been seen yet.
+  // Goes to the other end of a call, which is searched for nearby if it is not loaded.
   async #seek(from, id) {
     const end = from.tool_call_id === id ? "call" : "result";
     const step = end === "call" ? -PORTION : PORTION;

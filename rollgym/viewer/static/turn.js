@@ -1,4 +1,4 @@
-// One turn of a conversation: who speaks, what was thought, said, shown, called and answered.
+// One turn of a conversation: its role, reasoning, texts, pictures, calls and results.
 
 import { text as fetchText } from "./api.js";
 import { copyButton, quietButton } from "./buttons.js";
@@ -16,8 +16,8 @@ const SYSTEM_EXCERPT = 1_200;
 const PREVIEW = 110;
 
 export class TurnNode {
-  // `place`: {paths, id}. `number`: what it is called, "" for one of the prompt. `address()` gives
-  // its link. `seek(turn, call)` goes to the turn that has the other end of a call.
+  // `place`: {paths, id}. `number`: its number, "" for a turn of the prompt. `address()` returns its
+  // link. `seek(turn, call)` goes to the turn that has the other end of a call.
   constructor(turn, { place, number = "", address = null, seek = null, excerpt = undefined }) {
     this.turn = turn;
     this.place = place;
@@ -37,7 +37,7 @@ export class TurnNode {
       this.raw);
   }
 
-  // Folds the reasoning away, or shows it.
+  // Folds or unfolds the reasoning.
   toggleReasoning() {
     const details = this.node.querySelector("details.reasoning");
     if (details) details.open = !details.open;
@@ -72,7 +72,7 @@ export class TurnNode {
       for (const block of this.blocks) block.setPlain(plain);
     };
     const off = { "aria-pressed": "false" };
-    this.plainButton = quietButton("As text", toggle, { ...off, title: "Show the texts as they are written" });
+    this.plainButton = quietButton("As text", toggle, { ...off, title: "Show the texts without formatting" });
     this.rawButton = quietButton("Raw", () => this.toggleRaw(), { ...off, title: "Show the JSON of this turn (r)" });
     return h("div", { class: "turn-buttons" },
       this.turn.parts?.some((part) => "text" in part) ? this.plainButton : null,
@@ -81,7 +81,7 @@ export class TurnNode {
       address ? copyButton(address, { words: "Link", title: "Copy a link to this turn" }) : null);
   }
 
-  // All that is said in the turn, whole; its JSON where nothing is.
+  // The whole text of the turn; its JSON if it has none.
   async #everything() {
     const texts = await Promise.all(this.blocks.map((block) => block.fetchWhole()));
     if (texts.length) return texts.join("\n\n");
@@ -123,7 +123,7 @@ export class TurnNode {
         h("div", { class: "call-head" },
           h("span", { class: "call-word" }, "call"),
           h("code", { class: "call-name" }, call.name),
-          call.malformed ? h("span", { class: "bad" }, "arguments are no JSON") : null,
+          call.malformed ? h("span", { class: "bad" }, "arguments are not JSON") : null,
           h("span", { class: "call-buttons" }, forth,
             copyButton(() => block.fetchWhole(), { title: "Copy the arguments" }))),
         call.arguments.size ? block.node : h("p", { class: "muted" }, "no arguments"));
@@ -133,6 +133,6 @@ export class TurnNode {
   #nothing() {
     const { parts, calls, reasoning } = this.turn;
     const isEmpty = !parts?.length && !calls?.length && !reasoning;
-    return isEmpty ? h("p", { class: "muted" }, "(nothing was said)") : null;
+    return isEmpty ? h("p", { class: "muted" }, "(empty)") : null;
   }
 }

@@ -2,8 +2,8 @@
 // the document. It starts from an estimate, measures, and holds the topmost visible item where it is
 // on the screen while those above it turn out higher or lower. So nothing jumps.
 //
-// It does so by scrolling. But whoever scrolls a scroller that moves by itself, after a key or a
-// flick, stops it. Until it rests, the space before the list takes up what is off: `shift`.
+// It does so by scrolling. But setting the scroll position stops a smooth scroll of the browser, after a
+// key or a flick. Until that has ended, the space before the list absorbs the difference: `shift`.
 
 import { h } from "./dom.js";
 import { Heights } from "./heights.js";
@@ -22,7 +22,7 @@ export class VariableList {
     this.items = h("div", { class: "virtual-items", role: "presentation" });
     this.after = h("div", { class: "virtual-after", role: "presentation" });
     (container ?? scroller).append(this.before, this.items, this.after);
-    // The list holds its place itself.
+    // The list keeps its position itself.
     scroller.style.setProperty("overflow-anchor", "none");
     this.shown = new Map();
     this.anchor = null;
@@ -48,7 +48,7 @@ export class VariableList {
     this.#draw();
   }
 
-  // Draws items anew that are in the document: one, or all.
+  // Draws items again that are in the document: one, or all.
   refresh(index = null) {
     for (const [one, item] of [...this.shown]) {
       if (index === null || one === index) this.#fill(item, one);
@@ -63,13 +63,13 @@ export class VariableList {
     return [clamp(first, 0, this.total), clamp(end, 0, this.total)];
   }
 
-  // The node around an item, where it is in the document.
+  // The node around an item, if it is in the document.
   node(index) {
     return this.shown.get(index) ?? null;
   }
 
-  // Puts an item at the top of the scroller, `offset` pixels below it, and holds it there while
-  // what is around it is drawn and measured.
+  // Puts an item `offset` pixels below the top of the scroller, and keeps it there while the items around
+  // it are drawn and measured.
   scrollToIndex(index, { offset = 0 } = {}) {
     this.#rests();
     this.anchor = { index: clamp(index, 0, Math.max(0, this.total - 1)), offset: -offset };
@@ -77,7 +77,7 @@ export class VariableList {
     this.#draw();
   }
 
-  // Up to where the scroller begins, with whatever is above the list.
+  // Scrolls to the top of the scroller, above the list.
   scrollToTop() {
     this.#rests();
     this.anchor = null;
@@ -107,20 +107,20 @@ export class VariableList {
     this.#draw();
   }
 
-  // Whether somebody else scrolled. That may be seen before there is an event of it.
+  // Whether the user scrolled, which may be visible before its event.
   #notice() {
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
     const by = scrollTop - this.at;
     if (Math.abs(by) < 1) return;
     this.at = scrollTop;
-    if (by < 0 && scrollTop > scrollHeight - clientHeight - 1) return; // there is less to scroll
+    if (by < 0 && scrollTop > scrollHeight - clientHeight - 1) return; // the content became shorter
     this.moving = true;
     clearTimeout(this.timer);
     this.timer = setTimeout(this.onRest, RESTS_AFTER);
     this.#hold();
   }
 
-  // Nothing moves by itself any more: what was taken up is scrolled.
+  // The smooth scroll has ended: scrolls by the absorbed difference.
   #rests() {
     this.moving = false;
     if (!this.shift) return;
@@ -136,11 +136,11 @@ export class VariableList {
     this.at = this.scroller.scrollTop;
   }
 
-  // Takes the topmost visible item as the one to keep in place.
+  // Chooses the topmost visible item as the one to keep in place.
   #hold() {
     const offset = this.#listOffset();
     if (offset <= 0 || !this.total) {
-      this.anchor = null; // the list begins below the top: nothing above it can change
+      this.anchor = null; // the list starts below the top: nothing above it can change
       return;
     }
     const index = this.heights.at(offset);
@@ -177,7 +177,7 @@ export class VariableList {
   }
 
   #draw() {
-    // Measuring may show that more fits in, or less; a few rounds are always enough in practice.
+    // After measuring, more or fewer items may fit; a few rounds are enough in practice.
     for (let round = 0; round < 4; round++) {
       const [first, end] = this.#range();
       const changed = this.#show(first, end);
@@ -261,7 +261,7 @@ export class VariableList {
     this.shown.delete(index);
   }
 
-  // Items that keep the focus may be out of order; the space counts only what is not drawn.
+  // Items that keep the focus may be out of order; the space only counts items that are not drawn.
   #space() {
     const indexes = [...this.shown.keys()].sort((a, b) => a - b);
     if (!indexes.length) {
@@ -281,7 +281,7 @@ export class VariableList {
     if (lack) this.#scrollTo(this.scroller.scrollTop + lack);
   }
 
-  // The longest run of neighbours: what is in view, without an item far away that has the focus.
+  // The longest run of neighbours: the visible items, without a distant item that has the focus.
   #contiguous(indexes) {
     let best = [indexes[0], 0];
     for (let start = 0, end = 0; start < indexes.length; start = end) {

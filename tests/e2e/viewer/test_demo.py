@@ -121,11 +121,11 @@ def test_runs_have_the_numbers_that_their_commands_printed(visit: Visit, demo: D
 
 def test_configurations_are_constants_and_differences(visit: Visit, demo: Demo) -> None:
     page = visit.go(f"/configuration?source={AGENT_RUN[3:]}&source={BETTER_RUN[3:]}")
-    differences = page.get_by_role("region", name="What differs").locator("tbody tr")
+    differences = page.get_by_role("region", name="Different settings").locator("tbody tr")
     expect(differences).to_have_count(1)
     expect(differences.first).to_contain_text("scripted_model.skill")
     expect(differences.locator("td")).to_have_text(["0.7", "1.0"])
-    page.get_by_text("What is the same").click()
+    page.get_by_text("Equal settings").click()
     same = page.locator(".constants dl > div")
     stored = json.loads((demo.results / "better_model.run/manifest.json").read_bytes())
     assert same.count() >= len(stored["identity"]["config"]) - 1
@@ -136,7 +136,7 @@ def test_configurations_are_constants_and_differences(visit: Visit, demo: Demo) 
 def test_the_overview_says_what_the_command_printed(visit: Visit, demo: Demo, path: str) -> None:
     ended = printed(demo)[path]
     page = visit.go(f"{path}/")
-    numbers = page.get_by_role("region", name="In numbers")
+    numbers = page.get_by_role("region", name="Key figures")
     tiles = numbers.locator(".tile-value")
     expect(tiles).to_have_count(3)
     rollouts, mean, success = tiles.all_inner_texts()
@@ -160,7 +160,7 @@ def test_the_numbers_say_that_blocked_rollouts_have_a_reward_and_were_not_judged
     counts = json.loads(demo.iteration.paths.monitor.read_bytes())["counts"]
     judged = counts["success"] + counts["failure"]
     assert counts["blocked"]
-    numbers = visit.go(f"{WEB_RUN}/").get_by_role("region", name="In numbers")
+    numbers = visit.go(f"{WEB_RUN}/").get_by_role("region", name="Key figures")
     expect(numbers).to_contain_text(f"of {judged + counts['blocked']}: from 0 to 1")
     words = f"{counts['success']} of {judged} judged, {counts['blocked']} not judged"
     expect(numbers).to_contain_text(words)
@@ -216,7 +216,7 @@ def test_failures_are_ranked_by_kind_and_grouped_by_cause(visit: Visit, demo: De
         one.get_by_role("link").click()
         assert total(page) == count
         page.go_back()
-    causes = page.get_by_role("region", name="Errors by cause").locator("tbody tr")
+    causes = page.get_by_role("region", name="Failures by cause").locator("tbody tr")
     expect(causes).to_have_count(3)
     for at in range(3):
         count = number(causes.nth(at).locator("td").first.text_content())
@@ -308,7 +308,7 @@ def test_a_rollout_of_the_tool_agent_is_shown_turn_by_turn(visit: Visit, demo: D
         shown = page.locator(f"article[data-turn='{at}'].is-selected")
         expect(shown).to_be_in_viewport()
         check_turn(shown, item)
-        malformed += shown.get_by_text("arguments are no JSON").count()
+        malformed += shown.get_by_text("arguments are not JSON").count()
         page.keyboard.press("j")
     assert malformed == 1
     assert any(item.get("reasoning") for item in row["output"])
@@ -403,7 +403,7 @@ def test_a_rollout_that_was_retried_has_all_its_attempts_with_their_causes(
     failure = records[lines[0]]["outcome"]["failure"]
     expect(box).to_contain_text(f"Failed: {failure['kind']}")
     expect(box).to_contain_text(failure["detail"])
-    expect(box).to_contain_text("It was tried again.")
+    expect(box).to_contain_text("It was retried.")
 
 
 @pytest.mark.parametrize("key", ["click", "type", "select"])

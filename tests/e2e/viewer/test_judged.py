@@ -202,7 +202,7 @@ def test_ranks_are_one_source_whose_coverage_adds_up(visit: Visit, played: Playe
     shares = [len(Iteration(played.folder, suffix=f"_rank_{rank}").ends) for rank in range(RANKS)]
     assert all(shares)
     page = visit.go("/s/ranked-train-0/")
-    numbers = page.get_by_role("region", name="In numbers")
+    numbers = page.get_by_role("region", name="Key figures")
     expect(numbers).to_contain_text(f"Rollouts{sum(shares)}of {sum(shares)} expected")
     expect(numbers).to_contain_text(f"completed{sum(shares)}failed0omitted0unresolved0")
     expect(numbers).to_contain_text(f"{ASKED} of {ASKED} judged")
@@ -221,7 +221,7 @@ def test_what_a_rank_has_not_played_yet_is_unresolved(
     share = len(Iteration(folder, suffix="_rank_0").ends)
     with viewing([folder]) as viewer, visiting(browser, viewer) as visit:
         page = visit.go("/s/ranked-train-0/")
-        numbers = page.get_by_role("region", name="In numbers")
+        numbers = page.get_by_role("region", name="Key figures")
         expect(numbers).to_contain_text(f"Rollouts{share}of {ASKED + 1} expected")
         expect(numbers).to_contain_text(f"completed{share}failed0omitted0")
         expect(numbers).to_contain_text(f"unresolved{ASKED + 1 - share}")

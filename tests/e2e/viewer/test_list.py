@@ -142,8 +142,8 @@ def test_a_search_finds_what_is_in_the_text_of_rollouts(visit: Visit) -> None:
 
 def test_a_filter_that_nothing_matches_offers_a_way_back(visit: Visit, counts: Counts) -> None:
     page = visit.go(LIST + "?min_reward=7")
-    expect(page.get_by_text("No rollout matches")).to_be_visible()
-    page.get_by_role("button", name="Clear the filters").click()
+    expect(page.get_by_text("No matching rollouts")).to_be_visible()
+    page.get_by_role("button", name="Clear filters").click()
     say_total(page, counts.rollouts)
 
 
@@ -235,9 +235,9 @@ def test_what_the_server_refuses_is_said_where_it_matters_with_a_way_to_try_agai
         lambda route: route.abort() if away[0] else route.continue_(),
     )
     visit.go(LIST)
-    expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+    expect(page.get_by_role("alert")).to_contain_text("Cannot reach the viewer's server")
     page.get_by_role("button", name="Try again").click()
-    expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+    expect(page.get_by_role("alert")).to_contain_text("Cannot reach the viewer's server")
     away[0] = False
     # It also tries by itself, and may have been first.
     page.evaluate("document.querySelector('[role=alert] button')?.click()")
@@ -310,7 +310,7 @@ def test_whoever_opens_a_rollout_while_typing_stays_there(visit: Visit) -> None:
 
 def test_the_focus_stays_where_it_was_when_the_list_is_drawn_anew(visit: Visit) -> None:
     page = visit.go(f"{LIST}?success=true&min_reward=0.5")
-    first = page.get_by_label("Remove the filter succeeded")
+    first = page.get_by_label("Remove the filter success")
     first.focus()
     page.keyboard.press("Enter")
     expect(page.get_by_label("Remove the filter reward ≥ 0.5")).to_be_focused()
@@ -372,7 +372,7 @@ def test_a_line_that_is_no_record_is_listed_as_that_and_not_counted_as_a_rollout
         page.keyboard.press("End")
         page.locator(".back").click()
         expect(words).to_have_text("1 unreadable line")
-        numbers = visit.go("/s/broken/").get_by_role("region", name="In numbers")
+        numbers = visit.go("/s/broken/").get_by_role("region", name="Key figures")
         expect(numbers).to_contain_text("Rollouts31 unreadable line")
 
 
@@ -381,7 +381,7 @@ def test_a_filter_that_means_nothing_is_said_to_and_can_be_removed(
 ) -> None:
     page = visit.go(LIST + "?min_reward=abc&success=true")
     notice = page.get_by_role("alert")
-    expect(notice).to_contain_text("A filter is not understood")
+    expect(notice).to_contain_text("A filter is not valid")
     expect(notice.get_by_role("button")).to_have_text("Remove this filter")
     expect(page.locator(".chip").filter(has_text="reward")).to_contain_text("“abc” (no number)")
     notice.get_by_role("button").click()

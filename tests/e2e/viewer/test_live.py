@@ -82,7 +82,7 @@ def test_the_overview_follows_a_file_that_grows(browser: Browser, tmp_path: Path
     counts = populate(path, tasks=4)
     with viewing([path]) as viewer, visiting(browser, viewer) as visit:
         page = visit.go("/s/rollouts/")
-        numbers = page.get_by_role("region", name="In numbers")
+        numbers = page.get_by_role("region", name="Key figures")
         expect(numbers).to_contain_text(f"Rollouts{counts.rollouts}")
         append(path, line(4, 0), line(4, 1))
         expect(numbers).to_contain_text(f"Rollouts{counts.rollouts + 2}", timeout=10_000)
@@ -188,7 +188,7 @@ def test_a_rank_that_fell_silent_is_marked_and_runs_nothing(
     with viewing([path]) as viewer, visiting(browser, viewer) as visit:
         page = visit.go(f"/s/{viewer.sources()[0]}/live")
         headings = page.locator(".boards h3")
-        expect(headings).to_have_text(["rank 0", re.compile("^rank 1 not heard of since ")])
+        expect(headings).to_have_text(["rank 0", re.compile("^rank 1 no updates since ")])
         numbers = page.locator(".live-numbers")
         expect(numbers).to_contain_text("Ended8 of 24")
         expect(numbers).to_contain_text("Running2")
@@ -206,7 +206,7 @@ def test_a_rank_falls_silent_while_one_looks(browser: Browser, tmp_path: Path) -
         heading = page.locator(".boards h3").last
         expect(heading).to_have_text("rank 1")
         page.clock.fast_forward(700_000)
-        expect(heading).to_have_text(re.compile("^rank 1 not heard of since "))
+        expect(heading).to_have_text(re.compile("^rank 1 no updates since "))
 
 
 def test_a_run_goes_on_where_one_rank_is_finished_and_the_next_has_no_monitor_yet(
@@ -217,7 +217,7 @@ def test_a_run_goes_on_where_one_rank_is_finished_and_the_next_has_no_monitor_ye
     with viewing([path]) as viewer, visiting(browser, viewer) as visit:
         page = visit.go(f"/s/{viewer.sources()[0]}/live")
         note = page.locator(".page-head [role=status]")
-        expect(note).to_have_text("Updates as it runs.")
+        expect(note).to_have_text("Updates automatically.")
         expect(page.locator(".live-numbers")).to_contain_text("Ended3 of 12")
 
 
@@ -285,10 +285,10 @@ def test_a_view_that_found_no_server_comes_when_the_server_is_back(
         for name in ("events", "s/rollouts/overview"):
             visit.page.route(f"**/api/{name}", lambda route: route.abort("connectionrefused"))
         page = visit.go("/s/rollouts/")
-        expect(page.get_by_role("alert")).to_contain_text("server cannot be reached")
+        expect(page.get_by_role("alert")).to_contain_text("Cannot reach the viewer's server")
         expect(page.locator("header.top")).to_contain_text("not connected")
         page.unroute_all()
-        expect(page.get_by_role("region", name="In numbers")).to_be_visible(timeout=10_000)
+        expect(page.get_by_role("region", name="Key figures")).to_be_visible(timeout=10_000)
         visit.troubles.clear()  # the browser itself says which requests failed
 
 

@@ -71,7 +71,7 @@ def test_the_address_of_the_viewer_leads_to_the_overview_of_its_only_source(visi
 
 def test_it_says_how_much_there_is_and_how_good_it_is(visit: Visit, counts: Counts) -> None:
     page = visit.go(OVERVIEW)
-    numbers = page.get_by_role("region", name="In numbers")
+    numbers = page.get_by_role("region", name="Key figures")
     expect(numbers).to_contain_text(f"Rollouts{counts.rollouts}")
     expect(numbers).to_contain_text(f"completed{counts.completed}failed{counts.failed}")
     expect(numbers).to_contain_text(f"{counts.successes} of {counts.completed} judged")
@@ -112,7 +112,7 @@ def test_a_kind_of_failure_leads_to_the_failures_of_that_kind(visit: Visit) -> N
 
 def test_errors_are_grouped_by_cause_and_a_filter_for_one_says_what_it_is(visit: Visit) -> None:
     page = visit.go(OVERVIEW)
-    causes = page.get_by_role("region", name="Errors by cause").locator("tbody tr")
+    causes = page.get_by_role("region", name="Failures by cause").locator("tbody tr")
     # The messages differ in a number each; the causes do not.
     expect(causes).to_have_count(2)
     expected = int(causes.first.locator("td").first.text_content() or "0")
@@ -128,19 +128,19 @@ def test_errors_are_grouped_by_cause_and_a_filter_for_one_says_what_it_is(visit:
 
 def test_what_is_filtered_stays_so_from_tab_to_tab(visit: Visit) -> None:
     page = visit.go(OVERVIEW + "?success=true")
-    expect(page.locator(".chip")).to_have_text(re.compile("succeeded"))
+    expect(page.locator(".chip")).to_have_text(re.compile("success"))
     views = page.get_by_role("navigation", name="Views")
     for name, path in (("Tasks", "tasks"), ("Rollouts", "rollouts"), ("Overview", "")):
         views.get_by_role("link", name=name).click()
         page.wait_for_url(f"**/s/rollouts/{path}?success=true")
-        expect(page.locator(".chip")).to_have_text(re.compile("succeeded"))
-    page.get_by_role("button", name="Remove the filter succeeded").click()
+        expect(page.locator(".chip")).to_have_text(re.compile("success"))
+    page.get_by_role("button", name="Remove the filter success").click()
     page.wait_for_url("**" + OVERVIEW)
 
 
 def test_a_filtered_overview_says_that_the_coverage_is_of_all(visit: Visit, counts: Counts) -> None:
     page = visit.go(OVERVIEW + "?task=3")
-    numbers = page.get_by_role("region", name="In numbers")
+    numbers = page.get_by_role("region", name="Key figures")
     expect(numbers).to_contain_text(f"of {counts.rollouts} in all")
     expect(numbers).to_contain_text(f"All {counts.rollouts}, without the filter:")
 
@@ -185,7 +185,7 @@ def test_keys_scroll_it_before_anything_was_clicked(visit: Visit) -> None:
     page = visit.go(OVERVIEW)
     expect(page.locator(".chart svg").first).to_be_visible()
     page.keyboard.press("PageDown")
-    expect(page.get_by_role("region", name="In numbers")).not_to_be_in_viewport()
+    expect(page.get_by_role("region", name="Key figures")).not_to_be_in_viewport()
 
 
 def test_a_chart_is_one_stop_of_the_tab_key_and_arrows_go_along_its_bars(visit: Visit) -> None:
@@ -206,7 +206,7 @@ def test_rewards_of_any_size_are_readable(browser: Browser, tmp_path: Path) -> N
     (tmp_path / "huge.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with viewing([tmp_path / "huge.jsonl"]) as viewer, visiting(browser, viewer) as visit:
         page = visit.go("/s/huge/")
-        expect(page.get_by_role("region", name="In numbers")).to_contain_text("from -1e12 to 1e12")
+        expect(page.get_by_role("region", name="Key figures")).to_contain_text("from -1e12 to 1e12")
         labels = page.get_by_role("group", name="Reward").locator(".label").all()
         assert "1e12" in [label.text_content() for label in labels]
         page.goto(f"{viewer.root}/s/huge/rollouts")
@@ -224,7 +224,7 @@ def test_rollouts_without_a_time_are_counted_among_the_judged(
     (tmp_path / "timeless.jsonl").write_bytes(timeless + line(2, 0) + line(3, 0) + line(4, 0))
     with viewing([tmp_path / "timeless.jsonl"]) as served, visiting(browser, served) as visit:
         answer = served.json("/api/s/timeless/overview")
-        numbers = visit.go("/s/timeless/").get_by_role("region", name="In numbers")
+        numbers = visit.go("/s/timeless/").get_by_role("region", name="Key figures")
         assert sum(point["judged"] for point in answer["over_time"]["points"]) < 5
         expect(numbers).to_contain_text("4 of 5 judged")
         expect(numbers).not_to_contain_text("not judged")

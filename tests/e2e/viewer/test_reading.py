@@ -126,7 +126,7 @@ def test_the_verdict_is_above_what_was_done(
 
 def test_calls_that_were_not_kept_are_said_to_be_left_out(visit: Visit) -> None:
     page = visit.go(JUDGED)
-    words = "The first 3 calls; later ones were not kept one by one."
+    words = "The first 3 calls; the times of later calls were not recorded."
     expect(page.locator(".timeline")).to_contain_text(words)
     visit.go("/s/ships/rollouts/0-2")
     expect(page.locator(".timeline .lane").first).to_be_visible()
@@ -163,9 +163,9 @@ def test_what_the_list_was_searched_for_is_shown(visit: Visit) -> None:
 
 def test_a_search_does_not_lead_away_from_the_turn_of_a_link(visit: Visit) -> None:
     page = visit.go(f"{LONG}?q=turn%202990&turn=7")
-    expect(page.locator(".find-said")).to_have_text("1 place")
+    expect(page.locator(".find-said")).to_have_text("1 match")
     expect(page.locator(turn(7))).to_be_in_viewport()
-    page.get_by_role("button", name="Next place").click()
+    page.get_by_role("button", name="Next match").click()
     expect(page.locator(turn(2990))).to_be_in_viewport()
 
 

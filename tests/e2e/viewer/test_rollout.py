@@ -293,10 +293,10 @@ def test_a_failure_says_what_broke_and_what_was_tried(visit: Visit) -> None:
     attempts = page.locator(".attempts tbody tr")
     expect(attempts).to_have_count(2)
     expect(attempts.nth(0)).to_contain_text("the tool closed the connection")
-    expect(box).to_contain_text("It may be tried again.")
+    expect(box).to_contain_text("It can be retried.")
     attempts.nth(0).get_by_role("link").click()
     expect(page.locator(".failure-box")).to_contain_text("the tool closed the connection")
-    expect(page.locator(".failure-box")).to_contain_text("It was tried again.")
+    expect(page.locator(".failure-box")).to_contain_text("It was retried.")
     expect(page.locator(".repeat-cell")).to_have_count(0)
 
 

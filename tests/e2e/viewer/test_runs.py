@@ -65,7 +65,7 @@ def test_two_that_are_selected_are_compared(visit: Visit) -> None:
     compare = page.get_by_role("button", name="Compare")
     expect(compare).to_be_disabled()
     page.get_by_role("checkbox", name="Compare after.jsonl").check()
-    expect(page.get_by_text("Select one more")).to_be_visible()
+    expect(page.get_by_text("Select one more run")).to_be_visible()
     page.get_by_role("checkbox", name="Compare before.jsonl").check()
     compare.click()
     page.wait_for_url("**/compare?left=before&right=after")
@@ -73,10 +73,10 @@ def test_two_that_are_selected_are_compared(visit: Visit) -> None:
 
 def test_configurations_are_shown_as_differences_and_constants(visit: Visit) -> None:
     page = visit.go("/configuration?source=cold&source=warm")
-    differences = page.get_by_role("region", name="What differs")
+    differences = page.get_by_role("region", name="Different settings")
     expect(differences.get_by_role("row").filter(has_text="temperature")).to_contain_text("0.0")
     expect(differences).not_to_contain_text("scripted")
-    page.get_by_text("What is the same").click()
+    page.get_by_text("Equal settings").click()
     expect(page.locator(".constants")).to_contain_text("scripted")
 
 
@@ -84,16 +84,14 @@ def test_runs_without_a_configuration_are_named_and_not_compared(
     visit: Visit, browser: Browser, folder: Path
 ) -> None:
     configuration = visit.go("/").get_by_role("region", name="Configuration", exact=True)
-    expect(configuration).to_contain_text(
-        "No configuration is stored with before.jsonl, after.jsonl."
-    )
+    expect(configuration).to_contain_text("No stored configuration: before.jsonl, after.jsonl.")
     expect(configuration).not_to_contain_text("not set")
     heads = configuration.get_by_role("columnheader")
     expect(heads).to_have_text(["Setting", "cold", "warm"])
     alone = [folder / name for name in ("before.jsonl", "after.jsonl")]
     with viewing(alone) as served, visiting(browser, served) as other:
         words = other.go("/").get_by_role("region", name="Configuration", exact=True)
-        expect(words).to_have_text("No configuration is stored with these runs.")
+        expect(words).to_have_text("These runs have no stored configuration.")
 
 
 def test_a_third_run_cannot_be_selected_and_the_page_says_why(visit: Visit) -> None:
@@ -101,7 +99,9 @@ def test_a_third_run_cannot_be_selected_and_the_page_says_why(visit: Visit) -> N
     for name in ("after.jsonl", "before.jsonl"):
         page.get_by_role("checkbox", name=f"Compare {name}").check()
     expect(page.get_by_role("checkbox", name="Compare cold")).to_be_disabled()
-    expect(page.get_by_text("Two are selected: unselect one to choose another")).to_be_visible()
+    expect(
+        page.get_by_text("Two runs are selected; deselect one to choose another")
+    ).to_be_visible()
     page.get_by_role("checkbox", name="Compare after.jsonl").uncheck()
     expect(page.get_by_role("checkbox", name="Compare cold")).to_be_enabled()
 
@@ -143,7 +143,7 @@ def test_a_file_that_cannot_be_read_says_why_on_every_page(
 @pytest.mark.parametrize("path", ["/s/nope/", "/s/nope/rollouts", "/s/nope/rollouts/0-1"])
 def test_a_run_that_is_not_there_leads_back_to_those_that_are(visit: Visit, path: str) -> None:
     page = visit.go(path)
-    expect(page.get_by_role("heading", name="There is no such run")).to_be_visible()
+    expect(page.get_by_role("heading", name="Run not found")).to_be_visible()
     expect(page.get_by_role("banner").get_by_role("combobox")).to_have_count(0)
     expect(page.get_by_role("navigation", name="Views")).to_have_count(0)
     page.get_by_role("link", name="Show all runs").click()
@@ -152,7 +152,7 @@ def test_a_run_that_is_not_there_leads_back_to_those_that_are(visit: Visit, path
 
 def test_an_address_that_leads_nowhere_says_so_and_leads_back(visit: Visit) -> None:
     page = visit.go("/nope")
-    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+    expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
     page.get_by_role("link", name="Show all runs").click()
     expect(page.get_by_role("heading", name="Runs")).to_be_visible()
     visit.troubles.clear()  # the browser tells that the page itself had status 404
@@ -174,7 +174,7 @@ def test_another_run_can_be_chosen_in_the_header(visit: Visit) -> None:
 def test_runs_fit_on_a_phone(browser: Browser, viewer: Viewer) -> None:
     with visiting(browser, viewer, PHONE) as visit:
         page = visit.go("/")
-        expect(page.get_by_role("region", name="What differs")).to_be_visible()
+        expect(page.get_by_role("region", name="Different settings")).to_be_visible()
         assert not overflows(page)
 
 
@@ -194,7 +194,7 @@ def test_a_run_that_begins_while_another_is_looked_at_can_be_chosen(
         config = {"temperature": 1.0}
         for name in ("three", "four"):
             make_run(tmp_path / name, 3, config=config | {"model": name}).close()
-        expect(page.get_by_role("region", name="What differs")).to_contain_text("four")
+        expect(page.get_by_role("region", name="Different settings")).to_contain_text("four")
 
 
 def test_an_empty_folder_says_so_and_shows_what_begins_in_it(
@@ -203,7 +203,7 @@ def test_an_empty_folder_says_so_and_shows_what_begins_in_it(
     monkeypatch.setattr(library, "DISCOVERY_SECONDS", 0.2)
     with viewing([tmp_path]) as served, visiting(browser, served) as visit:
         page = visit.go("/")
-        expect(page.get_by_role("main")).to_contain_text("There is nothing here yet")
+        expect(page.get_by_role("main")).to_contain_text("No runs yet")
         populate(tmp_path / "one.jsonl", tasks=2)
         page.wait_for_url("**/s/one/")
         expect(page.get_by_role("banner")).to_contain_text("one.jsonl")
@@ -214,4 +214,4 @@ def test_the_configuration_of_all_runs_is_asked_for_without_naming_each(visit: V
         with visit.page.expect_request("**/api/configuration*") as asked:
             visit.go(path)
         assert asked.value.url.endswith("/api/configuration")
-        expect(visit.page.get_by_role("region", name="What differs")).to_be_visible()
+        expect(visit.page.get_by_role("region", name="Different settings")).to_be_visible()

@@ -68,7 +68,7 @@ def test_a_step_says_what_was_done_and_where(visit: Visit) -> None:
     assert page.locator(".step a").count() == 0
     facts = page.locator(".step-facts")
     expect(facts).to_contain_text("I want to type.")
-    expect(facts).to_contain_text("tokens in")
+    expect(facts).to_contain_text("input tokens")
     facts.get_by_text("Raw response").click()
     expect(facts).to_contain_text('Action: type "blanket"')
     facts.get_by_text("Accessibility tree").click()
@@ -201,5 +201,5 @@ def test_a_screenshot_that_is_gone_is_said_to_be(
         picture.unlink()
     with viewing([experiment]) as viewer, visiting(browser, viewer) as visit:
         page = visit.go(FIRST)
-        expect(page.locator(".stage")).to_contain_text("This picture cannot be shown")
+        expect(page.locator(".stage")).to_contain_text("Cannot show this picture")
         visit.troubles.clear()  # the pictures that were not found
