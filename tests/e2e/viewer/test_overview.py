@@ -141,8 +141,8 @@ def test_what_is_filtered_stays_so_from_tab_to_tab(visit: Visit) -> None:
 def test_a_filtered_overview_says_that_the_coverage_is_of_all(visit: Visit, counts: Counts) -> None:
     page = visit.go(OVERVIEW + "?task=3")
     numbers = page.get_by_role("region", name="Key figures")
-    expect(numbers).to_contain_text(f"of {counts.rollouts} in all")
-    expect(numbers).to_contain_text(f"All {counts.rollouts}, without the filter:")
+    expect(numbers).to_contain_text(f"of {counts.rollouts} in total")
+    expect(numbers).to_contain_text(f"All {counts.rollouts} rollouts, without the filter:")
 
 
 def test_pass_at_k_says_on_how_many_tasks_it_rests(visit: Visit) -> None:
