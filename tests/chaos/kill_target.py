@@ -1,4 +1,4 @@
-"""A collecting process that is meant to be killed. It notes every worker it starts."""
+"""A collecting process for tests that kill it. It logs the key of every worker that it starts."""
 
 import asyncio
 import os
@@ -12,10 +12,10 @@ from rollgym.store import open_run
 from tests.builders import tasks
 from tests.collecting import QUICK_RETRIES
 
-TASKS, REPEATS, CONCURRENCY = 10_000, 4, 64
+REPEATS, CONCURRENCY = 4, 16
 
 
-async def main(directory: Path, starts: Path) -> int:
+async def main(directory: Path, starts: Path, count: int) -> int:
     log = os.open(starts, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
 
     async def worker(item: WorkItem, attempt: int, _deadline: float) -> Outcome:
@@ -23,10 +23,10 @@ async def main(directory: Path, starts: Path) -> int:
         chance = random.Random(item.seed + attempt)
         await asyncio.sleep(chance.uniform(0.0, 0.03))
         if attempt < 3 and chance.random() < 0.05:
-            raise ToolError("a passing fault")
+            raise ToolError("a temporary failure")
         return Completed(float(chance.random() < 0.5))
 
-    with open_run(directory, tasks(TASKS, REPEATS), seed=7) as store:
+    with open_run(directory, tasks(count, REPEATS), seed=7) as store:
         policy = Policy(concurrency=Fixed(CONCURRENCY), retry=QUICK_RETRIES)
         coverage = await collect(store.inputs, worker, store, policy)
     print(coverage, coverage.describe_tasks())
@@ -34,4 +34,4 @@ async def main(directory: Path, starts: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run(main(Path(sys.argv[1]), Path(sys.argv[2]))))
+    sys.exit(run(main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))))

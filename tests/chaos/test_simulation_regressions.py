@@ -1,7 +1,8 @@
-"""What the simulation found, each as the smallest run that shows it."""
+"""Defects that the simulation found, each as the smallest run that shows it."""
 
 import asyncio
 import gc
+import itertools
 import math
 from collections.abc import Iterator
 from contextlib import suppress
@@ -82,16 +83,12 @@ async def never(_item: WorkItem, _attempt: int, _deadline: float) -> Outcome:
     raise AssertionError("everything is done already")
 
 
-@pytest.mark.parametrize(
-    ("shard", "journal"), [(Shard(), "journal.jsonl"), (Shard(0, 2), "journal-0-of-2.jsonl")]
-)
-def test_what_a_killed_process_left_is_synced_before_it_is_counted(
-    tmp_path: Path, shard: Shard, journal: str
-) -> None:
-    """Killed before its sync, a process leaves records that only the page cache holds.
+def test_the_records_of_a_killed_process_are_synced_before_they_are_counted(tmp_path: Path) -> None:
+    """A process killed before its sync leaves records that only the page cache holds.
 
-    Whoever resumes counts them, so it must see to it that they last.
+    A resumed run counts them, so it must sync them first.
     """
+    shard, journal = Shard(0, 2), "journal-0-of-2.jsonl"
     storage = Storage(tmp_path)
     with open_run(tmp_path, tasks(1), shard=shard, disk=SimulatedDisk(storage)) as killed:
         write_completed(killed, 0)
@@ -106,24 +103,23 @@ def test_what_a_killed_process_left_is_synced_before_it_is_counted(
     assert unsynced(tmp_path, storage, journal) == 0
 
 
-@pytest.mark.parametrize("luck", [0, 1])
-@pytest.mark.parametrize("first", range(1, 10))
-def test_a_run_opens_after_any_two_deaths_while_it_was_being_made(
-    tmp_path: Path, first: int, luck: int
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.campaign)])
+def test_a_run_opens_after_any_two_crashes_while_it_was_being_made(
+    tmp_path: Path, seed: int
 ) -> None:
     """The process dies at one operation of opening, then the machine at another.
 
-    What the second process saw of the first, such as a manifest whose name was not synced, may be
-    gone for the third. It must not be left with files that it refuses.
+    Files that the second process saw, such as a manifest whose name was not synced, may be missing
+    for the third. It must not reject the remaining files.
     """
-    for second in range(1, 6):
-        directory = tmp_path / str(second)
+    for first, second in itertools.product(range(1, 10), range(1, 6)):
+        directory = tmp_path / f"{first}-{second}"
         storage = Storage(directory)
         for operation in (first, second):
             disk = SimulatedDisk(storage, death=Death(operation=operation))
             with suppress(SimulatedCrash), open_run(directory, tasks(1), disk=disk):
                 pass
-        storage.lose_power(Random(luck))
+        storage.lose_power(Random(seed))
         with open_run(directory, tasks(1), disk=SimulatedDisk(storage)) as store:
             assert store.inputs.expected == 1
 
@@ -204,17 +200,18 @@ MALFORMED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", MALFORMED)
-def test_a_malformed_outcome_fails_its_rollout_and_no_other(tmp_path: Path, name: str) -> None:
-    malformed = MALFORMED[name]
+def test_a_malformed_outcome_fails_its_rollout_and_no_other(tmp_path: Path) -> None:
+    malformed = list(MALFORMED.values())
 
     async def work(item: WorkItem, _attempt: int, _deadline: float) -> Outcome:
-        if item.key.task == 1:
+        if item.key.task == len(malformed):
             return Completed(1.0)
-        if isinstance(malformed, Exception):
-            raise malformed
-        outcome: Outcome = malformed
-        return outcome
+        outcome: Any = malformed[item.key.task]
+        if isinstance(outcome, Exception):
+            raise outcome
+        made: Outcome = outcome
+        return made
 
-    coverage = collect_in(SimulatedLoop(), tmp_path, 2, work, Policy(concurrency=Fixed(1)))
-    assert (coverage.completed, coverage.failed) == (1, 1)
+    count = len(malformed) + 1
+    coverage = collect_in(SimulatedLoop(), tmp_path, count, work, Policy(concurrency=Fixed(1)))
+    assert (coverage.completed, coverage.failed) == (1, len(malformed))

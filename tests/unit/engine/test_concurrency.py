@@ -4,8 +4,6 @@ import heapq
 import random
 from collections.abc import Callable
 
-import pytest
-
 from rollgym.engine import Adaptive, Fixed
 from rollgym.engine.concurrency import AdaptiveLimit, limit_for
 
@@ -55,19 +53,21 @@ def refusing(capacity: int) -> Server:
     return lambda in_flight, _now: (0.05, True) if in_flight > capacity else (1.0, False)
 
 
-@pytest.mark.parametrize("capacity", [4, 30, 200])
-@pytest.mark.parametrize("seed", range(5))
-def test_it_settles_near_the_capacity_of_a_server_that_queues(capacity: int, seed: int) -> None:
-    load = Load(AdaptiveLimit(Adaptive(initial=8, maximum=1000)), queueing(capacity), seed)
-    load.run(40 * 200)
-    assert 0.6 * capacity <= load.usual() <= 2.5 * capacity
+def test_it_settles_near_the_capacity_of_a_server_that_queues() -> None:
+    cases_1: list[int] = [4, 30, 200]
+    for capacity in cases_1:
+        for seed in range(5):
+            load = Load(AdaptiveLimit(Adaptive(initial=8, maximum=1000)), queueing(capacity), seed)
+            load.run(40 * 200)
+            assert 0.6 * capacity <= load.usual() <= 2.5 * capacity
 
 
-@pytest.mark.parametrize("capacity", [1, 4, 30, 200])
-def test_it_backs_off_from_a_server_that_refuses(capacity: int) -> None:
-    load = Load(AdaptiveLimit(Adaptive(initial=8, maximum=1000)), refusing(capacity))
-    load.run(40 * 200)
-    assert 0.5 * capacity <= load.usual() <= 1.5 * capacity + 1
+def test_it_backs_off_from_a_server_that_refuses() -> None:
+    cases: list[int] = [1, 4, 30, 200]
+    for capacity in cases:
+        load = Load(AdaptiveLimit(Adaptive(initial=8, maximum=1000)), refusing(capacity))
+        load.run(40 * 200)
+        assert 0.5 * capacity <= load.usual() <= 1.5 * capacity + 1
 
 
 def test_it_grows_to_the_maximum_where_nothing_holds_it_back() -> None:

@@ -13,9 +13,8 @@ def test_a_group_is_known_by_mean_extremes_and_size() -> None:
     assert GroupRewards.of([0.1, 0.2, 0.6]) == GroupRewards(avg=0.3, best=0.6, worst=0.1, n=3)
 
 
-@pytest.mark.parametrize(
-    ("text", "half", "whole"),
-    [
+def test_a_filter_chooses_groups() -> None:
+    cases: list[tuple[str, bool, bool]] = [
         ("0 < avg < 1", True, False),
         ("best == 1 and avg < 0.75", True, False),
         ("best == 1 and avg < 0.5", False, False),
@@ -29,16 +28,14 @@ def test_a_group_is_known_by_mean_extremes_and_size() -> None:
         ("n == 2 or n == 4 and avg == 1", False, True),
         ("(n == 2 or n == 4) and worst <= 0", True, False),
         ("not not avg == 1.", False, True),
-    ],
-)
-def test_a_filter_chooses_groups(text: str, half: bool, whole: bool) -> None:
-    chosen = parse_filter(text)
-    assert (chosen(HALF), chosen(ALL)) == (half, whole)
+    ]
+    for text, half, whole in cases:
+        chosen = parse_filter(text)
+        assert (chosen(HALF), chosen(ALL)) == (half, whole)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected", "column"),
-    [
+def test_what_cannot_be_read_is_shown_where_it_stands() -> None:
+    cases: list[tuple[str, str, int]] = [
         ("", "a number, avg, best, worst or n, found the end", 0),
         ("avg", "a comparison such as `<`, found the end", 3),
         ("avg < ", "a number, avg, best, worst or n, found the end", 6),
@@ -51,26 +48,24 @@ def test_a_filter_chooses_groups(text: str, half: bool, whole: bool) -> None:
         ("__import__('os') == 1", "a number, avg, best, worst or n, found _", 0),
         ("avg < .", "a number, avg, best, worst or n, found .", 6),
         ("avg < --1", "a number, avg, best, worst or n, found -", 7),
-    ],
-)
-def test_what_cannot_be_read_is_shown_where_it_stands(
-    text: str, expected: str, column: int
-) -> None:
-    with pytest.raises(ExportError) as refusal:
-        parse_filter(text)
-    lines = str(refusal.value).splitlines()
-    assert lines[0] == f"the filter is invalid: expected {expected}"
-    assert lines[2].index("^") == 2 + column
+    ]
+    for text, expected, column in cases:
+        with pytest.raises(ExportError) as refusal:
+            parse_filter(text)
+        lines = str(refusal.value).splitlines()
+        assert lines[0] == f"the filter is invalid: expected {expected}"
+        assert lines[2].index("^") == 2 + column
 
 
-@pytest.mark.parametrize("opening", ["(", "not "])
-def test_nesting_is_bounded(opening: str) -> None:
-    closing = ")" * (opening == "(")
-    deep = DEEPEST - 1
-    chosen = parse_filter(opening * deep + "n > 0" + closing * deep)
-    assert chosen(HALF) is (opening == "(" or deep % 2 == 0)
-    with pytest.raises(ExportError, match="nests deeper than"):
-        parse_filter(opening * 100_000 + "n > 0")
+def test_nesting_is_bounded() -> None:
+    cases: list[str] = ["(", "not "]
+    for opening in cases:
+        closing = ")" * (opening == "(")
+        deep = DEEPEST - 1
+        chosen = parse_filter(opening * deep + "n > 0" + closing * deep)
+        assert chosen(HALF) is (opening == "(" or deep % 2 == 0)
+        with pytest.raises(ExportError, match="nests deeper than"):
+            parse_filter(opening * 100_000 + "n > 0")
 
 
 operands = st.sampled_from(["avg", "best", "worst", "n", "0", "1", "0.5", "2"])

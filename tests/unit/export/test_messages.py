@@ -69,9 +69,8 @@ def test_an_input_of_plain_text_is_the_users_message() -> None:
     assert found.tools == []
 
 
-@pytest.mark.parametrize(
-    ("entry", "problem"),
-    [
+def test_an_entry_that_chat_cannot_express_is_refused_by_its_place() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"content": "x"}, "output[1]: the role None is not a role of chat messages"),
         (
             {"role": "bot", "content": "x"},
@@ -79,14 +78,11 @@ def test_an_input_of_plain_text_is_the_users_message() -> None:
         ),
         ({"role": "assistant", "content": 3}, "output[1]: the content must be a text or a list"),
         ({"role": "assistant", "item": {"type": "web_search"}}, "output[1]: the entry has neither"),
-    ],
-)
-def test_an_entry_that_chat_cannot_express_is_refused_by_its_place(
-    entry: dict[str, Any], problem: str
-) -> None:
-    with pytest.raises(ConversationError) as refusal:
-        read([OUTPUT[0], entry])
-    assert str(refusal.value).startswith(problem)
+    ]
+    for entry, problem in cases:
+        with pytest.raises(ConversationError) as refusal:
+            read([OUTPUT[0], entry])
+        assert str(refusal.value).startswith(problem)
 
 
 def test_a_prompt_that_chat_cannot_express_is_refused_by_its_place() -> None:
@@ -94,9 +90,8 @@ def test_a_prompt_that_chat_cannot_express_is_refused_by_its_place() -> None:
         read(params={"input": [{"type": "computer_call"}]})
 
 
-@pytest.mark.parametrize(
-    "line", [b"", b"[]", b"{}", b'{"output": []}', b"{", b'{"output": "\xff"}']
-)
-def test_a_line_that_is_no_rollout_is_refused(line: bytes) -> None:
-    with pytest.raises(ConversationError, match="this line is not a valid rollout"):
-        conversation(line)
+def test_a_line_that_is_no_rollout_is_refused() -> None:
+    cases: list[bytes] = [b"", b"[]", b"{}", b'{"output": []}', b"{", b'{"output": "\xff"}']
+    for line in cases:
+        with pytest.raises(ConversationError, match="this line is not a valid rollout"):
+            conversation(line)

@@ -1,6 +1,5 @@
 from math import floor
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,11 +48,13 @@ def test_an_attempt_over_midnight_fills_every_hour_between() -> None:
     assert activity_of([(86_400.0 - 5_000, 10_000.0)]).seconds == 10_001
 
 
-@pytest.mark.parametrize("started", [0.0, 1.7e9, 1e308])
-def test_an_absurd_duration_marks_a_week_at_most(started: float) -> None:
-    assert activity_of([(started, 1e308)]).seconds <= LONGEST_ATTEMPT + 1
+def test_an_absurd_duration_marks_a_week_at_most() -> None:
+    cases: list[float] = [0.0, 1.7e9, 1e308]
+    for started in cases:
+        assert activity_of([(started, 1e308)]).seconds <= LONGEST_ATTEMPT + 1
 
 
-@pytest.mark.parametrize("seconds", [-1e-9, -5.0, -1e308])
-def test_a_negative_duration_marks_the_second_it_started_in(seconds: float) -> None:
-    assert activity_of([(1_000.0, seconds)]).seconds == 1
+def test_a_negative_duration_marks_the_second_it_started_in() -> None:
+    cases: list[float] = [-1e-9, -5.0, -1e308]
+    for seconds in cases:
+        assert activity_of([(1_000.0, seconds)]).seconds == 1

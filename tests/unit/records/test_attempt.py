@@ -52,12 +52,12 @@ OUTCOMES: list[Outcome] = [
 ]
 
 
-@pytest.mark.parametrize("outcome", OUTCOMES)
-def test_an_attempt_survives_the_journal(outcome: Outcome) -> None:
-    line = encode_attempt(attempt_with(outcome))
-    assert line.endswith(b"}\n")
-    assert line.count(b"\n") == 1
-    assert encode_attempt(decode_attempt(line)) == line
+def test_an_attempt_survives_the_journal() -> None:
+    for outcome in OUTCOMES:
+        line = encode_attempt(attempt_with(outcome))
+        assert line.endswith(b"}\n")
+        assert line.count(b"\n") == 1
+        assert encode_attempt(decode_attempt(line)) == line
 
 
 def test_the_line_is_plain_json_with_the_status_in_the_outcome() -> None:
@@ -86,9 +86,8 @@ def test_a_result_is_kept_as_it_is_on_one_line() -> None:
     assert bytes(outcome.result) == pretty.replace(b"\n", b" ")
 
 
-@pytest.mark.parametrize(
-    "outcome",
-    [
+def test_what_could_not_be_read_back_is_not_written() -> None:
+    cases: list[Outcome] = [
         Completed(math.nan),
         Completed("1"),  # type: ignore[arg-type]
         Completed(1.0, measures={"steps": math.inf}),
@@ -99,11 +98,10 @@ def test_a_result_is_kept_as_it_is_on_one_line() -> None:
         Completed(1.0, result=object()),  # type: ignore[arg-type]
         Failed("no failure"),  # type: ignore[arg-type]
         Omitted("no reason"),  # type: ignore[arg-type]
-    ],
-)
-def test_what_could_not_be_read_back_is_not_written(outcome: Outcome) -> None:
-    with pytest.raises(RecordError, match="cannot be written as JSON"):
-        encode_attempt(attempt_with(outcome))
+    ]
+    for outcome in cases:
+        with pytest.raises(RecordError, match="cannot be written as JSON"):
+            encode_attempt(attempt_with(outcome))
 
 
 def test_fields_of_a_later_minor_version_do_not_disturb_reading() -> None:
@@ -118,14 +116,15 @@ def test_a_later_schema_version_is_refused_with_advice() -> None:
         decode_attempt(line)
 
 
-@pytest.mark.parametrize(
-    ("reward", "success", "succeeded"),
-    [(1.0, None, True), (0.99, None, False), (0.0, True, True), (1.0, False, False)],
-)
-def test_success_is_the_verifiers_word_or_a_full_reward(
-    reward: float, success: bool | None, succeeded: bool
-) -> None:
-    assert Completed(reward, success=success).succeeded is succeeded
+def test_success_is_the_verifiers_word_or_a_full_reward() -> None:
+    cases: list[tuple[float, bool | None, bool]] = [
+        (1.0, None, True),
+        (0.99, None, False),
+        (0.0, True, True),
+        (1.0, False, False),
+    ]
+    for reward, success, succeeded in cases:
+        assert Completed(reward, success=success).succeeded is succeeded
 
 
 def test_derived_seeds_depend_on_everything_they_are_about() -> None:

@@ -24,12 +24,12 @@ RECORDED = Failure(
 )
 
 
-@pytest.mark.parametrize("kind", list(FailureKind))
-def test_every_kind_can_be_raised_again_and_recorded_as_it_was(kind: FailureKind) -> None:
-    failure = Failure(kind, "it broke", retryable=True, retry_after=1.0)
-    error = error_of(failure)
-    assert Failure.of(error) == failure
-    assert (str(error), error.retryable, error.retry_after) == ("it broke", True, 1.0)
+def test_every_kind_can_be_raised_again_and_recorded_as_it_was() -> None:
+    for kind in list(FailureKind):
+        failure = Failure(kind, "it broke", retryable=True, retry_after=1.0)
+        error = error_of(failure)
+        assert Failure.of(error) == failure
+        assert (str(error), error.retryable, error.retry_after) == ("it broke", True, 1.0)
 
 
 def test_the_error_is_of_the_class_of_its_kind() -> None:

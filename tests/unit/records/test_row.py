@@ -55,16 +55,14 @@ def test_a_field_is_decoded_to_the_type_asked_for() -> None:
         row.get("names", int)
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
+def test_what_is_no_row_is_refused_with_the_reason() -> None:
+    cases: list[tuple[bytes, str]] = [
         (b"", "Input data was truncated"),
         (b"[1]", "not a JSON object"),
         (b'{"a": NaN}', "invalid character"),
         (b'{"a": 1} trailing', "trailing characters"),
         (b'{"a": "\xff"}', "not UTF-8 text at byte 7"),
-    ],
-)
-def test_what_is_no_row_is_refused_with_the_reason(line: bytes, reason: str) -> None:
-    with pytest.raises(RowError, match=reason):
-        Row.parse(line)
+    ]
+    for line, reason in cases:
+        with pytest.raises(RowError, match=reason):
+            Row.parse(line)

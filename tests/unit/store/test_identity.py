@@ -2,26 +2,20 @@
 
 from typing import Any
 
-import pytest
-
 from rollgym.store import Identity, InputsIdentity, differences
 
 INPUTS = InputsIdentity(2, 4, "ab" * 32)
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "lines"),
-    [
+def test_every_difference_is_named() -> None:
+    cases: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
         ({}, {}, []),
         ({"t": 1}, {"t": 1.5}, ["t: 1 in the run, 1.5 now"]),
         ({"t": None}, {}, ["t: null in the run, absent now"]),
         ({"b": 1, "a": 1}, {"b": 2, "a": 2}, ["a: 1 in the run, 2 now", "b: 1 in the run, 2 now"]),
-    ],
-)
-def test_every_difference_is_named(
-    before: dict[str, Any], now: dict[str, Any], lines: list[str]
-) -> None:
-    assert differences(Identity(INPUTS, before, 0, ()), Identity(INPUTS, now, 0, ())) == lines
+    ]
+    for before, now, lines in cases:
+        assert differences(Identity(INPUTS, before, 0, ()), Identity(INPUTS, now, 0, ())) == lines
 
 
 def test_a_setting_whose_mark_changed_since_is_not_compared() -> None:

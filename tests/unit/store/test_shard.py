@@ -17,7 +17,8 @@ def test_a_shard_is_written_as_a_fraction_from_zero() -> None:
     assert Shard.parse("2/4") == Shard(2, 4)
 
 
-@pytest.mark.parametrize("text", ["4/4", "1", "-1/4", "a/b", "1/0", "1/2/3", ""])
-def test_other_forms_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="shard"):
-        Shard.parse(text)
+def test_other_forms_are_refused() -> None:
+    cases: list[str] = ["4/4", "1", "-1/4", "a/b", "1/0", "1/2/3", ""]
+    for text in cases:
+        with pytest.raises(ValueError, match="shard"):
+            Shard.parse(text)

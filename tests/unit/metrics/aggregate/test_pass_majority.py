@@ -109,24 +109,21 @@ METRICS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("select", "chosen"),
-    [
+def test_the_highest_k_is_chosen_by_number() -> None:
+    cases: list[tuple[Callable[[], dict[str, int]], list[int]]] = [
         (lambda: highest_k(METRICS, "pass@{k}"), [2, 3]),
         (lambda: highest_k(METRICS, "pass@{k}", exclude=["no_answer"]), [2]),
         (lambda: highest_k(METRICS, "pass@{k}", ["accuracy"]), [2]),
         (lambda: highest_k(METRICS, "pass@1[avg-of-{k}]"), [5, 7]),
         (lambda: highest_k(METRICS, "easy/pass@{k}"), [9]),
         (lambda: highest_k(METRICS, "majority@{k}"), []),
-    ],
-)
-def test_the_highest_k_is_chosen_by_number(
-    select: Callable[[], dict[str, int]], chosen: list[int]
-) -> None:
-    assert list(select().values()) == chosen
+    ]
+    for select, chosen in cases:
+        assert list(select().values()) == chosen
 
 
-@pytest.mark.parametrize("pattern", ["pass@", "{k}/{k}"])
-def test_a_pattern_needs_one_place_for_k(pattern: str) -> None:
-    with pytest.raises(ValueError, match="needs exactly one {k}"):
-        highest_k({}, pattern)
+def test_a_pattern_needs_one_place_for_k() -> None:
+    cases: list[str] = ["pass@", "{k}/{k}"]
+    for pattern in cases:
+        with pytest.raises(ValueError, match="needs exactly one {k}"):
+            highest_k({}, pattern)

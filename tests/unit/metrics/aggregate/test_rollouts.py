@@ -14,14 +14,16 @@ def test_numbers_are_the_numeric_fields_and_those_of_the_usage() -> None:
     assert numbers_of(row) == {"reward": 0.5, "steps": 4.0, "solved": 1.0, "input_tokens": 7.0}
 
 
-@pytest.mark.parametrize("value", ["7", None, [1], {"a": 1}, "nan"])
-def test_what_is_no_number_is_passed_over(value: object) -> None:
-    assert numbers_of({"reward": value}) == {}
+def test_what_is_no_number_is_passed_over() -> None:
+    cases: list[object] = ["7", None, [1], {"a": 1}, "nan"]
+    for value in cases:
+        assert numbers_of({"reward": value}) == {}
 
 
-@pytest.mark.parametrize("response", [None, "text", {}, {"usage": None}, {"usage": 3}])
-def test_a_response_without_usage_has_no_numbers(response: object) -> None:
-    assert numbers_of({"response": response}) == {}
+def test_a_response_without_usage_has_no_numbers() -> None:
+    cases: list[object] = [None, "text", {}, {"usage": None}, {"usage": 3}]
+    for response in cases:
+        assert numbers_of({"response": response}) == {}
 
 
 def test_the_usage_is_meant_where_a_field_of_the_rollout_has_its_name() -> None:
@@ -34,9 +36,8 @@ def test_an_integer_beyond_every_float_is_infinite() -> None:
     assert isnan(numbers_of({"a": nan})["a"])
 
 
-@pytest.mark.parametrize(
-    ("row", "expected"),
-    [
+def test_success_is_the_rollouts_word_or_else_its_rewards() -> None:
+    cases: list[tuple[dict[str, Any], bool | None]] = [
         ({"success": True, "reward": 0.0}, True),
         ({"success": False, "reward": 1.0}, False),
         ({"reward": 1}, True),
@@ -46,12 +47,9 @@ def test_an_integer_beyond_every_float_is_infinite() -> None:
         ({"reward": "1"}, None),
         ({"success": None, "reward": 2.0}, True),
         ({}, None),
-    ],
-)
-def test_success_is_the_rollouts_word_or_else_its_rewards(
-    row: dict[str, Any], expected: bool | None
-) -> None:
-    assert succeeded(row) is expected
+    ]
+    for row, expected in cases:
+        assert succeeded(row) is expected
 
 
 def test_tasks_and_their_repeats_come_in_order() -> None:
@@ -64,9 +62,10 @@ def test_a_rollout_that_names_no_task_is_of_task_0() -> None:
     assert tasks_of([{"reward": 1.0}, rollout(0.0)]) == [[{"reward": 1.0}, rollout(0.0)]]
 
 
-@pytest.mark.parametrize("index", ["3", None, 1.0, True])
-def test_an_index_that_is_no_integer_is_refused_by_its_name(index: object) -> None:
-    with pytest.raises(ValueError, match="_ng_task_index is .*: it must be an integer"):
-        tasks_of([{"_ng_task_index": index}])
-    with pytest.raises(ValueError, match="_ng_rollout_index is .*: it must be an integer"):
-        tasks_of([{"_ng_rollout_index": index}])
+def test_an_index_that_is_no_integer_is_refused_by_its_name() -> None:
+    cases: list[object] = ["3", None, 1.0, True]
+    for index in cases:
+        with pytest.raises(ValueError, match="_ng_task_index is .*: it must be an integer"):
+            tasks_of([{"_ng_task_index": index}])
+        with pytest.raises(ValueError, match="_ng_rollout_index is .*: it must be an integer"):
+            tasks_of([{"_ng_rollout_index": index}])
