@@ -6,7 +6,6 @@ import errno
 import math
 import os
 import shutil
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -52,7 +51,7 @@ from rollgym.store import (
     open_run,
 )
 from tests.builders import failed, make_run, tasks
-from tests.collecting import QUICK_SYNC, Collector, Listed, complete, hang, policy
+from tests.collecting import Collector, Listed, complete, hang, policy
 
 
 class np_like(float):  # noqa: N801 - as numpy.float64 is
@@ -64,32 +63,24 @@ def collector(tmp_path: Path) -> Collector:
     return Collector(tmp_path / "run")
 
 
-def test_every_rollout_completes_and_the_arithmetic_adds_up(tmp_path: Path) -> None:
+def test_every_rollout_completes_and_the_same_command_again_runs_nothing(tmp_path: Path) -> None:
     collector = Collector(tmp_path / "run", count=25, repeats=4)
     coverage = collector(complete)
     assert str(coverage) == "100 expected = 100 completed + 0 failed + 0 omitted + 0 unresolved"
     assert coverage.describe_tasks() == "all repeats done for 25 of 25 tasks"
     assert coverage.exit_status is ExitStatus.COMPLETE
     assert len(collector.finals) == 100
-
-
-def test_the_same_command_again_runs_nothing(collector: Collector) -> None:
-    collector(complete)
     before = collector.lines
     coverage = collector(hang)
-    assert (coverage.completed, coverage.resumed, coverage.attempts) == (4, 4, 0)
+    assert (coverage.completed, coverage.resumed, coverage.attempts) == (100, 100, 0)
     assert collector.lines == before
+    assert Collector(tmp_path / "empty", count=0)(complete).exit_status is ExitStatus.COMPLETE
 
 
-def test_an_empty_source_is_complete(tmp_path: Path) -> None:
-    coverage = Collector(tmp_path / "run", count=0)(complete)
-    assert coverage.exit_status is ExitStatus.COMPLETE
-
-
-@pytest.mark.parametrize("limit", [1, 3, 50])
 def test_no_more_than_the_limit_are_in_flight_and_the_source_is_read_lazily(
-    tmp_path: Path, limit: int
+    tmp_path: Path,
 ) -> None:
+    limit = 3
     source = Listed(list(tasks(100, 2)))
     in_flight = peak = ahead = started = 0
 
@@ -112,188 +103,127 @@ def test_no_more_than_the_limit_are_in_flight_and_the_source_is_read_lazily(
     assert ahead <= limit + 2
 
 
-def test_repeats_of_a_task_go_together_in_the_order_of_the_source(tmp_path: Path) -> None:
-    order: list[tuple[int, int]] = []
+def test_repeats_of_a_task_go_together_and_a_due_retry_goes_before_new_tasks(
+    tmp_path: Path,
+) -> None:
+    order: list[tuple[int, int, int]] = []
 
     async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
-        order.append((item.task.index, item.repeat))
-        return Completed(1.0)
-
-    Collector(tmp_path, count=5, repeats=3)(worker, concurrency=Fixed(1))
-    assert order == [(task, repeat) for task in range(5) for repeat in range(3)]
-
-
-def test_a_retry_that_is_due_goes_before_new_tasks(tmp_path: Path) -> None:
-    order: list[tuple[int, int]] = []
-
-    async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
-        order.append((item.task.index, attempt))
+        order.append((item.task.index, item.repeat, attempt))
         await asyncio.sleep(0.01)
         if item.task.index == 0 and attempt == 1:
             raise ToolError("once")
         return Completed(1.0)
 
     retry = RetryPolicy(default=RetryRule(3, Backoff(0.001, maximum=0.001)), by_kind={})
-    Collector(tmp_path, count=5)(worker, concurrency=Fixed(1), retry=retry)
-    assert order.index((0, 2)) <= 2
+    Collector(tmp_path, count=5, repeats=3)(worker, concurrency=Fixed(1), retry=retry)
+    first = [(task, repeat) for task, repeat, attempt in order if attempt == 1]
+    assert first == [(task, repeat) for task in range(5) for repeat in range(3)]
+    assert order.index((0, 0, 2)) <= 2
 
 
-class TestBadWorkers:
-    """A bad rollout is data, not a crash."""
+class RudeError(ToolError):
+    """An error whose attributes cannot be read."""
 
-    def test_an_untyped_exception_is_internal_and_siblings_go_on(
-        self, collector: Collector
-    ) -> None:
-        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
-            if item.task.index == 2:
-                raise KeyError("lost")
-            return Completed(1.0)
+    @property
+    def retry_after(self) -> float:
+        raise KeyError("nothing here")
 
-        coverage = collector(worker)
-        assert (coverage.completed, coverage.failed) == (3, 1)
-        assert coverage.exit_status is ExitStatus.FAILED
-        failure = collector.finals[2, 0]["failure"]
-        assert failure["kind"] == "internal"
-        assert failure["detail"] == "KeyError: 'lost'"
-        assert "in TestBadWorkers" in failure["traceback"]
+    @retry_after.setter
+    def retry_after(self, _seconds: float) -> None:
+        pass
 
-    @pytest.mark.parametrize(
-        ("returned", "kind", "detail"),
-        [
-            (None, "internal", "the worker returned NoneType, which is not an outcome"),
-            (0.0, "internal", "the worker returned float, which is not an outcome"),
-            (Completed(float("nan")), "verifier", "the reward nan is not a finite number"),
-            (Completed("1"), "verifier", "the reward '1' is not a finite number"),  # type: ignore[arg-type]
-            (Completed(10**400), "verifier", "is not a finite number"),
-            (Completed(None), "verifier", "the reward None is no"),  # type: ignore[arg-type]
-            (Failed("broke"), "internal", "Failed without a reason"),  # type: ignore[arg-type]
-            (Omitted("late"), "internal", "Omitted without a reason"),  # type: ignore[arg-type]
-            (Completed(1.0, result=msgspec.Raw(b"{")), "internal", "cannot be written as JSON"),
-            (Completed(1.0, measures={"x": "y"}), "internal", "Expected `float`, got `str`"),  # type: ignore[dict-item]
-        ],
+
+class RudeBase(BaseException):
+    pass
+
+
+async def tool_in_a_task_group() -> Outcome:
+    async def call_tool() -> None:
+        raise ToolError("the tool broke")
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(call_tool())
+        group.create_task(asyncio.sleep(3600))
+    return Completed(1.0)
+
+
+BAD: list[tuple[Any, str, str]] = [
+    (KeyError("lost"), "internal", "KeyError: 'lost'"),
+    (SystemExit(3), "internal", "SystemExit: 3"),
+    (RudeBase("out of the way"), "internal", "RudeBase: out of the way"),
+    (RudeError("broke"), "internal", "RudeError, which cannot be read"),
+    (asyncio.CancelledError(), "cancelled", "cancelled from outside"),
+    (tool_in_a_task_group, "tool", "the tool broke"),
+    (None, "internal", "the worker returned NoneType, which is not an outcome"),
+    (0.0, "internal", "the worker returned float, which is not an outcome"),
+    (Completed(float("nan")), "verifier", "the reward nan is not a finite number"),
+    (Completed("1"), "verifier", "the reward '1' is not a finite number"),  # type: ignore[arg-type]
+    (Completed(10**400), "verifier", "is not a finite number"),
+    (Completed(None), "verifier", "the reward None is not"),  # type: ignore[arg-type]
+    (Failed("broke"), "internal", "Failed without a reason"),  # type: ignore[arg-type]
+    (Omitted("late"), "internal", "Omitted without a reason"),  # type: ignore[arg-type]
+    (Completed(1.0, result=msgspec.Raw(b"{")), "internal", "cannot be written as JSON"),
+    (Completed(1.0, measures={"x": "y"}), "internal", "Expected `float`, got `str`"),  # type: ignore[dict-item]
+]
+GOOD: list[Any] = [Completed(True), Completed(1), Completed(np_like(1.0))]
+
+
+def test_a_bad_worker_fails_its_rollout_and_no_other(tmp_path: Path) -> None:
+    async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        index = item.task.index
+        made: Any = BAD[index][0] if index < len(BAD) else GOOD[index - len(BAD)]
+        if isinstance(made, BaseException):
+            raise made
+        outcome: Outcome = await made() if callable(made) else made
+        return outcome
+
+    collector = Collector(tmp_path, count=len(BAD) + len(GOOD))
+    coverage = collector(worker, retry=NO_RETRIES)
+    assert (coverage.completed, coverage.failed) == (len(GOOD), len(BAD))
+    assert coverage.exit_status is ExitStatus.FAILED
+    for task, (_, kind, detail) in enumerate(BAD):
+        outcome = collector.finals[task, 0]
+        assert outcome["failure"]["kind"] == kind
+        assert detail in outcome["failure"]["detail"]
+        assert "reward" not in outcome
+    assert "in test_a_bad_worker" in collector.finals[0, 0]["failure"]["traceback"]
+    assert {collector.finals[len(BAD) + n, 0]["reward"] for n in range(len(GOOD))} == {1.0}
+
+
+def test_a_worker_that_is_not_a_coroutine_function_fails(collector: Collector) -> None:
+    def worker(item: WorkItem, attempt: int, deadline: float) -> Any:
+        return Completed(1.0)
+
+    assert collector(worker).failed == 4
+
+
+def test_a_failure_keeps_the_partial_result_and_the_error_of_the_cleanup(
+    collector: Collector,
+) -> None:
+    partial = Failed(
+        failed().failure,
+        phases={"model": 1.5},
+        spans=(Span("model", 0.5, 1.5),),
+        result=msgspec.Raw(b'{"steps":9}'),
     )
-    def test_what_is_no_outcome_becomes_a_failure_without_a_reward(
-        self, collector: Collector, returned: Any, kind: str, detail: str
-    ) -> None:
-        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
-            outcome: Outcome = returned
-            return outcome
 
-        coverage = collector(worker, retry=NO_RETRIES)
-        assert coverage.failed == 4
-        for outcome in collector.finals.values():
-            assert outcome["status"] == "failed"
-            assert outcome["failure"]["kind"] == kind
-            assert detail in outcome["failure"]["detail"]
-            assert "reward" not in outcome
-
-    def test_a_worker_that_exits_the_interpreter_fails_alone(self, collector: Collector) -> None:
-        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
-            if item.task.index == 0:
-                sys.exit(3)
-            return Completed(1.0)
-
-        coverage = collector(worker)
-        assert (coverage.completed, coverage.failed) == (3, 1)
-        assert collector.finals[0, 0]["failure"]["detail"] == "SystemExit: 3"
-
-    @pytest.mark.parametrize("reward", [True, 1, np_like(1.0)])
-    def test_a_reward_may_be_any_kind_of_number(self, collector: Collector, reward: Any) -> None:
-        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
-            return Completed(reward)
-
-        assert collector(worker).completed == 4
-        assert collector.finals[0, 0]["reward"] == 1.0
-
-    def test_an_error_that_cannot_even_be_read_fails_alone(self, collector: Collector) -> None:
-        class RudeError(ToolError):
-            @property
-            def retry_after(self) -> float:
-                raise KeyError("nothing here")
-
-            @retry_after.setter
-            def retry_after(self, _seconds: float) -> None:
-                pass
-
-        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
-            if item.task.index == 0:
-                raise RudeError("broke")
-            return Completed(1.0)
-
-        coverage = collector(worker)
-        assert (coverage.completed, coverage.failed) == (3, 1)
-        assert "RudeError, which cannot be read" in collector.finals[0, 0]["failure"]["detail"]
-
-    def test_an_error_in_a_task_group_keeps_its_type(self, collector: Collector) -> None:
-        async def call_tool() -> None:
-            raise ToolError("the tool broke")
-
-        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(call_tool())
-                group.create_task(asyncio.sleep(1))
-            return Completed(1.0)
-
-        assert collector(worker).attempts == 12
-        failure = collector.finals[0, 0]["failure"]
-        assert (failure["kind"], failure["detail"]) == ("tool", "the tool broke")
-
-    def test_what_breaks_in_the_cleanup_of_a_timed_out_worker_is_kept(
-        self, collector: Collector
-    ) -> None:
-        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
-            try:
-                await asyncio.sleep(3600)
-            finally:
-                raise KeyError("cleanup")
-
-        collector(worker, attempt_timeout=0.02, retry=NO_RETRIES, cancel_grace=1.0)
-        failure = collector.finals[0, 0]["failure"]
-        assert failure["kind"] == "timeout"
-        assert failure["causes"][0]["message"] == "KeyError: 'cleanup'"
-        assert "worker" in failure["traceback"]
-
-    def test_not_even_a_base_exception_takes_siblings_down(self, collector: Collector) -> None:
-        class Rude(BaseException):
-            pass
-
-        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
-            if item.task.index == 0:
-                raise Rude("out of the way")
-            return Completed(1.0)
-
-        coverage = collector(worker)
-        assert (coverage.completed, coverage.failed) == (3, 1)
-        assert collector.finals[0, 0]["failure"]["detail"] == "Rude: out of the way"
-
-    def test_a_worker_that_is_no_coroutine_function_fails(self, collector: Collector) -> None:
-        def worker(item: WorkItem, attempt: int, deadline: float) -> Any:
-            return Completed(1.0)
-
-        assert collector(worker).failed == 4
-
-    def test_a_worker_that_cancels_itself_is_a_typed_failure(self, collector: Collector) -> None:
-        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
-            raise asyncio.CancelledError
-
-        assert collector(worker, retry=NO_RETRIES).failed == 4
-        assert collector.finals[0, 0]["failure"]["kind"] == "cancelled"
-
-    def test_a_typed_failure_keeps_what_there_was(self, collector: Collector) -> None:
-        partial = Failed(
-            failed().failure,
-            phases={"model": 1.5},
-            spans=(Span("model", 0.5, 1.5),),
-            result=msgspec.Raw(b'{"steps":9}'),
-        )
-
-        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+    async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        if item.task.index == 0:
             return partial
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            raise KeyError("cleanup")
 
-        collector(worker, retry=NO_RETRIES)
-        assert collector.finals[0, 0]["result"] == {"steps": 9}
-        assert collector.finals[0, 0]["phases"] == {"model": 1.5}
-        assert collector.finals[0, 0]["spans"] == [{"phase": "model", "start": 0.5, "seconds": 1.5}]
+    collector(worker, attempt_timeout=0.02, retry=NO_RETRIES, cancel_grace=10.0)
+    kept = collector.finals[0, 0]
+    assert (kept["result"], kept["phases"]) == ({"steps": 9}, {"model": 1.5})
+    assert kept["spans"] == [{"phase": "model", "start": 0.5, "seconds": 1.5}]
+    failure = collector.finals[1, 0]["failure"]
+    assert failure["kind"] == "timeout"
+    assert failure["causes"][0]["message"] == "KeyError: 'cleanup'"
+    assert "worker" in failure["traceback"]
 
 
 class TestDeadlines:
@@ -311,19 +241,17 @@ class TestDeadlines:
             return Completed(1.0)
 
         collector(worker, attempt_timeout=30.0, rollout_timeout=20.0)
-        assert all(19 < seconds <= 20 for seconds in left)
+        assert all(0 < seconds <= 20 for seconds in left)
 
     def test_a_rollout_is_not_retried_past_its_own_deadline(self, collector: Collector) -> None:
-        started = time.monotonic()
         retry = RetryPolicy(default=RetryRule(1000, Backoff(0.02, factor=1.0)), by_kind={})
 
         async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
             raise ToolError("again")
 
         coverage = collector(worker, rollout_timeout=0.3, retry=retry)
-        assert time.monotonic() - started < 5
         assert coverage.failed == 4
-        assert 4 * 3 < coverage.attempts < 4 * 40
+        assert 4 <= coverage.attempts < 4 * 40
 
     def test_a_worker_that_ignores_its_cancellation_is_abandoned(
         self, collector: Collector
@@ -347,11 +275,14 @@ class TestDeadlines:
         coverage = collector(worker, attempt_timeout=0.02, cancel_grace=0.05)
         assert (coverage.completed, coverage.abandoned) == (4, 0)
 
-    def test_too_many_abandoned_workers_stop_the_run_loudly(self, tmp_path: Path) -> None:
-        collector = Collector(tmp_path / "run", count=50)
+    def test_too_many_abandoned_workers_stop_the_run(self, tmp_path: Path) -> None:
         stubborn = Stubborn(lambda item: item.task.index >= 5)
+        options: dict[str, Any] = {"attempt_timeout": 0.01, "retry": NO_RETRIES}
+        enough = Collector(tmp_path / "enough", count=11)(stubborn, max_abandoned=6, **options)
+        assert (enough.completed, enough.abandoned) == (5, 6)
+        collector = Collector(tmp_path / "run", count=12)
         with pytest.raises(StuckWorkersError, match="do not swallow asyncio.CancelledError"):
-            collector(stubborn, attempt_timeout=0.01, retry=NO_RETRIES, max_abandoned=6)
+            collector(stubborn, max_abandoned=6, **options)
         assert sum(line["outcome"]["status"] == "completed" for line in collector.lines) == 5
         assert len(collector.lines) <= 5 + 7
 
@@ -392,18 +323,19 @@ class TestDeadlines:
 
 
 class Stubborn:
-    """A worker that swallows its cancellation for the items it is told to, for a second."""
+    """A worker that swallows its first cancellation for the items that `swallows` accepts.
+
+    The second cancellation, at the end of the event loop, ends it.
+    """
 
     def __init__(self, swallows: Callable[[WorkItem], bool]) -> None:
         self._swallows = swallows
 
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
-        if not self._swallows(item):
-            return Completed(1.0)
-        end = time.monotonic() + 1.0
-        while time.monotonic() < end:
+        if self._swallows(item):
             with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(3600)
+            await asyncio.sleep(3600)
         return Completed(1.0)
 
 
@@ -431,20 +363,23 @@ class TestRetries:
         ]
         assert history[0]["outcome"]["failure"]["detail"] == "attempt 1"
 
-    def test_terminal_failures_are_not_tried_again(self, collector: Collector) -> None:
-        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
-            raise TaskError("no such page")
-
-        assert collector(worker).attempts == 4
-
     def test_the_number_of_attempts_is_bounded_by_kind(self, collector: Collector) -> None:
+        """A terminal failure has one attempt; nonsense in `retry_after` changes nothing."""
+
         async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
-            raise ModelRateLimitError("slow down") if item.task.index else ToolError("broke")
+            if item.task.index == 0:
+                raise TaskError("no such page")
+            if item.task.index == 1:
+                raise ToolError("broke")
+            if item.task.index == 2:
+                raise ModelRateLimitError("come back tomorrow", retry_after=86400.0)
+            wait: Any = [math.nan, -5.0, math.inf, "5", 10**400][attempt - 1]
+            raise ModelRateLimitError("slow down", retry_after=wait)
 
         quick = Backoff(0.001, maximum=0.001)
         rules = {FailureKind.MODEL_RATE_LIMIT: RetryRule(5, quick)}
         coverage = collector(worker, retry=RetryPolicy(default=RetryRule(2, quick), by_kind=rules))
-        assert coverage.attempts == 2 + 3 * 5
+        assert (coverage.failed, coverage.attempts) == (4, 1 + 2 + 1 + 5)
 
     def test_retry_after_is_honoured(self, collector: Collector) -> None:
         times: dict[int, list[float]] = {}
@@ -457,23 +392,6 @@ class TestRetries:
 
         collector(worker)
         assert all(second - first >= 0.29 for first, second in times.values())
-
-    def test_a_retry_after_beyond_the_bound_ends_the_rollout(self, collector: Collector) -> None:
-        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
-            raise ModelRateLimitError("come back tomorrow", retry_after=86400.0)
-
-        coverage = collector(worker)
-        assert (coverage.failed, coverage.attempts) == (4, 4)
-
-    @pytest.mark.parametrize("asked", [math.nan, -5.0, math.inf, "5", 10**400])
-    def test_a_nonsensical_retry_after_cannot_hold_up_the_run(
-        self, collector: Collector, asked: Any
-    ) -> None:
-        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
-            raise ModelRateLimitError("slow down", retry_after=asked)
-
-        coverage = collector(worker)
-        assert (coverage.failed, coverage.attempts) == (4, 12)
 
     def test_the_retries_of_the_whole_run_are_bounded(self, tmp_path: Path) -> None:
         async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
@@ -493,7 +411,7 @@ class TestRetries:
             raise ModelRateLimitError("down", retry_after=60.0)
 
         async def main() -> None:
-            asyncio.get_running_loop().call_later(0.3, stop.request)
+            asyncio.get_running_loop().call_later(0.1, stop.request)
             with make_run(tmp_path, 1000) as store:
                 coverage = await collect(source, worker, store, policy(), stop=stop)
             assert coverage.unresolved == 1000
@@ -504,27 +422,19 @@ class TestRetries:
 
 class TestStragglers:
     def test_the_rest_is_omitted_after_the_grace_period(self, tmp_path: Path) -> None:
+        """Also the rollouts that never started."""
         collector = Collector(tmp_path, count=20)
         started = time.monotonic()
 
         async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
-            return await (hang if item.task.index in {3, 11} else complete)(item, attempt, deadline)
-
-        coverage = collector(worker, completion_threshold=0.9, completion_grace_period=0.2)
-        assert time.monotonic() - started >= 0.2
-        assert (coverage.completed, coverage.omitted, coverage.unresolved) == (18, 2, 0)
-        assert coverage.exit_status is ExitStatus.OMITTED
-        assert collector.finals[3, 0]["reason"] == "straggler"
-        assert collector(hang).attempts == 0
-
-    def test_what_was_never_begun_is_omitted_too(self, tmp_path: Path) -> None:
-        collector = Collector(tmp_path, count=20)
-
-        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
             return await (complete if item.task.index < 10 else hang)(item, attempt, deadline)
 
-        coverage = collector(worker, completion_threshold=0.5, completion_grace_period=0.05)
+        coverage = collector(worker, completion_threshold=0.5, completion_grace_period=0.2)
+        assert time.monotonic() - started >= 0.2
         assert (coverage.completed, coverage.omitted, coverage.unresolved) == (10, 10, 0)
+        assert coverage.exit_status is ExitStatus.OMITTED
+        assert collector.finals[13, 0]["reason"] == "straggler"
+        assert collector(hang).attempts == 0
 
     def test_the_grace_period_lets_the_slow_ones_finish(self, tmp_path: Path) -> None:
         async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
@@ -532,36 +442,29 @@ class TestStragglers:
             return Completed(1.0)
 
         coverage = Collector(tmp_path)(
-            worker, completion_threshold=0.75, completion_grace_period=10.0
+            worker, completion_threshold=0.75, completion_grace_period=60.0
         )
         assert coverage.exit_status is ExitStatus.COMPLETE
 
-    def test_partial_work_of_a_straggler_is_kept(self, collector: Collector) -> None:
+    def test_a_straggler_keeps_its_partial_result_or_is_abandoned(
+        self, collector: Collector
+    ) -> None:
         async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
-            if item.task.index:
-                return Completed(1.0)
+            if item.task.index > 1:
+                return Omitted(OmitReason.SKIPPED, "blocked domain")
             try:
                 await asyncio.sleep(3600)
             except asyncio.CancelledError:
-                return Failed(failed().failure, result=msgspec.Raw(b'{"steps":5}'))
+                if item.task.index == 0:
+                    return Failed(failed().failure, result=msgspec.Raw(b'{"steps":5}'))
+                await asyncio.sleep(3600)
             return Completed(1.0)
 
-        collector(worker, completion_threshold=0.75, completion_grace_period=0.0, cancel_grace=1.0)
+        coverage = collector(worker, completion_threshold=0.5, completion_grace_period=0.0)
+        assert (coverage.omitted, coverage.abandoned) == (4, 1)
         assert collector.finals[0, 0]["status"] == "omitted"
         assert collector.finals[0, 0]["result"] == {"steps": 5}
-
-    def test_a_straggler_that_ignores_its_cancellation_holds_nobody_up(
-        self, collector: Collector
-    ) -> None:
-        stubborn = Stubborn(lambda item: item.task.index == 1)
-        coverage = collector(stubborn, completion_threshold=0.75, completion_grace_period=0.0)
-        assert (coverage.omitted, coverage.abandoned) == (1, 1)
-
-    def test_an_omission_by_the_worker_is_an_outcome(self, collector: Collector) -> None:
-        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
-            return Omitted(OmitReason.SKIPPED, "blocked domain")
-
-        assert collector(worker).omitted == 4
+        assert collector.finals[3, 0]["reason"] == "skipped"
 
 
 class TestStopping:
@@ -594,9 +497,7 @@ class TestStopping:
             await asyncio.sleep(3600)
             return Completed(1.0)
 
-        started = time.monotonic()
-        coverage = collector(worker, stop=stop, waits=lambda key: key.task > 0)
-        assert time.monotonic() - started < 5
+        coverage = collector(worker, stop=stop, waits=lambda key: key.task > 0, drain_timeout=60.0)
         assert (coverage.completed, coverage.unresolved) == (1, 3)
 
     def test_twice_stops_now_and_keeps_what_finished(self, collector: Collector) -> None:
@@ -611,9 +512,7 @@ class TestStopping:
             await asyncio.sleep(3600)
             return Completed(1.0)
 
-        started = time.monotonic()
-        coverage = collector(worker, stop=stop)
-        assert time.monotonic() - started < 5
+        coverage = collector(worker, stop=stop, drain_timeout=60.0)
         assert (coverage.completed, coverage.unresolved) == (1, 3)
         assert len(collector.lines) == 1
 
@@ -631,10 +530,15 @@ class TestStopping:
 
     def test_stopping_is_bounded_when_workers_ignore_it(self, collector: Collector) -> None:
         stop = Stop()
-        stop.request()
-        stop.request()
-        coverage = collector(Stubborn(lambda _: True), stop=stop)
-        assert coverage.unresolved == 4
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            if item.task.index == 3:
+                stop.request()
+                stop.request()
+            return await Stubborn(lambda _: True)(item, attempt, deadline)
+
+        coverage = collector(worker, stop=stop)
+        assert (coverage.unresolved, coverage.abandoned) == (4, 4)
 
     def test_rollouts_waiting_for_a_retry_go_on_where_they_were(self, collector: Collector) -> None:
         stop = Stop()
@@ -713,12 +617,11 @@ class FillingDisk(Disk):
 
 
 class TestBrokenStorage:
-    @pytest.mark.parametrize("sync", [EVERY_RECORD, QUICK_SYNC])
-    def test_a_full_disk_stops_the_run_and_loses_nothing(self, tmp_path: Path, sync: Any) -> None:
+    def test_a_full_disk_stops_the_run_and_loses_nothing(self, tmp_path: Path) -> None:
         collector = Collector(tmp_path, count=50)
         again = "free some space and run the same command again"
         with pytest.raises(DiskFullError, match=again) as stopped:
-            collector(complete, disk=FillingDisk(20), sync=sync)
+            collector(complete, disk=FillingDisk(20))
         assert "Rollouts when it stopped: 50 expected = " in stopped.value.__notes__[-1]
         assert len(collector.finals) == 20
         coverage = collector(complete)
@@ -822,6 +725,7 @@ def test_cancelling_the_collection_cancels_its_workers(collector: Collector) -> 
     assert sorted(ended) == [0, 1, 2, 3]
 
 
+@pytest.mark.campaign
 def test_ten_thousand_in_flight_at_once(tmp_path: Path) -> None:
     together = asyncio.Event()
     in_flight = 0
@@ -845,13 +749,13 @@ def test_adaptive_concurrency_collects_everything(tmp_path: Path) -> None:
         await asyncio.sleep(0.002)
         return Completed(1.0)
 
-    coverage = Collector(tmp_path, count=500)(worker, concurrency=Adaptive(initial=2, maximum=64))
-    assert coverage.completed == 500
+    coverage = Collector(tmp_path, count=200)(worker, concurrency=Adaptive(initial=2, maximum=64))
+    assert coverage.completed == 200
 
 
 def test_many_resumed_rollouts_do_not_hold_up_the_loop(tmp_path: Path) -> None:
-    """Skipping what is done gives way to other work between chunks."""
-    count = 20_000
+    """Skipping finished rollouts lets other tasks run between chunks."""
+    count = 5_000
     Collector(tmp_path, count=count)(complete, concurrency=Fixed(256))
     turns = 0
 
@@ -886,7 +790,7 @@ class DiskThatWaits(Disk):
 def test_a_worker_that_ended_while_the_loop_waited_for_a_sync_is_not_abandoned(
     tmp_path: Path,
 ) -> None:
-    disk, grace, both_cancelled = DiskThatWaits(), 1.0, asyncio.Event()
+    disk, grace, both_cancelled = DiskThatWaits(), 0.3, asyncio.Event()
 
     async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
         try:

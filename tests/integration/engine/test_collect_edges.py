@@ -1,19 +1,13 @@
-"""The edges of the collection's own decisions: bounds, and what happens at the same time."""
+"""Edge cases of the collection's decisions: bounds, and simultaneous events."""
 
-import asyncio
-import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 from rollgym.engine import (
-    NO_RETRIES,
     AttemptRecorded,
     Event,
     Fixed,
     Stop,
-    StuckWorkersError,
     WorkItem,
 )
 from rollgym.records import Failed, Failure, FailureKind, Outcome, TaskError, ToolError
@@ -40,7 +34,7 @@ def test_a_retryable_failure_that_cannot_be_written_is_final_and_not_tried_again
 
 
 class AskingDisk(Disk):
-    """Asks the collection to stop at one of its syncs."""
+    """Requests a stop at one of its syncs."""
 
     def __init__(self, stop: Stop, at: int) -> None:
         super().__init__()
@@ -55,7 +49,7 @@ class AskingDisk(Disk):
 
 
 def test_a_request_to_stop_ends_the_omitting_of_what_never_began(tmp_path: Path) -> None:
-    """Else whoever asked would wait while all the rest is omitted, and find it omitted."""
+    """Otherwise the user would wait until all other rollouts are omitted."""
     stop = Stop()
     collector = Collector(tmp_path / "run", count=200)
     coverage = collector(
@@ -69,24 +63,6 @@ def test_a_request_to_stop_ends_the_omitting_of_what_never_began(tmp_path: Path)
     )
     assert coverage.omitted >= 10
     assert coverage.unresolved >= 170
-
-
-@pytest.mark.parametrize(("bound", "enough"), [(1, False), (2, True)])
-def test_so_many_abandoned_workers_may_be_alive_and_no_more(
-    tmp_path: Path, bound: int, enough: bool
-) -> None:
-    async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
-        loop = asyncio.get_running_loop()
-        while (left := deadline + 0.5 - loop.time()) > 0:
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.sleep(left)
-        return await complete(item, attempt, deadline)
-
-    collector = Collector(tmp_path / "run", count=2)
-    expected = contextlib.nullcontext() if enough else pytest.raises(StuckWorkersError, match="2 w")
-    with expected:
-        coverage = collector(worker, attempt_timeout=0.05, max_abandoned=bound, retry=NO_RETRIES)
-        assert (coverage.abandoned, coverage.failed) == (2, 2)
 
 
 async def broken(_item: WorkItem, _attempt: int, _deadline: float) -> Outcome:
@@ -128,7 +104,7 @@ class Recorded:
 
 
 def test_only_the_final_attempt_replaces_a_reopened_outcome(tmp_path: Path) -> None:
-    """Else whoever counts by events would take the old outcome back once for every attempt."""
+    """Otherwise an observer would retract the old outcome once for every attempt."""
 
     async def hopeless(item: WorkItem, attempt: int, deadline: float) -> Outcome:
         raise TaskError("no such task")
