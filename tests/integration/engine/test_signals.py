@@ -1,4 +1,4 @@
-"""Real signals to real processes, on uvloop and on asyncio's own loop."""
+"""Signals to collecting processes, on uvloop and on asyncio's own loop."""
 
 import asyncio
 import multiprocessing
@@ -20,47 +20,54 @@ import asyncio, sys, time
 from pathlib import Path
 if sys.argv[2] == "asyncio":
     sys.modules["uvloop"] = None
+from rollgym.engine import StopRequested
 from rollgym.records import Completed
 from tests.collecting import Collector
+
+class Reporter:
+    name = "reporter"
+    def observe(self, events):
+        if any(isinstance(event, StopRequested) for event in events):
+            print("stopping", flush=True)
 
 async def worker(item, attempt, deadline):
     if item.task.index < 10:
         return Completed(1.0)
-    if item.task.index == 10:
+    if item.task.index == 13:
         print("busy", flush=True)
     if sys.argv[3] == "block":
         time.sleep(3600)
-    await asyncio.sleep(float(sys.argv[3]))
+    while not Path(sys.argv[3]).exists():
+        await asyncio.sleep(0.01)
     return Completed(0.5)
 
 collector = Collector(Path(sys.argv[1]), count=100)
-coverage = collector(worker, drain_timeout=float(sys.argv[4]))
+coverage = collector(worker, drain_timeout=float(sys.argv[4]), observers=[Reporter()])
 print(coverage)
 sys.exit(coverage.exit_status)
 """
 
 
 class Program:
-    """A collecting process, busy with its eleventh task."""
+    """A collecting process, busy with its tasks 10 to 13 until the file `until` exists."""
 
-    def __init__(self, directory: Path, loop: str, nap: str, drain: float = 60.0) -> None:
+    def __init__(self, directory: Path, loop: str, until: str, drain: float = 600.0) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, directory, loop, nap, str(drain)],
+            [sys.executable, "-c", PROGRAM, directory, loop, until, str(drain)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        assert self.process.stdout is not None
-        assert self.process.stdout.readline() == "busy\n"
-        time.sleep(0.1)
+        if until != "block":
+            self.expect("busy")
 
-    def signal(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
-        time.sleep(0.2)
+    def expect(self, line: str) -> None:
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == f"{line}\n"
 
     def end(self) -> tuple[int, str]:
         try:
-            output, errors = self.process.communicate(timeout=20)
+            output, errors = self.process.communicate(timeout=60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.communicate()
@@ -68,47 +75,51 @@ class Program:
         return self.process.returncode, output + errors
 
 
-@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_one_signal_finishes_what_is_in_flight(
+@pytest.mark.parametrize(
+    ("number", "loop"), [(signal.SIGINT, "uvloop"), (signal.SIGTERM, "asyncio")]
+)
+def test_one_signal_finishes_the_running_attempts(
     tmp_path: Path, loop: str, number: signal.Signals
 ) -> None:
-    program = Program(tmp_path, loop, nap="1.0")
-    program.signal(number)
+    program = Program(tmp_path / "run", loop, until=str(tmp_path / "done"))
+    program.process.send_signal(number)
+    program.expect("stopping")
+    (tmp_path / "done").touch()
     status, output = program.end()
     assert status == 5, output
     assert "14 completed + 0 failed + 0 omitted + 86 unresolved" in output
-    assert len(read_json_lines(tmp_path / "journal.jsonl")) == 14
+    assert len(read_json_lines(tmp_path / "run" / "journal.jsonl")) == 14
 
 
-@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-def test_two_signals_stop_now(tmp_path: Path, loop: str) -> None:
-    program = Program(tmp_path, loop, nap="3600")
-    program.signal(signal.SIGINT)
-    program.signal(signal.SIGINT)
+def test_two_signals_stop_now(tmp_path: Path) -> None:
+    program = Program(tmp_path, "uvloop", until="/never")
+    program.process.send_signal(signal.SIGINT)
+    program.expect("stopping")
+    program.process.send_signal(signal.SIGINT)
     status, output = program.end()
     assert status == 5, output
     assert "10 completed + 0 failed + 0 omitted + 90 unresolved" in output
 
 
 def test_draining_after_a_signal_is_bounded(tmp_path: Path) -> None:
-    program = Program(tmp_path, "uvloop", nap="3600", drain=0.3)
-    program.signal(signal.SIGTERM)
+    program = Program(tmp_path, "asyncio", until="/never", drain=0.1)
+    program.process.send_signal(signal.SIGTERM)
     status, output = program.end()
     assert status == 5, output
 
 
-@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-def test_further_signals_break_out_of_workers_that_block_the_loop(
-    tmp_path: Path, loop: str
-) -> None:
-    program = Program(tmp_path, loop, nap="block")
-    for _ in range(3 + 4):
-        program.signal(signal.SIGINT)
+def test_further_signals_interrupt_workers_that_block_the_loop(tmp_path: Path) -> None:
+    program = Program(tmp_path, "uvloop", until="block")
+    journal = tmp_path / "journal.jsonl"
+    deadline = time.monotonic() + 60
+    while program.process.poll() is None and time.monotonic() < deadline:
+        if journal.exists() and len(journal.read_bytes().splitlines()) >= 8:
+            program.process.send_signal(signal.SIGINT)
+        time.sleep(0.05)
     status, output = program.end()
     assert status != 0
     assert "KeyboardInterrupt" in output
-    assert len(read_json_lines(tmp_path / "journal.jsonl")) >= 8
+    assert len(read_json_lines(journal)) >= 8
 
 
 def test_after_a_collection_the_handlers_are_those_of_before(tmp_path: Path) -> None:
@@ -119,11 +130,10 @@ def test_after_a_collection_the_handlers_are_those_of_before(tmp_path: Path) -> 
 
 
 def _terminate_a_child() -> bool:
-    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(30,))
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(3600,))
     child.start()
-    time.sleep(0.2)
     child.terminate()
-    child.join(3)
+    child.join(60)
     ended = not child.is_alive()
     child.kill()
     child.join()

@@ -23,53 +23,41 @@ def command(folder: Path, *options: str) -> int:
     return run(parser.parse_args([*files, *options]))
 
 
-@pytest.mark.parametrize(
-    ("options", "examples", "said"),
-    [
-        (["--format", "sft"], 3, "from 2 of 3 tasks with 6 rollouts (1 gave none)"),
-        (["--format", "sft", "--min-reward", "0"], 6, "from 3 of 3 tasks with 6 rollouts\n"),
-        (["--format", "preference"], 1, "(2 gave none)"),
-        (["--format", "preference", "--margin", "1.5"], 0, "(3 gave none)"),
-        (["--format", "preference", "--all-pairs"], 1, "(2 gave none)"),
-        (["--format", "groups"], 3, "from 3 of 3 tasks"),
-        (["--format", "groups", "--filter", "0 < avg < 1"], 1, "(2 filtered out)"),
-        (["--format", "sft", "--filter", "n > 1 and best == 1"], 3, "(1 filtered out)"),
-    ],
-)
 def test_each_format_is_written_and_the_rest_accounted_for(
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    options: list[str],
-    examples: int,
-    said: str,
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command(folder, *options) == 0
-    assert len(read(folder / "out.jsonl")) == examples
-    printed = capsys.readouterr().out
-    assert printed.startswith(f"wrote {examples} examples to {folder / 'out.jsonl'}, ")
-    assert said in printed
+    for options, examples, said in (
+        ("--format sft", 3, "from 2 of 3 tasks with 6 rollouts (1 gave none)"),
+        ("--format sft --min-reward 0", 6, "from 3 of 3 tasks with 6 rollouts\n"),
+        ("--format preference", 1, "(2 gave none)"),
+        ("--format preference --margin 1.5", 0, "(3 gave none)"),
+        ("--format preference --all-pairs", 1, "(2 gave none)"),
+        ("--format groups", 3, "from 3 of 3 tasks"),
+        ("--format groups --filter 0<avg<1", 1, "(2 filtered out)"),
+    ):
+        assert command(folder, *options.split()) == 0
+        assert len(read(folder / "out.jsonl")) == examples
+        printed = capsys.readouterr().out
+        assert printed.startswith(f"wrote {examples} examples to {folder / 'out.jsonl'}, ")
+        assert said in printed
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--format", "groups", "--min-reward", "1"], "--min-reward goes with --format sft"),
-        (["--format", "sft", "--margin", "1"], "go with --format preference"),
-        (["--format", "sft", "--all-pairs"], "go with --format preference"),
-        (["--format", "sft", "--filter", "avg"], "expected a comparison"),
-        (["--format", "sft", "--min-reward", "nan"], "nan is not finite"),
-        (["--format", "sft", "--min-reward", "much"], "'much' is no number"),
-        (["--format", "parquet"], "invalid choice"),
-        ([], "--format"),
-    ],
-)
 def test_wrong_use_is_refused_with_what_to_do(
-    folder: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        command(folder, *options)
-    assert said in capsys.readouterr().err
-    assert not (folder / "out.jsonl").exists()
+    for options, said in (
+        ("--format groups --min-reward 1", "--min-reward goes with --format sft"),
+        ("--format sft --margin 1", "go with --format preference"),
+        ("--format sft --all-pairs", "go with --format preference"),
+        ("--format sft --filter avg", "expected a comparison"),
+        ("--format sft --min-reward nan", "nan is not finite"),
+        ("--format parquet", "invalid choice"),
+        ("", "--format"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            command(folder, *options.split())
+        assert said in capsys.readouterr().err
+        assert not (folder / "out.jsonl").exists()
 
 
 def test_a_bad_file_is_refused_for_the_guard_to_report(folder: Path) -> None:

@@ -127,13 +127,14 @@ def test_a_filter_chooses_tasks_and_the_report_says_how_many(tmp_path: Path) -> 
     assert [last_words(example) for example in read(target)] == ["answer 0.0"]
 
 
-@pytest.mark.parametrize("into", [SupervisedExamples(), PreferencePairs(), TaskGroups()])
-def test_the_order_in_which_rollouts_finished_does_not_show(
-    tmp_path: Path, into: ExportFormat
-) -> None:
-    expected = exported(tmp_path, ROWS, into)
-    for seed in range(5):
-        assert exported(tmp_path, Random(seed).sample(ROWS, len(ROWS)), into) == expected
+def test_the_order_in_which_rollouts_finished_does_not_show(tmp_path: Path) -> None:
+    cases: list[ExportFormat] = [SupervisedExamples(), PreferencePairs(), TaskGroups()]
+    for number, into in enumerate(cases):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        expected = exported(directory, ROWS, into)
+        for seed in range(5):
+            assert exported(directory, Random(seed).sample(ROWS, len(ROWS)), into) == expected
 
 
 def test_blank_lines_and_a_last_line_without_an_end_are_read(tmp_path: Path) -> None:
@@ -147,9 +148,8 @@ def test_an_empty_file_gives_an_empty_file(tmp_path: Path) -> None:
     assert exported(tmp_path, [], TaskGroups()) == []
 
 
-@pytest.mark.parametrize(
-    ("bad", "problem"),
-    [
+def test_a_bad_line_is_named_and_nothing_is_written(tmp_path: Path) -> None:
+    cases: list[tuple[dict[str, Any] | str, str]] = [
         ("{", "this line is not a valid rollout (Input data was truncated)"),
         ("[]", "this line is not a valid rollout (Expected `object`, got `array`)"),
         ('{"reward": 1.0}', "missing required field `_ng_task_index`"),
@@ -160,18 +160,17 @@ def test_an_empty_file_gives_an_empty_file(tmp_path: Path) -> None:
             {**ROWS[0], "_ng_rollout_index": 2**64},
             "this line is not a valid rollout|must be at least 0",
         ),
-    ],
-)
-def test_a_bad_line_is_named_and_nothing_is_written(
-    tmp_path: Path, bad: dict[str, Any] | str, problem: str
-) -> None:
-    source = write(tmp_path / "rollouts.jsonl", [ROWS[0], "", bad])
-    with pytest.raises(BadRowsError) as refusal:
-        export(source, tmp_path / "out.jsonl", TaskGroups())
-    first = str(refusal.value).splitlines()[0]
-    assert first.startswith(f"{source}:3: ")
-    assert any(part in first for part in problem.split("|"))
-    assert [path.name for path in tmp_path.iterdir()] == ["rollouts.jsonl"]
+    ]
+    for number, (bad, problem) in enumerate(cases):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        source = write(directory / "rollouts.jsonl", [ROWS[0], "", bad])
+        with pytest.raises(BadRowsError) as refusal:
+            export(source, directory / "out.jsonl", TaskGroups())
+        first = str(refusal.value).splitlines()[0]
+        assert first.startswith(f"{source}:3: ")
+        assert any(part in first for part in problem.split("|"))
+        assert [path.name for path in directory.iterdir()] == ["rollouts.jsonl"]
 
 
 def test_the_first_twenty_bad_lines_are_named_together(tmp_path: Path) -> None:
@@ -206,13 +205,14 @@ def test_the_same_rollout_twice_is_refused_with_both_lines(tmp_path: Path) -> No
         exported(tmp_path, [*ROWS, ROWS[4]], TaskGroups())
 
 
-@pytest.mark.parametrize("into", [PreferencePairs(), TaskGroups()])
-def test_rollouts_of_one_task_with_different_prompts_are_refused(
-    tmp_path: Path, into: ExportFormat
-) -> None:
-    other = row(0, 1, 0.0, responses_create_params={"input": "another"})
-    with pytest.raises(BadRowsError, match=r"jsonl:2: prompt or tools differ .* line 1"):
-        exported(tmp_path, [row(0, 0, 1.0), other], into)
+def test_rollouts_of_one_task_with_different_prompts_are_refused(tmp_path: Path) -> None:
+    cases: list[ExportFormat] = [PreferencePairs(), TaskGroups()]
+    for number, into in enumerate(cases):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        other = row(0, 1, 0.0, responses_create_params={"input": "another"})
+        with pytest.raises(BadRowsError, match=r"jsonl:2: prompt or tools differ .* line 1"):
+            exported(directory, [row(0, 0, 1.0), other], into)
 
 
 def test_the_folders_above_the_export_are_made(tmp_path: Path) -> None:
@@ -221,13 +221,16 @@ def test_the_folders_above_the_export_are_made(tmp_path: Path) -> None:
     assert len(read(tmp_path / "a" / "b" / "out.jsonl")) == 4
 
 
-@pytest.mark.parametrize("name", ["rollouts.jsonl", "link.jsonl"])
-def test_the_rollouts_are_never_overwritten(tmp_path: Path, name: str) -> None:
-    source = write(tmp_path / "rollouts.jsonl", ROWS)
-    (tmp_path / "link.jsonl").symlink_to(source)
-    with pytest.raises(ExportError, match="is the file to export"):
-        export(source, tmp_path / name, TaskGroups())
-    assert len(read(source)) == len(ROWS)
+def test_the_rollouts_are_never_overwritten(tmp_path: Path) -> None:
+    cases: list[str] = ["rollouts.jsonl", "link.jsonl"]
+    for number, name in enumerate(cases):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        source = write(directory / "rollouts.jsonl", ROWS)
+        (directory / "link.jsonl").symlink_to(source)
+        with pytest.raises(ExportError, match="is the file to export"):
+            export(source, directory / name, TaskGroups())
+        assert len(read(source)) == len(ROWS)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -58,10 +58,13 @@ def test_a_missing_blob_is_a_clear_error(tmp_path: Path) -> None:
         blobs.get(ref)
 
 
-@pytest.mark.parametrize("name", ["../../etc/passwd", "a" * 63, "A" * 64, "a" * 64 + "/../x", ""])
-def test_a_reference_cannot_lead_out_of_the_store(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValueError, match="not the name of a blob"):
-        BlobStore(tmp_path).get(BlobRef(name, 1))
+def test_a_reference_cannot_lead_out_of_the_store(tmp_path: Path) -> None:
+    cases: list[str] = ["../../etc/passwd", "a" * 63, "A" * 64, "a" * 64 + "/../x", ""]
+    for number, name in enumerate(cases):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        with pytest.raises(ValueError, match="not the name of a blob"):
+            BlobStore(directory).get(BlobRef(name, 1))
 
 
 class FullDisk(Disk):

@@ -13,14 +13,17 @@ def test_rows_come_lazily_and_blank_lines_are_passed_over(tmp_path: Path) -> Non
     assert [row.get("a", int) for row in read_rows(path)] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("bad", [b"{", b"[1]", b'{"a": NaN}', b'{"a": "\xff"}'])
-def test_a_bad_row_is_named_by_file_and_line(tmp_path: Path, bad: bytes) -> None:
-    path = tmp_path / "tasks.jsonl"
-    path.write_bytes(b'{"a": 1}\n\n' + bad + b"\n")
-    rows = read_rows(path)
-    next(rows)
-    with pytest.raises(InputsError, match=r"tasks\.jsonl:3: this line is not a valid row"):
+def test_a_bad_row_is_named_by_file_and_line(tmp_path: Path) -> None:
+    cases: list[bytes] = [b"{", b"[1]", b'{"a": NaN}', b'{"a": "\xff"}']
+    for number, bad in enumerate(cases):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        path = directory / "tasks.jsonl"
+        path.write_bytes(b'{"a": 1}\n\n' + bad + b"\n")
+        rows = read_rows(path)
         next(rows)
+        with pytest.raises(InputsError, match=r"tasks\.jsonl:3: this line is not a valid row"):
+            next(rows)
 
 
 def test_a_missing_file_is_a_clear_error(tmp_path: Path) -> None:

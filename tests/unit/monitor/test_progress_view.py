@@ -1,4 +1,3 @@
-
 from rollgym.monitor.progress_view import (
     ProgressView,
     bar_line,

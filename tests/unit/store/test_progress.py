@@ -1,6 +1,5 @@
 """What resuming keeps in memory."""
 
-
 from rollgym.records import Attempt
 from rollgym.store import Progress
 from tests.builders import failed, record
