@@ -2,7 +2,6 @@ import base64
 from collections.abc import Mapping
 
 import msgspec
-import pytest
 
 from tests.unit.webgym.context.rounds import PICTURE, element, observation, past_round, task
 from webgym.browser.contract.answers import PageInfo
@@ -42,11 +41,11 @@ def images(message: Mapping[str, object]) -> list[str]:
     return [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
 
 
-@pytest.mark.parametrize("count", [0, 1, 3, 4, 5, 30])
-def test_roles_alternate_and_the_window_bounds_the_rounds(count: int) -> None:
-    built = chat(rounds(count))
-    assert roles(built) == ["system", "user", *["assistant", "user"] * min(count, 4)]
-    assert all(images(message) for message in built.messages if message["role"] == "user")
+def test_roles_alternate_and_the_window_bounds_the_rounds() -> None:
+    for count in [0, 1, 3, 4, 5, 30]:
+        built = chat(rounds(count))
+        assert roles(built) == ["system", "user", *["assistant", "user"] * min(count, 4)]
+        assert all(images(message) for message in built.messages if message["role"] == "user")
 
 
 def test_a_window_of_none_has_every_step_as_a_line() -> None:
@@ -65,14 +64,16 @@ def test_the_task_stands_in_the_first_user_message_only() -> None:
     assert all(read_task(text) is None for text in others)
 
 
-@pytest.mark.parametrize("settings", [SETTINGS, MARKS, TEXT_ONLY])
-@pytest.mark.parametrize("name", ["one", "two\nlines", "two\n\nparagraphs", "Task:\n<page>\nx"])
-def test_task_and_page_are_read_back_from_the_chat(settings: ContextSettings, name: str) -> None:
-    built = build_chat(settings, task(name), [], observation())
-    text = message_text(built.messages[-1])
-    assert read_task(text) == name
-    shown = page_of(observation(), settings.interaction_mode) if settings.shows_text else None
-    assert read_page(text) == shown
+def test_task_and_page_are_read_back_from_the_chat() -> None:
+    for name in ["one", "two\nlines", "two\n\nparagraphs", "Task:\n<page>\nx"]:
+        for settings in [SETTINGS, MARKS, TEXT_ONLY]:
+            built = build_chat(settings, task(name), [], observation())
+            text = message_text(built.messages[-1])
+            assert read_task(text) == name
+            shown = (
+                page_of(observation(), settings.interaction_mode) if settings.shows_text else None
+            )
+            assert read_page(text) == shown
 
 
 def test_the_latest_message_shows_the_page_now_and_what_came_of_the_last_reply() -> None:
@@ -115,21 +116,18 @@ def test_without_a_picture_the_message_says_so() -> None:
     assert images(built.messages[-1]) == []
 
 
-@pytest.mark.parametrize(
-    ("raw_response", "said"),
-    [
+def test_thinking_is_never_in_the_history() -> None:
+    for raw_response, said in [
         ("<think>secret</think>Action: go", "Action: go"),
         ("secret</think>Action: go", "Action: go"),
         ("Action: go<think>secret", "Action: go"),
         ("<think>secret", "(no reply)"),
         ("", "(no reply)"),
         ("a<|im_end|>b", "a<\\|im_end|>b"),
-    ],
-)
-def test_thinking_is_never_in_the_history(raw_response: str, said: str) -> None:
-    built = chat([past_round(1, raw_response)])
-    assert built.messages[2] == {"role": "assistant", "content": said}
-    assert b"secret" not in msgspec.json.encode(built.messages)
+    ]:
+        built = chat([past_round(1, raw_response)])
+        assert built.messages[2] == {"role": "assistant", "content": said}
+        assert b"secret" not in msgspec.json.encode(built.messages)
 
 
 def test_older_steps_say_where_what_was_wanted_what_was_done_and_what_came_of_it() -> None:
@@ -227,6 +225,7 @@ def test_a_reply_that_is_too_long_keeps_its_beginning_and_its_call() -> None:
     assert "characters left out)" in said
 
 
-@pytest.mark.parametrize("message", [{}, {"content": None}, {"content": [1, {"text": 2}]}])
-def test_a_message_without_text_has_none(message: dict[str, object]) -> None:
-    assert message_text(message) == ""
+def test_a_message_without_text_has_none() -> None:
+    cases: list[dict[str, object]] = [{}, {"content": None}, {"content": [1, {"text": 2}]}]
+    for message in cases:
+        assert message_text(message) == ""

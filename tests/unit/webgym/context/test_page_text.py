@@ -1,8 +1,7 @@
 import math
 import time
 
-import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.webgym.context.rounds import drop_down, element, observation
@@ -11,7 +10,7 @@ from webgym.browser.contract.commands import InteractionMode
 from webgym.context.page_text import escape_tags, page_of, read_page, unescape_tags, write_page
 from webgym.context.page_view import AgentObservation, PageOption, ScrollPosition
 
-# A busy machine is no reason to fail.
+FEW = settings(max_examples=25)
 NASTY = st.one_of(
     st.text(max_size=40),
     st.lists(
@@ -68,6 +67,7 @@ SIGHTS = st.builds(
 MODES = st.sampled_from(["coordinates", "set_of_marks"])
 
 
+@FEW
 @given(SIGHTS, MODES, st.integers(100, 4_000))
 def test_what_was_written_is_read_back_exactly(
     seen: AgentObservation, mode: InteractionMode, characters: int
@@ -76,6 +76,7 @@ def test_what_was_written_is_read_back_exactly(
     assert read_page(written) == page_of(seen, mode, characters)
 
 
+@FEW
 @given(SIGHTS, MODES, NASTY, NASTY)
 def test_a_page_is_found_inside_a_message_whatever_stands_around_it(
     seen: AgentObservation, mode: InteractionMode, before: str, after: str
@@ -85,6 +86,7 @@ def test_a_page_is_found_inside_a_message_whatever_stands_around_it(
     assert read_page(message) == page_of(seen, mode)
 
 
+@FEW
 @given(SIGHTS, MODES)
 def test_no_page_can_write_a_tag_or_a_control_token(
     seen: AgentObservation, mode: InteractionMode
@@ -94,6 +96,7 @@ def test_no_page_can_write_a_tag_or_a_control_token(
         assert tag not in written
 
 
+@FEW
 @given(NASTY | st.lists(st.sampled_from("<\\/|pa"), max_size=12).map("".join))
 def test_inert_text_is_revived_exactly(text: str) -> None:
     assert unescape_tags(escape_tags(text)) == text
@@ -123,22 +126,17 @@ def test_with_coordinates_a_line_has_the_middle_and_no_number_appears() -> None:
     assert "[12]" not in written
 
 
-@pytest.mark.parametrize(
-    ("box", "in_view", "point"),
-    [
+def test_the_middle_is_that_of_the_part_on_the_screen() -> None:
+    for box, in_view, point in [
         (Box(0, 0, 1280, 768), True, (500, 500)),
         (Box(0, 668, 1280, 1000), True, (500, 935)),
         (Box(-640, 0, 1280, 768), True, (250, 500)),
         (Box(0, 1500, 1280, 72), False, (500, 2000)),
         (Box(0, -804, 1280, 72), False, (500, -1000)),
-    ],
-)
-def test_the_middle_is_that_of_the_part_on_the_screen(
-    box: Box, in_view: bool, point: tuple[int, int]
-) -> None:
-    page = page_of(observation(elements=(element(box=box, in_view=in_view),)), "coordinates")
-    assert page.elements[0].point == point
-    assert page.elements[0].flags == (() if in_view else ("out of view",))
+    ]:
+        page = page_of(observation(elements=(element(box=box, in_view=in_view),)), "coordinates")
+        assert page.elements[0].point == point
+        assert page.elements[0].flags == (() if in_view else ("out of view",))
 
 
 def test_states_are_flags() -> None:
@@ -206,11 +204,12 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize("text", ["", "<page>\n</page>", "Address: x", "hello", *BROKEN])
-def test_what_is_no_page_is_none(text: str) -> None:
-    assert read_page(text) is None
+def test_what_is_no_page_is_none() -> None:
+    for text in ["", "<page>\n</page>", "Address: x", "hello", *BROKEN]:
+        assert read_page(text) is None
 
 
+@FEW
 @given(NASTY)
 def test_reading_any_text_raises_nothing(text: str) -> None:
     read_page(text)

@@ -3,6 +3,7 @@
 import json
 
 import msgspec
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +26,9 @@ from webgym.context.parsers.loose_json import Tolerances, read_whole
 from webgym.context.prompts import example_reply
 from webgym.context.settings import ContextSettings
 
-# A busy machine is no reason to fail.
+FEW = settings(max_examples=30)
+MANY = settings(max_examples=3_000)
+
 SETTINGS = st.builds(
     ContextSettings,
     interaction_mode=st.sampled_from(["coordinates", "set_of_marks"]),
@@ -80,12 +83,21 @@ def check(reply: ParsedReply) -> None:
         msgspec.json.encode(reply.action.arguments)
 
 
+@FEW
 @given(ANY_TEXT | PIECES, SETTINGS)
 @example("<tool_call>\ud800", ContextSettings())
 def test_any_text_has_a_result(text: str, context: ContextSettings) -> None:
     check(parse_reply(text, context))
 
 
+@pytest.mark.campaign
+@MANY
+@given(ANY_TEXT | PIECES, SETTINGS)
+def test_very_many_texts_have_a_result(text: str, context: ContextSettings) -> None:
+    check(parse_reply(text, context))
+
+
+@FEW
 @given(acts(), TEXTS, TEXTS)
 def test_a_reply_of_the_strict_grammar_is_read_exactly(
     act: tuple[InteractionMode, Action], memory: str, progress: str
@@ -102,11 +114,7 @@ def test_a_reply_of_the_strict_grammar_is_read_exactly(
     assert (reply.fields["memory"], reply.fields["progress"]) == (memory, progress)
 
 
-@settings(max_examples=300)
-@given(acts(), st.data())
-def test_a_mutated_reply_is_the_same_action_or_none(
-    act: tuple[InteractionMode, Action], data: st.DataObject
-) -> None:
+def check_mutation(act: tuple[InteractionMode, Action], data: st.DataObject) -> None:
     """Cutting out a piece anywhere around the arguments never makes another action."""
     mode, action = act
     text = f"Action: a\n{action.write(mode).text}"
@@ -122,6 +130,24 @@ def test_a_mutated_reply_is_the_same_action_or_none(
     assert reply.action in {None, action}
 
 
+@FEW
+@given(acts(), st.data())
+def test_a_mutated_reply_is_the_same_action_or_none(
+    act: tuple[InteractionMode, Action], data: st.DataObject
+) -> None:
+    check_mutation(act, data)
+
+
+@pytest.mark.campaign
+@MANY
+@given(acts(), st.data())
+def test_very_many_mutated_replies_are_the_same_action_or_none(
+    act: tuple[InteractionMode, Action], data: st.DataObject
+) -> None:
+    check_mutation(act, data)
+
+
+@FEW
 @given(acts(), st.data(), SETTINGS)
 def test_a_reply_with_anything_in_it_has_a_result(
     act: tuple[InteractionMode, Action], data: st.DataObject, context: ContextSettings
@@ -132,24 +158,27 @@ def test_a_reply_with_anything_in_it_has_a_result(
     check(parse_reply(text[:at] + data.draw(ANY_TEXT | PIECES) + text[until:], context))
 
 
+@FEW
 @given(acts())
 def test_a_reply_that_breaks_off_is_no_action(act: tuple[InteractionMode, Action]) -> None:
     mode, action = act
     text = f"Action: a\n{action.write(mode).text}"
     end = text.rindex("}")
     context = ContextSettings(interaction_mode=mode, prompt_version="vanilla")
-    for cut in range(end):
+    for cut in range(0, end, 7):
         assert parse_reply(text[:cut], context).action is None
 
 
+@FEW
 @given(JSON)
 def test_json_is_read_as_json_without_tolerances(value: object) -> None:
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):
-        forgiven = Tolerances()
-        assert read_whole(text, forgiven) == value
-        assert forgiven.names == ()
+        tolerated = Tolerances()
+        assert read_whole(text, tolerated) == value
+        assert tolerated.names == ()
 
 
+@FEW
 @given(JSON)
 def test_what_python_prints_is_read_as_what_it_is(value: object) -> None:
     """Less `\\x00` and the like, which JSON does not have."""
@@ -158,6 +187,7 @@ def test_what_python_prints_is_read_as_what_it_is(value: object) -> None:
         assert read_whole(text, Tolerances()) == value
 
 
+@FEW
 @given(st.text(st.sampled_from("<>/think abc\n"), max_size=60) | PIECES)
 def test_nothing_said_has_a_tag_of_thinking(text: str) -> None:
     said = without_thinking(text).lower()

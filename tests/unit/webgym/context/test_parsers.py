@@ -3,7 +3,6 @@
 import time
 
 import msgspec
-import pytest
 
 from webgym.actions import (
     Action,
@@ -175,19 +174,16 @@ LOOSE_CALLS: list[tuple[str, Action, set[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "action", "tolerances"), LOOSE_CALLS)
-def test_what_leaves_no_doubt_is_read_and_named(
-    text: str, action: Action, tolerances: set[str]
-) -> None:
-    reply = parse_reply(text, VANILLA)
-    assert reply.failure is None
-    assert reply.action == action
-    assert set(reply.tolerances) == tolerances
+def test_what_leaves_no_doubt_is_read_and_named() -> None:
+    for text, action, tolerances in LOOSE_CALLS:
+        reply = parse_reply(text, VANILLA)
+        assert reply.failure is None
+        assert reply.action == action
+        assert set(reply.tolerances) == tolerances
 
 
-@pytest.mark.parametrize(
-    ("text", "action", "tolerances"),
-    [
+def test_elements_are_named_by_numbers() -> None:
+    for text, action, tolerances in [
         ('{"action": "click", "element_id": 12}', Click(TWELVE), ()),
         ('{"action": "click", "element_id": "12"}', Click(TWELVE), ("element_id_as_text",)),
         ('{"action": "click", "element_id": "[12]"}', Click(TWELVE), ("element_id_as_text",)),
@@ -205,13 +201,9 @@ def test_what_leaves_no_doubt_is_read_and_named(
             (),
         ),
         ('{"action": "navigate", "url": "https://a.example"}', Navigate("https://a.example"), ()),
-    ],
-)
-def test_elements_are_named_by_numbers(
-    text: str, action: Action, tolerances: tuple[str, ...]
-) -> None:
-    reply = parse_reply(arguments(text, "set_of_marks"), MARKS)
-    assert (reply.action, reply.tolerances) == (action, tolerances)
+    ]:
+        reply = parse_reply(arguments(text, "set_of_marks"), MARKS)
+        assert (reply.action, reply.tolerances) == (action, tolerances)
 
 
 OTHER_CALL = CLICK.replace("512", "513")
@@ -268,28 +260,25 @@ REFUSED: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "reason"), REFUSED)
-def test_what_leaves_a_doubt_is_refused_with_a_reason_for_the_model(text: str, reason: str) -> None:
-    reply = parse_reply(text, VANILLA)
-    assert reply.action is None
-    assert reply.failure is not None
-    assert reason in reply.failure
-    assert len(reply.failure) < 400
+def test_what_leaves_a_doubt_is_refused_with_a_reason_for_the_model() -> None:
+    for text, reason in REFUSED:
+        reply = parse_reply(text, VANILLA)
+        assert reply.action is None
+        assert reply.failure is not None
+        assert reason in reply.failure
+        assert len(reply.failure) < 400
 
 
-@pytest.mark.parametrize(
-    "number", ['"twelve"', '"12a"', "1.5", "0", "-3", "true", '"١٢"', "[1, 2]"]
-)
-def test_an_element_that_is_no_number_is_refused(number: str) -> None:
-    call = arguments(f'{{"action": "click", "element_id": {number}}}', "set_of_marks")
-    reply = parse_reply(call, MARKS)
-    assert reply.failure is not None
-    assert "`element_id` must be" in reply.failure
+def test_an_element_that_is_no_number_is_refused() -> None:
+    for number in ['"twelve"', '"12a"', "1.5", "0", "-3", "true", '"١٢"', "[1, 2]"]:
+        call = arguments(f'{{"action": "click", "element_id": {number}}}', "set_of_marks")
+        reply = parse_reply(call, MARKS)
+        assert reply.failure is not None
+        assert "`element_id` must be" in reply.failure
 
 
-@pytest.mark.parametrize(
-    ("memory", "fields", "tolerances"),
-    [
+def test_memory_is_json_or_else_kept_as_it_is() -> None:
+    cases: list[tuple[str, dict[str, object], tuple[str, ...]]] = [
         (
             '{"memory": {"price": 3}, "progress": ""}',
             {"memory": {"price": 3}, "progress": ""},
@@ -311,16 +300,13 @@ def test_an_element_that_is_no_number_is_refused(number: str) -> None:
             ("memory_code_fence",),
         ),
         ("", {}, ("no_memory",)),
-    ],
-)
-def test_memory_is_json_or_else_kept_as_it_is(
-    memory: str, fields: dict[str, object], tolerances: tuple[str, ...]
-) -> None:
-    text = f"Memory and Progress: {memory}\nIntention: i\n{block(CLICK)}"
-    reply = parse_reply(text, COMPLETE)
-    assert reply.action == Click(MIDDLE)
-    assert reply.fields == fields | {"intention": "i", "action": "Click."}
-    assert reply.tolerances == tolerances
+    ]
+    for memory, fields, tolerances in cases:
+        text = f"Memory and Progress: {memory}\nIntention: i\n{block(CLICK)}"
+        reply = parse_reply(text, COMPLETE)
+        assert reply.action == Click(MIDDLE)
+        assert reply.fields == fields | {"intention": "i", "action": "Click."}
+        assert reply.tolerances == tolerances
 
 
 def test_memory_and_progress_may_have_a_heading_each() -> None:
@@ -358,9 +344,8 @@ def test_a_call_that_may_only_have_been_thought_of_is_refused() -> None:
     assert parse_reply(f"<think>hm</think>{block(CLICK)} Done.", thinking).action == Click(MIDDLE)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+def test_thinking_is_parted_from_what_is_said() -> None:
+    for text, said in [
         ("a", "a"),
         ("<think>x</think>a", "a"),
         ("<think>x<think>y</think>z</think>a", "a"),
@@ -371,46 +356,39 @@ def test_a_call_that_may_only_have_been_thought_of_is_refused() -> None:
         ("<THINK>x</Think> a <thinking>y</thinking> b", "a \n b"),
         ("<thi<think>x</think>nk>a", "<thi\nnk>a"),
         ("<think>x</think>y</think>a", "a"),
-    ],
-)
-def test_thinking_is_parted_from_what_is_said(text: str, said: str) -> None:
-    assert without_thinking(text) == said
+    ]:
+        assert without_thinking(text) == said
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[" * 100_000,
-        "<tool_call>" + "[" * 100_000 + "]" * 100_000 + "</tool_call>",
-        "<tool_call>" + '{"a":' * 100_000,
-        "Memory and Progress: " + "[" * 100_000,
-        block(CLICK.replace("[512, 340]", '"' + "9" * 1_000_000 + '"')),
-        block(CLICK.replace("512", "5" * 1_000_000)),
-        arguments('{"action": "answer", "text": "' + "a" * 1_000_000 + '"}'),
-        "<think>" * 150_000,
-        "</think>" * 150_000,
-        "<tool_call>" * 100_000,
+def test_huge_and_deep_replies_are_read_in_time() -> None:
+    for text in [
+        "[" * 30_000,
+        "<tool_call>" + "[" * 30_000 + "]" * 30_000 + "</tool_call>",
+        "<tool_call>" + '{"a":' * 30_000,
+        "Memory and Progress: " + "[" * 30_000,
+        block(CLICK.replace("[512, 340]", '"' + "9" * 300_000 + '"')),
+        block(CLICK.replace("512", "5" * 300_000)),
+        arguments('{"action": "answer", "text": "' + "a" * 300_000 + '"}'),
+        "<think>" * 40_000,
+        "</think>" * 40_000,
+        "<tool_call>" * 30_000,
         f"<tool_call>{CLICK}</tool_call>" * 9_000,
-        "{\n" * 500_000,
-        "{" * 1_000_000,
+        "{\n" * 40_000,
+        "{" * 300_000,
         ("{" + " " * 100 + "\n") * 10_000,
-        " " * 1_000_000,
-        "\n" * 1_000_000 + "x",
-        '"' + "\\" * 1_000_000,
-        '<tool_call>"' + "\\" * 1_000_001,
-        "<tool_call>" + "'" * 1_000_000,
-        "*" * 1_000_000 + "Action:",
-        "Action:" * 150_000,
+        " " * 300_000,
+        "\n" * 300_000 + "x",
+        '"' + "\\" * 300_000,
+        '<tool_call>"' + "\\" * 300_001,
+        "<tool_call>" + "'" * 300_000,
+        "*" * 300_000 + "Action:",
+        "Action:" * 40_000,
         "Memory and Progress: ```json\n" * 40_000,
         "```" * 300_000,
-        "<tool_call>" + CLICK + "}" * 1_000_000,
-    ],
-    ids=lambda text: text[:20],
-)
-def test_huge_and_deep_replies_are_read_in_time(text: str) -> None:
-    for settings in (COMPLETE, MARKS):
+        "<tool_call>" + CLICK + "}" * 300_000,
+    ]:
         started = time.process_time()
-        reply = parse_reply(text, settings)
+        reply = parse_reply(text, COMPLETE)
         assert time.process_time() - started < 3
         assert (reply.action is None) != (reply.failure is None)
         msgspec.json.encode(reply.fields)

@@ -18,33 +18,35 @@ EVERY = [
 ]
 
 
-@pytest.mark.parametrize("settings", EVERY)
-def test_the_prompt_has_the_whole_tool_and_only_that_of_its_mode(settings: ContextSettings) -> None:
-    prompt = system_prompt(settings)
-    mode = settings.interaction_mode
-    (line,) = [line for line in prompt.split("\n") if line.startswith('{"type":"function"')]
-    assert msgspec.json.decode(line) == tool_schema(mode)
-    assert all(verb in prompt for verb in actions_of(mode))
-    assert not any(tool in prompt for other, tool in TOOLS.items() if other != mode)
+def test_the_prompt_has_the_whole_tool_and_only_that_of_its_mode() -> None:
+    for settings in EVERY:
+        prompt = system_prompt(settings)
+        mode = settings.interaction_mode
+        (line,) = [line for line in prompt.split("\n") if line.startswith('{"type":"function"')]
+        assert msgspec.json.decode(line) == tool_schema(mode)
+        assert all(verb in prompt for verb in actions_of(mode))
+        assert not any(tool in prompt for other, tool in TOOLS.items() if other != mode)
 
 
-@pytest.mark.parametrize("settings", EVERY)
-def test_the_example_is_a_reply_of_the_strict_grammar(settings: ContextSettings) -> None:
-    example = example_reply(settings)
-    assert system_prompt(settings).endswith(example)
-    reply = parse_reply(example, settings)
-    assert reply.action is not None
-    assert reply.tolerances == ()
-    complete = {"memory", "progress", "intention", "action"}
-    assert set(reply.fields) == (complete if settings.prompt_version == "complete" else {"action"})
+def test_the_example_is_a_reply_of_the_strict_grammar() -> None:
+    for settings in EVERY:
+        example = example_reply(settings)
+        assert system_prompt(settings).endswith(example)
+        reply = parse_reply(example, settings)
+        assert reply.action is not None
+        assert reply.tolerances == ()
+        complete = {"memory", "progress", "intention", "action"}
+        assert set(reply.fields) == (
+            complete if settings.prompt_version == "complete" else {"action"}
+        )
 
 
-@pytest.mark.parametrize("settings", EVERY)
-def test_the_prompt_speaks_only_of_what_is_shown(settings: ContextSettings) -> None:
-    prompt = system_prompt(settings)
-    assert ("<page>" in prompt) == settings.shows_text
-    assert ("A screenshot of" in prompt) == settings.shows_image
-    assert ("Memory" in prompt) == (settings.prompt_version == "complete")
+def test_the_prompt_speaks_only_of_what_is_shown() -> None:
+    for settings in EVERY:
+        prompt = system_prompt(settings)
+        assert ("<page>" in prompt) == settings.shows_text
+        assert ("A screenshot of" in prompt) == settings.shows_image
+        assert ("Memory" in prompt) == (settings.prompt_version == "complete")
 
 
 def test_settings_refuse_what_they_do_not_know() -> None:

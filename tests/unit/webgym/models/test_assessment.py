@@ -1,5 +1,4 @@
 import msgspec
-import pytest
 
 from webgym.models.assessment import (
     BlockingResult,
@@ -19,9 +18,8 @@ def evaluation(*verdicts: CriterionVerdict, blocking: BlockingResult = OPEN) -> 
     return Evaluation(judge="model:x", criteria=criteria, blocking=blocking)
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "reward"),
-    [
+def test_a_reward_is_earned_by_passing_everything() -> None:
+    cases: list[tuple[list[CriterionVerdict], float]] = [
         ([], 0.0),
         (["pass"], 1.0),
         (["pass", "pass", "pass"], 1.0),
@@ -29,29 +27,22 @@ def evaluation(*verdicts: CriterionVerdict, blocking: BlockingResult = OPEN) -> 
         (["pass", "not_asked"], 0.0),
         (["not_asked"], 0.0),
         (["fail", "not_asked", "pass"], 0.0),
-    ],
-)
-def test_a_reward_is_earned_by_passing_everything(
-    verdicts: list[CriterionVerdict], reward: float
-) -> None:
-    assert evaluation(*verdicts).reward == reward
+    ]
+    for verdicts, reward in cases:
+        assert evaluation(*verdicts).reward == reward
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "together"),
-    [
+def test_a_rubric_passes_with_all_of_its_facts() -> None:
+    cases: list[tuple[list[CriterionVerdict], str]] = [
         ([], "not_asked"),
         (["pass", "pass"], "pass"),
         (["pass", "fail"], "fail"),
         (["fail", "not_asked"], "fail"),
         (["pass", "not_asked"], "not_asked"),
-    ],
-)
-def test_a_rubric_passes_with_all_of_its_facts(
-    verdicts: list[CriterionVerdict], together: CriterionVerdict
-) -> None:
-    facts = [FactOutcome(f"fact {verdict}", verdict, f"why {verdict}") for verdict in verdicts]
-    assert CriterionResult.of_facts(facts).verdict == together
+    ]
+    for verdicts, together in cases:
+        facts = [FactOutcome(f"fact {verdict}", verdict, f"why {verdict}") for verdict in verdicts]
+        assert CriterionResult.of_facts(facts).verdict == together
 
 
 def test_a_failed_rubric_gives_the_reason_of_the_fact_that_failed() -> None:
@@ -59,16 +50,13 @@ def test_a_failed_rubric_gives_the_reason_of_the_fact_that_failed() -> None:
     assert CriterionResult.of_facts(facts).reason == "not seen"
 
 
-@pytest.mark.parametrize(
-    ("blocking", "blocked"),
-    [
+def test_only_who_was_seen_at_a_wall_was_blocked() -> None:
+    for blocking, blocked in [
         (OPEN, False),
         (BlockingResult.of(True, "a wall"), True),
         (BlockingResult("not_asked", ""), False),
-    ],
-)
-def test_only_who_was_seen_at_a_wall_was_blocked(blocking: BlockingResult, blocked: bool) -> None:
-    assert evaluation("fail", blocking=blocking).is_blocked is blocked
+    ]:
+        assert evaluation("fail", blocking=blocking).is_blocked is blocked
 
 
 def test_an_evaluation_is_plain_json_and_long_reasons_are_cut() -> None:

@@ -34,9 +34,8 @@ def test_usage_is_counted_with_its_details() -> None:
     assert read_completion(completion(said("a"), usage=usage)).usage == Usage(100, 7, 64, 3)
 
 
-@pytest.mark.parametrize(
-    ("message", "text"),
-    [
+def test_the_text_is_all_that_the_model_said() -> None:
+    for message, text in [
         (said("b", reasoning_content="a"), "<think>a</think>b"),
         (said("b", reasoning="a"), "<think>a</think>b"),
         (said(None, reasoning_content="a"), "<think>a</think>"),
@@ -44,10 +43,8 @@ def test_usage_is_counted_with_its_details() -> None:
         (said(None, refusal="I cannot."), "I cannot."),
         (said([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), "ab"),
         (said([{"type": "refusal", "refusal": "no"}]), "no"),
-    ],
-)
-def test_the_text_is_all_that_the_model_said(message: object, text: str) -> None:
-    assert read_completion(completion(message)).text == text
+    ]:
+        assert read_completion(completion(message)).text == text
 
 
 def test_an_answer_that_a_filter_took_away_is_an_empty_text() -> None:
@@ -55,9 +52,8 @@ def test_an_answer_that_a_filter_took_away_is_an_empty_text() -> None:
     assert (answer.text, answer.finish_reason) == ("", "content_filter")
 
 
-@pytest.mark.parametrize(
-    ("answer", "says"),
-    [
+def test_what_is_no_answer_is_malformed_and_says_where() -> None:
+    for answer, says in [
         (b"{}", "choices: there are none"),
         (b'{"choices": []}', "choices: there are none"),
         (b'{"choices": [7]}', "choices[0]"),
@@ -71,12 +67,10 @@ def test_an_answer_that_a_filter_took_away_is_an_empty_text() -> None:
             completion(said(None, tool_calls=[{"function": {"name": "computer_use"}}])),
             "without a tool-call parser",
         ),
-    ],
-)
-def test_what_is_no_answer_is_malformed_and_says_where(answer: bytes, says: str) -> None:
-    with pytest.raises(ModelMalformedError) as raised:
-        read_completion(answer)
-    assert says in str(raised.value)
+    ]:
+        with pytest.raises(ModelMalformedError) as raised:
+            read_completion(answer)
+        assert says in str(raised.value)
 
 
 TOKENS: dict[str, Any] = {
@@ -96,22 +90,18 @@ def test_the_exact_tokens_are_kept_where_the_server_gives_them() -> None:
     assert answer.token_problem is None
 
 
-@pytest.mark.parametrize(
-    ("changed", "says"),
-    [
+def test_tokens_that_do_not_fit_together_are_left_out_and_the_text_kept() -> None:
+    cases: list[tuple[dict[str, object], str]] = [
         ({"token_ids": [7]}, "there are 2 for 1 generated tokens"),
         ({"token_ids": ["7", "8"]}, "must hold numbers only"),
         ({"logprobs": {"content": "?"}}, "must be an array"),
-    ],
-)
-def test_tokens_that_do_not_fit_together_are_left_out_and_the_text_kept(
-    changed: dict[str, object], says: str
-) -> None:
-    tokens = {**TOKENS, "choice": {**TOKENS["choice"], **changed}}
-    answer = read_completion(completion(said("ab"), **tokens))
-    assert answer.text == "ab"
-    assert (answer.prompt_token_ids, answer.token_ids, answer.logprobs) == (None, None, None)
-    assert says in str(answer.token_problem)
+    ]
+    for changed, says in cases:
+        tokens = {**TOKENS, "choice": {**TOKENS["choice"], **changed}}
+        answer = read_completion(completion(said("ab"), **tokens))
+        assert answer.text == "ab"
+        assert (answer.prompt_token_ids, answer.token_ids, answer.logprobs) == (None, None, None)
+        assert says in str(answer.token_problem)
 
 
 def test_an_answer_without_tokens_has_no_problem_with_them() -> None:

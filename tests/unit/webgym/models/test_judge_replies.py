@@ -22,24 +22,20 @@ FORMS: list[ReplyForm[Any]] = [OPINION, RELEVANCE, BLOCKAGE, facts_form(2)]
 every_form = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_an_object_of_the_form_is_read() -> None:
+    for text in [
         PASS,
         f"\n  {PASS}\n",
         f"```json\n{PASS}\n```",
         f"```\n{PASS}\n```",
         f"<think>Is it {{}}? It says fail.</think>\n\n{PASS}",
         f'I wonder: {{"reason": "", "verdict": "fail"}}</think>```json\n{PASS}\n```',
-    ],
-)
-def test_an_object_of_the_form_is_read(text: str) -> None:
-    assert OPINION.read(text) == Opinion("It is there.", "pass")
+    ]:
+        assert OPINION.read(text) == Opinion("It is there.", "pass")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_anything_else_is_not_read() -> None:
+    for text in [
         "",
         "pass",
         "SUCCESS",
@@ -61,17 +57,15 @@ def test_an_object_of_the_form_is_read(text: str) -> None:
         "\ud800",
         "[" * 50_000,
         " " * LARGEST_REPLY + PASS,
-    ],
-)
-def test_anything_else_is_not_read(text: str) -> None:
-    with pytest.raises(UnreadableReplyError):
-        OPINION.read(text)
+    ]:
+        with pytest.raises(UnreadableReplyError):
+            OPINION.read(text)
 
 
-@pytest.mark.parametrize("length", range(len(PASS)))
-def test_no_beginning_of_a_reply_is_a_reply(length: int) -> None:
-    with pytest.raises(UnreadableReplyError):
-        OPINION.read(PASS[:length])
+def test_no_beginning_of_a_reply_is_a_reply() -> None:
+    for length in range(len(PASS)):
+        with pytest.raises(UnreadableReplyError):
+            OPINION.read(PASS[:length])
 
 
 @given(st.text() | st.text('{}[]":,`\\ \n<>/thinkpasfrevodct', max_size=60))
@@ -87,17 +81,17 @@ def test_what_cannot_be_read_is_shown_in_short() -> None:
     assert len(str(caught.value)) < 400
 
 
-@pytest.mark.parametrize("relevance", ["-1", "4", "1.5", '"2"', "null", "true"])
-def test_a_relevance_is_a_number_from_0_to_3(relevance: str) -> None:
-    with pytest.raises(UnreadableReplyError):
-        RELEVANCE.read(f'{{"reason": "", "relevance": {relevance}}}')
+def test_a_relevance_is_a_number_from_0_to_3() -> None:
+    for relevance in ["-1", "4", "1.5", '"2"', "null", "true"]:
+        with pytest.raises(UnreadableReplyError):
+            RELEVANCE.read(f'{{"reason": "", "relevance": {relevance}}}')
 
 
-@pytest.mark.parametrize("numbers", [[], [1], [2, 1], [1, 1], [0, 1], [1, 2, 3]])
-def test_opinions_on_other_facts_than_those_asked_about_are_not_read(numbers: list[int]) -> None:
-    facts = [{"fact": number, "reason": "", "verdict": "pass"} for number in numbers]
-    with pytest.raises(UnreadableReplyError, match="facts 1 to 2"):
-        facts_form(2).read(msgspec.json.encode({"facts": facts}).decode())
+def test_opinions_on_other_facts_than_those_asked_about_are_not_read() -> None:
+    for numbers in [[], [1], [2, 1], [1, 1], [0, 1], [1, 2, 3]]:
+        facts = [{"fact": number, "reason": "", "verdict": "pass"} for number in numbers]
+        with pytest.raises(UnreadableReplyError, match="facts 1 to 2"):
+            facts_form(2).read(msgspec.json.encode({"facts": facts}).decode())
 
 
 def test_opinions_on_each_fact_are_read_in_order() -> None:

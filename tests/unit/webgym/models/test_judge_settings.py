@@ -15,9 +15,10 @@ def read(**config: Any) -> JudgeSettings:
     return settings
 
 
-@pytest.mark.parametrize("nothing", [None, {}, OmegaConf.create({})])
-def test_no_configuration_means_no_judge(nothing: object) -> None:
-    assert JudgeSettings.of(nothing) is None
+def test_no_configuration_means_no_judge() -> None:
+    cases: list[object] = [None, {}, OmegaConf.create({})]
+    for nothing in cases:
+        assert JudgeSettings.of(nothing) is None
 
 
 def test_what_stands_at_the_top_holds_for_every_purpose() -> None:
@@ -54,9 +55,8 @@ def test_several_endpoints_may_be_named_with_the_variable_of_their_key() -> None
     ]
 
 
-@pytest.mark.parametrize(
-    ("config", "complaint"),
-    [
+def test_what_makes_no_sense_is_refused_with_its_place() -> None:
+    cases: list[tuple[dict[str, object], str]] = [
         ({"modle": "x"}, "openai_config.modle: unknown key; did you mean openai_config.model?"),
         (
             {"evaluation": {"temprature": 1}},
@@ -68,14 +68,11 @@ def test_several_endpoints_may_be_named_with_the_variable_of_their_key() -> None
         ({"timeout": 0}, "openai_config.timeout: input should be greater than 0, not 0"),
         ({"max_screenshots": 0}, "openai_config.max_screenshots"),
         ({"model": ""}, "openai_config.model"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_with_its_place(
-    config: dict[str, Any], complaint: str
-) -> None:
-    with pytest.raises(RefusedError) as caught:
-        read(**config)
-    assert complaint in str(caught.value)
+    ]
+    for config, complaint in cases:
+        with pytest.raises(RefusedError) as caught:
+            read(**config)
+        assert complaint in str(caught.value)
 
 
 def test_a_model_that_counts_completion_tokens_is_told_so_and_null_is_not_sent() -> None:

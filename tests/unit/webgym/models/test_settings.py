@@ -25,9 +25,8 @@ def test_a_node_of_hydra_says_the_same_as_a_dictionary() -> None:
     assert read_settings(PolicySettings, None) == PolicySettings()
 
 
-@pytest.mark.parametrize(
-    ("section", "given", "says"),
-    [
+def test_a_problem_is_reported_with_its_key_and_a_suggestion() -> None:
+    cases: list[tuple[type[SettingsSection], object, str]] = [
         (PolicySettings, {"temprature": 1}, "part.temprature: unknown key; did you mean part.temp"),
         (PolicySettings, {"temperature": -1}, "part.temperature: input should be greater"),
         (PolicySettings, {"top_p": 1.5}, "part.top_p"),
@@ -36,14 +35,11 @@ def test_a_node_of_hydra_says_the_same_as_a_dictionary() -> None:
         (ModelSettings, {"model_type": "qwen3-instuct"}, "did you mean qwen3-instruct?"),
         (ModelSettings, {"model_type": "zzz"}, "the types are qwen3-instruct, qwen3-think, text"),
         (ModelSettings, {"prompt_version": "long"}, "part.prompt_version"),
-    ],
-)
-def test_a_problem_is_reported_with_its_key_and_a_suggestion(
-    section: type[SettingsSection], given: object, says: str
-) -> None:
-    with pytest.raises(RefusedError) as refused:
-        read_settings(section, given, name="part")
-    assert says in str(refused.value)
+    ]
+    for section, given, says in cases:
+        with pytest.raises(RefusedError) as refused:
+            read_settings(section, given, name="part")
+        assert says in str(refused.value)
 
 
 def test_every_sampling_parameter_is_sent() -> None:
@@ -72,11 +68,11 @@ def test_a_text_model_is_sent_only_what_every_server_knows() -> None:
     assert set(PolicySettings().params(interface_of("text"))) == {"temperature", "max_tokens"}
 
 
-@pytest.mark.parametrize("model_type", INTERFACES)
-def test_the_model_type_says_whether_the_model_thinks_and_sees(model_type: str) -> None:
-    context = read_context({}, ModelSettings(model_type=model_type))
-    assert context.thinking == (model_type == "qwen3-think")
-    assert context.shows_image == model_type.startswith("qwen3")
+def test_the_model_type_says_whether_the_model_thinks_and_sees() -> None:
+    for model_type in INTERFACES:
+        context = read_context({}, ModelSettings(model_type=model_type))
+        assert context.thinking == (model_type == "qwen3-think")
+        assert context.shows_image == model_type.startswith("qwen3")
 
 
 def test_the_prompt_version_may_stand_in_either_place() -> None:
@@ -86,9 +82,8 @@ def test_the_prompt_version_may_stand_in_either_place() -> None:
     assert read_context({"prompt_version": "vanilla"}, vanilla).prompt_version == "vanilla"
 
 
-@pytest.mark.parametrize(
-    ("given", "model", "says"),
-    [
+def test_a_context_that_makes_no_sense_is_refused() -> None:
+    for given, model, says in [
         ({"windwo": 3}, QWEN, "unknown key; did you mean context_config.window?"),
         ({"thinking": True}, QWEN, "model_config.model_type decides"),
         ({"observation": "both"}, TEXT, "sees no pictures: context_config.observation must be"),
@@ -98,19 +93,14 @@ def test_the_prompt_version_may_stand_in_either_place() -> None:
             "vanilla in model_config and complete in context_config: set it once",
         ),
         ({"screenshot_format": "gif"}, QWEN, "context_config.screenshot_format"),
-    ],
-)
-def test_a_context_that_makes_no_sense_is_refused(
-    given: object, model: ModelSettings, says: str
-) -> None:
-    with pytest.raises(RefusedError) as refused:
-        read_context(given, model)
-    assert says in str(refused.value)
+    ]:
+        with pytest.raises(RefusedError) as refused:
+            read_context(given, model)
+        assert says in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("given", "model", "observe"),
-    [
+def test_a_step_answers_with_what_the_model_is_shown_and_always_a_screenshot() -> None:
+    cases: list[tuple[dict[str, object], ModelSettings, Observe]] = [
         ({}, QWEN, Observe()),
         ({"screenshot_format": "webp", "screenshot_quality": 60}, QWEN, Observe(quality=60)),
         ({"accessibility_tree": True}, QWEN, Observe(tree=True)),
@@ -121,12 +111,9 @@ def test_a_context_that_makes_no_sense_is_refused(
         ),
         ({}, TEXT, Observe(elements=True, tree=True)),
         ({"accessibility_tree": False}, TEXT, Observe(elements=True, tree=False)),
-    ],
-)
-def test_a_step_answers_with_what_the_model_is_shown_and_always_a_screenshot(
-    given: dict[str, object], model: ModelSettings, observe: Observe
-) -> None:
-    seen = read_context(given, model).observe
-    assert seen.screenshot == given.get("screenshot_format", "png")
-    assert (seen.interaction_mode, seen.quality) == (observe.interaction_mode, observe.quality)
-    assert (seen.wants_elements, seen.tree) == (observe.wants_elements, observe.tree)
+    ]
+    for given, model, observe in cases:
+        seen = read_context(given, model).observe
+        assert seen.screenshot == given.get("screenshot_format", "png")
+        assert (seen.interaction_mode, seen.quality) == (observe.interaction_mode, observe.quality)
+        assert (seen.wants_elements, seen.tree) == (observe.wants_elements, observe.tree)
