@@ -40,10 +40,10 @@ async def serve_until_signal(
     server: AbstractAsyncContextManager[str], message: Callable[[str], str]
 ) -> int:
     """Serve until a signal, and print the message for the URL once ready; the exit status."""
-    from rollgym.servers.launch import stopping_on_signals  # noqa: PLC0415
+    from rollgym.engine import stopping_on_signals  # noqa: PLC0415
 
     stop = asyncio.Event()
-    with stopping_on_signals(stop, _leave_at_once):
+    with stopping_on_signals(stop.set, _leave_at_once):
         async with server as url:
             say(message(url))
             await stop.wait()
@@ -56,10 +56,10 @@ async def until_stopped(work: Coroutine[Any, Any, None]) -> int:
     A server without its parent would keep its browsers for ever; one that was started with nohup
     stays up. Returns the exit status. Raises what the coroutine raises.
     """
-    from rollgym.servers.launch import stopping_on_signals  # noqa: PLC0415
+    from rollgym.engine import stopping_on_signals  # noqa: PLC0415
 
     stop, parent = asyncio.Event(), os.getppid()
-    with stopping_on_signals(stop, lambda: leave(INTERRUPTED)):
+    with stopping_on_signals(stop.set, lambda: leave(INTERRUPTED)):
         working = asyncio.ensure_future(work)
         watching = asyncio.ensure_future(_parent_ended(parent))
         stopping = asyncio.ensure_future(stop.wait())

@@ -26,7 +26,7 @@ from rollgym.rollouts.paths import RolloutPaths
 from rollgym.rollouts.sampling import ADD_SEED
 from rollgym.rollouts.worker import AgentWorker
 from rollgym.servers.client import RecoveryWait
-from rollgym.servers.config import load_options, plugin_roots
+from rollgym.servers.config import Configuration, plugin_roots
 from rollgym.store import WHOLE
 
 EXAMPLE = (
@@ -52,9 +52,9 @@ def help_text() -> str:
 
 
 def run(arguments: Sequence[str]) -> int:
-    options = load_options(arguments, Path.cwd())
-    settings = read_settings(CollectSettings, options, EXAMPLE)
-    servers = find_servers(arguments, options)
+    config = Configuration(arguments, Path.cwd())
+    settings = read_settings(CollectSettings, config.options(), EXAMPLE)
+    servers = find_servers(config)
     paths = RolloutPaths.of(settings.output_jsonl_fpath, settings.shard or WHOLE)
     _require_known_agents(settings, servers.roster.agents)
     inputs = PreparedInputs(

@@ -15,7 +15,7 @@ from rollgym.engine import Worker
 from rollgym.rollouts.paths import RolloutPaths
 from rollgym.rollouts.reverify_worker import ReverifyWorker
 from rollgym.rollouts.stored import StoredTasks
-from rollgym.servers.config import load_options
+from rollgym.servers.config import Configuration
 from rollgym.store import WHOLE
 
 EXAMPLE = (
@@ -38,9 +38,10 @@ def help_text() -> str:
 
 
 def run(arguments: Sequence[str]) -> int:
-    options = load_options(arguments, Path.cwd())
+    config = Configuration(arguments, Path.cwd())
+    options = config.options()
     settings = read_settings(ReverifySettings, options, EXAMPLE)
-    servers = find_servers(arguments, options)
+    servers = find_servers(config)
     paths = RolloutPaths.of(settings.output_jsonl_fpath, settings.shard or WHOLE)
     stored = StoredTasks(settings.input_jsonl_fpath, settings.limit, servers.roster.agents)
     refuse_unsafe_output(paths, settings)

@@ -1,19 +1,17 @@
 """The servers that a command works with: those of an `ng_run`, or its own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 from typing import Protocol
 
 from rollgym.rollouts.roster import Roster, ServerDescription
 from rollgym.servers.client import ServerClient
 from rollgym.servers.config import (
-    ExternalServer,
-    InstanceConfig,
+    Configuration,
     RunConfig,
     RunOptions,
-    load_config,
+    ServerInstance,
     load_server_class,
 )
 from rollgym.servers.launch import NoHeadError, RemoteServers, fetch_records, started_in_process
@@ -33,21 +31,18 @@ class ServersOfRun(Protocol):
         """Raises StartError where they are to be started."""
 
 
-def find_servers(overrides: Sequence[str], options: RunOptions) -> ServersOfRun:
-    """The servers that a command line means; `options` are what it says besides.
-
-    Raises ConfigError, NoHeadError.
-    """
-    if options.values.get("config_paths"):
-        return OwnServers(load_config(overrides, Path.cwd(), listening=False))
-    return RunningServers(options)
+def find_servers(config: Configuration) -> ServersOfRun:
+    """The servers of a configuration, or those of an `ng_run`. Raises ConfigError, NoHeadError."""
+    if config.options().values.get("config_paths"):
+        return OwnServers(config.servers(listening=False))
+    return RunningServers(config.options())
 
 
 class OwnServers:
     """Servers that run in this process while they are needed."""
 
     def __init__(self, config: RunConfig) -> None:
-        known: list[InstanceConfig | ExternalServer] = [*config.instances, *config.external]
+        known = [*config.instances, *config.external]
         self.roster = Roster(_described(each) for each in known)
         self._config = config
 
@@ -57,10 +52,10 @@ class OwnServers:
             yield fleet.client
 
 
-def _described(server: InstanceConfig | ExternalServer) -> ServerDescription:
+def _described(server: ServerInstance) -> ServerDescription:
     """Raises ConfigError where its code cannot be loaded."""
     declared, own_metrics = ServerConfig, None
-    if isinstance(server, InstanceConfig):
+    if not server.is_external:
         written = load_server_class(server)
         declared = written.config_type()
         if server.kind is ServerKind.RESOURCES:

@@ -11,15 +11,15 @@ import msgspec
 from rollgym.cli.exit_statuses import INTERRUPTED
 from rollgym.cli.server_table import print_servers
 from rollgym.cli.streams import complain, say
-from rollgym.engine import run
+from rollgym.engine import done_before, run, stopping_on_signals
 from rollgym.servers.config import (
     Address,
     ConfigError,
+    Configuration,
     Problem,
     RunConfig,
     Settings,
     load_config,
-    load_options,
 )
 from rollgym.servers.launch import (
     START_TIMEOUT,
@@ -28,11 +28,9 @@ from rollgym.servers.launch import (
     NoHeadError,
     ServerLostError,
     check_health,
-    done_before,
     fetch_records,
     head_listening,
     log_to,
-    stopping_on_signals,
 )
 
 LOST = 1
@@ -55,7 +53,7 @@ def serve(arguments: Sequence[str]) -> int:
 
 def show(arguments: Sequence[str]) -> int:
     """List the servers of a running launcher. Raises ConfigError."""
-    head = load_options(arguments, Path.cwd(), known=()).head
+    head = Configuration(arguments, Path.cwd(), known=()).options().head
     try:
         records, health = run(_look(head))
     except NoHeadError as error:
@@ -78,7 +76,7 @@ async def _keep_up(config: RunConfig, start_timeout: float) -> int:
         fleet.kill()
         os._exit(INTERRUPTED)
 
-    with stopping_on_signals(stop, leave_at_once):
+    with stopping_on_signals(stop.set, leave_at_once):
         try:
             async with head_listening(head, fleet.records):
                 if not await done_before(stop, fleet.start(start_timeout)):

@@ -98,11 +98,11 @@ def ng_viewer_entry() -> NoReturn:
 
 async def _show(settings: ViewSettings, *, open_browser: bool) -> int:
     # Here rather than above, so that --help answers at once.
-    from rollgym.servers.launch import stopping_on_signals  # noqa: PLC0415
+    from rollgym.engine import stopping_on_signals  # noqa: PLC0415
     from rollgym.viewer.server import serving  # noqa: PLC0415
 
     stop = asyncio.Event()
-    with stopping_on_signals(stop, _leave_at_once):
+    with stopping_on_signals(stop.set, _leave_at_once):
         async with serving(settings.paths, settings.server_host, settings.server_port) as url:
             say(f"{_named(settings.paths)} shown at {url} until Ctrl-C")
             if open_browser and not await asyncio.to_thread(webbrowser.open, url):

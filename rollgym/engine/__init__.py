@@ -21,7 +21,7 @@ from rollgym.engine.policy import (
     RetryRule,
 )
 from rollgym.engine.runner import run
-from rollgym.engine.stop import Stop, StopLevel
+from rollgym.engine.stop import Stop, StopLevel, done_before, stopping_on_signals
 from rollgym.engine.work import (
     EngineError,
     Source,
@@ -57,5 +57,7 @@ __all__ = [
     "WorkItem",
     "Worker",
     "collect",
+    "done_before",
     "run",
+    "stopping_on_signals",
 ]

@@ -84,7 +84,9 @@ async def collect(
     with ExitStack() as stack:
         if stop is None:
             stop = Stop()
-            stack.enter_context(stopping_on_signals(stop))
+            stack.enter_context(
+                stopping_on_signals(stop.request, requests=StopLevel.NOW, hangup=False)
+            )
         watching = Observers(observers)
         collection = _Collection(
             source=source,

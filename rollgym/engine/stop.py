@@ -1,13 +1,19 @@
-"""Requests to stop a collection: the first lets running attempts finish, the second does not."""
+"""Requests to stop, by signals and for work that is running.
+
+The first request lets the running attempts of a collection finish, the second does not.
+"""
 
 import asyncio
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from types import FrameType
+from typing import NoReturn
+
+CANCEL_TIMEOUT = 1.0
 
 
 class StopLevel(IntEnum):
@@ -35,13 +41,44 @@ class Stop:
         self._listener = listener
 
 
-@contextmanager
-def stopping_on_signals(stop: Stop) -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into requests to stop; the third signal raises KeyboardInterrupt.
+async def done_before(stop: asyncio.Event, work: Coroutine[object, object, object]) -> bool:
+    """Run `work` until it is done or `stop` is set; returns whether it is done.
 
-    The handlers run between bytecodes of the main thread, also while a worker blocks the event
-    loop, so the third signal interrupts even that. In other threads, where Python delivers no
-    signals, this does nothing.
+    Raises the errors of the work. Work that is not done is cancelled, and waited for a short time
+    where it ignores its cancellation.
+    """
+    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            return False
+        working.result()
+        return True
+    finally:
+        for task in (working, stopping):
+            task.cancel()
+        await asyncio.wait({working, stopping}, timeout=CANCEL_TIMEOUT)
+
+
+def interrupt() -> NoReturn:
+    """Raise KeyboardInterrupt."""
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def stopping_on_signals(
+    request: Callable[[], None],
+    at_once: Callable[[], NoReturn] = interrupt,
+    *,
+    requests: int = 1,
+    hangup: bool = True,
+) -> Iterator[None]:
+    """Turn SIGINT, SIGTERM and, with `hangup`, SIGHUP into requests to stop.
+
+    The first `requests` signals call `request` on the event loop; every further one calls
+    `at_once`. The handlers run between bytecodes of the main thread, also while other code blocks
+    the event loop, so `at_once` interrupts even that. An ignored SIGHUP, as under nohup, stays
+    ignored. In other threads, where Python delivers no signals, this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -51,16 +88,19 @@ def stopping_on_signals(stop: Stop) -> Iterator[None]:
 
     def handle(number: int, _frame: FrameType | None) -> None:
         nonlocal seen
-        if os.getpid() != owner:  # in a child that a worker forked: the default action
+        if os.getpid() != owner:  # in a forked child: the default action
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
             return
         seen += 1
-        if seen > StopLevel.NOW:
-            raise KeyboardInterrupt
-        loop.call_soon_threadsafe(stop.request)
+        if seen > requests:
+            at_once()
+        loop.call_soon_threadsafe(request)
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hangup and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield
     finally:

@@ -54,7 +54,7 @@ def test_a_server_process_that_dies_in_a_call_is_replaced_and_the_call_made_agai
     assert collected.coverage["completed"] == len(rows)
     assert collected.kinds[9][0] == FailureKind.TOOL
     assert collected.all_kinds <= {FailureKind.TOOL, FailureKind.ENVIRONMENT, FailureKind.VERIFIER}
-    assert "was killed by SIGKILL" in collected.ended.stderr
+    assert "was killed with SIGKILL" in collected.ended.stderr
     assert collected.seconds < LONGEST
 
 

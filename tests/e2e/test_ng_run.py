@@ -213,7 +213,7 @@ def test_a_port_that_something_else_has_is_told(probes: ProbeRun) -> None:
         port = taken.getsockname()[1]
         probes.add("here", port=port)
         message = refusal(probes, "+config_paths=[probes.yaml]", f"+head_server.port={free_port()}")
-    assert f"probes.yaml:1: here: port {port} on 127.0.0.1 is taken" in message
+    assert f"probes.yaml:1: here: port {port} on 127.0.0.1 is in use" in message
 
 
 def test_a_server_that_does_not_start_is_told_and_nothing_is_left(
@@ -243,7 +243,7 @@ def test_a_killed_server_is_reported_and_comes_back_on_its_port(
     after = serving.wait_until_ready()[0]
     assert (after["restarts"], after["url"]) == (1, before["url"])
     assert serving.post(f"{after['url']}/process")["pid"] == after["pid"] != before["pid"]
-    assert f"ng_run: apart (process {before['pid']}) was killed by SIGKILL" in serving.stderr
+    assert f"ng_run: apart (process {before['pid']}) was killed with SIGKILL" in serving.stderr
     serving.interrupt()
     assert serving.wait() == 0
 
@@ -257,7 +257,7 @@ def test_a_server_that_dies_too_often_ends_everything(probes: ProbeRun, start: S
     obstacle.touch()
     os.kill(apart["pid"], signal.SIGKILL)
     assert serving.wait() == 1
-    assert "apart is given up after 1 restarts; all servers are stopped" in serving.stderr
+    assert "not restarted again after 1 restarts; all servers are stopped" in serving.stderr
 
 
 def test_killing_ng_run_ends_its_processes(probes: ProbeRun, start: Start) -> None:

@@ -1,23 +1,39 @@
-"""One YAML file: what it says, and on which line each of its keys stands.
+"""YAML files: their contents, the lines of their keys, and their values with every `${…}` resolved.
 
 The text is read twice: by OmegaConf for its values, with the dialect that Hydra users know, and by
-the YAML parser itself for the marks, which OmegaConf does not keep.
+the YAML parser for the line numbers, which OmegaConf does not keep. Each interpolation that cannot
+be resolved is one problem, with the file and key of the setting that uses it.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import yaml  # type: ignore[import-untyped]
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf.errors import (
+    InterpolationKeyError,
+    InterpolationToMissingValueError,
+    MissingMandatoryValue,
+    OmegaConfBaseException,
+)
 
-from rollgym.servers.config.problems import ConfigError, Problem
-from rollgym.servers.config.sources import KeyPath, key_path
+from rollgym.servers.config.problems import (
+    ConfigError,
+    JsonValue,
+    KeyPath,
+    Locations,
+    Problem,
+    Problems,
+    Settings,
+    key_path,
+)
 
 
 class KeyLine(NamedTuple):
-    """Where a key stands, and whether its value is a mapping."""
+    """The line of a key, and whether its value is a mapping."""
 
     path: KeyPath
     line: int
@@ -25,7 +41,7 @@ class KeyLine(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A file that was read. `shown` is its path as messages name it."""
+    """A YAML file. `shown` is its path for messages."""
 
     shown: str
     content: DictConfig
@@ -33,12 +49,12 @@ class Document(NamedTuple):
 
 
 def shown_path(path: Path, cwd: Path) -> str:
-    """Relative to the working directory where the file is in it, whole otherwise."""
+    """The path relative to the working directory where the file is in it, absolute otherwise."""
     return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
 
 
 def read_document(path: Path, cwd: Path) -> Document:
-    """Raises ConfigError where the file cannot be read, is no YAML, or is no mapping."""
+    """Read a file. Raises ConfigError where it cannot be read, is not YAML, or not a mapping."""
     shown = shown_path(path, cwd)
     try:
         text = path.read_text("utf-8")
@@ -46,24 +62,24 @@ def read_document(path: Path, cwd: Path) -> Document:
         if node is None:
             return Document(shown, OmegaConf.create({}), ())
         if not isinstance(node, yaml.MappingNode):
-            raise _refused(shown, "the file is no mapping", "write `name: value` lines at its top")
+            raise _error(shown, "the file is not a mapping", "write `name: value` lines at its top")
         content = OmegaConf.create(text)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise _refused(shown, f"cannot be read ({reason})", "check its path and mode") from error
+        raise _error(shown, f"cannot be read ({reason})", "check its path and mode") from error
     except UnicodeDecodeError as error:
-        raise _refused(shown, f"no UTF-8 at byte {error.start}", "save it as UTF-8") from error
+        raise _error(shown, f"not UTF-8 at byte {error.start}", "save it as UTF-8") from error
     except yaml.MarkedYAMLError as error:
-        raise _refused(_marked(shown, error), _reason(error), "correct the YAML there") from error
+        raise _error(_marked(shown, error), _reason(error), "correct the YAML there") from error
     except yaml.YAMLError as error:
-        raise _refused(shown, f"no YAML ({_first_line(error)})", "correct it") from error
+        raise _error(shown, f"not YAML ({_first_line(error)})", "correct it") from error
     except RecursionError as error:
-        raise _refused(shown, "an alias contains itself", "write the value out") from error
+        raise _error(shown, "an alias contains itself", "write the value out") from error
     except OmegaConfBaseException as error:
         lines = {line.path: line.line for line in _key_lines(node, ())} if node else {}
         line = lines.get(key_path(error.full_key or ""))
         where = shown if line is None else f"{shown}:{line}"
-        raise _refused(where, f"{error.full_key}: {_first_line(error)}", "correct it") from error
+        raise _error(where, f"{error.full_key}: {_first_line(error)}", "correct it") from error
     assert isinstance(content, DictConfig)  # noqa: S101 - a mapping node was just seen
     return Document(shown, content, tuple(_key_lines(node, ())))
 
@@ -84,7 +100,7 @@ def _key_lines(node: yaml.Node, path: KeyPath) -> Iterator[KeyLine]:
         yield from _key_lines(value, inner)
 
 
-def _refused(where: str, what: str, fix: str) -> ConfigError:
+def _error(where: str, what: str, fix: str) -> ConfigError:
     return ConfigError([Problem(where, what, fix)])
 
 
@@ -94,9 +110,104 @@ def _marked(shown: str, error: yaml.MarkedYAMLError) -> str:
 
 
 def _reason(error: yaml.MarkedYAMLError) -> str:
-    said = [part for part in (error.context, error.problem) if part]
-    return f"no valid YAML ({', '.join(said)})"
+    parts = [part for part in (error.context, error.problem) if part]
+    return f"not valid YAML ({', '.join(parts)})"
 
 
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
+
+
+DEEPEST = 50
+ENVIRONMENT_FILE = "env.yaml"
+_WANTED_KEY = re.compile(r"Interpolation key '(.+)' not found")
+_WANTED_VARIABLE = re.compile(r"Environment variable '(.+)' not found")
+_USED = re.compile(r"\$\{\s*([A-Za-z_]\w*)\s*[.}\[]")
+
+
+class Resolver:
+    """Resolves interpolations; one that cannot be resolved becomes a problem, and None."""
+
+    def __init__(self, locations: Locations, problems: Problems, cwd: Path | None = None) -> None:
+        self._sources = locations
+        self._problems = problems
+        self._cwd = cwd
+
+    def mapping(self, node: DictConfig, path: KeyPath) -> Settings:
+        """The values of a mapping at `path`."""
+        return {
+            str(key): self._item(partial(node.__getitem__, key), (*path, str(key))) for key in node
+        }
+
+    def value(self, content: DictConfig, key: str) -> JsonValue:
+        """The value of one key at the top of the configuration."""
+        return self._item(partial(content.__getitem__, key), (key,))
+
+    def _item(self, get: Callable[[], object], path: KeyPath) -> JsonValue:
+        try:
+            return self._plain(get(), path)
+        except OmegaConfBaseException as error:
+            what, fix = self._explain(error, path)
+            self._problems.add(self._sources.of(path), f"{'.'.join(path)}: {what}", fix)
+            return None
+
+    def _plain(self, value: object, path: KeyPath) -> JsonValue:
+        if len(path) > DEEPEST:
+            self._problems.add(
+                self._sources.of(path),
+                f"{'.'.join(path[:4])}…: nested deeper than {DEEPEST} levels",
+                "an interpolation that contains itself is the usual cause",
+            )
+            return None
+        match value:
+            case DictConfig():
+                return self.mapping(value, path)
+            case ListConfig():
+                return [
+                    self._item(partial(value.__getitem__, number), (*path, str(number)))
+                    for number in range(len(value))
+                ]
+            case None | bool() | int() | float() | str():
+                return value
+            case _:
+                kind = type(value).__name__
+                self._problems.add(
+                    self._sources.of(path),
+                    f"{'.'.join(path)}: a {kind} is not allowed as a setting",
+                    "write text, a number, true, false, null, a list or a mapping",
+                )
+                return None
+
+    def _explain(self, error: OmegaConfBaseException, path: KeyPath) -> tuple[str, str]:
+        text = str(error).partition("\n")[0]
+        if isinstance(error, MissingMandatoryValue | InterpolationToMissingValueError):
+            return "has no value (it is `???`)", f"pass +{'.'.join(path)}=…"
+        if isinstance(error, InterpolationKeyError) and (wanted := _WANTED_KEY.search(text)):
+            where = f" in {self._cwd}" if self._cwd else ""
+            return (
+                f"uses ${{{wanted[1]}}}, which is not defined",
+                f"add `{wanted[1]}: …` to {ENVIRONMENT_FILE}{where} or pass +{wanted[1]}=…",
+            )
+        if variable := _WANTED_VARIABLE.search(text):
+            return (
+                f"uses the environment variable {variable[1]}, which is not set",
+                f"export {variable[1]}=…, or give a default: ${{oc.env:{variable[1]},default}}",
+            )
+        return f"cannot be resolved ({text})", "correct the interpolation"
+
+
+def variables_of(content: DictConfig) -> frozenset[str]:
+    """The names at the top of the configuration that interpolations use."""
+    return frozenset(_used(OmegaConf.to_container(content, resolve=False)))
+
+
+def _used(value: object) -> Iterator[str]:
+    match value:
+        case str():
+            yield from _USED.findall(value)
+        case dict():
+            for part in value.values():
+                yield from _used(part)
+        case list():
+            for part in value:
+                yield from _used(part)

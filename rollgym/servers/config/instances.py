@@ -1,49 +1,47 @@
-"""The servers of a run: each with the file that implements it and how it is to be run."""
+"""Server instances, their addresses and their ports.
 
-import re
+`ServerInstance` is the one description of a server, from its configuration to the process that runs
+it. Whether its fixed ports are free is checked by binding them. Another program may still take one
+before the launcher binds it; the launcher then reports that. The check is for the usual case: an
+earlier `ng_run` is still running.
+"""
+
+import errno
+import socket
 from collections.abc import Sequence
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
-from rollgym.servers.config.drafts import Draft
-from rollgym.servers.config.problems import Problems, listed, suggestion
-from rollgym.servers.config.roots import find_folder, implementations
-from rollgym.servers.config.sources import Settings, Source, Sources
+from rollgym.servers.config.problems import KeyPath, Location, Problems
 from rollgym.servers.server import ServerKind
 
 LOOPBACK = "127.0.0.1"
 HIGHEST_PORT = 65_535
-MOST_PROCESSES = 256
+HEAD_PORT = 11_000
 RESTARTS = 3
-MOST_RESTARTS = 1_000
-_MODULE_FILE = re.compile(r"(?:[A-Za-z_]\w*/)*[A-Za-z_]\w*\.py")
-_OPTIONS: dict[str, object] = {
-    "host": Annotated[str, msgspec.Meta(min_length=1)],
-    "port": Annotated[int, msgspec.Meta(ge=1, le=HIGHEST_PORT)],
-    "processes": Annotated[int, msgspec.Meta(ge=1, le=MOST_PROCESSES)],
-    "isolated": bool,
-    "restarts": Annotated[int, msgspec.Meta(ge=0, le=MOST_RESTARTS)],
-}
 
 
-class InstanceConfig(msgspec.Struct, frozen=True):
-    """One server: what it is, where its code is, and how it is run.
+class ServerInstance(msgspec.Struct, frozen=True):
+    """One server: what it is, where its code or its URLs are, and how it is run.
 
     `settings` is everything under the implementation's name, resolved, except `restarts`, which is
-    the launcher's business; `places` has the file and line of each of them. Without `port` it gets
-    a free one. Several processes have ports in a row.
+    for the launcher; `places` has the file and line of each of them. An external server, which runs
+    elsewhere, has `urls`; all others have a `folder` and an `entrypoint`. Without `port` a server
+    gets a free one. Several processes have consecutive ports.
     """
 
     name: str
     kind: ServerKind
     implementation: str
-    folder: Path
-    entrypoint: Path
-    settings: Settings
-    source: Source
-    places: dict[str, Source]
+    settings: dict[str, Any]
+    source: Location
+    places: dict[str, Location]
+    urls: list[str] = []
+    folder: Path = Path()
+    entrypoint: Path = Path()
     host: str = LOOPBACK
     port: int | None = None
     processes: int = 1
@@ -51,9 +49,18 @@ class InstanceConfig(msgspec.Struct, frozen=True):
     restarts: int = RESTARTS
 
     @property
+    def path(self) -> KeyPath:
+        """The path of its settings in the configuration."""
+        return (self.name, self.kind.value, self.implementation)
+
+    @property
     def root(self) -> Path:
-        """What has to be on Python's path for its modules to be found."""
+        """The folder that has to be on Python's path for its modules to be found."""
         return self.folder.parent.parent
+
+    @property
+    def is_external(self) -> bool:
+        return bool(self.urls)
 
     @property
     def has_own_process(self) -> bool:
@@ -61,100 +68,93 @@ class InstanceConfig(msgspec.Struct, frozen=True):
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """The fixed ports, one a process; none where they are free to choose."""
+        """The fixed ports, one for each process; empty where free ports are used."""
         return () if self.port is None else tuple(range(self.port, self.port + self.processes))
 
-    def place(self, path: Sequence[str]) -> Source:
-        """Where a setting stands, or the nearest one around it."""
+    def place(self, path: Sequence[str]) -> Location:
+        """The location of a setting, or of the nearest one around it."""
         depths = range(len(path), 0, -1)
         known = (self.places.get(".".join(path[:depth])) for depth in depths)
         return next((place for place in known if place), self.source)
 
 
-def locate_instances(
-    drafts: Sequence[Draft], roots: Sequence[Path], sources: Sources, problems: Problems
-) -> list[InstanceConfig]:
-    """Find the code of every server; those that cannot be run are problems."""
-    located = (_Locator(draft, roots, sources, problems).locate() for draft in drafts)
-    return [instance for instance in located if instance is not None]
+class Address(msgspec.Struct, frozen=True):
+    """The host and port on which a server listens."""
+
+    host: str = LOOPBACK
+    port: int = HEAD_PORT
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
 
 
-class _Locator:
-    """Looks up one server. Each step adds what is wrong and gives None."""
+def check_ports(
+    instances: Sequence[ServerInstance],
+    head: Address | None,
+    head_source: Location,
+    problems: Problems,
+) -> None:
+    """Check that each fixed port is used once and free."""
+    used: dict[Address, tuple[str, Location]] = {}
+    if head is not None:
+        used[head] = ("the head server", head_source)
+        if (reason := why_not_free(head)) is not None:
+            problems.add(head_source, f"the head server: {reason}", head_advice(head))
+    for instance in instances:
+        for port in instance.ports:
+            address = Address(instance.host, port)
+            owner, place = used.setdefault(address, (instance.name, instance.source))
+            if owner != instance.name:
+                problems.add(
+                    instance.source,
+                    f"{instance.name}: port {port} on {instance.host} is also the port of {owner} "
+                    f"({place})",
+                    "give one of the two another `port`, or none for a free one",
+                )
+            elif (reason := why_not_free(address)) is not None:
+                problems.add(instance.source, f"{instance.name}: {reason}", port_advice(address))
 
-    def __init__(
-        self, draft: Draft, roots: Sequence[Path], sources: Sources, problems: Problems
-    ) -> None:
-        self._draft = draft
-        self._roots = roots
-        self._sources = sources
-        self._problems = problems
 
-    def locate(self) -> InstanceConfig | None:
-        draft = self._draft
-        entrypoint = self._entrypoint()
-        folder = self._folder(entrypoint or "app.py")
-        options = self._options()
-        if entrypoint is None or folder is None or options is None:
-            return None
-        if not (folder / entrypoint).is_file():
-            what = f"there is no file {folder / entrypoint}"
-            self._add(what, "correct `entrypoint` or write the file", "entrypoint")
-            return None
-        return InstanceConfig(
-            name=draft.name,
-            kind=draft.kind,
-            implementation=draft.implementation,
-            folder=folder,
-            entrypoint=folder / entrypoint,
-            settings={name: value for name, value in draft.settings.items() if name != "restarts"},
-            source=self._sources.of((draft.name,)),
-            places=self._sources.under(draft.path),
-            **options,
-        )
+def head_advice(head: Address) -> str:
+    return (
+        f"another ng_run is probably running at {head.url}: stop it or pass "
+        f"+head_server.port={head.port % HIGHEST_PORT + 1}"
+    )
 
-    def _entrypoint(self) -> str | None:
-        match self._draft.settings.get("entrypoint"):
-            case str() as entrypoint if _MODULE_FILE.fullmatch(entrypoint):
-                return entrypoint
-            case None:
-                self._add("it has no `entrypoint`", "add `entrypoint: app.py`")
-            case entrypoint:
-                where = f"{self._draft.kind}/{self._draft.implementation}"
-                fix = f"name a Python file in {where}, such as app.py"
-                self._add(f"`entrypoint` is {entrypoint!r}", fix, "entrypoint")
-        return None
 
-    def _folder(self, entrypoint: str) -> Path | None:
-        kind, implementation = self._draft.kind, self._draft.implementation
-        folder = find_folder(kind, implementation, entrypoint, self._roots)
-        if folder is None:
-            available = implementations(kind, self._roots)
-            looked = " and ".join(str(root) for root in self._roots)
-            self._add(
-                f"there is no folder {kind}/{implementation}"
-                f"{suggestion(implementation, available)}",
-                f"available: {listed(available)} (looked in {looked})",
-            )
-        return folder
+def port_advice(address: Address) -> str:
+    return f"stop what listens on {address.port}, or give the server another `port` or none"
 
-    def _options(self) -> dict[str, Any] | None:
-        """The launcher's part of the settings, each checked by itself."""
-        settings = self._draft.settings
-        given = {name: settings[name] for name in _OPTIONS if settings.get(name) is not None}
-        if given.get("port") == 0:
-            del given["port"]
-        options = {}
-        for name, value in given.items():
-            try:
-                options[name] = msgspec.convert(value, _OPTIONS[name])
-            except msgspec.ValidationError as error:
-                self._add(f"`{name}`: {error}", "correct the value", name)
-        if options.get("port", 0) + options.get("processes", 1) - 1 > HIGHEST_PORT:
-            self._add("`port` leaves no room for the ports of all processes", "lower it", "port")
-            return None
-        return options if options.keys() == given.keys() else None
 
-    def _add(self, what: str, fix: str, *key: str) -> None:
-        where = self._sources.of((*self._draft.path, *key))
-        self._problems.add(where, f"{self._draft.name}: {what}", fix)
+def why_not_free(address: Address) -> str | None:
+    """Why a server cannot listen at this address; None where it can."""
+    try:
+        listening_socket(address).close()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            return f"port {address.port} on {address.host} is in use"
+        return f"cannot listen on {address.host} port {address.port} ({error.strerror or error})"
+    return None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to a server that is bound to this host."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def listening_socket(address: Address) -> socket.socket:
+    """A bound socket. Raises OSError."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((address.host, address.port))
+    except BaseException:
+        bound.close()
+        raise
+    return bound

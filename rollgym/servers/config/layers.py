@@ -1,7 +1,7 @@
 """The layers of a configuration, merged: config files in order, `env.yaml`, the command line.
 
-A later layer changes single settings of an earlier one. Two files that describe a server of the
-same name differently are no such change but a mistake, and refused.
+A later layer changes single settings of an earlier one. Two files that describe different servers
+under the same name are a problem.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,12 +10,17 @@ from typing import NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
-from rollgym.servers.config.documents import Document, read_document
+from rollgym.servers.config.documents import ENVIRONMENT_FILE, Document, Resolver, read_document
 from rollgym.servers.config.overrides import Override, apply_override, read_overrides
-from rollgym.servers.config.problems import ConfigError, Problems, suggestion
-from rollgym.servers.config.resolving import ENVIRONMENT_FILE, Resolver
-from rollgym.servers.config.roots import find_config, known_configs, plugin_roots
-from rollgym.servers.config.sources import JsonValue, Source, Sources
+from rollgym.servers.config.plugins import find_config, known_configs, plugin_roots
+from rollgym.servers.config.problems import (
+    ConfigError,
+    JsonValue,
+    Location,
+    Locations,
+    Problems,
+    suggestion,
+)
 from rollgym.servers.server import ServerKind
 
 CONFIG_PATHS = "config_paths"
@@ -23,35 +28,38 @@ EXAMPLE = '"+config_paths=[a.yaml,b.yaml]"'
 
 
 class Layers(NamedTuple):
-    """What all layers say together, and where each part of it was written."""
+    """The merged content of all layers, and where each setting was written.
+
+    `files` are the config files as messages name them, `given` the keys of the command line.
+    """
 
     content: DictConfig
-    sources: Sources
+    locations: Locations
     roots: tuple[Path, ...]
     files: frozenset[str]
     given: frozenset[str]
 
     @property
     def plain(self) -> dict[str, object]:
-        """The content as it is written, interpolations as text."""
+        """The content with interpolations as text."""
         return plain_mapping(self.content)
 
 
 def merge_layers(arguments: Sequence[str], cwd: Path, problems: Problems) -> Layers:
-    """Read and merge every layer. Raises ConfigError only for arguments that are no overrides."""
+    """Read and merge all layers. Raises ConfigError for arguments that are not overrides."""
     overrides = read_overrides(arguments)
     environment = _environment_layer(cwd, problems)
     found = _config_files(environment, overrides, cwd, problems)
     documents = [document for path in found for document in _read(path, cwd, problems)]
     _drop_contradictions(documents, problems)
-    content, sources = OmegaConf.create({}), Sources()
+    content, locations = OmegaConf.create({}), Locations()
     for document in [*documents, *environment]:
-        content = _merged(content, document, sources)
+        content = _merged(content, document, locations)
     for override in overrides:
-        apply_override(override, content, sources, problems)
+        apply_override(override, content, locations, problems)
     return Layers(
         content,
-        sources,
+        locations,
         plugin_roots(cwd, found),
         frozenset(document.shown for document in documents),
         frozenset(override.path[0] for override in overrides if not override.removes),
@@ -64,32 +72,32 @@ def _environment_layer(cwd: Path, problems: Problems) -> list[Document]:
 
 
 def _read(path: Path, cwd: Path, problems: Problems) -> list[Document]:
-    """The document, or none where it cannot be read."""
+    """The document, or an empty list where it cannot be read."""
     try:
         return [read_document(path, cwd)]
     except ConfigError as error:
-        problems.take(error.problems)
+        problems.extend(error.problems)
         return []
 
 
 def _config_files(
     environment: Sequence[Document], overrides: Sequence[Override], cwd: Path, problems: Problems
 ) -> list[Path]:
-    """The files that `config_paths` names; it decides on the other layers, so it is read first."""
-    content, sources = OmegaConf.create({}), Sources()
+    """The files that `config_paths` names; it is read first, because it names the other layers."""
+    content, locations = OmegaConf.create({}), Locations()
     for document in environment:
-        content = _merged(content, document, sources)
+        content = _merged(content, document, locations)
     for override in overrides:
         if override.path[0] == CONFIG_PATHS and not override.removes:
-            apply_override(override, content, sources, problems)
+            apply_override(override, content, locations, problems)
     if CONFIG_PATHS not in content:
         return []
-    where = sources.of((CONFIG_PATHS,))
-    wanted = Resolver(sources, problems, cwd).value(content, CONFIG_PATHS)
+    where = locations.of((CONFIG_PATHS,))
+    wanted = Resolver(locations, problems, cwd).value(content, CONFIG_PATHS)
     return _found_files(_paths(wanted, where, problems), cwd, where, problems)
 
 
-def _paths(wanted: JsonValue, where: Source, problems: Problems) -> list[str]:
+def _paths(wanted: JsonValue, where: Location, problems: Problems) -> list[str]:
     match wanted:
         case None:
             return []
@@ -98,43 +106,45 @@ def _paths(wanted: JsonValue, where: Source, problems: Problems) -> list[str]:
         case list() if all(isinstance(path, str) for path in wanted):
             return [str(path) for path in wanted]
         case _:
-            problems.add(where, f"{CONFIG_PATHS} is no list of paths", f"pass {EXAMPLE}")
+            problems.add(where, f"{CONFIG_PATHS} is not a list of paths", f"pass {EXAMPLE}")
             return []
 
 
-def _found_files(wanted: Sequence[str], cwd: Path, where: Source, problems: Problems) -> list[Path]:
+def _found_files(
+    wanted: Sequence[str], cwd: Path, where: Location, problems: Problems
+) -> list[Path]:
     roots, found = plugin_roots(cwd), []
     for name in dict.fromkeys(wanted):
         path = find_config(name, roots)
         if path is not None:
             found.append(path)
             continue
-        meant = suggestion(name, known_configs(roots))
+        similar = suggestion(name, known_configs(roots))
         looked = " and ".join(str(root) for root in roots)
         problems.add(
             where,
-            f"{CONFIG_PATHS}: there is no file {name!r}{meant}",
+            f"{CONFIG_PATHS}: there is no file {name!r}{similar}",
             f"give its path; looked in {looked}",
         )
     return found
 
 
-def _merged(content: DictConfig, document: Document, sources: Sources) -> DictConfig:
+def _merged(content: DictConfig, document: Document, locations: Locations) -> DictConfig:
     for path, line, is_mapping in document.lines:
-        source = Source(document.shown, line)
-        (sources.begin if is_mapping else sources.give)(path, source)
+        source = Location(document.shown, line)
+        (locations.add_mapping if is_mapping else locations.add_value)(path, source)
     merged = OmegaConf.merge(content, document.content)
     assert isinstance(merged, DictConfig)  # noqa: S101 - both are mappings
     return merged
 
 
 def _drop_contradictions(documents: Sequence[Document], problems: Problems) -> None:
-    """Take out instances that an earlier document describes as another server."""
-    known: dict[str, tuple[str, Source]] = {}
+    """Remove instances that an earlier document describes as another server."""
+    known: dict[str, tuple[str, Location]] = {}
     for document in documents:
         lines = {line.path: line.line for line in document.lines}
         for name, described in _descriptions(document.content):
-            here = Source(document.shown, lines.get((name,)))
+            here = Location(document.shown, lines.get((name,)))
             earlier, there = known.setdefault(name, (described, here))
             if earlier != described:
                 problems.add(
@@ -146,7 +156,7 @@ def _drop_contradictions(documents: Sequence[Document], problems: Problems) -> N
 
 
 def _descriptions(content: DictConfig) -> Iterator[tuple[str, str]]:
-    """Each server and its `<kind>/<implementation>`, where there is no doubt about it."""
+    """Each server and its `<kind>/<implementation>`, where that is unambiguous."""
     for name, value in plain_mapping(content).items():
         kinds = value if isinstance(value, dict) else {}
         for kind in ServerKind:
@@ -156,7 +166,7 @@ def _descriptions(content: DictConfig) -> Iterator[tuple[str, str]]:
 
 
 def plain_mapping(content: DictConfig) -> dict[str, object]:
-    """As it is written, interpolations as text."""
+    """The content with interpolations as text."""
     plain = OmegaConf.to_container(content, resolve=False)
     assert isinstance(plain, dict)  # noqa: S101 - it is a DictConfig
     return {str(name): value for name, value in plain.items()}

@@ -1,7 +1,6 @@
-"""From a command line to the checked description of a run.
+"""The configuration of a command, read once: options, and the servers of a run.
 
-The order of the steps does not matter to a reader of the messages: every step adds what it finds
-wrong, and all of it is told together.
+Every check adds the problems that it finds, and all of them are reported together.
 """
 
 from collections.abc import Collection, Sequence
@@ -10,23 +9,25 @@ from typing import Annotated
 
 import msgspec
 
-from rollgym.servers.config.drafts import described_servers, read_drafts
-from rollgym.servers.config.external import ExternalServer, split_external
-from rollgym.servers.config.instances import InstanceConfig, locate_instances
-from rollgym.servers.config.layers import CONFIG_PATHS, EXAMPLE, Layers, merge_layers
-from rollgym.servers.config.ports import Address, check_ports
-from rollgym.servers.config.problems import Problems, listed, suggestion
-from rollgym.servers.config.references import check_references
-from rollgym.servers.config.resolving import Resolver, variables_of
-from rollgym.servers.config.sources import COMMAND_LINE, Settings
+from rollgym.servers.config.descriptions import (
+    check_external,
+    check_references,
+    described_servers,
+    locate_instances,
+    read_instances,
+)
+from rollgym.servers.config.documents import Resolver, variables_of
+from rollgym.servers.config.instances import HIGHEST_PORT, Address, ServerInstance, check_ports
+from rollgym.servers.config.layers import CONFIG_PATHS, EXAMPLE, merge_layers
+from rollgym.servers.config.problems import COMMAND_LINE, Problems, Settings, listed, suggestion
 
 HEAD_SERVER = "head_server"
 
 
 class RunOptions(msgspec.Struct, frozen=True):
-    """The keys at the top of a configuration that describe no server, resolved.
+    """The keys at the top of a configuration that do not describe servers, resolved.
 
-    `given` names those of the command line, `used` those that interpolations ask for.
+    `given` names those of the command line, `used` those that interpolations refer to.
     """
 
     values: Settings
@@ -36,15 +37,15 @@ class RunOptions(msgspec.Struct, frozen=True):
 
 
 class RunConfig(msgspec.Struct, frozen=True):
-    """The servers of a run, and whatever else its configuration says."""
+    """The servers of a run, to be started and `external`, and the options."""
 
-    instances: tuple[InstanceConfig, ...]
-    external: tuple[ExternalServer, ...]
+    instances: tuple[ServerInstance, ...]
+    external: tuple[ServerInstance, ...]
     options: RunOptions
     cwd: Path
 
-    def instance(self, name: str) -> InstanceConfig:
-        """Raises KeyError for a name that no server has."""
+    def instance(self, name: str) -> ServerInstance:
+        """Raises KeyError for an unknown name."""
         for instance in self.instances:
             if instance.name == name:
                 return instance
@@ -53,23 +54,105 @@ class RunConfig(msgspec.Struct, frozen=True):
 
 class _HeadSettings(msgspec.Struct, forbid_unknown_fields=True):
     host: Annotated[str, msgspec.Meta(min_length=1)] = Address().host
-    port: Annotated[int, msgspec.Meta(ge=1, le=65_535)] = Address().port
+    port: Annotated[int, msgspec.Meta(ge=1, le=HIGHEST_PORT)] = Address().port
 
 
-def load_options(
-    arguments: Sequence[str], cwd: Path, *, known: Collection[str] | None = None
-) -> RunOptions:
-    """What a command that starts no servers needs to know. Raises ConfigError.
+class Configuration:
+    """The config files, `env.yaml` and the command line of a command, read once.
 
-    `known` are the names that the command line may give besides servers and what interpolations
-    ask for; None where the caller looks after that.
+    A command reads its options first, then the servers where it starts them.
     """
-    cwd, problems = cwd.resolve(), Problems()
-    layers = merge_layers(arguments, cwd, problems)
-    options = _options(layers, described_servers(layers), cwd, problems)
-    _check_names(options, known, problems)
-    problems.refuse()
-    return options
+
+    def __init__(
+        self, arguments: Sequence[str], cwd: Path, *, known: Collection[str] | None = None
+    ) -> None:
+        """`known` are the option names that the command line may give.
+
+        Names of servers and names that interpolations refer to are always allowed. With None, the
+        caller checks the names. Raises ConfigError for arguments that are not overrides.
+        """
+        self._cwd = cwd.resolve()
+        self._problems = Problems()
+        self._layers = merge_layers(arguments, self._cwd, self._problems)
+        self._described = described_servers(self._layers)
+        self._options = self._read_options()
+        self._check_names(known)
+
+    def options(self) -> RunOptions:
+        """The options. Raises ConfigError."""
+        self._problems.raise_if_any()
+        return self._options
+
+    def servers(self, *, listening: bool = True) -> RunConfig:
+        """The servers, with everything checked that can be before one starts. Raises ConfigError.
+
+        With `listening` false, the servers of this process get no ports and there is no head, as in
+        a collection that starts the servers in its own process.
+        """
+        layers, problems = self._layers, Problems()
+        problems.extend(self._problems)
+        if not self._described:
+            self._report_no_servers(problems)
+        described = read_instances(layers, self._cwd, problems)
+        check_references(described, self._described, layers.locations, problems)
+        external = check_external(described, layers.locations, problems)
+        instances = locate_instances(described, layers.roots, layers.locations, problems)
+        if listening:
+            head_source = layers.locations.of((HEAD_SERVER, "port"))
+            check_ports(instances, self._options.head, head_source, problems)
+        else:
+            own = [instance for instance in instances if instance.has_own_process]
+            check_ports(own, None, layers.locations.of(()), problems)
+        problems.raise_if_any()
+        return RunConfig(tuple(instances), tuple(external), self._options, self._cwd)
+
+    def _read_options(self) -> RunOptions:
+        """An option of the command line must be valid; `env.yaml` may hold keys of other tools."""
+        layers = self._layers
+        values: Settings = {}
+        for name in layers.plain.keys() - self._described:
+            found = Problems()
+            value = Resolver(layers.locations, found, self._cwd).value(layers.content, name)
+            if not found:
+                values[name] = value
+            elif name in layers.given:
+                self._problems.extend(found)
+        given = layers.given - frozenset(self._described)
+        return RunOptions(values, self._head(values), given, variables_of(layers.content))
+
+    def _head(self, values: Settings) -> Address:
+        try:
+            settings = msgspec.convert(values.get(HEAD_SERVER) or {}, _HeadSettings)
+        except msgspec.ValidationError as error:
+            self._problems.add(
+                self._layers.locations.of((HEAD_SERVER,)),
+                f"{HEAD_SERVER}: {error}",
+                "give +head_server.host=127.0.0.1 and +head_server.port=11000, or neither",
+            )
+            return Address()
+        return Address(settings.host, settings.port)
+
+    def _check_names(self, known: Collection[str] | None) -> None:
+        if known is None:
+            return
+        options, expected = self._options, {CONFIG_PATHS, HEAD_SERVER, *known}
+        for name in sorted(options.given - options.used - expected):
+            self._problems.add(
+                f"{COMMAND_LINE} (+{name}=…)",
+                f"unknown option {name!r}{suggestion(name, expected | options.used)}",
+                f"known options: {listed(expected)}",
+            )
+
+    def _report_no_servers(self, problems: Problems) -> None:
+        if CONFIG_PATHS not in self._layers.plain:
+            problems.add(COMMAND_LINE, "no config file is named", f"pass {EXAMPLE}")
+        elif self._layers.files:
+            problems.add(
+                listed(self._layers.files),
+                "describes no server",
+                "a server is `name: {kind: {implementation: {entrypoint: app.py}}}` with one of "
+                "the kinds resources_servers, responses_api_agents, responses_api_models",
+            )
 
 
 def load_config(
@@ -79,80 +162,5 @@ def load_config(
     listening: bool = True,
     known: Collection[str] | None = None,
 ) -> RunConfig:
-    """Read and check everything that can be checked before a server starts.
-
-    `listening` is false where the servers of this process get no ports and there is no head, as in
-    a collection that starts them itself. `known` is as in `load_options`. Raises ConfigError with
-    every problem.
-    """
-    cwd, problems = cwd.resolve(), Problems()
-    layers = merge_layers(arguments, cwd, problems)
-    described, drafts = described_servers(layers), read_drafts(layers, cwd, problems)
-    if not described:
-        _say_there_is_none(layers, problems)
-    check_references(drafts, described, layers.sources, problems)
-    external, own_drafts = split_external(drafts, layers.sources, problems)
-    instances = locate_instances(own_drafts, layers.roots, layers.sources, problems)
-    options = _options(layers, described, cwd, problems)
-    _check_names(options, known, problems)
-    if listening:
-        check_ports(instances, options.head, layers.sources.of((HEAD_SERVER, "port")), problems)
-    else:
-        own = [instance for instance in instances if instance.has_own_process]
-        check_ports(own, None, layers.sources.of(()), problems)
-    problems.refuse()
-    return RunConfig(tuple(instances), tuple(external), options, cwd)
-
-
-def _options(
-    layers: Layers, described: Collection[str], cwd: Path, problems: Problems
-) -> RunOptions:
-    """Whoever gives an option on the command line means it; `env.yaml` may also hold others'."""
-    values: Settings = {}
-    for name in layers.plain.keys() - described:
-        found = Problems()
-        value = Resolver(layers.sources, found, cwd).value(layers.content, name)
-        if not found:
-            values[name] = value
-        elif name in layers.given:
-            problems.take(found)
-    head = _head(values, layers, problems)
-    given = layers.given - frozenset(described)
-    return RunOptions(values, head, given, variables_of(layers.content))
-
-
-def _check_names(options: RunOptions, known: Collection[str] | None, problems: Problems) -> None:
-    if known is None:
-        return
-    expected = {CONFIG_PATHS, HEAD_SERVER, *known}
-    for name in sorted(options.given - options.used - expected):
-        problems.add(
-            f"{COMMAND_LINE} (+{name}=…)",
-            f"unknown option {name!r}{suggestion(name, expected | options.used)}",
-            f"known options: {listed(expected)}",
-        )
-
-
-def _head(values: Settings, layers: Layers, problems: Problems) -> Address:
-    try:
-        settings = msgspec.convert(values.get(HEAD_SERVER) or {}, _HeadSettings)
-    except msgspec.ValidationError as error:
-        problems.add(
-            layers.sources.of((HEAD_SERVER,)),
-            f"{HEAD_SERVER}: {error}",
-            "give +head_server.host=127.0.0.1 and +head_server.port=11000, or neither",
-        )
-        return Address()
-    return Address(settings.host, settings.port)
-
-
-def _say_there_is_none(layers: Layers, problems: Problems) -> None:
-    if CONFIG_PATHS not in layers.plain:
-        problems.add(COMMAND_LINE, "no config file is named", f"pass {EXAMPLE}")
-    elif layers.files:
-        problems.add(
-            listed(layers.files),
-            "describes no server",
-            "a server is `name: {kind: {implementation: {entrypoint: app.py}}}` with one of the "
-            "kinds resources_servers, responses_api_agents, responses_api_models",
-        )
+    """`Configuration(…).servers(…)`, for a command whose options need no separate check."""
+    return Configuration(arguments, cwd, known=known).servers(listening=listening)

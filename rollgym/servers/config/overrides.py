@@ -1,8 +1,8 @@
 """The command line: Hydra's override syntax, read by Hydra's own parser.
 
-`+key=value`, `++key=value` and `key=value` all set a value, over whatever the files say: there is
-no schema that could tell adding from changing. `~key` takes a key out that a file put in. What
-Hydra means for its own machinery, sweeps and config groups, is refused.
+`+key=value`, `++key=value` and `key=value` all set a value and replace the value of a file: no
+schema distinguishes adding from changing. `~key` removes a key of a file. Sweeps and config groups,
+which belong to Hydra's launcher, are rejected.
 """
 
 from collections.abc import Sequence
@@ -14,15 +14,17 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from rollgym.servers.config.problems import ConfigError, Problem, Problems
-from rollgym.servers.config.resolving import Resolver
-from rollgym.servers.config.sources import (
+from rollgym.servers.config.documents import Resolver
+from rollgym.servers.config.problems import (
     COMMAND_LINE,
+    ConfigError,
     JsonValue,
     KeyPath,
+    Location,
+    Locations,
+    Problem,
+    Problems,
     Settings,
-    Source,
-    Sources,
     key_path,
 )
 from rollgym.store.settings import HIDDEN, hide_secrets_in_text, is_secret_name
@@ -47,24 +49,23 @@ class Override(msgspec.Struct, frozen=True):
 
 
 def parse_overrides(arguments: Sequence[str]) -> Settings:
-    """What the command line alone says, as nested mappings; `null` is None.
+    """The settings of the command line alone, as nested mappings; `null` is None.
 
-    Interpolations may name other overrides and environment variables. Raises ConfigError.
+    Interpolations may use other overrides and environment variables. Raises ConfigError.
     """
-    content, sources, problems = OmegaConf.create({}), Sources(), Problems()
+    content, locations, problems = OmegaConf.create({}), Locations(), Problems()
     for override in read_overrides(arguments):
         if not override.removes or _holds(content, override.path):
-            apply_override(override, content, sources, problems)
-    options = Resolver(sources, problems).mapping(content, ())
-    problems.refuse()
+            apply_override(override, content, locations, problems)
+    options = Resolver(locations, problems).mapping(content, ())
+    problems.raise_if_any()
     return options
 
 
 def read_overrides(arguments: Sequence[str]) -> list[Override]:
-    """Raises ConfigError that names every argument that is no override.
+    """Read the arguments. Raises ConfigError that names every argument that is not an override.
 
-    An argument of white space only is none: it is what a shell makes of a backslash that a comment
-    follows.
+    Arguments of white space are ignored: a shell passes one for a backslash before a comment.
     """
     parser, problems, overrides = OverridesParser.create(), Problems(), []
     for argument in arguments:
@@ -72,21 +73,21 @@ def read_overrides(arguments: Sequence[str]) -> list[Override]:
             try:
                 overrides.append(_read(parser, argument))
             except ConfigError as error:
-                problems.take(error.problems)
-    problems.refuse()
+                problems.extend(error.problems)
+    problems.raise_if_any()
     return overrides
 
 
 def apply_override(
-    override: Override, content: DictConfig, sources: Sources, problems: Problems
+    override: Override, content: DictConfig, locations: Locations, problems: Problems
 ) -> None:
-    """Change `content` as the override says."""
+    """Apply the override to `content`."""
     if override.removes:
         if not _remove(content, override.path):
             problems.add(
                 _place(override),
-                f"there is no {override.key!r} to take out",
-                "check the name or leave the argument away",
+                f"there is no {override.key!r} to remove",
+                "check the name or omit the argument",
             )
         return
     try:
@@ -95,7 +96,7 @@ def apply_override(
         reason = hide_secrets_in_text(str(error).partition("\n")[0])
         problems.add(_place(override), f"cannot be applied ({reason})", "check its key and value")
         return
-    sources.give(override.path, Source(COMMAND_LINE))
+    locations.add_value(override.path, Location(COMMAND_LINE))
 
 
 def _read(parser: OverridesParser, argument: str) -> Override:
@@ -103,7 +104,7 @@ def _read(parser: OverridesParser, argument: str) -> Override:
     try:
         parsed = parser.parse_overrides([argument])[0]
     except HydraException as error:
-        raise _refused(shown, "this is no override", EXPECTED) from error
+        raise _refused(shown, "this is not an override", EXPECTED) from error
     if parsed.is_sweep_override():
         raise _refused(shown, "sweeps are not supported", _list_advice(shown))
     if parsed.package is not None or "/" in parsed.key_or_group:
@@ -116,7 +117,7 @@ def _read(parser: OverridesParser, argument: str) -> Override:
 
 
 def _value(parsed: ParsedOverride) -> JsonValue:
-    """Hydra gives plain values, lists and mappings for everything that is no sweep."""
+    """Hydra gives plain values, lists and mappings for everything except sweeps."""
     value: JsonValue = parsed.value()  # type: ignore[assignment]
     return value
 

@@ -1,12 +1,17 @@
-"""A plug-in's class, from its file, and its settings, checked against what the class declares.
+"""Plug-ins: the folders that hold them, the class in a file, and its settings.
 
-`app.py` is imported under the name `<kind>.<implementation>.app`, with the folder that holds the
-kinds on Python's path, so that its own modules can be imported beside it and its classes can be
-found again in another process.
+*Roots* are folders that hold `resources_servers/`, `responses_api_agents/` and so on. The working
+directory comes first, so that users can keep their plug-ins beside the bundled ones. Then come the
+folders of the given config files, then the plug-ins of rollgym: in the checkout around the package,
+or in the copy inside an installed one.
+
+*Modules.* `app.py` is imported under the name `<kind>.<implementation>.app`, with the root on
+Python's path, so that the plug-in can import its modules and another process can find its classes.
 """
 
 import importlib
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from traceback import walk_tb
 from types import ModuleType
@@ -14,14 +19,14 @@ from types import ModuleType
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from rollgym.servers.config.instances import InstanceConfig
+import rollgym
+from rollgym.servers.config.instances import ServerInstance
 from rollgym.servers.config.problems import ConfigError, Problem, Problems, listed, suggestion
-from rollgym.servers.config.roots import shipped_root
-from rollgym.servers.server import Server, ServerConfig
+from rollgym.servers.server import Server, ServerConfig, ServerKind
 from rollgym.store.settings import hide_secrets_in_text
 
 
-def load_server_class(instance: InstanceConfig) -> type[Server]:
+def load_server_class(instance: ServerInstance) -> type[Server]:
     """The one server class that the entrypoint defines. Raises ConfigError."""
     module = _import(instance)
     found = _defined_servers(module)
@@ -42,7 +47,7 @@ def load_server_class(instance: InstanceConfig) -> type[Server]:
     return found[0]
 
 
-def load_settings(instance: InstanceConfig, server_class: type[Server]) -> ServerConfig:
+def load_settings(instance: ServerInstance, server_class: type[Server]) -> ServerConfig:
     """The instance's settings as the class wants them. Raises ConfigError with every problem."""
     wanted = server_class.config_type()
     try:
@@ -56,7 +61,7 @@ def load_settings(instance: InstanceConfig, server_class: type[Server]) -> Serve
 
 
 def _add(
-    detail: ErrorDetails, instance: InstanceConfig, wanted: type[ServerConfig], problems: Problems
+    detail: ErrorDetails, instance: ServerInstance, wanted: type[ServerConfig], problems: Problems
 ) -> None:
     path = [str(part) for part in detail["loc"]]
     key, where = ".".join(path), instance.place(path)
@@ -83,19 +88,20 @@ def _defined_servers(module: ModuleType) -> list[type[Server]]:
     ]
 
 
-def _look_first_in(instance: InstanceConfig) -> None:
-    """A plug-in of this name that is also elsewhere, such as the one it was copied from, waits.
+def _look_first_in(instance: ServerInstance) -> None:
+    """Prefer this plug-in to one of the same name in another root, such as its original.
 
-    Only among plug-ins: at the front of Python's whole path, a root could hide other modules.
+    Only the path of plug-ins changes: at the front of Python's path, a root could hide other
+    modules.
     """
     plugins = importlib.import_module(instance.kind)
     own = str(instance.root / instance.kind)
     plugins.__path__ = [own, *(path for path in plugins.__path__ if path != own)]
 
 
-def _import(instance: InstanceConfig) -> ModuleType:
+def _import(instance: ServerInstance) -> ModuleType:
     relative = instance.entrypoint.relative_to(instance.root).with_suffix("")
-    # Also what ships with rollgym, for a plug-in that derives from one of those.
+    # The shipped plug-ins too, for a plug-in that derives from one of them.
     for root in (instance.root, shipped_root()):
         if str(root) not in sys.path:
             sys.path.append(str(root))
@@ -107,8 +113,8 @@ def _import(instance: InstanceConfig) -> ModuleType:
         own = (error.name or "").startswith(f"{instance.kind}.")
         raise _refused(
             instance,
-            f"{_innermost(error, instance)}: {error.name!r} is not "
-            f"{'there' if own else 'installed'}",
+            f"{_innermost(error, instance)}: {error.name!r} is "
+            f"{'missing' if own else 'not installed'}",
             "write the module or correct its name"
             if own
             else f"install the package into the environment of {sys.executable}",
@@ -125,13 +131,13 @@ def _import(instance: InstanceConfig) -> ModuleType:
         raise _refused(
             instance,
             f"Python finds {module.__name__} in {module.__file__}, not {instance.entrypoint}",
-            "rename one of the two folders, or take the other one off Python's path",
+            "rename one of the two folders, or remove the other one from Python's path",
         )
     return module
 
 
-def _innermost(error: BaseException, instance: InstanceConfig) -> str:
-    """The plug-in's own line that the import came to, as `file:line`."""
+def _innermost(error: BaseException, instance: ServerInstance) -> str:
+    """The innermost line of the plug-in in the error's traceback, as `file:line`."""
     frames = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     own = [place for place in frames if Path(place[0]).is_relative_to(instance.root)]
     ours = [place for place in own if Path(place[0]).is_relative_to(instance.folder)] or own
@@ -139,5 +145,70 @@ def _innermost(error: BaseException, instance: InstanceConfig) -> str:
     return f"{file}:{line}"
 
 
-def _refused(instance: InstanceConfig, what: str, fix: str) -> ConfigError:
+def _refused(instance: ServerInstance, what: str, fix: str) -> ConfigError:
     return ConfigError([Problem(str(instance.source), f"{instance.name}: {what}", fix)])
+
+
+_PACKAGE = Path(rollgym.__file__).resolve().parent
+
+
+def plugin_roots(cwd: Path, config_files: Iterable[Path] = ()) -> tuple[Path, ...]:
+    """The roots in the order of search."""
+    around = [root for path in config_files for root in _root_of(path)]
+    return tuple(dict.fromkeys([cwd.resolve(), *around, shipped_root()]))
+
+
+def shipped_root() -> Path:
+    """The root of the plug-ins that come with rollgym."""
+    bundled = _PACKAGE / "bundled"
+    return bundled if bundled.is_dir() else _PACKAGE.parent
+
+
+def _root_of(config_file: Path) -> Iterator[Path]:
+    """`root` of `root/<kind>/<implementation>/configs/x.yaml`."""
+    parents = config_file.resolve().parents
+    if len(parents) > 3 and parents[2].name in set(ServerKind):
+        yield parents[3]
+
+
+def find_config(path: str, roots: Iterable[Path]) -> Path | None:
+    """The file of this name in the first root that has it."""
+    wanted = Path(path).expanduser()
+    return next((root / wanted for root in roots if (root / wanted).is_file()), None)
+
+
+def known_configs(roots: Iterable[Path]) -> list[str]:
+    """The paths of all config files, to suggest one for a path that does not exist."""
+    return [
+        str(path.relative_to(root))
+        for root in roots
+        for kind in ServerKind
+        for path in sorted((root / kind).glob("*/configs/*.yaml"))
+    ]
+
+
+def find_folder(
+    kind: ServerKind, implementation: str, entrypoint: str, roots: Iterable[Path]
+) -> Path | None:
+    """The implementation's folder: the first with the entrypoint, or else the first one.
+
+    Python finds the same one where several roots have a folder of that name.
+    """
+    folders = [
+        root / kind / implementation
+        for root in roots
+        if (root / kind / implementation).is_dir() and implementation
+    ]
+    complete = (folder for folder in folders if (folder / entrypoint).is_file())
+    return next(complete, folders[0] if folders else None)
+
+
+def implementations(kind: ServerKind, roots: Iterable[Path]) -> set[str]:
+    """Every implementation of a kind."""
+    return {
+        folder.name
+        for root in roots
+        if (root / kind).is_dir()
+        for folder in (root / kind).iterdir()
+        if folder.is_dir() and folder.name[0] not in "._"
+    }

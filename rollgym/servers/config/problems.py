@@ -1,12 +1,17 @@
-"""What is wrong with a configuration: everything at once, each with its place and its remedy.
+"""Problems of a configuration, and the locations of its settings, which the problems name.
 
-A run is described by several files, an `env.yaml` and a command line. Whoever mends one mistake and
-starts again should not be shown the next one only then. So the checks add to one `Problems`, and
-the first thing that has to go on without any of them calls `refuse`.
+A run is configured by several files, an `env.yaml` and a command line. A user should see all
+mistakes at once, each with its location and how to correct it. So the checks add to one `Problems`,
+and the first step that needs a correct configuration calls `raise_if_any`.
+
+A setting is identified by its path of keys. The location of a mapping is where it was first
+written, that of a value where it was last written, since that is the line to change.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from difflib import get_close_matches
+from typing import TypeAlias
 
 import msgspec
 
@@ -17,7 +22,7 @@ NAMES_LISTED = 20
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One thing that is wrong: where it stands, what it is, how to mend it."""
+    """One mistake: where it is, what is wrong, and how to correct it."""
 
     where: str
     what: str
@@ -55,25 +60,25 @@ class Problems:
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def take(self, others: Iterable[Problem]) -> None:
-        """Add those that were found elsewhere."""
+    def extend(self, others: Iterable[Problem]) -> None:
+        """Add problems that were found elsewhere."""
         for problem in others:
             self.add(problem.where, problem.what, problem.fix)
 
-    def refuse(self) -> None:
-        """Raises ConfigError where there is any."""
+    def raise_if_any(self) -> None:
+        """Raises ConfigError with all problems, where there are any."""
         if self._found:
             raise ConfigError(self._found)
 
 
 def suggestion(name: str, names: Collection[str]) -> str:
-    """` (did you mean 'x'?)` where one of the names is close, nothing otherwise."""
+    """` (did you mean 'x'?)` where one of the names is close, empty otherwise."""
     close = get_close_matches(name, names, 1, CLOSE_ENOUGH)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def listed(names: Iterable[str]) -> str:
-    """The names in a row, as many as one can read."""
+    """The names as text, cut to a readable number."""
     ordered = sorted(names)
     shown = ", ".join(ordered[:NAMES_LISTED]) or "none"
     hidden = len(ordered) - NAMES_LISTED
@@ -82,3 +87,58 @@ def listed(names: Iterable[str]) -> str:
 
 def _indented(lines: Iterable[str]) -> Iterable[str]:
     return (f"  {line}" for line in lines)
+
+
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+Settings: TypeAlias = dict[str, JsonValue]
+KeyPath: TypeAlias = tuple[str, ...]
+
+COMMAND_LINE = "command line"
+_SEPARATORS = re.compile(r"[.\[\]]+")
+
+
+def key_path(dotted: str) -> KeyPath:
+    """`a.b[0]` is ("a", "b", "0")."""
+    return tuple(part for part in _SEPARATORS.split(dotted) if part)
+
+
+class Location(msgspec.Struct, frozen=True):
+    """A file and a line of it, or the command line."""
+
+    file: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return self.file if self.line is None else f"{self.file}:{self.line}"
+
+
+class Locations:
+    """The location of every key of a configuration made of several files."""
+
+    def __init__(self) -> None:
+        self._places: dict[KeyPath, Location] = {}
+
+    def add_mapping(self, path: KeyPath, location: Location) -> None:
+        """Note a mapping that is written here, and perhaps was before."""
+        self._places.setdefault(path, location)
+
+    def add_value(self, path: KeyPath, location: Location) -> None:
+        """Note a value that is written here."""
+        for depth in range(1, len(path)):
+            self.add_mapping(path[:depth], location)
+        self._places[path] = location
+
+    def of(self, path: KeyPath) -> Location:
+        """The location of a key, or of the nearest key around it that has one."""
+        while path and path not in self._places:
+            path = path[:-1]
+        return self._places.get(path, Location(COMMAND_LINE))
+
+    def under(self, path: KeyPath) -> dict[str, Location]:
+        """The location of every key inside of one, by its dotted path from there."""
+        depth = len(path)
+        return {
+            ".".join(inner[depth:]): location
+            for inner, location in self._places.items()
+            if inner[:depth] == path and len(inner) > depth
+        }

@@ -1,17 +1,21 @@
 """Starting, watching and finding the servers of a run."""
 
-from rollgym.servers.launch.errors import NoHeadError, ServerLostError, StartError
 from rollgym.servers.launch.fleet import START_TIMEOUT, Fleet, started_in_process
-from rollgym.servers.launch.head import head_listening
-from rollgym.servers.launch.instance_record import InstanceRecord, Status
-from rollgym.servers.launch.logs import log_to
-from rollgym.servers.launch.remote import (
+from rollgym.servers.launch.head import (
     RemoteServers,
     check_health,
     connected_to,
     fetch_records,
+    head_listening,
 )
-from rollgym.servers.launch.stopping import done_before, stopping_on_signals
+from rollgym.servers.launch.logs import log_to
+from rollgym.servers.launch.records import (
+    InstanceRecord,
+    NoHeadError,
+    ServerLostError,
+    ServerStatus,
+    StartError,
+)
 
 __all__ = [
     "START_TIMEOUT",
@@ -20,14 +24,12 @@ __all__ = [
     "NoHeadError",
     "RemoteServers",
     "ServerLostError",
+    "ServerStatus",
     "StartError",
-    "Status",
     "check_health",
     "connected_to",
-    "done_before",
     "fetch_records",
     "head_listening",
     "log_to",
     "started_in_process",
-    "stopping_on_signals",
 ]

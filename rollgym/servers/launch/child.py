@@ -1,12 +1,12 @@
 """The process of one server: `python -m rollgym.servers.launch.child`, started by a launcher.
 
-It reads its order from standard input, starts the server, says so on standard output, and serves
-until it is told to stop or its launcher is gone. What plug-ins print goes to standard error, so
-that it cannot be mistaken for a report.
+It reads a `StartRequest` from standard input, starts the server, writes a `StartResult` to standard
+output, and serves until it gets SIGTERM or its launcher ends. What plug-ins print goes to standard
+error, so that it cannot be mistaken for the result.
 
-*Without its launcher it ends*: at the end of its standard input, noticed by a thread, which also
-ends a process whose event loop is blocked; and on Linux by SIGTERM from the kernel, which also ends
-one that is still importing. It takes everything along that its plug-in started.
+*It ends with its launcher*: at the end of its standard input, noticed by a thread, which also ends
+a process whose event loop is blocked; and on Linux by SIGTERM from the kernel, which also ends one
+that is still importing. It kills everything that its plug-in started.
 """
 
 import asyncio
@@ -17,16 +17,12 @@ import sys
 import threading
 from typing import BinaryIO, NoReturn
 
-import msgspec
-
-from rollgym.engine import run
+from rollgym.engine import done_before, run
 from rollgym.servers.config import ConfigError
-from rollgym.servers.launch.directory import Directory
-from rollgym.servers.launch.errors import StartError
+from rollgym.servers.launch.addresses import Directory
 from rollgym.servers.launch.local_server import STOP_TIMEOUT, LocalServer, make_server
 from rollgym.servers.launch.logs import log_to
-from rollgym.servers.launch.messages import Order, Report, line_of
-from rollgym.servers.launch.stopping import done_before
+from rollgym.servers.launch.records import StartError, StartRequest, StartResult
 
 NOT_STARTED = 1
 _PR_SET_PDEATHSIG = 1
@@ -34,33 +30,34 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    orders, reports = _take_standard_streams()
-    order = msgspec.json.decode(orders.readline(), type=Order)
-    _end_with(order.launcher)
-    log_to(order.log_level)
-    launcher = _Launcher(orders)
-    status = run(_serve(order, launcher, reports))
-    if launcher.gone:
-        launcher.follow()
+    requests, results = _move_standard_streams()
+    request = StartRequest.from_line(requests.readline())
+    _end_with(request.launcher)
+    log_to(request.log_level)
+    launcher = _Launcher(requests)
+    status = run(_serve(request, launcher, results))
+    if launcher.ended:
+        launcher.kill_all()
     sys.stderr.flush()
     os._exit(status)  # rather than wait for threads that a plug-in left behind
 
 
-async def _serve(order: Order, launcher: "_Launcher", reports: BinaryIO) -> int:
-    directory = Directory(order.urls)
+async def _serve(request: StartRequest, launcher: "_Launcher", results: BinaryIO) -> int:
+    directory = Directory(request.urls)
     try:
-        server = make_server(order.instance, directory)
-        local = LocalServer(server, order.address)
+        server = make_server(request.instance, directory)
+        result = StartResult.of(server, request.instance.settings)
+        local = LocalServer(server, request.address, result)
         # From here on there is something to close. Until now SIGTERM ended the process.
         stop = launcher.watch()
         try:
             if await done_before(stop, local.start()):
-                _send(reports, Report.of(server, order.settings))
+                _send(results, result)
                 await stop.wait()
         finally:
             await local.stop()
     except (ConfigError, StartError) as error:
-        _send(reports, Report(trouble=str(error)))
+        _send(results, StartResult(error=str(error)))
         return NOT_STARTED
     finally:
         await directory.close()
@@ -68,14 +65,14 @@ async def _serve(order: Order, launcher: "_Launcher", reports: BinaryIO) -> int:
 
 
 class _Launcher:
-    """The process that started this one, known by the pipe from it."""
+    """The process that started this one, watched through the pipe from it."""
 
-    def __init__(self, orders: BinaryIO) -> None:
-        self.gone = False
-        self._orders = orders
+    def __init__(self, requests: BinaryIO) -> None:
+        self.ended = False
+        self._requests = requests
 
     def watch(self) -> asyncio.Event:
-        """Set when the launcher asks to stop, or is gone."""
+        """An event that is set when the launcher stops this process, or has ended."""
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, stop.set)
         threading.Thread(
@@ -83,42 +80,42 @@ class _Launcher:
         ).start()
         return stop
 
-    def follow(self) -> None:
-        """End this process and all that it started: nobody else is left who could."""
+    def kill_all(self) -> None:
+        """Kill this process and everything that it started, since the launcher no longer can."""
         os.killpg(os.getpgrp(), signal.SIGKILL)
 
     def _wait(self, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-        while self._orders.read(1):
+        while self._requests.read(1):
             pass
-        self.gone = True
+        self.ended = True
         try:
             loop.call_soon_threadsafe(stop.set)
         except RuntimeError:  # the loop has ended, and the process is about to
             return
         threading.Event().wait(STOP_TIMEOUT)
-        self.follow()
+        self.kill_all()
 
 
-def _take_standard_streams() -> tuple[BinaryIO, BinaryIO]:
-    """The pipes, moved to where no plug-in reads or writes by accident."""
-    orders, reports = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+def _move_standard_streams() -> tuple[BinaryIO, BinaryIO]:
+    """Move the pipes to where plug-ins do not read or write by accident."""
+    requests, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    return orders, reports
+    return requests, results
 
 
 def _end_with(launcher: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != launcher:  # it died before this process could ask for the signal
+    if os.getppid() != launcher:  # it died before this process could request the signal
         os._exit(NOT_STARTED)
 
 
-def _send(reports: BinaryIO, report: Report) -> None:
-    reports.write(line_of(report))
-    reports.flush()
+def _send(results: BinaryIO, result: StartResult) -> None:
+    results.write(result.to_line())
+    results.flush()
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """All servers of a run, started and stopped as one.
 
 By default they are objects of this process and call each other directly. A server with `isolated`
-or `processes` gets processes of its own; between processes the calls are HTTP, so then the servers
-of this process get ports as well, as they do where servers that somebody else runs take part.
+or `processes` gets separate processes; calls between processes use HTTP, so then the servers of
+this process get ports as well, as they do where external servers take part.
 
 *Order.* Plug-ins are imported, settings checked and ports bound before anything starts. Then all
-start at the same time, and the first that fails ends the start of all. They stop at the same time,
-too, within `STOP_BOUND` seconds.
+servers start at the same time, and the first failure ends the start of all. They also stop at the
+same time, within `STOP_BOUND` seconds.
 """
 
 import asyncio
@@ -14,17 +14,22 @@ import logging
 import os
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 from rollgym.servers.client import ServerClient
-from rollgym.servers.config import ConfigError, InstanceConfig, Problems, RunConfig
-from rollgym.servers.launch.directory import Directory
-from rollgym.servers.launch.errors import ServerLostError, StartError
-from rollgym.servers.launch.instance_record import InstanceRecord, Status, external_record
+from rollgym.servers.config import ConfigError, Problems, RunConfig, ServerInstance
+from rollgym.servers.launch.addresses import Directory, Reservations
 from rollgym.servers.launch.local_server import LocalServer, make_server
 from rollgym.servers.launch.logs import current_level
-from rollgym.servers.launch.members import Announce, LocalMember, Member, ProcessMember
-from rollgym.servers.launch.messages import Report, order_for
-from rollgym.servers.launch.reservation import Reservations
+from rollgym.servers.launch.records import (
+    InstanceRecord,
+    ServerLostError,
+    ServerStatus,
+    StartError,
+    StartRequest,
+    StartResult,
+)
+from rollgym.servers.launch.server_process import Announce, ServerProcess
 from rollgym.servers.server import ServerConfig
 from rollgym.store import RefusedError, hide_secrets
 
@@ -33,7 +38,13 @@ STOP_BOUND = 7.0
 SIMULTANEOUS = 0.2
 
 _LOGGER = logging.getLogger(__name__)
-_WORST_FIRST = (Status.FAILED, Status.RESTARTING, Status.STARTING, Status.STOPPED, Status.READY)
+_WORST_FIRST = (
+    ServerStatus.FAILED,
+    ServerStatus.RESTARTING,
+    ServerStatus.STARTING,
+    ServerStatus.STOPPED,
+    ServerStatus.READY,
+)
 
 
 class Fleet:
@@ -42,9 +53,10 @@ class Fleet:
     def __init__(
         self, config: RunConfig, *, serving: bool, announce: Announce = _LOGGER.warning
     ) -> None:
-        """Raises ConfigError for plug-ins that cannot be used, StartError for ports not to be had.
+        """Raises ConfigError for plug-ins that cannot be used, StartError for ports in use.
 
-        `serving` gives every server a port. `announce` is told when a process dies or is back.
+        `serving` gives every server a port. `announce` is called with a message when a process dies
+        or is ready again.
         """
         self._config = config
         serving = serving or any(instance.has_own_process for instance in config.instances)
@@ -61,27 +73,27 @@ class Fleet:
             raise
 
     def client(self, name: str) -> ServerClient:
-        """Raises KeyError for a name that no server has."""
+        """Raises KeyError for an unknown name."""
         return self._directory.client(name)
 
     def records(self) -> list[InstanceRecord]:
-        """How each server is now."""
+        """The present state of each server."""
         started = [self._record(instance) for instance in self._config.instances]
-        return started + [external_record(each) for each in self._config.external]
+        return started + [_external_record(each) for each in self._config.external]
 
     async def start(self, within: float = START_TIMEOUT) -> None:
-        """Returns when all are ready. Raises StartError that names those that are not."""
+        """Return when all are ready. Raises StartError that names those that are not."""
         starting = [
             asyncio.ensure_future(member.start(within))
             for members in self._members.values()
             for member in members
         ]
-        if not starting:  # all of them are somebody else's
+        if not starting:  # all of them are external
             return
         try:
             await asyncio.wait(starting, return_when=asyncio.FIRST_EXCEPTION)
             if any(task.done() and task.exception() for task in starting):
-                # What fails for the same reason, such as a time limit, is told together.
+                # Failures with the same cause, such as a timeout, are reported together.
                 await asyncio.wait(starting, timeout=SIMULTANEOUS)
         finally:
             for task in starting:
@@ -96,7 +108,7 @@ class Fleet:
             raise self._loss
 
     async def stop(self) -> None:
-        """Returns within `STOP_BOUND` seconds, with no process left."""
+        """Return within `STOP_BOUND` seconds, when no process is left."""
         stopping = [
             asyncio.ensure_future(member.stop())
             for members in self._members.values()
@@ -109,45 +121,41 @@ class Fleet:
         self._ports.release()
 
     def kill(self) -> None:
-        """End every process of the run at once."""
+        """Kill every process of the run at once."""
         for members in self._members.values():
             for member in members:
                 member.kill()
 
-    def _make_members(self) -> dict[str, list[Member]]:
+    def _make_members(self) -> dict[str, list[LocalServer | ServerProcess]]:
         problems, members = Problems(), {}
         for instance in self._config.instances:
             try:
                 members[instance.name] = self._members_of(instance)
             except ConfigError as error:
-                problems.take(error.problems)
-        problems.refuse()
+                problems.extend(error.problems)
+        problems.raise_if_any()
         return members
 
-    def _members_of(self, instance: InstanceConfig) -> list[Member]:
+    def _members_of(self, instance: ServerInstance) -> list[LocalServer | ServerProcess]:
         ports = self._ports.of(instance.name)
         if not instance.has_own_process:
             server = make_server(instance, self._directory)
-            self._directory.enter(instance.name, server)
+            self._directory.add(instance.name, server)
             address = ports[0].address if ports else None
-            report = Report.of(server, instance.settings)
-            return [LocalMember(instance.name, LocalServer(server, address), report)]
-        urls, level = self._urls, current_level()
-        orders = (order_for(instance, port.address, urls, os.getpid(), level) for port in ports)
-        return [
-            ProcessMember(order, instance.restarts, self._announce, self._give_up)
-            for order in orders
-        ]
+            return [LocalServer(server, address, StartResult.of(server, instance.settings))]
+        urls, level, pid = self._urls, current_level(), os.getpid()
+        requests = (StartRequest(instance, port.address, urls, pid, level) for port in ports)
+        return [ServerProcess(request, self._announce, self._give_up) for request in requests]
 
     def _give_up(self, loss: ServerLostError) -> None:
         self._loss = self._loss or loss
         self._lost.set()
 
-    def _record(self, instance: InstanceConfig) -> InstanceRecord:
+    def _record(self, instance: ServerInstance) -> InstanceRecord:
         members, ports = self._members[instance.name], self._ports.of(instance.name)
         pids = [member.pid for member in members if member.pid is not None]
-        report = next((member.report for member in members if member.report), None)
-        config = report.config if report else hide_secrets(instance.settings, ServerConfig)
+        result = next((member.result for member in members if member.result), None)
+        config = result.config if result else hide_secrets(instance.settings, ServerConfig)
         return InstanceRecord(
             name=instance.name,
             server_type=instance.kind,
@@ -162,7 +170,7 @@ class Fleet:
             restarts=sum(member.restarts for member in members),
             config=config,
             config_path=instance.source.file,
-            identity=report.identity if report else None,
+            identity=result.identity if result else None,
         )
 
 
@@ -170,7 +178,7 @@ class Fleet:
 async def started_in_process(
     config: RunConfig, *, within: float = START_TIMEOUT, announce: Announce = _LOGGER.warning
 ) -> AsyncIterator[Fleet]:
-    """The servers of a run for the length of the block, called directly where they can be.
+    """Start the servers of a run for the block; they are called directly where possible.
 
     Raises ConfigError or StartError. Call it on the main thread.
     """
@@ -183,7 +191,7 @@ async def started_in_process(
 
 
 def _raise_first(outcomes: Iterable[BaseException | None]) -> None:
-    """One error for all; a bug rather than a refusal."""
+    """Raise one error for all; an unexpected error comes before a failed start."""
     errors = [error for error in outcomes if error is not None]
     for error in errors:
         if not isinstance(error, RefusedError):
@@ -192,3 +200,23 @@ def _raise_first(outcomes: Iterable[BaseException | None]) -> None:
         raise errors[0]
     if errors:
         raise StartError("\n".join(str(error) for error in errors))
+
+
+def _external_record(server: ServerInstance) -> InstanceRecord:
+    """The record of a server that runs elsewhere."""
+    address = urlsplit(server.urls[0])
+    return InstanceRecord(
+        name=server.name,
+        server_type=server.kind,
+        implementation=server.implementation,
+        host=address.hostname or "",
+        port=address.port or (443 if address.scheme == "https" else 80),
+        url=server.urls[0],
+        urls=server.urls,
+        pid=None,
+        pids=[],
+        status=ServerStatus.EXTERNAL,
+        restarts=0,
+        config=hide_secrets(server.settings, ServerConfig),
+        config_path=str(server.source),
+    )

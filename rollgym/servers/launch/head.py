@@ -1,28 +1,33 @@
-"""The head: one address at which the servers of a run can be asked for.
+"""The head: one address that lists the servers of a run, and the client of it.
 
-`GET /server_instances` lists them; `GET /healthz` says that the launcher is alive.
+`GET /server_instances` lists the servers; `GET /healthz` says that the launcher is running.
 """
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
+import aiohttp
 import msgspec
 from aiohttp import web
 
+from rollgym.servers.client import ServerClient, http_session
 from rollgym.servers.config import Address
-from rollgym.servers.config.ports import head_advice
-from rollgym.servers.launch.errors import StartError
-from rollgym.servers.launch.instance_record import InstanceRecord
+from rollgym.servers.config.instances import head_advice
+from rollgym.servers.launch.addresses import Directory
+from rollgym.servers.launch.records import InstanceRecord, NoHeadError, StartError
 
 INSTANCES_PATH = "/server_instances"
 SHUTDOWN_TIMEOUT = 0.5
+HEAD_TIMEOUT = 5.0
+HEALTH_TIMEOUT = 3.0
 
 
 @asynccontextmanager
 async def head_listening(
     address: Address, records: Callable[[], list[InstanceRecord]]
 ) -> AsyncIterator[None]:
-    """Answer at this address until the end of the block. Raises StartError where it is taken."""
+    """Serve the listing at this address during the block. Raises StartError."""
 
     async def instances(_: web.Request) -> web.Response:
         return _json(records())
@@ -50,3 +55,87 @@ async def head_listening(
 
 def _json(value: object) -> web.Response:
     return web.Response(body=msgspec.json.encode(value), content_type="application/json")
+
+
+class RemoteServers:
+    """Clients of the servers that a head lists."""
+
+    def __init__(self, records: Sequence[InstanceRecord]) -> None:
+        self._records = list(records)
+        self._directory = Directory({record.name: record.urls for record in records})
+
+    def client(self, name: str) -> ServerClient:
+        """Raises KeyError for an unknown name."""
+        return self._directory.client(name)
+
+    def records(self) -> list[InstanceRecord]:
+        return self._records
+
+    async def close(self) -> None:
+        await self._directory.close()
+
+
+@asynccontextmanager
+async def connected_to(head: Address) -> AsyncIterator[RemoteServers]:
+    """The servers of the `ng_run` with this head. Raises NoHeadError."""
+    servers = RemoteServers(await fetch_records(head))
+    try:
+        yield servers
+    finally:
+        await servers.close()
+
+
+async def fetch_records(head: Address) -> list[InstanceRecord]:
+    """The listing of the head. Raises NoHeadError."""
+    url = head.url + INSTANCES_PATH
+    try:
+        async with (
+            asyncio.timeout(HEAD_TIMEOUT),
+            http_session() as session,
+            session.get(url) as response,
+        ):
+            body = await response.read()
+            if response.status != 200:
+                raise NoHeadError(_not_ng_run(head, f"HTTP {response.status}"))
+    except (aiohttp.ClientError, OSError) as error:
+        raise NoHeadError(
+            f"no ng_run answers at {head.url} ({_reason(error)}); start one with "
+            '`ng_run "+config_paths=[…]"`, or pass the +head_server.port of a running one'
+        ) from error
+    try:
+        return msgspec.json.decode(body, type=list[InstanceRecord])
+    except msgspec.DecodeError as error:
+        raise NoHeadError(_not_ng_run(head, str(error))) from error
+
+
+async def check_health(records: Sequence[InstanceRecord]) -> dict[str, str]:
+    """The health of every process of every server by URL: `ok`, or what is wrong."""
+    async with http_session() as session:
+        urls = [url for record in records for url in record.urls]
+        answers = await asyncio.gather(*(_health(url, session) for url in urls))
+    return dict(zip(urls, answers, strict=True))
+
+
+async def _health(url: str, session: aiohttp.ClientSession) -> str:
+    try:
+        async with asyncio.timeout(HEALTH_TIMEOUT), session.get(f"{url}/healthz") as response:
+            return "ok" if response.status == 200 else f"HTTP {response.status}"
+    except (aiohttp.ClientError, OSError) as error:
+        return _reason(error)
+
+
+def _reason(error: aiohttp.ClientError | OSError) -> str:
+    match error:
+        case TimeoutError():
+            return "no answer in time"
+        case aiohttp.ClientConnectorError():
+            return "nothing listens there"
+        case _:
+            return f"{type(error).__name__}: {error}"
+
+
+def _not_ng_run(head: Address, reason: str) -> str:
+    return (
+        f"the server at {head.url} is not an ng_run ({reason}); pass the +head_server.port of a "
+        "running one"
+    )

@@ -1,22 +1,18 @@
-"""A server object in this process, from its class to its port and back.
+"""A server object in this process: made from its class, started with or without a port, stopped.
 
-Stopping is bounded: whoever still waits for an answer then is cut off, as it would be by the end of
-the process.
+Stopping is bounded: requests that are still running then are cut off, as they would be by the end
+of the process.
 """
 
 import asyncio
 import logging
+import os
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 
-from rollgym.servers.config import (
-    Address,
-    InstanceConfig,
-    load_server_class,
-    load_settings,
-)
+from rollgym.servers.config import Address, ServerInstance, load_server_class, load_settings
 from rollgym.servers.http_server import listening
-from rollgym.servers.launch.errors import StartError
+from rollgym.servers.launch.records import ServerStatus, StartError, StartResult
 from rollgym.servers.server import Server, ServerDirectory
 from rollgym.store.settings import hide_secrets_in_text
 
@@ -27,23 +23,56 @@ STOP_TIMEOUT = DRAIN_TIMEOUT + CLOSE_TIMEOUT + 0.5
 _LOGGER = logging.getLogger(__name__)
 
 
-def make_server(instance: InstanceConfig, directory: ServerDirectory) -> Server:
+def make_server(instance: ServerInstance, directory: ServerDirectory) -> Server:
     """The server of an instance, not yet started. Raises ConfigError."""
     server_class = load_server_class(instance)
     return server_class(instance.name, load_settings(instance, server_class), directory)
 
 
 class LocalServer:
-    """The life of one server object, with a port where it has an address."""
+    """One server object, with a port where it has an address.
 
-    def __init__(self, server: Server, address: Address | None) -> None:
+    `result` describes its settings for its record.
+    """
+
+    def __init__(self, server: Server, address: Address | None, result: StartResult) -> None:
+        self.status = ServerStatus.STARTING
+        self.restarts = 0
+        self.result: StartResult | None = result
         self._server = server
         self._address = address
         self._port = AsyncExitStack()
         self._started = False
 
-    async def start(self) -> None:
-        """Raises StartError."""
+    @property
+    def pid(self) -> int:
+        return os.getpid()
+
+    async def start(self, within: float | None = None) -> None:
+        """Return when the server is ready. Raises StartError, also after `within` seconds."""
+        try:
+            async with asyncio.timeout(within):
+                await self._start()
+        except TimeoutError as error:
+            self.status = ServerStatus.FAILED
+            raise StartError(f"{self._server.name} was not ready within {within:g} s") from error
+        except StartError:
+            self.status = ServerStatus.FAILED
+            raise
+        self.status = ServerStatus.READY
+
+    async def stop(self) -> None:
+        """Return within `STOP_TIMEOUT`. May be called in any state."""
+        await self._bounded(self._port.aclose(), DRAIN_TIMEOUT, "still had running requests")
+        if self._started:
+            self._started = False
+            await self._bounded(self._server.close(), CLOSE_TIMEOUT, "did not close")
+        self.status = ServerStatus.STOPPED
+
+    def kill(self) -> None:
+        """Do nothing: the server has no process of its own."""
+
+    async def _start(self) -> None:
         name, address = self._server.name, self._address
         try:
             await self._server.start()
@@ -53,22 +82,15 @@ class LocalServer:
                 await self._port.enter_async_context(port)
         except (Exception, asyncio.CancelledError) as error:
             if (task := asyncio.current_task()) and task.cancelling():
-                raise  # it was we who gave up, and not the plug-in
+                raise  # the launcher cancelled it, not the plug-in
             _LOGGER.exception("%s did not start", name, extra={"server": name})
             said = hide_secrets_in_text(f"{type(error).__name__}: {error}")
             raise StartError(f"{name} did not start: {said}") from error
 
-    async def stop(self) -> None:
-        """Returns within `STOP_TIMEOUT`."""
-        await self._bounded(self._port.aclose(), DRAIN_TIMEOUT, "still had requests to answer")
-        if self._started:
-            self._started = False
-            await self._bounded(self._server.close(), CLOSE_TIMEOUT, "did not close")
-
     async def _bounded(
-        self, ending: Coroutine[object, object, None], seconds: float, trouble: str
+        self, ending: Coroutine[object, object, None], seconds: float, complaint: str
     ) -> None:
-        """Waits for a plug-in's own code no longer than this, even if it ignores cancellation."""
+        """Wait for a plug-in's code no longer than this, even if it ignores cancellation."""
         task, about = asyncio.ensure_future(ending), {"server": self._server.name}
         try:
             await asyncio.wait({task}, timeout=seconds)
@@ -79,7 +101,7 @@ class LocalServer:
             _LOGGER.warning(
                 "%s %s within %g s and was cut off",
                 self._server.name,
-                trouble,
+                complaint,
                 seconds,
                 extra=about,
             )

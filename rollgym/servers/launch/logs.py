@@ -1,7 +1,7 @@
-"""Logs as lines of JSON: one object an event, with the server and the rollout it concerns.
+"""Logs as lines of JSON: one object per event, with the server and the rollout it concerns.
 
-The process of a server writes the same lines to its standard error. The launcher logs them again as
-they are, and what else such a process writes as a warning.
+The process of a server writes the same lines to its standard error. The launcher logs them again
+unchanged, and everything else that such a process writes as a warning.
 """
 
 import json
@@ -18,7 +18,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class JsonLines(logging.Formatter):
-    """One line for each record; what was given as `extra` becomes a field."""
+    """Formats a record as one line; each item of `extra` becomes a field."""
 
     def format(self, record: logging.LogRecord) -> str:
         relayed = getattr(record, _RELAYED, None)
@@ -55,17 +55,17 @@ def log_to(level: str, file: Path | None = None) -> None:
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(level.upper())
-    # A reader of the logs who goes away ends the logs, and nothing else.
+    # When the reader of the logs ends, only the logs end.
     logging.raiseExceptions = False
 
 
 def current_level() -> str:
-    """What the process of a server has to log for this one to pass it on."""
+    """The log level of this process, which processes of servers use too."""
     return logging.getLevelName(logging.getLogger().getEffectiveLevel()).lower()
 
 
 def relay(server: str, pid: int, line: str) -> str:
-    """Log a line that the process of a server wrote; its message, for those who read along."""
+    """Log a line that the process of a server wrote; returns its message."""
     try:
         fields = json.loads(line)
         message, exception = str(fields["message"]), str(fields.get("exception", ""))

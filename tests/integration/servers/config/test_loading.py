@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import rollgym
-from rollgym.servers.config import InstanceConfig, load_options, plugin_roots
+from rollgym.servers.config import Configuration, ServerInstance, plugin_roots
 from rollgym.servers.server import ServerKind
 from rollgym.store import hide_secrets
 from tests.integration.servers.config.workspace import ENVIRONMENT, MODEL, Workspace
@@ -95,14 +95,18 @@ def test_a_removed_key_is_gone_and_one_that_is_not_there_is_told(workspace: Work
     path = "policy_model.responses_api_models.test_model.api_key"
     model = workspace.load_usual(f"~{path}").instance("policy_model")
     assert "api_key" not in model.settings
-    assert "there is no 'nothing' to take out" in workspace.usual_refusal("~nothing")
+    assert "there is no 'nothing' to remove" in workspace.usual_refusal("~nothing")
 
 
 def test_the_head_address_comes_from_any_layer(workspace: Workspace) -> None:
-    assert load_options([], workspace.folder).head.url == "http://127.0.0.1:11000"
+    assert Configuration([], workspace.folder).options().head.url == "http://127.0.0.1:11000"
     workspace.write("env.yaml", "head_server: {port: 12345}\n")
-    assert load_options([], workspace.folder).head.port == 12345
-    head = load_options(["+head_server.port=12346", "+head_server.host=::1"], workspace.folder).head
+    assert Configuration([], workspace.folder).options().head.port == 12345
+    head = (
+        Configuration(["+head_server.port=12346", "+head_server.host=::1"], workspace.folder)
+        .options()
+        .head
+    )
     assert head.url == "http://[::1]:12346"
 
 
@@ -126,7 +130,7 @@ def test_an_installed_rollgym_has_its_plugins_inside(
 ) -> None:
     assert plugin_roots(tmp_path)[1] == Path(rollgym.__file__).parent.parent
     (tmp_path / "site/rollgym/bundled").mkdir(parents=True)
-    monkeypatch.setattr("rollgym.servers.config.roots._PACKAGE", tmp_path / "site/rollgym")
+    monkeypatch.setattr("rollgym.servers.config.plugins._PACKAGE", tmp_path / "site/rollgym")
     assert plugin_roots(tmp_path / "here") == (
         (tmp_path / "here").resolve(),
         tmp_path / "site/rollgym/bundled",
@@ -142,7 +146,7 @@ def test_config_paths_may_be_given_in_env_yaml_or_as_one_path(workspace: Workspa
 def test_instances_can_be_compared_and_told_from_each_other(workspace: Workspace) -> None:
     again = [workspace.load_usual().instance("weather") for _ in range(2)]
     assert again[0] == again[1]
-    assert isinstance(again[0], InstanceConfig)
+    assert isinstance(again[0], ServerInstance)
     assert isinstance(again[0].folder, Path)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from rollgym.servers.config import (
     ConfigError,
-    InstanceConfig,
+    ServerInstance,
     load_server_class,
     load_settings,
 )
@@ -57,7 +57,7 @@ class Plugin:
         path = f"resources_servers/{self.name}/{module}.py"
         self._workspace.write(path, source.replace("{package}", self.package))
 
-    def instance(self, **settings: object) -> InstanceConfig:
+    def instance(self, **settings: object) -> ServerInstance:
         lines = "".join(f"      {name}: {value}\n" for name, value in settings.items())
         text = f"x:\n  resources_servers:\n    {self.name}:\n      entrypoint: app.py\n{lines}"
         self._workspace.write("plugin.yaml", text)
@@ -127,7 +127,7 @@ def test_a_missing_package_of_a_module_beside_it(plugin: Plugin) -> None:
         ("x = 1\ny = = 2\n", "app.py:2: invalid syntax"),
         ("x = 1\nraise RuntimeError('no database')\n", "app.py:2: RuntimeError: no database"),
         ("raise SystemExit(3)\n", "app.py:1: SystemExit: 3"),
-        ("from {package}.data import x\n", ".data' is not there; write the module"),
+        ("from {package}.data import x\n", ".data' is missing; write the module"),
         ("import {package}.base\n", "defines 0 server classes (none)"),
         (SERVER + "class Another(Base): ...\n", "defines 2 server classes (Another, Plugin)"),
     ],

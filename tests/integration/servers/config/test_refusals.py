@@ -33,9 +33,9 @@ def test_a_file_without_servers(workspace: Workspace) -> None:
 @pytest.mark.parametrize(
     ("text", "place", "reason"),
     [
-        ("a:\n  b: [1, 2\nc: d: e\n", "broken.yaml:3:", "no valid YAML"),
+        ("a:\n  b: [1, 2\nc: d: e\n", "broken.yaml:3:", "not valid YAML"),
         ("a: 1\nb: 2\na: 3\n", "broken.yaml:3:1", "found duplicate key a"),
-        ("- 1\n- 2\n", "broken.yaml", "is no mapping"),
+        ("- 1\n- 2\n", "broken.yaml", "is not a mapping"),
         ("a: 1\nb: '${'\n", "broken.yaml:2", "b: "),
         ("a: &x {b: *x}\n", "broken.yaml", "an alias contains itself"),
         ("a: !!python/object:os.system x\n", "broken.yaml:1:4", "could not determine"),
@@ -52,7 +52,7 @@ def test_a_file_that_is_no_yaml_is_named_with_line_and_column(
 
 def test_a_file_that_is_no_text(workspace: Workspace) -> None:
     (workspace.folder / "broken.yaml").write_bytes(b"a: \xff\n")
-    assert "broken.yaml: no UTF-8 at byte 3" in workspace.refusal("+config_paths=[broken.yaml]")
+    assert "broken.yaml: not UTF-8 at byte 3" in workspace.refusal("+config_paths=[broken.yaml]")
 
 
 def test_two_files_that_disagree_on_a_server(workspace: Workspace) -> None:
@@ -76,7 +76,7 @@ def test_a_command_line_that_disagrees_with_a_file(workspace: Workspace) -> None
 def test_an_unknown_kind_of_server(workspace: Workspace) -> None:
     workspace.write("typo.yaml", "\nx:\n  resource_servers:\n    y: {entrypoint: app.py}\n")
     message = workspace.refusal("+config_paths=[model.yaml,typo.yaml]")
-    assert "typo.yaml:3: x: 'resource_servers' is no kind of server" in message
+    assert "typo.yaml:3: x: 'resource_servers' is not a kind of server" in message
     assert "(did you mean 'resources_servers'?)" in message
 
 
@@ -91,7 +91,7 @@ def test_a_server_of_two_kinds_or_none(workspace: Workspace) -> None:
     )
     message = workspace.refusal("+config_paths=[two.yaml]")
     assert "two.yaml:2: x: `x` has 2 keys (resources_servers, responses_api_agents)" in message
-    assert "two.yaml:3: y: `resources_servers` has nothing in it" in message
+    assert "two.yaml:3: y: `resources_servers` has no keys" in message
     assert "two.yaml:4: z: 'test_weather' has no settings" in message
 
 
@@ -143,8 +143,8 @@ def test_a_reference_is_named_by_its_line(workspace: Workspace) -> None:
 def test_a_reference_to_a_server_of_another_kind(workspace: Workspace) -> None:
     workspace.write("weather.yaml", ENVIRONMENT.replace("name: policy_model", "name: weather"))
     message = workspace.usual_refusal()
-    assert "asks for 'weather' among the responses_api_models" in message
-    assert "it is one of the resources_servers" in message
+    assert "names 'weather' of the type responses_api_models" in message
+    assert "but its type is resources_servers" in message
 
 
 def test_a_reference_of_an_unknown_type(workspace: Workspace) -> None:
@@ -164,8 +164,8 @@ def test_a_tool_is_no_reference(workspace: Workspace) -> None:
 def test_a_variable_that_nothing_defines(workspace: Workspace) -> None:
     workspace.write("env.yaml", VARIABLES.replace("policy_base_url", "policy_url"))
     assert workspace.usual_refusal() == (
-        "model.yaml:6: policy_model.responses_api_models.test_model.base_url: asks for "
-        "${policy_base_url}, which nothing defines; add `policy_base_url: …` to env.yaml in "
+        "model.yaml:6: policy_model.responses_api_models.test_model.base_url: uses "
+        "${policy_base_url}, which is not defined; add `policy_base_url: …` to env.yaml in "
         f"{workspace.folder} or pass +policy_base_url=…"
     )
 
@@ -203,7 +203,7 @@ def test_two_servers_on_one_port(workspace: Workspace) -> None:
         "+head_server.port=45002",
         listening=True,
     )
-    assert "port 45001 on 127.0.0.1 is also that of policy_model (model.yaml:2)" in message
+    assert "port 45001 on 127.0.0.1 is also the port of policy_model (model.yaml:2)" in message
 
 
 def test_a_port_that_is_taken_and_a_head_that_runs_already(workspace: Workspace) -> None:
@@ -218,7 +218,7 @@ def test_a_port_that_is_taken_and_a_head_that_runs_already(workspace: Workspace)
             f"+head_server.port={head}",
             listening=True,
         )
-    assert f"model.yaml:2: policy_model: port {port} on 127.0.0.1 is taken" in message
+    assert f"model.yaml:2: policy_model: port {port} on 127.0.0.1 is in use" in message
     assert f"another ng_run is probably running at http://127.0.0.1:{head}" in message
     assert "pass +head_server.port=" in message
 

@@ -8,7 +8,7 @@ import pytest
 
 from rollgym.engine import run
 from rollgym.servers.config import ConfigError
-from rollgym.servers.launch import Fleet, StartError, Status, started_in_process
+from rollgym.servers.launch import Fleet, ServerStatus, StartError, started_in_process
 from tests.e2e.command import wait_until
 from tests.integration.servers.launch.probe import ProbeRun, ask, is_alive, until
 
@@ -23,7 +23,7 @@ def test_servers_of_this_process_are_called_without_a_port(probes: ProbeRun) -> 
             asked = await ask(servers.client("one"), "/ask", server="two", path="/process")
             assert asked["pid"] == os.getpid()
             assert [record.port for record in servers.records()] == [0, 0]
-            assert {record.status for record in servers.records()} == {Status.READY}
+            assert {record.status for record in servers.records()} == {ServerStatus.READY}
             with pytest.raises(KeyError):
                 servers.client("three")
 
@@ -169,7 +169,7 @@ def test_a_process_that_dies_while_it_starts_is_told_with_what_it_wrote(probes: 
         return str(refused.value)
 
     message = run(scenario())
-    assert "apart did not start: its process ended with status 3" in message
+    assert "apart did not start: its process ended with exit status 3" in message
     assert "goodbye" in message
 
 

@@ -12,8 +12,8 @@ from rollgym.servers.config import Address
 from rollgym.servers.launch import (
     Fleet,
     NoHeadError,
+    ServerStatus,
     StartError,
-    Status,
     check_health,
     connected_to,
     fetch_records,
@@ -32,7 +32,7 @@ def test_the_head_lists_the_servers_before_and_after_they_are_ready(probes: Prob
         fleet = Fleet(probes.config(), serving=True)
         try:
             async with head_listening(head, fleet.records), aiohttp.ClientSession() as session:
-                assert {r.status for r in await fetch_records(head)} == {Status.STARTING}
+                assert {r.status for r in await fetch_records(head)} == {ServerStatus.STARTING}
                 await fleet.start()
                 async with session.get(f"{head.url}/server_instances") as response:
                     listed = json.loads(await response.read())
@@ -102,8 +102,8 @@ def test_a_head_that_is_something_else_is_told() -> None:
         finally:
             await runner.cleanup()
 
-    assert "is no ng_run (HTTP 404)" in asyncio.run(scenario("/"))
-    assert "is no ng_run (JSON is malformed" in asyncio.run(scenario("/server_instances"))
+    assert "is not an ng_run (HTTP 404)" in asyncio.run(scenario("/"))
+    assert "is not an ng_run (JSON is malformed" in asyncio.run(scenario("/server_instances"))
 
 
 def test_a_head_whose_port_was_taken_meanwhile_is_told() -> None:

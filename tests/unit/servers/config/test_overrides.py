@@ -67,7 +67,7 @@ def test_interpolations_reach_other_overrides_and_the_environment(
 
 def test_an_interpolation_of_nothing_is_refused_with_what_it_asks_for() -> None:
     message = refusal("+output=${nothing}/x")
-    assert "output: asks for ${nothing}, which nothing defines" in message
+    assert "output: uses ${nothing}, which is not defined" in message
     assert "pass +nothing=…" in message
 
 

@@ -1,0 +1,108 @@
+"""Reserved ports, and clients of the servers of a run.
+
+*Ports.* Servers of different processes must know each other's addresses before either starts, and a
+restarted server must get the same port again. So all ports are bound at the beginning and stay
+bound. The kernel lets a second socket listen on a port while the first only holds it (both set
+SO_REUSEADDR), and gives the port to no other program.
+"""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+
+import aiohttp
+
+from rollgym.servers.client import Http, InProcess, RequestHandler, ServerClient, http_session
+from rollgym.servers.config import Address, ServerInstance, listening_socket
+from rollgym.servers.config.instances import port_advice
+from rollgym.servers.launch.records import StartError
+
+_ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not bound
+
+
+class Directory:
+    """Clients of the servers of a run, for one process.
+
+    Servers of this process are added as they are made; all others are called at their URLs.
+    """
+
+    def __init__(self, urls: Mapping[str, Sequence[str]]) -> None:
+        self._urls = urls
+        self._session: aiohttp.ClientSession | None = None
+        self._clients: dict[str, ServerClient] = {}
+
+    def add(self, name: str, server: RequestHandler) -> None:
+        """From now on the server of this name is called directly."""
+        self._clients[name] = ServerClient(name, [InProcess(server)])
+
+    def client(self, name: str) -> ServerClient:
+        """Raises KeyError for an unknown name."""
+        if name not in self._clients:
+            urls = self._urls[name]
+            if self._session is None:
+                self._session = http_session()
+            self._clients[name] = ServerClient(name, [Http(url, self._session) for url in urls])
+        return self._clients[name]
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+
+class ReservedPort:
+    """A port of this machine, held until it is released."""
+
+    def __init__(self, address: Address) -> None:
+        """Port 0 is any free one. Raises OSError where the port cannot be bound."""
+        self._socket = listening_socket(address)
+        self.address = Address(address.host, self._socket.getsockname()[1])
+        if sys.platform != "linux":  # other systems let no second socket bind the port
+            self.release()
+
+    @property
+    def url(self) -> str:
+        """The URL for a client on this machine."""
+        host = _ANY_HOST.get(self.address.host, self.address.host)
+        return Address(host, self.address.port).url
+
+    def release(self) -> None:
+        self._socket.close()
+
+
+class Reservations:
+    """The ports of all servers of a run."""
+
+    def __init__(self, instances: Iterable[ServerInstance]) -> None:
+        """Raises StartError where a port cannot be bound."""
+        self._ports: dict[str, list[ReservedPort]] = {}
+        try:
+            for instance in instances:
+                self._reserve(instance)
+        except BaseException:
+            self.release()
+            raise
+
+    def of(self, name: str) -> list[ReservedPort]:
+        """One port for each process of the server; empty where it needs none."""
+        return self._ports.get(name, [])
+
+    def urls(self) -> dict[str, list[str]]:
+        """The URLs of each server."""
+        return {name: [port.url for port in ports] for name, ports in self._ports.items()}
+
+    def release(self) -> None:
+        for ports in self._ports.values():
+            for port in ports:
+                port.release()
+
+    def _reserve(self, instance: ServerInstance) -> None:
+        reserved = self._ports.setdefault(instance.name, [])
+        for port in instance.ports or (0,) * instance.processes:
+            address = Address(instance.host, port)
+            try:
+                reserved.append(ReservedPort(address))
+            except OSError as error:
+                raise StartError(
+                    f"{instance.source}: {instance.name}: cannot listen on {instance.host} port "
+                    f"{port} ({error.strerror or error}); {port_advice(address)}"
+                ) from error
