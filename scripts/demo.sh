@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs the main job end to end, without a language model: first the engine at work on built-in
-# puzzles (`rollgym demo`, with the arguments given here), then a tool agent in its environment,
-# collected and scored, then web tasks in a real browser. All leave their files in results/ of the
-# present folder. Sets .venv up first, and a browser; where none can be had, the web tasks are left
-# out.
+# Runs the main job end to end, without a language model: a tool agent in a bundled environment,
+# collected and scored (with the overrides given here, such as +num_repeats=2), then web tasks in a
+# real browser. Both leave their files in results/ of the working directory, and continue there when
+# they were interrupted. Sets .venv up first, and a browser; where none can be had, the web tasks are
+# left out.
 set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/setup.sh"
 
@@ -22,19 +22,18 @@ show() {
     "$@"
 }
 
-status=0
-show rollgym demo "$@" || status=$?
-case "$*" in *-h*) exit "$status" ;; esac
+case "$*" in *-h*) exec rollgym demo --help ;; esac
 
+status=0
 show ng_collect_rollouts \
     "+config_paths=[responses_api_models/scripted_model/configs/scripted_model.yaml,resources_servers/example_multi_step/configs/example_multi_step.yaml]" \
     +agent_name=example_multi_step_simple_agent \
     +input_jsonl_fpath=resources_servers/example_multi_step/data/example.jsonl \
     +output_jsonl_fpath=results/demo_multi_step_rollouts.jsonl \
-    +limit=5 \
-    +num_repeats=2 \
-    +num_samples_in_parallel=3 \
-    +responses_create_params.max_output_tokens=8192 || status=$?
+    +num_repeats=8 \
+    +num_samples_in_parallel=4 \
+    +policy_model.responses_api_models.scripted_model.latency=0.05 \
+    "$@" || status=$?
 
 if setup_browser; then
     show python "$(dirname -- "${BASH_SOURCE[0]}")/rollout.py" --config-name demo || status=$?

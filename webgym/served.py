@@ -15,9 +15,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from rollgym.cli.exit_statuses import INTERRUPTED
-from rollgym.cli.leaving import leave
-from rollgym.cli.streams import say
+from rollgym.cli.process import INTERRUPTED, exit_now, say
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -59,7 +57,7 @@ async def until_stopped(work: Coroutine[Any, Any, None]) -> int:
     from rollgym.engine import stopping_on_signals  # noqa: PLC0415
 
     stop, parent = asyncio.Event(), os.getppid()
-    with stopping_on_signals(stop.set, lambda: leave(INTERRUPTED)):
+    with stopping_on_signals(stop.set, lambda: exit_now(INTERRUPTED)):
         working = asyncio.ensure_future(work)
         watching = asyncio.ensure_future(_parent_ended(parent))
         stopping = asyncio.ensure_future(stop.wait())
@@ -124,7 +122,7 @@ def json_response(content: object, status: HTTPStatus = HTTPStatus.OK) -> "web.R
 
 
 def _leave_at_once() -> NoReturn:
-    leave(0)
+    exit_now(0)
 
 
 def _port(text: str) -> int:

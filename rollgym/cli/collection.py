@@ -1,125 +1,175 @@
-"""Running a collection from a command: open the run, show it, sum it up, and never lie about it."""
+"""Running a collection from a command: the store is opened, rollouts are collected into files, and
+the summary is printed.
+
+The progress goes to standard error, the summary to standard output. The numbers of the summary are
+those that were counted live when they are known to be complete, else those of the journal.
+"""
 
 import asyncio
+import logging
+import os
+import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-import msgspec
-
-from rollgym.cli.summary import DASHED, Flags, summary_lines, verdict_lines
-from rollgym.engine import Coverage, Observer, Policy, Worker, collect, run
+from rollgym.cli.rollout_settings import RolloutSettings, SettingsError
+from rollgym.cli.summary import (
+    OVERRIDES,
+    explain_coverage,
+    format_count,
+    summary_lines,
+)
+from rollgym.engine import Coverage, Policy, Worker, collect, run
 from rollgym.metrics import Summary
-from rollgym.monitor import LiveMetrics, ProgressObserver, recount
+from rollgym.monitor import LiveMetrics, ProgressObserver, printable_line, recount
 from rollgym.records import Task
-from rollgym.store import WHOLE, RunStore, Shard, Status, open_run
+from rollgym.rollouts.aggregate import AggregateFile
+from rollgym.rollouts.files import RolloutFiles
+from rollgym.rollouts.paths import RolloutPaths, rename_old_files
+from rollgym.rollouts.rows import first_seed_of
+from rollgym.rollouts.servers import Clients, CollectionServers
+from rollgym.servers.launch.logs import JsonLines
+from rollgym.store import WHOLE, RefusedError, RunStore, open_run
+
+SERVER_LOG = "servers.log"
+NOTE_LIMIT = 1_000
+_REQUESTS = logging.getLogger("rollgym.servers")
 
 
-class View(Observer, Protocol):
-    """A file, or anything else, that is kept up with a run's journal."""
-
-    def finish(self, *, missed: bool) -> None:
-        """Make it what the journal says; `missed` tells that it did not get every event."""
-
-
-class Job(Protocol):
-    """What differs between the commands that collect."""
+class TaskSource(Protocol):
+    """The checked tasks of a command: of an input file, or of stored rollouts."""
 
     @property
-    def flags(self) -> Flags:
-        """How the command is told to run things again."""
+    def tasks(self) -> int: ...
 
-    def views(self, store: RunStore) -> AbstractContextManager[Sequence[View]]:
-        """What is kept up with the run while it is open."""
+    @property
+    def rollouts(self) -> int: ...
 
-    def working(self, store: RunStore) -> AbstractAsyncContextManager[Worker]:
-        """The worker, with whatever has to run beside it.
-
-        The end of the block comes after the collection, when all records are on disk.
-        """
-
-    def hints(self, store: RunStore) -> Iterable[str]:
-        """Lines for the summary about what can be done with the files."""
+    def __iter__(self) -> Iterator[Task]: ...
 
 
-class BareJob:
-    """A worker that needs nothing beside it, and makes no files but the run's own."""
+def run_collection(
+    source: TaskSource,
+    settings: RolloutSettings,
+    servers: CollectionServers,
+    config: Mapping[str, Any],
+    make_worker: Callable[[Clients], Worker],
+) -> int:
+    """Collect the tasks of a source into the files that the settings name; the exit status.
 
-    flags = DASHED
-
-    def __init__(self, worker: Worker, hints: Callable[[RunStore], Iterable[str]]) -> None:
-        self._worker = worker
-        self.hints = hints
-
-    def views(self, _: RunStore) -> AbstractContextManager[Sequence[View]]:
-        return nullcontext(())
-
-    def working(self, _: RunStore) -> AbstractAsyncContextManager[Worker]:
-        return nullcontext(self._worker)
-
-
-class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which run, and what to do with one that is there; see `open_run`."""
-
-    directory: Path
-    config: Mapping[str, Any] = {}
-    seed: int = 0
-    shard: Shard = WHOLE
-    reopen: frozenset[Status] = frozenset()
-    force_new_run: bool = False
-
-
-def run_collection(request: RunRequest, tasks: Iterable[Task], job: Job, policy: Policy) -> int:
-    """Collect, with the progress on stderr and the summary on stdout; returns the exit status.
-
-    Raises StoreError, EngineError, KeyboardInterrupt, and what starting the worker raises.
+    `config` is the result-relevant configuration. `make_worker` is called when the servers run.
+    Raises StoreError, EngineError, KeyboardInterrupt, and what starting the servers raises.
     """
+    shard = settings.shard or WHOLE
+    paths = RolloutPaths.of(settings.output_jsonl_fpath, shard)
+    require_safe_output(paths, settings)
+    _announce(source, paths, settings)
     with (
         ProgressObserver(sys.stderr) as progress,
-        _opened(request, tasks, progress.metrics, job.flags) as store,
-        job.views(store) as views,
+        open_run(
+            paths.run,
+            source,
+            config=config,
+            seed=settings.seed,
+            shard=shard,
+            reopen=settings.reopen,
+            force_new_run=not settings.resume,
+            replay=progress.metrics.replay,
+            advice=OVERRIDES.advice,
+        ) as store,
     ):
         if store.torn:
             print(store.torn, file=sys.stderr)
-        coverage = run(_collect(store, job, policy, progress, views))
+        if not settings.resume:
+            rename_old_files(paths)
+        first_seed = first_seed_of(store.manifest)
+        with RolloutFiles(paths, store.directory, store.inputs.holds, first_seed) as files:
+            files.reconcile()
+            files.write_materialized_inputs()
+            work = _collect(store, settings.policy, servers, make_worker, (progress, files))
+            coverage = run(work)
         metrics = _final_metrics(progress, coverage, store)
-    _print_end(metrics, coverage, job, store)
+    _print_summary(metrics, coverage, paths)
     return coverage.exit_status
 
 
+def require_safe_output(paths: RolloutPaths, settings: RolloutSettings) -> None:
+    """Raises RefusedError where a file would be overwritten that does not belong to the run."""
+    source = settings.input_jsonl_fpath.resolve()
+    if any(source == path.resolve() for path in paths.derived):
+        raise SettingsError(
+            f"the input {settings.input_jsonl_fpath} is a file that this collection would write: "
+            "give +output_jsonl_fpath another name"
+        )
+    for path in paths.derived:
+        if path.exists() and not path.is_file():
+            raise RefusedError(f"{path} exists and is not a file. Nothing was changed.")
+        if settings.resume and not paths.run.exists() and path.exists() and path.stat().st_size:
+            raise RefusedError(
+                f"{path} exists, but its run {paths.run} does not. Nothing was changed. Give "
+                "another +output_jsonl_fpath, or +resume=false to rename the file and start a new "
+                "run."
+            )
+
+
 async def _collect(
-    store: RunStore, job: Job, policy: Policy, progress: ProgressObserver, views: Sequence[View]
+    store: RunStore,
+    policy: Policy,
+    servers: CollectionServers,
+    make_worker: Callable[[Clients], Worker],
+    observers: tuple[ProgressObserver, RolloutFiles],
 ) -> Coverage:
-    async with job.working(store) as worker:
-        coverage = await collect(store.inputs, worker, store, policy, [progress, *views])
-        for view in views:
-            missed = view.name in coverage.dropped_events
-            await asyncio.to_thread(view.finish, missed=missed)
-        return coverage
+    _, files = observers
+    with _requests_logged_to(store.directory / SERVER_LOG):
+        async with servers.clients() as clients:
+            worker = make_worker(clients)
+            coverage = await collect(store.inputs, worker, store, policy, observers)
+            missed = files.name in coverage.dropped_events
+            await asyncio.to_thread(files.finish, missed=missed)
+            notes = await _write_aggregate_metrics(store, servers, clients, files)
+    for note in notes:
+        print(printable_line(f"note: {note}", limit=NOTE_LIMIT), file=sys.stderr)
+    return coverage
 
 
-def _opened(
-    request: RunRequest, tasks: Iterable[Task], metrics: LiveMetrics, flags: Flags
-) -> RunStore:
-    return open_run(
-        request.directory,
-        tasks,
-        config=request.config,
-        seed=request.seed,
-        shard=request.shard,
-        reopen=request.reopen,
-        force_new_run=request.force_new_run,
-        replay=metrics.replay,
-        advice=flags.advice,
-    )
+async def _write_aggregate_metrics(
+    store: RunStore, servers: CollectionServers, clients: Clients, files: RolloutFiles
+) -> list[str]:
+    default_only = servers.without_own_metrics(servers.agents)
+    ask = clients if len(default_only) < len(servers.agents) else None
+    file = AggregateFile(store.directory, store.inputs.holds)
+    return await file.write(files.paths.aggregate_metrics, ask, default_only, files.metrics)
+
+
+@contextmanager
+def _requests_logged_to(path: Path) -> Iterator[None]:
+    """Log failed requests to this file, which is made with the first of them.
+
+    On a terminal these lines would drown the progress. What the servers log besides, such as an
+    endpoint that cannot be reached, stays on standard error.
+    """
+    handler = logging.FileHandler(path, encoding="utf-8", errors="backslashreplace", delay=True)
+    handler.setFormatter(JsonLines())
+
+    def divert(record: logging.LogRecord) -> bool:
+        handler.handle(record)
+        return False
+
+    _REQUESTS.addFilter(divert)
+    try:
+        yield
+    finally:
+        _REQUESTS.removeFilter(divert)
+        handler.close()
 
 
 def _final_metrics(progress: ProgressObserver, coverage: Coverage, store: RunStore) -> LiveMetrics:
-    """The live numbers if they are known to be whole, else those of the files.
+    """The live numbers if they are known to be complete, else those of the files.
 
-    They are not whole when events were dropped, when the observer was left behind, and when other
+    They are incomplete when events were dropped, when the observer was abandoned, and when other
     journals of the run hold outcomes that this process did not see.
     """
     metrics = progress.metrics
@@ -136,23 +186,41 @@ def _agree(summary: Summary, coverage: Coverage) -> bool:
     return counted == covered
 
 
-def _print_end(metrics: LiveMetrics, coverage: Coverage, job: Job, store: RunStore) -> None:
-    for line in summary_lines(metrics):
-        print(line)
-    for hint in job.hints(store):
-        print(hint)
-    if coverage.abandoned:
-        print(_abandoned(coverage.abandoned))
+def _announce(source: TaskSource, paths: RolloutPaths, settings: RolloutSettings) -> None:
+    counts = f"{format_count(source.tasks, 'task')}, {format_count(source.rollouts, 'rollout')}"
+    part = f", of which shard {settings.shard}," if settings.shard else ""
+    print(f"{counts}{part} into {_relative(paths.output)}", file=sys.stderr)
+
+
+def _print_summary(metrics: LiveMetrics, coverage: Coverage, paths: RolloutPaths) -> None:
+    meaning, advice = explain_coverage(coverage, OVERRIDES)
+    lines = [*summary_lines(metrics), *_file_lines(paths), *_notes(coverage)]
+    lines += [coverage.describe_tasks(), str(coverage)]
+    lines += [f"exit status {coverage.exit_status:d}: {meaning}", advice]
+    print("\n".join(lines), flush=True)
+
+
+def _file_lines(paths: RolloutPaths) -> Iterator[str]:
+    yield f"rollouts:          {_relative(paths.output)}"
+    yield f"failed attempts:   {_relative(paths.failures)}"
+    yield f"inputs as sent:    {_relative(paths.materialized_inputs)}"
+    yield f"aggregate metrics: {_relative(paths.aggregate_metrics)}"
+    yield f"journal:           {_relative(paths.run)}/"
+    if (paths.run / SERVER_LOG).exists():
+        yield f"failed requests:   {_relative(paths.run / SERVER_LOG)}"
+    yield f"look at them:      ng_viewer +jsonl_fpath={shlex.quote(_relative(paths.output))}"
+
+
+def _notes(coverage: Coverage) -> Iterable[str]:
+    if coverage.abandoned == 1:
+        yield "1 worker ignored its cancellation and was abandoned"
+    elif coverage.abandoned:
+        yield f"{coverage.abandoned} workers ignored their cancellation and were abandoned"
     if coverage.resumed == coverage.expected and not coverage.attempts:
-        print("everything was there already: nothing had to run")
-    meaning, advice = verdict_lines(coverage, job.flags)
-    print(coverage.describe_tasks())
-    print(coverage)
-    print(f"exit status {coverage.exit_status:d}: {meaning}")
-    print(f"next: {advice}", flush=True)
+        yield "all rollouts were collected before: nothing had to run"
 
 
-def _abandoned(count: int) -> str:
-    if count == 1:
-        return "1 worker ignored its cancellation and was left behind"
-    return f"{count} workers ignored their cancellation and were left behind"
+def _relative(path: Path) -> str:
+    """The path from the working directory, where it lies inside."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith(os.pardir) else relative

@@ -1,13 +1,13 @@
-"""The `rollgym` command: find the sub-command, read its options, run it.
+"""The `rollgym` command: it finds the sub-command, reads its options and runs it.
 
 Most sub-commands are modules with two functions, `configure(parser)` and `run(arguments) -> int`.
-Those that are also known by a name of their own, such as `ng_run`, take Hydra overrides: modules
-with `help_text()` and `run(arguments) -> int`. Only the one asked for is imported, so that
-`rollgym --help` answers at once.
+Those with Hydra overrides, such as `rollgym run`, are modules with `help_text()` and
+`run(arguments) -> int`. Only the module of the sub-command is imported, so that `rollgym --help`
+answers at once.
 
-Packages that rollgym knows nothing of add commands of the first kind by entry points of the group
-`rollgym.commands`. Their line in the help is what the module's docstring says after the first
-colon; it is read without importing the module.
+Other packages add commands of the first kind by entry points of the group `rollgym.commands`. Their
+line in the help is the part of the module's docstring after the first colon; it is read without
+importing the module.
 """
 
 import sys
@@ -26,31 +26,26 @@ from types import ModuleType
 from typing import Any, NamedTuple, NoReturn, Protocol, cast
 
 from rollgym import __version__
-from rollgym.cli.exit_statuses import EXIT_STATUSES, INTERRUPTED
-from rollgym.cli.leaving import leave
-from rollgym.cli.open_files import allow_many_open_files
-from rollgym.cli.override_command import run_command
-from rollgym.cli.streams import prepare_streams
+from rollgym.cli.process import EXIT_STATUSES, end_process, exit_status_of, override_command
 
 _DESCRIPTION = """\
 Collect agent rollouts: durable, bounded, and honest about what happened.
 
-Start with a collection that needs no model and no network. It takes a second,
-and leaves files that the other commands can look at:
+Start with a collection that needs no model and no network:
 
-  make demo
+  rollgym demo
 
 or, step by step (FILES are a model's and an environment's configuration):
 
   rollgym collect +config_paths=[FILES] +agent_name=NAME \\
     +input_jsonl_fpath=TASKS.jsonl +output_jsonl_fpath=results/rollouts.jsonl
-  rollgym view results/rollouts.jsonl       read in a browser what the agent did
-  rollgym profile results/rollouts.jsonl    how the rewards of tasks are spread
+  rollgym view results/rollouts.jsonl       read the rollouts in a browser
+  rollgym profile results/rollouts.jsonl    the distribution of rewards by task
   rollgym export results/rollouts.jsonl --format sft --output sft.jsonl
 
-With a model of yours: `rollgym run` keeps servers up, `rollgym collect` uses
-them. ng_run, ng_collect_rollouts, ng_status and ng_viewer are the same commands
-under the names that people know.
+With your own model, `rollgym run` starts the servers and `rollgym collect` uses
+them. `rollgym status` reads a run directory; ng_status lists running servers.
+ng_run, ng_collect_rollouts, ng_viewer are the commands run, collect and view.
 """
 
 HELP_WIDTH = 80
@@ -63,7 +58,7 @@ class _Command(NamedTuple):
     summary: str
 
 
-class _CommandModule(Protocol):
+class _ParsedModule(Protocol):
     @staticmethod
     def configure(parser: ArgumentParser) -> None: ...
 
@@ -80,31 +75,23 @@ class _OverrideModule(Protocol):
 
 
 _OVERRIDE_COMMANDS = (
-    _Command("run", "rollgym.cli.ng_run", "start servers and keep them up (ng_run)"),
-    _Command("collect", "rollgym.cli.collect", "collect rollouts of a dataset"),
+    _Command("run", "rollgym.cli.ng_run", "start servers and keep them running (ng_run)"),
+    _Command("collect", "rollgym.cli.collect", "collect rollouts (ng_collect_rollouts)"),
     _Command("reverify", "rollgym.cli.reverify", "score stored rollouts again, without a model"),
+    _Command("demo", "rollgym.cli.demo", "collect a bundled example, without a model"),
 )
 _COMMANDS = (
-    _Command("view", "rollgym.cli.view", "look at rollouts in a browser"),
-    _Command("profile", "rollgym.cli.profile", "show how the rewards of each task are spread"),
-    _Command("status", "rollgym.cli.status", "say what a run amounts to, from its files"),
-    _Command("merge", "rollgym.cli.merge", "make one run out of its shards and copies"),
-    _Command("export", "rollgym.cli.export", "turn rollouts into training data"),
-    _Command("demo", "rollgym.cli.demo", "watch the engine at work on built-in puzzles"),
+    _Command("view", "rollgym.cli.view", "read rollouts in a browser (ng_viewer)"),
+    _Command("profile", "rollgym.cli.profile", "show the distribution of rewards by task"),
+    _Command("status", "rollgym.cli.status", "show the coverage and numbers of a run directory"),
+    _Command("merge", "rollgym.cli.merge", "merge the shards and copies of a run"),
+    _Command("export", "rollgym.cli.export", "write training data from rollouts"),
 )
 
 
 def entry() -> NoReturn:
-    """The console script: a Ctrl-C while a command is being loaded is no traceback."""
-    prepare_streams()
-    allow_many_open_files()
-    try:
-        status = main(sys.argv[1:])
-    except KeyboardInterrupt:
-        status = INTERRUPTED
-    except SystemExit as wrong_use_or_help:
-        status = int(wrong_use_or_help.code or 0)
-    leave(status)
+    """The console script."""
+    end_process(lambda: main(sys.argv[1:]))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -114,11 +101,9 @@ def main(arguments: Sequence[str]) -> int:
         arguments = ["--help"]
     if any(asked == command.name for command in _OVERRIDE_COMMANDS):
         overriding = cast("_OverrideModule", _load(asked))
-        return run_command(arguments[1:], overriding.help_text, overriding.run)
+        return override_command(arguments[1:], overriding.help_text, overriding.run)
     command, options = _parse(arguments)
-    from rollgym.cli.guard import guarded  # noqa: PLC0415 - --help does not need the engine
-
-    return guarded(lambda: command.run(options))
+    return exit_status_of(lambda: command.run(options))
 
 
 class _Parser(ArgumentParser):
@@ -133,7 +118,7 @@ class _Parser(ArgumentParser):
         super().__init__(*args, **options)
 
 
-def _parse(arguments: Sequence[str]) -> tuple[_CommandModule, Namespace]:
+def _parse(arguments: Sequence[str]) -> tuple[_ParsedModule, Namespace]:
     parser = _Parser("rollgym", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"rollgym {__version__}")
     choices = parser.add_subparsers(metavar="COMMAND", parser_class=_Parser)
@@ -144,20 +129,20 @@ def _parse(arguments: Sequence[str]) -> tuple[_CommandModule, Namespace]:
     }
     if asked is None:
         parser.parse_args(arguments)  # exits for --help, --version and unknown options
-        parser.error("a command is needed, such as `rollgym demo`; see `rollgym --help`")
+        parser.error("a command is missing, such as `rollgym demo`; see `rollgym --help`")
     if asked not in parsers:
-        _refuse_command(parser, asked, commands)
-    module = cast("_CommandModule", import_module(commands[asked].module))
+        _reject_command(parser, asked, commands)
+    module = cast("_ParsedModule", import_module(commands[asked].module))
     module.configure(parsers[asked])
     parsers[asked].description = fill(parsers[asked].description or "", HELP_WIDTH)
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
-        _refuse_options(_innermost(parsers[asked], arguments), unknown)
+        _reject_options(_innermost(parsers[asked], arguments), unknown)
     return module, options
 
 
 def _commands(asked: str | None) -> dict[str, _Command]:
-    """All commands by name; those of other packages only where they may be needed."""
+    """All commands by name; those of other packages only where they are needed."""
     commands = {command.name: command for command in (*_OVERRIDE_COMMANDS, *_COMMANDS)}
     if asked in commands:
         return commands
@@ -189,16 +174,16 @@ def _load(name: str | None) -> ModuleType:
     return import_module(next(each.module for each in _OVERRIDE_COMMANDS if each.name == name))
 
 
-def _refuse_command(
+def _reject_command(
     parser: ArgumentParser, asked: str, commands: Mapping[str, _Command]
 ) -> NoReturn:
     close = get_close_matches(asked, commands, 1)
-    advice = f"did you mean {close[0]}?" if close else f"there are {', '.join(commands)}"
+    advice = f"did you mean {close[0]}?" if close else f"the commands are {', '.join(commands)}"
     parser.error(f"unknown command {asked!r}: {advice}")
 
 
 def _innermost(parser: ArgumentParser, arguments: Sequence[str]) -> ArgumentParser:
-    """The parser of the sub-command of a sub-command, if one was asked for."""
+    """The parser of the sub-command's own sub-command, if one is named."""
     for action in parser._actions:  # noqa: SLF001
         if isinstance(action, _SubParsersAction):
             asked = next((each for each in arguments if each in action.choices), None)
@@ -206,7 +191,7 @@ def _innermost(parser: ArgumentParser, arguments: Sequence[str]) -> ArgumentPars
     return parser
 
 
-def _refuse_options(parser: ArgumentParser, unknown: list[str]) -> NoReturn:
+def _reject_options(parser: ArgumentParser, unknown: list[str]) -> NoReturn:
     known = [option for action in parser._actions for option in action.option_strings]  # noqa: SLF001
     close = get_close_matches(unknown[0].partition("=")[0], known, 1)
     advice = f" (did you mean {close[0]}?)" if close else ""

@@ -1,37 +1,36 @@
-"""`rollgym merge`: one run out of its shards and copies."""
+"""`rollgym merge`: merge the shards and copies of a run into one."""
 
 import asyncio
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from rollgym.cli.run_directory import read_run, require_manifest, run_directory
-from rollgym.cli.status import print_status
-from rollgym.rollouts.aggregate import RunNumbers
+from rollgym.cli.status import print_status, read_run, require_manifest, run_directory
+from rollgym.rollouts.aggregate import AggregateFile
 from rollgym.rollouts.files import RolloutFiles
 from rollgym.rollouts.paths import JSONL, RolloutPaths
-from rollgym.rollouts.sampling import first_seed_of
+from rollgym.rollouts.rows import first_seed_of
 from rollgym.store import RefusedError, merge_runs
 
 
 def configure(parser: ArgumentParser) -> None:
     parser.description = (
-        "Merge runs, with all the shards in each, into a new one. They must be parts or copies of "
-        "one run. The result does not depend on their order, and nothing counts twice."
+        "Merge runs, with all the shards in each, into a new run. They must be parts or copies of "
+        "one run. The result does not depend on their order, and no rollout counts twice."
     )
     parser.add_argument(
         "sources",
         metavar="RUN",
         nargs="+",
         type=run_directory,
-        help="a run's directory, or the rollouts' .jsonl",
+        help="a run directory, or the .jsonl file of its rollouts",
     )
     parser.add_argument(
         "--into",
         metavar="TARGET",
         type=Path,
         required=True,
-        help="a new directory, or a new .jsonl for the rollouts with their run beside it",
+        help="a new directory, or a new .jsonl file for the rollouts with their run beside it",
     )
 
 
@@ -50,15 +49,15 @@ def run(arguments: Namespace) -> int:
 
 
 def merge_rollouts(sources: Sequence[Path], paths: RolloutPaths) -> None:
-    """Merge the runs, and make the files from the one that comes of it. Raises StoreError."""
+    """Merge the runs, and derive the files from the merged run. Raises StoreError."""
     present = [path for path in paths.derived if path.exists()]
     if present:
-        raise RefusedError(f"{present[0]} exists: give --into a name that is not taken")
+        raise RefusedError(f"{present[0]} exists: give --into a new name")
     print(f"merged {merge_runs(sources, paths.run)}")
     first_seed = first_seed_of(require_manifest(paths.run))
     with RolloutFiles(paths, paths.run, lambda _: True, first_seed) as files:
-        files.put_right()
+        files.reconcile()
         files.write_materialized_inputs()
-    numbers = RunNumbers(paths.run, lambda _: True)
-    asyncio.run(numbers.write(paths.aggregate_metrics, clients=None))
+    metrics = AggregateFile(paths.run, lambda _: True)
+    asyncio.run(metrics.write(paths.aggregate_metrics, clients=None))
     print(f"rollouts in {paths.output}")

@@ -1,38 +1,40 @@
-"""`ng_run`: start the servers that config files describe, and keep them up until Ctrl-C."""
+"""`ng_run`: start the servers that config files describe, and keep them running until Ctrl-C."""
 
 from collections.abc import Sequence
 from typing import NoReturn
 
-from rollgym.cli.override_command import enter
+from rollgym.cli.process import run_override_command
 
 HELP = """
 usage: ng_run "+config_paths=[FILE,FILE,…]" [+OPTION=VALUE …]
 
-Start the servers that the config files describe, print where they are, and
-keep them up until Ctrl-C:
+Start the servers that the config files describe, print their URLs, and keep
+them running until Ctrl-C:
 
   ng_run "+config_paths=[responses_api_models/openai_model/configs/openai_model.yaml,\\
 resources_servers/example_multi_step/configs/example_multi_step.yaml]"
 
 Files are looked for in the working directory, then among those that come with
-rollgym. env.yaml in the working directory gives what they leave open, such as
-policy_base_url, policy_api_key and policy_model_name.
+rollgym. env.yaml in the working directory sets the variables that they use,
+such as policy_base_url, policy_api_key and policy_model_name.
 
 options:
   +config_paths=[…]        the config files, merged in this order
-  +NAME=VALUE              what a config file asks for as ${NAME}
+  +NAME=VALUE              a variable that a config file uses as ${NAME}
   +SERVER.KIND.IMPLEMENTATION.SETTING=VALUE
                            any setting of a server; `processes: N` and
                            `isolated: true` give it processes of its own,
                            `port` and `host` an address, `restarts` (3) a limit
-  +head_server.port=11000  where ng_status and ng_collect_rollouts find the
-                           servers (+head_server.host=127.0.0.1)
+  +head_server.port=11000  the port at which ng_status and
+                           ng_collect_rollouts find the servers
+                           (+head_server.host=127.0.0.1)
   +log_level=warning       debug, info, warning, error or critical
-  +log_file=FILE           logs go there, not to standard error; lines of JSON
-  +start_timeout=60        seconds that a server may take to be ready
+  +log_file=FILE           the file for logs, as lines of JSON (default:
+                           standard error)
+  +start_timeout=60        seconds until every server must be ready
 
-exit status: 0 stopped by Ctrl-C or SIGTERM when all were ready, 5 before that,
-6 refused, or not all servers came up, 1 a server died too often
+exit status: 0 stopped by Ctrl-C or SIGTERM when all servers were ready, 5 before
+that, 6 rejected, or a server did not start, 1 a server died too often
 """
 
 
@@ -47,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def entry() -> NoReturn:
-    enter(help_text, run)
+    run_override_command(help_text, run)
 
 
 if __name__ == "__main__":

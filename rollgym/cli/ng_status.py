@@ -1,15 +1,15 @@
-"""`ng_status`: what a running `ng_run` serves, and whether it answers."""
+"""`ng_status`: the servers of a running `ng_run`, and their health."""
 
 from collections.abc import Sequence
 from typing import NoReturn
 
-from rollgym.cli.override_command import enter
+from rollgym.cli.process import run_override_command
 
 HELP = """
 usage: ng_status [+head_server.port=11000] [+head_server.host=127.0.0.1]
 
-List the servers of a running ng_run with their URLs and status, and ask each
-of them now whether it is healthy.
+List the servers of a running ng_run with their URLs and status, and check the
+health of each. To see the progress of a run directory, use `rollgym status RUN`.
 
 exit status: 0 all are healthy, 1 some are not, or no ng_run answers
 """
@@ -26,7 +26,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def entry() -> NoReturn:
-    enter(help_text, run)
+    run_override_command(help_text, run)
 
 
 if __name__ == "__main__":

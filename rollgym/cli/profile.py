@@ -1,7 +1,7 @@
-"""`rollgym profile`: how the rewards of each task are spread over its repeats.
+"""`rollgym profile`: the distribution of rewards over the repeats of each task.
 
-Tasks that always or never succeed teach a trainer nothing; those in between do. Each task is
-printed as soon as all its repeats have been read, so the table of any run needs little memory.
+Tasks that always or never succeed do not help training; those in between do. Each task is printed
+as soon as all its repeats have been read, so the table of any run needs little memory.
 """
 
 import json
@@ -11,12 +11,12 @@ from pathlib import Path
 
 import msgspec
 
-from rollgym.cli.run_directory import require_manifest
+from rollgym.cli.status import require_manifest
 from rollgym.cli.summary import headline
 from rollgym.metrics import Metrics, TaskProfile, reward_profile
 from rollgym.records import Attempt
 from rollgym.rollouts.paths import JSONL, RolloutPaths
-from rollgym.rollouts.rows import attempts_in
+from rollgym.rollouts.stored_rollouts import attempts_in
 from rollgym.store import journal_paths, read_records
 
 _COUNTS = ("task", "repeats", "completed", "failed", "omitted", "successes")
@@ -27,14 +27,14 @@ _WIDTH = 8
 
 def configure(parser: ArgumentParser) -> None:
     parser.description = (
-        "Show a line for each task with a recorded end: how many of its repeats ended how, and the "
-        "mean, standard deviation (of the population) and extremes of their rewards; at the end "
-        "pass@k and the means. Tasks come in the order in which they were finished."
+        "Show a line for each task with an outcome: its repeats by outcome, and the mean, standard "
+        "deviation (of the population), minimum and maximum of their rewards; at the end pass@k "
+        "and the means. Tasks are in the order in which they were finished."
     )
     parser.add_argument(
-        "path", metavar="RUN", type=Path, help="the run's directory, or the rollouts' .jsonl"
+        "path", metavar="RUN", type=Path, help="a run directory, or the .jsonl file of its rollouts"
     )
-    parser.add_argument("--json", action="store_true", help="a JSON object on each line")
+    parser.add_argument("--json", action="store_true", help="print a JSON object on each line")
 
 
 def run(arguments: Namespace) -> int:
@@ -52,13 +52,13 @@ def run(arguments: Namespace) -> int:
 
 
 def _attempts(path: Path) -> Iterator[Attempt]:
-    """The records that stand: of the run, or of a file of rollouts that has none to itself."""
+    """The records that count: of the run, or of a file of rollouts without a run."""
     directory = RolloutPaths.of(path).run if path.suffix == JSONL else path
     if path.suffix == JSONL and not directory.exists():
         return attempts_in(path)
     require_manifest(directory)
-    standing = read_records(journal_paths(directory))
-    return (entry.attempt for entry, stands in standing if stands)
+    records = read_records(journal_paths(directory))
+    return (entry.attempt for entry, current in records if current)
 
 
 def _counted(attempts: Iterator[Attempt], metrics: Metrics) -> Iterator[Attempt]:

@@ -16,7 +16,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from rollgym.cli.exit_statuses import EXIT_STATUSES
+from rollgym.cli.process import EXIT_STATUSES
 from rollgym.engine import Adaptive, Fixed, Policy, RetryPolicy, RetryRule
 from rollgym.servers.config import RunOptions
 from rollgym.store import RefusedError, Shard, Status

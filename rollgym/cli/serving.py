@@ -1,16 +1,15 @@
-"""Servers from a terminal: kept up until a signal comes, or looked at while others keep them up."""
+"""`ng_run` and `ng_status` at work: servers run until a signal comes, or are listed as a table."""
 
 import asyncio
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
 import msgspec
 
-from rollgym.cli.exit_statuses import INTERRUPTED
-from rollgym.cli.server_table import print_servers
-from rollgym.cli.streams import complain, say
+from rollgym.cli.process import INTERRUPTED, say, say_error
 from rollgym.engine import done_before, run, stopping_on_signals
 from rollgym.servers.config import (
     Address,
@@ -35,58 +34,62 @@ from rollgym.servers.launch import (
 
 LOST = 1
 UNHEALTHY = 1
+_TITLES = ("server", "type", "implementation", "url", "status")
+_DROPPED_FIRST = ("type", "implementation")
 
 
-class _Options(msgspec.Struct, frozen=True):
+class ServeOptions(msgspec.Struct, frozen=True):
+    """The options of `ng_run` besides its servers."""
+
     log_level: Literal["debug", "info", "warning", "error", "critical"] = "warning"
     log_file: str | None = None
     start_timeout: Annotated[float, msgspec.Meta(gt=0)] = START_TIMEOUT
 
 
 def serve(arguments: Sequence[str]) -> int:
-    """Start the servers and keep them up. Raises ConfigError or StartError."""
-    config = load_config(arguments, Path.cwd(), known=_Options.__struct_fields__)
+    """Start the servers and keep them running. Raises ConfigError or StartError."""
+    config = load_config(arguments, Path.cwd(), known=ServeOptions.__struct_fields__)
     options = _read(config.options.values)
-    _begin_logs(options)
-    return run(_keep_up(config, options.start_timeout))
+    _start_logs(options)
+    return run(_serve(config, options.start_timeout))
 
 
 def show(arguments: Sequence[str]) -> int:
     """List the servers of a running launcher. Raises ConfigError."""
     head = Configuration(arguments, Path.cwd(), known=()).options().head
     try:
-        records, health = run(_look(head))
+        records, health = run(_check(head))
     except NoHeadError as error:
-        complain(f"ng_status: {error}")
+        say_error(f"ng_status: {error}")
         return UNHEALTHY
     print_servers(records, health)
     return 0 if all(answer == "ok" for answer in health.values()) else UNHEALTHY
 
 
-async def _look(head: Address) -> tuple[list[InstanceRecord], dict[str, str]]:
+async def _check(head: Address) -> tuple[list[InstanceRecord], dict[str, str]]:
     records = await fetch_records(head)
     return records, await check_health(records)
 
 
-async def _keep_up(config: RunConfig, start_timeout: float) -> int:
+async def _serve(config: RunConfig, start_timeout: float) -> int:
     stop, head = asyncio.Event(), config.options.head
     fleet = Fleet(config, serving=True, announce=_announce)
 
-    def leave_at_once() -> NoReturn:
+    def stop_at_once() -> NoReturn:
         fleet.kill()
         os._exit(INTERRUPTED)
 
-    with stopping_on_signals(stop.set, leave_at_once):
+    with stopping_on_signals(stop.set, stop_at_once):
         try:
             async with head_listening(head, fleet.records):
                 if not await done_before(stop, fleet.start(start_timeout)):
-                    complain("ng_run: stopped before all servers were ready")
+                    say_error("ng_run: stopped before all servers were ready")
                     return INTERRUPTED
                 print_servers(fleet.records())
                 say(_ready_line(fleet.records(), head.url))
                 await done_before(stop, fleet.until_lost())
         except ServerLostError as loss:
-            complain(f"ng_run: {loss}; all servers are stopped")
+            say_error(f"ng_run: {loss}; all servers are stopped")
             return LOST
         finally:
             await fleet.stop()
@@ -97,26 +100,86 @@ async def _keep_up(config: RunConfig, start_timeout: float) -> int:
 def _ready_line(records: Sequence[InstanceRecord], head: str) -> str:
     names = ", ".join(record.name for record in records)
     subject = f"All {len(records)} servers are" if len(records) > 1 else "The server is"
-    return f"{subject} ready: {names}; ng_status asks {head}; Ctrl-C stops them"
+    return f"{subject} ready: {names}. `ng_status` lists them (head at {head}). Ctrl-C stops them."
 
 
 def _announce(event: str) -> None:
-    complain(f"ng_run: {event}")
+    say_error(f"ng_run: {event}")
 
 
-def _read(values: Settings) -> _Options:
-    given = {name: values[name] for name in _Options.__struct_fields__ if name in values}
+def _read(values: Settings) -> ServeOptions:
+    given = {name: values[name] for name in ServeOptions.__struct_fields__ if name in values}
     try:
-        return msgspec.convert(given, _Options)
+        return msgspec.convert(given, ServeOptions)
     except msgspec.ValidationError as error:
-        fix = "see `ng_run --help` for what it can be"
+        fix = "see `ng_run --help`"
         raise ConfigError([Problem("command line", f"an option is wrong: {error}", fix)]) from error
 
 
-def _begin_logs(options: _Options) -> None:
+def _start_logs(options: ServeOptions) -> None:
     file = Path(options.log_file).expanduser() if options.log_file else None
     try:
         log_to(options.log_level, file)
     except OSError as error:
         what = f"log_file: cannot write {options.log_file} ({error.strerror or error})"
         raise ConfigError([Problem("command line", what, "give another path")]) from error
+
+
+def print_servers(
+    records: Sequence[InstanceRecord], health: Mapping[str, str] | None = None
+) -> None:
+    """Print a line for each process of each server, as a table on a terminal.
+
+    `health` has the health of each URL.
+    """
+    titles = _TITLES if health is None else (*_TITLES, "health")
+    rows = [row for record in records for row in _rows(record, health)]
+    if sys.stdout.isatty():
+        _draw(titles, rows)
+    else:
+        say("\n".join(_aligned([titles, *rows])))
+
+
+def _rows(record: InstanceRecord, health: Mapping[str, str] | None) -> list[tuple[str, ...]]:
+    status = str(record.status)
+    if record.restarts:
+        status = f"{status} (restarts: {record.restarts})"
+    rows: list[tuple[str, ...]] = []
+    for url in record.urls:
+        row = (record.name, str(record.server_type), record.implementation, url, status)
+        rows.append(row if health is None else (*row, health.get(url, "")))
+    return rows
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _draw(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console  # noqa: PLC0415 - costs time where nothing is drawn
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console(highlight=False)
+    columns = _fitting([titles, *rows], console.width)
+    table = Table(*(title for title, *_ in columns), pad_edge=False)
+    for row in zip(*(cells for _, *cells in columns), strict=True):
+        table.add_row(*(Text(cell, overflow="fold") for cell in row))
+    with console.capture() as drawn:
+        console.print(table)
+    say(drawn.get().rstrip("\n"))
+
+
+def _fitting(rows: Sequence[Sequence[str]], width: int) -> list[tuple[str, ...]]:
+    """The columns that fit a terminal: names and URLs come before the others."""
+    columns = list(zip(*rows, strict=True))
+    for title in _DROPPED_FIRST:
+        # Two spaces and a line between columns, and a line on either side.
+        if sum(max(map(len, column)) + 3 for column in columns) - 1 <= width:
+            break
+        columns = [column for column in columns if column[0] != title]
+    return columns

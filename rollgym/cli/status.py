@@ -1,7 +1,7 @@
-"""`rollgym status`: what a run amounts to, counted from its files.
+"""`rollgym status`: the coverage and the numbers of a run directory, counted from its files.
 
-Takes no lock, so it can be asked of a run that is being collected; the numbers are then those of
-the records written so far.
+No lock is taken, so a run that is being collected can be read; the numbers are then those of the
+records written so far. Servers have another command: `ng_status`.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -9,24 +9,34 @@ from pathlib import Path
 
 import msgspec
 
-from rollgym.cli.run_directory import RunOnDisk, read_run, run_directory
-from rollgym.cli.summary import DASHED, OVERRIDES, summary_lines, verdict_lines
-from rollgym.engine import ExitStatus
-from rollgym.rollouts.paths import RUN_SUFFIX
+from rollgym.cli.summary import (
+    OVERRIDES,
+    PYTHON,
+    explain_coverage,
+    summary_lines,
+)
+from rollgym.engine import Coverage, ExitStatus
+from rollgym.monitor import LiveMetrics, coverage_of, recount
+from rollgym.rollouts.paths import JSONL, RUN_SUFFIX, RolloutPaths, run_beside
+from rollgym.store import Manifest, ManifestError, read_manifest
+
+_OUTCOMES = ("expected", "completed", "failed", "omitted", "unresolved")
+_COVERAGE = (*_OUTCOMES, "groups", "groups_complete")
 
 
 def configure(parser: ArgumentParser) -> None:
     parser.description = (
         "Count a run from its files: the numbers that the collecting command printed, or would "
-        "print now. Takes no lock, so the run may be going on."
+        "print now. The run may still be going on. This command reads a run directory; ng_status "
+        "lists the running servers."
     )
     parser.add_argument(
         "directory",
         metavar="RUN",
         type=run_directory,
-        help="the run's directory, or the rollouts' .jsonl",
+        help="a run directory, or the .jsonl file of its rollouts",
     )
-    parser.add_argument("--json", action="store_true", help="every number, as one JSON object")
+    parser.add_argument("--json", action="store_true", help="print every number as one JSON object")
 
 
 def run(arguments: Namespace) -> int:
@@ -38,39 +48,62 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
+class RunOnDisk(msgspec.Struct, frozen=True):
+    """What a run's files say, counted once."""
+
+    manifest: Manifest
+    metrics: LiveMetrics
+    coverage: Coverage
+
+
+def read_run(directory: Path) -> RunOnDisk:
+    """Count a run, streaming. Raises RefusedError, StorageError."""
+    manifest = require_manifest(directory)
+    metrics = recount(directory)
+    coverage = coverage_of(manifest.identity.inputs, metrics.summary())
+    return RunOnDisk(manifest, metrics, coverage)
+
+
+def run_directory(text: str) -> Path:
+    """The run directory that an argument names, directly or by one of its output files."""
+    path = Path(text)
+    if path.suffix != JSONL:
+        return path
+    return run_beside(path) or RolloutPaths.of(path).run
+
+
+def require_manifest(directory: Path) -> Manifest:
+    """Raises ManifestError where the directory holds no run, or one that cannot be read."""
+    manifest = read_manifest(directory)
+    if manifest is None:
+        raise ManifestError(
+            f"{directory} holds no run: manifest.json is missing. Give the directory of a "
+            "collected run."
+        )
+    return manifest
+
+
 def print_status(directory: Path, found: RunOnDisk) -> None:
-    """For people; also after a merge."""
+    """Print the summary of a run."""
+    options = OVERRIDES if directory.name.endswith(RUN_SUFFIX) else PYTHON
+    meaning, advice = explain_coverage(found.coverage, options)
     for line in summary_lines(found.metrics):
         print(line)
     print(f"run {found.manifest.run_id} of {found.manifest.created} in {directory}")
-    flags = OVERRIDES if directory.name.endswith(RUN_SUFFIX) else DASHED
-    meaning, advice = verdict_lines(found.coverage, flags)
     print(found.coverage.describe_tasks())
     print(found.coverage)
     print(meaning)
     if found.coverage.exit_status is not ExitStatus.COMPLETE:
-        print(f"next: {advice}")
+        print(advice)
 
 
 def _as_json(found: RunOnDisk) -> str:
     coverage = found.coverage
-    counts = {
-        name: getattr(coverage, name)
-        for name in (
-            "expected",
-            "completed",
-            "failed",
-            "omitted",
-            "unresolved",
-            "groups",
-            "groups_complete",
-        )
-    }
     status = {
         "run_id": found.manifest.run_id,
         "created": found.manifest.created,
         "seed": found.manifest.identity.seed,
-        "coverage": counts,
+        "coverage": {name: getattr(coverage, name) for name in _COVERAGE},
         "exit_status": int(coverage.exit_status),
         "retried": found.metrics.retried,
         "summary": found.metrics.summary(),

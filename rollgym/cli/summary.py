@@ -1,6 +1,6 @@
-"""The end of a run, in words: the numbers, what went wrong, what adds up to what, what to do next.
+"""The summary of a run: its numbers, its failures, its coverage, and what to do next.
 
-The last lines are always the coverage and what it means, so that they are what one sees.
+The last lines are always the coverage and what it means, because a terminal shows the end.
 """
 
 import json
@@ -16,13 +16,13 @@ from rollgym.store import OpenAdvice
 
 DIGITS = 4
 FEWEST_SECONDS = 10
-"""Seconds are counted whole, so over fewer of them a rate is a guess."""
+"""Seconds are counted as integers, so over fewer of them a rate is not exact enough."""
 _MEASURES = ("tool_calls", "response_length")
 _Name = TypeVar("_Name", bound=StrEnum)
 
 
 def summary_lines(metrics: LiveMetrics) -> Iterator[str]:
-    """The block of JSON, then whatever there is to say about failures, omissions and speed."""
+    """The block of JSON, then lines about failures, omissions and throughput."""
     summary = metrics.summary()
     yield json.dumps(headline(summary), indent=4)
     yield from _failure_lines(summary, metrics.examples)
@@ -56,8 +56,8 @@ def headline(summary: Summary) -> dict[str, float | None]:
     return numbers
 
 
-class Flags(NamedTuple):
-    """The options of a command that choose the run and what to run again."""
+class ResumeOptions(NamedTuple):
+    """How the options of a command are written that choose the run and what to run again."""
 
     output: str
     new_run: str
@@ -75,39 +75,44 @@ class Flags(NamedTuple):
         )
 
 
-DASHED = Flags("directory", "--force-new-run", "--retry-failed", "--retry-omitted", "--shard I/N")
-OVERRIDES = Flags(
+OVERRIDES = ResumeOptions(
     "+output_jsonl_fpath",
     "+resume=false",
     "+retry_failed=true",
     "+retry_omitted=true",
     "+shard=I/N",
 )
+"""Those of `ng_collect_rollouts` and `rollgym reverify`."""
+PYTHON = ResumeOptions(
+    "directory",
+    "force_new_run=True",
+    "reopen=[Status.FAILED]",
+    "reopen=[Status.OMITTED]",
+    "shard=Shard(i, n)",
+)
+"""Those of `open_run`."""
 
 
-def verdict_lines(coverage: Coverage, flags: Flags = DASHED) -> tuple[str, str]:
+def explain_coverage(coverage: Coverage, options: ResumeOptions) -> tuple[str, str]:
     """What the coverage means, and what to do next."""
     failed, omitted, unresolved = coverage.failed, coverage.omitted, coverage.unresolved
     match coverage.exit_status:
         case ExitStatus.COMPLETE:
-            return (
-                "every rollout is completed",
-                f"the same command again has nothing to do; {flags.new_run} would start anew",
-            )
+            return "every rollout is completed", f"Done. `{options.new_run}` starts over."
         case ExitStatus.FAILED:
             return (
-                f"{many(failed, 'rollout')} failed and {_have(failed)} no reward",
-                f"to run them again: {flags.retry_failed}, or reopen=[Status.FAILED] in code",
+                f"{format_count(failed, 'rollout')} failed and {_have(failed)} no reward",
+                f"`{options.retry_failed}` runs {_them(failed)} again.",
             )
         case ExitStatus.OMITTED:
             return (
-                f"{many(omitted, 'rollout')} {_were(omitted)} omitted on purpose",
-                f"to run them after all: {flags.retry_omitted}, or reopen=[Status.OMITTED] in code",
+                f"{format_count(omitted, 'rollout')} {_were(omitted)} omitted on purpose",
+                f"`{options.retry_omitted}` runs {_them(omitted)}.",
             )
         case _:
             return (
-                f"{many(unresolved, 'rollout')} {_have(unresolved)} no outcome yet",
-                "run the same command again to continue; nothing finished runs twice",
+                f"{format_count(unresolved, 'rollout')} {_have(unresolved)} no outcome yet",
+                "Run the same command again to continue. Finished rollouts do not run twice.",
             )
 
 
@@ -132,7 +137,7 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, DIGITS)
 
 
-def many(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """A count with its noun."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
@@ -143,3 +148,7 @@ def _have(count: int) -> str:
 
 def _were(count: int) -> str:
     return "was" if count == 1 else "were"
+
+
+def _them(count: int) -> str:
+    return "it" if count == 1 else "them"

@@ -9,9 +9,7 @@ from typing import Annotated, NoReturn
 
 import msgspec
 
-from rollgym.cli.leaving import leave
-from rollgym.cli.override_command import enter
-from rollgym.cli.streams import say
+from rollgym.cli.process import exit_now, run_override_command, say
 
 LOOPBACK = "127.0.0.1"
 HIGHEST_PORT = 65_535
@@ -93,7 +91,7 @@ def view_overrides(overrides: Sequence[str]) -> int:
 
 
 def ng_viewer_entry() -> NoReturn:
-    enter(lambda: HELP, view_overrides)
+    run_override_command(lambda: HELP, view_overrides)
 
 
 async def _show(settings: ViewSettings, *, open_browser: bool) -> int:
@@ -117,7 +115,7 @@ def _named(paths: Sequence[Path]) -> str:
 
 
 def _leave_at_once() -> NoReturn:
-    leave(0)
+    exit_now(0)
 
 
 def _read(overrides: Sequence[str]) -> ViewSettings:

@@ -1,44 +1,60 @@
-"""`<stem>_aggregate_metrics.json`: the numbers of each agent's rollouts.
+"""`<stem>_aggregate_metrics.json`: the aggregate metrics of each agent's rollouts.
 
-The environment knows what its numbers mean, so its server is asked, as long as what would have to
-be sent is of a reasonable size. Where it is not, or the server cannot answer, the usual numbers are
-computed here from the journal, in the memory of the open groups.
+The environment knows what its numbers mean, so its server is asked, as long as the request has a
+reasonable size. Otherwise, and where the server cannot answer, the file has the default metrics.
+These are added up while the collection writes its files, or after a resume from the journal. The
+entries of finished groups go to a temporary file, so that only open groups take memory.
 """
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from tempfile import TemporaryFile
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from rollgym.records import AgentError, Attempt, RolloutError, Task
-from rollgym.rollouts.fields import AGENT
-from rollgym.rollouts.files import Holds, completed_attempts
-from rollgym.rollouts.inputs import agent_name
-from rollgym.rollouts.numbers import UsualNumbers, numbers_row
+from rollgym.metrics.aggregate import AgentMetrics
+from rollgym.records import AgentError, Attempt, Completed, RolloutError, Task
+from rollgym.rollouts.rows import (
+    AGENT,
+    PARAMS,
+    RESPONSE,
+    REWARD,
+    ROLLOUT_INDEX,
+    SUCCESS,
+    TASK_INDEX,
+    agent_name,
+    rollout_row,
+)
 from rollgym.servers.client import ServerClient
-from rollgym.store import TaskLookup, inputs_path, write_derived
+from rollgym.store import TaskLookup, inputs_path, journal_paths, read_records, write_derived
 
 LARGEST_REQUEST = 8 * 1024 * 1024
-ASKING_TIMEOUT = 300.0
+REQUEST_TIMEOUT = 300.0
 Clients = Callable[[str], ServerClient]
+HoldsTask = Callable[[int], bool]
+MetricsRow = dict[str, Any]
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-class _Told(msgspec.Struct, kw_only=True):
-    """The numbers of an agent, which may be anything its server says."""
+class _ServerMetrics(msgspec.Struct, kw_only=True):
+    """The response of a server, whose numbers may be anything."""
 
     agent_metrics: dict[str, msgspec.Raw] = {}
     key_metrics: dict[str, msgspec.Raw] = {}
     group_level_metrics: list[msgspec.Raw] = []
 
+    def groups(self) -> Iterator[bytes]:
+        return map(bytes, self.group_level_metrics)
 
-_TOLD = msgspec.json.Decoder(_Told)
+
+_SERVER_METRICS = msgspec.json.Decoder(_ServerMetrics)
 
 
-class _Entry(NamedTuple):
-    """What the file says of an agent; `groups` are objects as JSON."""
+class _AgentEntry(NamedTuple):
+    """The entry of an agent in the file; `groups` are objects as JSON."""
 
     agent: str
     agent_metrics: Any
@@ -46,10 +62,59 @@ class _Entry(NamedTuple):
     groups: Iterator[bytes]
 
 
-class RunNumbers:
-    """The numbers of a run, or of the part of it that `holds` names."""
+class DefaultMetrics:
+    """The default metrics of each agent, added up one rollout at a time.
 
-    def __init__(self, directory: Path, holds: Holds) -> None:
+    It must be closed, because it holds a file.
+    """
+
+    def __init__(self) -> None:
+        self._metrics: dict[str, AgentMetrics] = {}
+        self._counted: dict[int, int] = {}
+        self._groups = TemporaryFile()  # noqa: SIM115 - closed with the object
+
+    def add(self, task: Task, attempt: Attempt) -> None:
+        """Count a completed rollout."""
+        agent = agent_name(task.row)
+        metrics = self._metrics.get(agent)
+        if metrics is None:
+            metrics = self._metrics[agent] = AgentMetrics()
+        metrics.add(metrics_row(task, attempt))
+        counted = self._counted.pop(attempt.task, 0) + 1
+        if counted < attempt.repeats:
+            self._counted[attempt.task] = counted
+        else:
+            entry = metrics.close(attempt.task)
+            self._groups.write(msgspec.json.encode([agent, entry]) + b"\n")
+
+    def entries(self) -> Iterator[_AgentEntry]:
+        for agent, counted in self._metrics.items():
+            metrics = counted.result()
+            open_groups = map(msgspec.json.encode, metrics.group_level_metrics)
+            groups = chain(open_groups, self._finished_groups(agent))
+            yield _AgentEntry(agent, metrics.agent_metrics, metrics.key_metrics, groups)
+
+    def _finished_groups(self, agent: str) -> Iterator[bytes]:
+        self._groups.seek(0)
+        for line in self._groups:
+            named, entry = msgspec.json.decode(line, type=tuple[str, msgspec.Raw])
+            if named == agent:
+                yield bytes(entry)
+
+    def close(self) -> None:
+        self._groups.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AggregateFile:
+    """The aggregate metrics of a run, or of its tasks that `holds` names."""
+
+    def __init__(self, directory: Path, holds: HoldsTask) -> None:
         self._directory = directory
         self._holds = holds
 
@@ -57,49 +122,52 @@ class RunNumbers:
         self,
         path: Path,
         clients: Clients | None,
-        usual: Collection[str] = (),
-        counted: UsualNumbers | None = None,
+        default_only: Collection[str] = (),
+        counted: DefaultMetrics | None = None,
     ) -> list[str]:
-        """Write the file; why it holds only the usual numbers, where it should hold others.
+        """Write the file; returns why it has default metrics where a server should have answered.
 
-        Without `clients` nobody is asked; `usual` are agents whose environments are known to have
-        no numbers of their own. `counted` are the usual numbers of all agents, where somebody has
-        them already. Raises StoreError.
+        Without `clients` no server is asked. `default_only` are agents whose environments have no
+        metrics of their own. `counted` are the default metrics of all agents, where they have been
+        added up already. Raises StoreError.
         """
-        told, notes = await self._ask(clients, usual) if clients else ({}, [])
-        all_told = clients is not None and not usual and not notes
-        await asyncio.to_thread(self._write, path, told, counted, all_told=all_told)
+        answers, notes = await self._ask(clients, default_only) if clients else ({}, [])
+        complete = clients is not None and not default_only and not notes
+        await asyncio.to_thread(self._write, path, answers, counted, complete=complete)
         return notes
 
     async def _ask(
-        self, clients: Clients, usual: Collection[str]
-    ) -> tuple[dict[str, _Told], list[str]]:
-        requests = await asyncio.to_thread(self._requests, usual)
+        self, clients: Clients, default_only: Collection[str]
+    ) -> tuple[dict[str, _ServerMetrics], list[str]]:
+        requests = await asyncio.to_thread(self._requests, default_only)
         if requests is None:
             limit = LARGEST_REQUEST // (1024 * 1024)
             note = (
-                f"the rows are more than {limit} MiB, too many to send: the aggregate metrics are "
-                "the usual ones, without those of the environment"
+                f"the rows are more than {limit} MiB, which is too large for a request: the "
+                "aggregate metrics are the default ones, without those of the environment"
             )
             return {}, [note]
-        told, notes = {}, []
+        answers, notes = {}, []
         for agent, rows in requests.items():
             body = b'{"verify_responses":[%b]}' % b",".join(rows)
             try:
                 answer = await clients(agent).call(
-                    "/aggregate_metrics", body, error=AgentError, within=ASKING_TIMEOUT
+                    "/aggregate_metrics", body, error=AgentError, within=REQUEST_TIMEOUT
                 )
-                told[agent] = _TOLD.decode(answer.body)
+                answers[agent] = _SERVER_METRICS.decode(answer.body)
             except (RolloutError, KeyError, msgspec.DecodeError) as error:
-                notes.append(f"{agent} gave no aggregate metrics, they are the usual ones: {error}")
-        return told, notes
+                notes.append(
+                    f"{agent} did not answer with aggregate metrics, so the file has the default "
+                    f"ones: {error}"
+                )
+        return answers, notes
 
     def _requests(self, besides: Collection[str]) -> dict[str, list[bytes]] | None:
-        """The rows of each agent; None when they are too many."""
+        """The rows of each agent; None when they are too large."""
         rows: dict[str, list[bytes]] = {}
         size = 0
         for agent, task, attempt in self._completed(besides):
-            encoded = msgspec.json.encode(numbers_row(task, attempt))
+            encoded = msgspec.json.encode(metrics_row(task, attempt))
             size += len(encoded)
             if size > LARGEST_REQUEST:
                 return None
@@ -109,25 +177,26 @@ class RunNumbers:
     def _write(
         self,
         path: Path,
-        told: dict[str, _Told],
-        counted: UsualNumbers | None,
+        answers: dict[str, _ServerMetrics],
+        counted: DefaultMetrics | None,
         *,
-        all_told: bool,
+        complete: bool,
     ) -> None:
-        if all_told:
-            write_derived(path, _document(_entries(told)))
-        elif counted is not None:
-            write_derived(path, _document(chain(_entries(told), _usual_entries(counted, told))))
-        else:
-            with self._usual(told) as numbers:
-                write_derived(path, _document(chain(_entries(told), _usual_entries(numbers, told))))
-
-    def _usual(self, besides: Collection[str]) -> UsualNumbers:
-        """The usual numbers of the agents that did not answer."""
-        numbers = UsualNumbers()
-        for _, task, attempt in self._completed(besides):
-            numbers.add(task, attempt)
-        return numbers
+        entries = (
+            _AgentEntry(agent, own.agent_metrics, own.key_metrics, own.groups())
+            for agent, own in answers.items()
+        )
+        if complete:
+            write_derived(path, _document(entries))
+            return
+        with DefaultMetrics() as recounted:
+            metrics = counted
+            if metrics is None:
+                metrics = recounted
+                for _, task, attempt in self._completed(answers):
+                    metrics.add(task, attempt)
+            others = (each for each in metrics.entries() if each.agent not in answers)
+            write_derived(path, _document(chain(entries, others)))
 
     def _completed(self, besides: Collection[str]) -> Iterator[tuple[str, Task, Attempt]]:
         """Every completed rollout of other agents than these, with its agent and its task."""
@@ -139,21 +208,56 @@ class RunNumbers:
                     yield agent, task, attempt
 
 
-def _entries(told: dict[str, _Told]) -> Iterator[_Entry]:
-    for agent, numbers in told.items():
-        groups = map(bytes, numbers.group_level_metrics)
-        yield _Entry(agent, numbers.agent_metrics, numbers.key_metrics, groups)
+def completed_attempts(directory: Path, holds: HoldsTask) -> Iterator[Attempt]:
+    """The records of completed rollouts that count. Raises StoreError."""
+    for entry, current in read_records(journal_paths(directory)):
+        attempt = entry.attempt
+        if current and isinstance(attempt.outcome, Completed) and holds(attempt.task):
+            yield attempt
 
 
-def _usual_entries(numbers: UsualNumbers, besides: Collection[str]) -> Iterator[_Entry]:
-    for agent, metrics, groups in numbers.agents():
-        if agent not in besides:
-            open_groups = map(msgspec.json.encode, metrics.group_level_metrics)
-            both = chain(open_groups, groups)
-            yield _Entry(agent, metrics.agent_metrics, metrics.key_metrics, both)
+def metrics_row(task: Task, attempt: Attempt) -> MetricsRow:
+    """A completed rollout without its conversation, and without values that cannot be read."""
+    outcome = attempt.outcome
+    if not isinstance(outcome, Completed):
+        raise TypeError(f"{attempt.key} is not completed")
+    sent, number = rollout_row(task, attempt.repeat)
+    added = _FIELDS.decode(outcome.result)
+    response = _FIELDS.decode(added.pop(RESPONSE)) if RESPONSE in added else {}
+    row: MetricsRow = {
+        name: raw for name, raw in sent.fields.items() if name not in (PARAMS, AGENT)
+    }
+    row |= added
+    row |= {
+        REWARD: outcome.reward,
+        SUCCESS: outcome.succeeded,
+        TASK_INDEX: attempt.task,
+        ROLLOUT_INDEX: number,
+    }
+    if "usage" in response:
+        row[RESPONSE] = {"usage": response["usage"]}
+    return _decoded(row)
 
 
-def _document(entries: Iterable[_Entry]) -> Iterator[bytes]:
+def _decoded(row: MetricsRow) -> MetricsRow:
+    """The row's values, without those that cannot be read: numbers out of range."""
+    try:
+        values: MetricsRow = msgspec.json.decode(msgspec.json.encode(row))
+    except (msgspec.DecodeError, RecursionError):
+        readable = {name: raw for name, raw in row.items() if _is_readable(raw)}
+        values = msgspec.json.decode(msgspec.json.encode(readable))
+    return values
+
+
+def _is_readable(raw: object) -> bool:
+    try:
+        msgspec.json.decode(msgspec.json.encode(raw))
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
+def _document(entries: Iterable[_AgentEntry]) -> Iterator[bytes]:
     """A list with one object for each agent, written piece by piece."""
     first = True
     for entry in entries:

@@ -1,18 +1,18 @@
-"""The files of a collection: kept up with its journal while it runs, and put right from it.
+"""The files of a collection: appended to while it runs, and reconciled with its journal.
 
-`RolloutFiles` is an observer. What it is told of it reads back from the journal and appends. It may
-be killed or miss events; `put_right` compares with the journal and repairs, before a collection and
-whenever something was missed.
+`RolloutFiles` is an observer. It reads each recorded attempt back from the journal and appends its
+row. It may be killed or miss events, so `reconcile` compares the files with the journal and repairs
+them, before a collection and whenever events were missed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
 from rollgym.engine import AttemptRecorded, Event
 from rollgym.records import Attempt, Completed, Failed
-from rollgym.rollouts.numbers import UsualNumbers
+from rollgym.rollouts.aggregate import DefaultMetrics, HoldsTask, completed_attempts
 from rollgym.rollouts.output_row import failure_row, input_row, output_row
 from rollgym.rollouts.paths import RolloutPaths
 from rollgym.store import (
@@ -29,27 +29,17 @@ from rollgym.store import (
 WRITE_TIMEOUT = 60.0
 _BATCH = 256
 
-Holds = Callable[[int], bool]
-
-
-def completed_attempts(directory: Path, holds: Holds) -> Iterator[Attempt]:
-    """The standing records of completed rollouts. Raises StoreError."""
-    for entry, stands in read_records(journal_paths(directory)):
-        attempt = entry.attempt
-        if stands and isinstance(attempt.outcome, Completed) and holds(attempt.task):
-            yield attempt
-
 
 class RolloutFiles:
-    """The output and the failures of one run, or of the part of it that `holds` names."""
+    """The output and the failures of a run, or of its tasks that `holds` names."""
 
     name = "rollout files"
 
     def __init__(
-        self, paths: RolloutPaths, directory: Path, holds: Holds, first_seed: int | None = None
+        self, paths: RolloutPaths, directory: Path, holds: HoldsTask, first_seed: int | None = None
     ) -> None:
         """`first_seed` is what `input_row` takes. Raises InputsError, StorageError."""
-        self._paths = paths
+        self.paths = paths
         self._first_seed = first_seed
         self._directory = directory
         self._holds = holds
@@ -58,30 +48,30 @@ class RolloutFiles:
             self._records = opened.enter_context(RecordLookup())
             self._output = opened.enter_context(DerivedFile(paths.output))
             self._failures = opened.enter_context(DerivedFile(paths.failures))
-            self._numbers = opened.enter_context(UsualNumbers())
+            self._metrics = opened.enter_context(DefaultMetrics())
             self._opened = opened.pop_all()
         self._all_counted = True
         self._lock = WriteLock(paths.output, WRITE_TIMEOUT)
-        self._settled = 0
+        self._reconciled = 0
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Append what was recorded."""
-        settled = self._settled
+        """Append the rows of recorded attempts."""
+        reconciled = self._reconciled
         for start in range(0, len(events), _BATCH):
             part = [e for e in events[start : start + _BATCH] if isinstance(e, AttemptRecorded)]
             output = [self._counted_line(self._recorded(e)) for e in part if _is(e, Completed)]
             failures = [self._failure_line(self._recorded(e)) for e in part if _is(e, Failed)]
             with self._lock.held():
-                # One that was left behind must not write what has been put right since.
-                if self._settled != settled:
+                # An abandoned call must not write into files that were reconciled since.
+                if self._reconciled != reconciled:
                     return
                 self._output.append(b"".join(output))
                 self._failures.append(b"".join(failures))
 
-    def put_right(self) -> None:
-        """Make the files what the journal says. Raises StoreError."""
+    def reconcile(self) -> None:
+        """Make the files agree with the journal. Raises StoreError."""
         with self._lock.held():
-            self._settled += 1
+            self._reconciled += 1
             if next(self._completed(), None) is not None:
                 self._all_counted = False
             self._output.reconcile(lambda: map(self._output_line, self._completed()))
@@ -89,21 +79,21 @@ class RolloutFiles:
             self._sync()
 
     def finish(self, *, missed: bool) -> None:
-        """The collection is over; `missed` tells that not every event came. Raises StoreError."""
+        """End the collection; `missed` says that events were dropped. Raises StoreError."""
         self._all_counted = self._all_counted and not missed
         if missed or not (self._output.is_intact() and self._failures.is_intact()):
-            self.put_right()
+            self.reconcile()
         else:
             self._sync()
 
     @property
-    def numbers(self) -> UsualNumbers | None:
-        """The usual numbers of all completed rollouts, where every one of them was observed."""
-        return self._numbers if self._all_counted else None
+    def metrics(self) -> DefaultMetrics | None:
+        """The default metrics of all completed rollouts; None where some were not observed."""
+        return self._metrics if self._all_counted else None
 
     def write_materialized_inputs(self) -> None:
         """One row for each rollout, as its agent gets it. Raises StoreError."""
-        with DerivedFile(self._paths.materialized_inputs) as file:
+        with DerivedFile(self.paths.materialized_inputs) as file:
             file.reconcile(self._input_lines)
 
     def close(self) -> None:
@@ -132,7 +122,7 @@ class RolloutFiles:
 
     def _counted_line(self, attempt: Attempt) -> bytes:
         task = self._tasks.task(attempt.task)
-        self._numbers.add(task, attempt)
+        self._metrics.add(task, attempt)
         return output_row(task, attempt, self._first_seed).raw + b"\n"
 
     def _output_line(self, attempt: Attempt) -> bytes:

@@ -1,20 +1,29 @@
-"""A JSONL file of the user's that is read more than once, and must stay as it is meanwhile."""
+"""A JSONL file of the user, and the checks of its rows.
+
+The file is read more than once and must not change in between.
+"""
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from difflib import get_close_matches
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
+import msgspec
+
+from rollgym.records import Row, RowError
+from rollgym.rollouts.rows import PARAMS, TASK_INDEX, parse_row
 from rollgym.store import InputsError
 from rollgym.store.errors import storage_error
 
+LARGEST_INDEX = 2**63 - 1
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
-class Line(NamedTuple):
-    """A line that is not blank: its number from 1, the byte it begins at, and what it says."""
+class InputLine(NamedTuple):
+    """A line that is not blank: its number from 1, its offset in bytes, and its content."""
 
     number: int
     offset: int
@@ -22,15 +31,15 @@ class Line(NamedTuple):
 
 
 class InputFile:
-    """Every opening gives the same content, or an error."""
+    """A file whose every opening gives the same content, or an error."""
 
     def __init__(self, path: Path) -> None:
-        """Raises InputsError for a path that no file is at, StorageError."""
+        """Raises InputsError for a path that is not a file, StorageError."""
         self.path = path
         try:
-            self._seen = _fingerprint(path.stat())
+            self._fingerprint = _fingerprint(path.stat())
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise InputsError(f"there is no file {path}{_close(path)}") from error
+            raise InputsError(f"there is no file {path}{_similar_name(path)}") from error
         except OSError as error:
             raise storage_error(error, path, "looking for the input") from error
         if not path.is_file():
@@ -43,7 +52,7 @@ class InputFile:
     def open(self) -> BinaryIO:
         """Raises InputsError when the file was changed, OSError."""
         file = self.path.open("rb")
-        if _fingerprint(os.fstat(file.fileno())) != self._seen:
+        if _fingerprint(os.fstat(file.fileno())) != self._fingerprint:
             file.close()
             raise self.changed()
         return file
@@ -52,25 +61,68 @@ class InputFile:
         return InputsError(f"{self.path} was changed while it was read: run the command again")
 
 
-def lines_of(file: BinaryIO) -> Iterator[Line]:
-    """Every line that is not blank, without the mark that some programs begin a file with."""
+def lines_of(file: BinaryIO) -> Iterator[InputLine]:
+    """Every line that is not blank, without the byte order mark that some programs write."""
     offset = 0
     for number, line in enumerate(file, start=1):
         mark = len(_BYTE_ORDER_MARK) if offset == 0 and line.startswith(_BYTE_ORDER_MARK) else 0
         content = line[mark:]
         if content and not content.isspace():
-            yield Line(number, offset + mark, content)
+            yield InputLine(number, offset + mark, content)
         offset += len(line)
 
 
+def row_at(file: BinaryIO, offset: int) -> Row:
+    """The row that begins at this offset. Raises RowError."""
+    file.seek(offset)
+    return parse_row(file.readline())
+
+
+def params_problems(row: Row) -> Iterator[str]:
+    """What is wrong with the parameters of an input row."""
+    raw = row.fields.get(PARAMS)
+    if raw is None:
+        yield f"{PARAMS} is missing"
+        return
+    try:
+        params = _OBJECT.decode(raw)
+    except (msgspec.DecodeError, RecursionError) as error:
+        is_object = bytes(raw).startswith(b"{")
+        yield f"{PARAMS} cannot be read: {error}" if is_object else f"{PARAMS} must be an object"
+        return
+    if "input" not in params:
+        yield f"{PARAMS}.input is missing"
+    elif not isinstance(params["input"], str | list):
+        yield f"{PARAMS}.input must be a text or a list of items"
+
+
+def index_problems(row: Row) -> Iterator[str]:
+    """What is wrong with the task index of an input row."""
+    try:
+        index = row.get(TASK_INDEX, int)
+    except RowError as error:
+        yield str(error)
+        return
+    if index is not None and not 0 <= index <= LARGEST_INDEX:
+        yield f"{TASK_INDEX} must be an integer from 0 to 2**63 - 1"
+
+
+def agent_problem(name: str, known: Collection[str]) -> str | None:
+    """What is wrong with the name of an agent; None where it exists."""
+    if name in known:
+        return None
+    close = get_close_matches(name, known, 1)
+    listed = f"the agents are: {', '.join(known)}" if known else "the configuration has no agents"
+    return f"there is no agent {name!r}; {f'did you mean {close[0]}?' if close else listed}"
+
+
 def _fingerprint(status: os.stat_result) -> tuple[int, ...]:
-    """Of what changes whenever the content does."""
+    """Numbers that change whenever the content does."""
     kind = stat.S_IFMT(status.st_mode)
     return (kind, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def _close(path: Path) -> str:
-    """What could have been meant."""
+def _similar_name(path: Path) -> str:
     try:
         names = [each.name for each in path.parent.iterdir() if each.is_file()]
     except OSError:

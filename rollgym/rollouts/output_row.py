@@ -1,7 +1,7 @@
-"""The rows that a collection writes: of rollouts that completed, and of attempts that failed.
+"""The rows that a collection writes, for completed rollouts and for failed attempts.
 
-A journal keeps of a rollout only what its input row does not say. The output row is put together
-from the two whenever it is wanted, by the functions here and nowhere else.
+The journal keeps only the fields of a rollout that its input row does not have. The functions here,
+and no others, combine the two into output rows.
 """
 
 from collections.abc import Mapping
@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from rollgym.records import Attempt, Completed, Failed, Row, Task, Usage
-from rollgym.rollouts.bundle import shown
-from rollgym.rollouts.fields import (
+from rollgym.rollouts.rows import (
     AGENT,
     FAILURE_CLASS,
     FAILURE_TERMINAL,
@@ -24,31 +23,32 @@ from rollgym.rollouts.fields import (
     SEED,
     SUCCESS,
     TASK_INDEX,
+    rollout_row,
 )
 from rollgym.servers.responses import Response, chat_transcript
 
 SCORE = "verification_score"
-_OURS = frozenset((OUTPUT, REWARD, SUCCESS, METADATA, TASK_INDEX, ROLLOUT_INDEX))
-_INPUTS_OWN = frozenset((PARAMS, AGENT, TASK_INDEX, ROLLOUT_INDEX))
+_WRITTEN = frozenset((OUTPUT, REWARD, SUCCESS, METADATA, TASK_INDEX, ROLLOUT_INDEX))
+_INPUT_ONLY = frozenset((PARAMS, AGENT, TASK_INDEX, ROLLOUT_INDEX))
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 def added_fields(sent: Row, answered: Row) -> dict[str, msgspec.Raw]:
-    """What a verified row says that the row which was sent does not.
+    """The fields of a verified row that the row which was sent does not have.
 
-    A verifier may write an input field anew in other words (`1` for `1.0`, other spaces): that is
-    the same value, and is not kept twice. What the task and its parameters were is not its to say.
+    A verifier may write an input field in another form (`1` for `1.0`, other spaces): that is the
+    same value, and is not kept twice. It cannot change the task and its parameters.
     """
     return {
         name: raw
         for name, raw in answered.fields.items()
-        if name not in _INPUTS_OWN and not same_value(sent.fields.get(name), raw)
+        if name not in _INPUT_ONLY and not same_value(sent.fields.get(name), raw)
     }
 
 
 def output_row(task: Task, attempt: Attempt, first_seed: int | None = None) -> Row:
-    """The row of a completed rollout: its input row, and everything that came of it."""
+    """The row of a completed rollout: its input row and its results."""
     outcome = attempt.outcome
     if not isinstance(outcome, Completed):
         raise TypeError(f"{attempt.key} is not completed")
@@ -66,20 +66,20 @@ def output_row(task: Task, attempt: Attempt, first_seed: int | None = None) -> R
     }
     if raw_response is not None:
         fields[RESPONSE] = raw_response
-    fields |= {name: raw for name, raw in added.items() if name not in _OURS}
+    fields |= {name: raw for name, raw in added.items() if name not in _WRITTEN}
     return row.with_fields({**fields, TASK_INDEX: task.index})
 
 
 def failure_row(task: Task, attempt: Attempt) -> Row:
-    """The row of a failed attempt: which, why, and as much as there was of the interaction."""
+    """The row of a failed attempt: its key, its failure, and the recorded interaction."""
     outcome = attempt.outcome
     if not isinstance(outcome, Failed):
         raise TypeError(f"{attempt.key} did not fail")
     failure = outcome.failure
-    row, number = shown(task, attempt.repeat)
+    row, number = rollout_row(task, attempt.repeat)
     partial = _FIELDS.decode(outcome.result) if outcome.result else {}
     agent = row.fields.get(AGENT)
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         TASK_INDEX: attempt.task,
         ROLLOUT_INDEX: number,
         "attempt": attempt.attempt,
@@ -90,9 +90,9 @@ def failure_row(task: Task, attempt: Attempt) -> Row:
         "failure": failure,
         "started": attempt.started,
         "seconds": attempt.seconds,
-        **({METADATA: _given(partial) | _times(outcome)} if outcome.phases else {}),
+        **({METADATA: _metadata_of(partial) | _times(outcome)} if outcome.phases else {}),
     }
-    return Row.of({**told, **{name: raw for name, raw in partial.items() if name not in told}})
+    return Row.of({**fields, **{name: raw for name, raw in partial.items() if name not in fields}})
 
 
 def input_row(task: Task, repeat: int, first_seed: int | None = None) -> Row:
@@ -105,8 +105,8 @@ def input_row(task: Task, repeat: int, first_seed: int | None = None) -> Row:
 
 
 def _changes(task: Task, repeat: int, first_seed: int | None) -> tuple[Row, dict[str, Any]]:
-    """A task's row, and what one of its rollouts changes in it."""
-    row, number = shown(task, repeat)
+    """The row of a task, and the fields that one of its rollouts changes."""
+    row, number = rollout_row(task, repeat)
     changes: dict[str, Any] = {ROLLOUT_INDEX: number}
     if first_seed is not None:
         params = Row(bytes(row.fields[PARAMS])).with_fields({SEED: first_seed + number})
@@ -132,11 +132,11 @@ def _metadata(
     added: dict[str, msgspec.Raw],
     transcript: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    """Our numbers, beside whatever else the row or the verifier calls metadata."""
+    """Our numbers, beside the metadata of the input row and of the verifier."""
     usage = outcome.usage
     return {
-        **_given(row.fields),
-        **_given(added),
+        **_metadata_of(row.fields),
+        **_metadata_of(added),
         "reasoning_steps": sum(entry["role"] == "assistant" for entry in transcript),
         "tool_calls_made": sum(len(entry.get("tool_calls", ())) for entry in transcript),
         "verification_score": _score(added, outcome.reward),
@@ -153,20 +153,20 @@ def _metadata(
     }
 
 
-def _given(fields: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
-    """What these fields call metadata, where it is an object."""
+def _metadata_of(fields: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    """The metadata among these fields, where it is an object."""
     raw = fields.get(METADATA)
     return _FIELDS.decode(raw) if raw is not None and bytes(raw).startswith(b"{") else {}
 
 
 def _times(outcome: Completed | Failed) -> dict[str, Any]:
-    """Where the seconds went, and when the calls were."""
+    """The seconds of each phase, and the spans of the calls."""
     timings = {phase: round(seconds, 6) for phase, seconds in outcome.phases.items()}
     return {"timings": timings, "spans": outcome.spans}
 
 
 def _score(added: dict[str, msgspec.Raw], reward: float) -> float:
-    """The verifier's own score where it gives one, else the reward."""
+    """The score of the verifier where it gives one, else the reward."""
     try:
         score = msgspec.json.decode(added[SCORE]) if SCORE in added else None
     except msgspec.DecodeError:  # a number that is out of range
@@ -181,7 +181,7 @@ def _failure_class(partial: dict[str, msgspec.Raw]) -> str | None:
 
 
 def same_value(one: msgspec.Raw | None, other: msgspec.Raw) -> bool:
-    """Whether two pieces of JSON say the same, in whatever words."""
+    """Whether two pieces of JSON have the same value, in any form."""
     if one is None:
         return False
     if bytes(one) == bytes(other):

@@ -1,4 +1,4 @@
-"""Where the files of one collection are, all named after its output."""
+"""The paths of a collection's files, all named after its output."""
 
 import re
 from pathlib import Path
@@ -13,9 +13,9 @@ _SHARD_PART = re.compile(r"_shard-\d+-of-\d+$")
 
 
 class RolloutPaths(NamedTuple):
-    """`run` holds the journal, which is the truth; the others are made from it.
+    """`run` holds the journal; the other files are derived from it.
 
-    The shards of one collection share the run; their files are named apart.
+    The shards of one collection share the run and have files of different names.
     """
 
     output: Path
@@ -26,10 +26,10 @@ class RolloutPaths(NamedTuple):
 
     @classmethod
     def of(cls, output: Path, shard: Shard = WHOLE) -> "RolloutPaths":
-        """Raises InputsError for a name that is no JSONL file's."""
+        """Raises InputsError for a name that does not end in `.jsonl`."""
         if output.suffix != JSONL:
             raise InputsError(
-                f"the output {output} must be named *{JSONL}: its rows are written there, and the "
+                f"the output {output} must end in {JSONL}: the rollouts are written there, and the "
                 "other files of the collection are named after it"
             )
         stem = output.with_suffix("")
@@ -44,12 +44,12 @@ class RolloutPaths(NamedTuple):
 
     @property
     def derived(self) -> tuple[Path, ...]:
-        """The files that are made from the run."""
+        """The files that are derived from the run."""
         return (self.output, self.failures, self.materialized_inputs, self.aggregate_metrics)
 
 
 def run_beside(output: Path) -> Path | None:
-    """The run that a file of rollouts was made from, its own or its shards', if it is there."""
+    """The run directory that a file of rollouts, or of one of its shards, was derived from."""
     if output.suffix != JSONL:
         return None
     stem = output.with_suffix("").name
@@ -58,21 +58,18 @@ def run_beside(output: Path) -> Path | None:
     return next((run for run in runs if run.is_dir()), None)
 
 
-def put_aside(paths: RolloutPaths) -> None:
-    """Rename what an earlier collection left, so that nothing of it is lost or mixed in.
-
-    Raises StorageError.
-    """
+def rename_old_files(paths: RolloutPaths) -> None:
+    """Rename the files of an earlier collection to `<name>.previous-<n>`. Raises StorageError."""
     present = [path for path in paths.derived if path.exists()]
     number = 1
-    while any(_aside(path, number).exists() for path in paths.derived):
+    while any(_previous(path, number).exists() for path in paths.derived):
         number += 1
     for path in present:
         try:
-            path.rename(_aside(path, number))
+            path.rename(_previous(path, number))
         except OSError as error:
-            raise storage_error(error, path, "putting the file aside") from error
+            raise storage_error(error, path, "renaming the old file") from error
 
 
-def _aside(path: Path, number: int) -> Path:
+def _previous(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}.previous-{number}")

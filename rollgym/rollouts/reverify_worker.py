@@ -1,9 +1,10 @@
 """The engine's worker that verifies stored rollouts again, without a model.
 
-A verifier may judge what the tools left behind in the session. So where the environment has state,
-the tool calls of the stored rollout are made again in their order before it is asked.
+A verifier may score the state that the tools left in the session. So where the environment has
+state, the tool calls of the stored rollout are repeated in their order before it is verified.
 """
 
+import asyncio
 import contextlib
 from typing import Any
 
@@ -21,11 +22,9 @@ from rollgym.records import (
     ToolError,
     VerifierError,
 )
-from rollgym.rollouts.aggregate import Clients
-from rollgym.rollouts.bundle import StoredRollout, stored_rollout
-from rollgym.rollouts.fields import PARAMS, RESPONSE, ROLLOUT_INDEX
-from rollgym.rollouts.inputs import agent_name
-from rollgym.rollouts.roster import Roster
+from rollgym.rollouts.rows import PARAMS, RESPONSE, ROLLOUT_INDEX, agent_name, rollout_row
+from rollgym.rollouts.servers import Clients, CollectionServers
+from rollgym.rollouts.stored_rollouts import StoredRollouts
 from rollgym.rollouts.worker import outcome_of
 from rollgym.servers.agent import CLOSING_TIMEOUT
 from rollgym.servers.client import ServerClient
@@ -33,43 +32,52 @@ from rollgym.servers.context import after_the_deadline, working_for
 from rollgym.servers.exchange import CookieJar
 from rollgym.servers.resources import CLOSABLE_HEADER
 from rollgym.servers.responses import Response
+from rollgym.store import StoreError
 
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 class ReverifyWorker:
-    """`replay_tools` says whether to make the tool calls again; None asks the environment."""
+    """`replay_tools` says whether to repeat the tool calls; None asks the environment."""
 
     def __init__(
         self,
         clients: Clients,
-        roster: Roster,
+        servers: CollectionServers,
+        stored: StoredRollouts,
         *,
         success_threshold: float,
         replay_tools: bool | None = None,
     ) -> None:
         self._clients = clients
-        self._roster = roster
+        self._servers = servers
+        self._stored = stored
         self._success_threshold = success_threshold
         self._replay_tools = replay_tools
         self._stateful: dict[str, bool] = {}
 
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
-        base, stored = stored_rollout(item.task, item.repeat)
-        row = base.with_fields({ROLLOUT_INDEX: stored.repeat})
-        with working_for(f"{item.task.index}/{stored.repeat}", deadline):
+        base, number = rollout_row(item.task, item.repeat)
+        row = base.with_fields({ROLLOUT_INDEX: number})
+        with working_for(f"{item.task.index}/{number}", deadline):
             try:
-                return await self._verify(row, stored)
+                return await self._verify(row, await self._response(item))
             except RolloutError as error:
                 return Failed(Failure.of(error))
 
-    async def _verify(self, row: Row, stored: StoredRollout) -> Outcome:
+    async def _response(self, item: WorkItem) -> msgspec.Raw:
+        try:
+            return await asyncio.to_thread(self._stored.response, item.task.index, item.repeat)
+        except StoreError as error:
+            raise TaskError(str(error)) from error
+
+    async def _verify(self, row: Row, response: msgspec.Raw) -> Outcome:
         client, jar = self._environment(row).one(), CookieJar()
         seeded = await client.call("/seed_session", row.raw, error=EnvironmentSessionError, jar=jar)
         try:
             if await self._replays(client):
-                await _replay(client, jar, row, stored)
-            verified = row.with_fields({RESPONSE: stored.response})
+                await _replay(client, jar, row, response)
+            verified = row.with_fields({RESPONSE: response})
             answer = await client.call("/verify", verified.raw, error=VerifierError, jar=jar)
         except RolloutError:
             if CLOSABLE_HEADER in seeded.headers:
@@ -79,7 +87,7 @@ class ReverifyWorker:
 
     def _environment(self, row: Row) -> ServerClient:
         agent = agent_name(row)
-        name = self._roster.resources_server(agent)
+        name = self._servers.resources_server(agent)
         if name is None:
             raise TaskError(f"the configuration names no resources server for the agent {agent!r}")
         return self._clients(name)
@@ -94,17 +102,17 @@ class ReverifyWorker:
         return self._stateful[client.name]
 
 
-async def _replay(client: ServerClient, jar: CookieJar, row: Row, stored: StoredRollout) -> None:
+async def _replay(client: ServerClient, jar: CookieJar, row: Row, response: msgspec.Raw) -> None:
     params = row.get(PARAMS, dict[str, Any], {})
     tools = {tool.get("name") for tool in params.get("tools") or () if isinstance(tool, dict)}
-    for call in Response.of(_OBJECT.decode(stored.response)).function_calls:
+    for call in Response.of(_OBJECT.decode(response)).function_calls:
         if call.name in tools and _is_object(call.arguments):
             arguments = (call.arguments or "{}").encode()
             await client.exchange(f"/{call.name}", arguments, error=ToolError, jar=jar)
 
 
 async def _close(client: ServerClient, jar: CookieJar) -> None:
-    """Give the session back; a server that cannot take it will let it expire."""
+    """Close the session; where the server cannot, it expires."""
     with after_the_deadline(), contextlib.suppress(RolloutError):
         await client.exchange(
             "/close_session",

@@ -27,16 +27,16 @@ from rollgym.records import (
     VerifierError,
 )
 from rollgym.records.failure import shorten
-from rollgym.rollouts.fields import (
+from rollgym.rollouts.output_row import added_fields, input_row, measures_of, same_value
+from rollgym.rollouts.rows import (
     FAILURE_CLASS,
     FAILURE_TERMINAL,
     NO_PERSIST,
     RESPONSE,
     REWARD,
     SUCCESS,
+    agent_name,
 )
-from rollgym.rollouts.inputs import agent_name
-from rollgym.rollouts.output_row import added_fields, input_row, measures_of, same_value
 from rollgym.servers.agent import PHASES_HEADER
 from rollgym.servers.client import RecoveryWait, ServerClient
 from rollgym.servers.context import working_for

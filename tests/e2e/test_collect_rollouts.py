@@ -191,7 +191,7 @@ def test_ctrl_c_finishes_what_is_in_flight_and_the_next_time_does_the_rest(
     process.send_signal(signal.SIGINT)
     ended = finish(process)
     assert ended.status == 5
-    assert "run the same command again to continue" in ended.lines[-1]
+    assert ended.lines[-1].startswith("Run the same command again to continue.")
     done = len(results.keys())
     assert 3 <= done < 20
     assert f"20 expected = {done} completed" in ended.coverage

@@ -18,7 +18,7 @@ import pytest
 from pydantic.fields import FieldInfo
 
 from rollgym.cli.rollout_settings import CollectSettings, ReverifySettings
-from rollgym.cli.serving import _Options
+from rollgym.cli.serving import ServeOptions
 from rollgym.engine import ExitStatus, RetryPolicy
 from rollgym.records import TRAITS, FailureKind
 from rollgym.servers import (
@@ -289,7 +289,7 @@ def test_the_options_of_ng_run_are_listed() -> None:
     rows = table("configuration.md", "| option | default | meaning |")
     listed = {name for option, *_ in rows for name in names_in(option)}
     of_head = {"head_server.port", "head_server.host"}
-    assert listed == {"config_paths", *of_head, *_Options.__struct_fields__}
+    assert listed == {"config_paths", *of_head, *ServeOptions.__struct_fields__}
 
 
 # All pages.

@@ -7,12 +7,12 @@ PROGRAM = """
 import resource
 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
-from rollgym.cli.open_files import ENOUGH, allow_many_open_files
-allow_many_open_files()
+from rollgym.cli.process import OPEN_FILES, prepare_process
+prepare_process()
 soft, now = resource.getrlimit(resource.RLIMIT_NOFILE)
 assert now == hard
-assert soft == (ENOUGH if hard == resource.RLIM_INFINITY else min(hard, ENOUGH)), soft
-allow_many_open_files()
+assert soft == (OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)), soft
+prepare_process()
 assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == soft
 """
 

@@ -280,7 +280,7 @@ def test_the_model_gets_every_parameter_and_at_most_three_conversations_at_once(
 
 def test_the_same_command_again_has_nothing_to_do(first: Collection, collect: Collect) -> None:
     again = collect(STEP_3, ROLLOUTS)
-    assert "everything was there already" in again.ended.stdout
+    assert "all rollouts were collected before" in again.ended.stdout
     assert again.notes.requests == []
     assert again.rows == first.rows
     assert again.ended.headline == first.ended.headline

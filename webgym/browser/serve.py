@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from rollgym.cli.streams import say
+from rollgym.cli.process import say
 from rollgym.engine import run as run_loop
 from webgym.browser.server import bind, browsers, serving, url_of
 from webgym.browser.settings import BrowserSettings, BrowserSettingsError, read_token

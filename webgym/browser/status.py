@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import aiohttp
 import msgspec
 
-from rollgym.cli.streams import complain, say
+from rollgym.cli.process import say, say_error
 from webgym.browser.contract.answers import ServerInfo
 from webgym.browser.contract.errors import ErrorBody
 from webgym.browser.master.registration import TOKEN_HEADER
@@ -27,7 +27,7 @@ def show(url: str) -> int:
     try:
         info = asyncio.run(fetch_info(url, read_token()))
     except NoInfoError as error:
-        complain(f"rollgym browser status: {error}")
+        say_error(f"rollgym browser status: {error}")
         return UNHEALTHY
     say("\n".join(table(info)))
     healthy = bool(info.nodes) and all(node.healthy for node in info.nodes)

@@ -1,7 +1,7 @@
 """`python -m webgym.miniwob`: the same as `rollgym miniwob`."""
 
-from rollgym.cli.module_command import enter_module
+from rollgym.cli.process import run_module_command
 from webgym.miniwob.command import configure, run
 
 if __name__ == "__main__":
-    enter_module("webgym.miniwob", configure, run)
+    run_module_command("webgym.miniwob", configure, run)

@@ -6,7 +6,7 @@ Only what the options need is imported here, so that `rollgym --help` answers at
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
-from rollgym.cli.streams import say
+from rollgym.cli.process import say
 from webgym.miniwob import DEFAULT_HOST, DEFAULT_PORT
 from webgym.served import add_address_options, serve_until_signal
 

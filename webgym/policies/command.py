@@ -9,7 +9,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rollgym.cli.streams import say
+from rollgym.cli.process import say
 from webgym.policies import DEFAULT_HOST, DEFAULT_PORT, DEFAULT_SEED, MODEL_NAME, POLICY_NAME
 from webgym.served import add_address_options
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
-from rollgym.cli.streams import complain
+from rollgym.cli.process import say_error
 from rollgym.records import BrowserUnavailableError, DeadlineError, Row
 from rollgym.servers.config import is_loopback
 from rollgym.store import RefusedError
@@ -93,7 +93,7 @@ async def require_servers(
     if problems:
         raise UnpreparedError("\n".join(dict.fromkeys(problems)))
     for trouble in dict.fromkeys(spared):
-        complain(f"note: {trouble}; the other endpoints go on without it")
+        say_error(f"note: {trouble}; the other endpoints go on without it")
 
 
 class _Kind(NamedTuple):
@@ -197,6 +197,6 @@ async def _until(
             return trouble
         if loop.time() > quiet_until:
             left = deadline - loop.time()
-            complain(f"waiting for {what} for up to {left:.0f} s more ({trouble.reason:.200})")
+            say_error(f"waiting for {what} for up to {left:.0f} s more ({trouble.reason:.200})")
             quiet_until = deadline
         await asyncio.sleep(PAUSE_SECONDS)

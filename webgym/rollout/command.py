@@ -23,11 +23,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from rollgym.cli.exit_statuses import EXIT_STATUSES, INTERRUPTED
-from rollgym.cli.guard import guarded
-from rollgym.cli.leaving import leave
-from rollgym.cli.open_files import allow_many_open_files
-from rollgym.cli.streams import prepare_streams, say
+from rollgym.cli.process import EXIT_STATUSES, end_process, exit_status_of, say
 from webgym.rollout.settings import WebRolloutSettings
 from webgym.settings import MISSING, KeyOrigin, KeyPath, WebSettingsError, keys_of
 
@@ -50,15 +46,7 @@ options:
 
 def enter(directory: Path) -> NoReturn:
     """The program: its configurations are in `directory`."""
-    prepare_streams()
-    allow_many_open_files()
-    try:
-        status = guarded(lambda: main(sys.argv[1:], directory))
-    except KeyboardInterrupt:
-        status = INTERRUPTED
-    except SystemExit as wrong_use:
-        status = int(wrong_use.code or 0)
-    leave(status)
+    end_process(lambda: exit_status_of(lambda: main(sys.argv[1:], directory)))
 
 
 def main(arguments: Sequence[str], directory: Path) -> int:

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from rollgym.cli.streams import complain, say
-from rollgym.cli.summary import many
+from rollgym.cli.process import say, say_error
+from rollgym.cli.summary import format_count
 from rollgym.engine import Coverage, ExitStatus
 from rollgym.engine import run as run_loop
 from rollgym.records import Task
@@ -188,7 +188,7 @@ class Job:
         """
         print_failures(self._paths.run)
         if coverage.abandoned:
-            say(f"{many(coverage.abandoned, 'episode')} did not end when cancelled")
+            say(f"{format_count(coverage.abandoned, 'episode')} did not end when cancelled")
         if coverage.resumed == coverage.expected and not coverage.attempts:
             say("everything was there already: nothing had to run")
         if self._is_of_many and self._rank.is_master and not coverage.unresolved:
@@ -203,9 +203,9 @@ class Job:
     def _aggregate(self) -> int:
         """Put the files of all ranks together, as far as they are there in time."""
         minutes = self._settings.env_config.aggregation_timeout_minutes
-        found = aggregate(self._shared, timeout=60 * minutes, tell=complain)
+        found = aggregate(self._shared, timeout=60 * minutes, tell=say_error)
         for rank in found.kept:
-            complain(f"note: of rank {rank} stays what was put together before")
+            say_error(f"note: of rank {rank} stays what was put together before")
         for missing in found.missing:
             say(f"missing: {missing}; once it has finished, run this rank again")
         self._tell(self._shared, found.report, coverage_of(found.report))
@@ -294,16 +294,16 @@ class Job:
         header, rank = sample.header, self._rank
         tasks, rollouts = sample.count(rank.index), sample.rollouts(rank.index)
         whose = f", rank {rank.index} of {rank.count}" if self._is_of_many else ""
-        complain(
+        say_error(
             f"{header.origin.split} iteration {header.origin.iteration}{whose}: "
-            f"{many(tasks, 'task')}, {many(rollouts, 'rollout')} in "
-            f"{many(self._browsers, 'browser')} into {shown(self._paths.trajectories)}"
+            f"{format_count(tasks, 'task')}, {format_count(rollouts, 'rollout')} in "
+            f"{format_count(self._browsers, 'browser')} into {shown(self._paths.trajectories)}"
         )
         for note in header.notes:
-            complain(f"note: {note}")
+            say_error(f"note: {note}")
         if header.blocked:
             counted = ", ".join(f"{count} of {host}" for host, count in header.blocked.items())
-            complain(f"note: tasks of blocked domains are left out: {counted}")
+            say_error(f"note: tasks of blocked domains are left out: {counted}")
 
 
 def require_baseline(settings: WebRolloutSettings) -> None:

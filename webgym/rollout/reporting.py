@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from rollgym.cli.run_directory import read_run
-from rollgym.cli.streams import say
-from rollgym.cli.summary import DIGITS, summary_lines, verdict_lines
+from rollgym.cli.process import say
+from rollgym.cli.status import read_run
+from rollgym.cli.summary import DIGITS, PYTHON, explain_coverage, summary_lines
 from rollgym.engine import Coverage, ExitStatus
 from rollgym.store import RefusedError, read_manifest
 from webgym.rollout.iteration import IterationPaths, IterationReport
@@ -56,7 +56,7 @@ def print_files(paths: IterationPaths) -> None:
 def print_verdict(coverage: Coverage, iteration: int, when_complete: str) -> ExitStatus:
     """The last lines; the exit status. `when_complete` is what to do if nothing is left to do."""
     status = coverage.exit_status
-    meaning, advice = verdict_lines(coverage)
+    meaning, advice = explain_coverage(coverage, PYTHON)
     match status:
         case ExitStatus.COMPLETE:
             advice = when_complete

@@ -6,7 +6,7 @@ Only what the options need is imported here, so that `rollgym --help` answers at
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from rollgym.cli.streams import say
+from rollgym.cli.process import say
 from webgym.served import add_address_options, serve_until_signal
 from webgym.sites.names import DEFAULT_BASE, DEFAULT_HOST, DEFAULT_PORT
 

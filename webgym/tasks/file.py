@@ -20,7 +20,7 @@ import msgspec
 
 from rollgym.records import Row, RowError
 from rollgym.rollouts.compact_map import CompactMap
-from rollgym.rollouts.input_file import InputFile, Line, lines_of
+from rollgym.rollouts.input_file import InputFile, InputLine, lines_of
 from rollgym.store import InputsError
 from rollgym.store.errors import storage_error
 from webgym.sites.tasks import SiteTask
@@ -156,7 +156,7 @@ class _FirstPass:
         if not self.offsets:
             raise InputsError(f"{file.path} is empty: it has no tasks")
 
-    def _add(self, line: Line, again: BinaryIO) -> None:
+    def _add(self, line: InputLine, again: BinaryIO) -> None:
         self.digest.update(line.content.strip() + b"\n")
         try:
             task = _task(line)
@@ -190,7 +190,7 @@ class _FirstPass:
         return "\n".join(lines)
 
 
-def _task(line: Line) -> WebTask:
+def _task(line: InputLine) -> WebTask:
     """Raises RowError."""
     try:
         task = WebTask.of(_with_id(Row.parse(line.content), line.number), "")

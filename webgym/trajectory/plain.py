@@ -20,7 +20,7 @@ import msgspec
 from msgspec.structs import fields
 
 from rollgym.records import Failure, Usage
-from rollgym.rollouts.fields import (
+from rollgym.rollouts.rows import (
     FAILURE_CLASS,
     METADATA,
     OUTPUT,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollgym.rollouts.fields import OUTPUT, PARAMS, RESPONSE
+from rollgym.rollouts.rows import OUTPUT, PARAMS, RESPONSE
 from rollgym.viewer.documents.texts import short
 from rollgym.viewer.documents.turns import TurnItem
 from rollgym.viewer.values import ABSENT, Fields, is_present, items_of, read, text_of

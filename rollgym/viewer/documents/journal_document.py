@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from rollgym.records import Attempt, Completed, Failed, Omitted, Row, Task, decode_attempt
-from rollgym.rollouts.bundle import shown
-from rollgym.rollouts.fields import (
+from rollgym.rollouts.output_row import failure_row, output_row
+from rollgym.rollouts.rows import (
     FAILURE_CLASS,
     METADATA,
     RESPONSE,
@@ -20,8 +20,8 @@ from rollgym.rollouts.fields import (
     ROLLOUT_INDEX,
     SUCCESS,
     TASK_INDEX,
+    rollout_row,
 )
-from rollgym.rollouts.output_row import failure_row, output_row
 from rollgym.viewer.documents.row_document import FieldsDocument
 from rollgym.viewer.documents.sections import FAILURE
 from rollgym.viewer.documents.texts import names_in, value_at
@@ -83,7 +83,7 @@ def _input_row(context: DocumentContext, attempt: Attempt) -> Row | None:
     if row is None:
         return None
     try:
-        return shown(Task(attempt.task, row, max(attempt.repeats, 1)), attempt.repeat)[0]
+        return rollout_row(Task(attempt.task, row, max(attempt.repeats, 1)), attempt.repeat)[0]
     except (ValueError, LookupError, RecursionError):
         return row
 

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 
 import msgspec
 
-from rollgym.rollouts.fields import METADATA, PARAMS
+from rollgym.rollouts.rows import METADATA, PARAMS
 from rollgym.viewer.documents.conversation import MESSAGES, RowConversation
 from rollgym.viewer.documents.images import picture_of
 from rollgym.viewer.documents.sections import failure_of, sections_of, usage_of

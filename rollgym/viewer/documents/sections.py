@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from rollgym.records import TRAITS
-from rollgym.rollouts.fields import (
+from rollgym.rollouts.output_row import same_value
+from rollgym.rollouts.rows import (
     FAILURE_CLASS,
     FAILURE_TERMINAL,
     METADATA,
@@ -23,7 +24,6 @@ from rollgym.rollouts.fields import (
     SUCCESS,
     TASK_INDEX,
 )
-from rollgym.rollouts.output_row import same_value
 from rollgym.viewer.documents.conversation import response_fields
 from rollgym.viewer.documents.texts import child, json_text, short, string_text
 from rollgym.viewer.values import (

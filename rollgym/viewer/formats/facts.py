@@ -19,7 +19,7 @@ import msgspec
 
 from rollgym.monitor import printable_line
 from rollgym.records import Row
-from rollgym.rollouts.fields import AGENT, PARAMS
+from rollgym.rollouts.rows import AGENT, PARAMS
 from rollgym.viewer.documents.conversation import MESSAGES
 from rollgym.viewer.formats.result import Content, content_text
 from rollgym.viewer.summary import TITLE_LIMIT, TaskFacts

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from rollgym.rollouts.fields import METADATA, OUTPUT, RESPONSE
+from rollgym.rollouts.rows import METADATA, OUTPUT, RESPONSE
 from rollgym.viewer.documents.conversation import MESSAGES
 from rollgym.viewer.summary import MOST_TOOLS
 from rollgym.viewer.values import (

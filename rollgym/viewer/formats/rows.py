@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rollgym.records import Attempt, Completed, Failed, Omitted, Outcome, Usage, decode_attempt
-from rollgym.rollouts.fields import (
+from rollgym.rollouts.rows import (
     AGENT,
     FAILURE_CLASS,
     FAILURE_TERMINAL,

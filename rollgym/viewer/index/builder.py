@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from rollgym.records import Row
-from rollgym.rollouts.fields import TASK_INDEX
+from rollgym.rollouts.rows import TASK_INDEX
 from rollgym.store.inputs import decode_task
 from rollgym.viewer.formats.facts import facts_of_row
 from rollgym.viewer.index.entries import EntryWriter, TaskFactsCache, copy_facts_from_inputs

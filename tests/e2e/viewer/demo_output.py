@@ -1,8 +1,9 @@
 """What the demo leaves: real output of its commands, for the viewer to show.
 
 The commands are those of `scripts/demo.sh`, each in a process of its own and all at the same time:
-puzzles with simulated faults, a tool agent, and web tasks in a real browser. The agent's tasks are
-collected once more with a better model, so that there are two runs of the same tasks to compare.
+a tool agent, and web tasks in a real browser. The agent's tasks are collected once more with a
+better model, so that there are two runs of the same tasks to compare. `puzzle_run.py` makes a run
+with simulated failures.
 """
 
 import json
@@ -23,7 +24,7 @@ from webgym.browser.chromium.executable import NoBrowserError, find_browser
 REPOSITORY = Path(__file__).parents[3]
 SCRIPT = REPOSITORY / "scripts" / "demo.sh"
 COMMANDS = Path(sys.executable).parent
-PUZZLES = ("rollgym", "demo")
+PUZZLES = Path(__file__).with_name("puzzle_run.py")
 CONFIGURATIONS = (
     "responses_api_models/scripted_model/configs/scripted_model.yaml",
     "resources_servers/example_multi_step/configs/example_multi_step.yaml",
@@ -85,7 +86,7 @@ def play_demo(folder: Path) -> Demo:
     agent, *arguments = AGENT
     script, *options = WEB
     commands: tuple[tuple[str | Path, ...], ...] = (
-        (COMMANDS / PUZZLES[0], *PUZZLES[1:]),
+        (sys.executable, PUZZLES),
         (COMMANDS / agent, *arguments, AGENT_OUTPUT),
         (COMMANDS / agent, *arguments, *BETTER),
         (sys.executable, SCRIPT.parent / script, *options),

@@ -1,8 +1,10 @@
-"""The numbers of a collection, asked of its environment or computed from the journal."""
+"""The aggregate metrics of a collection, from its environment or from the journal."""
 
 import asyncio
 import json
 from collections.abc import Callable
+from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from rollgym.records import Attempt, Completed, Row, Task
 from rollgym.rollouts import aggregate as aggregate_module
-from rollgym.rollouts.aggregate import Clients, RunNumbers
+from rollgym.rollouts.aggregate import AggregateFile, Clients
 from rollgym.servers import Answer
 from rollgym.servers.client import ServerClient, connect
 from rollgym.servers.exchange import Request
@@ -82,11 +84,11 @@ def numbers(
     directory: Path, clients: Clients | None = None, holds: Callable[[int], bool] = lambda _: True
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
     path = directory.with_name("out_aggregate_metrics.json")
-    notes = asyncio.run(RunNumbers(directory, holds).write(path, clients))
+    notes = asyncio.run(AggregateFile(directory, holds).write(path, clients))
     return {each["agent_ref"]["name"]: each for each in json.loads(path.read_text())}, notes
 
 
-def test_the_usual_numbers_are_those_of_each_agent(run_directory: Path) -> None:
+def test_the_default_metrics_are_those_of_each_agent(run_directory: Path) -> None:
     found, notes = numbers(run_directory)
     assert notes == []
     assert found.keys() == {"even", "odd"}
@@ -133,8 +135,8 @@ def test_an_agent_whose_environment_has_no_numbers_is_not_asked(
 ) -> None:
     asked = Asked(lambda: Answer(200, b'{"agent_metrics":{"a":1}}'))
     path = tmp_path / "metrics.json"
-    numbers_of_run = RunNumbers(run_directory, lambda _: True)
-    assert asyncio.run(numbers_of_run.write(path, asked.clients, usual=["even"])) == []
+    numbers_of_run = AggregateFile(run_directory, lambda _: True)
+    assert asyncio.run(numbers_of_run.write(path, asked.clients, default_only=["even"])) == []
     assert [len(rows) for rows in asked.rows] == [3]
     found = {each["agent_ref"]["name"]: each for each in json.loads(path.read_text())}
     assert found["odd"]["agent_metrics"] == {"a": 1}
@@ -151,25 +153,19 @@ def test_numbers_of_any_shape_are_kept_as_the_server_wrote_them(run_directory: P
     assert body[1:-1] in text
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
+def test_a_server_that_cannot_answer_leaves_the_default_metrics(run_directory: Path) -> None:
+    default = numbers(run_directory)[0]
+    for answer in (
         Answer(404, b"no such thing"),
-        Answer(500, b"{}"),
-        Answer(200, b"[]"),
         Answer(200, b"<html>"),
         Answer(200, b'{"agent_metrics":[]}'),
         Answer(200, b'{"key_metrics":null}'),
-    ],
-)
-def test_a_server_that_cannot_answer_leaves_the_usual_numbers(
-    run_directory: Path, answer: Answer
-) -> None:
-    found, notes = numbers(run_directory, Asked(lambda: answer).clients)
-    assert found == numbers(run_directory)[0]
-    assert [note.partition(":")[0] for note in notes] == [
-        f"{name} gave no aggregate metrics, they are the usual ones" for name in ("even", "odd")
-    ]
+    ):
+        found, notes = numbers(run_directory, Asked(partial(copy, answer)).clients)
+        assert found == default
+        assert [note.partition(",")[0] for note in notes] == [
+            f"{name} did not answer with aggregate metrics" for name in ("even", "odd")
+        ]
 
 
 def test_an_agent_that_is_no_longer_there_leaves_the_usual_numbers(run_directory: Path) -> None:
@@ -189,7 +185,7 @@ def test_more_than_can_be_sent_is_not_sent(
     found, notes = numbers(run_directory, asked.clients)
     assert asked.rows == []
     assert found == numbers(run_directory)[0]
-    assert "too many to send" in notes[0]
+    assert "too large for a request" in notes[0]
 
 
 def test_a_run_without_rollouts_has_no_numbers(tmp_path: Path) -> None:

@@ -78,9 +78,9 @@ class Folder:
     def files(self, holds: Sequence[int] = range(TASKS)) -> RolloutFiles:
         return RolloutFiles(self.paths, self.paths.run, lambda task: task in holds)
 
-    def put_right(self, holds: Sequence[int] = range(TASKS)) -> None:
+    def reconcile(self, holds: Sequence[int] = range(TASKS)) -> None:
         with self.files(holds) as files:
-            files.put_right()
+            files.reconcile()
 
     @property
     def output(self) -> bytes:
@@ -126,7 +126,7 @@ def folder(tmp_path: Path) -> Folder:
 
 
 def test_files_are_made_from_the_journal(folder: Folder) -> None:
-    folder.put_right()
+    folder.reconcile()
     assert (folder.output, folder.failures) == rendered(JOURNAL)
     keys = [json.loads(line)["_ng_task_index"] for line in folder.output.splitlines()]
     assert keys == [0, 0, 1, 2]
@@ -156,27 +156,27 @@ def test_after_any_damage_the_files_are_as_if_freshly_made(
         path.write_bytes(expected[: int(keep * size)] + damage + expected[int(rest * size) :])
     if removed:
         folder.paths.derived[removed - 1].unlink()
-    folder.put_right()
+    folder.reconcile()
     assert (folder.output, folder.failures) == (EXPECTED_OUTPUT, EXPECTED_FAILURES)
 
 
-def test_a_line_that_was_edited_in_place_is_put_right(folder: Folder) -> None:
-    folder.put_right()
+def test_a_line_that_was_edited_in_place_is_reconcile(folder: Folder) -> None:
+    folder.reconcile()
     folder.paths.output.write_bytes(folder.output.replace(b'"reward":0.5', b'"reward":0.9'))
-    folder.put_right()
+    folder.reconcile()
     assert folder.output == EXPECTED_OUTPUT
 
 
 def test_a_rollout_of_which_a_failure_was_run_again_has_one_row(folder: Folder) -> None:
     again = [*JOURNAL, record(2, 1, repeats=2, attempt=2, outcome=done(2, 1).outcome)]
     write_journal(folder.journal, again)
-    folder.put_right()
+    folder.reconcile()
     output, failures = rendered(again)
     assert (folder.output, folder.failures) == (output, failures)
 
 
 def test_only_the_part_that_is_asked_for_is_written(folder: Folder) -> None:
-    folder.put_right(holds=[0, 2])
+    folder.reconcile(holds=[0, 2])
     part = [attempt for attempt in JOURNAL if attempt.task in (0, 2)]
     assert (folder.output, folder.failures) == rendered(part)
 
@@ -184,7 +184,7 @@ def test_only_the_part_that_is_asked_for_is_written(folder: Folder) -> None:
 def test_of_two_records_of_one_rollout_the_one_that_stands_is_shown(folder: Folder) -> None:
     other = folder.journal.with_name("journal-0-of-2.jsonl")
     write_journal(other, [record(0, 0, repeats=2, attempt=2, outcome=done(0, 0, 0.25).outcome)])
-    folder.put_right()
+    folder.reconcile()
     shown = {
         (row["_ng_task_index"], row["_ng_rollout_index"]): row["reward"]
         for row in map(json.loads, folder.output.splitlines())
@@ -198,7 +198,7 @@ def test_of_two_records_of_one_rollout_the_one_that_stands_is_shown(folder: Fold
 
 def test_what_is_recorded_is_appended_at_once(folder: Folder) -> None:
     with folder.files() as files:
-        files.put_right()
+        files.reconcile()
         further = [done(3, 1), lost(3, 0), done(2, 1)]
         events = folder.append(*further)
         files.observe(events[:2])
@@ -211,7 +211,7 @@ def test_what_is_recorded_is_appended_at_once(folder: Folder) -> None:
 
 def test_events_that_were_dropped_are_made_up_for(folder: Folder) -> None:
     with folder.files() as files:
-        files.put_right()
+        files.reconcile()
         further = [done(3, 1), lost(3, 0), done(2, 1)]
         files.observe(folder.append(*further)[2:])
         files.finish(missed=True)
@@ -221,7 +221,7 @@ def test_events_that_were_dropped_are_made_up_for(folder: Folder) -> None:
 @pytest.mark.parametrize("what", ["output", "failures"])
 def test_a_file_that_was_taken_away_meanwhile_is_made_again(folder: Folder, what: str) -> None:
     with folder.files() as files:
-        files.put_right()
+        files.reconcile()
         getattr(folder.paths, what).unlink()
         further = [done(3, 1), lost(3, 0)]
         files.observe(folder.append(*further))
@@ -235,7 +235,7 @@ def test_an_observer_that_was_left_behind_writes_nothing_more(
     """As after a collection that did not wait for it any longer."""
     begun, go_on = threading.Event(), threading.Event()
     with folder.files() as files:
-        files.put_right()
+        files.reconcile()
         further = [done(3, 1), done(2, 1)]
         events = folder.append(*further)
         output_line = files._counted_line
@@ -262,7 +262,7 @@ def test_a_disk_that_never_answers_is_not_waited_for(
     monkeypatch.setattr(files_module, "WRITE_TIMEOUT", 0.05)
     refusal = pytest.raises(StorageError, match="the disk did not finish an earlier write")
     with folder.files() as files, files._lock.held(), refusal:
-        files.put_right()
+        files.reconcile()
 
 
 # Inputs as they are sent.
@@ -323,5 +323,5 @@ def test_files_are_whole_at_the_end_of_a_collection(
     assert len(written[0].splitlines()) == TASKS * REPEATS
     assert len(written[1].splitlines()) == TASKS
     with RolloutFiles(paths, paths.run, lambda _: True) as files:
-        files.put_right()
+        files.reconcile()
     assert (paths.output.read_bytes(), paths.failures.read_bytes()) == written

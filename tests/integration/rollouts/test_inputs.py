@@ -101,7 +101,7 @@ def test_rows_of_one_index_must_be_the_same(given_file: Given) -> None:
     same = row("a", _ng_task_index=7)
     assert given_file.numbers(same, same) == [(7, 2)]
     refusal = given_file.refusal(same, row("b", _ng_task_index=7))
-    assert "in.jsonl:2: another row has _ng_task_index 7 already, and is not the same" in refusal
+    assert "in.jsonl:2: an earlier row has the same _ng_task_index 7 and other content" in refusal
 
 
 def test_the_number_of_a_repeat_does_not_make_another_task(given_file: Given) -> None:
@@ -124,7 +124,7 @@ def test_seeds_of_repeats_do_not_make_other_tasks_where_seeds_are_given(given_fi
 
 def test_without_that_the_refusal_says_what_to_do(given_file: Given) -> None:
     refusal = given_file.refusal(seeded(1), seeded(2))
-    assert "with another responses_create_params.seed; give +num_repeats_add_seed=true" in refusal
+    assert "and another responses_create_params.seed; give +num_repeats_add_seed=true" in refusal
 
 
 class Model:
@@ -172,12 +172,9 @@ def test_numbering_is_as_the_simplest_model_has_it(
 # Limit, repeats, agents.
 
 
-@pytest.mark.parametrize(("limit", "count"), [(1, 1), (2, 2), (3, 3), (9, 3), (None, 3)])
-def test_the_limit_takes_the_first_rows(given_file: Given, limit: int | None, count: int) -> None:
-    assert len(given_file.tasks(row("a"), row("b"), row("c"), limit=limit)) == count
-
-
-def test_rows_behind_the_limit_are_not_looked_at(given_file: Given) -> None:
+def test_the_limit_takes_the_first_rows_and_reads_no_others(given_file: Given) -> None:
+    for limit, count in ((1, 1), (3, 3), (9, 3), (None, 3)):
+        assert len(given_file.tasks(row("a"), row("b"), row("c"), limit=limit)) == count
     assert len(given_file.tasks(row(), "", "{bad", limit=1)) == 1
 
 
@@ -188,26 +185,17 @@ def test_repeats_may_be_given_by_agent(given_file: Given) -> None:
     assert given_file.numbers(*rows, num_repeats={"agent": 4}) == [(0, 4), (1, 1)]
 
 
-@pytest.mark.parametrize(
-    ("fields", "agent"),
-    [
-        ({}, "agent"),
-        ({"agent_ref": None}, "agent"),
-        ({"agent_ref": {}}, "agent"),
-        ({"agent_ref": {"name": None}}, "agent"),
-        ({"agent_ref": {"name": ""}}, "agent"),
-        ({"agent_ref": ""}, "agent"),
-        ({"agent_ref": {"type": "responses_api_agents", "name": "other"}}, "other"),
-        ({"agent_ref": "other"}, "other"),
-    ],
-)
-def test_the_agent_of_the_row_wins(given_file: Given, fields: Json, agent: str) -> None:
-    given_file.write([row(**fields)])
-    inputs = given_file.prepare()
-    assert inputs.agents == {agent}
-    (task,) = inputs
-    reference = json.loads(task.row.raw)["agent_ref"]
-    assert (reference if isinstance(reference, str) else reference["name"]) == agent
+def test_the_agent_of_the_row_is_preferred(given_file: Given) -> None:
+    no_agent: list[Any] = [None, {}, {"name": None}, {"name": ""}, ""]
+    other: list[Any] = [{"type": "responses_api_agents", "name": "other"}, "other"]
+    for reference in [*no_agent, *other]:
+        agent = "other" if reference in other else "agent"
+        given_file.write([row(agent_ref=reference)])
+        inputs = given_file.prepare()
+        assert inputs.agents == {agent}
+        (task,) = inputs
+        named = json.loads(task.row.raw)["agent_ref"]
+        assert (named if isinstance(named, str) else named["name"]) == agent
 
 
 def test_counts_are_known_before_anything_is_iterated(given_file: Given) -> None:
@@ -251,54 +239,42 @@ def test_what_only_a_verifier_may_say_does_not_reach_it(given_file: Given) -> No
 # What is refused.
 
 
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ("{bad", "this is no row: JSON is malformed"),
-        ("[]", "this is no row: not a JSON object"),
-        ("NaN", "this is no row: JSON is malformed"),
-        (b'{"a":"\xff"}', "this is no row: not UTF-8 text at byte 6"),
-        ('{"a":' + "[" * 50_000 + "]" * 50_000 + "}", "this is no row: it is nested too deeply"),
-        ("{}", "responses_create_params is missing"),
-        ({"responses_create_params": None}, "responses_create_params must be an object"),
-        ({"responses_create_params": []}, "responses_create_params must be an object"),
-        ({"responses_create_params": {}}, "responses_create_params.input is missing"),
-        (row(3), "responses_create_params.input must be a text or a list of items"),  # type: ignore[arg-type]
-        (
-            '{"responses_create_params":{"input":"x","top_p":1e999}}',
-            "responses_create_params cannot be read: Number out of range",
-        ),
-        (row(agent_ref={"name": 3}), "agent_ref.name must be a text"),
-        (row(agent_ref=[1]), "agent_ref.name must be a text"),
-        (
-            row(agent_ref={"name": "agnet"}),
-            "there is no agent 'agnet'; did you mean agent?",
-        ),
-        (
-            row(agent_ref={"name": "nobody at all"}),
-            "there is no agent 'nobody at all'; there are: agent, other",
-        ),
-        (row(_ng_task_index=-1), "_ng_task_index must be a whole number from 0 on"),
-        (row(_ng_task_index=2**63), "_ng_task_index must be a whole number from 0 on"),
-        (row(_ng_task_index=10**40), "_ng_task_index must be a whole number from 0 on"),
-        (row(_ng_task_index="1"), "field '_ng_task_index': Expected `int`, got `str`"),
-        (row(_ng_task_index=1.5), "field '_ng_task_index': Expected `int`, got `float`"),
-        (row(_ng_task_index=True), "field '_ng_task_index': Expected `int`, got `bool`"),
-        (row(_ng_task_index=None), "field '_ng_task_index': Expected `int`, got `null`"),
-    ],
-)
-def test_a_bad_row_is_named_with_its_line_and_what_is_wrong(
-    given_file: Given, line: Json | str | bytes, problem: str
-) -> None:
-    refusal = given_file.refusal("", line)
-    assert refusal.startswith("1 bad row(s) in in.jsonl, nothing was started:\n")
-    assert f"  in.jsonl:2: {problem}" in refusal
+BAD_ROWS: list[tuple[Json | str | bytes, str]] = [
+    ("{bad", "this is not a row: JSON is malformed"),
+    ("[]", "this is not a row: not a JSON object"),
+    (b'{"a":"\xff"}', "this is not a row: not UTF-8 text at byte 6"),
+    ('{"a":' + "[" * 50_000 + "]" * 50_000 + "}", "this is not a row: it is nested too deeply"),
+    ("{}", "responses_create_params is missing"),
+    ({"responses_create_params": None}, "responses_create_params must be an object"),
+    ({"responses_create_params": {}}, "responses_create_params.input is missing"),
+    (
+        {"responses_create_params": {"input": 3}},
+        "responses_create_params.input must be a text or a list of items",
+    ),
+    (
+        '{"responses_create_params":{"input":"x","top_p":1e999}}',
+        "responses_create_params cannot be read: Number out of range",
+    ),
+    (row(agent_ref={"name": 3}), "agent_ref.name must be a text"),
+    (row(agent_ref={"name": "agnet"}), "there is no agent 'agnet'; did you mean agent?"),
+    (row(agent_ref={"name": "x"}), "there is no agent 'x'; the agents are: agent, other"),
+    (row(_ng_task_index=-1), "_ng_task_index must be an integer from 0 to 2**63 - 1"),
+    (row(_ng_task_index=2**63), "_ng_task_index must be an integer from 0 to 2**63 - 1"),
+    (row(_ng_task_index=True), "field '_ng_task_index': Expected `int`, got `bool`"),
+]
+
+
+def test_a_bad_row_is_named_with_its_line_and_its_problem(given_file: Given) -> None:
+    for line, problem in BAD_ROWS:
+        refusal = given_file.refusal("", line)
+        assert refusal.startswith("1 bad row(s) in in.jsonl; nothing was started:\n")
+        assert f"  in.jsonl:2: {problem}" in refusal
 
 
 def test_no_agent_at_all_is_a_problem_of_each_row(given_file: Given) -> None:
     refusal = given_file.refusal(row(), row(agent_ref={"name": "other"}), agent_name=None)
     assert refusal.startswith("1 bad row(s)")
-    assert "in.jsonl:1: no agent: the row has no agent_ref.name, and +agent_name" in refusal
+    assert "in.jsonl:1: the row has no agent_ref.name, and +agent_name" in refusal
 
 
 def test_all_problems_of_a_row_are_told_together(given_file: Given) -> None:
@@ -309,17 +285,17 @@ def test_all_problems_of_a_row_are_told_together(given_file: Given) -> None:
 def test_the_first_bad_rows_are_listed_and_the_others_counted(given_file: Given) -> None:
     refusal = given_file.refusal(*[row()] * 3, *["{}"] * 50)
     lines = refusal.splitlines()
-    assert lines[0] == "50 bad row(s) in in.jsonl, nothing was started:"
+    assert lines[0] == "50 bad row(s) in in.jsonl; nothing was started:"
     assert lines[1].startswith("  in.jsonl:4:")
     assert lines[SHOWN_BAD_ROWS].startswith(f"  in.jsonl:{SHOWN_BAD_ROWS + 3}:")
     assert lines[SHOWN_BAD_ROWS + 1 :] == ["  and 30 more bad row(s)"]
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", b" \r\n\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"])
-def test_a_file_without_rows_is_refused(given_file: Given, content: bytes) -> None:
-    given_file.path.write_bytes(content)
-    with pytest.raises(InputsError, match="has no rows: there is nothing to collect"):
-        given_file.prepare()
+def test_a_file_without_rows_is_rejected(given_file: Given) -> None:
+    for content in (b"", b" \r\n\n", b"\xef\xbb\xbf\n"):
+        given_file.path.write_bytes(content)
+        with pytest.raises(InputsError, match="has no rows: there is nothing to collect"):
+            given_file.prepare()
 
 
 # The file itself.

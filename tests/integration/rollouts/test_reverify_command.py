@@ -216,27 +216,23 @@ def test_a_verifier_that_breaks_gives_failures_and_no_rewards(judged: Stored) ->
 # What is refused.
 
 
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
+def test_a_row_that_is_not_a_rollout_is_named_with_its_line(stored: Stored) -> None:
+    stored.make(COUNTER, "+limit=1")
+    (row,) = stored.rows("out.jsonl")
+    changes: list[tuple[Json, str]] = [
         ({"agent_ref": {"name": "example_session_state_mgmt_simple_agnet"}}, "did you mean"),
-        ({"agent_ref": None}, "it has no agent_ref.name, so its environment is not known"),
+        ({"agent_ref": None}, "it has no agent_ref.name, so its environment is unknown"),
         ({"response": None}, "it has no `response`"),
         ({"responses_create_params": None}, "it has no `responses_create_params`"),
         ({"_ng_task_index": -1}, "Expected `int` >= 0"),
         ({"_ng_rollout_index": "first"}, "Expected `int`, got `str`"),
-    ],
-)
-def test_a_row_that_is_no_rollout_is_named_with_its_line(
-    stored: Stored, change: Json, problem: str
-) -> None:
-    stored.make(COUNTER, "+limit=1")
-    (row,) = stored.rows("out.jsonl")
-    stored.write("rows.jsonl", [row, {**row, **change}])
-    ended = stored.reverify(COUNTER, source="rows.jsonl")
-    assert (ended.status, ended.stdout) == (6, "")
-    assert "rows.jsonl:2: this is no row of a rollout: " in ended.stderr
-    assert problem in ended.stderr
+    ]
+    for change, problem in changes:
+        stored.write("rows.jsonl", [row, {**row, **change}])
+        ended = stored.reverify(COUNTER, source="rows.jsonl")
+        assert (ended.status, ended.stdout) == (6, "")
+        assert "rows.jsonl:2: this is not the row of a rollout: " in ended.stderr
+        assert problem in ended.stderr
     assert not stored.path("again.run").exists()
 
 
@@ -246,22 +242,31 @@ def test_a_file_of_another_run_is_not_taken_for_the_one_beside_it(stored: Stored
     stored.write("out.jsonl", [{**row, "_ng_task_index": 9}])
     ended = stored.reverify(COUNTER)
     assert ended.status == 6
-    assert "out.jsonl has rollouts of task 9, which the run beside it does not know" in ended.stderr
+    assert "out.jsonl has rollouts of task 9, which the run beside it does not have" in ended.stderr
 
 
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
+def test_a_file_without_rollouts_is_rejected(stored: Stored) -> None:
+    stored.path("empty.jsonl").write_text("\n")
+    for source, said in (
         ("nothing.jsonl", "there is no file nothing.jsonl"),
         ("empty.jsonl", "empty.jsonl has no rollouts: there is nothing to verify"),
         (".", "the input . is a directory, not a file"),
-    ],
-)
-def test_a_file_without_rollouts_is_refused(stored: Stored, source: str, said: str) -> None:
-    stored.path("empty.jsonl").write_text("\n")
-    ended = stored.reverify(COUNTER, source=source)
-    assert ended.status == 6
-    assert said in ended.stderr
+    ):
+        ended = stored.reverify(COUNTER, source=source)
+        assert ended.status == 6
+        assert said in ended.stderr
+
+
+def test_other_responses_are_another_run(stored: Stored) -> None:
+    """They are not copied into the inputs of the run, so its identity has their digest."""
+    stored.make(COUNTER, "+limit=2")
+    assert stored.reverify(COUNTER).status == 0
+    assert b'"response"' not in stored.path("again.run/inputs.jsonl").read_bytes()
+    text = stored.path("out.jsonl").read_bytes()
+    stored.path("out.jsonl").write_bytes(text.replace(b'"status":"completed"', b'"status":"x"', 1))
+    rejected = stored.reverify(COUNTER)
+    assert rejected.status == 6
+    assert "stored_rollouts: " in rejected.stderr
 
 
 def test_rollouts_may_be_in_a_file_of_any_name_but_go_to_one_of_their_own(stored: Stored) -> None:

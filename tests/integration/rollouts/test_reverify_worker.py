@@ -1,6 +1,9 @@
 """The worker that verifies stored rollouts again."""
 
 import asyncio
+from contextlib import nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -8,9 +11,10 @@ import pytest
 
 from rollgym.engine import WorkItem
 from rollgym.records import Completed, Failed, FailureKind, Outcome, Row, Task
-from rollgym.rollouts.bundle import StoredRollout, bundled
 from rollgym.rollouts.reverify_worker import ReverifyWorker
-from rollgym.rollouts.roster import Roster, ServerDescription
+from rollgym.rollouts.rows import STORED_ROLLOUTS, StoredRollout
+from rollgym.rollouts.servers import CollectionServers, ServerDescription
+from rollgym.rollouts.stored_rollouts import StoredRollouts
 from rollgym.servers import ResourcesServer, Response, TaskRow, Verdict, tool
 from rollgym.servers.client import ServerClient, connect
 from rollgym.servers.resources import ResourcesConfig
@@ -18,9 +22,10 @@ from rollgym.servers.server import ServerKind
 from rollgym.store import SettingsIdentity
 
 REFERENCE = {"resources_server": {"type": "resources_servers", "name": "environment"}}
-ROSTER = Roster(
-    [ServerDescription("agent", ServerKind.AGENT, "simple_agent", REFERENCE, SettingsIdentity({}))]
-)
+AGENTS = [
+    ServerDescription("agent", ServerKind.AGENT, "simple_agent", REFERENCE, SettingsIdentity({}))
+]
+SERVERS = CollectionServers(AGENTS, nullcontext)  # type: ignore[arg-type]
 TOOLS = [{"type": "function", "name": name} for name in ("note", "fail", "refuse")]
 
 
@@ -78,25 +83,24 @@ def verified(
     agent: str = "agent",
     **options: Any,
 ) -> Outcome:
-    base = Row.of(
-        {
-            "responses_create_params": {"input": "hi", "tools": TOOLS},
-            "agent_ref": {"name": agent},
-        }
-    )
-    response = msgspec.Raw(msgspec.json.encode({"output": output}))
-    task = Task(0, bundled(base, [StoredRollout(4, response)]))
+    params = {"input": "hi", "tools": TOOLS}
+    base = Row.of({"responses_create_params": params, "agent_ref": {"name": agent}})
+    task = Task(0, base.with_fields({STORED_ROLLOUTS: [StoredRollout(4)]}))
+    row = {"response": {"output": output}, "_ng_task_index": 0, "_ng_rollout_index": 4}
 
     def clients(name: str) -> ServerClient:
         assert name == "environment"
         return connect(server, name)
 
-    async def work() -> Outcome:
-        worker = ReverifyWorker(clients, ROSTER, success_threshold=1.0, **options)
-        deadline = asyncio.get_running_loop().time() + 30
+    async def work(stored: StoredRollouts) -> Outcome:
+        worker = ReverifyWorker(clients, SERVERS, stored, success_threshold=1.0, **options)
+        deadline = asyncio.get_running_loop().time() + 60
         return await worker(WorkItem(task, 0, 0), 1, deadline)
 
-    return asyncio.run(work())
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "rollouts.jsonl"
+        path.write_bytes(base.with_fields(row).raw + b"\n")
+        return asyncio.run(work(StoredRollouts(path)))
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def test_the_whole_can_be_collected_after_its_shards(workshop: Workshop) -> None
     ended = workshop.collect(NAMED)
     assert ended.coverage == "5 expected = 4 completed + 1 failed + 0 omitted + 0 unresolved"
     assert sorted(workshop.rollouts()) == [(0, 0), (1, 0), (2, 0), (4, 0)]
-    assert "everything was there already" in shard(workshop, "1/2").stdout
+    assert "nothing had to run" in shard(workshop, "1/2").stdout
     assert sorted(workshop.rollouts("out_shard-1-of-2.jsonl")) == [(1, 0)]
 
 
@@ -159,32 +159,26 @@ def test_the_profile_of_a_shards_file_is_that_of_the_shard(workshop: Workshop) -
     assert workshop.run("status", "out_shard-1-of-2.jsonl").status == 0
 
 
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ("{bad", "rows.jsonl:2: this is no row of a rollout (JSON is malformed"),
-        ("{}", "rows.jsonl:2: this is no row of a rollout (Object missing required field"),
+def test_a_file_of_other_rows_has_no_profile(workshop: Workshop) -> None:
+    not_a_rollout = "rows.jsonl:2: this is not the row of a rollout: "
+    for line, problem in (
+        ("{bad", f"{not_a_rollout}JSON is malformed"),
+        ("{}", f"{not_a_rollout}Object missing required field"),
         ('{"reward":"x","_ng_task_index":0,"_ng_rollout_index":0}', "Expected `float`, got `str`"),
         ('{"reward":1,"_ng_task_index":-1,"_ng_rollout_index":0}', "Expected `int` >= 0"),
-    ],
-)
-def test_a_file_of_other_rows_has_no_profile(workshop: Workshop, line: str, problem: str) -> None:
-    workshop.path("rows.jsonl").write_text(f"\n{line}\n")
-    ended = workshop.run("profile", "rows.jsonl")
-    assert ended.status == 6
-    assert problem in ended.stderr
+    ):
+        workshop.path("rows.jsonl").write_text(f"\n{line}\n")
+        ended = workshop.run("profile", "rows.jsonl")
+        assert ended.status == 6
+        assert problem in ended.stderr
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("rolouts.jsonl", "there is no file rolouts.jsonl; did you mean rollouts.jsonl?"),
-        ("nothing", "nothing holds no run"),
-        ("nothing.run", "nothing.run holds no run"),
-    ],
-)
-def test_what_is_not_there_has_no_profile(workshop: Workshop, name: str, said: str) -> None:
+def test_a_missing_file_has_no_profile(workshop: Workshop) -> None:
     workshop.path("rollouts.jsonl").write_text("")
-    ended = workshop.run("profile", name)
-    assert ended.status == 6
-    assert said in ended.stderr
+    for name, said in (
+        ("rolouts.jsonl", "there is no file rolouts.jsonl; did you mean rollouts.jsonl?"),
+        ("nothing.run", "nothing.run holds no run"),
+    ):
+        ended = workshop.run("profile", name)
+        assert ended.status == 6
+        assert said in ended.stderr

@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from rollgym.cli.summary import headline, summary_lines, verdict_lines
+from rollgym.cli.summary import OVERRIDES, explain_coverage, headline, summary_lines
 from rollgym.engine import AttemptRecorded, Coverage
 from rollgym.monitor import LiveMetrics
 from rollgym.records import (
@@ -116,14 +116,23 @@ def test_omissions_are_named() -> None:
     assert "omitted: 1 x straggler" in lines
 
 
-def test_each_verdict_says_what_to_do_next() -> None:
-    assert verdict_lines(coverage(completed=3))[0] == "every rollout is completed"
-    meaning, advice = verdict_lines(coverage(completed=2, failed=1))
-    assert meaning == "1 rollout failed and has no reward"
-    assert "--retry-failed" in advice
-    meaning, advice = verdict_lines(coverage(completed=2, omitted=2))
-    assert meaning == "2 rollouts were omitted on purpose"
-    assert "--retry-omitted" in advice
-    meaning, advice = verdict_lines(coverage(failed=2, unresolved=7))
-    assert meaning == "7 rollouts have no outcome yet"
-    assert "run the same command again" in advice
+def test_the_last_lines_say_what_to_do_next() -> None:
+    for found, meaning, advice in (
+        (coverage(3), "every rollout is completed", "Done. `+resume=false` starts over."),
+        (
+            coverage(2, failed=1),
+            "1 rollout failed and has no reward",
+            "`+retry_failed=true` runs it again.",
+        ),
+        (
+            coverage(2, omitted=2),
+            "2 rollouts were omitted on purpose",
+            "`+retry_omitted=true` runs them.",
+        ),
+        (
+            coverage(failed=2, unresolved=7),
+            "7 rollouts have no outcome yet",
+            "Run the same command again to continue. Finished rollouts do not run twice.",
+        ),
+    ):
+        assert explain_coverage(found, OVERRIDES) == (meaning, advice)

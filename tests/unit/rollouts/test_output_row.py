@@ -18,9 +18,8 @@ from rollgym.records import (
     Task,
     Usage,
 )
-from rollgym.rollouts.bundle import StoredRollout, bundled
-from rollgym.rollouts.fields import STORED_ROLLOUTS
 from rollgym.rollouts.output_row import added_fields, failure_row, input_row, output_row
+from rollgym.rollouts.rows import STORED_ROLLOUTS, StoredRollout
 from tests.builders import failed, record
 from tests.unit.rollouts.strategies import names, objects, values
 
@@ -251,8 +250,8 @@ def test_a_failure_goes_by_the_name_that_the_environment_gave_it() -> None:
 
 
 def test_a_stored_rollout_is_shown_by_the_number_that_it_always_had() -> None:
-    response = msgspec.Raw(b'{"output":[]}')
-    row = bundled(task_of(PLAIN).row, [StoredRollout(2, response), StoredRollout(5, response)])
+    stored = [StoredRollout(2), StoredRollout(5)]
+    row = task_of(PLAIN).row.with_fields({STORED_ROLLOUTS: stored})
     task, result = Task(3, row, 2), msgspec.Raw(b"{}")
     attempts = [record(3, 1, outcome=each) for each in (Completed(1.0, result=result), failed())]
     shown = (output_row(task, attempts[0]), failure_row(task, attempts[1]), input_row(task, 1))

@@ -1,6 +1,11 @@
+"""What a command's errors and its end mean to the shell."""
+
+import subprocess
+import sys
+
 import pytest
 
-from rollgym.cli.guard import guarded
+from rollgym.cli.process import exit_status_of
 from rollgym.engine import ExitStatus, SourceError
 from rollgym.store import DiskFullError, IdentityError
 
@@ -9,11 +14,11 @@ def failing(error: BaseException) -> int:
     def command() -> int:
         raise error
 
-    return guarded(command)
+    return exit_status_of(command)
 
 
 def test_a_command_that_ends_gives_its_own_status() -> None:
-    assert guarded(lambda: 4) == 4
+    assert exit_status_of(lambda: 4) == 4
 
 
 @pytest.mark.parametrize(
@@ -48,4 +53,27 @@ def test_an_unknown_error_is_a_bug_and_keeps_its_traceback() -> None:
 
 def test_breaking_out_is_an_interruption(capsys: pytest.CaptureFixture[str]) -> None:
     assert failing(KeyboardInterrupt()) == ExitStatus.INTERRUPTED
-    assert "whatever was recorded is kept" in capsys.readouterr().err
+    assert "every record that was written is kept" in capsys.readouterr().err
+
+
+EXIT_WHILE_PRINTING = """
+import io, sys
+from rollgym.cli.process import exit_now
+
+class Interrupted(io.RawIOBase):
+    def writable(self):
+        return True
+
+    def write(self, data):
+        exit_now(5)  # as the handler of a signal that comes now would
+
+sys.stdout = io.TextIOWrapper(io.BufferedWriter(Interrupted()))
+print("text", flush=True)
+"""
+
+
+def test_a_signal_in_the_middle_of_printing_ends_the_process_with_its_status() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", EXIT_WHILE_PRINTING], capture_output=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (5, b"")

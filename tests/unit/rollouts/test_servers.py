@@ -1,10 +1,11 @@
 """Which servers a collection works with, and what of them can change results."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
-from rollgym.rollouts.roster import Roster, ServerDescription
+from rollgym.rollouts.servers import CollectionServers, ServerDescription
 from rollgym.servers.server import ServerConfig, ServerKind
 from rollgym.store import settings_identity
 
@@ -20,12 +21,16 @@ def described(
     return ServerDescription(name, kind, implementation, settings, identity, own)
 
 
-def roster(**model: Any) -> Roster:
+def collection_servers(servers: list[ServerDescription]) -> CollectionServers:
+    return CollectionServers(servers, nullcontext)  # type: ignore[arg-type]
+
+
+def servers(**model: Any) -> CollectionServers:
     links = {
         "resources_server": reference("resources_servers", "environment"),
         "model_server": reference("responses_api_models", "model"),
     }
-    return Roster(
+    return collection_servers(
         [
             described("agent", ServerKind.AGENT, "simple_agent", links),
             described("lonely", ServerKind.AGENT, "parrot", {}),
@@ -43,18 +48,18 @@ def roster(**model: Any) -> Roster:
 
 
 def test_only_agents_can_be_asked_for_rollouts() -> None:
-    assert roster().agents == ["agent", "lonely"]
+    assert servers().agents == ["agent", "lonely"]
 
 
 def test_the_identity_holds_the_agents_and_everything_they_refer_to() -> None:
-    assert roster().identity(["agent"]).keys() == {"agent", "environment", "model", "model_2"}
-    assert roster().identity(["lonely"]).keys() == {"lonely"}
-    assert roster().identity(["unknown"]) == {}
+    assert servers().identity(["agent"]).keys() == {"agent", "environment", "model", "model_2"}
+    assert servers().identity(["lonely"]).keys() == {"lonely"}
+    assert servers().identity(["unknown"]) == {}
 
 
 def test_settings_that_only_decide_how_long_things_take_do_not_make_another_run() -> None:
     def relevant(**model: Any) -> dict[str, Any]:
-        return settings_identity(roster(**model).identity(["agent"])).values
+        return settings_identity(servers(**model).identity(["agent"])).values
 
     usual = relevant(temperature=0.5)
     assert relevant(temperature=0.5, port=1, url="http://x", api_key="k", processes=9) == usual
@@ -65,9 +70,9 @@ def test_settings_that_only_decide_how_long_things_take_do_not_make_another_run(
 
 
 def test_the_environment_of_an_agent_is_known_by_its_reference() -> None:
-    assert roster().resources_server("agent") == "environment"
-    assert roster().resources_server("lonely") is None
-    assert roster().resources_server("unknown") is None
+    assert servers().resources_server("agent") == "environment"
+    assert servers().resources_server("lonely") is None
+    assert servers().resources_server("unknown") is None
 
 
 @pytest.mark.parametrize(("own", "usual"), [(True, []), (False, ["agent"]), (None, [])])
@@ -75,11 +80,11 @@ def test_only_an_environment_that_surely_has_no_metrics_need_not_be_asked(
     own: bool | None, usual: list[str]
 ) -> None:
     links = {"resources_server": reference("resources_servers", "environment")}
-    servers = Roster(
+    found = collection_servers(
         [
             described("agent", ServerKind.AGENT, "simple_agent", links),
-            described("stranger", ServerKind.AGENT, "somebodys", {}),
+            described("other", ServerKind.AGENT, "unknown", {}),
             described("environment", ServerKind.RESOURCES, "counter", {}, own),
         ]
     )
-    assert servers.without_own_metrics(servers.agents) == usual
+    assert found.without_own_metrics(found.agents) == usual

@@ -1,0 +1,164 @@
+"""The servers that a collection works with: those of an `ng_run`, or its own.
+
+Their descriptions are known before anything starts; they can be called inside `clients`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from rollgym.servers.client import ServerClient
+from rollgym.servers.config import (
+    Configuration,
+    RunConfig,
+    RunOptions,
+    ServerInstance,
+    load_server_class,
+)
+from rollgym.servers.launch import NoHeadError, RemoteServers, fetch_records, started_in_process
+from rollgym.servers.resources import ResourcesServer
+from rollgym.servers.server import ServerConfig, ServerKind
+from rollgym.store import SettingsIdentity, hide_secrets, settings_identity
+
+Clients = Callable[[str], ServerClient]
+_METRICS_HOOKS = ("compute_metrics", "get_key_metrics")
+
+
+class ServerDescription(msgspec.Struct, frozen=True):
+    """A server as its configuration describes it, without secrets."""
+
+    name: str
+    kind: ServerKind
+    implementation: str
+    settings: dict[str, Any]
+    identity: SettingsIdentity
+    own_metrics: bool | None = None
+    """Whether an environment has aggregate metrics of its own; None where that is unknown."""
+
+
+class CollectionServers:
+    """The servers of a collection, by name. `clients` gives the client of each, in a block."""
+
+    def __init__(
+        self,
+        servers: Iterable[ServerDescription],
+        clients: Callable[[], AbstractAsyncContextManager[Clients]],
+    ) -> None:
+        self._servers = {server.name: server for server in servers}
+        self.clients = clients
+
+    @property
+    def agents(self) -> list[str]:
+        return [each.name for each in self._servers.values() if each.kind is ServerKind.AGENT]
+
+    def identity(self, agents: Iterable[str]) -> dict[str, Any]:
+        """The settings of these agents and of every server that they refer to, directly or not."""
+        wanted, found = list(agents), {}
+        while wanted:
+            name = wanted.pop()
+            server = self._servers.get(name)
+            if server is not None and name not in found:
+                found[name] = {server.kind: {server.implementation: server.identity}}
+                wanted += _references(server.settings)
+        return found
+
+    def without_own_metrics(self, agents: Iterable[str]) -> list[str]:
+        """The agents whose environment is known to have no metrics of its own."""
+        environments = {agent: self.resources_server(agent) for agent in agents}
+        return [
+            agent
+            for agent, name in environments.items()
+            if name in self._servers and self._servers[name].own_metrics is False
+        ]
+
+    def resources_server(self, agent: str) -> str | None:
+        """The environment of an agent; None where its configuration does not name one."""
+        server = self._servers.get(agent)
+        reference = server.settings.get("resources_server") if server else None
+        return reference.get("name") if isinstance(reference, dict) else None
+
+
+def find_servers(config: Configuration) -> CollectionServers:
+    """The servers of a configuration, or those of an `ng_run`. Raises ConfigError, NoHeadError."""
+    if config.options().values.get("config_paths"):
+        return own_servers(config.servers(listening=False))
+    return running_servers(config.options())
+
+
+def own_servers(config: RunConfig) -> CollectionServers:
+    """Servers that run in this process inside `clients`, which raises StartError.
+
+    Raises ConfigError where the code of a server cannot be loaded.
+    """
+
+    @asynccontextmanager
+    async def clients() -> AsyncIterator[Clients]:
+        async with started_in_process(config) as fleet:
+            yield fleet.client
+
+    return CollectionServers(map(_describe, [*config.instances, *config.external]), clients)
+
+
+def running_servers(options: RunOptions) -> CollectionServers:
+    """The servers of an `ng_run`, found through its head. Raises NoHeadError."""
+    try:
+        records = asyncio.run(fetch_records(options.head))
+    except NoHeadError as error:
+        error.add_note("With +config_paths=[…] this command runs the servers itself.")
+        raise
+
+    @asynccontextmanager
+    async def clients() -> AsyncIterator[Clients]:
+        servers = RemoteServers(records)
+        try:
+            yield servers.client
+        finally:
+            await servers.close()
+
+    described = (
+        ServerDescription(
+            each.name,
+            each.server_type,
+            each.implementation,
+            each.config,
+            each.identity or settings_identity(each.config, ServerConfig),
+        )
+        for each in records
+    )
+    return CollectionServers(described, clients)
+
+
+def _describe(server: ServerInstance) -> ServerDescription:
+    """Raises ConfigError where its code cannot be loaded."""
+    declared, own_metrics = ServerConfig, None
+    if not server.is_external:
+        written = load_server_class(server)
+        declared = written.config_type()
+        if server.kind is ServerKind.RESOURCES:
+            own_metrics = any(
+                getattr(written, hook) is not getattr(ResourcesServer, hook)
+                for hook in _METRICS_HOOKS
+            )
+    return ServerDescription(
+        server.name,
+        server.kind,
+        server.implementation,
+        hide_secrets(server.settings, declared),
+        settings_identity(server.settings, declared),
+        own_metrics,
+    )
+
+
+def _references(value: object) -> Iterator[str]:
+    match value:
+        case {"type": str(), "name": str() as name}:
+            yield name
+        case dict():
+            for part in value.values():
+                yield from _references(part)
+        case list():
+            for part in value:
+                yield from _references(part)

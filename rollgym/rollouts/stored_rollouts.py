@@ -1,0 +1,201 @@
+"""Rollouts read back from the file that a collection wrote.
+
+`StoredRollouts` is the source of a run that verifies them again: the rollouts of one task become
+one task again, with the input row that they had. The responses stay in the file; the worker reads
+each when it needs it. `attempts_in` gives the outcomes alone.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Collection, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from rollgym.records import Attempt, Completed, Row, RowError, Task
+from rollgym.records.task import Natural
+from rollgym.rollouts.input_file import InputFile, agent_problem, lines_of, row_at
+from rollgym.rollouts.paths import run_beside
+from rollgym.rollouts.rows import (
+    AGENT,
+    METADATA,
+    OUTPUT,
+    PARAMS,
+    RESPONSE,
+    REWARD,
+    ROLLOUT_INDEX,
+    STORED_ROLLOUTS,
+    SUCCESS,
+    StoredRollout,
+    agent_name,
+    parse_row,
+    without_fields,
+)
+from rollgym.store import InputsError, TaskLookup, inputs_path
+from rollgym.store.errors import storage_error
+
+_WRITTEN = frozenset((OUTPUT, RESPONSE, REWARD, SUCCESS, METADATA, ROLLOUT_INDEX))
+
+
+class _StoredRow(msgspec.Struct):
+    task: Natural = msgspec.field(name="_ng_task_index")
+    repeat: Natural = msgspec.field(name="_ng_rollout_index")
+
+
+class _ScoredRow(_StoredRow, kw_only=True):
+    reward: float
+    success: bool | None = None
+
+
+_STORED_ROW = msgspec.json.Decoder(_StoredRow)
+_SCORED_ROW = msgspec.json.Decoder(_ScoredRow)
+
+
+class StoredRollouts:
+    """The rollouts of a file. Iterating gives their tasks in the order of first appearance."""
+
+    def __init__(
+        self, path: Path, limit: int | None = None, agents: Collection[str] | None = None
+    ) -> None:
+        """Reads and checks the whole file. Raises InputsError with file and line, StorageError.
+
+        `limit` takes only the first tasks. `agents` are the agents that exist.
+        """
+        self._file = InputFile(path)
+        self._known = agents
+        self._offsets: dict[int, array[int]] = {}
+        self._digest = sha256()
+        self.agents: set[str] = set()
+        self.rollouts = 0
+        try:
+            with self._file.open() as file:
+                self._read(file, limit)
+        except OSError as error:
+            raise storage_error(error, path, "reading the rollouts") from error
+        if not self._offsets:
+            raise InputsError(f"{path} has no rollouts: there is nothing to verify")
+
+    @property
+    def tasks(self) -> int:
+        return len(self._offsets)
+
+    @property
+    def sha256(self) -> str:
+        """The digest of all responses: what is verified is part of the run's identity."""
+        return self._digest.hexdigest()
+
+    def __iter__(self) -> Iterator[Task]:
+        """Raises InputsError, StorageError."""
+        run = run_beside(self._file.path)
+        try:
+            if run is None:
+                yield from self._tasks(None)
+            else:
+                with TaskLookup(inputs_path(run)) as inputs:
+                    yield from self._tasks(inputs)
+        except OSError as error:
+            raise storage_error(error, self._file.path, "reading the rollouts") from error
+        except RowError as error:
+            raise self._file.changed() from error
+
+    def response(self, task: int, repeat: int) -> msgspec.Raw:
+        """The stored response of the task's k-th rollout. Raises InputsError, StorageError."""
+        try:
+            with self._file.open() as file:
+                return row_at(file, self._offsets[task][repeat]).fields[RESPONSE]
+        except OSError as error:
+            raise storage_error(error, self._file.path, "reading a stored rollout") from error
+        except (KeyError, RowError) as error:
+            raise self._file.changed() from error
+
+    def _tasks(self, inputs: TaskLookup | None) -> Iterator[Task]:
+        with self._file.open() as file:
+            for index, offsets in self._offsets.items():
+                rows = [row_at(file, offset) for offset in offsets]
+                stored = [*map(StoredRollout.of, rows)]
+                # Without its run, only the fields that every collection writes are known.
+                row = (
+                    self._input_row(index, inputs) if inputs else without_fields(rows[0], _WRITTEN)
+                )
+                yield Task(index, row.with_fields({STORED_ROLLOUTS: stored}), len(rows))
+
+    def _input_row(self, index: int, inputs: TaskLookup) -> Row:
+        try:
+            return inputs.task(index).row
+        except KeyError as error:
+            raise InputsError(
+                f"{self._file.path} has rollouts of task {index}, which the run beside it does not "
+                "have: the file is not of that run. Rename it to verify it alone."
+            ) from error
+
+    def _read(self, file: BinaryIO, limit: int | None) -> None:
+        for number, offset, content in lines_of(file):
+            try:
+                self._add(content, offset, limit)
+            except (msgspec.DecodeError, RowError) as error:
+                raise _not_a_rollout(self._file.path, number, error) from error
+
+    def _add(self, content: bytes, offset: int, limit: int | None) -> None:
+        row = parse_row(content)
+        task = _STORED_ROW.decode(content).task
+        for name in (PARAMS, RESPONSE):
+            if not bytes(row.fields.get(name, b"")).startswith(b"{"):
+                raise RowError(f"it has no `{name}`")
+        StoredRollout.of(row)
+        if task not in self._offsets:
+            if len(self._offsets) == limit:
+                return
+            self._offsets[task] = array("Q")
+        self._offsets[task].append(offset)
+        self._digest.update(bytes(row.fields[RESPONSE]) + b"\n")
+        self._add_agent(agent_name(row))
+        self.rollouts += 1
+
+    def _add_agent(self, name: str) -> None:
+        if name in self.agents:
+            return
+        if not name:
+            raise RowError(f"it has no {AGENT}.name, so its environment is unknown")
+        if self._known is not None and (problem := agent_problem(name, self._known)):
+            raise RowError(problem)
+        self.agents.add(name)
+
+
+def attempts_in(path: Path) -> Iterator[Attempt]:
+    """Every row of a file as the record of a completed rollout.
+
+    A task has as many repeats as the file has rollouts of it. Reads the file twice. Raises
+    InputsError with file and line, StorageError.
+    """
+    file = InputFile(path)
+    repeats = Counter(row.task for row in _scored_rows(file))
+    for row in _scored_rows(file):
+        yield Attempt(
+            task=row.task,
+            repeat=row.repeat,
+            repeats=repeats[row.task],
+            attempt=1,
+            final=True,
+            seed=0,
+            started=0.0,
+            seconds=0.0,
+            outcome=Completed(row.reward, success=row.success),
+        )
+
+
+def _scored_rows(source: InputFile) -> Iterator[_ScoredRow]:
+    try:
+        with source.open() as file:
+            for number, _, content in lines_of(file):
+                try:
+                    yield _SCORED_ROW.decode(content)
+                except msgspec.DecodeError as error:
+                    raise _not_a_rollout(source.path, number, error) from error
+    except OSError as error:
+        raise storage_error(error, source.path, "reading the rollouts") from error
+
+
+def _not_a_rollout(path: Path, number: int, error: Exception) -> InputsError:
+    return InputsError(f"{path}:{number}: this is not the row of a rollout: {error}")

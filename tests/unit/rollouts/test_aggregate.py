@@ -1,0 +1,39 @@
+"""The default metrics are the same, counted live or from the journal, group by group."""
+
+import msgspec
+
+from rollgym.records import Attempt, Completed, Row, Task
+from rollgym.rollouts.aggregate import DefaultMetrics
+
+
+def completed(task: int, repeat: int, reward: float) -> Attempt:
+    return Attempt(
+        task=task,
+        repeat=repeat,
+        repeats=2,
+        attempt=1,
+        final=True,
+        seed=0,
+        started=0.0,
+        seconds=1.0,
+        outcome=Completed(reward, result=msgspec.Raw(b'{"steps":3,"response":{}}')),
+    )
+
+
+def task(index: int, agent: str) -> Task:
+    row = {"responses_create_params": {"input": "x"}, "agent_ref": {"name": agent}, "level": 2}
+    return Task(index, Row.of(row), 2)
+
+
+def test_each_agent_has_its_own_metrics_with_finished_and_open_groups() -> None:
+    with DefaultMetrics() as metrics:
+        metrics.add(task(0, "a"), completed(0, 0, 1.0))
+        metrics.add(task(1, "b"), completed(1, 0, 0.0))
+        metrics.add(task(0, "a"), completed(0, 1, 0.0))
+        entries = [(entry, list(entry.groups)) for entry in metrics.entries()]
+    (first, finished), (second, unfinished) = entries
+    assert (first.agent, second.agent) == ("a", "b")
+    assert first.agent_metrics["mean/reward"] == 0.5
+    assert first.agent_metrics["mean/level"] == 2.0
+    assert [msgspec.json.decode(group)["_ng_task_index"] for group in finished] == [0]
+    assert [msgspec.json.decode(group)["num_rollouts"] for group in unfinished] == [1]
