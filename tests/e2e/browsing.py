@@ -1,9 +1,9 @@
-"""A real browser server, a web site of the test's own, and a session that visits it.
+"""A real browser server, a web site of the test, and a session that visits it.
 
-The server is the product's command in a process of its own, once for a module. Each test gets a
-site on a port of its own, so that no two tests share an origin, and sessions that are given back
-when it ends. A page shows what happened to it in its title or its text; what reached the site is in
-`Site.asked`.
+The server is the product's command in a separate process, one for all tests (the fixture `browser`
+in `conftest.py`). Each test gets a site on its own port, so that no two tests share an origin, and
+sessions that are released when it ends. A page shows in its title or its text what happened to it;
+the requests that reached the site are in `Site.asked`.
 """
 
 import asyncio
@@ -37,8 +37,9 @@ from webgym.browser.contract.commands import (
 )
 from webgym.client.client import BrowserClient, BrowserSession
 
-PATIENCE = 60.0
-AT_ONCE = 6
+PATIENCE = 90.0
+AT_ONCE = 8
+CAPACITY = 20
 MODES: tuple[InteractionMode, ...] = ("coordinates", "set_of_marks")
 VIEWPORT = (1280, 768)
 _SERVE = (sys.executable, "-m", "webgym.browser", "serve")
@@ -177,7 +178,7 @@ class Visitor:
 
 
 class Server:
-    """One browser server for a module's tests."""
+    """A browser server for tests."""
 
     def __init__(self, pid: int, url: str) -> None:
         self.pid = pid
@@ -185,8 +186,12 @@ class Server:
         self._runner = asyncio.Runner()
 
     def browse(self, scenario: Scenario, mode: InteractionMode = "coordinates") -> None:
-        """Run a test's scenario with a session of its own."""
+        """Run the scenario of a test in a session."""
         self._runner.run(self._browse(scenario, mode))
+
+    def browse_in_both_modes(self, scenario: Scenario) -> None:
+        """Run the scenario in two sessions at the same time, one for each mode."""
+        self._runner.run(self._browse_in_both_modes(scenario))
 
     def pages(self) -> set[int]:
         """The processes of the pages of all its browsers."""
@@ -200,6 +205,11 @@ class Server:
 
     def close(self) -> None:
         self._runner.close()
+
+    async def _browse_in_both_modes(self, scenario: Scenario) -> None:
+        async with asyncio.TaskGroup() as group:
+            for mode in MODES:
+                group.create_task(self._browse(scenario, mode))
 
     async def _browse(self, scenario: Scenario, mode: InteractionMode) -> None:
         async with (
@@ -243,19 +253,14 @@ def server(*flags: str) -> Iterator[Server]:
         assert "Traceback" not in _read(log), _read(log)
 
 
-def browser_server(*flags: str) -> Callable[[], Iterator[Server]]:
-    """A fixture: one server for all tests of the module."""
-
-    @pytest.fixture(scope="module", name="browser")
-    def browser() -> Iterator[Server]:
-        try:
-            find_browser()
-        except NoBrowserError:
-            pytest.skip("there is no Chromium here")
-        with server(*flags) as serving:
-            yield serving
-
-    return browser
+def shared_server(*flags: str) -> Iterator[Server]:
+    """The body of a fixture: a server for its tests, if there is a Chromium."""
+    try:
+        find_browser()
+    except NoBrowserError:
+        pytest.skip("there is no Chromium here")
+    with server(*flags) as serving:
+        yield serving
 
 
 def html(page: str, status: int = 200) -> web.Response:

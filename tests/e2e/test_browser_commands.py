@@ -11,13 +11,12 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from tests.cases import for_each
 from tests.e2e.browsing import (
-    MODES,
     VIEWPORT,
     Scenario,
     Server,
     Visitor,
-    browser_server,
     kinds,
     middle,
     size_of,
@@ -31,7 +30,6 @@ from webgym.browser.contract.commands import (
     FillId,
     HoverAndScrollCoords,
     HoverCoords,
-    InteractionMode,
     Keypress,
     PageDown,
     PageUp,
@@ -47,8 +45,6 @@ from webgym.browser.contract.errors import (
     UnknownElementError,
 )
 
-browser = browser_server("--capacity", "4")
-in_both_modes = pytest.mark.parametrize("mode", MODES)
 TALL = "<div style='height: 3000px'>tall</div>"
 
 
@@ -156,8 +152,7 @@ OPENERS = (
 )
 
 
-@in_both_modes
-def test_a_new_tab_is_followed_and_back_returns(browser: Server, mode: InteractionMode) -> None:
+def test_a_new_tab_is_followed_and_back_returns(browser: Server) -> None:
     def opening(number: int, opener: str) -> Scenario:
         async def scenario(visitor: Visitor) -> None:
             await visitor.show(f"<title>Old</title>{opener}", f"/old/{number}")
@@ -181,7 +176,7 @@ def test_a_new_tab_is_followed_and_back_returns(browser: Server, mode: Interacti
             {opener: opening(number, opener) for number, opener in enumerate(OPENERS)}
         )
 
-    browser.browse(scenario, mode)
+    browser.browse_in_both_modes(scenario)
 
 
 CLICKED = {
@@ -195,12 +190,11 @@ CLICKED = {
 }
 
 
-@in_both_modes
-def test_clicking_acts_on_the_element(browser: Server, mode: InteractionMode) -> None:
+def test_clicking_acts_on_the_element(browser: Server) -> None:
     def clicking(name: str, page: str) -> Scenario:
         async def scenario(visitor: Visitor) -> None:
             await visitor.show(page, f"/pages/{name}")
-            if mode == "coordinates" and name == "far-down":
+            if visitor.mode == "coordinates" and name == "far-down":
                 await visitor.step(PageDown(3000))
             answer = await visitor.click("Go")
             assert answer.page.title == "End"
@@ -212,22 +206,20 @@ def test_clicking_acts_on_the_element(browser: Server, mode: InteractionMode) ->
         visitor.site.pages["/end"] = "<title>End</title>"
         await visitor.at_once({name: clicking(name, page) for name, page in CLICKED.items()})
 
-    browser.browse(scenario, mode)
+    browser.browse_in_both_modes(scenario)
 
 
-@in_both_modes
-def test_a_tick_box_is_ticked_by_a_click(browser: Server, mode: InteractionMode) -> None:
+def test_a_tick_box_is_ticked_by_a_click(browser: Server) -> None:
     async def scenario(visitor: Visitor) -> None:
         await visitor.show("<label><input type=checkbox> Agree</label>")
         assert (await visitor.element("Agree")).checked is False
         await visitor.click("Agree")
         assert (await visitor.element("Agree")).checked is True
 
-    browser.browse(scenario, mode)
+    browser.browse_in_both_modes(scenario)
 
 
-@in_both_modes
-def test_text_is_added_or_replaces(browser: Server, mode: InteractionMode) -> None:
+def test_text_is_added_or_replaces(browser: Server) -> None:
     async def scenario(visitor: Visitor) -> None:
         counting = "oninput='document.title = value.length'"
         await visitor.show(f"<input aria-label=Name value=Ada {counting}>")
@@ -241,11 +233,10 @@ def test_text_is_added_or_replaces(browser: Server, mode: InteractionMode) -> No
         await visitor.fill("Name", "", replace=True)
         assert (await visitor.element("Name")).value == ""
 
-    browser.browse(scenario, mode)
+    browser.browse_in_both_modes(scenario)
 
 
-@in_both_modes
-def test_enter_submits_what_was_typed(browser: Server, mode: InteractionMode) -> None:
+def test_enter_submits_what_was_typed(browser: Server) -> None:
     async def scenario(visitor: Visitor) -> None:
         visitor.site.pages["/search"] = "<title>Found</title>"
         await visitor.show("<form action='/search'><input name=q aria-label=Search></form>")
@@ -253,16 +244,14 @@ def test_enter_submits_what_was_typed(browser: Server, mode: InteractionMode) ->
         assert answer.page.title == "Found"
         assert visitor.site.asked[-1] == "/search?q=a+%26+b%2Bc"
 
-    browser.browse(scenario, mode)
+    browser.browse_in_both_modes(scenario)
 
 
-@in_both_modes
-@pytest.mark.parametrize(
+@for_each(
     "field",
     ["<textarea aria-label=Letter></textarea>", "<div contenteditable aria-label=Letter></div>"],
-    ids=["textarea", "rich"],
 )
-def test_lines_are_kept(browser: Server, mode: InteractionMode, field: str) -> None:
+def test_lines_are_kept(browser: Server, field: str) -> None:
     async def scenario(visitor: Visitor) -> None:
         read = "document.title = JSON.stringify((this.value ?? this.innerText).split(`\\n`))"
         await visitor.show(field.replace(" aria", f' oninput="{read}" aria', 1))
@@ -273,11 +262,10 @@ def test_lines_are_kept(browser: Server, mode: InteractionMode, field: str) -> N
         answer = await visitor.fill("Letter", "!", enter=True)
         assert msgspec.json.decode(answer.page.title)[:2] == ["Sky!", ""]
 
-    browser.browse(scenario, mode)
+    browser.browse_in_both_modes(scenario)
 
 
-@in_both_modes
-def test_typing_is_seen_by_the_scripts_of_the_page(browser: Server, mode: InteractionMode) -> None:
+def test_typing_is_seen_by_the_scripts_of_the_page(browser: Server) -> None:
     async def scenario(visitor: Visitor) -> None:
         await visitor.show(
             "<input aria-label=Code maxlength=4><output></output><script>"
@@ -295,7 +283,7 @@ def test_typing_is_seen_by_the_scripts_of_the_page(browser: Server, mode: Intera
         await visitor.fill("Code", "123456", replace=True)
         assert (await visitor.element("Code")).value == "1234"
 
-    browser.browse(scenario, mode)
+    browser.browse_in_both_modes(scenario)
 
 
 KINDS = {
@@ -312,8 +300,7 @@ KINDS = {
 }
 
 
-@in_both_modes
-def test_fields_of_every_kind_are_filled(browser: Server, mode: InteractionMode) -> None:
+def test_fields_of_every_kind_are_filled(browser: Server) -> None:
     async def scenario(visitor: Visitor) -> None:
         visitor.site.pages["/sent"] = "<title>Sent</title>"
         fields = "".join(
@@ -328,7 +315,7 @@ def test_fields_of_every_kind_are_filled(browser: Server, mode: InteractionMode)
         sent = dict(parse_qsl(urlsplit(visitor.site.asked[-1]).query))
         assert sent == {kind: held for kind, (_, held) in KINDS.items()}
 
-    browser.browse(scenario, mode)
+    browser.browse_in_both_modes(scenario)
 
 
 SELECT = (
@@ -338,10 +325,7 @@ SELECT = (
 )
 
 
-@in_both_modes
-def test_a_list_opens_in_the_page_and_its_option_is_clicked(
-    browser: Server, mode: InteractionMode
-) -> None:
+def test_a_list_opens_in_the_page_and_its_option_is_clicked(browser: Server) -> None:
     async def scenario(visitor: Visitor) -> None:
         visitor.site.pages["/sent"] = "<title>Sent</title>"
         closed = await visitor.show(SELECT)
@@ -356,7 +340,7 @@ def test_a_list_opens_in_the_page_and_its_option_is_clicked(
         await visitor.click("Send")
         assert visitor.site.asked[-1] == "/sent?size=l"
 
-    browser.browse(scenario, mode)
+    browser.browse_in_both_modes(scenario)
 
 
 def test_an_option_is_selected_by_its_id_its_value_or_its_label(browser: Server) -> None:
@@ -380,8 +364,7 @@ def test_an_option_is_selected_by_its_id_its_value_or_its_label(browser: Server)
     browser.browse(scenario, "set_of_marks")
 
 
-@in_both_modes
-def test_hovering_opens_a_menu(browser: Server, mode: InteractionMode) -> None:
+def test_hovering_opens_a_menu(browser: Server) -> None:
     async def scenario(visitor: Visitor) -> None:
         visitor.site.pages["/tea"] = "<title>Tea</title>"
         await visitor.show(
@@ -394,7 +377,7 @@ def test_hovering_opens_a_menu(browser: Server, mode: InteractionMode) -> None:
         answer = await visitor.click("Tea")
         assert answer.page.title == "Tea"
 
-    browser.browse(scenario, mode)
+    browser.browse_in_both_modes(scenario)
 
 
 SCROLLERS = (
@@ -438,7 +421,7 @@ def test_an_area_is_scrolled_by_its_id(browser: Server) -> None:
     browser.browse(scenario, "set_of_marks")
 
 
-@pytest.mark.parametrize("doctype", ["<!doctype html>", "<!-- quirks -->"])
+@for_each("doctype", ["<!doctype html>", "<!-- quirks -->"])
 def test_the_page_is_scrolled_by_pixels_or_by_screens(browser: Server, doctype: str) -> None:
     styles = ("", "html, body { overflow-x: hidden }", "body { height: 100%; overflow: auto }")
 
@@ -550,8 +533,7 @@ DIALOGS = (
 )
 
 
-@in_both_modes
-def test_dialogs_are_answered_and_told(browser: Server, mode: InteractionMode) -> None:
+def test_dialogs_are_answered_and_told(browser: Server) -> None:
     async def scenario(visitor: Visitor) -> None:
         for call, answered, told in DIALOGS:
             await visitor.show(
@@ -563,11 +545,10 @@ def test_dialogs_are_answered_and_told(browser: Server, mode: InteractionMode) -
             assert answer.incidents == (Incident("dialog", told),)
         assert (await visitor.step()).incidents == ()
 
-    browser.browse(scenario, mode)
+    browser.browse_in_both_modes(scenario)
 
 
-@in_both_modes
-def test_what_was_asked_before_going_on_is_told(browser: Server, mode: InteractionMode) -> None:
+def test_what_was_asked_before_going_on_is_told(browser: Server) -> None:
     async def scenario(visitor: Visitor) -> None:
         visitor.site.pages["/bought"] = "<title>Bought</title><script>alert('Thanks')</script>"
         await visitor.show(
@@ -579,13 +560,10 @@ def test_what_was_asked_before_going_on_is_told(browser: Server, mode: Interacti
         told = [Incident("dialog", "confirm: Buy?"), Incident("dialog", "alert: Thanks")]
         assert answer.incidents == tuple(told)
 
-    browser.browse(scenario, mode)
+    browser.browse_in_both_modes(scenario)
 
 
-@in_both_modes
-def test_a_page_that_asks_whether_to_leave_it_is_left(
-    browser: Server, mode: InteractionMode
-) -> None:
+def test_a_page_that_asks_whether_to_leave_it_is_left(browser: Server) -> None:
     async def scenario(visitor: Visitor) -> None:
         visitor.site.pages["/away"] = "<title>Away</title>"
         leaving = "<script>onbeforeunload = (e) => e.preventDefault()</script>"
@@ -603,11 +581,10 @@ def test_a_page_that_asks_whether_to_leave_it_is_left(
         answer = await visitor.step(Back())
         assert answer.page.title == "Away"
 
-    browser.browse(scenario, mode)
+    browser.browse_in_both_modes(scenario)
 
 
-@in_both_modes
-def test_downloads_are_refused_and_told(browser: Server, mode: InteractionMode) -> None:
+def test_downloads_are_refused_and_told(browser: Server) -> None:
     async def scenario(visitor: Visitor) -> None:
         async def attachment(_: web.BaseRequest) -> web.StreamResponse:
             headers = {"Content-Disposition": "attachment; filename=a.bin"}
@@ -623,7 +600,7 @@ def test_downloads_are_refused_and_told(browser: Server, mode: InteractionMode) 
         assert "download" in problem.message
         assert (await visitor.step()).page.title == "Files"
 
-    browser.browse(scenario, mode)
+    browser.browse_in_both_modes(scenario)
 
 
 WRONG = (
@@ -654,7 +631,7 @@ def test_a_wrong_use_says_what_is_wrong(browser: Server) -> None:
             (FillCoords(*points["Size"], "Small"), "drop-down list"),
             (FillId(numbers["Size"], "Large"), "Small"),
             (SelectOption(numbers["Size"], "Large"), "Small"),
-            (SelectOption(numbers["Size"]), "say which"),
+            (SelectOption(numbers["Size"]), "give an option"),
             (Keypress(("Hyper",)), "no key"),
             (Keypress(("Control", "Banana")), "no key"),
             (ClickCoords(5000, 20), "outside"),

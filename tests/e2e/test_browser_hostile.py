@@ -21,7 +21,6 @@ from tests.e2e.browsing import (
     Scenario,
     Server,
     Visitor,
-    browser_server,
     html,
     kinds,
     middle,
@@ -31,7 +30,6 @@ from tests.integration.webgym.browser.processes import until
 from webgym.browser.contract.answers import Observe, StepAnswer
 from webgym.browser.contract.commands import ClickCoords, Keypress, PageDown, Sleep, VisitPage
 
-browser = browser_server("--capacity", "8")
 CALM = (
     "<!doctype html><title>Calm</title><script>pushed = 0</script>"
     "<button onclick='document.title = `Pushed ${++pushed}`'>Push</button>"

@@ -4,18 +4,25 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.browsing import VIEWPORT, Server, Visitor, browser_server, size_of
+from tests.e2e.browsing import VIEWPORT, Server, Visitor, shared_server, size_of
 from webgym.browser.contract.errors import SessionLostError, StepDeadlineError
 
-browser = browser_server("--capacity", "4")
+
+@pytest.fixture(scope="module", name="browser")
+def own_server() -> Iterator[Server]:
+    yield from shared_server("--capacity", "4")
+
+
 SOON = 12.5
 """Little more than a rescue takes."""
 PAGE = "<title>Calm</title><button>Push</button>"
 
 
+@pytest.mark.campaign
 def test_a_browser_whose_pages_are_no_longer_drawn_is_replaced(browser: Server) -> None:
     async def meets_its_deadline(visitor: Visitor) -> None:
         with pytest.raises(StepDeadlineError):
@@ -30,7 +37,7 @@ def test_a_browser_whose_pages_are_no_longer_drawn_is_replaced(browser: Server) 
             await asyncio.gather(meets_its_deadline(visitor), meets_its_deadline(other))
             began = time.monotonic()
             for each in (visitor, other):
-                with pytest.raises(SessionLostError, match="draws no pages"):
+                with pytest.raises(SessionLostError, match="no longer draws pages"):
                     await each.session.step(within=SOON)
             assert time.monotonic() - began < SOON / 2
             async with visitor.another() as fresh:

@@ -2,9 +2,8 @@
 
 from aiohttp import web
 
-from tests.e2e.browsing import Server, Visitor, browser_server, html
+from tests.e2e.browsing import Server, Visitor, html
 
-browser = browser_server("--capacity", "4")
 _DATA = "JSON.stringify([navigator.userAgent, navigator.userAgentData])"
 WORKER = f"postMessage({_DATA}); fetch('/from-worker')"
 SHARED = f"onconnect = ({{ ports }}) => ports[0].postMessage({_DATA}); fetch('/from-shared')"

@@ -5,12 +5,11 @@ import signal
 
 import pytest
 
-from tests.e2e.browsing import VIEWPORT, Server, Visitor, browser_server, kinds, middle, size_of
+from tests.e2e.browsing import VIEWPORT, Server, Visitor, kinds, middle, size_of
 from tests.integration.webgym.browser.processes import until
 from webgym.browser.contract.commands import Back, ClickCoords, Keypress
 from webgym.browser.contract.errors import PageCrashedError
 
-browser = browser_server("--capacity", "4")
 POPUP = "<!doctype html><title>Popup</title><button onclick='document.title = `Pushed`'>Push"
 SOON = 12.5
 """A deadline that leaves room for a rescue, and does not take the test long."""

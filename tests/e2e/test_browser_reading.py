@@ -4,11 +4,10 @@ import base64
 
 import msgspec
 
-from tests.e2e.browsing import MODES, VIEWPORT, Server, Visitor, browser_server, size_of
+from tests.e2e.browsing import MODES, VIEWPORT, Server, Visitor, size_of
 from webgym.browser.contract.answers import Box, Element, ImageFormat, Observe, PageInfo
 from webgym.browser.contract.commands import ClickId, Screenshot
 
-browser = browser_server("--capacity", "4")
 READABLE = (
     "<html lang=en><title>Harbour Books</title><meta name=description content='Maps and more'>"
     "<h1>Harbour Books</h1><p>First line</p><p>Second line</p>"

@@ -6,17 +6,14 @@ a page which never rests does not cost every step its bound again.
 
 import asyncio
 
-import pytest
 from aiohttp import web
 
 from tests.e2e.browsing import (
-    MODES,
     VIEWPORT,
     Handler,
     Scenario,
     Server,
     Visitor,
-    browser_server,
     html,
     kinds,
     middle,
@@ -28,14 +25,11 @@ from webgym.browser.contract.commands import (
     Back,
     ClickCoords,
     Command,
-    InteractionMode,
     Keypress,
     PageDown,
     VisitPage,
 )
 
-browser = browser_server("--capacity", "8")
-in_both_modes = pytest.mark.parametrize("mode", MODES)
 BUSY_MACHINE = 12.0
 """Seconds that a page which never rests may take at most, its first time."""
 STEPS = 4
@@ -68,8 +62,7 @@ ASKING = {
 }
 
 
-@in_both_modes
-def test_what_a_click_asks_for_is_waited_for(browser: Server, mode: InteractionMode) -> None:
+def test_what_a_click_asks_for_is_waited_for(browser: Server) -> None:
     async def stream(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -93,7 +86,7 @@ def test_what_a_click_asks_for_is_waited_for(browser: Server, mode: InteractionM
             assert answer.page.title == "Done"
             assert answer.settled
             assert answer.screenshot != before.screenshot
-            if mode == "set_of_marks":
+            if visitor.mode == "set_of_marks":
                 assert "Result" in [element.name for element in answer.elements or ()]
 
         return scenario
@@ -107,7 +100,7 @@ def test_what_a_click_asks_for_is_waited_for(browser: Server, mode: InteractionM
         visitor.site.pages |= slow
         await visitor.at_once({name: asking(name, script) for name, script in ASKING.items()})
 
-    browser.browse(scenario, mode)
+    browser.browse_in_both_modes(scenario)
 
 
 GOING = {
@@ -384,10 +377,7 @@ def test_pictures_are_taken_while_pages_come_and_go(browser: Server) -> None:
     browser.browse(scenario)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_pictures_are_taken_of_a_page_that_never_stays(
-    browser: Server, mode: InteractionMode
-) -> None:
+def test_pictures_are_taken_of_a_page_that_never_stays(browser: Server) -> None:
     async def scenario(visitor: Visitor) -> None:
         async def page(request: web.BaseRequest) -> web.StreamResponse:
             number = int(request.query_string or 0)
@@ -396,8 +386,8 @@ def test_pictures_are_taken_of_a_page_that_never_stays(
 
         visitor.site.pages["/page"] = page
         await visitor.visit("/page")
-        assert size_of(await visitor.session.screenshot(mode)) == VIEWPORT
+        assert size_of(await visitor.session.screenshot(visitor.mode)) == VIEWPORT
         assert size_of((await visitor.step()).screenshot) == VIEWPORT
         await visitor.show("<title>Calm</title>")
 
-    browser.browse(scenario, mode)
+    browser.browse_in_both_modes(scenario)

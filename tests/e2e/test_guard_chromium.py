@@ -14,6 +14,7 @@ import pytest
 import uvloop
 from playwright.async_api import Browser, Error, async_playwright
 
+from tests.cases import for_each
 from tests.integration.webgym.browser.guard.stage import HTML, PATIENCE, PUBLIC, Stage
 from webgym.browser.guard.dialler import GuardLimits
 from webgym.browser.guard.guard import GUARDED_FLAGS
@@ -130,7 +131,7 @@ def test_other_addresses_that_are_not_public_are_refused(run: Run) -> None:
     run(scenario)
 
 
-@pytest.mark.parametrize("hops", [1, 3])
+@for_each("hops", [1, 3])
 def test_a_redirect_does_not_lead_to_a_refused_server(run: Run, hops: int) -> None:
     async def scenario(stage: Stage) -> None:
         url = f"{stage.forbidden_url}/secret"
@@ -171,7 +172,7 @@ ATTEMPTS = {
 }
 
 
-@pytest.mark.parametrize("way", ATTEMPTS)
+@for_each("way", ATTEMPTS)
 def test_a_page_cannot_reach_a_refused_server(run: Run, way: str) -> None:
     async def scenario(stage: Stage) -> None:
         body = ATTEMPTS[way]
@@ -259,7 +260,7 @@ def test_datagrams_do_not_go_around_the_guard(run: Run) -> None:
     run(scenario)
 
 
-@pytest.mark.parametrize("target", ["file:///etc/passwd", "chrome://version", "data:text/html,x"])
+@for_each("target", ["file:///etc/passwd", "chrome://version", "data:text/html,x"])
 def test_a_page_cannot_lead_the_browser_to_what_is_no_site(run: Run, target: str) -> None:
     attempts = [f"location = '{target}'", f"open('{target}')", f"location = '/to?{target}'"]
     if not target.startswith("data:"):  # a page may hold what it wrote itself, only not become it

@@ -3,12 +3,12 @@
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
 from rollgym.records import BrowserError
-from tests.e2e.browsing import PATIENCE, VIEWPORT, Server, Site, browser_server, size_of
+from tests.e2e.browsing import PATIENCE, VIEWPORT, Server, Site, shared_server, size_of
 from tests.integration.webgym.environment import worker_functions
 from webgym.browser.contract.answers import Observe
 from webgym.browser.contract.commands import ClickId, Sleep, VisitPage
@@ -16,7 +16,12 @@ from webgym.browser.contract.errors import SessionLostError
 from webgym.client import operations
 from webgym.client.isolation import IsolatedBrowserClient
 
-browser = browser_server("--capacity", "2")
+
+@pytest.fixture(scope="module", name="browser")
+def own_server() -> Iterator[Server]:
+    yield from shared_server("--capacity", "2")
+
+
 Scenario = Callable[[Site, IsolatedBrowserClient], Awaitable[None]]
 PAGE = "<!doctype html><title>Shop</title><button onclick=\"document.title='Bought'\">Buy</button>"
 

@@ -2,11 +2,12 @@
 
 import pytest
 
+from tests.cases import for_each
 from tests.e2e.page_script.screen import Play, Screen
 from webgym.browser.contract.errors import CommandError, UnknownElementError
 
 
-@pytest.mark.parametrize("page", ["plain", "shadow"])
+@for_each("page", ["plain", "shadow"])
 def test_a_drop_down_opens_inside_the_page_and_its_options_can_be_clicked(
     play: Play, page: str
 ) -> None:
@@ -65,11 +66,11 @@ def test_choosing_an_option_tells_the_page_and_refuses_what_is_not_there(play: P
         await screen.script.select_option(select.id, "b", screen.deadline)
         assert await screen.page.evaluate("told") == ["focus a", "input b", "change b"]
         refusals = (
-            (select.id, "Cherry", "no option 'Cherry'; it has Apple, Pear, Plum"),
+            (select.id, "Cherry", "unknown option 'Cherry'; it has Apple, Pear, Plum"),
             (select.id, None, "give an option"),
             (select.id, "Plum", "'Plum' is disabled"),
             (disabled.id, "Fig", "is disabled"),
-            (button.id, "x", "no list and no option of one, but <button>"),
+            (button.id, "x", "neither a list nor an option, but <button>"),
         )
         for number, value, message in refusals:
             with pytest.raises(CommandError, match=message):
@@ -81,7 +82,7 @@ def test_choosing_an_option_tells_the_page_and_refuses_what_is_not_there(play: P
     play(scene)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("type_", "given", "held"),
     [
         ("date", "2024-05-03", "2024-05-03"),
@@ -128,7 +129,7 @@ def test_a_value_of_the_wrong_form_is_refused_with_the_right_one(play: Play) -> 
             (day.id, "2024-13-45", "takes YYYY-MM-DD"),
             (span.id, "9", "a number from 1 to 5"),
             (readonly.id, "2024-01-01", "read-only"),
-            (plain.id, "x", "kind text"),
+            (plain.id, "x", "kind is text"),
         )
         for number, value, message in refusals:
             with pytest.raises(CommandError, match=message):
@@ -137,7 +138,7 @@ def test_a_value_of_the_wrong_form_is_refused_with_the_right_one(play: Play) -> 
     play(scene)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "html",
     [
         '<input value="old" aria-label="Field">',

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.cases import for_each
 from tests.e2e.page_script.screen import Play, Screen
 from webgym.browser.contract.answers import Box
 from webgym.browser.contract.errors import UnknownElementError
@@ -104,7 +105,7 @@ def test_shadow_roots_are_seen_through_and_clipped_by_what_scrolls(play: Play) -
     play(scene)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("opener", "inside"),
     [
         ("#open", ["Accept all", "Reject", "More about it"]),

@@ -34,7 +34,7 @@ def test_numbers_stay_with_their_elements_and_are_never_given_again(play: Play) 
         after = {each.name: each.id for each in await screen.elements()}
         assert after["One"] == before["One"]
         assert after["New"] > max(before.values())
-        with pytest.raises(UnknownElementError, match="no element 2 on the page now"):
+        with pytest.raises(UnknownElementError, match="element 2 is not on the page now"):
             await screen.script.locate(before["Two"], screen.deadline)
 
     play(scene)
@@ -56,7 +56,7 @@ def test_locating_scrolls_and_says_why_it_cannot(play: Play) -> None:
         await screen.page.evaluate("document.querySelector('button').style.visibility = 'hidden'")
         with pytest.raises(UnknownElementError, match="hidden"):
             await screen.script.locate(here.id, screen.deadline)
-        with pytest.raises(UnknownElementError, match="no element 99"):
+        with pytest.raises(UnknownElementError, match="element 99 is not"):
             await screen.script.locate(99, screen.deadline)
 
     play(scene)

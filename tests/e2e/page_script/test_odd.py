@@ -1,7 +1,6 @@
 """Pages that are made to trip the script up, or do so by their size."""
 
-import pytest
-
+from tests.cases import for_each
 from tests.e2e.page_script.screen import Play, Screen
 
 ODD_PAGES = {
@@ -16,7 +15,7 @@ ODD_PAGES = {
 }
 
 
-@pytest.mark.parametrize("kind", ODD_PAGES)
+@for_each("kind", ODD_PAGES)
 def test_odd_documents_are_taken_as_they_are(play: Play, kind: str) -> None:
     async def scene(screen: Screen) -> None:
         page = ODD_PAGES[kind]

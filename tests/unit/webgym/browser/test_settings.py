@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rollgym.servers.config import is_loopback
+from tests.cases import for_each
 from webgym.browser.command import configure
 from webgym.browser.settings import (
     TOKEN_VARIABLE,
@@ -34,7 +35,7 @@ def test_roles_have_their_ports() -> None:
     assert BrowserSettings(role="node", port=0).bound_port == 0
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "message"),
     [
         ({"role": "node"}, "a node needs its master: give --master"),
@@ -54,7 +55,7 @@ def test_what_cannot_be_is_refused_in_words(given: dict[str, Any], message: str)
     assert message in str(raised.value)
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
+@for_each("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
 def test_beyond_this_machine_a_token_is_needed(host: str) -> None:
     with pytest.raises(BrowserSettingsError, match="set CPU_CLUSTER_TOKEN") as raised:
         BrowserSettings(host=host).check(None)
@@ -83,7 +84,7 @@ def test_the_token_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -
     assert read_token() is None
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1", "::1", "localhost"])
+@for_each("host", ["127.0.0.1", "127.8.0.1", "::1", "localhost"])
 def test_loopback_is_known(host: str) -> None:
     assert is_loopback(host)
 
@@ -110,7 +111,7 @@ def test_every_option_of_the_command_is_a_setting() -> None:
     assert set(BrowserSettings.__struct_fields__) - options == inner
 
 
-@pytest.mark.parametrize(
+@for_each(
     "arguments",
     [["--port", "70000"], ["--capacity", "0"], ["--wait-seconds", "nan"], ["--idle-seconds", "-1"]],
 )

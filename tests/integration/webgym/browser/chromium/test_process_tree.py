@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import for_each
 from tests.integration.webgym.browser.chromium.harness import Run, launched, open_page
 from tests.integration.webgym.browser.processes import of_kind, until, zygotes
 from webgym.browser.chromium import process_tree
@@ -15,7 +16,7 @@ from webgym.browser.chromium.process_tree import (
 )
 
 
-@pytest.mark.parametrize("has_proc", [True, False])
+@for_each("has_proc", [True, False])
 def test_the_processes_of_a_browser_are_listed_with_their_kind_and_memory(
     run: Run, browser: Browser, folder: Path, monkeypatch: pytest.MonkeyPatch, has_proc: bool
 ) -> None:
@@ -48,7 +49,7 @@ def test_a_browser_without_a_zygote_is_not_whole(run: Run, browser: Browser, fol
     run(scenario)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("command", "kind"),
     [
         (b"/usr/lib/chromium/chromium\0--headless\0", "browser"),

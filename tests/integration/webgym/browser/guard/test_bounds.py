@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from tests.cases import for_each
 from tests.integration.webgym.browser.guard.network import (
     PUBLIC,
     Client,
@@ -110,7 +111,7 @@ def test_a_flood_of_connections_is_bounded(loop: str) -> None:
     run(scenario(), loop)
 
 
-@pytest.mark.parametrize("talk", [b"", b"\x05", b"\x05\x01\x00\x05\x01\x00\x03\x0bexam"])
+@for_each("talk", [b"", b"\x05", b"\x05\x01\x00\x05\x01\x00\x03\x0bexam"])
 def test_a_client_that_does_not_finish_its_request_is_closed(talk: bytes) -> None:
     async def scenario() -> None:
         async with guarded(limits=GuardLimits(handshake_seconds=0.05)) as (_, channel):
@@ -244,7 +245,7 @@ class End(asyncio.Protocol):
 
 
 @over_both_loops
-@pytest.mark.parametrize("moment", ["asked for", "connected"])
+@for_each("moment", ["asked for", "connected"])
 def test_a_dialling_that_is_given_up_too_late_ends_connected_and_tells_of_the_loss(
     loop: str, moment: str
 ) -> None:

@@ -5,8 +5,7 @@ import hashlib
 import socket
 import struct
 
-import pytest
-
+from tests.cases import for_each
 from tests.integration.webgym.browser.guard.network import (
     PIECE,
     PUBLIC,
@@ -91,7 +90,7 @@ def test_a_slow_reader_slows_the_site_down_and_gets_everything(loop: str) -> Non
 
 
 @over_both_loops
-@pytest.mark.parametrize("early", [b"", PIECE * 4], ids=["after the reply", "before the reply"])
+@for_each("early", [b"", PIECE * 4])
 def test_a_slow_site_slows_the_browser_down_and_gets_everything(loop: str, early: bytes) -> None:
     sent: list[int] = []
     digests: list[bytes] = []

@@ -3,8 +3,7 @@
 import asyncio
 import errno
 
-import pytest
-
+from tests.cases import for_each
 from tests.integration.webgym.browser.guard.network import (
     OTHER_PUBLIC,
     PUBLIC,
@@ -28,7 +27,7 @@ from webgym.browser.guard.socks import WELCOME, SocksReply
 ANY = ["0.0.0.0/0", "::/0"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "host",
     [
         "127.0.0.1",
@@ -74,7 +73,7 @@ def test_a_refused_target_is_not_dialled_and_the_refusal_is_recorded(host: str) 
     run(scenario())
 
 
-@pytest.mark.parametrize("host", ["169.254.169.254", "fe80::1", "meta.example", "0.0.0.0"])
+@for_each("host", ["169.254.169.254", "fe80::1", "meta.example", "0.0.0.0"])
 def test_what_is_never_allowed_stays_refused_when_everything_is_allowed(host: str) -> None:
     wires = Wires()
 
@@ -177,7 +176,7 @@ def test_a_name_with_hundreds_of_addresses_gets_a_few_tries() -> None:
     run(scenario())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "reply"),
     [
         (ConnectionRefusedError(errno.ECONNREFUSED, "refused"), SocksReply.CONNECTION_REFUSED),
@@ -238,7 +237,7 @@ def test_a_site_and_a_resolver_that_never_answer_have_a_deadline() -> None:
     run(scenario())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("talk", "answer"),
     [
         (
@@ -252,7 +251,6 @@ def test_a_site_and_a_resolver_that_never_answer_have_a_deadline() -> None:
         (b"\x05\x01\x02", b"\x05\xff"),
         (b"GET / HTTP/1.1\r\n\r\n", b""),
     ],
-    ids=["bind", "udp", "password", "http"],
 )
 def test_nothing_but_connections_is_served(talk: bytes, answer: bytes) -> None:
     async def scenario() -> None:

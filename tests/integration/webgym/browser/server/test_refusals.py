@@ -1,8 +1,8 @@
 """What is not answered, over real HTTP: wrong requests, and those who may not ask."""
 
 import aiohttp
-import pytest
 
+from tests.cases import for_each
 from tests.integration.webgym.browser.server.fake_pool import FakePool
 from tests.integration.webgym.browser.server.harness import (
     Topology,
@@ -18,7 +18,7 @@ TOKEN = "the-token-of-this-test"
 
 
 @over_both
-@pytest.mark.parametrize(
+@for_each(
     ("body", "message"),
     [
         (b"", "the body must be a JSON object"),
@@ -123,7 +123,7 @@ def test_a_server_without_a_master_takes_no_nodes() -> None:
     run(scenario())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("said", "message"),
     [
         ({"url": "file:///etc/passwd"}, "is not the URL of a server"),

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.cases import for_each
 from webgym.browser.chromium import command_line as command_line_module
 from webgym.browser.chromium.command_line import command_line
 from webgym.browser.chromium.executable import Browser
@@ -84,7 +85,7 @@ def test_without_user_namespaces_there_is_no_sandbox(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.usefixtures("an_ordinary_user")
-@pytest.mark.parametrize(("mode", "owner", "helps"), [(0o104755, 0, True), (0o100755, 0, False)])
+@for_each(("mode", "owner", "helps"), [(0o104755, 0, True), (0o100755, 0, False)])
 def test_the_browsers_own_helper_makes_up_for_user_namespaces(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: int, owner: int, helps: bool
 ) -> None:
@@ -101,7 +102,7 @@ def test_other_systems_have_a_sandbox_for_everybody(monkeypatch: pytest.MonkeyPa
     assert command_line_module.sandbox_is_possible(SHELL.path)
 
 
-@pytest.mark.parametrize(("blocks", "small"), [(16_384, True), (1_000_000, False)])
+@for_each(("blocks", "small"), [(16_384, True), (1_000_000, False)])
 def test_where_shared_memory_is_small_it_is_not_used(
     monkeypatch: pytest.MonkeyPatch, blocks: int, small: bool
 ) -> None:

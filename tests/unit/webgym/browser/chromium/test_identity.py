@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.cases import for_each
 from webgym.browser.chromium.command_line import identity, user_agent
 from webgym.browser.chromium.executable import Browser
 
@@ -51,7 +52,7 @@ def test_a_mac_is_one_by_both(monkeypatch: pytest.MonkeyPatch) -> None:
     assert about["architecture"] == "arm"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("version", "brands"),
     [
         ("156.0.8078.79", [("Not:A-Brand", "8"), ("Chromium", "156")]),

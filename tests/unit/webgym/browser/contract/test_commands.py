@@ -5,6 +5,7 @@ import re
 import msgspec
 import pytest
 
+from tests.cases import for_each
 from webgym.browser.contract.commands import (
     COMMANDS,
     Back,
@@ -37,7 +38,7 @@ def test_ids_and_numbers_may_be_text() -> None:
     assert read_command(SESSION | {"click_coords": {"x": "1.5", "y": "2"}}) == ClickCoords(1.5, 2)
 
 
-@pytest.mark.parametrize("nothing", [None, {}])
+@for_each("nothing", [None, {}])
 def test_a_command_without_arguments_takes_nothing(nothing: object) -> None:
     assert read_command(SESSION | {"back": nothing}) == Back()
 
@@ -54,7 +55,7 @@ def test_keys_are_a_list() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "message"),
     [
         ({}, "no command: give one of visit_page"),

@@ -1,9 +1,9 @@
 """Errors as they cross the wire."""
 
 import msgspec
-import pytest
 
 from rollgym.records import BrowserError, BrowserUnavailableError, DeadlineError, RolloutError
+from tests.cases import for_each
 from webgym.browser.contract.errors import (
     WIRE_ERRORS,
     BadRequestError,
@@ -19,7 +19,7 @@ from webgym.browser.contract.errors import (
 )
 
 
-@pytest.mark.parametrize("kind", WIRE_ERRORS, ids=lambda kind: kind.type)
+@for_each("kind", WIRE_ERRORS)
 def test_an_error_is_the_same_on_the_other_side(kind: type[WireError]) -> None:
     body = msgspec.json.decode(error_body(kind("what happened")), type=ErrorBody)
     assert (body.status, body.message) == ("error", "what happened")

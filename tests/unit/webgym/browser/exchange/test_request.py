@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tests.cases import for_each
 from webgym.browser.contract.answers import Observe
 from webgym.browser.contract.errors import BadRequestError
 from webgym.browser.contract.http import (
@@ -28,7 +29,7 @@ def test_arguments_are_typed_and_empty_ones_left_out() -> None:
     assert read_query("", GetQuery) == GetQuery()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "message"),
     [
         ("instnce_id=a", "unknown argument 'instnce_id': did you mean instance_id?"),
@@ -53,7 +54,7 @@ def test_where_there_are_no_arguments_it_is_said() -> None:
         read_query("a=1", NoQuery)
 
 
-@pytest.mark.parametrize("wait", ["-1", "601", "inf"])
+@for_each("wait", ["-1", "601", "inf"])
 def test_nobody_waits_for_ever(wait: str) -> None:
     with pytest.raises(BadRequestError, match="wait_seconds"):
         read_query(f"wait_seconds={wait}", GetQuery)
@@ -65,9 +66,7 @@ def test_the_address_is_found_whatever_else_there_is() -> None:
     assert read_query_session("x=1&instance_id=i&node=n") == SessionReference("i", "n")
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{", b"nonsense", b"\xff", b'"text"', b'{"a": ' + b"[" * 100_000]
-)
+@for_each("body", [b"", b"[]", b"{", b"nonsense", b"\xff", b'"text"', b'{"a": ' + b"[" * 100_000])
 def test_what_is_no_json_object_is_refused(body: bytes) -> None:
     with pytest.raises(BadRequestError, match="the body"):
         read_object(body)

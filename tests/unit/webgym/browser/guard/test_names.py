@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.cases import for_each
 from webgym.browser.guard.addresses import (
     HostError,
     is_localhost,
@@ -11,7 +12,7 @@ from webgym.browser.guard.addresses import (
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "name"),
     [
         ("example.com", "example.com"),
@@ -30,7 +31,7 @@ def test_a_name_is_put_in_one_form(text: str, name: str) -> None:
     assert read_host(text) == name
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "address"),
     [
         ("127.0.0.1", "127.0.0.1"),
@@ -46,7 +47,7 @@ def test_an_address_loses_its_disguise(text: str, address: str) -> None:
     assert str(read_host(text)) == address
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",
@@ -78,7 +79,7 @@ def test_localhost_is_a_family_of_names() -> None:
     assert not is_localhost("notlocalhost")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "host",
     [
         "127.0.0.1",
@@ -99,7 +100,7 @@ def test_odd_spellings_of_an_address_are_seen_through(host: str) -> None:
     assert spelled_address(host) == read_address("127.0.0.1")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "host", ["example.com", "1.2.3.4.5", "256.256.256.256", "0x7f.example", "[]", "[x]", "1\0.2"]
 )
 def test_other_hosts_are_no_addresses(host: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import for_each
 from webgym.browser.guard.addresses import AddressKind, IpAddress, embedded_addresses, kind_of
 from webgym.browser.guard.rules import ForbiddenEndpoint, NetworkRules, RuleError
 
@@ -121,13 +122,13 @@ def _examples(table: dict[AddressKind, tuple[str, ...]]) -> list[tuple[str, Addr
     return [(text, kind) for kind, texts in table.items() for text in texts]
 
 
-@pytest.mark.parametrize("text", PUBLIC)
+@for_each("text", PUBLIC)
 def test_public_addresses_are_open(text: str) -> None:
     assert kind_of(ip_address(text)) is None
     assert DEFAULT.rejection(ip_address(text), 443) is None
 
 
-@pytest.mark.parametrize(("text", "kind"), _examples(OF_KIND))
+@for_each(("text", "kind"), _examples(OF_KIND))
 def test_what_is_not_public_is_refused_and_can_be_allowed(text: str, kind: AddressKind) -> None:
     reason = DEFAULT.rejection(ip_address(text), 80)
     assert reason is not None
@@ -136,7 +137,7 @@ def test_what_is_not_public_is_refused_and_can_be_allowed(text: str, kind: Addre
     assert EVERYTHING.rejection(ip_address(text), 80) is None
 
 
-@pytest.mark.parametrize(("text", "kind"), _examples(NEVER_ALLOWED))
+@for_each(("text", "kind"), _examples(NEVER_ALLOWED))
 def test_some_addresses_are_refused_whatever_the_operator_allows(
     text: str, kind: AddressKind
 ) -> None:
@@ -145,9 +146,7 @@ def test_some_addresses_are_refused_whatever_the_operator_allows(
     assert f"{kind} address, which is never allowed" in reason
 
 
-@pytest.mark.parametrize(
-    "name", ["metadata.google.internal", "metadata", "metadata.goog", "instance-data"]
-)
+@for_each("name", ["metadata.google.internal", "metadata", "metadata.goog", "instance-data"])
 def test_the_names_of_metadata_services_are_refused(name: str) -> None:
     assert "never allowed" in (EVERYTHING.name_rejection(name) or "")
     assert EVERYTHING.name_rejection("example.com") is None
@@ -205,7 +204,7 @@ def test_what_is_open_by_default_is_public_to_python_too(address: IpAddress) -> 
         assert not address.is_reserved
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "open_to", "closed_to"),
     [
         ("127.0.0.1", [("127.0.0.1", 1), ("127.0.0.1", 80)], [("127.0.0.2", 80), ("::1", 80)]),
@@ -238,7 +237,7 @@ def test_a_value_opens_what_it_says_and_nothing_else(
         assert rules.rejection(ip_address(text), port) is not None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "hint"),
     [
         ("localhost", "names cannot be allowed"),
@@ -267,8 +266,8 @@ def test_a_bad_value_is_named_and_the_right_form_shown(value: str, hint: str) ->
     assert hint in str(caught.value)
 
 
-@pytest.mark.parametrize("listening_on", ["127.0.0.1", "0.0.0.0", "::", "::1"])
-@pytest.mark.parametrize("reached_as", ["127.0.0.1", "127.0.0.2", "::1", "::ffff:127.0.0.1"])
+@for_each("listening_on", ["127.0.0.1", "0.0.0.0", "::", "::1"])
+@for_each("reached_as", ["127.0.0.1", "127.0.0.2", "::1", "::ffff:127.0.0.1"])
 def test_our_own_servers_are_refused_under_every_address_of_this_machine(
     listening_on: str, reached_as: str
 ) -> None:

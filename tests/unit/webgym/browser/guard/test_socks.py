@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import for_each
 from webgym.browser.guard.socks import (
     WELCOME,
     ConnectionTarget,
@@ -46,7 +47,7 @@ def test_what_follows_the_request_at_once_is_kept() -> None:
     assert _talk(TALK + b"GET /")[2] == b"GET /"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("request_bytes", "target"),
     [
         (
@@ -70,7 +71,7 @@ def test_addresses_come_in_every_form(request_bytes: bytes, target: ConnectionTa
     assert _talk(GREETING, request_bytes)[1] == target
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("talk", "answer"),
     [
         (b"\x04\x01\x00\x50", b""),

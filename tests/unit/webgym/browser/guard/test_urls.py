@@ -4,13 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import for_each
 from webgym.browser.contract.errors import NavigationRefusedError
 from webgym.browser.guard.rules import LONGEST_URL, NetworkRules, check_navigation
 
 RULES = NetworkRules.parse(["127.0.0.1:8000"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given_url", "opened"),
     [
         ("https://example.com", "https://example.com"),
@@ -41,7 +42,7 @@ def test_a_web_address_is_opened(given_url: str, opened: str) -> None:
     assert check_navigation(given_url, RULES) == opened
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url",
     [
         "file:///etc/passwd",
@@ -70,7 +71,7 @@ def test_other_schemes_are_refused(url: str) -> None:
         check_navigation(url, RULES)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "reason"),
     [
         ("", "has no host"),
@@ -106,7 +107,7 @@ def test_what_is_malformed_is_refused_with_the_reason(url: str, reason: str) -> 
     assert len(str(caught.value)) < 700
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "reason"),
     [
         ("http://127.0.0.1/", "loopback"),

@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-import pytest
 from multidict import CIMultiDict
 
+from tests.cases import for_each
 from webgym.browser.http_server import ServerAccess
 
 OWN = {"Host": "127.0.0.1:7000"}
@@ -21,7 +21,7 @@ def test_whoever_has_the_token_may_ask_from_anywhere() -> None:
     assert refusal(access, {"X-API-Key": "secret", "Origin": "https://x"}, "8.8.8.8") is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("headers", "message"),
     [
         ({}, "the token is missing"),
@@ -37,15 +37,13 @@ def test_without_the_right_token_nobody_may(headers: dict[str, str], message: st
     assert message in error["message"]
 
 
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1:7000", "localhost", "LocalHost:80", "[::1]:7000", "192.168.1.5:7000"]
-)
+@for_each("host", ["127.0.0.1:7000", "localhost", "LocalHost:80", "[::1]:7000", "192.168.1.5:7000"])
 def test_without_a_token_programs_on_this_machine_may(host: str) -> None:
     assert refusal(ServerAccess(None, "127.0.0.1"), {"Host": host}) is None
     assert refusal(ServerAccess(None, "::1"), {"Host": host}, "::1") is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("headers", "peer"),
     [
         (OWN, "192.168.1.5"),

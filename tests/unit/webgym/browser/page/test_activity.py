@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from tests.cases import for_each
 from webgym.browser.page.activity import (
     ANSWER_GOES_ON,
     BACKGROUND_AFTER,
@@ -101,7 +102,7 @@ def test_a_navigation_that_leads_to_no_document_ends_too(story: Story) -> None:
     assert not story.activity.is_navigating
 
 
-@pytest.mark.parametrize("kind", ["sameDocument", "historySameDocument"])
+@for_each("kind", ["sameDocument", "historySameDocument"])
 def test_within_a_document_nothing_is_awaited(story: Story, kind: str) -> None:
     story.begin_navigating("two", kind)
     assert not story.activity.awaits_document
@@ -167,7 +168,7 @@ def test_a_redirect_is_one_request(story: Story) -> None:
     assert story.activity.pending_requests() == 0
 
 
-@pytest.mark.parametrize("kind", ["WebSocket", "EventSource", "Ping", "Media"])
+@for_each("kind", ["WebSocket", "EventSource", "Ping", "Media"])
 def test_what_never_ends_is_not_waited_for(story: Story, kind: str) -> None:
     story.request("1", kind=kind)
     assert story.activity.pending_requests() == 0

@@ -1,8 +1,8 @@
 """What pages ask by dialogs, as they tell it over the binding."""
 
 import msgspec
-import pytest
 
+from tests.cases import for_each
 from webgym.browser.page.tab import BINDING, TEXT_LIMIT, read_dialog
 
 
@@ -19,7 +19,7 @@ def test_what_a_page_says_is_bounded() -> None:
     assert read_dialog(called(payload)) == f"{'x' * 20}: {'y' * TEXT_LIMIT}"
 
 
-@pytest.mark.parametrize("payload", ["", "x", "[]", '["alert"]', '["alert", 1]', '{"a": 1}'])
+@for_each("payload", ["", "x", "[]", '["alert"]', '["alert", 1]', '{"a": 1}'])
 def test_what_is_no_dialog_is_left_out(payload: str) -> None:
     assert read_dialog(called(payload)) is None
 

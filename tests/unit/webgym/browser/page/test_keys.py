@@ -2,11 +2,12 @@
 
 import pytest
 
+from tests.cases import for_each
 from webgym.browser.contract.errors import CommandError
 from webgym.browser.page.input import CONTROL, KeyboardKey, character_key, find_key, find_keys
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "key"),
     [
         ("Enter", "Enter"),
@@ -36,7 +37,7 @@ def test_an_unknown_key_is_named_with_those_there_are() -> None:
         find_key("Entre")
 
 
-@pytest.mark.parametrize("written", [("Control", "a"), ("ctrl+a",), ("CTRL+a",)])
+@for_each("written", [("Control", "a"), ("ctrl+a",), ("CTRL+a",)])
 def test_a_combination_may_be_one_text(written: tuple[str, ...]) -> None:
     keys = find_keys(written)
     assert [key.key for key in keys] == ["Control", "a"]

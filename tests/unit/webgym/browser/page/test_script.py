@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
+from tests.cases import for_each
 from webgym.browser.contract.answers import Box, Element, Option
 from webgym.browser.contract.errors import CommandError, UnknownElementError
 from webgym.browser.page.elements import ClickPoint, ElementFacts
@@ -95,7 +96,7 @@ def test_a_place_has_its_point_and_facts() -> None:
     assert place == ClickPoint(10, 20, ElementFacts("a"), scrolled=True)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "message"),
     [
         ({"missing": "gone"}, "element 2 is not on the page now: use an id from the newest list"),
@@ -114,7 +115,7 @@ def test_an_element_that_cannot_be_met_is_an_error_with_the_reason(
         run(PageScript(Page(answer)).locate(2, 7.0))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "wanted", "kind", "message"),
     [
         ({"problem": "gone"}, None, UnknownElementError, "element 2 is not on"),
@@ -142,7 +143,7 @@ def test_an_option_that_cannot_be_chosen_is_an_error_with_the_reason(
         run(PageScript(Page(answer)).select_option(2, wanted, 7.0))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answer", "message"),
     [
         ({"problem": "gone"}, "the field no longer exists"),

@@ -1,9 +1,9 @@
 """Where sessions go, when browsers are started, recycled and ended: decisions without processes."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import for_each
 from webgym.browser.chromium.process_tree import ProcessInfo
 from webgym.browser.pool.decisions import (
     BrowserLoad,
@@ -143,7 +143,7 @@ def test_whoever_waits_gets_a_browser_unless_the_bound_is_reached(
     assert free >= waiting or len(serving) + wanted >= SETTINGS.most_browsers
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("load", "reason"),
     [
         (BrowserLoad(1, age=99.9, opened=49, memory=1000), None),

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from tests.cases import for_each
 from webgym.browser.pool.decisions import BrowserPoolSettings
 
 
@@ -12,7 +13,7 @@ def test_the_defaults_are_one_browser_with_sixteen_sessions() -> None:
     assert (settings.capacity, settings.most_browsers) == (16, 1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("capacity", "per_browser", "browsers"), [(1, 16, 1), (16, 16, 1), (17, 16, 2), (64, 16, 4)]
 )
 def test_there_are_as_many_browsers_as_the_capacity_needs(
