@@ -189,6 +189,10 @@ class Server:
         """Run the scenario of a test in a session."""
         self._runner.run(self._browse(scenario, mode))
 
+    def browse_all(self, *scenarios: Scenario) -> None:
+        """Run scenarios at the same time, each on its own site."""
+        self._runner.run(self._browse_all(scenarios))
+
     def browse_in_both_modes(self, scenario: Scenario) -> None:
         """Run the scenario in two sessions at the same time, one for each mode."""
         self._runner.run(self._browse_in_both_modes(scenario))
@@ -205,6 +209,11 @@ class Server:
 
     def close(self) -> None:
         self._runner.close()
+
+    async def _browse_all(self, scenarios: tuple[Scenario, ...]) -> None:
+        async with asyncio.TaskGroup() as group:
+            for scenario in scenarios:
+                group.create_task(self._browse(scenario, "coordinates"))
 
     async def _browse_in_both_modes(self, scenario: Scenario) -> None:
         async with asyncio.TaskGroup() as group:

@@ -1,4 +1,4 @@
-"""Pages that open others and then break, in a real browser: the right one is given up."""
+"""Pages that open others and then break, in a real browser: the right page is closed."""
 
 import os
 import signal

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from rollgym.engine import run as run_loop
+from tests.cases import for_each
 from webgym.browser.chromium import connection as connection_module
 from webgym.browser.chromium.connection import DevToolsConnection
 from webgym.browser.chromium.targets import TargetInfo, Targets
@@ -65,7 +66,7 @@ def soon(seconds: float = PATIENCE) -> float:
     return asyncio.get_running_loop().time() + seconds
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("quoted", "read"),
     [
         (rb"\ud83d", "\ufffd"),

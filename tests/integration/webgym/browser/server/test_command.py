@@ -1,4 +1,4 @@
-"""`python -m webgym.browser` as a process: ready, stopped, refused, forgotten."""
+"""`python -m webgym.browser` as a process: ready, stopped, rejected, orphaned."""
 
 import contextlib
 import os
@@ -15,13 +15,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from tests.integration.webgym.browser.server.harness import PATIENCE
 from webgym.browser.settings import TOKEN_VARIABLE
 
 ROOT = Path(__file__).parents[5]
 MASTER = ("serve", "--role", "master", "--port", "0")
+READY = r"Browser master ready at (http://127\.0\.0\.1:\d+): .*\. Press Ctrl-C to stop\.\n"
 STUBBORN = """
 import asyncio
 from webgym.served import until_stopped
@@ -92,20 +91,20 @@ def refused(*arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
     return done
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_server_says_when_it_is_ready_and_stops_when_asked(number: signal.Signals) -> None:
-    with started(command(*MASTER)) as process:
-        line = line_of(process)
-        found = re.fullmatch(
-            r"Browser master ready at (http://127\.0\.0\.1:\d+): .*\. Press Ctrl-C to stop\.\n",
-            line,
-        )
-        assert found, line
-        assert answers(found[1])
-        process.send_signal(number)
-        assert process.wait(PATIENCE) == 0
-        assert process.stderr
-        assert process.stderr.read() == ""
+def test_a_server_says_when_it_is_ready_and_stops_on_signals() -> None:
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(started(command(*MASTER))) for _ in signals]
+        for process, number in zip(servers, signals, strict=True):
+            line = line_of(process)
+            found = re.fullmatch(READY, line)
+            assert found, line
+            assert answers(found[1])
+            process.send_signal(number)
+        for process in servers:
+            assert process.wait(PATIENCE) == 0
+            assert process.stderr
+            assert process.stderr.read() == ""
 
 
 def test_status_shows_the_nodes() -> None:
@@ -114,10 +113,10 @@ def test_status_shows_the_nodes() -> None:
         told = refused("status", "--url", url, **{TOKEN_VARIABLE: "secret"})
         assert told.stdout.splitlines()[0].split() == ["node", "url", "health", "used", "capacity"]
         assert "0 of 0 sessions are free; 0 requests wait" in told.stdout
-        assert told.returncode == 1, "unknown node"
-        stranger = refused("status", "--url", url)
-        assert (stranger.returncode, stranger.stdout) == (1, "")
-        assert "the token is missing" in stranger.stderr
+        assert told.returncode == 1, "a server without nodes is not healthy"
+        unauthorized = refused("status", "--url", url)
+        assert (unauthorized.returncode, unauthorized.stdout) == (1, "")
+        assert "the token is missing" in unauthorized.stderr
 
 
 def test_status_says_when_there_is_no_server() -> None:
@@ -127,43 +126,34 @@ def test_status_says_when_there_is_no_server() -> None:
     assert "`rollgym browser serve`" in told.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--host", "0.0.0.0"], "set CPU_CLUSTER_TOKEN"),
-        (["--role", "node"], "a node needs its master"),
-        (["--host", "192.0.2.1", "--role", "master"], "cannot listen on 192.0.2.1 port 7000"),
-        (["--port", "0", "--browser", "/no/such/browser"], "/no/such/browser"),
-        (["--allow-network", "intranet.example"], "names cannot be allowed"),
-    ],
-)
-def test_what_cannot_be_served_is_refused_with_advice(arguments: list[str], message: str) -> None:
-    token = {TOKEN_VARIABLE: "secret"} if "192.0.2.1" in arguments else {}
-    done = refused(*arguments, **token)
-    assert done.returncode == 6, done.stderr
-    assert message in done.stderr
+def test_settings_that_cannot_be_served_are_rejected_with_advice() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        port = str(used.getsockname()[1])
+        rejected = {
+            ("--host", "0.0.0.0"): "set CPU_CLUSTER_TOKEN",
+            ("--port", "0", "--browser", "/no/such/browser"): "/no/such/browser",
+            (*MASTER[:-1], port): f"cannot listen on 127.0.0.1 port {port}",
+        }
+        with contextlib.ExitStack() as stack:
+            processes = {
+                arguments: stack.enter_context(started(command(*arguments)))
+                for arguments in rejected
+            }
+            for arguments, process in processes.items():
+                _, printed = process.communicate(timeout=PATIENCE)
+                assert process.returncode == 6, printed
+                assert rejected[arguments] in printed
+                assert "Traceback" not in printed
 
 
-def test_a_port_that_is_taken_is_refused() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        done = refused("serve", "--role", "master", "--port", port)
-    assert done.returncode == 6
-    assert f"cannot listen on 127.0.0.1 port {port}" in done.stderr
-
-
-def test_a_server_ends_with_whoever_started_it() -> None:
-    with orphan("") as url:
+def test_a_server_ends_with_its_parent_unless_it_was_started_with_nohup() -> None:
+    with orphan("nohup ") as stays, orphan("") as url:
         deadline = time.monotonic() + PATIENCE
         while answers(url):
             assert time.monotonic() < deadline
             time.sleep(0.1)
-
-
-def test_a_server_that_was_started_with_nohup_stays() -> None:
-    with orphan("nohup ") as url:
-        time.sleep(2.5)
-        assert answers(url)
+        # It noticed the end of its parent before the other one did.
+        assert answers(stays)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from tests.cases import for_each
 from tests.integration.webgym.browser.server.fake_pool import FakePool, FakeSession
 from tests.integration.webgym.browser.server.harness import run, until
 from webgym.browser import node as node_module
@@ -104,7 +105,7 @@ def test_a_client_that_hangs_up_while_a_session_is_opened_leaves_nothing() -> No
     run(scenario())
 
 
-@pytest.mark.parametrize("turns", range(8))
+@for_each("turns", range(8))
 def test_a_client_may_hang_up_at_any_moment(turns: int) -> None:
     async def scenario() -> None:
         pool = FakePool(1)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import aiohttp
+import pytest
 
 from tests.integration.webgym.browser.server.harness import (
     PATIENCE,
@@ -69,6 +70,7 @@ async def process(port: int = 0, **settings: object) -> AsyncIterator[Process]:
         handle.stdin.close()
 
 
+@pytest.mark.campaign
 def test_nodes_and_the_master_are_killed_frozen_and_started_again() -> None:
     async def scenario() -> None:
         async with AsyncExitStack() as stack:

@@ -101,7 +101,10 @@ def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 SHORT: dict[str, Any] = {"idle_seconds": 0.3, "queue_size": 30}
 
 
-@pytest.mark.parametrize("seed", range(2))
+seeds = pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.campaign)])
+
+
+@seeds
 def test_one_server_in_a_storm(seed: int) -> None:
     async def scenario() -> None:
         pools = [FakePool(6)]
@@ -115,7 +118,7 @@ def test_one_server_in_a_storm(seed: int) -> None:
     run(scenario())
 
 
-@pytest.mark.parametrize("seed", range(2))
+@seeds
 def test_a_master_and_nodes_in_a_storm(seed: int) -> None:
     """Nodes are stopped and started meanwhile."""
 
