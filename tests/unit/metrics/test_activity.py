@@ -15,46 +15,29 @@ def activity_of(marks: list[tuple[float, float]]) -> ActiveTime:
     return activity
 
 
-@given(spans)
+@given(spans, spans)
 def test_each_second_that_any_attempt_touches_is_active_once(
-    marks: list[tuple[float, float]],
+    ours: list[tuple[float, float]], theirs: list[tuple[float, float]]
 ) -> None:
     touched = {
         second
-        for started, seconds in marks
+        for started, seconds in ours + theirs
         for second in range(floor(started), floor(started + seconds) + 1)
     }
-    assert activity_of(marks).seconds == len(touched)
-
-
-@given(spans, spans)
-def test_merging_unites_the_active_seconds(
-    ours: list[tuple[float, float]], theirs: list[tuple[float, float]]
-) -> None:
     merged = activity_of(ours)
     merged.merge(activity_of(theirs))
-    assert merged.seconds == activity_of(ours + theirs).seconds
+    assert merged.seconds == activity_of(ours + theirs).seconds == len(touched)
 
 
-def test_the_gap_between_a_kill_and_a_resume_is_not_active() -> None:
+def test_gaps_instants_and_hours_are_counted() -> None:
     assert activity_of([(1_000.0, 9.5), (900_000.0, 4.5)]).seconds == 10 + 5
-
-
-def test_an_instant_makes_its_second_active() -> None:
     assert activity_of([(1_000.25, 0.0)]).seconds == 1
-
-
-def test_an_attempt_over_midnight_fills_every_hour_between() -> None:
     assert activity_of([(86_400.0 - 5_000, 10_000.0)]).seconds == 10_001
 
 
-def test_an_absurd_duration_marks_a_week_at_most() -> None:
+def test_an_absurd_duration_marks_a_week_at_most_and_a_negative_one_a_second() -> None:
     cases: list[float] = [0.0, 1.7e9, 1e308]
     for started in cases:
         assert activity_of([(started, 1e308)]).seconds <= LONGEST_ATTEMPT + 1
-
-
-def test_a_negative_duration_marks_the_second_it_started_in() -> None:
-    cases: list[float] = [-1e-9, -5.0, -1e308]
-    for seconds in cases:
+    for seconds in (-1e-9, -5.0, -1e308):
         assert activity_of([(1_000.0, seconds)]).seconds == 1

@@ -2,7 +2,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from itertools import combinations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollgym.metrics import GroupCounts
@@ -78,11 +78,7 @@ def test_rollouts_without_a_reward_make_the_group_smaller_and_not_worse() -> Non
     assert histogram.counts() == GroupCounts(seen=1, complete=0)
 
 
-def test_a_group_with_every_repeat_completed_is_complete() -> None:
-    attempts = [*group(REWARDED, UNREWARDED), *group(REWARDED, failed(), task=1)]
-    assert groups_of(attempts).totals().counts() == GroupCounts(seen=2, complete=1)
-
-
+@settings(max_examples=40)
 @given(runs())
 def test_closing_a_group_does_not_change_a_number(attempts: list[Attempt]) -> None:
     closing = groups_of(attempts).totals()
@@ -108,16 +104,6 @@ def test_halves_of_a_group_close_when_they_meet() -> None:
     assert not merged._open
     assert merged.totals().counts() == GroupCounts(seen=1, complete=0)
     assert merged.totals().pass_at_k() == groups_of(records).totals().pass_at_k()
-
-
-def test_a_merged_in_group_goes_on_by_itself_on_either_side() -> None:
-    first, second, third = group(REWARDED, UNREWARDED, REWARDED)
-    merged, other = Groups(), groups_of([first])
-    merged.merge(other)
-    merged.add(second, resolved=True)
-    other.add(third, resolved=True)
-    assert merged.totals().mean_at_k() == {1: 0.5, 2: 0.5}
-    assert other.totals().mean_at_k() == {1: 1.0, 2: 1.0}
 
 
 def test_a_group_that_will_be_resolved_again_stays_open() -> None:

@@ -12,16 +12,6 @@ def measures_of(names: list[str]) -> ByName[Distribution]:
     return measures
 
 
-def test_each_name_has_its_own_distribution() -> None:
-    measures = ByName(Distribution)
-    measures.add({"steps": 2.0, "chars": 10.0})
-    measures.add({"steps": 4.0})
-    summary = dict(measures.items())
-    assert list(summary) == ["chars", "steps"]
-    assert (summary["steps"].count, summary["steps"].mean) == (2, 3.0)
-    assert not measures.truncated
-
-
 def test_of_too_many_names_the_first_are_kept_in_full_whatever_their_order() -> None:
     records = NAMES * 3
     random.Random(7).shuffle(records)
@@ -36,12 +26,9 @@ def test_shards_with_too_many_names_together_keep_the_same_ones() -> None:
     merged, other = measures_of(NAMES[100:]), measures_of(NAMES[:200])
     merged.merge(other)
     assert merged.truncated
+    exactly = measures_of(NAMES[: NAME_LIMIT // 2])
+    exactly.merge(measures_of(NAMES[:NAME_LIMIT]))
+    assert not exactly.truncated
     assert [(name, each.summary()) for name, each in merged.items()] == [
         (name, each.summary()) for name, each in measures_of(NAMES[100:] + NAMES[:200]).items()
     ]
-
-
-def test_exactly_as_many_names_as_are_kept_are_not_too_many() -> None:
-    merged = measures_of(NAMES[: NAME_LIMIT // 2])
-    merged.merge(measures_of(NAMES[:NAME_LIMIT]))
-    assert not merged.truncated

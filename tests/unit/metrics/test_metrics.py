@@ -1,7 +1,7 @@
 from collections.abc import Iterable
 
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollgym.metrics import GroupCounts, Metrics, Summary, Throughput
@@ -39,57 +39,33 @@ def encoded(metrics: Metrics) -> bytes:
     return msgspec.json.encode(metrics.summary())
 
 
-@given(runs(), st.data())
-def test_the_order_of_the_records_does_not_show(
-    attempts: list[Attempt], data: st.DataObject
-) -> None:
-    shuffled = data.draw(st.permutations(attempts))
-    assert encoded(metrics_of(shuffled)) == encoded(metrics_of(attempts))
-
-
+@settings(max_examples=40)
 @given(runs(), st.data())
 def test_shards_merge_to_the_whole_in_any_order_and_any_nesting(
     attempts: list[Attempt], data: st.DataObject
 ) -> None:
     shards = [Metrics() for _ in range(4)]
-    for record in attempts:
+    for record in data.draw(st.permutations(attempts)):
         shards[data.draw(st.integers(0, 3))].add(record)
     while len(shards) > 1:
         into, merged = data.draw(st.permutations(shards))[:2]
+        before = encoded(merged)
         into.merge(merged)
+        assert encoded(merged) == before
         shards.remove(merged)
     assert encoded(shards[0]) == encoded(metrics_of(attempts))
 
 
-@given(runs(), runs())
-def test_merging_leaves_the_other_side_as_it_was(
-    ours: list[Attempt], theirs: list[Attempt]
-) -> None:
-    merged, other = metrics_of(ours), metrics_of(theirs)
-    merged.merge(other)
-    for record in ours:
-        merged.add(msgspec.structs.replace(record, task=record.task + 100))
-    assert encoded(other) == encoded(metrics_of(theirs))
-
-
+@settings(max_examples=40)
 @given(runs())
 def test_a_recount_from_disk_is_the_live_count(attempts: list[Attempt]) -> None:
-    read_back = [decode_attempt(encode_attempt(record)) for record in attempts]
-    assert encoded(metrics_of(read_back)) == encoded(metrics_of(attempts))
+    attempts = [*attempts, attempt(Completed(1, measures={"steps": 2**60 + 1}), task=1_000)]
+    read_back = metrics_of([decode_attempt(encode_attempt(record)) for record in attempts])
+    assert encoded(read_back) == encoded(metrics_of(attempts))
+    assert msgspec.json.decode(encoded(read_back), type=Summary) == read_back.summary()
 
 
-def test_integers_of_a_live_run_count_as_what_the_journal_says_of_them() -> None:
-    live = attempt(Completed(1, measures={"steps": 2**60 + 1}))
-    read_back = decode_attempt(encode_attempt(live))
-    assert encoded(metrics_of([read_back])) == encoded(metrics_of([live]))
-
-
-@given(runs())
-def test_a_summary_can_be_read_back_from_its_json(attempts: list[Attempt]) -> None:
-    metrics = metrics_of(attempts)
-    assert msgspec.json.decode(encoded(metrics), type=Summary) == metrics.summary()
-
-
+@settings(max_examples=40)
 @given(rerun_histories(), st.data())
 def test_rerunning_live_and_recounting_agree_after_every_record(
     histories: list[list[Attempt]], data: st.DataObject
@@ -159,11 +135,8 @@ def test_rates_are_over_completed_rollouts_only() -> None:
     assert summary.groups == GroupCounts(seen=1, complete=0)
     assert summary.pass_at_k == {1: 0.5, 2: 1.0}
     assert summary.mean_at_k == {1: 0.5, 2: 0.5}
-
-
-def test_the_verifiers_word_on_success_stands_above_the_reward() -> None:
-    outcomes = [Completed(0.2, success=True), Completed(1.0, success=False), Completed(1.5)]
-    assert metrics_of(group(*outcomes)).summary().counts.successes == 2
+    verdicts = [Completed(0.2, success=True), Completed(1.0, success=False), Completed(1.5)]
+    assert metrics_of(group(*verdicts)).summary().counts.successes == 2
 
 
 def test_usage_is_that_of_all_attempts_and_output_tokens_that_of_completed_ones() -> None:
@@ -174,13 +147,9 @@ def test_usage_is_that_of_all_attempts_and_output_tokens_that_of_completed_ones(
     ).summary()
     assert summary.usage == spent + spent
     assert (summary.output_tokens.count, summary.output_tokens.max) == (1, 10.0)
-
-
-def test_a_token_count_beyond_every_float_does_not_stop_the_counting() -> None:
-    absurd = Completed(1.0, usage=Usage(0, 10**400))
-    summary = metrics_of([attempt(absurd)]).summary()
-    assert summary.usage.output_tokens == 10**400
-    assert summary.output_tokens.max == 2.0**53
+    absurd = metrics_of([attempt(Completed(1.0, usage=Usage(0, 10**400)))]).summary()
+    assert absurd.usage.output_tokens == 10**400
+    assert absurd.output_tokens.max == 2.0**53
 
 
 def test_throughput_is_outcomes_per_active_second() -> None:
@@ -199,11 +168,3 @@ def test_a_run_without_records_has_no_rates() -> None:
     assert (summary.success_rate, summary.avg_reward) == (None, None)
     assert summary.throughput == Throughput(active_seconds=0, outcomes_per_second=None)
     assert (summary.pass_at_k, summary.mean_at_k, summary.measures) == ({}, {}, {})
-
-
-def test_measures_are_distributed_by_name() -> None:
-    summary = metrics_of(
-        group(Completed(1.0, measures={"steps": 3.0}), Completed(0.0, measures={"steps": 5.0}))
-    ).summary()
-    assert (summary.measures["steps"].count, summary.measures["steps"].mean) == (2, 4.0)
-    assert not summary.measures_truncated

@@ -1,11 +1,10 @@
 import json
 import math
-from random import Random
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollgym.metrics.aggregate import (
@@ -59,22 +58,11 @@ def test_the_answer_has_statistics_of_the_agent_and_of_each_task() -> None:
     assert second["std/input_tokens"] == math.sqrt(50)
 
 
-def test_a_field_averages_over_the_rollouts_that_have_it() -> None:
-    rows = [rollout(1.0, steps=4), rollout(1.0, task=1), rollout(1.0, task=2, steps=None)]
-    assert metrics_of(rows).result().agent_metrics["mean/steps"] == 4.0
-
-
-def test_indices_are_no_metrics() -> None:
-    result = metrics_of([rollout(1.0, task=3, _ng_failure_terminal=True)]).result()
-    assert not [key for key in result.agent_metrics if "_ng_" in key]
-
-
-def test_without_repeats_there_is_no_pass_at_k() -> None:
-    result = metrics_of([rollout(1.0), rollout(0.0, task=1)]).result()
-    assert not [key for key in result.agent_metrics if "pass@" in key]
-
-
-def test_no_rollouts_have_no_metrics() -> None:
+def test_only_fields_with_numbers_count_and_only_rollouts_that_have_them() -> None:
+    rows = [rollout(1.0, steps=4), rollout(1.0, task=1), rollout(0.0, task=2, steps=None)]
+    result = metrics_of([*rows, rollout(1.0, task=3, _ng_failure_terminal=True)]).result()
+    assert result.agent_metrics["mean/steps"] == 4.0
+    assert not [key for key in result.agent_metrics if "_ng_" in key or "pass@" in key]
     assert AgentMetrics().result() == aggregate([]) == AggregateMetrics()
 
 
@@ -86,13 +74,7 @@ def test_the_result_is_the_contracts_json() -> None:
     assert encoded["group_level_metrics"][0]["mean/reward"] == 1.0
 
 
-@given(rollouts(), st.randoms(use_true_random=False))
-def test_the_order_of_rollouts_does_not_show(rows: list[dict[str, Any]], random: Random) -> None:
-    shuffled = list(rows)
-    random.shuffle(shuffled)
-    assert _bytes(metrics_of(shuffled).result()) == _bytes(metrics_of(rows).result())
-
-
+@settings(max_examples=40)
 @given(rollouts(), st.lists(st.integers(0, 2), min_size=16, max_size=16))
 def test_shards_merge_to_the_whole_and_are_left_alone(
     rows: list[dict[str, Any]], shard_of: list[int]
@@ -100,6 +82,8 @@ def test_shards_merge_to_the_whole_and_are_left_alone(
     shards: list[list[dict[str, Any]]] = [[], [], []]
     for row, index in zip(rows, shard_of, strict=False):
         shards[index].append(row)
+    assert _bytes(metrics_of(rows[::-1]).result()) == _bytes(metrics_of(rows).result())
+    assert _bytes(metrics_of(rows).result()) == _bytes(aggregate(rows))
     whole, parts = AgentMetrics(), [metrics_of(shard) for shard in shards]
     for part in parts:
         whole.merge(part)
@@ -109,11 +93,7 @@ def test_shards_merge_to_the_whole_and_are_left_alone(
         assert _bytes(part.result()) == _bytes(metrics_of(shard).result())
 
 
-@given(rollouts())
-def test_the_stream_answers_what_the_default_hooks_do(rows: list[dict[str, Any]]) -> None:
-    assert _bytes(metrics_of(rows).result()) == _bytes(aggregate(rows))
-
-
+@settings(max_examples=40)
 @given(rollouts(), st.sets(st.integers(0, 3)))
 def test_closing_a_task_hands_over_its_entry_and_changes_no_other_number(
     rows: list[dict[str, Any]], closed: set[int]
@@ -160,11 +140,8 @@ def test_hooks_add_metrics_and_choose_the_key_ones() -> None:
     assert result.agent_metrics["max/reward"] == 1.0
     assert not [key for key in result.agent_metrics if "pass@" in key]
     assert len(result.group_level_metrics) == 2
-
-
-def test_a_hook_that_chooses_none_leaves_the_usual_choice() -> None:
-    result = aggregate(task(1.0, 0.0), get_key_metrics=lambda agent_metrics: None)
-    assert result == aggregate(task(1.0, 0.0))
+    usual = aggregate(task(1.0, 0.0), get_key_metrics=lambda agent_metrics: None)
+    assert usual == aggregate(task(1.0, 0.0))
 
 
 def test_an_index_that_is_no_integer_is_refused_and_nothing_is_counted() -> None:

@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollgym.metrics import Metrics
@@ -31,6 +31,7 @@ def mean(values: Sequence[Fraction]) -> Fraction:
     return sum(values, Fraction()) / len(values)
 
 
+@settings(max_examples=50)
 @given(tasks_of_scores, st.integers(1, 6))
 def test_pass_at_k_is_the_mean_over_all_draws_of_the_best(
     scores: list[list[float]], k: int
@@ -44,6 +45,7 @@ def test_pass_at_k_is_the_mean_over_all_draws_of_the_best(
     assert pass_at_k(tasks_of(scores), k=k) == expected
 
 
+@settings(max_examples=50)
 @given(st.lists(st.lists(st.booleans(), min_size=1, max_size=5), min_size=1, max_size=4))
 def test_pass_at_k_of_successes_is_the_estimate_of_the_runs_metrics(
     successes: list[list[bool]],
@@ -56,6 +58,7 @@ def test_pass_at_k_of_successes_is_the_estimate_of_the_runs_metrics(
         assert pass_at_k(tasks_of(successes), k=k) == estimate
 
 
+@settings(max_examples=50)
 @given(tasks_of_scores, tasks_of_scores)
 def test_best_of_k_merges_without_a_trace(
     ours: list[list[float]], theirs: list[list[float]]
@@ -77,12 +80,10 @@ def test_rollouts_without_a_finite_score_are_not_drawn() -> None:
     assert pass_at_k(tasks_of([[1.0, math.nan, None, math.inf], [0.0]]), k=1) == 0.5
     assert pass_at_k(tasks_of([[1.0, math.nan]]), k=2) is None
     assert pass_at_k([], k=1) is None
-
-
-def test_a_score_may_be_anything_of_the_rollout() -> None:
     assert pass_at_k([task(0.2, 0.9)], k=2, score=lambda row: row["reward"] > 0.5) == 1.0
 
 
+@settings(max_examples=50)
 @given(st.lists(st.lists(answered, min_size=1, max_size=6), max_size=4), st.integers(1, 7))
 def test_majority_at_k_is_the_score_of_the_most_frequent_answers(
     votes: list[list[tuple[float, str | None]]], k: int
@@ -105,29 +106,13 @@ def _majority(votes: list[tuple[float, str | None]]) -> Fraction:
     )
 
 
-@given(st.lists(answered, min_size=1, max_size=6), st.randoms(use_true_random=False))
-def test_the_order_of_all_votes_does_not_show(
-    votes: list[tuple[float, str | None]], random: Any
-) -> None:
-    shuffled = list(votes)
-    random.shuffle(shuffled)
-    values = [
-        majority_at_k(
-            [[{"reward": score, "answer": answer} for score, answer in order]],
-            answer=lambda row: row["answer"],
-            k=len(votes),
-        )
-        for order in (votes, shuffled)
-    ]
-    assert values[0] == values[1]
-
-
 def test_a_tie_is_worth_the_mean_of_the_leading_answers() -> None:
     rows = [{"reward": 1.0, "answer": "a"}, {"reward": 0.0, "answer": "b"}]
     for order in (rows, rows[::-1]):
         assert majority_at_k([order], answer=lambda row: row["answer"], k=2) == 0.5
 
 
+@settings(max_examples=50)
 @given(tasks_of_some_scores, st.integers(1, 6))
 def test_average_of_k_is_the_mean_of_the_tasks_means(
     scores: list[list[float | None]], k: int
@@ -149,14 +134,11 @@ def test_an_average_has_a_spread_across_runs_and_one_across_tasks() -> None:
     assert average.std_dev_across_runs == pytest.approx(statistics.stdev(runs))
     assert average.std_err_across_runs == pytest.approx(statistics.stdev(runs) / math.sqrt(3))
     assert average.std_err_across_tasks == pytest.approx(statistics.stdev(tasks) / math.sqrt(2))
-
-
-def test_spreads_need_two_of_what_they_are_across() -> None:
-    average = average_of_k([task(1.0)], k=4)
-    assert average is not None
-    assert average.std_dev_across_runs is None
-    assert average.std_err_across_runs is None
-    assert average.std_err_across_tasks is None
+    single = average_of_k([task(1.0)], k=4)
+    assert single is not None
+    assert single.std_dev_across_runs is None
+    assert single.std_err_across_runs is None
+    assert single.std_err_across_tasks is None
 
 
 def test_a_k_of_less_than_one_is_refused() -> None:
