@@ -40,7 +40,7 @@ def pairs(examples: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(one["chosen"][-1]["content"], one["rejected"][-1]["content"]) for one in examples]
 
 
-def test_supervised_examples_are_the_successful_rollouts(tmp_path: Path) -> None:
+def test_supervised_examples_are_successes_or_chosen_by_reward(tmp_path: Path) -> None:
     examples = exported(tmp_path, ROWS, SupervisedExamples())
     assert [last_words(example) for example in examples] == [
         "answer 0.0",
@@ -54,9 +54,6 @@ def test_supervised_examples_are_the_successful_rollouts(tmp_path: Path) -> None
         ],
         "tools": TOOLS,
     }
-
-
-def test_supervised_examples_can_be_chosen_by_their_reward(tmp_path: Path) -> None:
     examples = exported(tmp_path, ROWS, SupervisedExamples(0.3))
     assert [last_words(example) for example in examples][1:] == [
         "answer 0.2",
@@ -64,9 +61,6 @@ def test_supervised_examples_can_be_chosen_by_their_reward(tmp_path: Path) -> No
         "answer 1.1",
         "answer 7.0",
     ]
-
-
-def test_success_is_the_verifiers_word_or_else_the_rewards(tmp_path: Path) -> None:
     rows = [row(0, 0, 0.2, success=True), row(0, 1, 1.0, success=False)]
     rows += [row(1, 0, 1.0, success=None), row(1, 1, 0.9, success=None)]
     del rows[3]["success"]
@@ -74,7 +68,7 @@ def test_success_is_the_verifiers_word_or_else_the_rewards(tmp_path: Path) -> No
     assert [last_words(example) for example in examples] == ["answer 0.0", "answer 1.0"]
 
 
-def test_a_preference_is_the_best_and_the_worst_of_a_task(tmp_path: Path) -> None:
+def test_preferences_are_pairs_of_a_better_and_a_worse_rollout(tmp_path: Path) -> None:
     examples = exported(tmp_path, ROWS, PreferencePairs())
     assert pairs(examples) == [("answer 0.0", "answer 0.1"), ("answer 7.0", "answer 7.1")]
     assert examples[0] == {
@@ -86,14 +80,8 @@ def test_a_preference_is_the_best_and_the_worst_of_a_task(tmp_path: Path) -> Non
         "_ng_task_index": 0,
         "tools": TOOLS,
     }
-
-
-def test_a_preference_differs_by_the_margin_as_it_is_written(tmp_path: Path) -> None:
     assert len(exported(tmp_path, ROWS, PreferencePairs(0.2))) == 2
     assert len(exported(tmp_path, ROWS, PreferencePairs(0.21))) == 1
-
-
-def test_every_pair_with_a_better_rollout_is_a_preference(tmp_path: Path) -> None:
     examples = exported(tmp_path, group(0, 1.0, 0.0, 0.5, 0.5), PreferencePairs(every_pair=True))
     assert pairs(examples) == [
         ("answer 0.0", "answer 0.1"),
@@ -137,15 +125,15 @@ def test_the_order_in_which_rollouts_finished_does_not_show(tmp_path: Path) -> N
             assert exported(directory, Random(seed).sample(ROWS, len(ROWS)), into) == expected
 
 
-def test_blank_lines_and_a_last_line_without_an_end_are_read(tmp_path: Path) -> None:
+def test_blank_lines_and_empty_files_are_read_and_folders_made(tmp_path: Path) -> None:
     source = write(tmp_path / "rollouts.jsonl", ["", ROWS[0], "  ", ROWS[1]])
     source.write_bytes(source.read_bytes().rstrip(b"\n"))
     report = export(source, tmp_path / "out.jsonl", TaskGroups())
     assert report.rollouts == 2
-
-
-def test_an_empty_file_gives_an_empty_file(tmp_path: Path) -> None:
     assert exported(tmp_path, [], TaskGroups()) == []
+    source = write(tmp_path / "rollouts.jsonl", ROWS)
+    export(source, tmp_path / "a" / "b" / "out.jsonl", TaskGroups())
+    assert len(read(tmp_path / "a" / "b" / "out.jsonl")) == 4
 
 
 def test_a_bad_line_is_named_and_nothing_is_written(tmp_path: Path) -> None:
@@ -215,12 +203,6 @@ def test_rollouts_of_one_task_with_different_prompts_are_refused(tmp_path: Path)
             exported(directory, [row(0, 0, 1.0), other], into)
 
 
-def test_the_folders_above_the_export_are_made(tmp_path: Path) -> None:
-    source = write(tmp_path / "rollouts.jsonl", ROWS)
-    export(source, tmp_path / "a" / "b" / "out.jsonl", TaskGroups())
-    assert len(read(tmp_path / "a" / "b" / "out.jsonl")) == 4
-
-
 def test_the_rollouts_are_never_overwritten(tmp_path: Path) -> None:
     cases: list[str] = ["rollouts.jsonl", "link.jsonl"]
     for number, name in enumerate(cases):
@@ -233,12 +215,9 @@ def test_the_rollouts_are_never_overwritten(tmp_path: Path) -> None:
         assert len(read(source)) == len(ROWS)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_source_and_a_folder_as_target_are_named(tmp_path: Path) -> None:
     with pytest.raises(StorageVanishedError, match="absent.jsonl: No such file"):
         export(tmp_path / "absent.jsonl", tmp_path / "out.jsonl", TaskGroups())
-
-
-def test_a_folder_in_the_exports_place_is_named_and_nothing_is_left(tmp_path: Path) -> None:
     source = write(tmp_path / "rollouts.jsonl", ROWS)
     (tmp_path / "out.jsonl").mkdir()
     with pytest.raises(StorageError, match="out.jsonl: Is a directory"):

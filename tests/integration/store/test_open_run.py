@@ -93,6 +93,12 @@ def test_a_forced_new_run_keeps_the_old_one_beside_it(tmp_path: Path) -> None:
         assert manifest is not None
         assert manifest.identity.seed == seed
         assert b'"task":%d' % seed in (tmp_path / name / "journal.jsonl").read_bytes()
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real", target_is_directory=True)
+    for seed in range(2):
+        make_run(tmp_path / "link", seed=seed, force_new_run=True).close()
+    assert (tmp_path / "link").is_symlink()
+    assert read_manifest(tmp_path / "real.previous-1") is not None
 
 
 def test_a_forced_new_run_does_not_displace_a_running_one(tmp_path: Path) -> None:
@@ -134,15 +140,6 @@ def test_drafts_of_killed_processes_are_removed_and_those_of_living_ones_kept(
     make_run(tmp_path).close()
     assert list(tmp_path.glob(".inputs-*")) == [living.path]
     living.close()
-
-
-def test_a_forced_new_run_behind_a_link_keeps_the_link(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "real", target_is_directory=True)
-    for seed in range(2):
-        make_run(tmp_path / "link", seed=seed, force_new_run=True).close()
-    assert (tmp_path / "link").is_symlink()
-    assert read_manifest(tmp_path / "real.previous-1") is not None
 
 
 def test_the_present_directory_can_be_put_aside(

@@ -70,24 +70,27 @@ def test_it_backs_off_from_a_server_that_refuses() -> None:
         assert 0.5 * capacity <= load.usual() <= 1.5 * capacity + 1
 
 
-def test_it_grows_to_the_maximum_where_nothing_holds_it_back() -> None:
+def test_it_grows_only_while_there_is_enough_to_do() -> None:
     load = Load(AdaptiveLimit(Adaptive(initial=1, maximum=64)), lambda _n, _t: (1.0, False))
     load.run(3000)
     assert load.usual() == 64
     assert min(load.limits[-2000:]) > 50
+    load = Load(AdaptiveLimit(Adaptive(initial=8, maximum=64)), lambda _n, _t: (1.0, False))
+    load.run(2000, supply=3)
+    assert load.limit.current == 8
 
 
-def test_one_wave_of_refusals_cuts_once() -> None:
+def test_overload_cuts_the_limit_once_per_wave_and_never_below_one() -> None:
     limit = AdaptiveLimit(Adaptive(initial=100, maximum=1000))
     for _ in range(100):
         limit.observe(started=0.0, ended=1.0, overload=True, in_flight=100)
     assert limit.current == 70
-
-
-def test_lasting_refusals_bring_it_to_one_and_no_lower() -> None:
     load = Load(AdaptiveLimit(Adaptive(initial=64, maximum=64)), lambda _n, _t: (0.1, True))
     load.run(2000)
     assert load.limit.current == 1
+    fixed = limit_for(Fixed(5))
+    fixed.observe(started=0.0, ended=1.0, overload=True, in_flight=5)
+    assert fixed.current == 5
 
 
 def test_it_recovers_after_an_outage() -> None:
@@ -100,12 +103,6 @@ def test_it_recovers_after_an_outage() -> None:
     assert load.limit.current <= 4
     load.run(5000)
     assert load.usual() > 30
-
-
-def test_it_does_not_grow_while_there_is_too_little_to_do() -> None:
-    load = Load(AdaptiveLimit(Adaptive(initial=8, maximum=64)), lambda _n, _t: (1.0, False))
-    load.run(2000, supply=3)
-    assert load.limit.current == 8
 
 
 def test_it_shrinks_when_latency_grows_without_a_gain() -> None:
@@ -130,9 +127,3 @@ def test_latency_that_doubles_is_cut_at_once() -> None:
     for number in range(64):
         limit.observe(started=now, ended=now + 5.0 + number / 8, overload=False, in_flight=before)
     assert limit.current < before
-
-
-def test_a_fixed_limit_learns_nothing() -> None:
-    limit = limit_for(Fixed(5))
-    limit.observe(started=0.0, ended=1.0, overload=True, in_flight=5)
-    assert limit.current == 5

@@ -35,9 +35,12 @@ def test_the_prompt_and_the_tools_are_what_a_chat_endpoint_would_get() -> None:
     ]
     function = {"name": "search", "parameters": {"type": "object"}}
     assert found.tools == [{"type": "function", "function": function}]
+    found = read(params={"input": "Find it."})
+    assert found.prompt == [{"role": "user", "content": "Find it."}]
+    assert found.tools == []
 
 
-def test_a_text_and_the_calls_after_it_are_one_message() -> None:
+def test_texts_and_calls_are_joined_within_a_turn_only() -> None:
     first, answer, last = read().completion
     assert first == {
         "role": "assistant",
@@ -48,9 +51,6 @@ def test_a_text_and_the_calls_after_it_are_one_message() -> None:
     }
     assert answer == OUTPUT[2]
     assert last == OUTPUT[3]
-
-
-def test_texts_and_calls_of_different_turns_stay_apart() -> None:
     output = [
         {"role": "assistant", "tool_calls": [CALL]},
         {"role": "assistant", "tool_calls": [CALL]},
@@ -63,13 +63,7 @@ def test_texts_and_calls_of_different_turns_stay_apart() -> None:
     assert [message["content"] for message in messages] == [None, None, "", "one", "two", "three"]
 
 
-def test_an_input_of_plain_text_is_the_users_message() -> None:
-    found = read(params={"input": "Find it."})
-    assert found.prompt == [{"role": "user", "content": "Find it."}]
-    assert found.tools == []
-
-
-def test_an_entry_that_chat_cannot_express_is_refused_by_its_place() -> None:
+def test_what_chat_cannot_express_is_rejected_with_its_position() -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"content": "x"}, "output[1]: the role None is not a role of chat messages"),
         (
@@ -83,15 +77,8 @@ def test_an_entry_that_chat_cannot_express_is_refused_by_its_place() -> None:
         with pytest.raises(ConversationError) as refusal:
             read([OUTPUT[0], entry])
         assert str(refusal.value).startswith(problem)
-
-
-def test_a_prompt_that_chat_cannot_express_is_refused_by_its_place() -> None:
     with pytest.raises(ConversationError, match=r"responses_create_params .*input\[0\]"):
         read(params={"input": [{"type": "computer_call"}]})
-
-
-def test_a_line_that_is_no_rollout_is_refused() -> None:
-    cases: list[bytes] = [b"", b"[]", b"{}", b'{"output": []}', b"{", b'{"output": "\xff"}']
-    for line in cases:
+    for line in (b"", b"[]", b"{}", b'{"output": []}', b"{", b'{"output": "\xff"}'):
         with pytest.raises(ConversationError, match="this line is not a valid rollout"):
             conversation(line)

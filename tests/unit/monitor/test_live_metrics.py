@@ -13,7 +13,7 @@ from tests.unit.monitor.events import (
 )
 
 
-def test_what_was_recorded_is_counted_and_the_rest_passes_by() -> None:
+def test_recorded_attempts_are_counted_and_other_events_ignored() -> None:
     metrics = LiveMetrics()
     metrics.observe([CollectionStarted(2, 2, 0), started(), recorded(RIGHT, 0)])
     metrics.observe([recorded(WRONG, 1), StopRequested("asked")])
@@ -21,6 +21,9 @@ def test_what_was_recorded_is_counted_and_the_rest_passes_by() -> None:
     assert summary.counts.completed == 2
     assert summary.success_rate == 0.5
     assert not metrics.finished
+    metrics = LiveMetrics()
+    metrics.observe([ended(1)])
+    assert metrics.finished
 
 
 def test_a_resumed_run_and_a_live_one_come_to_the_same_numbers() -> None:
@@ -44,22 +47,13 @@ def test_a_reopened_failure_gives_way_to_its_new_end() -> None:
     assert metrics.examples == {}
 
 
-def test_the_example_of_a_kind_is_its_first_rollout_made_printable() -> None:
+def test_the_example_of_a_kind_is_its_first_failed_rollout() -> None:
     metrics = LiveMetrics()
     metrics.observe([recorded(BROKEN_TOOL, 7), recorded(BROKEN_TOOL, 3), recorded(BROKEN_TOOL, 5)])
     example = metrics.examples[FailureKind.TOOL]
     assert example.key == RolloutKey(3, 0)
     assert example.detail == "the tool said \ufffd[31mno"
-
-
-def test_a_retried_attempt_and_a_superseded_end_are_no_examples() -> None:
     metrics = LiveMetrics()
     metrics.observe([recorded(RATE_LIMITED, final=False)])
     metrics.replay(attempt(BROKEN_TOOL), RecordState.SUPERSEDED)
     assert metrics.examples == {}
-
-
-def test_it_knows_that_it_saw_the_end() -> None:
-    metrics = LiveMetrics()
-    metrics.observe([ended(1)])
-    assert metrics.finished

@@ -3,17 +3,11 @@ import pytest
 from rollgym.monitor.progress import RATE_WINDOW, RecentRate
 
 
-def test_nothing_can_be_told_before_something_has_ended() -> None:
+def test_the_rate_is_that_of_the_last_half_minute() -> None:
     pace = RecentRate(100.0)
     assert pace.rate(100.0, 0) is None
     assert pace.rate(110.0, 0) is None
-
-
-def test_the_first_seconds_count_from_the_start() -> None:
     assert RecentRate(100.0).rate(102.0, 10) == pytest.approx(5.0)
-
-
-def test_only_the_last_half_minute_counts() -> None:
     pace = RecentRate(0.0)
     total = 0
     for second in range(1, 200):

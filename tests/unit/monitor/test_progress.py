@@ -40,12 +40,9 @@ def progress(clock: Clock) -> Iterator[ProgressObserver]:
         yield observer
 
 
-def test_it_is_an_observer(progress: ProgressObserver) -> None:
+def test_it_counts_what_has_ended(progress: ProgressObserver, clock: Clock) -> None:
     observer: Observer = progress
     assert observer.name == "progress"
-
-
-def test_it_counts_what_has_ended(progress: ProgressObserver, clock: Clock) -> None:
     progress.observe([CollectionStarted(10, 10, 4), started(4), started(5), started(6)])
     clock.now += 2.0
     progress.observe([recorded(RIGHT, 4), recorded(WRONG, 5), recorded(BROKEN_TOOL, 6)])
@@ -55,18 +52,17 @@ def test_it_counts_what_has_ended(progress: ProgressObserver, clock: Clock) -> N
     assert view.in_flight == 0
     assert view.rate == pytest.approx(1.5)
     assert view.elapsed == pytest.approx(2.0)
+    progress.observe([CollectionStarted(2, 2, 0), StopRequested("asked\x1b[2J to stop")])
+    assert progress.view().stopping == "asked\ufffd[2J to stop"
 
 
-def test_an_attempt_that_is_tried_again_has_not_ended(progress: ProgressObserver) -> None:
+def test_the_most_frequent_failure_is_shown(progress: ProgressObserver) -> None:
     progress.observe([CollectionStarted(2, 2, 0), started(), recorded(RATE_LIMITED, final=False)])
     view = progress.view()
     assert (view.resolved, view.retried, view.failed) == (0, 1, 0)
     assert view.failure == (
         "retrying: 1 x model_rate_limit (the model endpoint asked us to slow down)"
     )
-
-
-def test_failed_rollouts_are_worse_news_than_retries(progress: ProgressObserver) -> None:
     progress.observe([CollectionStarted(9, 9, 0)])
     progress.observe([recorded(RATE_LIMITED, task, final=False) for task in range(5)])
     progress.observe([recorded(BROKEN_TOOL, 6)])
@@ -80,11 +76,6 @@ def test_a_reopened_rollout_is_not_settled_before_its_new_end(progress: Progress
     assert progress.view().resolved == 1
     progress.observe([recorded(RIGHT, 0, number=2, replaced=BROKEN_TOOL)])
     assert progress.view().resolved == 2
-
-
-def test_it_says_why_it_is_stopping(progress: ProgressObserver) -> None:
-    progress.observe([CollectionStarted(2, 2, 0), StopRequested("asked\x1b[2J to stop")])
-    assert progress.view().stopping == "asked\ufffd[2J to stop"
 
 
 def test_the_numbers_in_flight_stay_between_nothing_and_the_limit(

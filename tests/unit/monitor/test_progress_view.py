@@ -34,9 +34,11 @@ HUGE = ProgressView(
 )
 
 
-def test_the_bar_reads_like_the_one_people_know() -> None:
+def test_the_bar_fits_the_width() -> None:
     line = bar_line(HALF_WAY, 70, ascii_only=True)
     assert line == "Collecting rollouts:  62%|######    | 124/200 [00:12<00:07, 10.30it/s]"
+    assert len(bar_line(HALF_WAY, 200)) == 120
+    assert bar_line(HALF_WAY, 30) == "Collecting rollouts:  62% 124/200 [00:12<00:07, 10.30it/s]"
 
 
 def test_no_line_is_wider_than_the_terminal() -> None:
@@ -49,31 +51,17 @@ def test_no_line_is_wider_than_the_terminal() -> None:
             assert "|" in lines[0]
 
 
-def test_a_wide_terminal_does_not_stretch_the_bar_without_end() -> None:
-    assert len(bar_line(HALF_WAY, 200)) == 120
-
-
-def test_the_bar_gives_way_where_there_is_no_room() -> None:
-    assert bar_line(HALF_WAY, 30) == "Collecting rollouts:  62% 124/200 [00:12<00:07, 10.30it/s]"
-
-
-def test_the_numbers_fit_one_line_of_80_columns() -> None:
+def test_lines_break_between_numbers() -> None:
     assert list(flow(detail_items(HALF_WAY), 80)) == [
         "avg_reward 0.732 | success_rate 0.680 | in flight 16/16 | retried 7 | failed 0"
     ]
-
-
-def test_numbers_are_never_broken_in_two() -> None:
     lines = list(flow(detail_items(HUGE), 40))
     assert " | ".join(lines) == " | ".join(detail_items(HUGE))
 
 
-def test_a_hundred_percent_means_all() -> None:
+def test_percentages_round_down_and_an_empty_run_is_done() -> None:
     view = ProgressView(expected=100_000, resolved=99_999, elapsed=1.0)
     assert " 99%|" in bar_line(view, 80)
-
-
-def test_nothing_to_do_is_all_done() -> None:
     view = ProgressView(expected=0, resolved=0, elapsed=0.0)
     assert "100%" in bar_line(view, 80)
     assert "[00:00<00:00, ?it/s]" in bar_line(view, 80)
@@ -87,21 +75,15 @@ def test_a_plain_line_says_everything_without_control_characters() -> None:
     assert line.isprintable()
     assert line.startswith("Collecting rollouts: 30% 3/10 [00:01<?, ?it/s] avg_reward -, ")
     assert line.endswith("failed 0, failing: 2 x tool, asked")
-
-
-def test_what_is_over_has_nothing_in_flight() -> None:
     view = ProgressView(expected=1, resolved=1, elapsed=1.0, in_flight=None)
     assert "in flight" not in plain_line(view)
 
 
-def test_times_grow_hours_when_they_need_them() -> None:
+def test_times_and_rates_choose_their_units() -> None:
     assert clock_time(59.9) == "00:59"
     assert clock_time(3599) == "59:59"
     assert clock_time(3600) == "1:00:00"
     assert clock_time(200_000) == "55:33:20"
-
-
-def test_a_slow_pace_is_told_per_minute_or_hour() -> None:
     assert rate_text(None) == "?it/s"
     assert rate_text(2.04) == "2.04it/s"
     assert rate_text(0.5) == "30.00it/min"

@@ -36,22 +36,16 @@ def drawn(width: int) -> list[str]:
     return console.export_text().splitlines()
 
 
-def test_at_80_columns_every_line_is_whole() -> None:
+def test_a_terminal_gets_whole_lines_of_its_width() -> None:
     assert drawn(80) == [
         "Collecting rollouts:  62%|████████████▍       | 124/200 [00:12<00:07, 10.30it/s]",
         "avg_reward 0.730 | success_rate 0.680 | in flight 16/16 | retried 12 | failed 3",
         "failing: 3 x tool (the server of a tool failed) [bold]not markup[/bold]",
         "asked to stop",
     ]
-
-
-def test_at_200_columns_there_are_as_many_lines() -> None:
     lines = drawn(200)
     assert len(lines) == 4
     assert len(lines[0]) == 120
-
-
-def test_a_narrow_terminal_cuts_lines_and_never_wraps_them() -> None:
     assert all(len(line) <= 40 for line in drawn(40))
 
 
@@ -89,23 +83,19 @@ def test_a_pipe_gets_further_lines_at_the_interval() -> None:
     assert stream.getvalue().count("\n") >= 5
 
 
-def test_a_reader_that_went_away_ends_the_lines_and_nothing_else() -> None:
+def test_a_closed_or_narrow_stream_does_not_stop_the_run() -> None:
     stream = io.StringIO()
     screen = LineScreen(stream, lambda: VIEW)
     screen.start()
     stream.close()
     screen.stop()
-
-
-def test_a_stream_of_another_encoding_gets_what_it_can_show() -> None:
-    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    screen = LineScreen(
-        stream, lambda: ProgressView(expected=1, resolved=0, elapsed=0, failure="ä")
-    )
+    ascii_stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    view = ProgressView(expected=1, resolved=0, elapsed=0, failure="ä")
+    screen = LineScreen(ascii_stream, lambda: view)
     screen.start()
     screen.stop()
-    stream.seek(0)
-    assert stream.read().rstrip().endswith("?")
+    ascii_stream.seek(0)
+    assert ascii_stream.read().rstrip().endswith("?")
 
 
 def test_only_a_real_terminal_is_redrawn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,9 +30,6 @@ def test_every_kind_can_be_raised_again_and_recorded_as_it_was() -> None:
         error = error_of(failure)
         assert Failure.of(error) == failure
         assert (str(error), error.retryable, error.retry_after) == ("it broke", True, 1.0)
-
-
-def test_the_error_is_of_the_class_of_its_kind() -> None:
     assert type(error_of(Failure(FailureKind.TOOL, ""))) is ToolError
     assert type(error_of(Failure(FailureKind.MODEL_CONTEXT, ""))) is ModelContextError
     assert type(error_of(Failure(FailureKind.INTERNAL, ""))) is RolloutError
@@ -57,13 +54,10 @@ def test_classes_of_a_plug_in_do_not_stand_in_for_ours() -> None:
         assert Failure.of(error).kind is error.kind
 
 
-def test_what_was_recorded_is_kept_whatever_is_raised_around_it() -> None:
+def test_a_recorded_failure_passes_boundaries_unchanged() -> None:
     with pytest.raises(ToolError) as raised, boundary(VerifierError):
         raise error_of(RECORDED) from KeyError("elsewhere")
     assert Failure.of(raised.value) == RECORDED
-
-
-def test_what_was_recorded_comes_out_of_a_group() -> None:
     with pytest.raises(ToolError) as raised, boundary(VerifierError):
         raise ExceptionGroup("tools", [error_of(RECORDED)])
     assert Failure.of(raised.value) == RECORDED

@@ -30,18 +30,12 @@ ERRORS = [
 ]
 
 
-def test_every_kind_says_whether_it_is_retryable() -> None:
-    assert set(TRAITS) == set(FailureKind)
-
-
 def test_a_typed_error_keeps_its_kind_and_trait() -> None:
+    assert set(TRAITS) == set(FailureKind)
     for error in ERRORS:
         failure = failure_of(error("it broke"))
         assert (failure.kind, failure.detail) == (error.kind, "it broke")
         assert failure.retryable == TRAITS[error.kind].retryable
-
-
-def test_an_error_can_overrule_its_kind_and_ask_for_a_wait() -> None:
     failure = failure_of(ModelRateLimitError("slow down", retryable=False, retry_after=7.5))
     assert (failure.retryable, failure.retry_after) == (False, 7.5)
 
@@ -54,13 +48,15 @@ def test_an_untyped_error_is_internal_with_its_traceback() -> None:
     assert failure.traceback is not None
     assert "test_failure.py" in failure.traceback
     assert "in failure_of" in failure.traceback
-
-
-def test_a_timeout_is_a_timeout() -> None:
     assert failure_of(TimeoutError()).kind is FailureKind.TIMEOUT
 
+    class WeatherError(RolloutError):
+        kind = "weather"  # type: ignore[assignment]
 
-def test_a_boundary_attributes_untyped_errors_and_keeps_the_cause() -> None:
+    assert failure_of(WeatherError("rain")).kind is FailureKind.INTERNAL
+
+
+def test_a_boundary_attributes_untyped_errors_and_passes_typed_ones() -> None:
     with pytest.raises(ToolError) as raised, boundary(ToolError):
         raise ValueError("bad weather")
     failure = Failure.of(raised.value)
@@ -69,45 +65,27 @@ def test_a_boundary_attributes_untyped_errors_and_keeps_the_cause() -> None:
     assert [(cause.type, cause.message) for cause in failure.causes] == [
         ("ValueError", "bad weather")
     ]
+    with pytest.raises(VerifierError, match="no reward"), boundary(ToolError):
+        raise ExceptionGroup("many", [VerifierError("no reward")])
+    with pytest.raises(VerifierError), boundary(ToolError):
+        raise VerifierError("no reward")
 
 
-def test_a_group_of_one_kind_speaks_with_one_voice() -> None:
+def test_a_group_is_reported_by_its_first_error_if_all_are_of_one_kind() -> None:
     group = ExceptionGroup("many", [ToolError("one"), ExceptionGroup("more", [ToolError("two")])])
     failure = failure_of(group)
     assert (failure.kind, failure.detail) == (FailureKind.TOOL, "one")
     assert [cause.message for cause in failure.causes] == ["two"]
-
-
-def test_a_group_of_different_errors_is_internal_and_lists_them() -> None:
     failure = failure_of(ExceptionGroup("many", [ToolError("one"), KeyError("two")]))
     assert failure.kind is FailureKind.INTERNAL
     assert [cause.type for cause in failure.causes] == ["ToolError", "KeyError"]
 
 
-def test_a_boundary_lets_a_typed_error_out_of_a_group() -> None:
-    with pytest.raises(VerifierError, match="no reward"), boundary(ToolError):
-        raise ExceptionGroup("many", [VerifierError("no reward")])
-
-
-def test_a_kind_of_ones_own_making_is_internal() -> None:
-    class WeatherError(RolloutError):
-        kind = "weather"  # type: ignore[assignment]
-
-    assert failure_of(WeatherError("rain")).kind is FailureKind.INTERNAL
-
-
-def test_a_boundary_lets_typed_errors_through() -> None:
-    with pytest.raises(VerifierError), boundary(ToolError):
-        raise VerifierError("no reward")
-
-
-def test_long_messages_are_cut_and_say_so() -> None:
+def test_texts_tracebacks_and_causes_are_bounded() -> None:
     failure = failure_of(ToolError("x" * 1_000_000))
     assert len(failure.detail) < DETAIL_LIMIT + 100
     assert failure.detail.endswith("… (996000 more characters)")
 
-
-def test_deep_recursion_leaves_a_short_traceback() -> None:
     def descend(depth: int) -> None:
         descend(depth + 1)
 
@@ -117,9 +95,6 @@ def test_deep_recursion_leaves_a_short_traceback() -> None:
     assert traceback is not None
     assert len(traceback.splitlines()) < 30
     assert "more frames)" in traceback
-
-
-def test_a_long_chain_of_causes_is_cut() -> None:
     error = ValueError("0")
     for number in range(1, 50):
         following = ValueError(str(number))
@@ -137,15 +112,12 @@ def test_an_error_that_cannot_be_shown_is_still_recorded() -> None:
     assert failure_of(ValueError("\ud800")).detail == "ValueError: ?"
 
 
-def test_a_cycle_of_causes_ends() -> None:
+def test_odd_causes_do_not_disturb_recording() -> None:
     one, other = ExceptionGroup("one", [KeyError(1)]), ExceptionGroup("other", [KeyError(2)])
     one.__cause__, other.__cause__ = other, one
     error = ValueError("both")
     error.__cause__ = one
     assert Failure.of(error).causes == ()
-
-
-def test_a_hidden_context_stays_hidden() -> None:
     error = ValueError("shown")
     error.__context__ = KeyError("hidden")
     assert [cause.type for cause in Failure.of(error).causes] == ["KeyError"]
