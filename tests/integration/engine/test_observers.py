@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,7 +62,7 @@ class Hanging:
         self.release = threading.Event()
 
     def observe(self, events: Sequence[Event]) -> None:
-        self.release.wait(60)
+        self.release.wait()
 
 
 def test_an_observer_is_told_of_every_attempt_in_order(tmp_path: Path) -> None:
@@ -115,19 +114,17 @@ def test_a_raising_observer_is_cut_off_and_its_loss_counted(tmp_path: Path) -> N
     assert "recording" not in coverage.dropped_events
 
 
-@pytest.mark.usefixtures("_short_patience")
-def test_a_hanging_observer_holds_nobody_up(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("_short_timeout")
+def test_a_hanging_observer_delays_nothing(tmp_path: Path) -> None:
     hanging = Hanging()
-    started = time.monotonic()
-    coverage = Collector(tmp_path, count=5000)(complete, observers=[hanging], concurrency=Fixed(64))
-    assert time.monotonic() - started < 20
-    assert coverage.completed == 5000
-    assert coverage.dropped_events["hanging"] > 9000
+    coverage = Collector(tmp_path, count=500)(complete, observers=[hanging], concurrency=Fixed(64))
+    assert coverage.completed == 500
+    assert coverage.dropped_events["hanging"] > 800
     hanging.release.set()
 
 
 @pytest.fixture
-def _short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observers, "CLOSE_TIMEOUT", 0.2)
     monkeypatch.setattr(observers, "QUEUE_SIZE", 100)
 

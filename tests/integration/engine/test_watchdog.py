@@ -1,4 +1,4 @@
-"""A blocked event loop is named while it is blocked."""
+"""A blocked event loop is reported while it is blocked."""
 
 import asyncio
 import logging
@@ -9,27 +9,28 @@ import pytest
 from rollgym.engine import run, runner
 
 
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "PING_INTERVAL", 0.02)
-    monkeypatch.setattr(runner, "BLOCKED_AFTER", 0.1)
+def test_a_worker_that_blocks_the_loop_is_reported(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "PING_INTERVAL", 0.01)
+    monkeypatch.setattr(runner, "BLOCKED_AFTER", 0.05)
 
-
-def test_a_blocking_worker_is_named(caplog: pytest.LogCaptureFixture) -> None:
     async def blocks_the_loop() -> None:
-        time.sleep(0.5)  # noqa: ASYNC251
+        deadline = time.monotonic() + 60
+        while not caplog.records and time.monotonic() < deadline:
+            time.sleep(0.01)  # noqa: ASYNC251
 
     with caplog.at_level(logging.WARNING):
         run(blocks_the_loop())
-    assert 1 <= len(caplog.records) <= 4
-    assert "blocked for 0 s" in caplog.text
+    assert "the event loop has been blocked for 0 s" in caplog.text
     assert "in blocks_the_loop" in caplog.text
 
 
-def test_a_loop_that_gives_way_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
-    async def waits() -> None:
-        await asyncio.sleep(0.5)
+def test_a_loop_that_is_not_blocked_is_not_reported(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "PING_INTERVAL", 0.01)
 
     with caplog.at_level(logging.WARNING):
-        run(waits())
+        run(asyncio.sleep(0.1))
     assert caplog.records == []

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,12 @@ class WatchedDisk(Disk):
         super().__init__()
         self.allowed = asyncio.Event()
         self.allowed.set()
+        self.started = 0
         self.synced_sizes: list[int] = []
 
     async def sync_in_background(self, descriptor: int) -> None:
         size = os.fstat(descriptor).st_size
+        self.started += 1
         await self.allowed.wait()
         await super().sync_in_background(descriptor)
         self.synced_sizes.append(size)
@@ -45,8 +48,10 @@ class Commit:
         assert self.disk.synced_sizes[-1] >= self.acknowledged * len(LINE)
 
 
-async def settled() -> None:
-    await asyncio.sleep(0.05)
+async def until(happened: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not happened():  # noqa: ASYNC110 - a count, not an event
+            await asyncio.sleep(0.001)
 
 
 def test_nothing_is_acknowledged_before_its_sync_has_ended(tmp_path: Path) -> None:
@@ -55,12 +60,11 @@ def test_nothing_is_acknowledged_before_its_sync_has_ended(tmp_path: Path) -> No
         commit.disk.allowed.clear()
         service = asyncio.create_task(commit.group.run())
         commit.group.append(LINE)
-        await settled()
+        await until(lambda: commit.disk.started == 1)
         commit.group.append(LINE)
         assert commit.acknowledged == 0
         commit.disk.allowed.set()
-        await settled()
-        assert commit.acknowledged == 2
+        await until(lambda: commit.acknowledged == 2)
         assert commit.disk.synced_sizes == [len(LINE), 2 * len(LINE)]
         service.cancel()
         commit.journal.close()
@@ -75,8 +79,7 @@ def test_records_that_come_together_share_a_sync(tmp_path: Path) -> None:
         for _ in range(100):
             commit.group.append(LINE)
             await commit.group.keep_pace()
-        await asyncio.sleep(0.2)
-        assert commit.acknowledged == 100
+        await until(lambda: commit.acknowledged == 100)
         assert len(commit.disk.synced_sizes) == 1
         service.cancel()
         commit.journal.close()

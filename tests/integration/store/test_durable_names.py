@@ -36,20 +36,20 @@ class NotingDisk(Disk):
         self.notes.append(target.name)
 
 
-def test_the_name_of_a_new_journal_lasts_before_its_records(tmp_path: Path) -> None:
+def test_the_name_of_a_new_journal_is_synced_before_its_records(tmp_path: Path) -> None:
     disk = NotingDisk()
     Journal(tmp_path / "journal.jsonl", disk).close()
     assert place(tmp_path) in disk.notes
 
 
-def test_a_torn_end_that_was_cut_off_stays_off(tmp_path: Path) -> None:
+def test_the_removal_of_a_torn_end_is_synced(tmp_path: Path) -> None:
     path, disk = tmp_path / "journal.jsonl", NotingDisk()
     path.write_bytes(b"torn")
     Journal(path, disk).close()
     assert disk.notes == [place(path), place(tmp_path)]
 
 
-def test_the_inputs_last_before_there_is_a_manifest_that_promises_them(tmp_path: Path) -> None:
+def test_the_inputs_are_synced_before_the_manifest(tmp_path: Path) -> None:
     disk = NotingDisk()
     make_run(tmp_path, disk=disk).close()
     notes = disk.notes
@@ -60,8 +60,8 @@ def test_the_inputs_last_before_there_is_a_manifest_that_promises_them(tmp_path:
     assert place(tmp_path) in notes[promised:]
 
 
-def test_a_resumed_run_makes_its_manifest_last_before_there_is_a_journal(tmp_path: Path) -> None:
-    """Whoever made the run may have died in between."""
+def test_a_resumed_run_syncs_its_manifest_before_it_makes_a_journal(tmp_path: Path) -> None:
+    """The process that made the run may have died in between."""
     make_run(tmp_path).close()
     journal = tmp_path / "journal.jsonl"
     journal.unlink()
@@ -86,7 +86,7 @@ def test_a_resumed_run_syncs_the_journals_of_every_shard(tmp_path: Path) -> None
     assert {place(path) for path in others} <= set(disk.notes)
 
 
-def test_new_directories_last_with_all_those_above_them(tmp_path: Path) -> None:
+def test_new_directories_are_synced_with_their_parents(tmp_path: Path) -> None:
     disk = NotingDisk()
     make_run(tmp_path / "a" / "b" / "run", disk=disk).close()
     above: list[Place | str] = [
@@ -95,7 +95,7 @@ def test_new_directories_last_with_all_those_above_them(tmp_path: Path) -> None:
     assert [note for note in disk.notes if note in above] == above
 
 
-def test_a_run_put_aside_lasts_under_its_new_name(tmp_path: Path) -> None:
+def test_the_new_name_of_an_old_run_is_synced(tmp_path: Path) -> None:
     make_run(tmp_path / "run").close()
     disk = NotingDisk()
     make_run(tmp_path / "run", force_new_run=True, disk=disk).close()
@@ -104,7 +104,7 @@ def test_a_run_put_aside_lasts_under_its_new_name(tmp_path: Path) -> None:
     assert place(tmp_path) in disk.notes[aside + 2 : inputs]
 
 
-def test_a_new_blob_lasts_with_its_name_before_it_is_named(tmp_path: Path) -> None:
+def test_a_new_blob_and_its_name_are_synced(tmp_path: Path) -> None:
     disk = NotingDisk()
     store = BlobStore(tmp_path, disk)
     path = store.path(store.put_now(b"picture"))
@@ -112,7 +112,7 @@ def test_a_new_blob_lasts_with_its_name_before_it_is_named(tmp_path: Path) -> No
     assert disk.notes == [above, place(tmp_path), place(path), path.name, place(path.parent)]
 
 
-def test_a_blob_that_was_there_is_made_to_last_before_it_is_named(tmp_path: Path) -> None:
+def test_the_name_of_an_existing_blob_is_synced(tmp_path: Path) -> None:
     ref = BlobStore(tmp_path).put_now(b"picture")
     disk = NotingDisk()
     store = BlobStore(tmp_path, disk)
@@ -120,7 +120,7 @@ def test_a_blob_that_was_there_is_made_to_last_before_it_is_named(tmp_path: Path
     assert disk.notes == [place(store.path(ref).parent)]
 
 
-def test_all_that_was_merged_lasts_before_it_has_its_name_and_then_its_name(
+def test_a_merged_run_is_synced_before_it_is_renamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with make_run(tmp_path / "run") as run:
