@@ -41,7 +41,7 @@ def chat_model(*models: FaultyModel | str, **settings: Any) -> ChatModel:
     return ChatModel(read_endpoints(urls), ChatSettings(**{"model": "m", **settings}))
 
 
-async def ask(model: ChatModel, *, within: float = 10.0, **params: object) -> Completion:
+async def ask(model: ChatModel, *, within: float = 60.0, **params: object) -> Completion:
     return await model.complete(MESSAGES, params, within=within)
 
 
@@ -69,14 +69,14 @@ def strict(status: int = 400) -> Step:
     """Refuse requests with fields that OpenAI's API does not have."""
 
     async def play(exchange: Exchange) -> bool:
-        stranger = next((name for name in exchange.request.json if name in TOKEN_FIELDS), None)
-        if stranger is None:
+        field = next((name for name in exchange.request.json if name in TOKEN_FIELDS), None)
+        if field is None:
             return await answer()(exchange)
-        return await error(status, f"Unrecognized request argument: {stranger}")(exchange)
+        return await error(status, f"Unrecognized request argument: {field}")(exchange)
 
     return play
 
 
 async def together(*calls: Any) -> list[Any]:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         return await asyncio.gather(*calls)

@@ -1,4 +1,4 @@
-"""Tasks that know their own truth, with the servers that know it."""
+"""Tasks with their own check, with the servers that record the sessions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -77,19 +77,15 @@ def test_rows_of_the_bundled_tasks_need_no_judge(tmp_path: Path) -> None:
         assert not evaluator.needs_judge(WebTask.of(row, "0"))
 
 
-@pytest.mark.parametrize(
-    ("answer", "reward"), [("It holds 2.0 litres.", 1.0), ("It holds 9 litres.", 0.0), (None, 0.0)]
-)
-def test_an_answer_is_checked_by_the_sites(
-    tmp_path: Path, answer: str | None, reward: float
-) -> None:
-    verdict = on_the_sites(tmp_path, KETTLE, _nothing, answer)
-    assert (verdict.reward, verdict.is_blocked) == (reward, False)
-    assert verdict.evaluation["judge"] == "truth:sites"
-    found: Any = verdict.evaluation["criteria"]
-    assert found["truth"]["verdict"] == ("pass" if reward else "fail")
-    assert found["truth"]["facts"]
-    assert msgspec.json.decode(msgspec.json.encode(verdict.evaluation)) == verdict.evaluation
+def test_an_answer_is_checked_by_the_sites(tmp_path: Path) -> None:
+    for answer, reward in [("It holds 2.0 litres.", 1.0), ("It holds 9 litres.", 0.0), (None, 0.0)]:
+        verdict = on_the_sites(tmp_path, KETTLE, _nothing, answer)
+        assert (verdict.reward, verdict.is_blocked) == (reward, False)
+        assert verdict.evaluation["judge"] == "truth:sites"
+        found: Any = verdict.evaluation["criteria"]
+        assert found["truth"]["verdict"] == ("pass" if reward else "fail")
+        assert found["truth"]["facts"]
+        assert msgspec.json.decode(msgspec.json.encode(verdict.evaluation)) == verdict.evaluation
 
 
 def test_a_wall_is_a_block_and_no_reward(tmp_path: Path) -> None:
@@ -179,7 +175,7 @@ def test_what_a_failing_server_answers_is_never_a_reward(
     async def tell(_: web.Request) -> web.Response:
         now = left.pop(0) if left else 200
         if now == "hang":
-            await asyncio.sleep(30)
+            await asyncio.Event().wait()
         if now == "nonsense":
             return web.Response(text="<h1>hello</h1>")
         if now != 200:
@@ -196,7 +192,7 @@ def test_what_a_failing_server_answers_is_never_a_reward(
         try:
             async with Evaluator(None, tmp_path) as evaluator:
                 loop = asyncio.get_running_loop()
-                with working_for("1/0", loop.time() + 2.0):
+                with working_for("1/0", loop.time() + (2.0 if "hang" in answers else 60.0)):
                     trajectory = attempt(tmp_path, f"http://{host}:{port}")
                     return (await evaluator.evaluate(trajectory)).reward
         finally:

@@ -17,12 +17,12 @@ async def _thread_name() -> str:
 def test_calls_share_one_thread_until_it_is_closed() -> None:
     loop = LoopThread("waiting")
     with ThreadPoolExecutor(4) as callers:
-        names = list(callers.map(lambda _: loop.call(_thread_name(), 10), range(20)))
+        names = list(callers.map(lambda _: loop.call(_thread_name(), 60), range(20)))
     assert set(names) == {"waiting"}
     assert [each.name for each in threading.enumerate()].count("waiting") == 1
     loop.close()
     assert "waiting" not in [each.name for each in threading.enumerate()]
-    assert loop.call(_thread_name(), 10) == "waiting"
+    assert loop.call(_thread_name(), 60) == "waiting"
     loop.close()
 
 
@@ -31,14 +31,14 @@ def test_a_call_that_takes_too_long_is_cancelled() -> None:
 
     async def wait() -> None:
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             cancelled.set()
 
     loop = LoopThread("waiting")
     with pytest.raises(TimeoutError):
         loop.call(wait(), 0.05)
-    assert cancelled.wait(10)
+    assert cancelled.wait(60)
     loop.close()
 
 
@@ -47,14 +47,14 @@ def test_closing_ends_a_call_that_is_under_way() -> None:
 
     async def wait() -> None:
         began.set()
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
 
     with ThreadPoolExecutor(1) as callers:
-        call = callers.submit(loop.call, wait(), 30.0)
-        assert began.wait(10)
+        call = callers.submit(loop.call, wait(), 60.0)
+        assert began.wait(60)
         loop.close()
         with pytest.raises(RuntimeError, match="closed during the call"):
-            call.result(10)
+            call.result(60)
 
 
 def test_the_deadline_of_the_caller_holds_there_as_well() -> None:
@@ -63,5 +63,5 @@ def test_the_deadline_of_the_caller_holds_there_as_well() -> None:
 
     loop, due = LoopThread("waiting"), time.monotonic() + 5
     with working_for("1/0", due):
-        assert loop.call(deadline(), 10) == due
+        assert loop.call(deadline(), 60) == due
     loop.close()

@@ -47,8 +47,8 @@ def agent_of(server: FaultyModel, folder: Path, **changed: Any) -> WebAgent:
         "model_config": VANILLA,
         "save_path": folder,
         "vllm_server_url": server.base_url.removesuffix("/v1"),
-        "operation_timeout": 1,
-        "vllm_timeout": 10,
+        "operation_timeout": 5,
+        "vllm_timeout": 60,
     }
     return WebAgent(**{**settings, **changed})
 
@@ -155,28 +155,26 @@ async def test_thinking_that_the_server_took_out_is_in_the_record(tmp_path: Path
     assert server.requests[0].json["chat_template_kwargs"] == {"enable_thinking": True}
 
 
-@pytest.mark.parametrize("model_type", ["text", "baseline"])
 @in_a_loop
-async def test_a_text_model_drives_the_browser_by_the_list_of_elements(
-    tmp_path: Path, model_type: str
-) -> None:
-    call = '{"name": "web_interaction", "arguments": {"action": "answer", "text": "done"}}'
-    configs = {
-        "model_config": {**VANILLA, "model_type": model_type},
-        "context_config": {"interaction_mode": "set_of_marks"},
-    }
-    done = f"Action: done\n<tool_call>\n{call}\n</tool_call>"
-    async with (
-        FaultyModel(otherwise=saying_reply(done)) as server,
-        agent_of(server, tmp_path, **configs) as agent,
-    ):
-        assert agent.observe.wants_elements
-        decision = await decide(agent)
-    assert isinstance(decision.action, Answer)
-    sent = server.requests[0].json
-    assert "image_url" not in json.dumps(sent)
-    assert "Red lamp" in json.dumps(sent["messages"])
-    assert ("temperature" in sent) == (model_type == "text")
+async def test_a_text_model_drives_the_browser_by_the_list_of_elements(tmp_path: Path) -> None:
+    for model_type in ["text", "baseline"]:
+        call = '{"name": "web_interaction", "arguments": {"action": "answer", "text": "done"}}'
+        configs = {
+            "model_config": {**VANILLA, "model_type": model_type},
+            "context_config": {"interaction_mode": "set_of_marks"},
+        }
+        done = f"Action: done\n<tool_call>\n{call}\n</tool_call>"
+        async with (
+            FaultyModel(otherwise=saying_reply(done)) as server,
+            agent_of(server, tmp_path, **configs) as agent,
+        ):
+            assert agent.observe.wants_elements
+            decision = await decide(agent)
+        assert isinstance(decision.action, Answer)
+        sent = server.requests[0].json
+        assert "image_url" not in json.dumps(sent)
+        assert "Red lamp" in json.dumps(sent["messages"])
+        assert ("temperature" in sent) == (model_type == "text")
 
 
 @in_a_loop
@@ -220,9 +218,8 @@ def test_nodes_of_hydra_configure_an_agent_like_dictionaries(tmp_path: Path) -> 
         assert b"http://" not in msgspec.json.encode(agent.identity)
 
 
-@pytest.mark.parametrize(
-    ("changed", "says"),
-    [
+def test_an_agent_that_cannot_work_is_refused_at_once(tmp_path: Path) -> None:
+    cases: list[tuple[dict[str, object], str]] = [
         ({"policy_config": {"tempreature": 1}}, "did you mean policy_config.temperature?"),
         ({"model_config": {"model_type": "qwen"}}, "model_type"),
         ({"context_config": {"interaction_mode": "telepathy"}}, "interaction_mode"),
@@ -231,13 +228,10 @@ def test_nodes_of_hydra_configure_an_agent_like_dictionaries(tmp_path: Path) -> 
         ({"max_retries": -1}, "max_retries"),
         ({"vllm_timeout": 0}, "vllm_timeout"),
         ({"operation_timeout": -1}, "operation_timeout"),
-    ],
-)
-def test_an_agent_that_cannot_work_is_refused_at_once(
-    tmp_path: Path, changed: dict[str, object], says: str
-) -> None:
-    server = FaultyModel()
-    server.port = 8999
-    with pytest.raises(RefusedError) as refused:
-        agent_of(server, tmp_path, **changed)
-    assert says in str(refused.value)
+    ]
+    for changed, says in cases:
+        server = FaultyModel()
+        server.port = 8999
+        with pytest.raises(RefusedError) as refused:
+            agent_of(server, tmp_path, **changed)
+        assert says in str(refused.value)
