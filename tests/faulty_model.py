@@ -149,7 +149,7 @@ OVERFLOWS: dict[str, tuple[int, dict[str, Any]]] = {
 """How servers in use word a conversation that is too long: status and body, by server."""
 
 _REASONS = {200: "OK", 429: "Too Many Requests"}
-_LONGEST_HANG = 60.0
+_LONGEST_HANG = 3600.0
 
 
 @dataclass(frozen=True)
@@ -410,12 +410,12 @@ def in_background(model: FaultyModel) -> Iterator[FaultyModel]:
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
     try:
-        assert ready.wait(10), "the server did not start"
+        assert ready.wait(60), "the server did not start"
         yield model
     finally:
         for stop in done:
             stop()
-        thread.join(10)
+        thread.join(60)
 
 
 def unused_port() -> int:

@@ -26,8 +26,8 @@ from tests.counterparts.life import parser
 from tests.counterparts.serving import Answer, Request, serve
 
 COOKIE = "session={}; path=/; HttpOnly; SameSite=lax; Max-Age=1209600"
-LONGEST_HANG = 300.0
-LONGEST_MEETING = 20.0
+LONGEST_HANG = 3600.0
+LONGEST_MEETING = 60.0
 Json = dict[str, Any]
 
 

@@ -54,8 +54,13 @@ def start(folder: Path, *arguments: str | Path) -> "subprocess.Popen[str]":
 
 
 def finish(process: "subprocess.Popen[str]") -> Ended:
+    """Wait for the end of the command; one that does not end in time is killed."""
     with process:
-        stdout, stderr = process.communicate(timeout=PATIENCE)
+        try:
+            stdout, stderr = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
     return Ended(process.returncode, stdout, stderr)
 
 
