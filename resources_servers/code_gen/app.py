@@ -1,7 +1,8 @@
-"""code_gen: write a Python program; it is run against tests, behind walls.
+"""code_gen: the model writes a Python program, and the program runs against tests in a sandbox.
 
-The answer's last Python block is the program. The reward is 1 when it passes every test, else 0.
-What a program does wrong is a result; what the machine does wrong is a failed rollout.
+The program is the last Python block of the answer. The reward is 1 when it passes every test, else
+0. A program that does something wrong gets a result for it; an error of the machine is a failed
+rollout.
 """
 
 import logging
@@ -11,12 +12,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from resources_servers.code_gen.extraction import extract_program
-from resources_servers.code_gen.judge import Patience, Result, Status, judge
-from resources_servers.code_gen.machine import REMEDY, inspect_machine
-from resources_servers.code_gen.report import SandboxError
-from resources_servers.code_gen.sandbox import Allowance, Sandbox
-from resources_servers.code_gen.task import CodeTask
+from resources_servers.code_gen.execution import SandboxError
+from resources_servers.code_gen.sandbox import REMEDY, ProgramLimits, Sandbox, inspect_machine
+from resources_servers.code_gen.task import CodeTask, extract_program
+from resources_servers.code_gen.verification import CaseResult, CaseStatus, RunBudget, run_tests
 from rollgym.records import VerifierError
 from rollgym.servers import ResourcesConfig, ResourcesServer, Response, Verdict
 from rollgym.servers.config import ConfigError, Problem
@@ -34,16 +33,16 @@ class CodeGenConfig(ResourcesConfig):
     """How programs are run.
 
     Args:
-        require: `strict` refuses to start where a program could reach the network, files or other
-            processes; `best_effort` warns and goes on. Strict by default on Linux.
-        workers: Programs that run at the same time. The others wait in the order they came.
-        cpu_seconds: Processor time of one test.
-        wall_seconds: Time on the clock of one test.
-        total_seconds: Time on the clock of all tests of a program together.
-        stop_after_failures: Tests that may fail before the rest is left out; null runs them all.
-        memory_mb: Address space of a program.
-        scratch_mb: What it may write to files.
-        output_mb: What it may print.
+        require: `strict` rejects a machine on which a program could reach the network, files or
+            other processes; `best_effort` warns and continues. Strict by default on Linux.
+        workers: Programs that run at the same time. Others wait in a queue.
+        cpu_seconds: Processor time limit of one test.
+        wall_seconds: Wall time limit of one test.
+        total_seconds: Wall time limit of all tests of a program together.
+        stop_after_failures: Failed tests after which the remaining tests do not run; null runs all.
+        memory_mb: Address space limit of a program.
+        scratch_mb: Limit of the files that a program writes.
+        output_mb: Limit of what a program prints.
     """
 
     require: Literal["strict", "best_effort"] = Field(
@@ -59,8 +58,8 @@ class CodeGenConfig(ResourcesConfig):
     output_mb: int = Field(default=1, ge=1, le=64)
 
     @property
-    def allowance(self) -> Allowance:
-        return Allowance(
+    def program_limits(self) -> ProgramLimits:
+        return ProgramLimits(
             cpu_seconds=self.cpu_seconds,
             wall_seconds=self.wall_seconds,
             memory_bytes=self.memory_mb * _MEBIBYTE,
@@ -69,8 +68,8 @@ class CodeGenConfig(ResourcesConfig):
         )
 
     @property
-    def patience(self) -> Patience:
-        return Patience(self.total_seconds, self.stop_after_failures)
+    def budget(self) -> RunBudget:
+        return RunBudget(self.total_seconds, self.stop_after_failures)
 
 
 class CodeGen(ResourcesServer[CodeTask, None]):
@@ -80,7 +79,7 @@ class CodeGen(ResourcesServer[CodeTask, None]):
     _sandbox: Sandbox | None = None
 
     async def start(self) -> None:
-        """Raises ConfigError where the machine cannot isolate programs as required."""
+        """Raises ConfigError if the machine cannot isolate programs as required."""
         try:
             machine = await inspect_machine()
         except SandboxError as error:
@@ -98,14 +97,14 @@ class CodeGen(ResourcesServer[CodeTask, None]):
 
     async def verify(self, task: CodeTask, response: Response, state: None) -> Verdict:
         if self._sandbox is None:
-            raise VerifierError(f"{self.name} has not been started")
+            raise VerifierError(f"{self.name} is not started")
         source = extract_program(response.text)
-        results: list[Result] = []
+        results: list[CaseResult] = []
         if source is not None:
-            results = await judge(
-                self._sandbox, source, task, self.config.allowance, self.config.patience
+            results = await run_tests(
+                self._sandbox, source, task, self.config.program_limits, self.config.budget
             )
-        passed = sum(result.status is Status.PASSED for result in results)
+        passed = sum(result.status is CaseStatus.PASSED for result in results)
         solved = passed == len(task.test_cases)
         return Verdict(
             reward=float(solved),

@@ -1,10 +1,15 @@
-"""One run of one program, seen from outside: its streams, its clock, its end.
+"""One run of one program, controlled from outside: its streams, its clock, its end.
 
-*Streams.* What the program writes is kept up to a bound and never interpreted here.
+*Streams.* What the program writes is kept up to a limit and never interpreted here.
 
-*Stopping.* Time is up, too much was written, or nobody waits any more: the process group is
-killed, and with it everything there is. The clock starts with the program, so neither waiting for
-a worker nor a slow start is charged to it.
+*Stopping.* When the time is up, when too much was written or when the caller is cancelled, the
+process group is killed, and with it every process of the run. The clock starts with the program, so
+neither the wait for a slot nor a slow start counts.
+
+*Reports.* The launcher reports `started`, `ended` or `fault` over a socket that the program cannot
+reach. The program caused everything that happens after `started`, with one exception: a program
+cannot end itself with SIGKILL, so the machine killed one that ended this way within its limits.
+That, and everything before `started`, is a `SandboxError` and not a verdict on the program.
 """
 
 import asyncio
@@ -13,38 +18,139 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import cast
 
 import msgspec
 
-from resources_servers.code_gen.report import Ending, Report, SandboxError, conclude, describe
+from resources_servers.code_gen.isolation.program import OUT_OF_MEMORY
+from rollgym.records import VerifierError
 
-START_PATIENCE = 30.0
-KILL_PATIENCE = 10.0
-LAST_WORDS = 2.0
-LAST_LENGTH = 1_000
+# The kernel counts processor time in ticks, so it may kill a little early.
+CPU_LIMIT_SHARE = 0.8
 
-_LAUNCHER = Path(__file__).parent / "jail" / "launcher.py"
-# No site packages, no folder of ours on the search path, no byte code written.
+
+class SandboxError(VerifierError):
+    """The machine could not run the program; the program did not cause it."""
+
+
+class RunEnding(StrEnum):
+    """How a run ended."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+    TIME_LIMIT = "time_limit"
+    MEMORY_LIMIT = "memory_limit"
+    OUTPUT_LIMIT = "output_limit"
+
+
+class ProcessEnd(msgspec.Struct, frozen=True):
+    """The wait status of the program's process, and the processor time it used."""
+
+    status: int
+    cpu_seconds: float
+
+    @property
+    def killed(self) -> bool:
+        return self.status == -signal.SIGKILL
+
+
+class LauncherReport(asyncio.Protocol):
+    """The server's end of the launcher's socket."""
+
+    def __init__(self) -> None:
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.on_start: Callable[[], None] = lambda: None
+        self.started = False
+        self._received = bytearray()
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        if not self.started and self._received.startswith(b"started\n"):
+            self.started = True
+            self.on_start()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    @property
+    def fault(self) -> str:
+        """Why the program was not started; "" if the launcher ended before it could report it."""
+        first = self._received.decode("utf-8", "replace").partition("\n")[0]
+        return first.removeprefix("fault ")
+
+    @property
+    def end(self) -> ProcessEnd | None:
+        """How the program ended; None if the launcher ended before it could report it."""
+        words = self._received.partition(b"ended ")[2].split()
+        return (
+            ProcessEnd(os.waitstatus_to_exitcode(int(words[0])), float(words[1])) if words else None
+        )
+
+
+def conclude(end: ProcessEnd | None, stopped: RunEnding | None, cpu_limit: int) -> RunEnding:
+    """How the run ended, given why it was stopped from here, if it was. Raises SandboxError."""
+    if stopped is RunEnding.OUTPUT_LIMIT:
+        return stopped
+    if stopped is not None and (end is None or end.killed):
+        return stopped
+    if end is None:
+        raise SandboxError("another process killed the launcher while its program ran")
+    if end.killed:
+        if end.cpu_seconds >= CPU_LIMIT_SHARE * cpu_limit:
+            return RunEnding.TIME_LIMIT
+        raise SandboxError(
+            f"the system killed the program (SIGKILL) after {end.cpu_seconds:.1f} s of processor "
+            "time, most often because memory is short; use fewer workers"
+        )
+    match end.status:
+        case 0:
+            return RunEnding.FINISHED
+        case status if status == OUT_OF_MEMORY:
+            return RunEnding.MEMORY_LIMIT
+        case _:
+            return RunEnding.FAILED
+
+
+def describe(end: ProcessEnd | None) -> str:
+    """The end of a program in words; "" for a normal end."""
+    if end is None or end.status == 0:
+        return ""
+    if end.status > 0:
+        return f"exit status {end.status}"
+    try:
+        return f"killed by {signal.Signals(-end.status).name}"
+    except ValueError:
+        return f"killed by signal {-end.status}"
+
+
+START_TIMEOUT = 30.0
+KILL_TIMEOUT = 10.0
+OUTPUT_GRACE = 2.0
+LONGEST_REASON = 1_000
+
+_LAUNCHER = Path(__file__).parent / "isolation" / "launcher.py"
+# No site packages, no folder of the clone on the search path, no bytecode written.
 _FLAGS = ("-s", "-S", "-P", "-B", "-X", "utf8")
-# Nothing of ours is inherited. Hashes are the same in every run, so that the same program gives the
-# same answer.
+# The program inherits no variables. Hashes are the same in every run, so that the same program
+# gives the same answer.
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"}
 
 
-class Bounds(msgspec.Struct, frozen=True):
-    """What is enforced from outside; `cpu_seconds` is enforced inside and recognised here."""
+class ExecutionBounds(msgspec.Struct, frozen=True):
+    """Limits enforced from outside; `cpu_seconds` is enforced by the kernel and recognised here."""
 
     cpu_seconds: int
     wall_seconds: float
     output_bytes: int
 
 
-class Run(msgspec.Struct, frozen=True):
-    """What came of a run, and how long it took; `detail` says in words how the process ended."""
+class ProgramRun(msgspec.Struct, frozen=True):
+    """The result of a run and its duration; `detail` says in words how the process ended."""
 
-    ending: Ending
+    ending: RunEnding
     answer: bytes
     errors: bytes
     detail: str
@@ -52,16 +158,16 @@ class Run(msgspec.Struct, frozen=True):
 
 
 async def execute(
-    job: bytes, stdin: bytes, bounds: Bounds, *, python: str, wrapper: Sequence[str] = ()
-) -> Run:
-    """Start a launcher for the job and see it through. Raises SandboxError.
+    job: bytes, stdin: bytes, bounds: ExecutionBounds, *, python: str, wrapper: Sequence[str] = ()
+) -> ProgramRun:
+    """Start a launcher for the job and wait for the end of the program. Raises SandboxError.
 
-    When this is cancelled the program is killed.
+    Cancelling this kills the program.
     """
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
     with theirs:
-        channel, report = await loop.create_unix_connection(Report, sock=ours)
+        channel, report = await loop.create_unix_connection(LauncherReport, sock=ours)
         try:
             _, execution = await loop.subprocess_exec(
                 lambda: Execution(bounds),
@@ -82,7 +188,7 @@ async def execute(
             raise
     try:
         channel.write(job)
-        return await execution.see_through(report, stdin)
+        return await execution.finish(report, stdin)
     finally:
         channel.abort()
         await execution.close()
@@ -91,63 +197,63 @@ async def execute(
 class Execution(asyncio.SubprocessProtocol):
     """The process group of one launcher and its program."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: ExecutionBounds) -> None:
         self._loop = asyncio.get_running_loop()
         self._bounds = bounds
         self._streams = {1: bytearray(), 2: bytearray()}
         self._over: asyncio.Future[None] = self._loop.create_future()
-        self._stopped: Ending | None = None
+        self._stopped: RunEnding | None = None
         self._began = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.SubprocessTransport | None = None
 
-    async def see_through(self, report: Report, stdin: bytes) -> Run:
+    async def finish(self, report: LauncherReport, stdin: bytes) -> ProgramRun:
         """Feed the program and wait for its end. Raises SandboxError."""
         report.on_start = self._start_clock
         pipe = cast("asyncio.WriteTransport", self._process().get_pipe_transport(0))
         pipe.write(stdin)
         pipe.write_eof()
-        patience = START_PATIENCE + self._bounds.wall_seconds + KILL_PATIENCE
-        await asyncio.wait([self._over, report.closed], timeout=patience)
+        timeout = START_TIMEOUT + self._bounds.wall_seconds + KILL_TIMEOUT
+        await asyncio.wait([self._over, report.closed], timeout=timeout)
         if not self._over.done():
             raise SandboxError(
-                f"the processes of group {self._process().get_pid()} could not be killed; the "
-                "system must have stopped them in the middle of an operation"
+                f"the processes of group {self._process().get_pid()} could not be killed: the "
+                "system holds them in the middle of an operation"
             )
         answer, errors = (bytes(stream) for stream in self._streams.values())
         if not report.started:
-            last_words = errors[-LAST_LENGTH:].decode("utf-8", "replace").strip()
-            reason = report.fault or last_words or "it gave no reason"
+            written = errors[-LONGEST_REASON:].decode("utf-8", "replace").strip()
+            reason = report.fault or written or "it gave no reason"
             raise SandboxError(f"the launcher could not start the program: {reason}")
         end = report.end
         ending = conclude(end, self._stopped, self._bounds.cpu_seconds)
-        return Run(ending, answer, errors, describe(end), self._loop.time() - self._began)
+        return ProgramRun(ending, answer, errors, describe(end), self._loop.time() - self._began)
 
     async def close(self) -> None:
-        """Leave no process behind."""
+        """Kill every process that is left."""
         self._kill()
         try:
-            await asyncio.wait([self._over], timeout=KILL_PATIENCE)
+            await asyncio.wait([self._over], timeout=KILL_TIMEOUT)
         finally:
             self._process().close()
 
-    # What the event loop reports
+    # Callbacks of the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.SubprocessTransport", transport)
-        self._set_timer(START_PATIENCE, self._kill)
+        self._set_timer(START_TIMEOUT, self._kill)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         kept = self._streams[fd]
-        room = self._bounds.output_bytes - len(kept)
-        kept += data[:room]
-        if len(data) > room:
-            self._stop(Ending.OUTPUT_LIMIT)
+        free = self._bounds.output_bytes - len(kept)
+        kept += data[:free]
+        if len(data) > free:
+            self._stop(RunEnding.OUTPUT_LIMIT)
 
     def process_exited(self) -> None:
-        """Where programs can start others, one that is left over would hold the pipes open."""
+        """Where programs can start processes, one that still runs would hold the pipes open."""
         self._kill()
-        self._set_timer(LAST_WORDS, self._process().close)
+        self._set_timer(OUTPUT_GRACE, self._process().close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._timer:
@@ -158,26 +264,26 @@ class Execution(asyncio.SubprocessProtocol):
     def _start_clock(self) -> None:
         self._began = self._loop.time()
         if self._process().get_returncode() is not None:
-            return  # it has ended already, and this news was late
-        self._set_timer(self._bounds.wall_seconds, lambda: self._stop(Ending.TIME_LIMIT))
+            return  # the program has ended before this report arrived
+        self._set_timer(self._bounds.wall_seconds, lambda: self._stop(RunEnding.TIME_LIMIT))
 
     def _set_timer(self, seconds: float, then: Callable[[], None]) -> None:
-        """There is one thing at a time to wait for: the start, the limit, the last words."""
+        """One event is waited for at a time: the start, the limit, or the end of the output."""
         if self._timer:
             self._timer.cancel()
         self._timer = self._loop.call_later(seconds, then)
 
-    def _stop(self, why: Ending) -> None:
-        self._stopped = self._stopped or why
+    def _stop(self, ending: RunEnding) -> None:
+        self._stopped = self._stopped or ending
         self._kill()
 
     def _kill(self) -> None:
         if not self._over.done():
-            # macOS refuses permission where only zombies are left.
+            # macOS denies permission when only zombies are left.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process().get_pid(), signal.SIGKILL)
 
     def _process(self) -> asyncio.SubprocessTransport:
         if self._transport is None:
-            raise RuntimeError("the process has not been started")
+            raise RuntimeError("the process is not started")
         return self._transport

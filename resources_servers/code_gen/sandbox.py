@@ -1,14 +1,42 @@
-"""The sandbox: programs run one by one, each in fresh processes, at most so many at a time."""
+"""The sandbox: each program runs in new processes, and only some run at the same time.
 
+*Layers.* What a machine can isolate programs with is found out by trying: each layer is tried alone
+on a program that does nothing, and the launcher reports why one fails.
+
+*Guarantees.* What counts is whether a program can escape. So a program tries it from inside all
+layers of the machine: it connects to a socket of the server, reads a file of the server's user, and
+starts a process. A machine on which all three fail can run hostile programs.
+
+*macOS.* A profile for `sandbox-exec` replaces the layers of Linux: no network, no writing, no
+reading of users' files, no other programs. Programs can still start processes there, and memory is
+not limited.
+"""
+
+import asyncio
+import contextlib
 import os
+import shutil
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 import msgspec
 
-from resources_servers.code_gen.execution import Bounds, Run, execute
-from resources_servers.code_gen.jail.job import Job, Limits
-from resources_servers.code_gen.seatbelt import wrapper
+from resources_servers.code_gen.execution import (
+    ExecutionBounds,
+    ProgramRun,
+    RunEnding,
+    SandboxError,
+    execute,
+)
+from resources_servers.code_gen.isolation.confinement import (
+    LANDLOCK,
+    NAMESPACES,
+    SECCOMP,
+    ProgramJob,
+    ResourceLimits,
+)
 from rollgym.servers.isolation import CallSlots
 
 THREADS = 64
@@ -16,7 +44,7 @@ OPEN_FILES = 64
 
 
 class Program(msgspec.Struct, frozen=True):
-    """A program, and what it is given: an input, or the arguments for one of its functions."""
+    """A program with its input, or with the arguments for one of its functions."""
 
     source: str
     stdin: str = ""
@@ -24,11 +52,10 @@ class Program(msgspec.Struct, frozen=True):
     arguments: Sequence[object] = ()
 
 
-class Allowance(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run may use.
+class ProgramLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of one run.
 
-    Processor time decides where the result counts; time on the clock also passes while others use
-    the processor, so it is for programs that wait.
+    Processor time does not depend on how busy the machine is; wall time stops programs that wait.
     """
 
     cpu_seconds: int = 10
@@ -39,13 +66,13 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sandbox:
-    """Runs programs behind the given layers.
+    """Runs programs inside the given layers.
 
     Args:
-        layers: Those that the machine has; one that fails makes a run a SandboxError.
-        workers: How many programs run at the same time; the others wait in the order they came.
-        queue_limit: How many may wait.
-        queue_patience: How long one waits at most.
+        layers: Layers that the machine has; a run in which one fails raises SandboxError.
+        workers: Programs that run at the same time; others wait in a queue.
+        queue_limit: Programs that may wait.
+        queue_timeout: Seconds that a program waits at most.
         python: The interpreter.
     """
 
@@ -55,32 +82,161 @@ class Sandbox:
         *,
         workers: int = 1,
         queue_limit: int = 100_000,
-        queue_patience: float = 3600.0,
+        queue_timeout: float = 3600.0,
         python: str = sys.executable,
     ) -> None:
         self.layers = tuple(layers)
         self._slots = CallSlots("program", workers, queue_limit)
-        self._queue_patience = queue_patience
+        self._queue_timeout = queue_timeout
         self._python = python
-        self._wrapper = wrapper(self.layers)
+        self._wrapper = seatbelt_command(self.layers)
 
-    async def run(self, program: Program, allowance: Allowance) -> Run:
-        """Run a program once. Raises SandboxError, or NoFreeWorkerError when too many wait."""
-        job = Job(
+    async def run(self, program: Program, program_limits: ProgramLimits) -> ProgramRun:
+        """Run a program once. Raises SandboxError, or NoFreeWorkerError if the queue is full."""
+        job = ProgramJob(
             source=program.source,
             entry_point=program.entry_point,
             arguments=program.arguments,
             layers=self.layers,
             parent=os.getpid(),
-            limits=Limits(
-                cpu_seconds=allowance.cpu_seconds,
-                memory=allowance.memory_bytes,
-                scratch=allowance.scratch_bytes,
+            limits=ResourceLimits(
+                cpu_seconds=program_limits.cpu_seconds,
+                memory=program_limits.memory_bytes,
+                scratch=program_limits.scratch_bytes,
                 threads=THREADS,
                 open_files=OPEN_FILES,
             ),
         ).to_bytes()
-        bounds = Bounds(allowance.cpu_seconds, allowance.wall_seconds, allowance.output_bytes)
+        bounds = ExecutionBounds(
+            program_limits.cpu_seconds, program_limits.wall_seconds, program_limits.output_bytes
+        )
         stdin = program.stdin.encode("utf-8", "surrogatepass")
-        async with self._slots.acquire(self._queue_patience):
+        async with self._slots.acquire(self._queue_timeout):
             return await execute(job, stdin, bounds, python=self._python, wrapper=self._wrapper)
+
+
+SEATBELT = "seatbelt"
+_COMMAND = "sandbox-exec"
+
+
+def has_seatbelt() -> bool:
+    return sys.platform == "darwin" and shutil.which(_COMMAND) is not None
+
+
+def seatbelt_command(layers: Sequence[str]) -> list[str]:
+    """The command that starts the launcher inside the macOS sandbox; empty without that layer."""
+    return [_COMMAND, "-p", _profile()] if SEATBELT in layers else []
+
+
+def _profile() -> str:
+    isolation = Path(__file__).parent / "isolation"
+    subtrees = [f'(subpath "{path}")' for path in (sys.base_prefix, sys.prefix, isolation)]
+    # Python looks into each folder on the way to a module.
+    folders = [f'(literal "{path}")' for path in isolation.parents]
+    readable = " ".join(subtrees + folders)
+    return "\n".join(
+        [
+            "(version 1)",
+            "(allow default)",
+            "(deny network*)",
+            "(deny file-write*)",
+            '(allow file-write* (literal "/dev/null"))',
+            '(deny file-read* (subpath "/Users") (subpath "/private/tmp") (subpath "/Volumes"))',
+            f"(allow file-read* {readable})",
+            "(deny signal (target others))",
+        ]
+    )
+
+
+LIMITS = "limits"
+REMEDY = (
+    "use Linux 5.13 or later with seccomp and Landlock, or allow user namespaces (in a container: "
+    "a security profile that permits `unshare` and `mount`); or, if you trust the programs, set "
+    "`require: best_effort` to run them with the layers that this machine has"
+)
+
+_ESCAPE = """
+import os, socket
+
+def escapes(port, path):
+    found = {}
+    try:
+        socket.create_connection(("127.0.0.1", port), 5).close()
+        found["network"] = "a program can open connections"
+    except OSError:
+        pass
+    try:
+        open(path).close()
+        found["files"] = "a program can read the files of this user"
+    except OSError:
+        pass
+    try:
+        child = os.fork()
+        if not child:
+            os._exit(0)
+        os.waitpid(child, 0)
+        found["processes"] = "a program can start processes"
+    except OSError:
+        pass
+    return found
+"""
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """The layers that work here, why others do not, and what a program can do in spite of them."""
+
+    layers: tuple[str, ...]
+    lacking: dict[str, str]
+    escapes: dict[str, str]
+
+    @property
+    def safe(self) -> bool:
+        return not self.escapes
+
+    def __str__(self) -> str:
+        parts = [f"{why} ({promise})" for promise, why in self.escapes.items()]
+        parts += [f"{layer} does not work here ({why})" for layer, why in self.lacking.items()]
+        return "; ".join(parts) or f"programs are isolated by {', '.join(self.layers)}"
+
+
+async def inspect_machine(python: str = sys.executable) -> Machine:
+    """Try all layers. Raises SandboxError if not even a harmless program can run."""
+    if sys.platform != "linux":
+        found = [SEATBELT] if has_seatbelt() else []
+        lacking = {} if found else {SEATBELT: "sandbox-exec is missing"}
+    else:
+        candidates = (NAMESPACES, LANDLOCK, SECCOMP)
+        faults = await asyncio.gather(*(_fault(layer, python) for layer in candidates))
+        tried = dict(zip(candidates, faults, strict=True))
+        found = [layer for layer, fault in tried.items() if fault is None]
+        lacking = {layer: fault for layer, fault in tried.items() if fault is not None}
+    layers = (LIMITS, *found)
+    return Machine(layers, lacking, await _escapes(Sandbox(layers, python=python)))
+
+
+async def _fault(layer: str, python: str) -> str | None:
+    try:
+        await Sandbox((layer,), python=python).run(Program("pass"), ProgramLimits())
+    except SandboxError as error:
+        return str(error)
+    return None
+
+
+async def _escapes(sandbox: Sandbox) -> dict[str, str]:
+    with tempfile.NamedTemporaryFile(prefix="rollgym-", suffix=".canary") as canary:
+        async with _listening() as port:
+            attempt = Program(_ESCAPE, entry_point="escapes", arguments=[port, canary.name])
+            run = await sandbox.run(attempt, ProgramLimits())
+    if run.ending is not RunEnding.FINISHED:
+        errors = run.errors.decode("utf-8", "replace").strip()
+        how = run.detail or run.ending
+        raise SandboxError(f"a harmless program does not run in the sandbox: {errors} ({how})")
+    return msgspec.json.decode(run.answer, type=dict[str, dict[str, str]])["result"]
+
+
+@contextlib.asynccontextmanager
+async def _listening() -> AsyncIterator[int]:
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    async with server:
+        port: int = server.sockets[0].getsockname()[1]
+        yield port

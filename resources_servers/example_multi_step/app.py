@@ -1,18 +1,24 @@
 """Find facts in a long document, each of which names what to look for next.
 
-The document is made when the session begins and stays here: the model sees of it only what the
-tools give back. The reward is the share of the facts that the final answer holds.
+The document is written when a session starts, and the model gets only the passages that the tools
+return. The final answer is the last line `Answer: first; second; …`, and the reward is the share of
+the facts in it.
 """
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated
 
 from pydantic import Field
 
-from resources_servers.example_multi_step.answers import found_values, read_answers
-from resources_servers.example_multi_step.documents import DocumentRecipe, write_document
-from resources_servers.example_multi_step.search import Document, telling_words
+from resources_servers.example_multi_step.documents import (
+    DocumentRecipe,
+    SearchableDocument,
+    search_words,
+    write_document,
+)
 from rollgym.servers import (
     ResourcesConfig,
     ResourcesServer,
@@ -24,18 +30,46 @@ from rollgym.servers import (
 )
 from rollgym.store import Setting
 
+# Repetitions are limited: an answer may have a megabyte of blanks.
+_LINE = re.compile(r"^[^\w\n]{0,8}answers?[^\w\n:]{0,8}:(.*)$", re.IGNORECASE | re.MULTILINE)
+_NUMBERING = re.compile(r"^\(?\d{1,2}[.):]\s+")
+
+
+def read_answers(text: str) -> list[str]:
+    """The entries of the last answer line; empty without such a line."""
+    lines = _LINE.findall(text)
+    return [entry.strip() for entry in lines[-1].split(";") if entry.strip()] if lines else []
+
+
+def found_values(expected: Sequence[str], answers: Sequence[str]) -> list[str]:
+    """The expected values that are among the answers, in any order.
+
+    If there are more answers than questions, they are guesses and none counts.
+    """
+    if len(answers) > len(expected):
+        return []
+    given = {_plain(answer) for answer in answers}
+    return [value for value in expected if _plain(value) in given]
+
+
+def _plain(entry: str) -> str:
+    """Remove numbering, emphasis, quotes, a leading article and capital letters."""
+    bare = _NUMBERING.sub("", entry.strip(" \t*_`\"'")).strip(" \t*_`\"'.").casefold()
+    return " ".join(bare.removeprefix("the ").split())
+
+
 LONGEST_QUERY = 200
 LONGEST_READING = 2_000
 
 
 class MultiStepConfig(ResourcesConfig):
-    """`cached_documents` are kept for further rollouts of the same task."""
+    """`cached_documents` is the number of documents kept for other rollouts of their tasks."""
 
     cached_documents: Annotated[int, Setting.TIMING] = Field(default=32, ge=1)
 
 
 class MultiStepTask(TaskRow):
-    """`document` is the recipe of the document; its needles are what the answer must hold."""
+    """`document` is the recipe of the document; the answer must contain its needles."""
 
     document: DocumentRecipe
 
@@ -44,12 +78,12 @@ class MultiStepTask(TaskRow):
 class Reading:
     """The document of a session, and how often it was searched."""
 
-    document: Document
+    document: SearchableDocument
     searches: int = 0
 
 
 class MultiStepServer(ResourcesServer[MultiStepTask, Reading]):
-    """Needles in a haystack."""
+    """Serves a document that can be searched and read in pieces."""
 
     config: MultiStepConfig
 
@@ -73,8 +107,8 @@ class MultiStepServer(ResourcesServer[MultiStepTask, Reading]):
             query: A few words, such as a name and what you want to know about it.
             max_results: How many sentences to return at most.
         """
-        if not telling_words(query):
-            raise ToolRejection(f"the query {query!r} has no words to search for")
+        if not search_words(query):
+            raise ToolRejection(f"the query {query!r} contains no words to search for")
         state.searches += 1
         passages = state.document.search(query, max_results)
         if not passages:
@@ -114,5 +148,5 @@ class MultiStepServer(ResourcesServer[MultiStepTask, Reading]):
         )
 
 
-def _open(recipe: DocumentRecipe) -> Document:
-    return Document(write_document(recipe))
+def _open(recipe: DocumentRecipe) -> SearchableDocument:
+    return SearchableDocument(write_document(recipe))

@@ -1,8 +1,8 @@
-"""Chains of facts: each fact names what the next question is about.
+"""Chains of facts: each fact names the subject of the next question.
 
-The captain of a ship leads to a town, the town to an inn, the inn to a code. A chain of n facts is
-the last n links, so every chain ends with a code, and only the first name of it stands in the
-question.
+A ship leads to its captain, the captain to a town, the town to an inn, the inn to a code. A chain
+of n facts consists of the last n links, so every chain ends with a code. The questions contain only
+the first name of a chain.
 """
 
 from random import Random
@@ -68,8 +68,8 @@ LONGEST_CHAIN = len(LINKS)
 _SUBJECTS = ("ship", "captain", "town", "inn")
 
 
-class Fact(NamedTuple):
-    """A sentence to be hidden in a document, and the name or code it gives away."""
+class HiddenFact(NamedTuple):
+    """A sentence to hide in a document, and the name or code in it."""
 
     text: str
     value: str
@@ -79,7 +79,7 @@ class Chain(NamedTuple):
     """The questions in their order, and the facts that answer them."""
 
     questions: list[str]
-    facts: list[Fact]
+    facts: list[HiddenFact]
 
 
 def make_chain(random: Random, length: int) -> Chain:
@@ -87,7 +87,7 @@ def make_chain(random: Random, length: int) -> Chain:
     links = LINKS[-length:]
     names = _names(random)[-length - 1 :]
     facts = [
-        Fact(link.fact.format(subject=subject, value=value), value)
+        HiddenFact(link.fact.format(subject=subject, value=value), value)
         for link, subject, value in zip(links, names[:-1], names[1:], strict=True)
     ]
     subjects = [names[0], *(f"that {kind}" for kind in _SUBJECTS[-length:][1:])]
@@ -98,15 +98,17 @@ def make_chain(random: Random, length: int) -> Chain:
 
 
 class Decoys:
-    """Facts of the same kinds about others: no name of theirs is in the facts that matter, and none
-    contradicts another."""
+    """Facts about other names.
+
+    No name in them occurs in the facts of the task, and no two of them contradict each other.
+    """
 
     def __init__(self, facts: str) -> None:
         self._facts = facts
         self._told: set[str] = set()
 
     def draw(self, random: Random) -> str | None:
-        """None where chance chose a name that cannot be used."""
+        """Another fact, or None if the random name cannot be used."""
         position = random.randrange(LONGEST_CHAIN)
         subject, value = _names(random)[position : position + 2]
         if subject in self._told or subject in self._facts or value in self._facts:

@@ -1,6 +1,6 @@
-"""Make rows: `python -m resources_servers.example_multi_step.generate --output FILE`.
+"""Makes rows: `python -m resources_servers.example_multi_step.generate --output FILE`.
 
-The levels take turns, from two facts in a short document to four facts in a long one.
+The rows use the levels in turn, from two facts in a short document to four facts in a long one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ ORDINALS = ("first", "second", "third", "fourth")
 
 
 class Level(NamedTuple):
-    """How hard a task is."""
+    """The difficulty of a task: length of the document and number of facts."""
 
     length: int
     facts: int
@@ -39,7 +39,7 @@ LEVELS = (
 
 
 def generate_rows(count: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Each row depends on the seed and its own number alone."""
+    """Each row depends only on the seed and its own number."""
     tools = tool_schemas(MultiStepServer)
     for index in range(count):
         document_seed = derive_seed(seed, "multi_step", index) % 1_000_000_000

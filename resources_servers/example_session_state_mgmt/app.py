@@ -1,4 +1,4 @@
-"""A counter for each session: the smallest environment that remembers something."""
+"""A counter for each session: the smallest environment with state."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -11,7 +11,7 @@ LARGEST_STEP = 1_000_000
 
 
 class CounterTask(TaskRow):
-    """Where the counter begins, and where the agent is to bring it."""
+    """The first value of the counter, and the value that it must have at the end."""
 
     initial_count: int
     expected_count: int
@@ -25,7 +25,7 @@ class Counter:
 
 
 class CounterServer(ResourcesServer[CounterTask, Counter]):
-    """The agent is scored by the state it leaves behind, not by what it says."""
+    """Scores the last value of the counter, not the answer of the model."""
 
     async def seed_session(self, task: CounterTask) -> Counter:
         return Counter(task.initial_count)

@@ -1,4 +1,4 @@
-"""Make rows: `python -m resources_servers.example_session_state_mgmt.generate --output FILE`."""
+"""Makes rows: `python -m resources_servers.example_session_state_mgmt.generate --output FILE`."""
 
 from collections.abc import Iterator, Sequence
 from random import Random
@@ -17,7 +17,7 @@ REACHING = (
 
 
 def generate_rows(count: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Each row depends on the seed and its own number alone. The two kinds of tasks take turns."""
+    """Each row depends only on the seed and its own number. The two kinds of tasks alternate."""
     tools = tool_schemas(CounterServer)
     for index in range(count):
         random = Random(derive_seed(seed, "counter", index))  # noqa: S311 - reproducible on purpose

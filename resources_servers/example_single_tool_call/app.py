@@ -1,16 +1,17 @@
-"""The smallest environment with a tool: ask for the weather of a city, then tell it."""
+"""The smallest environment with a tool: look up the weather of a city, then tell it.
+
+The weather is invented: the report of a city follows from its name, so it is always the same, and
+the verifier knows what the tool returned.
+"""
 
 import re
+from functools import cache
+from random import Random
 
 import msgspec
-from pydantic import field_validator
+from pydantic import BaseModel, ConfigDict, field_validator
 
-from resources_servers.example_single_tool_call.reports import (
-    CONDITIONS,
-    WeatherReport,
-    known_city,
-    report_of,
-)
+from rollgym.records import derive_seed
 from rollgym.servers import (
     FunctionCall,
     ResourcesServer,
@@ -21,12 +22,59 @@ from rollgym.servers import (
     tool,
 )
 
+# fmt: off
+CITIES = (
+    "Accra", "Ankara", "Athens", "Bergen", "Berlin", "Bogota", "Boston", "Cairo", "Chennai",
+    "Dakar", "Denver", "Dublin", "Hanoi", "Havana", "Helsinki", "Jakarta", "Kyoto", "La Paz",
+    "Lima", "Lisbon", "Lusaka", "Lyon", "Madrid", "Manila", "Montreal", "Nairobi", "New Delhi",
+    "Oslo", "Perth", "Prague", "Quito", "Reykjavik", "Riga", "San Diego", "Seoul", "Sofia",
+    "Tbilisi", "Tunis", "Vienna", "Warsaw", "Wellington",
+)
+# fmt: on
+CONDITIONS = {
+    "sunny": "sun",
+    "cloudy": "cloud",
+    "windy": "wind",
+    "foggy": "fog",
+    "rainy": "rain",
+    "snowy": "snow",
+}
+"""Each condition with the start of the words for it: rain, rainy, raining."""
+
+_BY_NAME = {city.casefold(): city for city in CITIES}
+
+
+class WeatherReport(BaseModel):
+    """The report of the weather station of a city."""
+
+    model_config = ConfigDict(frozen=True)
+
+    city: str
+    condition: str
+    temperature_celsius: int
+
+
+def known_city(name: str) -> str | None:
+    """The city with this name, with any capital letters and blanks; None for an unknown name."""
+    return _BY_NAME.get(" ".join(name.split()).casefold())
+
+
+@cache
+def report_of(city: str) -> WeatherReport:
+    """The report of a city of `CITIES`. It snows only where it freezes."""
+    random = Random(derive_seed(0, "weather", city))  # noqa: S311 - reproducible on purpose
+    temperature = random.randint(-12, 36)
+    impossible = "rainy" if temperature < 0 else "snowy"
+    condition = random.choice([each for each in CONDITIONS if each != impossible])
+    return WeatherReport(city=city, condition=condition, temperature_celsius=temperature)
+
+
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?")
 _MINUS = re.compile(r"[\u2212\u2013]|minus\s+", re.IGNORECASE)
 
 
 class WeatherTask(TaskRow):
-    """`expected_city` is the city whose weather is asked for."""
+    """`expected_city` is the city that the question is about."""
 
     expected_city: str
 
@@ -39,7 +87,7 @@ class WeatherTask(TaskRow):
 
 
 class WeatherServer(ResourcesServer[WeatherTask, None]):
-    """Reports are computed from the city's name, so the verifier knows what the agent was told."""
+    """Reports the weather, and checks the call and the answer."""
 
     @tool
     async def get_weather(self, city: str) -> WeatherReport:
@@ -73,7 +121,7 @@ class _Arguments(msgspec.Struct):
 
 
 def _asked_city(call: FunctionCall) -> str | None:
-    """The city of a call that got a report; None of any other call."""
+    """The city of a call that got a report; None for any other call."""
     if call.name != "get_weather":
         return None
     try:

@@ -1,11 +1,10 @@
-"""Make rows: `python -m resources_servers.example_single_tool_call.generate --output FILE`."""
+"""Makes rows: `python -m resources_servers.example_single_tool_call.generate --output FILE`."""
 
 from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
-from resources_servers.example_single_tool_call.app import WeatherServer
-from resources_servers.example_single_tool_call.reports import CITIES
+from resources_servers.example_single_tool_call.app import CITIES, WeatherServer
 from rollgym.records import derive_seed
 from rollgym.servers import tool_schemas
 from rollgym.servers.generator import run_generator
@@ -23,7 +22,7 @@ QUESTIONS = (
 
 
 def generate_rows(count: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Each row depends on the seed and its own number alone."""
+    """Each row depends only on the seed and its own number."""
     tools = tool_schemas(WeatherServer)
     for index in range(count):
         random = Random(derive_seed(seed, "weather", index))  # noqa: S311 - reproducible on purpose

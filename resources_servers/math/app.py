@@ -1,27 +1,81 @@
-"""Mathematics with a symbolic verifier: any form of the expected answer is right.
+r"""Mathematics with a symbolic verifier: every form of the expected answer is right.
 
-*Isolation.* Comparing expressions can take for ever, and a model decides which. It runs in worker
-processes with a limit on their processor time, which does not depend on how busy the machine is.
+*Answers.* The answer is the last box (`\boxed{…}`), else the last line that says "answer: …" or
+"answer is …", else the last LaTeX or number of the text, which the comparison finds. An expression
+is read as a whole. In a phrase, such as "3 apples", the LaTeX or number is searched for.
 
-*Whose fault.* An expected answer that cannot be read, or compared with itself and with a plain
-number within the limit, is a defect of the task, and there is no reward. Where that works, and the
-model's answer cannot be read or takes too long, it is the model's doing: reward 0. A worker that
-crashes, is not to be had or does not answer within the time on the clock is the verifier's failure,
-and there is no reward either.
+*Isolation.* Comparing expressions can take for ever, and the model decides which ones. It runs in
+worker processes with a limit on their processor time, which does not depend on how busy the machine
+is.
+
+*Who caused a failure.* The task is defective if its expected answer cannot be read, or cannot be
+compared with itself and with a plain number within the limit; there is no reward. If that works,
+and the model's answer cannot be read or takes too long, the model caused it: reward 0. A worker
+that crashes, is not available or does not answer in time is a failure of the verifier, and there is
+no reward either.
 """
 
+import re
 from collections import OrderedDict
 from importlib.util import find_spec
-from typing import Annotated
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
-from resources_servers.math.answers import find_answer
 from rollgym.records import TaskError
 from rollgym.servers import ResourcesConfig, ResourcesServer, Response, TaskRow, Verdict
+from rollgym.servers.final_answer import last_boxed, without_thinking
 from rollgym.servers.isolation import CpuTimeExceededError, IsolatedWorkers
 from rollgym.servers.server import ServerConfig, ServerDirectory
 from rollgym.store import Setting
+
+TAIL = 2_000
+# Blanks are collapsed first and repetitions are limited: a line may have a megabyte.
+_ANSWER = re.compile(
+    r"\banswer(?: is)?[*_]{0,3} ?[:=][*_]{0,3} ?(?P<colon>.+)|\banswer is (?P<verb>.+)",
+    re.IGNORECASE,
+)
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+_WORD = re.compile(r"[A-Za-z]{3}")
+_FUNCTIONS = re.compile(r"\b(?:sin|cos|tan|cot|sec|csc|log|exp|sqrt|max|min|mod|inf|pi)\b")
+_FORMULA = re.compile(r"\$|\\\(|\\\[")
+
+
+class MathAnswer(NamedTuple):
+    """The text of an answer, where it was found, and whether the whole text is an expression."""
+
+    text: str
+    source: Literal["box", "line", "end"]
+    reading: Literal["expression", "text"]
+
+
+def find_answer(response: str) -> MathAnswer | None:
+    """The final answer; None if the response is empty."""
+    text = without_thinking(response)
+    boxed = last_boxed(text)
+    if boxed:
+        return MathAnswer(boxed, "box", "expression")
+    line = _answer_line(text)
+    if line:
+        return MathAnswer(line, "line", "text" if _is_phrase(line) else "expression")
+    end = text[-TAIL:].strip()
+    return MathAnswer(end, "end", "text") if end else None
+
+
+def _answer_line(text: str) -> str | None:
+    for line in reversed(text.splitlines()):
+        found = _ANSWER.search(" ".join(line.split()))
+        if found:
+            answer: str = found["colon"] or found["verb"]
+            return answer.strip(" *_")
+    return None
+
+
+def _is_phrase(line: str) -> bool:
+    """Whether the line contains words or a marked formula."""
+    plain = _FUNCTIONS.sub("", _COMMAND.sub("", line))
+    return bool(_FORMULA.search(line) or _WORD.search(plain))
+
 
 EXCERPT = 1_000
 REMEMBERED = 10_000
@@ -36,7 +90,7 @@ class MathTask(TaskRow):
 
 
 class MathConfig(ResourcesConfig):
-    """Bounds of the comparison: processes, seconds of processor time and on the clock, memory."""
+    """Limits of the comparison: processes, seconds of processor time and wall time, memory."""
 
     workers: Annotated[int, Setting.TIMING] = Field(default=2, ge=1)
     cpu_seconds: float = Field(default=5.0, gt=0)
@@ -65,7 +119,7 @@ class MathServer(ResourcesServer[MathTask, None]):
         if missing:
             raise ModuleNotFoundError(
                 f"{self.name} compares answers with math-verify, and {missing[0]} is not "
-                "installed: pip install 'rollgym[math]'"
+                "installed. Run pip install 'rollgym[math]'"
             )
         await super().start()
 
@@ -74,7 +128,7 @@ class MathServer(ResourcesServer[MathTask, None]):
         await super().close()
 
     async def verify(self, task: MathTask, response: Response, state: None) -> Verdict:
-        await self._require_readable(task.expected_answer)
+        await self._check_expected(task.expected_answer)
         answer = find_answer(response.text)
         if answer is None:
             return _verdict("no_answer", None, None)
@@ -84,8 +138,8 @@ class MathServer(ResourcesServer[MathTask, None]):
             comparison = "timed_out"
         return _verdict(comparison, answer.text[:EXCERPT], answer.source)
 
-    async def _require_readable(self, expected: str) -> None:
-        """Raises TaskError for an answer that does not equal itself or cannot be evaluated."""
+    async def _check_expected(self, expected: str) -> None:
+        """Raise TaskError for an answer that does not equal itself or cannot be evaluated."""
         if expected in self._readable:
             self._readable.move_to_end(expected)
             return

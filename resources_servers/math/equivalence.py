@@ -1,8 +1,8 @@
-"""Whether two answers are the same mathematics, by math-verify. Runs in isolated workers only.
+"""Compares two answers with math-verify. Runs in isolated workers only.
 
-math-verify's own time limits need signals in the main thread and are off; the worker's processor
-time is limited from outside. What math-verify needs to set up once is done at import, so that the
-first comparison has as much time as any other.
+math-verify's own time limits need signals in the main thread and are off; the server limits the
+processor time of the worker. math-verify initializes itself at import, so that the first comparison
+has as much time as any other.
 """
 
 import logging
@@ -33,10 +33,10 @@ logging.getLogger("math_verify").setLevel(logging.ERROR)
 def compare(expected: str, candidate: str, reading: Reading) -> Comparison:
     """Compare an answer with the expected one.
 
-    The expected answer is an expression. The candidate is one too, or it is `text` in which the
-    last LaTeX or number counts. `unreadable` says so of either. A candidate that leaves an
-    integral, a derivative, a sum, a product or a limit to be worked out is `unfinished`, unless the
-    expected answer does so too: the question written down again equals its answer.
+    The expected answer is an expression. The candidate is an expression too, or a `text` in which
+    the last LaTeX or number counts. `unreadable` means that one of the two cannot be read. A
+    candidate with an integral, a derivative, a sum, a product or a limit is `unfinished`, unless
+    the expected answer has one too: otherwise repeating the question would equal its answer.
     """
     wanted = _read(expected, "expression")
     given = _read(candidate, reading)
@@ -47,8 +47,8 @@ def compare(expected: str, candidate: str, reading: Reading) -> Comparison:
     return "equal" if verify(wanted.objects, given.objects, timeout_seconds=None) else "different"
 
 
-class _Answer(NamedTuple):
-    """What SymPy makes of an answer (nothing, or one object), and the text that it was in."""
+class _ParsedAnswer(NamedTuple):
+    """An answer as SymPy reads it (one object or none), and its text."""
 
     objects: list[Any]
     text: str
@@ -58,18 +58,20 @@ class _Answer(NamedTuple):
         return _UNFINISHED.search(_last_side(self.text)) is not None
 
 
-def _read(answer: str, reading: Reading) -> _Answer:
+def _read(answer: str, reading: Reading) -> _ParsedAnswer:
     if reading == "expression":
         answer, targets = rf"\boxed{{{_bare(answer)}}}", _EXPRESSION
     else:
         targets = _TEXT
     found = parse(answer, targets, fallback_mode="first_match", parsing_timeout=None)
     texts = [member for member in found if isinstance(member, str)]
-    return _Answer([member for member in found if not isinstance(member, str)], "".join(texts))
+    return _ParsedAnswer(
+        [member for member in found if not isinstance(member, str)], "".join(texts)
+    )
 
 
 def _last_side(equation: str) -> str:
-    """What comes after the last equals sign, not counting those of limits and indices."""
+    """The text after the last equals sign that is not inside a limit or an index."""
     depth, start = 0, 0
     for position, character in enumerate(equation):
         if character == "=" and depth <= 0:
@@ -79,7 +81,7 @@ def _last_side(equation: str) -> str:
 
 
 def _bare(expression: str) -> str:
-    """Without a full stop at its end and the delimiters of a formula around it."""
+    """Remove a full stop at the end and the delimiters of a formula."""
     bare = expression.strip().removesuffix(".").strip()
     for opening, closing in _DELIMITERS:
         inner = bare.removeprefix(opening).removesuffix(closing)

@@ -1,33 +1,64 @@
-"""The tasks of reasoning-gym, scored by their own datasets.
+r"""The tasks of reasoning-gym, scored by their own datasets.
 
-*Isolation.* Scorers parse, simulate and simplify what a model wrote. They run in worker processes
-with a limit on their processor time, and without the power to run Python out of an answer.
+*Answers.* The answer is in `<answer>…</answer>`, else in `\boxed{…}`, else it is the last line. A
+tag that is not closed extends to the end of the text, because many models are served with the
+closing tag as a stop sequence.
 
-*Whose fault.* Where a scorer fails or takes too long, the entry's own answer is scored as a
-control. If that works, the model's answer was the reason: reward 0. If not, it is a defect of the
-task, and there is no reward. A worker that crashes, is not to be had or does not answer within the
-time on the clock is the verifier's failure, and there is no reward either.
+*Isolation.* Scorers parse, simulate and simplify the model's answer. They run in worker processes
+with a limit on their processor time, and cannot run Python from an answer.
+
+*Who caused a failure.* If a scorer fails or takes too long, the entry's own answer is scored as a
+control. If that works, the model's answer was the cause: reward 0. If not, the task is defective,
+and there is no reward. A worker that crashes, is not available or does not answer in time is a
+failure of the verifier, and there is no reward either.
 """
 
 from importlib.util import find_spec
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
-from resources_servers.reasoning_gym.answers import find_answer
 from rollgym.records import TaskError, VerifierError
 from rollgym.servers import ResourcesConfig, ResourcesServer, Response, TaskRow, Verdict
+from rollgym.servers.final_answer import last_boxed, without_thinking
 from rollgym.servers.isolation import CallFailedError, CpuTimeExceededError, IsolatedWorkers
 from rollgym.servers.server import ServerConfig, ServerDirectory
 from rollgym.store import Setting
+
+OPENING = "<answer>"
+CLOSING = "</answer>"
+
+
+class PuzzleAnswer(NamedTuple):
+    """The text of an answer, and where in the response it was found."""
+
+    text: str
+    source: Literal["tag", "box", "line"]
+
+
+def find_answer(response: str) -> PuzzleAnswer | None:
+    """The final answer; None if the response or its last answer is empty."""
+    text = without_thinking(response)
+    _, tag, tagged = text.rpartition(OPENING)
+    if tag:
+        return _found(tagged.partition(CLOSING)[0], "tag")
+    boxed = last_boxed(text)
+    if boxed is not None:
+        return _found(boxed, "box")
+    return _found(text.rstrip().rpartition("\n")[2], "line")
+
+
+def _found(text: str, source: Literal["tag", "box", "line"]) -> PuzzleAnswer | None:
+    return PuzzleAnswer(text.strip(), source) if text.strip() else None
+
 
 EXCERPT = 1_000
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 class Entry(BaseModel):
-    """An entry of a dataset as reasoning-gym makes it. Some have no answer of their own."""
+    """An entry of a dataset as reasoning-gym makes it. Some entries have no answer."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -37,7 +68,7 @@ class Entry(BaseModel):
 
 
 class ReasoningTask(TaskRow):
-    """`dataset` is the name of the dataset, and `dataset_config` what differs from its defaults."""
+    """`dataset` is the name of a dataset, `dataset_config` its settings other than the defaults."""
 
     dataset: str = Field(min_length=1)
     dataset_config: dict[str, Any] = Field(default_factory=dict)
@@ -45,7 +76,7 @@ class ReasoningTask(TaskRow):
 
 
 class ReasoningConfig(ResourcesConfig):
-    """Bounds of the scoring: processes, seconds of processor time and on the clock, memory."""
+    """Limits of the scoring: processes, seconds of processor time and wall time, memory."""
 
     workers: Annotated[int, Setting.TIMING] = Field(default=2, ge=1)
     cpu_seconds: float = Field(default=20.0, gt=0)
@@ -72,7 +103,7 @@ class ReasoningServer(ResourcesServer[ReasoningTask, None]):
     async def start(self) -> None:
         if find_spec("reasoning_gym") is None:
             raise ModuleNotFoundError(
-                f"{self.name} scores with the package reasoning-gym, which is not installed: "
+                f"{self.name} scores with the package reasoning-gym, which is not installed. Run "
                 "pip install 'rollgym[reasoning-gym]'"
             )
         await super().start()
@@ -92,16 +123,16 @@ class ReasoningServer(ResourcesServer[ReasoningTask, None]):
         try:
             score = await self._score(task, answer.text)
         except CpuTimeExceededError:
-            await self._require_sound(task)
+            await self._check_task(task)
             return _verdict(0.0, timed_out=True, **found)
         except CallFailedError as error:
-            await self._require_sound(task)
+            await self._check_task(task)
             reason = f"{error.error_type}: {error.error_message}"
             return _verdict(0.0, scorer_error=reason[:EXCERPT], **found)
         return _verdict(score, **found)
 
-    async def _require_sound(self, task: ReasoningTask) -> None:
-        """Raises TaskError for a task whose own answer cannot be scored."""
+    async def _check_task(self, task: ReasoningTask) -> None:
+        """Raise TaskError if the task's own answer cannot be scored."""
         try:
             await self._score(task, task.entry.answer or "")
         except (CallFailedError, CpuTimeExceededError) as error:
@@ -111,8 +142,8 @@ class ReasoningServer(ResourcesServer[ReasoningTask, None]):
                 else str(error)
             )
             raise TaskError(
-                f"the dataset {task.dataset!r} cannot score its own answer to this entry, so the "
-                f"row is no good: {reason}"
+                f"the dataset {task.dataset!r} cannot score its own answer to this entry; remove "
+                f"the row: {reason}"
             ) from error
 
     async def _score(self, task: ReasoningTask, answer: str) -> float:

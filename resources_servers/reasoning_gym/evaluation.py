@@ -1,10 +1,14 @@
-"""A safe `eval` in the place of Python's own, for scorers that evaluate what a model wrote.
+"""What the scorers of reasoning-gym need: a safe `eval`, and entries with their tuples.
 
-Several scorers of reasoning-gym pass the model's answer to `eval`, or to SymPy's parser, which does
-the same after some rewriting: any Python in an answer would run. A module that has an `eval` of its
-own uses that one, so giving it one leaves the package as it is and keeps its scores. The
-replacement sees the very code that is about to run and knows only literals, operators, variables
+*A safe `eval`.* Several scorers pass the model's answer to `eval`, or to SymPy's parser, which does
+the same after some rewriting: any Python in an answer would run. A module that defines `eval` uses
+that function in place of Python's, so defining one keeps the package and its scores as they are.
+The replacement gets the code that is about to run, and accepts only literals, operators, variables
 that the caller supplies, and calls of elementary functions.
+
+*Tuples.* JSON has no tuples, and the package compares tuples with lists in a few places. Where it
+matters for the score, `revived` restores the tuples; `generate` rejects entries whose own answer
+scores differently after it was JSON.
 """
 
 import ast
@@ -38,7 +42,7 @@ _FUNCTIONS = {
 
 
 class RefusedCodeError(ValueError):
-    """What was to be evaluated is more than an expression of numbers and formulas."""
+    """The code is more than an expression of numbers and formulas."""
 
 
 def evaluate(
@@ -48,7 +52,7 @@ def evaluate(
 ) -> Any:
     """What Python's `eval` would give. Raises RefusedCodeError, and SyntaxError as `eval` does."""
     if not isinstance(source, str):
-        raise RefusedCodeError("only text is evaluated")
+        raise RefusedCodeError("only text can be evaluated")
     tree = ast.parse(source.strip(), mode="eval")
     supplied, wider = local_names or _NOTHING, global_names or _NOTHING
     values: dict[str, Any] = {"__builtins__": {}}
@@ -58,17 +62,17 @@ def evaluate(
         elif name in _FUNCTIONS | _CONSTANTS and name in wider:
             values[name] = wider[name]
         else:
-            raise RefusedCodeError(f"{name} is not known")
-    return eval(compile(tree, "<answer>", "eval"), values)  # noqa: S307 - this is what was checked
+            raise RefusedCodeError(f"the name {name} is unknown")
+    return eval(compile(tree, "<answer>", "eval"), values)  # noqa: S307 - the tree was checked
 
 
 def refuse(*_: object) -> NoReturn:
-    """In the place of `exec`."""
-    raise RefusedCodeError("statements are not run")
+    """Replaces `exec`."""
+    raise RefusedCodeError("statements are not allowed")
 
 
 def disarm(package: str) -> None:
-    """Give every module of a package, as far as it is imported, the safe ones."""
+    """Give every imported module of a package the safe `eval` and `exec`."""
     for name, module in list(sys.modules.items()):
         if name == package or name.startswith(f"{package}."):
             vars(module).update(eval=evaluate, exec=refuse)
@@ -77,10 +81,26 @@ def disarm(package: str) -> None:
 def _checked_names(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if not isinstance(node, _NODES):
-            raise RefusedCodeError(f"{type(node).__name__} is not evaluated")
+            raise RefusedCodeError(f"{type(node).__name__} is not allowed")
         if isinstance(node, ast.Call):
             called = node.func.id if isinstance(node.func, ast.Name) else type(node.func).__name__
             if called not in _FUNCTIONS or node.keywords:
-                raise RefusedCodeError(f"{called} is not called")
+                raise RefusedCodeError(f"a call of {called} is not allowed")
         elif isinstance(node, ast.Name):
             yield node.id
+
+
+_TUPLES = {"arc_agi": ("input", "output"), "rearc": ("input", "output")}
+
+
+def revived(dataset: str, entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry that was JSON, with the types that the scorer of its dataset expects."""
+    metadata = entry["metadata"]
+    restored = {
+        name: _as_tuples(metadata[name]) for name in _TUPLES.get(dataset, ()) if name in metadata
+    }
+    return {**entry, "metadata": {**metadata, **restored}}
+
+
+def _as_tuples(value: Any) -> Any:
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Make rows: `python -m resources_servers.reasoning_gym.generate --datasets a,b --output FILE`."""
+"""Makes rows: `python -m resources_servers.reasoning_gym.generate --datasets a,b --output FILE`."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 import reasoning_gym  # type: ignore[import-untyped]
 
-from resources_servers.reasoning_gym.entries import revived
+from resources_servers.reasoning_gym.evaluation import revived
 from rollgym.servers.generator import generator_parser, write_rows
 
 INSTRUCTIONS = (
@@ -20,7 +20,7 @@ Config = Mapping[str, Any]
 
 
 class UnfitDatasetError(ValueError):
-    """A dataset that rows cannot be made from."""
+    """A dataset that cannot be used for rows."""
 
 
 def generate_rows(
@@ -52,22 +52,24 @@ def _dataset(name: str, size: int, seed: int, config: Config) -> Any:
     try:
         return reasoning_gym.create_dataset(name, **config, size=size, seed=seed)
     except (AssertionError, TypeError, ValueError) as error:
-        raise UnfitDatasetError(f"dataset {name!r} cannot be made: {error}") from error
+        raise UnfitDatasetError(f"dataset {name!r} cannot be created: {error}") from error
 
 
 def _entry(name: str, dataset: Any, index: int) -> dict[str, Any]:
-    """The entry as it reads from JSON, after a check that its scorer is of use."""
+    """The entry as read from JSON, after a check of its scorer."""
     entry = dataset[index]
     try:
         read: dict[str, Any] = json.loads(json.dumps(entry, allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise UnfitDatasetError(f"dataset {name!r}: an entry is no JSON: {error}") from error
+        raise UnfitDatasetError(
+            f"dataset {name!r}: an entry cannot be written as JSON: {error}"
+        ) from error
     before = dataset.score_answer(entry["answer"], entry)
     after = dataset.score_answer(read["answer"], revived(name, read))
     if before != after:
         raise UnfitDatasetError(
-            f"dataset {name!r}: the answer of entry {index} scores {before}, but {after} once the "
-            "entry was JSON"
+            f"dataset {name!r}: the answer of entry {index} scores {before}, but {after} after the "
+            "entry was written as JSON"
         )
     if _rewards_nonsense(dataset, entry):
         raise UnfitDatasetError(f"dataset {name!r}: entry {index} gives any answer the full score")
@@ -87,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--datasets",
         type=lambda names: names.split(","),
         default=DATASETS,
-        help="names of datasets, with commas between them; rows take them in turn",
+        help="names of datasets, separated by commas; the rows use them in turn",
     )
     parser.add_argument(
         "--dataset-config",
@@ -111,7 +113,7 @@ def _named_config(setting: str) -> tuple[str, Config]:
     name, _, text = setting.partition("=")
     config = json.loads(text)
     if not isinstance(config, dict):
-        raise ValueError(setting)  # noqa: TRY004 - the one that argparse turns into a message
+        raise ValueError(setting)  # noqa: TRY004 - argparse turns a ValueError into a message
     return name, config
 
 

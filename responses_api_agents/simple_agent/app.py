@@ -1,4 +1,4 @@
-"""The plain agent: ask the model, call the tools it asks for, until it asks for none."""
+"""The plain agent: calls the model and its tools, until the model calls no more tools."""
 
 import asyncio
 from typing import Any
@@ -13,13 +13,13 @@ _ARGUMENTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class SimpleAgentConfig(AgentConfig):
-    """`max_steps` bounds the turns of the model in one episode."""
+    """`max_steps` limits the turns of the model in one episode."""
 
     max_steps: int = Field(default=100, ge=1)
 
 
 class SimpleAgent(AgentServer):
-    """The model decides everything; the agent only carries calls and results between the two."""
+    """Passes tool calls and their results between the model and the resources server."""
 
     config: SimpleAgentConfig
 
@@ -39,7 +39,7 @@ class SimpleAgent(AgentServer):
 async def _call_all(
     calls: list[FunctionCall], tools: set[str], episode: Episode
 ) -> list[dict[str, Any]]:
-    """The outputs of all calls of one turn, in their order. They run side by side."""
+    """The outputs of all calls of one turn, in their order. The calls run concurrently."""
     if len(calls) == 1:
         return [await _call(calls[0], tools, episode)]
     async with asyncio.TaskGroup() as group:
@@ -48,12 +48,12 @@ async def _call_all(
 
 
 async def _call(call: FunctionCall, tools: set[str], episode: Episode) -> dict[str, Any]:
-    """Only tools that the task names can be called: a model cannot reach the verifier."""
+    """Call a tool of the task. Other routes, such as the verifier, cannot be called."""
     arguments = call.arguments or "{}"
     if call.name not in tools:
-        output = _error(f"there is no tool {call.name!r}; there are: {', '.join(sorted(tools))}")
+        output = _error(f"unknown tool {call.name!r}; known tools: {', '.join(sorted(tools))}")
     elif problem := _problem(arguments):
-        output = _error(f"the arguments of {call.name} are no JSON object: {problem}")
+        output = _error(f"the arguments of {call.name} are not a JSON object: {problem}")
     else:
         output = await episode.call_tool(call.name, arguments.encode())
     return {"type": "function_call_output", "call_id": call.call_id, "output": output}
@@ -68,14 +68,14 @@ def _problem(arguments: str) -> str | None:
 
 
 def _error(message: str) -> str:
-    """In the form in which servers report errors, so that the model meets one form only."""
+    """An error in the same form as errors of servers, so that the model sees one form."""
     return msgspec.json.encode({"error": {"message": message}}).decode()
 
 
 def _trajectory(
     last: Response, episode: Episode, incomplete_reason: str | None = None
 ) -> dict[str, Any]:
-    """The last turn's object with the output and the usage of all turns."""
+    """The object of the last turn, with the output and the usage of all turns."""
     whole = {**last.raw, "output": episode.output, "usage": episode.usage_object()}
     if incomplete_reason:
         whole |= {"status": "incomplete", "incomplete_details": {"reason": incomplete_reason}}

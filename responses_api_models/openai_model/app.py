@@ -1,8 +1,8 @@
-"""Any endpoint that speaks the OpenAI Responses API, passed through.
+"""Passes requests to endpoints with the OpenAI Responses API.
 
-Requests go on as they came, with the model's name set; answers come back as they are. What is
-checked is that an answer is one: a response that failed, or that is none at all, becomes a typed
-error here and never reaches an agent, where it would read as a model with nothing to say.
+A request is passed on with the name of the model set, and the answer is returned unchanged. But
+every answer is checked: a failed response, or an answer that is not a response, becomes a typed
+error here. An agent would read it as a model that answers nothing.
 """
 
 from typing import TypeVar
@@ -75,41 +75,41 @@ class OpenAIModel(EndpointModelServer):
         return answer
 
 
-class _Complaint(msgspec.Struct):
+class _ResponseError(msgspec.Struct):
     code: str | None = None
     message: str | None = None
 
 
-class _Response(msgspec.Struct):
-    """As much of a Responses object as tells whether it is one."""
+class _ResponseHead(msgspec.Struct):
+    """The fields that show whether an answer is a Responses object."""
 
     output: list[msgspec.Raw]
     status: str = "completed"
-    error: _Complaint | None = None
+    error: _ResponseError | None = None
 
 
-class _Completion(msgspec.Struct):
+class _CompletionHead(msgspec.Struct):
     choices: list[msgspec.Raw]
 
 
-_RESPONSE = msgspec.json.Decoder(_Response)
-_COMPLETION = msgspec.json.Decoder(_Completion)
+_RESPONSE = msgspec.json.Decoder(_ResponseHead)
+_COMPLETION = msgspec.json.Decoder(_CompletionHead)
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], answer: bytes, wanted: str) -> T:
     try:
         return decoder.decode(answer)
     except msgspec.DecodeError as error:
-        # Its fields by name only: whatever answered may have repeated our headers.
+        # Only the names of its fields: the endpoint may have repeated the headers, with secrets.
         names = ", ".join(list(Row(answer).fields)[:8]) or "none"
         raise ModelMalformedError(
-            f"the endpoint's answer is not {wanted} ({error}); the fields it has: {names}; does "
-            "the endpoint speak this API?"
+            f"the endpoint's answer is not {wanted} ({error}); its fields: {names}; check that the "
+            "endpoint supports this API"
         ) from error
 
 
 def _check_response(answer: bytes) -> None:
-    """Raise what a response that is not the model's word stands for."""
+    """Raise the typed error of a response that is not completed."""
     response = _decoded(_RESPONSE, answer, "a Responses object with a list `output`")
     if response.status in _FINISHED:
         return
@@ -118,6 +118,6 @@ def _check_response(answer: bytes) -> None:
             f"the endpoint answered with a response that is {response.status}, not completed; "
             "leave `background` out of the request"
         )
-    complaint = response.error or _Complaint()
-    kind = _FAILURES.get(complaint.code or "", ModelRequestError)
-    raise kind(f"the response failed at the endpoint: {complaint.code}: {complaint.message}")
+    failure = response.error or _ResponseError()
+    kind = _FAILURES.get(failure.code or "", ModelRequestError)
+    raise kind(f"the response failed at the endpoint: {failure.code}: {failure.message}")

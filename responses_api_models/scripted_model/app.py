@@ -1,8 +1,8 @@
-"""No language model: a script that plays the bundled examples, well and badly.
+"""A script in place of a language model, which solves the bundled examples well and badly.
 
-Every answer follows from the model's seed, the rollout it is for, and the request. With probability
-`skill` a rollout is played well; otherwise it gets one of the mistakes that its player can make. A
-player that is not perfect also garbles the arguments of a call now and then, sees the error, and
+Every answer follows from the model's seed, the rollout and the request. With probability `skill` a
+rollout is solved well; otherwise it gets one of the mistakes that its solver can make. With less
+than full skill the arguments of a call are garbled now and then; the model reads the error and
 calls again.
 """
 
@@ -11,9 +11,19 @@ from typing import Annotated
 
 from pydantic import Field
 
-from responses_api_models.scripted_model.cast import choose_player
-from responses_api_models.scripted_model.conversation import Conversation, read_conversation
-from responses_api_models.scripted_model.luck import Luck
+from responses_api_models.scripted_model.program_solver import ProgramSolver, UnknownTaskSolver
+from responses_api_models.scripted_model.request import ScriptedRequest, read_request
+from responses_api_models.scripted_model.solver import SeededChoices, Solver
+from responses_api_models.scripted_model.text_solvers import (
+    ChoiceSolver,
+    MathSolver,
+    PuzzleSolver,
+)
+from responses_api_models.scripted_model.tool_solvers import (
+    CounterSolver,
+    DocumentSolver,
+    WeatherSolver,
+)
 from responses_api_models.scripted_model.writing import MODEL, Manner, Style, write_response
 from rollgym.records import Row
 from rollgym.servers import ModelServer, ServerConfig
@@ -21,11 +31,28 @@ from rollgym.servers.context import current_rollout
 from rollgym.servers.exchange import json_answer
 from rollgym.store import Setting
 
+SOLVERS: tuple[Solver, ...] = (
+    DocumentSolver(),
+    WeatherSolver(),
+    CounterSolver(),
+    ChoiceSolver(),
+    ProgramSolver(),
+    PuzzleSolver(),
+    MathSolver(),
+    UnknownTaskSolver(),
+)
+
+
+def choose_solver(request: ScriptedRequest) -> Solver:
+    """The first solver that recognizes the task; the last solver recognizes every task."""
+    return next(solver for solver in SOLVERS if solver.recognizes(request))
+
+
 GARBLING = 0.4
 
 
 class ScriptedModelConfig(ServerConfig):
-    """`skill` is the share of rollouts played well, `latency` the seconds that an answer takes."""
+    """`skill` is the share of rollouts that are solved well, `latency` the seconds of an answer."""
 
     seed: int = 0
     skill: float = Field(default=0.7, ge=0, le=1)
@@ -33,30 +60,32 @@ class ScriptedModelConfig(ServerConfig):
 
 
 class ScriptedModel(ModelServer):
-    """Chooses a player by the tools and the words of the request."""
+    """Chooses a solver by the tools and the text of the request."""
 
     config: ScriptedModelConfig
 
     async def responses(self, params: Row) -> bytes:
         if self.config.latency:
             await asyncio.sleep(self.config.latency)
-        conversation = read_conversation(params.raw)
-        luck = Luck(self.config.seed, current_rollout(), conversation.variation, conversation.task)
-        player = choose_player(conversation)
+        request = read_request(params.raw)
+        choices = SeededChoices(
+            self.config.seed, current_rollout(), request.variation, request.task
+        )
+        solver = choose_solver(request)
         mistake = None
-        if not luck.happens(self.config.skill, "plays well"):
-            mistake = luck.choose(player.mistakes, "mistake")
-        turn = player.play(conversation, mistake, luck)
-        style = Style(luck.choose(list(Manner), "manner"), self._garbles(conversation, luck))
-        return write_response(params, turn, style, luck, conversation.words)
+        if not choices.happens(self.config.skill, "plays well"):
+            mistake = choices.choose(solver.mistakes, "mistake")
+        turn = solver.next_turn(request, mistake, choices)
+        style = Style(choices.choose(list(Manner), "manner"), self._garbles(request, choices))
+        return write_response(params, turn, style, choices, request.words)
 
     async def models(self) -> bytes:
         model = {"id": MODEL, "object": "model", "created": 0, "owned_by": "rollgym"}
         return json_answer({"object": "list", "data": [model]}).body
 
-    def _garbles(self, conversation: Conversation, luck: Luck) -> bool:
-        """Never twice in a row, so that it always recovers."""
-        exchanges = conversation.exchanges
+    def _garbles(self, request: ScriptedRequest, choices: SeededChoices) -> bool:
+        """Whether to garble the next call: never twice in a row, so that it always recovers."""
+        exchanges = request.exchanges
         if exchanges and exchanges[-1].failed:
             return False
-        return luck.happens(GARBLING * (1 - self.config.skill), "garbles", len(exchanges))
+        return choices.happens(GARBLING * (1 - self.config.skill), "garbles", len(exchanges))

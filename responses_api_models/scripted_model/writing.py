@@ -1,4 +1,4 @@
-"""Turns as Responses objects."""
+"""Writes turns as Responses objects."""
 
 from collections.abc import Iterator
 from enum import Enum
@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from responses_api_models.scripted_model.luck import Luck
-from responses_api_models.scripted_model.player import Call, Turn
+from responses_api_models.scripted_model.solver import PlannedCall, SeededChoices, Turn
 from rollgym.records import Row
 
 MODEL = "scripted_model (no language model)"
@@ -16,7 +15,7 @@ _ECHOED = (*_DEFAULTS, "instructions", "max_output_tokens", "metadata", "tempera
 
 
 class Manner(Enum):
-    """What becomes of a thought that leads to calls: reasoning, a message, or nothing."""
+    """Where the thought before calls goes: into a reasoning item, a message, or nowhere."""
 
     THINKS = "thinks"
     TALKS = "talks"
@@ -24,16 +23,18 @@ class Manner(Enum):
 
 
 class Style(NamedTuple):
-    """How a turn is written. Garbled arguments are no JSON."""
+    """How a turn is written. Garbled arguments are not JSON."""
 
     manner: Manner
     garbled: bool
 
 
-def write_response(params: Row, turn: Turn, style: Style, luck: Luck, words: int) -> bytes:
-    """The Responses object of a turn. `words` is the length of the conversation before it.
+def write_response(
+    params: Row, turn: Turn, style: Style, choices: SeededChoices, words: int
+) -> bytes:
+    """Write the Responses object of a turn. `words` is the length of the request.
 
-    It holds no time, so that equal turns are equal. Tokens are counted as words.
+    It contains no time, so equal turns are equal bytes. Tokens are counted as words.
     """
     reasoning = turn.thought if style.manner is Manner.THINKS else ""
     text = turn.thought if turn.calls and style.manner is Manner.TALKS else turn.text
@@ -43,7 +44,7 @@ def write_response(params: Row, turn: Turn, style: Style, luck: Luck, words: int
     thought, written = _count(reasoning), _count(reasoning, text, *arguments)
     return msgspec.json.encode(
         {
-            "id": f"resp_{luck.identifier(words)}",
+            "id": f"resp_{choices.identifier(words)}",
             "object": "response",
             "created_at": 0,
             "status": "completed",
@@ -53,9 +54,9 @@ def write_response(params: Row, turn: Turn, style: Style, luck: Luck, words: int
             **_DEFAULTS,
             **{name: params.fields[name] for name in _ECHOED if name in params.fields},
             "output": [
-                *_reasoning(reasoning, luck.identifier(words, "reasoning")),
-                *_message(text, luck.identifier(words, "message")),
-                *_calls(turn, arguments, luck, words),
+                *_reasoning(reasoning, choices.identifier(words, "reasoning")),
+                *_message(text, choices.identifier(words, "message")),
+                *_calls(turn, arguments, choices, words),
             ],
             "usage": {
                 "input_tokens": words,
@@ -85,9 +86,11 @@ def _message(text: str, identifier: str) -> Iterator[dict[str, Any]]:
         }
 
 
-def _calls(turn: Turn, arguments: list[str], luck: Luck, words: int) -> Iterator[dict[str, Any]]:
+def _calls(
+    turn: Turn, arguments: list[str], choices: SeededChoices, words: int
+) -> Iterator[dict[str, Any]]:
     for number, (call, written) in enumerate(zip(turn.calls, arguments, strict=True)):
-        identifier = luck.identifier(words, "call", number)
+        identifier = choices.identifier(words, "call", number)
         yield {
             "type": "function_call",
             "id": f"fc_{identifier}",
@@ -98,7 +101,7 @@ def _calls(turn: Turn, arguments: list[str], luck: Luck, words: int) -> Iterator
         }
 
 
-def _arguments(call: Call) -> str:
+def _arguments(call: PlannedCall) -> str:
     return msgspec.json.encode(call.arguments).decode()
 
 

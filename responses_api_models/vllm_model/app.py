@@ -1,8 +1,19 @@
 """vLLM behind the Responses API.
 
-vLLM is asked over its chat completions endpoint, the one place where it returns the exact tokens
-together with parsed tool calls and reasoning. What comes in as Responses is converted, sent, and
-the answer converted back; a request for a chat completion is passed through.
+vLLM is called over its chat completions endpoint, the only one that returns the exact tokens
+together with parsed tool calls and reasoning. A Responses request is converted, sent, and the
+answer converted back; a request for a chat completion is passed through.
+
+*Messages.* Two things that are correct in a conversation make vLLM reject it or ignore a part:
+
+- vLLM decodes the arguments of earlier tool calls for the chat template, and most versions answer
+400
+  if they are not a JSON object. A mistake of the model would then end its rollout. Such arguments
+  are sent inside an object.
+- Most chat templates do not know the role `developer` and skip its messages. They are sent as
+  `system`.
+
+The rollout itself keeps the original messages.
 """
 
 from typing import Any
@@ -10,7 +21,6 @@ from typing import Any
 import msgspec
 from pydantic import Field
 
-from responses_api_models.vllm_model.history import acceptable
 from rollgym.records import ModelMalformedError, ModelRequestError, Row
 from rollgym.servers import EndpointModelServer, ServerConfig, ServerDirectory
 from rollgym.servers.endpoints import (
@@ -23,20 +33,22 @@ from rollgym.servers.endpoints import (
 )
 from rollgym.servers.responses import JsonObject, chat_request, response_from_chat
 
+MALFORMED_ARGUMENTS = "malformed_arguments"
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
+_RAW_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class VllmModelConfig(ServerConfig):
     """Settings of a vLLM model server.
 
-    - `base_url`: one URL or a list of them, each usually ending in `/v1`. Calls are spread.
-    - `model`: the name vLLM serves the model under; it replaces whatever a request asks for.
+    - `base_url`: one URL or a list of them, each usually ending in `/v1`. Calls are balanced.
+    - `model`: name of the model at vLLM; it replaces the name in requests.
     - `return_token_id_information`: put the exact tokens and their log probabilities onto the last
       output item of every answer.
-    - `uses_reasoning_parser`: vLLM runs with `--reasoning-parser`. Without, reasoning is taken from
-      the `<think>` tags of the text, and written back into them.
-    - `extra_body`: parameters for vLLM, for requests that do not set them themselves.
-    - `max_concurrency`: requests in flight at each endpoint. `pool`: timeouts and retries.
+    - `uses_reasoning_parser`: whether vLLM runs with `--reasoning-parser`. Without it, reasoning is
+      read from the `<think>` tags of the text, and written back into them.
+    - `extra_body`: parameters for vLLM in requests that do not set them.
+    - `max_concurrency`: running requests at each endpoint. `pool`: timeouts and retries.
     """
 
     base_url: BaseUrl
@@ -60,7 +72,7 @@ class VllmModel(EndpointModelServer):
         endpoints = endpoint_settings(config.base_url, config.api_key, config.max_concurrency)
         super().__init__(name, config, directory, EndpointPool(endpoints, config.pool))
         self._think_tags = not config.uses_reasoning_parser
-        # Set last, so that nothing a request says can change them.
+        # These are set last, so that a request cannot change them.
         self._fixed: JsonObject = {"model": config.model}
         if config.return_token_id_information:
             self._fixed |= {"return_token_ids": True, "logprobs": True}
@@ -79,18 +91,18 @@ class VllmModel(EndpointModelServer):
 
     async def _complete(self, request: JsonObject) -> bytes:
         body = {**self.config.extra_body, **request, **self._fixed}
-        body["messages"] = acceptable(body.get("messages"))
+        body["messages"] = _acceptable_messages(body.get("messages"))
         return await self.pool.post("/chat/completions", msgspec.json.encode(body))
 
 
 def _check_tokens(item: JsonObject) -> None:
-    """Training data without its tokens is worse than none."""
+    """Raise an error if the tokens are missing, because training needs them."""
     wanted = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
     missing = [name for name in wanted if name not in item]
     if missing:
         raise ModelMalformedError(
-            f"vLLM gave no {' and no '.join(missing)}, although return_token_id_information asks "
-            "for them: it must be a version that knows `return_token_ids`",
+            f"vLLM did not return {' and '.join(missing)}, which return_token_id_information asks "
+            "for; use a version of vLLM that supports `return_token_ids`",
             retryable=False,
         )
 
@@ -102,3 +114,41 @@ def _decode(
         return _OBJECT.decode(raw)
     except (msgspec.DecodeError, RecursionError) as cause:
         raise error(f"{subject} cannot be decoded: {cause}") from cause
+
+
+def _acceptable_messages(messages: Any) -> Any:
+    """The messages in a form that vLLM accepts. vLLM rejects those with another structure."""
+    if not isinstance(messages, list):
+        return messages
+    return [_acceptable_message(each) if isinstance(each, dict) else each for each in messages]
+
+
+def _acceptable_message(message: dict[str, Any]) -> dict[str, Any]:
+    if message.get("role") == "developer":
+        return {**message, "role": "system"}
+    calls = message.get("tool_calls")
+    if isinstance(calls, list) and calls:
+        return {**message, "tool_calls": [_acceptable_call(call) for call in calls]}
+    return message
+
+
+def _acceptable_call(call: Any) -> Any:
+    match call:
+        case {"function": {"arguments": str(arguments)}} if not _is_object(arguments):
+            return {**call, "function": {**call["function"], "arguments": _wrapped(arguments)}}
+        case _:
+            return call
+
+
+def _is_object(arguments: str) -> bool:
+    try:
+        _RAW_OBJECT.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
+def _wrapped(arguments: str) -> str:
+    if not arguments.strip():
+        return "{}"
+    return msgspec.json.encode({MALFORMED_ARGUMENTS: arguments}).decode()

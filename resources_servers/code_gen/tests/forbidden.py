@@ -1,6 +1,6 @@
 """System calls that no program needs, with their numbers on x86_64 and aarch64."""
 
-from resources_servers.code_gen.jail.system_calls import Number
+from resources_servers.code_gen.isolation.seccomp import Number
 
 FORBIDDEN: dict[str, Number] = {
     # The network

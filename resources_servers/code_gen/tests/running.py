@@ -10,11 +10,15 @@ from uuid import uuid4
 import pytest
 
 from resources_servers.code_gen import execution
-from resources_servers.code_gen.execution import Run
-from resources_servers.code_gen.jail.confinement import LANDLOCK, NAMESPACES, SECCOMP
-from resources_servers.code_gen.machine import Machine, inspect_machine
-from resources_servers.code_gen.report import SandboxError
-from resources_servers.code_gen.sandbox import Allowance, Program, Sandbox
+from resources_servers.code_gen.execution import ProgramRun, SandboxError
+from resources_servers.code_gen.isolation.confinement import LANDLOCK, NAMESPACES, SECCOMP
+from resources_servers.code_gen.sandbox import (
+    Machine,
+    Program,
+    ProgramLimits,
+    Sandbox,
+    inspect_machine,
+)
 
 ALL_WALLS = (NAMESPACES, LANDLOCK, SECCOMP)
 WITHOUT_NAMESPACES = (LANDLOCK, SECCOMP)
@@ -33,12 +37,14 @@ def require_layers(layers: Sequence[str]) -> None:
         pytest.skip("; ".join(lacking))
 
 
-def run(source: str, layers: Sequence[str] = ALL_WALLS, **settings: Any) -> Run:
-    """Run a program; settings are fields of Program and of Allowance."""
+def run(source: str, layers: Sequence[str] = ALL_WALLS, **settings: Any) -> ProgramRun:
+    """ProgramRun a program; settings are fields of Program and of ProgramLimits."""
     require_layers(layers)
-    limits = {name: settings.pop(name) for name in Allowance.__struct_fields__ if name in settings}
+    limits = {
+        name: settings.pop(name) for name in ProgramLimits.__struct_fields__ if name in settings
+    }
     program = Program(source, **settings)
-    return asyncio.run(Sandbox(layers).run(program, Allowance(**limits)))
+    return asyncio.run(Sandbox(layers).run(program, ProgramLimits(**limits)))
 
 
 def printed(source: str, layers: Sequence[str] = ALL_WALLS, **settings: Any) -> str:

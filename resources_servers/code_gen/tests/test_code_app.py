@@ -11,8 +11,8 @@ import pytest
 
 from resources_servers.code_gen import app
 from resources_servers.code_gen.app import CodeGen, CodeGenConfig
-from resources_servers.code_gen.machine import Machine, inspect_machine
-from resources_servers.code_gen.report import SandboxError
+from resources_servers.code_gen.execution import SandboxError
+from resources_servers.code_gen.sandbox import Machine, inspect_machine
 from resources_servers.code_gen.tests.running import ALL_WALLS, require_layers
 from rollgym.records import TaskError, VerifierError
 from rollgym.servers import connect
@@ -137,7 +137,7 @@ def test_a_sandbox_that_fails_is_a_failed_rollout_and_no_reward(
         raise SandboxError("the launcher could not be started: no memory")
 
     async def scenario(verify: Verify) -> None:
-        monkeypatch.setattr(app, "judge", broken)
+        monkeypatch.setattr(app, "run_tests", broken)
         with pytest.raises(VerifierError, match="no memory"):
             await verify(RIGHT, DOUBLE)
 
@@ -170,7 +170,7 @@ def test_a_strict_server_refuses_to_start_on_a_machine_that_cannot_isolate(
     message = str(caught.value)
     assert message.startswith("code_gen: programs cannot be isolated on this machine: ")
     assert "a program can open connections (network)" in message
-    assert "no namespaces here (unshare: Operation not permitted)" in message
+    assert "namespaces does not work here (unshare: Operation not permitted)" in message
     assert "require: best_effort" in message
 
 
@@ -202,7 +202,7 @@ def test_best_effort_warns_and_says_in_every_verdict_what_there_was(
 def test_a_server_that_was_not_started_gives_no_reward() -> None:
     async def scenario() -> None:
         server = CodeGen("code_gen", CodeGenConfig())
-        with pytest.raises(VerifierError, match="has not been started"):
+        with pytest.raises(VerifierError, match="is not started"):
             await connect(server).post("/verify", DOUBLE | {"response": {"output": []}})
 
     asyncio.run(scenario())

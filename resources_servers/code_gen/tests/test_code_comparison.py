@@ -1,7 +1,7 @@
 import pytest
 from pydantic import JsonValue
 
-from resources_servers.code_gen.comparison import same_text, same_value
+from resources_servers.code_gen.verification import same_text, same_value
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from resources_servers.code_gen.extraction import extract_program
+from resources_servers.code_gen.task import extract_program
 
 PYTHON = "```python\nprint(1)\n```"
 

@@ -5,12 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from resources_servers.code_gen.generate import generate_rows, main
-from resources_servers.code_gen.judge import Patience, Status, judge
-from resources_servers.code_gen.problems import MAKERS, TESTS
-from resources_servers.code_gen.sandbox import Allowance, Sandbox
+from resources_servers.code_gen.generate import MAKERS, TESTS, generate_rows, main
+from resources_servers.code_gen.sandbox import ProgramLimits, Sandbox
 from resources_servers.code_gen.task import CodeTask
 from resources_servers.code_gen.tests.running import ALL_WALLS, require_layers
+from resources_servers.code_gen.verification import CaseStatus, RunBudget, run_tests
 
 EXAMPLES = Path(__file__).parents[1] / "data" / "example.jsonl"
 
@@ -101,5 +100,5 @@ def test_the_example_rows_can_be_solved_from_their_statements(number: int) -> No
     require_layers(ALL_WALLS)
     row = rows_of(EXAMPLES)[number]
     source, task = SOLUTIONS[row["topic"]], CodeTask.model_validate(row)
-    results = asyncio.run(judge(Sandbox(ALL_WALLS), source, task, Allowance(), Patience()))
-    assert [result.status for result in results] == [Status.PASSED] * TESTS, results
+    results = asyncio.run(run_tests(Sandbox(ALL_WALLS), source, task, ProgramLimits(), RunBudget()))
+    assert [result.status for result in results] == [CaseStatus.PASSED] * TESTS, results

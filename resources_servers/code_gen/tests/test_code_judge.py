@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from resources_servers.code_gen.judge import Patience, Result, Status, judge
-from resources_servers.code_gen.sandbox import Allowance, Sandbox
+from resources_servers.code_gen.sandbox import ProgramLimits, Sandbox
 from resources_servers.code_gen.task import CodeTask
 from resources_servers.code_gen.tests.running import ALL_WALLS, require_layers
+from resources_servers.code_gen.verification import CaseResult, CaseStatus, RunBudget, run_tests
 
 # Long and strange enough to be found wherever it may be.
 SECRET = "expected-8f1d-never-shown"
@@ -25,16 +25,16 @@ def results(
     test_cases: list[dict[str, Any]],
     *,
     entry_point: str | None = None,
-    patience: Patience | None = None,
+    budget: RunBudget | None = None,
     tolerance: float | None = None,
     **limits: Any,
-) -> list[Result]:
+) -> list[CaseResult]:
     require_layers(ALL_WALLS)
     task = CodeTask.model_validate(
         {"test_cases": test_cases, "entry_point": entry_point, "float_tolerance": tolerance}
     )
     return asyncio.run(
-        judge(Sandbox(ALL_WALLS), source, task, Allowance(**limits), patience or Patience())
+        run_tests(Sandbox(ALL_WALLS), source, task, ProgramLimits(**limits), budget or RunBudget())
     )
 
 
@@ -127,20 +127,20 @@ def test_a_row_can_allow_numbers_to_be_off() -> None:
 
 def test_after_a_few_failures_the_rest_is_left_out() -> None:
     tests = ECHO * 3
-    assert statuses("print(2)", tests, patience=Patience(failures=2)) == [
+    assert statuses("print(2)", tests, budget=RunBudget(failures=2)) == [
         "passed",
         "wrong_answer",
         "wrong_answer",
         *["not_run"] * 6,
     ]
-    everything = statuses("print(2)", tests, patience=Patience(failures=None))
+    everything = statuses("print(2)", tests, budget=RunBudget(failures=None))
     assert everything == ["passed", "wrong_answer", "wrong_answer"] * 3
 
 
 def test_the_time_of_all_tests_together_is_bounded() -> None:
     source = "import time\ntime.sleep(0.4 if input() == '1' else 1000)\nprint(2)"
-    patience = Patience(seconds=1.5, failures=None)
-    assert statuses(source, ECHO, patience=patience) == ["passed", "time_limit", "not_run"]
+    budget = RunBudget(seconds=1.5, failures=None)
+    assert statuses(source, ECHO, budget=budget) == ["passed", "time_limit", "not_run"]
 
 
 # What goes in and what comes out
@@ -348,7 +348,7 @@ def f(prefix):
 """
     tests = [{"arguments": ["expected"], "expected": SECRET}]
     (result,) = results(search, tests, entry_point="f")
-    assert (result.status, result.output) == (Status.WRONG_ANSWER, '{"result": "not found"}')
+    assert (result.status, result.output) == (CaseStatus.WRONG_ANSWER, '{"result": "not found"}')
 
 
 def test_an_answer_made_of_brackets_does_not_hurt_the_judge() -> None:

@@ -31,7 +31,7 @@ def test_a_row_has_tests_with_input_or_tests_with_arguments() -> None:
         ({"test_cases": [{"input": "", "output": ""}], "entry_point": "f"}, "needs tests with"),
         (
             {"test_cases": [{"arguments": [], "expected": 1}], "entry_point": "f()"},
-            "neither `name` nor",
+            "must be the name of a function",
         ),
     ],
 )

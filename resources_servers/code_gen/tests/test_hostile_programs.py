@@ -103,7 +103,7 @@ def test_a_program_cannot_read_a_file_of_the_machine(layers: tuple[str, ...]) ->
         "/dev/urandom",
         __file__,
         str(folder / "data" / "example.jsonl"),
-        str(folder / "jail" / "launcher.py"),
+        str(folder / "isolation" / "launcher.py"),
         f"/proc/{os.getpid()}/environ",
         f"/proc/{os.getpid()}/mem",
         f"/proc/{os.getpid()}/cmdline",

@@ -8,11 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from resources_servers.code_gen import machine as machine_module
-from resources_servers.code_gen.jail.confinement import LANDLOCK, NAMESPACES, SECCOMP
-from resources_servers.code_gen.machine import LIMITS, Machine, inspect_machine
-from resources_servers.code_gen.report import SandboxError
-from resources_servers.code_gen.sandbox import Allowance, Program, Sandbox
+from resources_servers.code_gen import sandbox
+from resources_servers.code_gen.execution import SandboxError
+from resources_servers.code_gen.isolation.confinement import LANDLOCK, NAMESPACES, SECCOMP
+from resources_servers.code_gen.sandbox import (
+    LIMITS,
+    Machine,
+    Program,
+    ProgramLimits,
+    Sandbox,
+    inspect_machine,
+)
 from resources_servers.code_gen.tests.running import ALL_WALLS, WITHOUT_NAMESPACES, require_layers
 
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -53,7 +59,7 @@ def test_a_missing_layer_is_noticed_by_what_a_program_can_do(
     layers: tuple[str, ...], escapes: set[str]
 ) -> None:
     require_layers(ALL_WALLS)
-    found = asyncio.run(machine_module._escapes(Sandbox(layers)))
+    found = asyncio.run(sandbox._escapes(Sandbox(layers)))
     # Later versions of Landlock refuse connections as well.
     assert found.keys() - {"network"} == escapes - {"network"}
     assert ("network" in found) == ("network" in escapes) or layers == (LANDLOCK,)
@@ -64,7 +70,9 @@ def test_what_is_missing_is_told() -> None:
         (LIMITS,), {LANDLOCK: "no such call"}, {"files": "a program can read the files"}
     )
     assert not machine.safe
-    assert str(machine) == "a program can read the files (files); no landlock here (no such call)"
+    assert str(machine) == (
+        "a program can read the files (files); landlock does not work here (no such call)"
+    )
 
 
 def test_an_interpreter_that_does_not_work_is_a_fault(tmp_path: Path) -> None:
@@ -83,7 +91,7 @@ def test_an_unprivileged_user_has_all_the_layers(tmp_path: Path) -> None:
     assert machine.layers == (LIMITS, NAMESPACES, LANDLOCK, SECCOMP), machine.lacking
     assert machine.safe
     source = "import os\nprint(os.getuid(), os.getpid(), os.listdir('.'))\nopen('x', 'w').close()"
-    run = asyncio.run(Sandbox(machine.layers, python=python).run(Program(source), Allowance()))
+    run = asyncio.run(Sandbox(machine.layers, python=python).run(Program(source), ProgramLimits()))
     assert run.answer.decode() == f"{NOBODY} 1 []\n", run.errors
 
 
@@ -97,4 +105,4 @@ def test_root_without_privileges_as_in_a_container_does_without_namespaces(tmp_p
     assert "unshare: Operation not permitted" in machine.lacking[NAMESPACES]
     assert machine.safe
     with pytest.raises(SandboxError, match="unshare: Operation not permitted"):
-        asyncio.run(Sandbox(ALL_WALLS, python=python).run(Program("pass"), Allowance()))
+        asyncio.run(Sandbox(ALL_WALLS, python=python).run(Program("pass"), ProgramLimits()))

@@ -12,8 +12,8 @@ import pytest
 import uvloop
 
 from resources_servers.code_gen import execution
-from resources_servers.code_gen.report import Ending, SandboxError
-from resources_servers.code_gen.sandbox import Allowance, Program, Sandbox
+from resources_servers.code_gen.execution import RunEnding, SandboxError
+from resources_servers.code_gen.sandbox import Program, ProgramLimits, Sandbox
 from resources_servers.code_gen.tests.running import (
     ALL_WALLS,
     WITHOUT_NAMESPACES,
@@ -43,7 +43,7 @@ def test_a_cancelled_run_leaves_no_process(
     mark = mark_processes(monkeypatch)
 
     async def scenario() -> None:
-        task = asyncio.create_task(Sandbox(layers).run(SLEEPER, Allowance()))
+        task = asyncio.create_task(Sandbox(layers).run(SLEEPER, ProgramLimits()))
         await marked_soon(2, mark)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -62,7 +62,7 @@ def test_a_run_that_is_cancelled_at_any_moment_leaves_no_process(
     async def scenario() -> None:
         sandbox = Sandbox(ALL_WALLS)
         for step in range(20):
-            task = asyncio.create_task(sandbox.run(SLEEPER, Allowance()))
+            task = asyncio.create_task(sandbox.run(SLEEPER, ProgramLimits()))
             await asyncio.sleep(0.003 * step)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -79,10 +79,10 @@ def test_programs_die_with_a_judge_that_is_killed(layers: tuple[str, ...], tmp_p
     script = f"""
 import asyncio
 from resources_servers.code_gen import execution
-from resources_servers.code_gen.sandbox import Allowance, Program, Sandbox
+from resources_servers.code_gen.sandbox import ProgramLimits, Program, Sandbox
 execution._FLAGS += ("-X", {mark!r})
 program = Program("import time; time.sleep(1000)")
-asyncio.run(Sandbox({layers!r}).run(program, Allowance(wall_seconds=1000)))
+asyncio.run(Sandbox({layers!r}).run(program, ProgramLimits(wall_seconds=1000)))
 """
     with subprocess.Popen([sys.executable, "-c", script], cwd=REPOSITORY) as judge:
         # The script is the judge's own command line.
@@ -99,7 +99,7 @@ def test_at_most_so_many_programs_run_at_a_time_and_the_others_wait() -> None:
         ended: list[int] = []
 
         async def one(number: int) -> None:
-            await sandbox.run(Program("import time; time.sleep(0.1)"), Allowance())
+            await sandbox.run(Program("import time; time.sleep(0.1)"), ProgramLimits())
             ended.append(number)
 
         began = time.monotonic()
@@ -115,8 +115,8 @@ def test_a_cancelled_run_gives_its_turn_to_the_next() -> None:
 
     async def scenario() -> None:
         sandbox = Sandbox(ALL_WALLS, workers=1)
-        sleeping = asyncio.create_task(sandbox.run(SLEEPER, Allowance(wall_seconds=1000)))
-        next_one = asyncio.create_task(sandbox.run(Program("print(1)"), Allowance()))
+        sleeping = asyncio.create_task(sandbox.run(SLEEPER, ProgramLimits(wall_seconds=1000)))
+        next_one = asyncio.create_task(sandbox.run(Program("print(1)"), ProgramLimits()))
         await asyncio.sleep(0.1)
         sleeping.cancel()
         assert (await next_one).answer == b"1\n"
@@ -128,13 +128,13 @@ def test_the_queue_is_bounded_in_length_and_in_time() -> None:
     require_layers(ALL_WALLS)
 
     async def scenario() -> None:
-        sandbox = Sandbox(ALL_WALLS, workers=1, queue_limit=1, queue_patience=0.2)
-        running = asyncio.create_task(sandbox.run(SLEEPER, Allowance()))
+        sandbox = Sandbox(ALL_WALLS, workers=1, queue_limit=1, queue_timeout=0.2)
+        running = asyncio.create_task(sandbox.run(SLEEPER, ProgramLimits()))
         await asyncio.sleep(0)
-        waiting = asyncio.create_task(sandbox.run(SLEEPER, Allowance()))
+        waiting = asyncio.create_task(sandbox.run(SLEEPER, ProgramLimits()))
         await asyncio.sleep(0)
         with pytest.raises(NoFreeWorkerError, match="waiting for a worker already"):
-            await sandbox.run(SLEEPER, Allowance())
+            await sandbox.run(SLEEPER, ProgramLimits())
         with pytest.raises(NoFreeWorkerError, match="became free within"):
             await waiting
         running.cancel()
@@ -146,8 +146,8 @@ def test_the_queue_is_bounded_in_length_and_in_time() -> None:
 def test_programs_run_on_uvloop_as_well() -> None:
     require_layers(ALL_WALLS)
     program = Program("print(input()[::-1])", stdin="abc\n")
-    run = uvloop.run(Sandbox(ALL_WALLS).run(program, Allowance()))
-    assert (run.ending, run.answer) == (Ending.FINISHED, b"cba\n")
+    run = uvloop.run(Sandbox(ALL_WALLS).run(program, ProgramLimits()))
+    assert (run.ending, run.answer) == (RunEnding.FINISHED, b"cba\n")
 
 
 def test_a_large_input_is_read_by_those_who_want_it_and_hinders_nobody_else() -> None:
@@ -158,7 +158,7 @@ def test_a_large_input_is_read_by_those_who_want_it_and_hinders_nobody_else() ->
     closing = Program("import os; os.close(0); print('no')", stdin=text)
     sandbox = Sandbox(ALL_WALLS)
     answers = [
-        asyncio.run(sandbox.run(program, Allowance())).answer
+        asyncio.run(sandbox.run(program, ProgramLimits())).answer
         for program in (reading, ignoring, closing)
     ]
     assert answers == [b"5000000\n", b"no\n", b"no\n"]
@@ -175,7 +175,7 @@ def executable(path: Path, text: str) -> str:
 
 def fault(sandbox: Sandbox) -> str:
     with pytest.raises(SandboxError) as caught:
-        asyncio.run(sandbox.run(Program("print(1)"), Allowance()))
+        asyncio.run(sandbox.run(Program("print(1)"), ProgramLimits()))
     return str(caught.value)
 
 
@@ -191,7 +191,7 @@ def test_a_launcher_that_breaks_before_the_program_starts_is_a_fault(tmp_path: P
 def test_a_launcher_that_never_gets_ready_is_a_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(execution, "START_PATIENCE", 0.2)
+    monkeypatch.setattr(execution, "START_TIMEOUT", 0.2)
     stuck = executable(tmp_path / "stuck", "#!/bin/sh\nexec sleep 1000\n")
     assert "could not start the program" in fault(Sandbox((), python=stuck))
 
@@ -203,7 +203,7 @@ def test_a_launcher_that_only_claims_to_have_run_the_program_is_a_fault(tmp_path
 
 @pytest.mark.parametrize(
     ("victim", "message"),
-    [(0, "the launcher was killed from outside"), (1, "the program was killed from outside")],
+    [(0, "another process killed the launcher"), (1, "the system killed the program")],
     ids=["launcher", "program"],
 )
 def test_a_program_that_the_machine_kills_is_a_fault_and_no_verdict(
@@ -213,7 +213,7 @@ def test_a_program_that_the_machine_kills_is_a_fault_and_no_verdict(
     mark = mark_processes(monkeypatch)
 
     async def scenario() -> None:
-        task = asyncio.create_task(Sandbox(ALL_WALLS).run(SLEEPER, Allowance()))
+        task = asyncio.create_task(Sandbox(ALL_WALLS).run(SLEEPER, ProgramLimits()))
         processes = await marked_soon(2, mark)
         await asyncio.sleep(0.2)
         os.kill(processes[victim], signal.SIGKILL)

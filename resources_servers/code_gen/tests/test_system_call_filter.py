@@ -4,8 +4,13 @@ from functools import cache
 
 import pytest
 
-from resources_servers.code_gen.jail.seccomp import Instruction, build
-from resources_servers.code_gen.jail.system_calls import ALLOWED, LAST_KNOWN, NUMBERS
+from resources_servers.code_gen.isolation.seccomp import (
+    ALLOWED,
+    LAST_KNOWN,
+    NUMBERS,
+    Instruction,
+    build,
+)
 from resources_servers.code_gen.tests.forbidden import FORBIDDEN
 
 ALLOW, EPERM, ENOSYS, KILL = 0x7FFF0000, 0x00050001, 0x00050026, 0x80000000

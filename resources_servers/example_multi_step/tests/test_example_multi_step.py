@@ -128,7 +128,7 @@ def test_a_search_that_finds_nothing_says_so() -> None:
 @pytest.mark.parametrize(
     ("tool", "arguments", "status", "told"),
     [
-        ("search_document", {"query": "the of ?"}, 400, "has no words to search for"),
+        ("search_document", {"query": "the of ?"}, 400, "contains no words to search for"),
         ("search_document", {"query": "x" * (LONGEST_QUERY + 1)}, 422, "query"),
         ("search_document", {"query": "x", "max_results": 0}, 422, "max_results"),
         ("search_document", {"query": "x", "max_results": 11}, 422, "max_results"),

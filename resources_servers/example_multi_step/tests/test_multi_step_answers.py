@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from resources_servers.example_multi_step.answers import found_values, read_answers
+from resources_servers.example_multi_step.app import found_values, read_answers
 
 EXPECTED = ["Ilse Brandt", "Tarnvik", "4719-0021"]
 

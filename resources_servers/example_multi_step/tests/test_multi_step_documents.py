@@ -13,9 +13,9 @@ from resources_servers.example_multi_step.documents import (
     SHORTEST,
     DocumentRecipe,
     Needle,
+    SearchableDocument,
     write_document,
 )
-from resources_servers.example_multi_step.search import Document
 
 
 def recipe(seed: int = 7, length: int = 20_000, facts: int = 3) -> DocumentRecipe:
@@ -94,7 +94,7 @@ def test_only_the_first_question_of_a_chain_has_a_name_and_each_fact_leads_to_th
         ({"length": LONGEST + 1}, "length"),
         ({"length": SHORTEST - 1}, "length"),
         ({"needles": []}, "needles"),
-        ({"needles": [{"text": "x", "value": "y", "position": 0.5}]}, "does not hold its value"),
+        ({"needles": [{"text": "x", "value": "y", "position": 0.5}]}, "does not contain its value"),
         ({"needles": [{"text": "x", "value": "x", "position": 1.5}]}, "position"),
         ({"needles": [{"text": "x" * 900, "value": "x", "position": 0}]}, "more than half"),
     ],
@@ -111,7 +111,9 @@ def test_a_recipe_that_cannot_be_made_says_why(changes: dict[str, object], compl
 
 
 def test_a_search_finds_sentences_by_their_rare_words_first() -> None:
-    document = Document("A cat sat. A cat ran. A cat saw the comet.\nA dog saw a cat of 3.5 kilos.")
+    document = SearchableDocument(
+        "A cat sat. A cat ran. A cat saw the comet.\nA dog saw a cat of 3.5 kilos."
+    )
     found = document.search("cat comet", limit=2)
     assert [passage.text for passage in found] == ["A cat saw the comet.", "A cat sat."]
     assert document.text[found[0].position :].startswith("A cat saw")
@@ -119,7 +121,7 @@ def test_a_search_finds_sentences_by_their_rare_words_first() -> None:
 
 
 def test_a_search_ignores_case_and_words_that_say_nothing() -> None:
-    document = Document("The mill is old. The Mill of the lake.")
+    document = SearchableDocument("The mill is old. The Mill of the lake.")
     assert len(document.search("MILL", limit=9)) == 2
     assert [passage.position for passage in document.search("the lake of", limit=9)] == [17]
     assert document.search("the of is", limit=9) == []
@@ -128,6 +130,6 @@ def test_a_search_ignores_case_and_words_that_say_nothing() -> None:
 
 def test_every_needle_of_a_long_document_is_the_first_thing_a_search_for_it_finds() -> None:
     made = recipe(length=LONGEST, facts=LONGEST_CHAIN)
-    document = Document(write_document(made))
+    document = SearchableDocument(write_document(made))
     for needle in made.needles:
         assert document.search(needle.text, limit=1)[0].text == needle.text

@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from resources_servers.example_single_tool_call.app import WeatherServer
+from resources_servers.example_single_tool_call.app import CITIES, WeatherServer, report_of
 from resources_servers.example_single_tool_call.generate import main
-from resources_servers.example_single_tool_call.reports import CITIES, report_of
 from rollgym.records import TaskError
 from rollgym.servers import (
     ResourcesConfig,

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from resources_servers.math.answers import find_answer
+from resources_servers.math.app import find_answer
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def test_a_bad_expected_answer_is_the_tasks_failure_and_no_reward(
 def test_no_answer_on_the_clock_is_the_verifiers_failure_and_no_reward() -> None:
     with (
         serving(wall_seconds=1, cpu_seconds=60) as math,
-        pytest.raises(VerifierError, match=r"CallTimeoutError: .* no answer within 1 s"),
+        pytest.raises(VerifierError, match=r"CallTimeoutError: .* no result within 1 s"),
     ):
         math.verify(rf"\boxed{{{HOSTILE[0]}}}", expected_answer="3")
 

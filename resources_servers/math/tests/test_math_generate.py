@@ -13,8 +13,7 @@ import sympy  # type: ignore[import-untyped]
 from latex2sympy2_extended import latex2sympy  # type: ignore[import-untyped]
 
 from resources_servers.math.equivalence import compare
-from resources_servers.math.generate import generate_rows
-from resources_servers.math.problems import MAKERS
+from resources_servers.math.generate import MAKERS, generate_rows
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "example.jsonl"
 ROWS = list(generate_rows(count=6 * len(MAKERS), seed=11))

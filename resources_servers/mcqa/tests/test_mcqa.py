@@ -9,10 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from resources_servers.mcqa.app import McqaServer, McqaTask
-from resources_servers.mcqa.extraction import GradingMode
-from resources_servers.mcqa.generate import generate_rows, main
-from resources_servers.mcqa.questions import make_question
+from resources_servers.mcqa.app import GradingMode, McqaServer, McqaTask
+from resources_servers.mcqa.generate import generate_rows, main, make_question
 from rollgym.records import TaskError
 from rollgym.servers import (
     ResourcesConfig,
@@ -73,10 +71,10 @@ def test_the_row_says_how_its_answer_is_graded() -> None:
 @pytest.mark.parametrize(
     ("fields", "complaint"),
     [
-        ({"expected_answer": "C"}, "none of the options"),
+        ({"expected_answer": "C"}, "not one of the options"),
         ({"expected_answer": "Paris"}, "expected_answer"),
         ({"options": [{"A": "Lyon"}]}, "options"),
-        ({"options": [{"A": "Lyon"}, {"A": "Paris"}]}, "used for two options"),
+        ({"options": [{"A": "Lyon"}, {"A": "Paris"}]}, "two options have the same letter"),
         ({"options": {"A": "Lyon", "Bee": "Paris"}}, "options"),
         ({"options": "A or B"}, "options"),
         ({"grading_mode": "generous"}, "grading_mode"),

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from resources_servers.mcqa.extraction import GradingMode, extract_choice
+from resources_servers.mcqa.app import GradingMode, extract_choice
 
 OPTIONS = {"A": "Paris", "B": "New York", "C": "3.5 m", "D": "none of them"}
 STRICT = GradingMode.STRICT_SINGLE_LETTER_BOXED

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from resources_servers.reasoning_gym.answers import find_answer
+from resources_servers.reasoning_gym.app import find_answer
 
 
 @pytest.mark.parametrize(

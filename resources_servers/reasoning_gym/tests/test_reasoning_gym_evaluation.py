@@ -60,7 +60,7 @@ def test_anything_else_is_refused_though_the_caller_knows_the_names(source: str)
 
 
 def test_code_that_was_compiled_already_is_refused() -> None:
-    with pytest.raises(RefusedCodeError, match="only text is evaluated"):
+    with pytest.raises(RefusedCodeError, match="only text can be evaluated"):
         evaluate(compile("1", "", "eval"))
 
 

@@ -53,11 +53,11 @@ def test_settings_reach_the_dataset_and_the_row(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--datasets", "no_such"], "dataset 'no_such' cannot be made: .* not registered"),
+        (["--datasets", "no_such"], "dataset 'no_such' cannot be created: .* not registered"),
         (["--dataset-config", "leg_counting=3"], "--dataset-config: invalid"),
         (
             ["--dataset-config", 'leg_counting={"no_such": 1}'],
-            "dataset 'leg_counting' cannot be made: .*no_such",
+            "dataset 'leg_counting' cannot be created: .*no_such",
         ),
     ],
 )

@@ -124,7 +124,7 @@ def test_arguments_that_are_no_json_object_are_answered_to_the_model(arguments: 
         async with on_stage([[call("put", arguments)], [say("Sorry.")]]) as stage:
             verified = await stage.run()
             assert outputs(verified)[0].startswith(
-                '{"error":{"message":"the arguments of put are no JSON object'
+                '{"error":{"message":"the arguments of put are not a JSON object'
             )
             assert verified["items"] == []
 
@@ -149,7 +149,7 @@ def test_only_the_tools_of_the_task_can_be_called(name: str, transport: str) -> 
         turns = [[call(name, '{"reward":1}')], [say("Well.")]]
         async with on_stage(turns, transport=transport) as stage:
             verified = await stage.run()
-            assert f"there is no tool {name!r}" in outputs(verified)[0]
+            assert f"unknown tool {name!r}" in outputs(verified)[0]
             assert "put" in outputs(verified)[0]
             assert stage.storeroom.verified == 1
 
@@ -160,7 +160,7 @@ def test_a_tool_of_the_server_that_the_task_does_not_name_cannot_be_called() -> 
     async def scene() -> None:
         async with on_stage([[call("put", '{"item":"saw"}')], [say("Well.")]]) as stage:
             verified = await stage.run(tools=[])
-            assert "there is no tool 'put'" in outputs(verified)[0]
+            assert "unknown tool 'put'" in outputs(verified)[0]
             assert verified["items"] == []
 
     complete(scene())

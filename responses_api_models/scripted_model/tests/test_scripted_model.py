@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from responses_api_models.scripted_model.app import ScriptedModel, ScriptedModelConfig
-from responses_api_models.scripted_model.tests.playing import example_rows
+from responses_api_models.scripted_model.tests.rolling_out import example_rows
 from rollgym.records import ModelRequestError
 from rollgym.servers import Request, Response, ServerConfig, connect
 from rollgym.servers.config import load_config, load_server_class, load_settings

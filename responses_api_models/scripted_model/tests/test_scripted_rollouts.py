@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from responses_api_models.scripted_model.app import ScriptedModelConfig
-from responses_api_models.scripted_model.tests.playing import example_rows, items, play
+from responses_api_models.scripted_model.tests.rolling_out import example_rows, items, roll_out
 
 TOOL_EXAMPLES = ["example_multi_step", "example_single_tool_call", "example_session_state_mgmt"]
 EXAMPLES = [*TOOL_EXAMPLES, "mcqa"]
@@ -17,13 +17,13 @@ CLUMSY = ScriptedModelConfig(skill=0.3)
 
 @pytest.mark.parametrize("environment", EXAMPLES)
 def test_with_full_skill_every_example_is_solved(environment: str) -> None:
-    rollouts = asyncio.run(play(environment, PERFECT, repeats=4))
+    rollouts = asyncio.run(roll_out(environment, PERFECT, repeats=4))
     assert [rollout["reward"] for rollout in rollouts] == [1.0] * 20
 
 
 @pytest.mark.parametrize("environment", EXAMPLES)
 def test_without_skill_no_example_is_solved(environment: str) -> None:
-    rollouts = asyncio.run(play(environment, HOPELESS, repeats=4))
+    rollouts = asyncio.run(roll_out(environment, HOPELESS, repeats=4))
     assert not any(rollout["success"] for rollout in rollouts)
 
 
@@ -35,53 +35,55 @@ def test_examples_of_the_other_environments_are_solved_as_far_as_a_script_can(
     environment: str, module: str
 ) -> None:
     pytest.importorskip(module)
-    solved = asyncio.run(play(environment, PERFECT))
+    solved = asyncio.run(roll_out(environment, PERFECT))
     assert sum(rollout["success"] for rollout in solved) >= 3
-    spoiled = asyncio.run(play(environment, HOPELESS))
+    spoiled = asyncio.run(roll_out(environment, HOPELESS))
     assert not any(rollout["success"] for rollout in spoiled)
 
 
 @pytest.mark.parametrize("environment", EXAMPLES)
 def test_as_configured_two_repeats_of_the_examples_are_a_mix(environment: str) -> None:
-    rewards = [rollout["reward"] for rollout in asyncio.run(play(environment, DEFAULTS, repeats=2))]
+    rewards = [
+        rollout["reward"] for rollout in asyncio.run(roll_out(environment, DEFAULTS, repeats=2))
+    ]
     assert 0.3 < sum(rewards) / len(rewards) < 0.95
 
 
 @pytest.mark.parametrize("environment", EXAMPLES)
 def test_the_same_rollouts_are_the_same_again_also_over_http(environment: str) -> None:
-    once = asyncio.run(play(environment, CLUMSY, repeats=2))
-    assert asyncio.run(play(environment, CLUMSY, repeats=2)) == once
-    assert asyncio.run(play(environment, CLUMSY, repeats=2, transport="HTTP")) == once
+    once = asyncio.run(roll_out(environment, CLUMSY, repeats=2))
+    assert asyncio.run(roll_out(environment, CLUMSY, repeats=2)) == once
+    assert asyncio.run(roll_out(environment, CLUMSY, repeats=2, transport="HTTP")) == once
 
 
 def test_another_seed_plays_differently() -> None:
-    first = asyncio.run(play("example_multi_step", CLUMSY, repeats=2))
+    first = asyncio.run(roll_out("example_multi_step", CLUMSY, repeats=2))
     other = ScriptedModelConfig(skill=0.3, seed=1)
-    second = asyncio.run(play("example_multi_step", other, repeats=2))
+    second = asyncio.run(roll_out("example_multi_step", other, repeats=2))
     assert [each["reward"] for each in first] != [each["reward"] for each in second]
 
 
 def test_repeats_of_one_task_differ_from_each_other() -> None:
     row = example_rows("example_multi_step")[2]
-    rollouts = asyncio.run(play("example_multi_step", DEFAULTS, repeats=20, rows=[row]))
+    rollouts = asyncio.run(roll_out("example_multi_step", DEFAULTS, repeats=20, rows=[row]))
     assert len({rollout["reward"] for rollout in rollouts}) > 1
     assert len({len(rollout["response"]["output"]) for rollout in rollouts}) > 2
 
 
 def test_some_documents_are_read_in_part_and_earn_their_share() -> None:
-    rollouts = asyncio.run(play("example_multi_step", HOPELESS, repeats=8))
+    rollouts = asyncio.run(roll_out("example_multi_step", HOPELESS, repeats=8))
     assert any(0 < rollout["reward"] < 1 for rollout in rollouts)
     assert any(rollout["extracted_answers"] == [] for rollout in rollouts)
 
 
 @pytest.mark.parametrize("environment", TOOL_EXAMPLES)
 def test_garbled_arguments_are_seen_and_written_again(environment: str) -> None:
-    rollouts = asyncio.run(play(environment, CLUMSY, repeats=8))
+    rollouts = asyncio.run(roll_out(environment, CLUMSY, repeats=8))
     stumbled = [
         rollout
         for rollout in rollouts
         if any(
-            "no JSON object" in item["output"] for item in items(rollout, "function_call_output")
+            "not a JSON object" in item["output"] for item in items(rollout, "function_call_output")
         )
     ]
     assert stumbled
@@ -96,7 +98,7 @@ def test_some_turns_call_several_tools_at_once_unless_that_is_not_wanted(environ
         rows = example_rows(environment)
         for row in rows:
             row["responses_create_params"]["parallel_tool_calls"] = parallel
-        rollouts = asyncio.run(play(environment, PERFECT, repeats=6, rows=rows))
+        rollouts = asyncio.run(roll_out(environment, PERFECT, repeats=6, rows=rows))
         kinds = [" ".join(item["type"] for item in each["response"]["output"]) for each in rollouts]
         return any("function_call function_call " in kind for kind in kinds)
 
@@ -105,7 +107,7 @@ def test_some_turns_call_several_tools_at_once_unless_that_is_not_wanted(environ
 
 
 def test_some_rollouts_reason_some_talk_and_some_just_act() -> None:
-    rollouts = asyncio.run(play("example_multi_step", PERFECT, repeats=6))
+    rollouts = asyncio.run(roll_out("example_multi_step", PERFECT, repeats=6))
     reasoning = [bool(items(rollout, "reasoning")) for rollout in rollouts]
     talking = [len(items(rollout, "message")) > 1 for rollout in rollouts]
     manners = set(zip(reasoning, talking, strict=True))
@@ -113,7 +115,7 @@ def test_some_rollouts_reason_some_talk_and_some_just_act() -> None:
 
 
 def test_all_identifiers_of_a_run_are_different() -> None:
-    rollouts = asyncio.run(play("example_multi_step", CLUMSY, repeats=3))
+    rollouts = asyncio.run(roll_out("example_multi_step", CLUMSY, repeats=3))
     produced = [
         item
         for rollout in rollouts

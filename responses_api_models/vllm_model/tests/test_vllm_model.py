@@ -159,7 +159,7 @@ def test_log_probabilities_come_with_the_text_where_a_request_asks() -> None:
 
 def test_a_version_that_gives_no_tokens_is_not_trained_on() -> None:
     vllm = FakeVllm({"content": "Hi"}, gives_token_ids=False)
-    with pytest.raises(ModelMalformedError, match="no prompt_token_ids and no generation") as told:
+    with pytest.raises(ModelMalformedError, match="prompt_token_ids and generation") as told:
         answer_of(vllm, {"return_token_id_information": True})
     assert told.value.retryable is False
 

@@ -1,25 +1,25 @@
 # pathlib costs more to import than everything in this folder.
 # ruff: noqa: PTH102, PTH103, PTH112, PTH114, PTH115, PTH120, PTH211
-"""Namespaces: a program alone in a world of its own.
+"""Namespaces: a program sees no network, no other processes and no files of the machine.
 
-*Network.* An empty one, without even a working loopback.
-*Processes.* It cannot see others; it is the first of its world, and when it ends the kernel ends
-everything else in there.
-*Files.* A new root with nothing in it but what a Python program reads, mounted read-only, and one
-small folder in memory to write to. The machine's files are not forbidden, they are absent.
-*User.* Started by root, a program runs as a user that nobody else is. Started by anybody else, it
-gets a user namespace, in which it is nobody, and the kernel takes the rest on those terms.
+*Network.* The network is empty, without a working loopback.
+*Processes.* The program is the first process of its namespace; when it ends, the kernel kills every
+other process in it.
+*Files.* The new root contains only the files that a Python program reads, mounted read-only, and
+one small folder in memory for writing. Other files of the machine are absent, not just forbidden.
+*User.* Started by root, a program runs as a user id that no account has. Started by another user,
+it gets a user namespace in which it is `nobody`, and that namespace permits the other ones.
 """
 
 import os
 
-from resources_servers.code_gen.jail import kernel
+from resources_servers.code_gen.isolation import kernel
 
 SCRATCH = "/scratch"
 NOBODY = 65534
 # Above what accounts and containers use; the number of the process makes it unique.
 _FIRST_USER = 0x70000000
-# Any folder that surely exists; what lies there is not needed any more.
+# Any folder that certainly exists; its content is not needed any more.
 _STAGE = "/proc"
 _INODES = 1024
 
@@ -38,9 +38,9 @@ _KEPT = {4: 4, 8: 8, 1 << 10: 1 << 10, 1 << 11: 1 << 11, 1 << 12: 1 << 21}
 
 
 def enter(readable: list[str], writable: list[str], scratch_bytes: int) -> None:
-    """Leave the machine. The next child is the first process of the new world.
+    """Enter new namespaces. The next child is the first process in them.
 
-    Raises OSError where the kernel does not allow it.
+    Raises OSError if the kernel does not allow it.
     """
     alone = _NEW_MOUNTS | _NEW_IPC | _NEW_PROCESSES | _NEW_NETWORK
     if os.geteuid() == 0:
@@ -87,7 +87,7 @@ def _change_root(readable: list[str], writable: list[str], scratch_bytes: int) -
 
 
 def _show(path: str, flags: int) -> None:
-    """Let the new root have what lies at this path."""
+    """Mount a path of the machine into the new root."""
     shown = _STAGE + path
     os.makedirs(os.path.dirname(shown), exist_ok=True)
     if os.path.islink(path):

@@ -1,12 +1,11 @@
-"""Running the program, in a process that has nothing left to lose.
+"""Runs the program, in a process that is confined already.
 
-Nothing here is trusted by anybody: the program shares this process and may do with it what it
-likes. Whatever it makes of that, all that leaves the process is bytes, and they count only where
-they are the right answer.
+The server does not trust this process: the program shares it and can change everything in it. Only
+bytes leave the process, and the server compares them with the right answer.
 
 *Standard input.* The program runs as `__main__`; what it prints is the answer.
-*Call.* The program is imported, one of its functions is called, and the result written as JSON is
-the answer. What it prints meanwhile goes to the error stream.
+*Call.* The program is imported and one of its functions is called; the result as JSON is the
+answer. What the program prints goes to the error stream.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ FRAMES_SHOWN = 10
 
 
 def run(source: str) -> None:
-    """Run a program that reads its input and prints its answer."""
+    """ProgramRun a program that reads its input and prints its answer."""
     _guard(lambda: _load(source, "__main__"), source)
 
 
 def call(source: str, entry_point: str, arguments: Sequence[object]) -> None:
-    """Call a program's function and write its result, or why it is none, as the answer."""
+    """Call a function of the program and write its result, or why it is not JSON, as the answer."""
     answers = os.dup(1)
     os.dup2(2, 1)
 
@@ -47,14 +46,14 @@ def _load(source: str, name: str) -> ModuleType:
     module = ModuleType(name)
     sys.modules[name] = module
     sys.argv = [FILE_NAME]
-    # An interpreter without `site` lacks these two.
+    # An interpreter without `site` does not have these two.
     vars(builtins).update(exit=sys.exit, quit=sys.exit)
-    exec(compile(source, FILE_NAME, "exec"), module.__dict__)  # noqa: S102 - what all this is for
+    exec(compile(source, FILE_NAME, "exec"), module.__dict__)  # noqa: S102 - the purpose of the sandbox
     return module
 
 
 def _find(module: ModuleType, entry_point: str) -> Callable[..., object]:
-    """A dotted name leads into a class, through an instance of it: `Solution.two_sum`."""
+    """Find the function. `Solution.two_sum` is a method of a new instance of `Solution`."""
     found: Callable[..., object] | ModuleType = module
     for name in entry_point.split("."):
         found = getattr(found() if isinstance(found, type) else found, name)
@@ -64,7 +63,7 @@ def _find(module: ModuleType, entry_point: str) -> Callable[..., object]:
 
 
 def _encode(result: object) -> bytes:
-    import json  # noqa: PLC0415 - most programs do without
+    import json  # noqa: PLC0415 - most programs do not need it
 
     try:
         return json.dumps({"result": result}, allow_nan=False).encode()
@@ -73,7 +72,7 @@ def _encode(result: object) -> bytes:
 
 
 def _guard(work: Callable[[], object], source: str) -> None:
-    """End as the interpreter would, except that the frames of this file are not shown."""
+    """ProcessEnd as the interpreter would, except that the frames of this file are not shown."""
     try:
         work()
     except SystemExit:
@@ -87,7 +86,7 @@ def _guard(work: Callable[[], object], source: str) -> None:
 
 
 def _show(error: BaseException, source: str) -> None:
-    import linecache  # noqa: PLC0415 - both are for programs that fail
+    import linecache  # noqa: PLC0415 - only for programs that fail
     import traceback  # noqa: PLC0415
 
     lines = source.splitlines(keepends=True)
@@ -95,5 +94,5 @@ def _show(error: BaseException, source: str) -> None:
     frames = error.__traceback__
     while frames and frames.tb_frame.f_code.co_filename != FILE_NAME:
         frames = frames.tb_next
-    # Rendering the frames of an endless recursion would take as long again as running it.
+    # Rendering all frames of an endless recursion takes as long as running it.
     traceback.print_exception(type(error), error, frames, limit=-FRAMES_SHOWN)

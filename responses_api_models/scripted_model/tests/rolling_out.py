@@ -40,7 +40,7 @@ def example_rows(environment: str) -> list[Json]:
     return [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
 
 
-async def play(
+async def roll_out(
     environment: str,
     config: ScriptedModelConfig,
     *,

@@ -1,41 +1,45 @@
 """The launcher: a small trusted process around every run of a program.
 
-It is started by the judge, gets a job, leaves the machine as far as the layers go, and forks. The
-child confines itself and runs the program; the launcher waits and tells the judge how it ended.
+The server starts it and sends it a job. It enters the namespaces, if the job has that layer, and
+forks. The child confines itself and runs the program; the launcher waits and reports how it ended.
 
-*Channels.* The judge and the launcher talk over a socket that the child closes before the program
-starts. The other three are the program's standard streams; the launcher keeps none of them, so
-they end with the program.
+*Channels.* The server and the launcher talk over a socket that the child closes before the program
+starts. The other three channels are the program's standard streams; the launcher closes its copies,
+so they end with the program.
 
-*What is said.* `started` when everything is in place and the program is next; `ended` with the wait
-status and the processor time; or `fault` with the reason why it did not come to that.
+*Reports.* `started` when everything is ready and the program runs next; `ended` with the wait
+status and the processor time; or `fault` with the reason why the program did not start.
 
-*Life.* The launcher dies with the judge and the child with the launcher, by a signal that the
-kernel sends. The process group of both is killed by the judge when time is up.
+*Life.* The kernel kills the launcher when the server ends, and the child when the launcher ends.
+The server kills the process group of both when the time is up.
 """
 
 import os
 import sys
 
 if __name__ == "__main__":
-    # The interpreter was told to look at the standard library only.
+    # The flags of the interpreter limit the search path to the standard library.
     sys.path.insert(0, __file__.rsplit("/", 4)[0])
 
-from resources_servers.code_gen.jail import kernel, program
-from resources_servers.code_gen.jail.confinement import confine, leave_machine
-from resources_servers.code_gen.jail.job import LENGTH_BYTES, Job
+from resources_servers.code_gen.isolation import kernel, program
+from resources_servers.code_gen.isolation.confinement import (
+    LENGTH_BYTES,
+    ProgramJob,
+    confine,
+    leave_machine,
+)
 
 BROKEN = 70
 
 
 def main(control: int) -> None:
     size = int.from_bytes(_receive(control, LENGTH_BYTES), "little")
-    job = Job.from_bytes(_receive(control, size))
+    job = ProgramJob.from_bytes(_receive(control, size))
     try:
         leave_machine(job)
         _die_with_parent()
         if os.getppid() != job.parent:
-            raise ProcessLookupError("the judge is gone")
+            raise ProcessLookupError("the server has ended")
         alive, lifeline = os.pipe()
         child = os.fork()
         if not child:
@@ -72,9 +76,9 @@ def _die_with_parent() -> None:
 
 
 def _require_parent(alive: int) -> None:
-    """The launcher may have died before the child asked to die with it.
+    """End if the launcher ended before the child asked to be killed with it.
 
-    Nothing is ever written to this pipe, so there is an end to read only if the launcher is gone.
+    Nothing is ever written to this pipe, so it has an end to read only if the launcher has ended.
     """
     os.set_blocking(alive, False)
     try:
@@ -90,7 +94,7 @@ def _receive(control: int, size: int) -> bytes:
     while len(received) < size:
         chunk = os.read(control, size - len(received))
         if not chunk:
-            sys.exit("the judge went away before it had given the job")
+            sys.exit("the server closed the connection before it sent the job")
         received += chunk
     return received
 

@@ -1,6 +1,6 @@
-"""What a player sees: the task, the tools it may call, and what its calls came to.
+"""What a solver sees: the task, the tools, and the earlier calls with their outputs.
 
-That is read from the request alone. The model remembers nothing between requests.
+All of it comes from the request. The model keeps no state between requests.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from rollgym.records import ModelRequestError
 
 
 class Exchange(NamedTuple):
-    """A call that was answered."""
+    """A call with its output."""
 
     name: str
     arguments: str
@@ -20,12 +20,12 @@ class Exchange(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Whether the answer is an error in the form that agents and servers give it."""
+        """Whether the output is an error, in the form that agents and servers give it."""
         return self.output.startswith('{"error"')
 
     @property
     def refused(self) -> bool:
-        """Whether it failed although its arguments can be read: asking again will not help."""
+        """Whether it failed although its arguments are JSON, so another call would fail too."""
         return self.failed and self._readable
 
     @property
@@ -68,11 +68,11 @@ class _Params(msgspec.Struct):
     metadata: msgspec.Raw = msgspec.Raw(b"null")
 
 
-class Conversation(NamedTuple):
-    """`task` is all that was said to the model, `question` the last message of the user.
+class ScriptedRequest(NamedTuple):
+    """`task` is all text for the model, `question` the last message of the user.
 
-    `variation` is what a caller may change to get another answer to the same question, and `words`
-    is how long the whole conversation is.
+    A caller can change `variation` to get another answer to the same question. `words` is the
+    length of the whole conversation.
     """
 
     task: str
@@ -90,25 +90,25 @@ class Conversation(NamedTuple):
 
     @property
     def refused(self) -> bool:
-        """Whether a tool will not do what it was asked."""
+        """Whether a tool rejected a call."""
         return any(exchange.refused for exchange in self.exchanges)
 
 
 _DECODER = msgspec.json.Decoder(_Params)
 
 
-def read_conversation(body: bytes) -> Conversation:
-    """Raises ModelRequestError for what is no request of the Responses API."""
+def read_request(body: bytes) -> ScriptedRequest:
+    """Read the body of a request. Raises ModelRequestError if it does not fit the Responses API."""
     try:
         params = _DECODER.decode(body)
     except msgspec.DecodeError as error:
-        raise ModelRequestError(f"not a request of the Responses API: {error}") from error
+        raise ModelRequestError(f"this is not a request of the Responses API: {error}") from error
     given = params.input
     items = [_Item(role="user", content=given)] if isinstance(given, str) else given
     said = [item for item in items if item.type == "message" and item.role != "assistant"]
     asked = [_text(item.content) for item in said if item.role == "user"]
     no_tools = bytes(params.tool_choice) == b'"none"'
-    return Conversation(
+    return ScriptedRequest(
         task="\n".join([_text(params.instructions), *(_text(item.content) for item in said)]),
         question=asked[-1] if asked else "",
         tools=frozenset(() if no_tools else (tool.name for tool in params.tools or ())),

@@ -1,15 +1,17 @@
-"""Plays `code_gen`: programs it knows by heart, with the number or sign that the task names."""
+"""Solves `code_gen` with fixed programs, and answers tasks that no solver recognizes.
+
+A program contains the number or sign that its task names.
+"""
 
 import re
 from typing import ClassVar, NamedTuple
 
-from responses_api_models.scripted_model.conversation import Conversation
-from responses_api_models.scripted_model.luck import Luck
-from responses_api_models.scripted_model.player import Turn
+from responses_api_models.scripted_model.request import ScriptedRequest
+from responses_api_models.scripted_model.solver import SeededChoices, Turn
 
 
 class Recipe(NamedTuple):
-    """A program for the tasks in which `wording` is found; VALUE in it is what that found."""
+    """A program for tasks that match `wording`; the match replaces VALUE in the program."""
 
     wording: re.Pattern[str]
     program: str
@@ -73,20 +75,22 @@ _RECIPES = (
 _USELESS = "raise NotImplementedError\n"
 
 
-class ProgramPlayer:
-    """A task that it does not know gets a program that only fails."""
+class ProgramSolver:
+    """Writes one of its programs; for another task it writes a program that fails."""
 
     mistakes: ClassVar[tuple[str, ...]] = ("forgets_the_block", "writes_it_too_fast")
 
-    def knows(self, conversation: Conversation) -> bool:
-        return not conversation.tools and "```python" in conversation.task
+    def recognizes(self, request: ScriptedRequest) -> bool:
+        return not request.tools and "```python" in request.task
 
-    def play(self, conversation: Conversation, mistake: str | None, luck: Luck) -> Turn:
+    def next_turn(
+        self, request: ScriptedRequest, mistake: str | None, choices: SeededChoices
+    ) -> Turn:
         program = next(
             (
                 recipe.program.replace("VALUE", match[1])
                 for recipe in _RECIPES
-                if (match := recipe.wording.search(conversation.question))
+                if (match := recipe.wording.search(request.question))
             ),
             _USELESS,
         )
@@ -96,3 +100,22 @@ class ProgramPlayer:
             case "writes_it_too_fast":
                 program = program.replace(")", "", 1) if ")" in program else _USELESS
         return Turn("I know how that goes.", f"Here it is:\n\n```python\n{program}```")
+
+
+class UnknownTaskSolver:
+    """Recognizes every task and says that it cannot solve it. It never calls a tool."""
+
+    mistakes: ClassVar[tuple[str, ...]] = ("says_nothing",)
+
+    def recognizes(self, request: ScriptedRequest) -> bool:
+        return True
+
+    def next_turn(
+        self, request: ScriptedRequest, mistake: str | None, choices: SeededChoices
+    ) -> Turn:
+        if mistake:
+            return Turn("This is none of the tasks I know.", "I do not know.")
+        return Turn(
+            "This is none of the tasks I know.",
+            "I am a script, no language model, and know only the bundled example tasks.",
+        )

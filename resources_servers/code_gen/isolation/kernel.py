@@ -1,9 +1,8 @@
-"""The calls to the Linux kernel that Python has no name for.
+"""Calls to the Linux kernel that the standard library does not have.
 
-Each raises OSError with the name of the call, so that a refusal says which layer the machine lacks.
-The modules of this folder run before every program: they import only what costs next to nothing,
-hence neither `typing`, nor
-`collections`, nor `signal`.
+Each raises OSError with the name of the call, so that the message says which layer is missing. The
+modules of this folder run before every program, so they import only modules that load quickly, and
+neither `typing`, `collections` nor `signal`.
 """
 
 import ctypes
@@ -29,15 +28,15 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def machine() -> str:
-    """The name of the architecture. Raises OSError for one whose numbers are not known here."""
+    """The name of the architecture. Raises OSError for one that is not supported."""
     name = os.uname().machine
     if name not in _NUMBERS:
-        raise OSError(f"system calls of the architecture {name} are not known")
+        raise OSError(f"the architecture {name} is not supported")
     return name
 
 
 def system_call(name: str, *arguments: "int | bytes | ctypes.Array[ctypes.c_char] | None") -> int:
-    """Numbers go as whole registers, everything else as its address."""
+    """Pass numbers as whole registers and everything else as an address."""
     number = _SHARED_NUMBERS.get(name) or _NUMBERS[machine()][name]
     registers = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
     return _checked(name, _libc.syscall(ctypes.c_long(number), *registers))
