@@ -1,7 +1,172 @@
 """Rollout collection for language-model agents.
 
-The packages, from the ground up: `records` (what a rollout is), `store` (how it lasts), `engine`
-(how it happens), `metrics` (what it amounts to), `monitor` (what you see meanwhile), `cli`.
+These names are the public interface; the packages behind them may change.
+
+- *Collecting*: `open_run` makes or continues a run of `Task`s, `collect` runs a worker over it with
+  a `Policy`, and `run` runs the event loop. A worker returns `Completed`, `Failed` or `Omitted`, or
+  raises a `RolloutError`.
+- *Environments*: a `ResourcesServer` has `@tool` methods and a `verify` method that returns a
+  `Verdict`; `connect` calls a server in a test.
+- *Agents and models*: an `AgentServer` works through an `Episode`; a `ModelServer` answers
+  requests.
+- *Settings* of servers are subclasses of `ServerConfig`; `Setting` marks those that do not belong
+  to the identity of a run.
+
+A name is imported when it is first used, so that `import rollgym` costs nothing.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rollgym.engine import (
+        Adaptive,
+        Backoff,
+        Coverage,
+        ExitStatus,
+        Fixed,
+        Policy,
+        RetryPolicy,
+        RetryRule,
+        Worker,
+        WorkItem,
+        collect,
+        run,
+    )
+    from rollgym.metrics.aggregate import accuracy, pass_majority_metrics
+    from rollgym.records import (
+        Completed,
+        Failed,
+        FailureKind,
+        ModelRateLimitError,
+        Omitted,
+        Outcome,
+        RolloutError,
+        Row,
+        Task,
+        TaskError,
+        ToolError,
+        VerifierError,
+        boundary,
+    )
+    from rollgym.servers import (
+        AgentConfig,
+        AgentServer,
+        CookieJar,
+        Episode,
+        ModelServer,
+        ResourcesConfig,
+        ResourcesServer,
+        Response,
+        ServerConfig,
+        ServerDirectory,
+        TaskRow,
+        ToolRejection,
+        Verdict,
+        connect,
+        tool,
+        tool_schemas,
+    )
+    from rollgym.servers.isolation import IsolatedWorkers
+    from rollgym.store import (
+        EVERY_RECORD,
+        RefusedError,
+        Setting,
+        Shard,
+        Status,
+        StorageError,
+        SyncPolicy,
+        open_run,
+        read_rows,
+    )
+
 __version__ = "0.1.0"
+
+_MODULES = {
+    "rollgym.engine": (
+        "Adaptive Backoff Coverage ExitStatus Fixed Policy RetryPolicy RetryRule WorkItem Worker "
+        "collect run"
+    ),
+    "rollgym.metrics.aggregate": "accuracy pass_majority_metrics",
+    "rollgym.records": (
+        "Completed Failed FailureKind ModelRateLimitError Omitted Outcome RolloutError Row Task "
+        "TaskError ToolError VerifierError boundary"
+    ),
+    "rollgym.servers": (
+        "AgentConfig AgentServer CookieJar Episode ModelServer ResourcesConfig ResourcesServer "
+        "Response ServerConfig ServerDirectory TaskRow ToolRejection Verdict connect tool "
+        "tool_schemas"
+    ),
+    "rollgym.servers.isolation": "IsolatedWorkers",
+    "rollgym.store": (
+        "EVERY_RECORD RefusedError Setting Shard Status StorageError SyncPolicy open_run read_rows"
+    ),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+__all__ = [
+    "EVERY_RECORD",
+    "Adaptive",
+    "AgentConfig",
+    "AgentServer",
+    "Backoff",
+    "Completed",
+    "CookieJar",
+    "Coverage",
+    "Episode",
+    "ExitStatus",
+    "Failed",
+    "FailureKind",
+    "Fixed",
+    "IsolatedWorkers",
+    "ModelRateLimitError",
+    "ModelServer",
+    "Omitted",
+    "Outcome",
+    "Policy",
+    "RefusedError",
+    "ResourcesConfig",
+    "ResourcesServer",
+    "Response",
+    "RetryPolicy",
+    "RetryRule",
+    "RolloutError",
+    "Row",
+    "ServerConfig",
+    "ServerDirectory",
+    "Setting",
+    "Shard",
+    "Status",
+    "StorageError",
+    "SyncPolicy",
+    "Task",
+    "TaskError",
+    "TaskRow",
+    "ToolError",
+    "ToolRejection",
+    "Verdict",
+    "VerifierError",
+    "WorkItem",
+    "Worker",
+    "accuracy",
+    "boundary",
+    "collect",
+    "connect",
+    "open_run",
+    "pass_majority_metrics",
+    "read_rows",
+    "run",
+    "tool",
+    "tool_schemas",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
