@@ -19,9 +19,8 @@ def path(tmp_path: Path) -> Path:
     return write(tmp_path / "x.jsonl", [rollout()])
 
 
-@pytest.mark.parametrize(
-    ("host", "status"),
-    [
+def test_only_a_host_of_this_machine_is_answered(path: Path) -> None:
+    for host, status in [
         ("localhost:1", 200),
         ("127.0.0.1", 200),
         ("[::1]:80", 200),
@@ -34,19 +33,16 @@ def path(tmp_path: Path) -> Path:
         ("localhost.", 403),
         ("[::1", 403),
         ("", 403),
-    ],
-)
-def test_only_a_host_of_this_machine_is_answered(path: Path, host: str, status: int) -> None:
-    for answer in browse(path, LISTED, "/api/sources", "/static/none.js", Host=host):
-        assert (answer.status == 403) is (status == 403)
-        if status == 403:
-            assert "weather" not in answer.text
-            assert "requests to localhost and 127.0.0.1" in answer.text
+    ]:
+        for answer in browse(path, LISTED, "/api/sources", "/static/none.js", Host=host):
+            assert (answer.status == 403) is (status == 403)
+            if status == 403:
+                assert "weather" not in answer.text
+                assert "requests to localhost and 127.0.0.1" in answer.text
 
 
-@pytest.mark.parametrize(
-    ("origin", "status"),
-    [
+def test_a_request_with_the_origin_of_another_page_is_refused(path: Path) -> None:
+    for origin, status in [
         ("http://localhost:7", 200),
         ("HTTP://localhost:7", 403),
         ("http://localhost", 403),
@@ -56,20 +52,15 @@ def test_only_a_host_of_this_machine_is_answered(path: Path, host: str, status: 
         ("file://", 403),
         ("null", 403),
         ("", 403),
-    ],
-)
-def test_a_request_with_the_origin_of_another_page_is_refused(
-    path: Path, origin: str, status: int
-) -> None:
-    [answer] = browse(path, LISTED, Host="localhost:7", Origin=origin)
-    assert answer.status == status
-    if status == 403:
-        assert "Another site sent this request" in answer.error
+    ]:
+        [answer] = browse(path, LISTED, Host="localhost:7", Origin=origin)
+        assert answer.status == status
+        if status == 403:
+            assert "Another site sent this request" in answer.error
 
 
-@pytest.mark.parametrize(
-    ("site", "mode", "target", "status"),
-    [
+def test_what_another_site_fetches_is_refused_and_a_link_from_there_is_not(path: Path) -> None:
+    for site, mode, target, status in [
         ("same-origin", "cors", "empty", 200),
         ("none", "navigate", "document", 200),
         ("cross-site", "navigate", "document", 200),
@@ -80,14 +71,10 @@ def test_a_request_with_the_origin_of_another_page_is_refused(
         ("cross-site", "cors", "empty", 403),
         ("same-site", "cors", "empty", 403),
         ("same-site", "no-cors", "empty", 403),
-    ],
-)
-def test_what_another_site_fetches_is_refused_and_a_link_from_there_is_not(
-    path: Path, site: str, mode: str, target: str, status: int
-) -> None:
-    fetched = {"Sec_Fetch_Site": site, "Sec_Fetch_Mode": mode, "Sec_Fetch_Dest": target}
-    [answer] = browse(path, LISTED, **fetched)
-    assert answer.status == status
+    ]:
+        fetched = {"Sec_Fetch_Site": site, "Sec_Fetch_Mode": mode, "Sec_Fetch_Dest": target}
+        [answer] = browse(path, LISTED, **fetched)
+        assert answer.status == status
 
 
 def test_only_reading_is_possible(path: Path) -> None:
@@ -150,14 +137,14 @@ async def status_of_odd_cookie(port: int) -> bytes:
     return answer.split()[1]
 
 
-@pytest.mark.parametrize("host", [LOOPBACK, "127.0.0.2"])
-def test_a_loopback_url_has_no_token(path: Path, host: str) -> None:
-    async def asking() -> None:
+def test_a_loopback_url_has_no_token(path: Path) -> None:
+    async def asking(host: str) -> None:
         async with serving([path], host, 0) as root, aiohttp.ClientSession() as session:
             assert not URL(root).query
             assert (await Browser(root, session).get("/api/sources")).status == 200
 
-    asyncio.run(asking())
+    for host in (LOOPBACK, "127.0.0.2"):
+        asyncio.run(asking(host))
 
 
 def test_a_second_viewer_has_another_port_and_a_port_that_is_taken_is_refused(path: Path) -> None:

@@ -383,9 +383,8 @@ def test_where_there_is_no_such_page_the_page_itself_says_so(path: Path) -> None
     assert "no such page" in api.error
 
 
-@pytest.mark.parametrize(
-    ("url", "status", "said"),
-    [
+def test_what_cannot_be_answered_says_why(path: Path) -> None:
+    for url, status, said in [
         ("/api/none", 404, "no such page"),
         ("/api/s/y/overview", 404, "There is no source 'y'"),
         ("/api/s/y/rollouts/0-1", 404, "There is no source 'y'"),
@@ -422,13 +421,11 @@ def test_where_there_is_no_such_page_the_page_itself_says_so(path: Path) -> None
         ("/api/joined?left=x&right=y", 404, "There is no source 'y'"),
         ("/api/joined?left=x&right=x&change=nonsense", 400, "change"),
         ("/api/configuration?source=y", 404, "There is no source 'y'"),
-    ],
-)
-def test_what_cannot_be_answered_says_why(path: Path, url: str, status: int, said: str) -> None:
-    [answer] = browse(path, url)
-    assert answer.status == status, answer.text
-    assert answer.headers["Content-Type"] == "application/json"
-    assert said in answer.error
+    ]:
+        [answer] = browse(path, url)
+        assert answer.status == status, answer.text
+        assert answer.headers["Content-Type"] == "application/json"
+        assert said in answer.error
 
 
 def test_every_url_of_the_page_gives_the_page(path: Path) -> None:
@@ -465,9 +462,8 @@ def test_the_files_of_the_page_are_not_sent_twice(path: Path) -> None:
     asyncio.run(loading())
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_nothing_but_the_files_of_the_page_is_there(path: Path) -> None:
+    for name in [
         "none.js",
         "index.HTML",
         "",
@@ -484,20 +480,18 @@ def test_the_files_of_the_page_are_not_sent_twice(path: Path) -> None:
         "..%5cserver.py",
         "main.js/",
         "__init__.py",
-    ],
-)
-def test_nothing_but_the_files_of_the_page_is_there(path: Path, name: str) -> None:
-    [answer] = browse(path, f"/static/{name}")
-    assert answer.status == 404
-    assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
-    assert len(answer.body) < 200
+    ]:
+        [answer] = browse(path, f"/static/{name}")
+        assert answer.status == 404
+        assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+        assert len(answer.body) < 200
 
 
-@pytest.mark.parametrize("url", ["/x.jsonl", "/s/x/../../x.jsonl", "//x.jsonl", "/s//", "/results"])
-def test_no_other_url_leads_anywhere(path: Path, url: str) -> None:
-    [answer] = browse(path, url)
-    assert answer.status == 404
-    assert "weather" not in answer.text
+def test_no_other_url_leads_anywhere(path: Path) -> None:
+    for url in ["/x.jsonl", "/s/x/../../x.jsonl", "//x.jsonl", "/s//", "/results"]:
+        [answer] = browse(path, url)
+        assert answer.status == 404
+        assert "weather" not in answer.text
 
 
 def test_a_page_that_is_not_installed_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

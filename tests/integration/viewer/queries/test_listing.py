@@ -21,9 +21,8 @@ def records(rows: Rows, **query: str | list[str]) -> list[int]:
     return shown
 
 
-@pytest.mark.parametrize(
-    ("query", "shown"),
-    [
+def test_a_filter_shows_what_fits(run: Rows) -> None:
+    cases: list[tuple[dict[str, str | list[str]], list[int]]] = [
         ({}, [1, 2, 4, 5, 6, 7, 8]),
         ({"status": "retried"}, [3]),
         ({"status": ["failed", "retried"]}, [3, 6]),
@@ -46,18 +45,13 @@ def records(rows: Rows, **query: str | list[str]) -> list[int]:
         ({"min_difficulty": "5"}, [5, 6, 7]),
         ({"min_started": "104", "max_started": "104.5"}, [5]),
         ({"task": "9"}, []),
-    ],
-    ids=str,
-)
-def test_a_filter_shows_what_fits(
-    run: Rows, query: dict[str, str | list[str]], shown: list[int]
-) -> None:
-    assert records(run, **query) == shown
+    ]
+    for query, shown in cases:
+        assert records(run, **query) == shown
 
 
-@pytest.mark.parametrize(
-    ("sort", "rising", "falling"),
-    [
+def test_equal_values_are_in_the_order_of_records_and_missing_ones_last(run: Rows) -> None:
+    for sort, rising, falling in [
         ("record", [1, 2, 4, 5, 6, 7, 8], [8, 7, 6, 5, 4, 2, 1]),
         ("reward", [2, 4, 1, 5, 6, 7, 8], [1, 5, 4, 2, 6, 7, 8]),
         ("steps", [1, 4, 2, 5, 6, 7, 8], [5, 2, 1, 4, 6, 7, 8]),
@@ -65,23 +59,19 @@ def test_a_filter_shows_what_fits(
         ("title", [8, 1, 2, 4, 5, 6, 7], [5, 6, 7, 1, 2, 4, 8]),
         ("field.judge", [2, 1, 4, 5, 6, 7, 8], [1, 2, 4, 5, 6, 7, 8]),
         ("field.score.final", [5, 1, 2, 4, 6, 7, 8], [1, 5, 2, 4, 6, 7, 8]),
-    ],
-)
-def test_equal_values_are_in_the_order_of_records_and_missing_ones_last(
-    run: Rows, sort: str, rising: list[int], falling: list[int]
-) -> None:
-    assert records(run, sort=sort) == rising
-    assert records(run, sort=sort, order="desc") == falling
+    ]:
+        assert records(run, sort=sort) == rising
+        assert records(run, sort=sort, order="desc") == falling
 
 
-@pytest.mark.parametrize("sort", SORTS)
-def test_pages_together_are_the_whole_list(run: Rows, sort: str) -> None:
-    whole = records(run, sort=sort, order="desc")
-    pages = [
-        records(run, sort=sort, order="desc", limit="3", offset=str(offset))
-        for offset in (0, 3, 6, 9)
-    ]
-    assert [record for page in pages for record in page] == whole
+def test_pages_together_are_the_whole_list(run: Rows) -> None:
+    for sort in SORTS:
+        whole = records(run, sort=sort, order="desc")
+        pages = [
+            records(run, sort=sort, order="desc", limit="3", offset=str(offset))
+            for offset in (0, 3, 6, 9)
+        ]
+        assert [record for page in pages for record in page] == whole
 
 
 def test_pages_far_down_are_cut_from_the_same_order(rows: Rows) -> None:
@@ -156,16 +146,15 @@ def test_a_search_restricts_every_filter(run: Rows) -> None:
     assert listing(run.connection, Filter().among([]), Orders()).total == 0
 
 
-@pytest.mark.parametrize(
-    ("entry", "previous", "following", "position"),
-    [("0-1", "0-4", "0-5", 3), ("0-2", None, "0-4", 1), ("0-8", "0-7", None, 7)],
-)
-def test_neighbours_are_those_of_the_list(
-    run: Rows, entry: str, previous: str | None, following: str | None, position: int
-) -> None:
-    found = neighbours(run.connection, Filter(sort="reward"), Orders(), EntryId.parse(entry))
-    assert (found.previous, found.next) == (previous, following)
-    assert (found.position, found.total) == (position, 7)
+def test_neighbours_are_those_of_the_list(run: Rows) -> None:
+    for entry, previous, following, position in [
+        ("0-1", "0-4", "0-5", 3),
+        ("0-2", None, "0-4", 1),
+        ("0-8", "0-7", None, 7),
+    ]:
+        found = neighbours(run.connection, Filter(sort="reward"), Orders(), EntryId.parse(entry))
+        assert (found.previous, found.next) == (previous, following)
+        assert (found.position, found.total) == (position, 7)
 
 
 def test_an_entry_that_does_not_fit_has_no_neighbours(run: Rows) -> None:

@@ -122,13 +122,13 @@ def test_a_row_of_any_shape_is_shown_or_refused(row: Mapping[str, object]) -> No
             msgspec.json.decode(record, type=dict[str, msgspec.Raw])
 
 
-@pytest.mark.parametrize("depth", [10, 300, 900, 960, 990])
-@pytest.mark.parametrize("field", ["output", "messages", "metadata", "failure", "x"])
-def test_a_deep_row_is_shown_or_refused(field: str, depth: int) -> None:
-    for opening, closing in ((b"[", b"]"), (b'{"item":', b"}"), (b'{"content":[', b"]}")):
-        value = opening * depth + b"1" + closing * depth
-        record = b'{"%b": %b, "response": {"output": %b}}' % (field.encode(), value, value)
-        try:
-            look_at(record)
-        except ValueError as error:
-            assert "deep" in str(error)  # noqa: PT017 - it may as well be shown
+def test_a_deep_row_is_shown_or_refused() -> None:
+    for field in ["output", "messages", "metadata", "failure", "x"]:
+        for depth in [10, 300, 900, 960, 990]:
+            for opening, closing in ((b"[", b"]"), (b'{"item":', b"}"), (b'{"content":[', b"]}")):
+                value = opening * depth + b"1" + closing * depth
+                record = b'{"%b": %b, "response": {"output": %b}}' % (field.encode(), value, value)
+                try:
+                    look_at(record)
+                except ValueError as error:
+                    assert "deep" in str(error)  # noqa: PT017 - it may as well be shown

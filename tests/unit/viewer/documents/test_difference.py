@@ -1,7 +1,6 @@
 from collections.abc import Sequence
 
 import msgspec
-import pytest
 
 from rollgym.viewer.documents.difference import PORTION, FirstDifference, first_difference
 from rollgym.viewer.documents.row_document import RowDocument
@@ -52,9 +51,8 @@ def test_ids_make_no_difference() -> None:
     assert first_difference(repeats(one, other)) == FirstDifference("turn", None, "")
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "words"),
-    [
+def test_the_first_difference_is_told_in_a_line() -> None:
+    for one, other, words in [
         ([called("f")], [said("a")], "repeat 0 calls f, repeat 1 answers"),
         ([said("a")], [said("b")], "repeat 0 answers, repeat 1 too, but in other words"),
         (
@@ -64,15 +62,10 @@ def test_ids_make_no_difference() -> None:
         ),
         ([answered("a")], [said("a")], "repeat 0 gets a result of a tool, repeat 1 answers"),
         ([], [said("a")], "repeat 0 has ended, repeat 1 answers"),
-    ],
-    ids=["call or answer", "answers", "arguments", "result or answer", "end"],
-)
-def test_the_first_difference_is_told_in_a_line(
-    one: list[object], other: list[object], words: str
-) -> None:
-    same = [said(str(n)) for n in range(PORTION + 1)]
-    found = first_difference(repeats([*same, *one], [*same, *other, said("z")]))
-    assert found == FirstDifference("turn", PORTION + 1, words)
+    ]:
+        same = [said(str(n)) for n in range(PORTION + 1)]
+        found = first_difference(repeats([*same, *one], [*same, *other, said("z")]))
+        assert found == FirstDifference("turn", PORTION + 1, words)
 
 
 def test_the_rest_of_a_text_that_was_cut_counts() -> None:

@@ -35,9 +35,8 @@ def test_the_bytes_decide_what_a_picture_is() -> None:
     assert picture_of(claimed).media_type == "image/png"
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
+def test_what_is_no_picture_that_is_shown_has_no_bytes() -> None:
+    for url in [
         "data:image/svg+xml;base64,PHN2Zz48c2NyaXB0Lz48L3N2Zz4=",
         "data:image/svg+xml,<svg onload=alert(1)>",
         "data:text/html;base64,PHNjcmlwdD4=",
@@ -46,25 +45,20 @@ def test_the_bytes_decide_what_a_picture_is() -> None:
         "data:image/png;base64,abc",
         "https://elsewhere.example/x.png",
         "",
-    ],
-)
-def test_what_is_no_picture_that_is_shown_has_no_bytes(url: str) -> None:
-    document = opened({"output": [{"role": "user", "content": [{"image_url": url}]}]})
-    for path in ("/output/0/content/0/image_url", "/output/0", "/nothing", "nonsense", ""):
-        with pytest.raises(KeyError):
-            document.image(path)
+    ]:
+        document = opened({"output": [{"role": "user", "content": [{"image_url": url}]}]})
+        for path in ("/output/0/content/0/image_url", "/output/0", "/nothing", "nonsense", ""):
+            with pytest.raises(KeyError):
+                document.image(path)
 
 
-@pytest.mark.parametrize(
-    ("url", "note"),
-    [
+def test_a_picture_elsewhere_is_named_and_not_loaded() -> None:
+    for url, note in [
         ("https://elsewhere.example/x.png", "https://elsewhere.example/x.png"),
         ("data:image/svg+xml;base64,AAAA", "data of a type that is not shown: image/svg+xml"),
         ("javascript:alert(1)", "javascript:alert(1)"),
-    ],
-)
-def test_a_picture_elsewhere_is_named_and_not_loaded(url: str, note: str) -> None:
-    assert shown(url, WITH_FOLDER) == PictureView(note=note)
+    ]:
+        assert shown(url, WITH_FOLDER) == PictureView(note=note)
 
 
 def test_a_relative_path_is_a_file_of_the_source() -> None:
@@ -72,9 +66,8 @@ def test_a_relative_path_is_a_file_of_the_source() -> None:
     assert shown("e0/shot.png") == PictureView(note="e0/shot.png")
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_a_path_that_leads_out_or_is_no_picture_is_no_file() -> None:
+    for path in [
         "/etc/x.png",
         "../x.png",
         "a/../../x.png",
@@ -83,10 +76,8 @@ def test_a_relative_path_is_a_file_of_the_source() -> None:
         "x.svg",
         "x",
         "a\0.png",
-    ],
-)
-def test_a_path_that_leads_out_or_is_no_picture_is_no_file(path: str) -> None:
-    assert shown(path, WITH_FOLDER).file == ""
+    ]:
+        assert shown(path, WITH_FOLDER).file == ""
 
 
 def test_dimensions_are_read_from_every_kind() -> None:

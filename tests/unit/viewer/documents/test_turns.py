@@ -1,5 +1,4 @@
 import msgspec
-import pytest
 
 from rollgym.viewer.documents.row_document import RowDocument
 from rollgym.viewer.documents.texts import LONG
@@ -74,9 +73,8 @@ def test_output_that_is_a_text_is_one_turn_of_the_assistant() -> None:
     assert (turn.role, turn.path, texts(turn)) == ("assistant", "/output", ["forty-two"])
 
 
-@pytest.mark.parametrize(
-    ("message", "thought", "said"),
-    [
+def test_reasoning_is_found_wherever_servers_put_it() -> None:
+    cases: list[tuple[dict[str, object], str | None, list[str]]] = [
         ({"content": "a", "reasoning": "r"}, "r", ["a"]),
         ({"content": "a", "reasoning_content": "r"}, "r", ["a"]),
         ({"content": "<think>r</think>a"}, "r", ["a"]),
@@ -85,14 +83,11 @@ def test_output_that_is_a_text_is_one_turn_of_the_assistant() -> None:
         ({"content": "<think>r"}, "r", []),
         ({"content": "a", "reasoning": ""}, None, ["a"]),
         ({"content": "see <think>x</think>"}, None, ["see <think>x</think>"]),
-    ],
-)
-def test_reasoning_is_found_wherever_servers_put_it(
-    message: dict[str, object], thought: str | None, said: list[str]
-) -> None:
-    [turn] = turns({"role": "assistant", **message})
-    assert (turn.reasoning and turn.reasoning.text) == thought
-    assert texts(turn) == said
+    ]
+    for message, thought, said in cases:
+        [turn] = turns({"role": "assistant", **message})
+        assert (turn.reasoning and turn.reasoning.text) == thought
+        assert texts(turn) == said
 
 
 def test_what_a_user_writes_is_never_taken_for_reasoning() -> None:
@@ -127,17 +122,17 @@ def test_a_text_beyond_the_limit_is_cut_and_can_be_had_whole() -> None:
     assert msgspec.json.decode(document.raw(part.path)) == text
 
 
-@pytest.mark.parametrize("padding", range(13))
-def test_a_very_long_text_is_counted_in_characters_wherever_its_pieces_end(padding: int) -> None:
-    text = "x" * padding + '\N{GRINNING FACE}é"\\\n' * (LONG // 8)
-    # As JSON writes it, and with every character beyond ASCII escaped.
-    escaped = "".join(f"\\u{unit:04x}" for unit in _units(text[-6_000:]))
-    for written in (msgspec.json.encode(text), f'"{"y" * LONG}{escaped}"'.encode()):
-        whole = msgspec.json.decode(written)
-        record = b'{"output":[{"role":"user","content":' + written + b"}]}"
-        [part] = RowDocument(record, Surroundings(), DONE).turns(0, 1)[0].parts
-        assert isinstance(part, Text)
-        assert (part.text, part.size) == (whole[:TEXT_LIMIT], len(whole))
+def test_a_very_long_text_is_counted_in_characters_wherever_its_pieces_end() -> None:
+    for padding in range(13):
+        text = "x" * padding + '\N{GRINNING FACE}é"\\\n' * (LONG // 8)
+        # As JSON writes it, and with every character beyond ASCII escaped.
+        escaped = "".join(f"\\u{unit:04x}" for unit in _units(text[-6_000:]))
+        for written in (msgspec.json.encode(text), f'"{"y" * LONG}{escaped}"'.encode()):
+            whole = msgspec.json.decode(written)
+            record = b'{"output":[{"role":"user","content":' + written + b"}]}"
+            [part] = RowDocument(record, Surroundings(), DONE).turns(0, 1)[0].parts
+            assert isinstance(part, Text)
+            assert (part.text, part.size) == (whole[:TEXT_LIMIT], len(whole))
 
 
 def _units(text: str) -> list[int]:

@@ -1,13 +1,11 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rollgym.viewer.formats.facts import CAUSE_LIMIT, cause_of
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "cause"),
-    [
+def test_failures_of_one_cause_are_one_group() -> None:
+    for one, other, cause in [
         (
             "HTTP 503 from http://127.0.0.1:4711/x after 3.2 s",
             "HTTP 503 from http://127.0.0.1:35211/y?z=1 after 10 s",
@@ -44,23 +42,18 @@ from rollgym.viewer.formats.facts import CAUSE_LIMIT, cause_of
         ("missing 1, 2, 3", "missing 4, 5", "missing N, …"),
         ("took -1.5e-3 of 1,000", "took 7 of 2,500.25", "took N of N"),
         ("two\n  lines", "two lines", "two lines"),
-    ],
-)
-def test_failures_of_one_cause_are_one_group(one: str, other: str, cause: str) -> None:
-    assert cause_of(one) == cause_of(other) == cause
+    ]:
+        assert cause_of(one) == cause_of(other) == cause
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
+def test_failures_of_different_causes_are_not() -> None:
+    for one, other in [
         ("HTTP 503 from http://a/x", "HTTP 429 from http://a/x"),
         ("status=500", "status=502"),
         ("[Errno 111] refused", "[Errno 104] reset"),
         ("the tool broke", "the verifier broke"),
-    ],
-)
-def test_failures_of_different_causes_are_not(one: str, other: str) -> None:
-    assert cause_of(one) != cause_of(other)
+    ]:
+        assert cause_of(one) != cause_of(other)
 
 
 def test_an_apostrophe_quotes_nothing() -> None:

@@ -54,20 +54,18 @@ def test_a_completed_rollout_as_a_collection_writes_it() -> None:
     assert found.fields == {"verification_score": 0.5, "searches": 2}
 
 
-@pytest.mark.parametrize(
-    ("final", "status"), [(True, EntryStatus.FAILED), (False, EntryStatus.RETRIED)]
-)
-def test_a_failed_attempt_as_a_collection_writes_it(final: bool, status: EntryStatus) -> None:
-    outcome = failed(FailureKind.TIMEOUT, "no answer within 30 s")
-    line = failure_row(TASK, record(4, 1, attempt=2, final=final, outcome=outcome)).raw
-    facts = TaskFacts(key="k", title="Is it warm?")
-    found = ROLLOUTS.summary(line, {4: facts}.get)
-    assert (found.status, found.task, found.repeat, found.attempt) == (status, 4, 1, 2)
-    assert (found.kind, found.cause) == ("timeout", "no answer within N s")
-    assert found.detail == "no answer within 30 s"
-    assert (found.reward, found.success, found.steps, found.tool_calls) == (None,) * 4
-    assert (found.started, found.seconds) == (1000.0, 1.0)
-    assert found.facts == facts
+def test_a_failed_attempt_as_a_collection_writes_it() -> None:
+    for final, status in [(True, EntryStatus.FAILED), (False, EntryStatus.RETRIED)]:
+        outcome = failed(FailureKind.TIMEOUT, "no answer within 30 s")
+        line = failure_row(TASK, record(4, 1, attempt=2, final=final, outcome=outcome)).raw
+        facts = TaskFacts(key="k", title="Is it warm?")
+        found = ROLLOUTS.summary(line, {4: facts}.get)
+        assert (found.status, found.task, found.repeat, found.attempt) == (status, 4, 1, 2)
+        assert (found.kind, found.cause) == ("timeout", "no answer within N s")
+        assert found.detail == "no answer within 30 s"
+        assert (found.reward, found.success, found.steps, found.tool_calls) == (None,) * 4
+        assert (found.started, found.seconds) == (1000.0, 1.0)
+        assert found.facts == facts
 
 
 def test_an_input_was_not_run() -> None:
@@ -103,29 +101,29 @@ def test_a_conversation_of_messages_is_one() -> None:
     assert row(messages=messages[:1]).status is EntryStatus.INPUT
 
 
-@pytest.mark.parametrize("name", ["output", "response"])
-def test_a_text_by_itself_is_an_answer(name: str) -> None:
-    found = row(prompt="Hi", **{name: "Hello."})
-    assert (found.status, found.steps, found.detail) == (EntryStatus.COMPLETED, 1, "Hello.")
-    assert (found.reward, found.success) == (None, None)
+def test_a_text_by_itself_is_an_answer() -> None:
+    for name in ["output", "response"]:
+        found = row(prompt="Hi", **{name: "Hello."})
+        assert (found.status, found.steps, found.detail) == (EntryStatus.COMPLETED, 1, "Hello.")
+        assert (found.reward, found.success) == (None, None)
 
 
-@pytest.mark.parametrize(
-    ("fields", "reward", "success"),
-    [
+def test_success_is_the_verifiers_word_or_a_full_reward() -> None:
+    cases: list[tuple[dict[str, object], float | None, bool | None]] = [
         ({"reward": 1}, 1.0, True),
         ({"reward": 0.99}, 0.99, False),
         ({"reward": 0.0, "success": True}, 0.0, True),
         ({"success": False}, None, False),
         ({"reward": "1.0", "output": []}, None, None),
         ({"reward": True, "success": 1, "output": []}, None, None),
-    ],
-)
-def test_success_is_the_verifiers_word_or_a_full_reward(
-    fields: dict[str, Any], reward: float | None, success: bool | None
-) -> None:
-    found = row(**fields)
-    assert (found.status, found.reward, found.success) == (EntryStatus.COMPLETED, reward, success)
+    ]
+    for fields, reward, success in cases:
+        found = row(**fields)
+        assert (found.status, found.reward, found.success) == (
+            EntryStatus.COMPLETED,
+            reward,
+            success,
+        )
 
 
 def test_a_failure_may_be_told_in_few_words() -> None:
@@ -198,7 +196,7 @@ def test_any_object_has_a_summary(fields: dict[str, Any]) -> None:
     assert all(calls > 0 for calls in found.tools.values())
 
 
-@pytest.mark.parametrize("line", [b"", b"[]", b"3", b"{", b'{"a":1}x', b"\xff"])
-def test_what_is_no_object_is_no_row(line: bytes) -> None:
-    with pytest.raises(msgspec.DecodeError):
-        ROLLOUTS.summary(line, no_facts)
+def test_what_is_no_object_is_no_row() -> None:
+    for line in [b"", b"[]", b"3", b"{", b'{"a":1}x', b"\xff"]:
+        with pytest.raises(msgspec.DecodeError):
+            ROLLOUTS.summary(line, no_facts)

@@ -55,14 +55,18 @@ def test_children_are_made_while_the_page_is_written() -> None:
     assert sum(map(len, pieces)) > 900_000
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["javascript:alert(1)", "//x.org", "/x", "http://x.org", "", "data:image/svg+xml;base64,AA"],
-)
-def test_a_url_that_is_no_picture_is_refused(url: str) -> None:
-    for name in ("src", "href", "action", "srcset"):
-        with pytest.raises(ValueError, match="leads out of the page"):
-            element("img", **{name: url})
+def test_a_url_that_is_no_picture_is_refused() -> None:
+    for url in [
+        "javascript:alert(1)",
+        "//x.org",
+        "/x",
+        "http://x.org",
+        "",
+        "data:image/svg+xml;base64,AA",
+    ]:
+        for name in ("src", "href", "action", "srcset"):
+            with pytest.raises(ValueError, match="leads out of the page"):
+                element("img", **{name: url})
 
 
 def test_elements_and_attributes_that_hold_code_are_refused() -> None:
@@ -89,10 +93,10 @@ def test_a_shape_is_made_of_numbers() -> None:
     assert [name for name, _ in page.elements] == ["svg", "circle", "polygon", "text"]
 
 
-@pytest.mark.parametrize("value", ["1", "url(#x)", float("nan"), float("inf"), True, None])
-def test_what_is_no_number_is_refused(value: object) -> None:
-    with pytest.raises(ValueError, match="is not a number"):
-        shape("rect", x=value)  # type: ignore[arg-type]
+def test_what_is_no_number_is_refused() -> None:
+    for value in ["1", "url(#x)", float("nan"), float("inf"), True, None]:
+        with pytest.raises(ValueError, match="is not a number"):
+            shape("rect", x=value)  # type: ignore[arg-type]
 
 
 def test_shapes_that_could_do_more_than_be_seen_are_refused() -> None:

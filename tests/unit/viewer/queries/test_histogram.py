@@ -2,7 +2,6 @@ from itertools import pairwise
 from math import isfinite
 from sys import float_info
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,12 +58,12 @@ def test_bars_follow_each_other_and_hold_what_is_between_their_edges(values: lis
             assert each.max <= each.high
 
 
-@pytest.mark.parametrize("least", [LARGEST, 1.7976931348623153e308, -LARGEST])
-@pytest.mark.parametrize("count", [1, 2, 6])
-def test_numbers_may_be_as_large_as_can_be(least: float, count: int) -> None:
-    found = made([least] * count + [LARGEST] * count)
-    assert least <= found.mean <= LARGEST
-    assert sum(each.count for each in found.bins) == 2 * count
+def test_numbers_may_be_as_large_as_can_be() -> None:
+    for count in [1, 2, 6]:
+        for least in [LARGEST, 1.7976931348623153e308, -LARGEST]:
+            found = made([least] * count + [LARGEST] * count)
+            assert least <= found.mean <= LARGEST
+            assert sum(each.count for each in found.bins) == 2 * count
 
 
 def test_nothing_has_no_histogram() -> None:
@@ -101,6 +100,6 @@ def test_figures_are_values_that_occur() -> None:
     assert (found.mean, found.median, found.p90) == (2.5, 2, 3)
 
 
-@pytest.mark.parametrize("values", [[-1.7e308, 1.7e308], [0.0, 5e-324], [1e16, 1e16 + 2]])
-def test_numbers_at_the_ends_of_what_floats_can_hold_do(values: list[float]) -> None:
-    assert made(values).count == 2
+def test_numbers_at_the_ends_of_what_floats_can_hold_do() -> None:
+    for values in [[-1.7e308, 1.7e308], [0.0, 5e-324], [1e16, 1e16 + 2]]:
+        assert made(values).count == 2

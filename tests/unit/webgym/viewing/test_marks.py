@@ -59,14 +59,16 @@ def test_a_box_is_cut_where_the_viewport_ends() -> None:
     assert (box.width, box.height) == pytest.approx((0.1, 0.04))
 
 
-@pytest.mark.parametrize(
-    ("direction", "way"),
-    [("up", (0.0, -0.2)), ("down", (0.0, 0.2)), ("left", (-0.2, 0.0)), ("right", (0.2, 0.0))],
-)
-def test_scrolling_is_an_arrow_in_its_direction(direction: str, way: tuple[float, float]) -> None:
-    (arrow,) = drawn("scroll", {"direction": direction}).marks
-    assert (arrow.shape, arrow.x, arrow.y) == ("arrow", 0.5, 0.5)
-    assert (arrow.width, arrow.height) == way
+def test_scrolling_is_an_arrow_in_its_direction() -> None:
+    for direction, way in [
+        ("up", (0.0, -0.2)),
+        ("down", (0.0, 0.2)),
+        ("left", (-0.2, 0.0)),
+        ("right", (0.2, 0.0)),
+    ]:
+        (arrow,) = drawn("scroll", {"direction": direction}).marks
+        assert (arrow.shape, arrow.x, arrow.y) == ("arrow", 0.5, 0.5)
+        assert (arrow.width, arrow.height) == way
 
 
 def test_scrolling_over_something_is_a_point_and_an_arrow_from_there() -> None:
@@ -77,28 +79,29 @@ def test_scrolling_over_something_is_a_point_and_an_arrow_from_there() -> None:
     ]
 
 
-@pytest.mark.parametrize("key", ["goback", "navigate", "wait", "answer", "keypress", "unparsed"])
-def test_an_action_that_is_aimed_at_nothing_has_no_marks(key: str) -> None:
-    assert drawn(key) == StepDrawing()
+def test_an_action_that_is_aimed_at_nothing_has_no_marks() -> None:
+    for key in ["goback", "navigate", "wait", "answer", "keypress", "unparsed"]:
+        assert drawn(key) == StepDrawing()
 
 
 def test_without_a_screenshot_there_is_nothing_to_draw_on() -> None:
     assert drawn("click", pixel=(1, 1), shot=None) == StepDrawing()
 
 
-@pytest.mark.parametrize(
-    "page", [PageRecord(), PageRecord(width=0, height=0)], ids=["unknown", "empty"]
-)
-def test_without_the_size_of_the_viewport_nothing_is_placed(page: PageRecord) -> None:
-    drawing = drawn("click", pixel=(1, 1), page=page)
-    assert drawing == StepDrawing((), "The size of the viewport was not stored.")
+def test_without_the_size_of_the_viewport_nothing_is_placed() -> None:
+    for page in [PageRecord(), PageRecord(width=0, height=0)]:
+        drawing = drawn("click", pixel=(1, 1), page=page)
+        assert drawing == StepDrawing((), "The size of the viewport was not stored.")
 
 
-@pytest.mark.parametrize("pixel", [(1000, 0), (0, 500), (-1, 0), (0, 9000)])
-def test_what_is_out_of_view_is_not_placed(pixel: tuple[int, int]) -> None:
-    drawing = drawn("click", pixel=pixel, box=Box(0.0, 0.0, 10.0, 10.0))
-    assert drawing.marks == ()
-    assert f"({pixel[0]}, {pixel[1]}) is outside of the viewport of 1000 by 500" in drawing.unplaced
+def test_what_is_out_of_view_is_not_placed() -> None:
+    for pixel in [(1000, 0), (0, 500), (-1, 0), (0, 9000)]:
+        drawing = drawn("click", pixel=pixel, box=Box(0.0, 0.0, 10.0, 10.0))
+        assert drawing.marks == ()
+        assert (
+            f"({pixel[0]}, {pixel[1]}) is outside of the viewport of 1000 by 500"
+            in drawing.unplaced
+        )
 
 
 def test_an_element_that_was_not_stored_is_not_placed() -> None:
@@ -111,13 +114,10 @@ def test_coordinates_without_a_pixel_are_thousandths_of_the_viewport() -> None:
     assert (point.x, point.y) == (0.5, 0.25)
 
 
-@pytest.mark.parametrize(
-    "coordinate", [[500], [500, 1001], [-1, 5], ["5", 5], "5,5", None, {"x": 1}],
-    ids=["one", "beyond", "before", "text", "joined", "none", "object"],
-)  # fmt: skip
-def test_coordinates_that_are_none_are_not_guessed(coordinate: object) -> None:
-    drawing = drawn("click", {"coordinate": coordinate}, mode="coordinates")
-    assert drawing == StepDrawing((), "The target of the action was not stored.")
+def test_coordinates_that_are_none_are_not_guessed() -> None:
+    for coordinate in [[500], [500, 1001], [-1, 5], ["5", 5], "5,5", None, {"x": 1}]:
+        drawing = drawn("click", {"coordinate": coordinate}, mode="coordinates")
+        assert drawing == StepDrawing((), "The target of the action was not stored.")
 
 
 def test_coordinates_of_the_other_mode_are_not_guessed() -> None:
