@@ -5,16 +5,10 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.e2e.viewer.serving import PHONE, Viewer, Visit, chromium, overflows, viewing, visiting
+from tests.e2e.viewer.serving import PHONE, Viewer, Visit, overflows, viewing, visiting
 from tests.e2e.viewer.shown import write_rollouts, write_second_run, write_web_rollouts
 
 REPEATS = "/s/ships/tasks/0"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -30,18 +30,14 @@ from tests.e2e.viewer.demo_output import (
     steps_of,
 )
 from tests.e2e.viewer.looking import SCREENSHOT, centre, counted, loaded, number, share, total
-from tests.e2e.viewer.serving import Viewer, Visit, chromium, viewing, visiting
+from tests.e2e.viewer.serving import Viewer, Visit, viewing, visiting
+
+pytestmark = pytest.mark.campaign  # every view over the output of the demo
 
 PUZZLE_RUN, AGENT_RUN, BETTER_RUN = "/s/demo", "/s/demo_multi_step_rollouts", "/s/better_model"
 WEB_RUN = "/s/demo_web-train-0"
 PIXEL = 0.002
 """How far from its place a mark may be, in fractions of the screenshot."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

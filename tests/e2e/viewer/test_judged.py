@@ -26,7 +26,9 @@ from tests.e2e.rolling import (
 )
 from tests.e2e.viewer.demo_output import steps_of
 from tests.e2e.viewer.looking import SCREENSHOT, centre, entries, loaded, total
-from tests.e2e.viewer.serving import Viewer, Visit, chromium, viewing, visiting
+from tests.e2e.viewer.serving import Viewer, Visit, viewing, visiting
+
+pytestmark = pytest.mark.campaign  # every view over judged web rollouts of two ranks
 
 RANKS = 2
 ASKED = 3
@@ -60,12 +62,6 @@ class Played(NamedTuple):
         """The attempt at a task."""
         ids = [record["outcome"]["result"]["task_id"] for record in self.records]
         return self.records[ids.index(task_id)]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

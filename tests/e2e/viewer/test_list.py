@@ -9,17 +9,11 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.e2e.viewer.population import Counts, line, populate
-from tests.e2e.viewer.serving import PHONE, Viewer, Visit, chromium, overflows, viewing, visiting
+from tests.e2e.viewer.serving import PHONE, Viewer, Visit, overflows, viewing, visiting
 
 LIST = "/s/rollouts/rollouts"
 MOST_ROWS = 100
 """More than are ever in the document at once, at the sizes of these tests."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")
@@ -286,7 +280,7 @@ def test_a_filter_can_be_taken_back_while_something_is_searched(visit: Visit) ->
     page = visit.go(f"{LIST}?q=Lisbon")
     expect(page.locator(".total")).to_have_text("300 rollouts")
     page.get_by_role("button", name="Success", exact=True).click()
-    page.get_by_label("Succeeded").check()
+    page.get_by_label("Success", exact=True).check()
     page.wait_for_url("**?q=Lisbon&success=true")
     page.go_back()
     page.wait_for_url("**/rollouts?q=Lisbon")
@@ -383,7 +377,7 @@ def test_a_filter_that_means_nothing_is_said_to_and_can_be_removed(
     notice = page.get_by_role("alert")
     expect(notice).to_contain_text("A filter is not valid")
     expect(notice.get_by_role("button")).to_have_text("Remove this filter")
-    expect(page.locator(".chip").filter(has_text="reward")).to_contain_text("“abc” (no number)")
+    expect(page.locator(".chip").filter(has_text="reward")).to_contain_text("“abc” (not a number)")
     notice.get_by_role("button").click()
     page.wait_for_url("**/rollouts?success=true")
     say_total(page, counts.successes)

@@ -2,7 +2,6 @@
 
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -13,15 +12,9 @@ from rollgym.viewer import live
 from rollgym.viewer.live import LiveCheck
 from tests.e2e.viewer import population
 from tests.e2e.viewer.population import line, populate
-from tests.e2e.viewer.serving import PHONE, chromium, overflows, viewing, visiting
+from tests.e2e.viewer.serving import PHONE, overflows, viewing, visiting
 from webgym.monitor.snapshot import LiveTask, MonitorSnapshot, TaskState
 from webgym.rollout.iteration import IterationPaths
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 def append(path: Path, *lines: bytes) -> None:

@@ -17,7 +17,9 @@ from playwright.sync_api import Browser, Page
 from tests.e2e.command import finish, rollgym
 from tests.e2e.rolling import Iteration, Rollout, number_task, stage, write_tasks
 from tests.e2e.viewer.demo_output import AGENT, COMMANDS, start
-from tests.e2e.viewer.serving import Viewer, chromium, viewing, visiting
+from tests.e2e.viewer.serving import Viewer, viewing, visiting
+
+pytestmark = pytest.mark.campaign  # four real runs, watched from start to end
 
 COLLECTED = 25
 PLAYED = 9
@@ -113,7 +115,7 @@ def is_over(look: Look) -> bool:
 
 
 @pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+def story(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     folder = tmp_path_factory.mktemp("live")
     results = folder / "results"
     for name in ("first", "second"):
@@ -121,7 +123,6 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
         assert ended.status == 0, ended.stderr
     with ExitStack() as stack:
         servers = stack.enter_context(stage(folder, latency=0.5))
-        browser = stack.enter_context(chromium())
         viewer = stack.enter_context(viewing([results]))
         pages = Pages(stack, browser, viewer)
         began = time.monotonic()

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.viewer.population import Counts, line, populate
-from tests.e2e.viewer.serving import PHONE, Viewer, Visit, chromium, overflows, viewing, visiting
+from tests.e2e.viewer.serving import PHONE, Viewer, Visit, overflows, viewing, visiting
 
 OVERVIEW = "/s/rollouts/"
 LIST = "/s/rollouts/rollouts"
@@ -18,12 +18,6 @@ new PerformanceObserver((list) => {
   for (const entry of list.getEntries()) window.shifted = (window.shifted ?? 0) + entry.value;
 }).observe({ type: "layout-shift", buffered: true });
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

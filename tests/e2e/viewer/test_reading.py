@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.viewer.serving import PHONE, Viewer, Visit, chromium, overflows, viewing, visiting
+from tests.e2e.viewer.serving import PHONE, Viewer, Visit, overflows, viewing, visiting
 from tests.e2e.viewer.shown import (
     LONG_TURNS,
     REASONING,
@@ -33,12 +33,6 @@ FOUND_IN_VIEW = """() => {
   const top = range?.getBoundingClientRect().top ?? -1;
   return top > 0 && top < innerHeight;
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.e2e.viewer.serving import PHONE, Viewer, Visit, chromium, overflows, viewing, visiting
+from tests.e2e.viewer.serving import PHONE, Viewer, Visit, overflows, viewing, visiting
 from tests.e2e.viewer.shown import (
     LONG_TEXT,
     LONG_TURNS,
@@ -17,12 +17,6 @@ from tests.e2e.viewer.shown import (
 
 FIRST = "/s/ships/rollouts/0-1"
 LONG = "/s/ships/rollouts/0-3"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +243,7 @@ def test_sampling_and_times_are_beside_it(visit: Visit) -> None:
     page = visit.go(FIRST)
     expect(page.locator(".rollout-side")).to_contain_text("temperature")
     expect(page.locator(".timeline")).to_contain_text("model")
-    expect(page.locator(".timeline")).to_contain_text("Only the sum of each phase is known")
+    expect(page.locator(".timeline")).to_contain_text("Only the total of each phase is known")
 
 
 def test_bars_show_when_calls_were_where_that_is_known(visit: Visit) -> None:
@@ -259,7 +253,7 @@ def test_bars_show_when_calls_were_where_that_is_known(visit: Visit) -> None:
     expect(page.locator(".lane")).to_contain_text(["model", "tools", "0"])
     searched = page.locator(".lane-bar[aria-label*='search']")
     expect(searched).to_have_attribute(
-        "aria-label", re.compile(r"^tools · search · turn 2 · .+ from 1.s on$")
+        "aria-label", re.compile(r"^tools · search · turn 2 · .+, starting at 1.s$")
     )
     assert float(searched.get_attribute("x") or 0) == pytest.approx(1000 / 3, abs=1)
 

@@ -9,13 +9,7 @@ from playwright.sync_api import Browser, expect
 from rollgym.viewer import library
 from tests.builders import make_run
 from tests.e2e.viewer.population import Counts, line, populate
-from tests.e2e.viewer.serving import PHONE, Viewer, Visit, chromium, overflows, viewing, visiting
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
+from tests.e2e.viewer.serving import PHONE, Viewer, Visit, overflows, viewing, visiting
 
 
 @pytest.fixture(scope="module")
@@ -140,14 +134,14 @@ def test_a_file_that_cannot_be_read_says_why_on_every_page(
             expect(page.get_by_role("alert")).to_contain_text("is one JSON document")
 
 
-@pytest.mark.parametrize("path", ["/s/nope/", "/s/nope/rollouts", "/s/nope/rollouts/0-1"])
-def test_a_run_that_is_not_there_leads_back_to_those_that_are(visit: Visit, path: str) -> None:
-    page = visit.go(path)
-    expect(page.get_by_role("heading", name="Run not found")).to_be_visible()
-    expect(page.get_by_role("banner").get_by_role("combobox")).to_have_count(0)
-    expect(page.get_by_role("navigation", name="Views")).to_have_count(0)
-    page.get_by_role("link", name="Show all runs").click()
-    expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+def test_a_run_that_is_not_there_leads_back_to_those_that_are(visit: Visit) -> None:
+    for path in ["/s/nope/", "/s/nope/rollouts", "/s/nope/rollouts/0-1"]:
+        page = visit.go(path)
+        expect(page.get_by_role("heading", name="Run not found")).to_be_visible()
+        expect(page.get_by_role("banner").get_by_role("combobox")).to_have_count(0)
+        expect(page.get_by_role("navigation", name="Views")).to_have_count(0)
+        page.get_by_role("link", name="Show all runs").click()
+        expect(page.get_by_role("heading", name="Runs")).to_be_visible()
 
 
 def test_an_address_that_leads_nowhere_says_so_and_leads_back(visit: Visit) -> None:

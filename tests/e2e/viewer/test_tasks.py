@@ -7,15 +7,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.viewer.population import REPEATS, TASKS, populate
-from tests.e2e.viewer.serving import PHONE, Viewer, Visit, chromium, overflows, viewing, visiting
+from tests.e2e.viewer.serving import PHONE, Viewer, Visit, overflows, viewing, visiting
 
 PATH = "/s/rollouts/tasks"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

@@ -5,18 +5,12 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.viewer.serving import PHONE, Viewer, Visit, chromium, overflows, viewing, visiting
+from tests.e2e.viewer.serving import PHONE, Viewer, Visit, overflows, viewing, visiting
 from tests.e2e.viewer.shown import LONG_STEPS, write_web_rollouts
 
 SOURCE = "/s/shopping-train-0"
 FIRST = f"{SOURCE}/rollouts/0-1"
 LONG = f"{SOURCE}/rollouts/0-3"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

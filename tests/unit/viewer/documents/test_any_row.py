@@ -110,7 +110,7 @@ def look_at(record: bytes) -> None:
     assert b"".join(offline_page(document, name="x", picture=lambda _: None))
 
 
-@settings(max_examples=150)
+@settings(max_examples=40)
 @given(rows)
 def test_a_row_of_any_shape_is_shown_or_refused(row: Mapping[str, object]) -> None:
     record = json.dumps(row).encode()
