@@ -1,4 +1,4 @@
-"""The action of a step, drawn on its screenshot."""
+"""Marks on screenshots, and the timeline of an episode."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollgym.viewer.view import MarkView
+from rollgym.viewer.view import MarkView, SpanView
 from webgym.actions import ACTIONS, Point, Viewport
 from webgym.browser.contract.answers import Box
 from webgym.trajectory.records import Image
-from webgym.viewing.drawing import StepDrawing, draw_marks
+from webgym.viewing.drawing import StepDrawing, build_timeline, draw_marks
 from webgym.viewing.records import PageRecord, StepRecord, ViewedAction, ViewedObservation
 
 PAGE = PageRecord(width=1000, height=500)
@@ -144,3 +144,64 @@ def test_every_action_with_a_target_is_drawn() -> None:
     aimed = [key for key, kind in ACTIONS.items() if "target" in kind.__struct_fields__]
     for key in aimed:
         assert drawn(key, pixel=(10, 10)).marks[0].shape == "point"
+
+
+STEPS = [{"screenshot": 0.5, "model": 2.0, "execute": 1.0}, {"screenshot": 0.5, "model": 1.0}]
+PHASES = {
+    "browser": 1.0, "navigate": 3.0, "screenshot": 1.0, "model": 3.0, "execute": 1.0, "reward": 4.0
+}  # fmt: skip
+
+
+def test_phases_are_one_behind_another_in_the_order_in_which_they_were() -> None:
+    timeline = build_timeline(STEPS, PHASES, 13.0)
+    assert timeline is not None
+    assert timeline.spans == (
+        SpanView("browser", 0.0, 1.0, "waiting for a browser"),
+        SpanView("navigate", 1.0, 3.0, "start page", 0),
+        SpanView("screenshot", 4.0, 0.5, step=0),
+        SpanView("model", 4.5, 2.0, step=0),
+        SpanView("execute", 6.5, 1.0, step=0),
+        SpanView("screenshot", 7.5, 0.5, step=1),
+        SpanView("model", 8.0, 1.0, step=1),
+        SpanView("reward", 9.0, 4.0, "whole rollout"),
+    )
+    assert timeline.exact
+    assert timeline.seconds == 13.0
+
+
+def test_the_totals_are_those_of_the_phases() -> None:
+    timeline = build_timeline(STEPS, PHASES, 13.0)
+    assert timeline is not None
+    assert timeline.totals == PHASES
+    assert timeline.complete
+
+
+def test_what_a_broken_step_did_is_behind_the_steps() -> None:
+    timeline = build_timeline([STEPS[0], {}], PHASES | {"reward": 0.0}, 9.0)
+    assert timeline is not None
+    behind = [span for span in timeline.spans if span.label == "unfinished"]
+    assert behind == [
+        SpanView("screenshot", 7.5, 0.5, "unfinished", 1),
+        SpanView("model", 8.0, 1.0, "unfinished", 1),
+    ]
+
+
+def test_looking_for_walls_within_a_step_is_no_judging_at_the_end() -> None:
+    timeline = build_timeline([{"reward": 1.0, "model": 2.0}], {"reward": 3.0, "model": 2.0}, 5.0)
+    assert timeline is not None
+    assert [(span.phase, span.start, span.seconds) for span in timeline.spans] == [
+        ("reward", 0.0, 1.0),
+        ("model", 1.0, 2.0),
+        ("reward", 3.0, 2.0),
+    ]
+
+
+def test_without_phases_the_timeline_is_that_of_the_steps() -> None:
+    timeline = build_timeline(STEPS, {}, None)
+    assert timeline is not None
+    assert timeline.seconds == pytest.approx(5.0)
+    assert timeline.spans[0] == SpanView("screenshot", 0.0, 0.5, step=0)
+
+
+def test_an_attempt_of_which_no_phase_was_kept_has_no_timeline() -> None:
+    assert build_timeline([], {}, 30.0) is None

@@ -1,3 +1,5 @@
+"""Histograms, and changes over time."""
+
 from itertools import pairwise
 from math import isfinite
 from sys import float_info
@@ -5,7 +7,14 @@ from sys import float_info
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollgym.viewer.queries.charts import MOST_BINS, Histogram, histogram
+from rollgym.viewer.queries.charts import (
+    MOST_BINS,
+    MOST_POINTS,
+    Histogram,
+    TimePoint,
+    histogram,
+    over_time,
+)
 
 INTEGERS = st.lists(st.integers(-(2**63), 2**63 - 1) | st.none(), max_size=60)
 FLOATS = st.lists(st.floats(allow_nan=False) | st.none(), max_size=60)
@@ -103,3 +112,38 @@ def test_figures_are_values_that_occur() -> None:
 def test_numbers_at_the_ends_of_what_floats_can_hold_do() -> None:
     for values in [[-1.7e308, 1.7e308], [0.0, 5e-324], [1e16, 1e16 + 2]]:
         assert made(values).count == 2
+
+
+def test_portions_of_time_are_equal_and_empty_ones_are_told() -> None:
+    started = [second * 1_000_000 for second in (100, 100, 110, 159)]
+    found = over_time(range(4), started, [1, 0, None, 1], [1.0, 0.0, None, 1.0])
+    assert found.by == "time"
+    assert len(found.points) == MOST_POINTS
+    after = found.points[1].begin
+    assert found.points[0] == TimePoint(100.0, after, 100.0, after - 1e-6, 2, 1, 2, 0.5)
+    assert found.points[-1].rollouts == 1
+    assert sum(point.rollouts for point in found.points) == 4
+    assert [point.mean_reward for point in found.points if point.rollouts] == [0.5, None, 1.0]
+
+
+def test_one_moment_is_one_portion() -> None:
+    found = over_time([1, 2], [5, 5], [1, 0], [1.0, 0.0])
+    assert [point.rollouts for point in found.points] == [2]
+
+
+def test_without_times_the_records_are_divided() -> None:
+    found = over_time(range(100), [None] * 100, [1] * 50 + [0] * 50, [1.0] * 50 + [0.0] * 50)
+    assert found.by == "order"
+    assert [(point.begin, point.end) for point in found.points[:2]] == [(1, 1), (2, 3)]
+    assert found.points[-1].end == 100
+    assert sum(point.rollouts for point in found.points) == 100
+    assert (found.points[0].mean_reward, found.points[-1].mean_reward) == (1.0, 0.0)
+
+
+def test_entries_without_a_time_are_left_out_where_most_have_one() -> None:
+    found = over_time([1, 2, 3], [1, None, 2], [1, 1, 1], [None, None, None])
+    assert sum(point.rollouts for point in found.points) == 2
+
+
+def test_nothing_has_no_points() -> None:
+    assert over_time([], [], [], []).points == ()
