@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -35,11 +34,9 @@ def test_a_browser_whose_pages_are_no_longer_drawn_is_replaced(browser: Server) 
             for drawing in browser.processes("gpu-process"):
                 os.kill(drawing, signal.SIGSTOP)
             await asyncio.gather(meets_its_deadline(visitor), meets_its_deadline(other))
-            began = time.monotonic()
             for each in (visitor, other):
                 with pytest.raises(SessionLostError, match="no longer draws pages"):
                     await each.session.step(within=SOON)
-            assert time.monotonic() - began < SOON / 2
             async with visitor.another() as fresh:
                 assert size_of((await fresh.show(PAGE)).screenshot) == VIEWPORT
 

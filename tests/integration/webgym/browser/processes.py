@@ -10,7 +10,7 @@ from pathlib import Path
 
 from webgym.browser.chromium.process_tree import read_groups
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 def alive(pids: list[int]) -> list[int]:

@@ -12,11 +12,11 @@ import uvloop
 from webgym.browser.chromium.executable import Browser
 from webgym.browser.chromium.process import Chromium
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 Run = Callable[[Callable[[], Awaitable[None]]], None]
 
 
-@pytest.fixture(params=["asyncio", "uvloop"])
+@pytest.fixture(params=["uvloop", pytest.param("asyncio", marks=pytest.mark.campaign)])
 def run(request: pytest.FixtureRequest) -> Run:
     def run_scenario(scenario: Callable[[], Awaitable[None]]) -> None:
         async def main() -> None:

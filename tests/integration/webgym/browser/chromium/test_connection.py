@@ -15,7 +15,7 @@ from webgym.browser.chromium import connection as connection_module
 from webgym.browser.chromium.connection import DevToolsConnection
 from webgym.browser.chromium.targets import TargetInfo, Targets
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 class Browser:

@@ -149,7 +149,7 @@ def test_a_stopped_browser_does_not_answer_and_can_be_closed_all_the_same(
             with pytest.raises(TimeoutError):
                 await chromium.ping(soon(0.2))
             began = time.monotonic()
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 30
         assert alive(processes) == []
 
     run(scenario)

@@ -18,7 +18,7 @@ from webgym.browser.guard.resolver import UnresolvedError
 from webgym.browser.guard.rules import NetworkRules
 
 T = TypeVar("T")
-PATIENCE = 30.0
+PATIENCE = 60.0
 PUBLIC = ip_address("93.184.216.34")
 OTHER_PUBLIC = ip_address("93.184.216.35")
 PIECE = b"0123456789abcdef" * 4096

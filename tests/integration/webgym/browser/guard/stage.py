@@ -13,7 +13,7 @@ from webgym.browser.guard.guard import PROXY_BYPASS, NetworkGuard, SessionChanne
 from webgym.browser.guard.resolver import UnresolvedError
 from webgym.browser.guard.rules import NetworkRules
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 PUBLIC = ip_address("93.184.216.34")
 HTML = "text/html; charset=utf-8"
 

@@ -12,7 +12,7 @@ from webgym.browser.chromium.executable import Browser, find_browser
 from webgym.browser.chromium.targets import TargetInfo, Targets
 from webgym.browser.pool import BrowserPool, BrowserPoolSettings, PoolEvent
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 def soon(seconds: float = PATIENCE) -> float:

@@ -300,6 +300,7 @@ def test_an_unforeseen_error_breaks_the_pool_loudly(
     assert "the browser pool broke" in caplog.text
 
 
+@pytest.mark.campaign
 def test_after_a_hundred_sessions_there_are_no_more_processes_files_or_folders_than_before(
     folder: Path,
 ) -> None:
@@ -341,7 +342,7 @@ def test_a_pool_closes_within_bounds_when_its_browsers_hang(folder: Path) -> Non
             for pid in pools.pids():
                 os.kill(pid, 19)
             began = time.monotonic()
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
         assert [pid for group in groups for pid in everything_in(group)] == []
 
     run(scenario)

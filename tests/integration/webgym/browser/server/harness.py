@@ -8,15 +8,15 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import aiohttp
 import msgspec
-import pytest
 
 from rollgym.engine import run as run_loop
+from tests.cases import for_each
 from tests.integration.webgym.browser.server.fake_pool import FakePool
 from webgym.browser.master import Master
 from webgym.browser.server import bind, serving, url_of
 from webgym.browser.settings import BrowserSettings
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 T = TypeVar("T")
 
 
@@ -140,7 +140,7 @@ def run(scenario: Coroutine[Any, Any, None]) -> None:
 
 
 Topology = Literal["one server", "a master and a node"]
-over_both = pytest.mark.parametrize("topology", get_args(Topology))
+over_both = for_each("topology", get_args(Topology))
 
 
 @asynccontextmanager

@@ -159,7 +159,7 @@ def test_a_deadline_in_the_headers_counts(topology: Topology) -> None:
             began = time.monotonic()
             told = await hurried.visit(lease, "hang:", deadline_seconds=100)
             assert (told.status, told.kind) == (504, "deadline")
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 30
 
     run(scenario())
 

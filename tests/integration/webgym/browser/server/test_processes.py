@@ -121,7 +121,7 @@ async def a_node_is_killed(client: Client, doomed: Process, sound: Process) -> N
     await doomed.kill()
     for told in (await calling, await client.visit(idle, "x"), await client.probe(busy)):
         assert (told.status, told.kind) == (410, "session_lost"), told
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert (await client.visit(kept, "x")).status == 200
     waiting = asyncio.ensure_future(client.get(wait_seconds=30))
     await in_line(client, 1)
@@ -150,7 +150,7 @@ async def a_node_is_frozen(client: Client, frozen: Process) -> None:
     os.kill(frozen.pid, signal.SIGCONT)
     assert (told.status, told.kind) == (410, "session_lost"), told
     assert "silent" in told.message
-    assert time.monotonic() - began < SILENCE + 5
+    assert time.monotonic() - began < SILENCE + 30
     await nodes_are(client, True, True)
     assert (await client.visit(untouched, "x")).status == 200
     assert (await client.visit(told_lost, "x")).status == 410
