@@ -23,9 +23,10 @@ from rollgym.store import BlobStore
 from webgym.browser.contract.answers import Lease, Observe, StepAnswer
 from webgym.browser.contract.commands import Command
 from webgym.client.client import BrowserClient
+from webgym.client.sessions import SessionSource
 from webgym.context.page_view import AgentObservation, Round
 from webgym.context.settings import ContextSettings
-from webgym.episode.interfaces import Agent, Browsers, Decision, Judge, WebSession
+from webgym.episode.interfaces import Agent, Decision, EpisodeJudge, WebSession
 from webgym.episode.worker import EpisodeWorker
 from webgym.rollout.environment_settings import EnvironmentSettings
 from webgym.tasks import WebTask
@@ -55,7 +56,7 @@ async def collect_in_lockstep(
                 sessions=sessions,
                 settings=EnvironmentSettings(sites_url=sites_url).episode,
                 screenshots=BlobStore(folder / "screenshots"),
-                watcher=Nobody(),
+                monitor=Nobody(),
             )
             ended = await asyncio.gather(*(_play(worker, task, barrier, seed) for task in batch))
             with (folder / "trajectories.jsonl").open("ab") as file:
@@ -122,7 +123,7 @@ class AgentInLockstep:
         return self._agent.observe
 
     @property
-    def evaluator(self) -> Judge:
+    def evaluator(self) -> EpisodeJudge:
         return self._agent.evaluator
 
     async def decide(
@@ -142,9 +143,9 @@ class AgentInLockstep:
 
 
 class BrowsersInLockstep:
-    """Browsers whose pages are known when all of the batch are there."""
+    """SessionSource whose pages are known when all of the batch are there."""
 
-    def __init__(self, browsers: Browsers, barrier: Barrier) -> None:
+    def __init__(self, browsers: SessionSource, barrier: Barrier) -> None:
         self._browsers = browsers
         self._barrier = barrier
 

@@ -1,1 +1,1 @@
-"""One agent, one browser, one task: how an episode goes."""
+"""Episodes: one attempt of an agent at a web task, in one browser session."""

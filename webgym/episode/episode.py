@@ -1,12 +1,12 @@
-"""One attempt at one task: open the start page, then observe, decide and act, step by step.
+"""An episode: open the start page, then observe, decide and act, step by step.
 
-A step of the trajectory is what was seen, what the model said to that, and the action it meant. The
-action is carried out and the next page observed in one round trip to the browser. A reply that is
-no action, and an action that the page does not let happen, are told to the model with the next
-page; both are steps like others.
+A step consists of an observation, the model's response and its action. One request to the browser
+carries out the action and observes the next page. A reply that cannot be parsed, and an action that
+the page prevents, are reported to the model with the next page; both are steps like others.
 
-An episode ends with an answer, after its steps, before a wall, or when the agent is stuck. What it
-is worth is for the judge to say. What breaks raises a RolloutError; the log has the steps so far.
+An episode ends with an answer, after its last step, when the site blocks the agent, or when the
+agent is stuck. A judge or the task's own check scores it. A failure raises a RolloutError; the log
+has the steps up to it.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from webgym.browser.contract.answers import Box, CommandFailure, Element, StepAn
 from webgym.browser.contract.commands import Command, VisitPage
 from webgym.browser.contract.errors import NavigationRefusedError
 from webgym.context.page_view import AgentObservation, Round
-from webgym.episode.interfaces import Agent, EpisodeSettings, Watcher, WebSession
+from webgym.episode.interfaces import Agent, EpisodeMonitor, EpisodeSettings, WebSession
 from webgym.tasks import Split, WebTask
 from webgym.trajectory import (
     BLOCKED,
@@ -37,8 +37,8 @@ from webgym.trajectory import (
 )
 
 
-class Episode:
-    """An attempt of `agent` at `task`, which begins at `start_url`."""
+class WebEpisode:
+    """An attempt of `agent` at `task`, from `start_url` on."""
 
     def __init__(
         self,
@@ -51,10 +51,10 @@ class Episode:
         agent: Agent,
         settings: EpisodeSettings,
         screenshots: BlobStore,
-        watcher: Watcher,
+        monitor: EpisodeMonitor,
         phases: dict[str, float],
     ) -> None:
-        """`phases` is where the seconds of each phase are added up."""
+        """The seconds of each phase are added to `phases`."""
         self.log = EpisodeLog(agent.context.window)
         self.ending = "failed"
         self.phases = phases
@@ -66,21 +66,21 @@ class Episode:
         self._agent = agent
         self._settings = settings
         self._screenshots = screenshots
-        self._watcher = watcher
+        self._monitor = monitor
         self._going_back = GoingBack(settings.split)
         self._timings: dict[str, float] = {}
 
     async def run(self, session: WebSession) -> None:
-        """Play it to its `ending`. Raises RolloutError where something breaks."""
+        """Run the episode to its `ending`. Raises RolloutError where it fails."""
         self._step_number = 1
         answer = await self._open(session)
-        self._going_back.begin(answer.page.url)
+        self._going_back.start(answer.page.url)
         feedback: str | None = None
         for number in range(1, self._settings.steps_for(self._task) + 1):
             self._step_number, self._timings = number, {}
-            current = await self._see(answer, feedback)
+            current = await self._observe(answer, feedback)
             if await self._is_blocked(current):
-                record = ActionRecord(key=BLOCKED, text="stopped before a wall")
+                record = ActionRecord(key=BLOCKED, text="the site blocks the agent")
                 self.log.act(record, self._timings)
                 self.ending = "blocked"
                 return
@@ -95,7 +95,7 @@ class Episode:
                 return
             command = self._going_back.command(action.to_command(viewport_of(current)))
             answer = await self._carry_out(session, command, "execute")
-            feedback = self._came_of(action, current, answer.error)
+            feedback = self._feedback(action, current, answer.error)
         self.ending = "max_steps"
 
     async def _open(self, session: WebSession) -> StepAnswer:
@@ -103,7 +103,7 @@ class Episode:
         problem = answer.error
         if problem is None:
             return answer
-        await self._see(answer, None)
+        await self._observe(answer, None)
         record = ActionRecord(key=INVALID_URL, text=f"open {self._start_url}", problem=problem)
         self.log.act(record, self._timings)
         self.ending = INVALID_URL
@@ -124,8 +124,8 @@ class Episode:
                 command, self._agent.observe, within=self._settings.operation_timeout
             )
 
-    async def _see(self, answer: StepAnswer, feedback: str | None) -> AgentObservation:
-        """Keep what is seen: the picture in a file of its own before anything refers to it."""
+    async def _observe(self, answer: StepAnswer, feedback: str | None) -> AgentObservation:
+        """Record an observation. The screenshot is stored before anything refers to it."""
         picture, image, name = answer.screenshot, None, ""
         if picture is not None:
             with self._phase("screenshot"):
@@ -140,7 +140,7 @@ class Episode:
             tree=answer.tree,
             feedback=feedback,
         )
-        self.log.see(current, answer, image)
+        self.log.observe(current, answer, image)
         return current
 
     async def _is_blocked(self, current: AgentObservation) -> bool:
@@ -153,7 +153,7 @@ class Episode:
             return await self._agent.evaluator.screenshot_is_blocked(current.picture)
 
     async def _decide(self, current: AgentObservation) -> tuple[Action | None, str | None]:
-        """The action, and what to tell the model where there is none."""
+        """The action, and the feedback to the model where there is none."""
         with self._phase("model"):
             decision = await self._agent.decide(
                 self._task,
@@ -162,16 +162,16 @@ class Episode:
                 conversation=self._conversation,
                 seed=self._seed,
             )
-        self.log.hear(decision.response)
+        self.log.respond(decision.response)
         action = decision.action
         if action is None:
-            reason = decision.response.parse_failure or "the reply is no action"
+            reason = decision.response.parse_failure or "the reply has no action"
             self.log.act(unparsed(reason), self._timings)
             return None, reason
         self.log.act(record_of(action, current), self._timings)
         return action, None
 
-    def _came_of(
+    def _feedback(
         self, action: Action, current: AgentObservation, problem: CommandFailure | None
     ) -> str | None:
         if problem is None:
@@ -182,8 +182,8 @@ class Episode:
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:
-        """Tell who watches, and count the seconds, of the step and of the episode."""
-        self._watcher.running(self._key, name, self._step_number)
+        """Report a phase, and count its seconds in the step and in the episode."""
+        self._monitor.running(self._key, name, self._step_number)
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
@@ -195,7 +195,11 @@ class Episode:
 
 
 class EpisodeLog:
-    """The steps, and the rounds that the agent remembers with all that was seen in them."""
+    """The steps of an episode as they are made, and the rounds that the agent remembers.
+
+    A step starts with an observation. `unfinished` gives all steps at any time, the last one
+    possibly without an action.
+    """
 
     def __init__(self, window: int) -> None:
         self._window = window
@@ -212,8 +216,8 @@ class EpisodeLog:
     def rounds(self) -> list[Round]:
         return self._rounds
 
-    def see(self, current: AgentObservation, answer: StepAnswer, image: Image | None) -> None:
-        """Begin a step with what can be seen."""
+    def observe(self, current: AgentObservation, answer: StepAnswer, image: Image | None) -> None:
+        """Start a step with an observation."""
         observation = Observation(
             screenshot=image,
             page=answer.page,
@@ -227,30 +231,30 @@ class EpisodeLog:
             self._replace(same_as_next_screenshot=same)
         self._open, self._response = (current, observation), None
 
-    def hear(self, response: ResponseRecord) -> None:
-        """Keep what the model said, whatever comes of it."""
+    def respond(self, response: ResponseRecord) -> None:
+        """Record the response of the model."""
         self._response = response
 
     def act(self, action: ActionRecord, timings: dict[str, float]) -> None:
-        """End the step with what was done."""
+        """End the step with its action."""
         step, current = self._step(action, timings)
         self._steps.append(step)
         self._rounds.append(Round(current, step))
-        self._forget()
+        self._drop_old()
         self._open = None
 
     def amend(self, action: ActionRecord) -> None:
-        """Tell more of the latest action: what came of it."""
+        """Replace the record of the latest action, to add its result."""
         self._replace(action=action)
 
-    def broken(self) -> tuple[Step, ...]:
-        """The steps, with the one that was never ended as the last."""
+    def unfinished(self) -> tuple[Step, ...]:
+        """All steps, including one that has not ended."""
         if self._open is None:
             return self.steps
         return (*self._steps, self._step(None, {})[0])
 
     def _replace(self, **more: object) -> None:
-        """Tell more of the latest step, also to who remembers it."""
+        """Change the latest step, also in the rounds."""
         self._steps[-1] = step = msgspec.structs.replace(self._steps[-1], **more)
         self._rounds[-1] = Round(self._rounds[-1].observation, step)
 
@@ -258,15 +262,15 @@ class EpisodeLog:
         self, action: ActionRecord | None, timings: dict[str, float]
     ) -> tuple[Step, AgentObservation]:
         if self._open is None:
-            raise RuntimeError("a step ends that was never begun")
+            raise RuntimeError("a step ends that has not started")
         current, observation = self._open
         step = Step(
             observation=observation, response=self._response, action=action, timings=timings
         )
         return step, current
 
-    def _forget(self) -> None:
-        """Memory holds the pictures of the window, not those of the whole episode."""
+    def _drop_old(self) -> None:
+        """Drop the pictures of rounds outside the window."""
         gone = len(self._rounds) - 1 - self._window
         if gone >= 0:
             old = self._rounds[gone]
@@ -278,30 +282,34 @@ MOST_IN_A_ROW = 3
 
 
 class GoingBack:
-    """Counts how often an agent went back from the start page in a row."""
+    """Counts how often an agent goes back from the start page in a row.
+
+    There is no page before the start page, so going back opens it again. The third time in a row
+    the agent is stuck: in training that ends the episode with reward 0.
+    """
 
     def __init__(self, split: Split) -> None:
         self._split = split
         self._url = self._start = ""
         self._in_a_row = 0
 
-    def begin(self, start: str) -> None:
-        """The start page, as the browser names it after all redirects."""
+    def start(self, start: str) -> None:
+        """Set the start page, as the browser names it after all redirects."""
         self._url, self._start = start, _page(start)
 
     def stuck(self, action: Action, url: str) -> bool:
-        """Count this action, done on the page `url`; True where it ends the episode."""
+        """Count this action on the page `url`; True where it ends the episode."""
         is_useless = isinstance(action, GoBack) and _page(url) == self._start
         self._in_a_row = self._in_a_row + 1 if is_useless else 0
         return self._split == "train" and self._in_a_row >= MOST_IN_A_ROW
 
     def command(self, usual: Command | None) -> Command | None:
-        """What to do in the browser instead of the usual."""
+        """The command in place of the usual one."""
         return VisitPage(self._url) if self._in_a_row else usual
 
 
 def _page(url: str) -> str:
-    """The address, less a place on the page; applications name their views in the same manner."""
+    """The address without its fragment, unless the fragment names a view of an application."""
     address, fragment = urldefrag(url)
     return url if fragment.startswith(("/", "!")) else address
 
@@ -310,17 +318,17 @@ PARSE_FAILURE = "parse_failure"
 
 
 def record_of(action: Action, current: AgentObservation) -> ActionRecord:
-    """The action as the trajectory keeps it."""
-    pixel, box = _aim(getattr(action, "target", None), current)
+    """The record of an action."""
+    pixel, box = _target(getattr(action, "target", None), current)
     return ActionRecord(
         key=action.key, arguments=action.arguments, text=str(action), pixel=pixel, box=box
     )
 
 
 def unparsed(reason: str) -> ActionRecord:
-    """The record of a reply that was no action."""
+    """The record of a reply without an action."""
     return ActionRecord(
-        key=UNPARSED, text="the reply was no action", problem=CommandFailure(PARSE_FAILURE, reason)
+        key=UNPARSED, text="the reply has no action", problem=CommandFailure(PARSE_FAILURE, reason)
     )
 
 
@@ -328,12 +336,14 @@ def viewport_of(current: AgentObservation) -> Viewport:
     return Viewport(current.page.width, current.page.height)
 
 
-def _aim(target: object, current: AgentObservation) -> tuple[tuple[int, int] | None, Box | None]:
+def _target(target: object, current: AgentObservation) -> tuple[tuple[int, int] | None, Box | None]:
     match target:
         case Point():
             return target.pixel(viewport_of(current)), None
         case Mark():
-            box = next((each.box for each in current.elements if _shows(each, target.id)), None)
+            box = next(
+                (each.box for each in current.elements if _has_number(each, target.id)), None
+            )
             if box is None:
                 return None, None
             middle = round(box.x + box.width / 2), round(box.y + box.height / 2)
@@ -342,6 +352,6 @@ def _aim(target: object, current: AgentObservation) -> tuple[tuple[int, int] | N
             return None, None
 
 
-def _shows(element: Element, number: int) -> bool:
-    """Whether a number is the element's own, or that of an option, which is seen in its list."""
+def _has_number(element: Element, number: int) -> bool:
+    """Whether a number is the element's, or that of one of its options."""
     return element.id == number or any(option.id == number for option in element.options)

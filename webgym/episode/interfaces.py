@@ -1,7 +1,7 @@
-"""What an episode needs of others: an agent that decides, a judge, somebody who watches."""
+"""What an episode uses: an agent, its judge, a browser session, a monitor, and its settings."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -16,17 +16,17 @@ from webgym.trajectory import EpisodeVerdict, ResponseRecord, Trajectory
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What an agent said, and the action that it means; None where it means none."""
+    """The response of an agent, and its action; None where the reply has none."""
 
     response: ResponseRecord
     action: Action | None
 
 
-class Judge(Protocol):
-    """Says what an episode is worth. Each method raises VerifierError where nobody can tell."""
+class EpisodeJudge(Protocol):
+    """Scores episodes. Each method raises VerifierError where there is no verdict."""
 
     def start_url(self, task: WebTask, session: str) -> str:
-        """Where the episode begins, so that what it does can be told apart."""
+        """The start page of the episode, which identifies its session to the site."""
 
     async def evaluate(self, trajectory: Trajectory) -> EpisodeVerdict: ...
 
@@ -34,7 +34,7 @@ class Judge(Protocol):
 
 
 class Agent(Protocol):
-    """Decides what to do, one step at a time, between its beginning and its end as a context."""
+    """Decides one step at a time. It is used as an asynchronous context manager."""
 
     async def __aenter__(self) -> object: ...
 
@@ -42,17 +42,17 @@ class Agent(Protocol):
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """What of its configuration can change results."""
+        """The part of its configuration that can change results."""
 
     @property
     def context(self) -> ContextSettings: ...
 
     @property
     def observe(self) -> Observe:
-        """What it has to see after each step."""
+        """What the agent observes after each step."""
 
     @property
-    def evaluator(self) -> Judge: ...
+    def evaluator(self) -> EpisodeJudge: ...
 
     async def decide(
         self,
@@ -66,18 +66,18 @@ class Agent(Protocol):
         """The next action. Raises RolloutError where the model gives none."""
 
 
-class Watcher(Protocol):
-    """Is told where each episode stands; it must return at once."""
+class EpisodeMonitor(Protocol):
+    """Gets the progress of each episode. Its methods must return at once."""
 
     def waiting(self, key: RolloutKey) -> None:
-        """It waits for a browser."""
+        """The episode waits for a browser."""
 
     def running(self, key: RolloutKey, phase: str, step: int) -> None:
-        """It is at this phase (navigate, model, execute, reward) of this step, from 1."""
+        """The episode is in this phase (navigate, model, execute, reward) of this step, from 1."""
 
 
 class WebSession(Protocol):
-    """One session, until it is given back."""
+    """A browser session, until it is released."""
 
     @property
     def lease(self) -> Lease: ...
@@ -89,35 +89,22 @@ class WebSession(Protocol):
         *,
         within: float | None = None,
     ) -> StepAnswer:
-        """Carry out a command and observe; what the page did not let happen is in the answer.
+        """Carry out a command and observe; an action that the page prevents is in the answer.
 
         Raises BrowserError where the session is lost, BrowserUnavailableError, DeadlineError.
         """
 
 
-class Browsers(Protocol):
-    """Where sessions come from."""
-
-    async def get(self, lifetime_mins: float = 60, wait_seconds: float = 60) -> WebSession:
-        """Take a session, waiting for one for at most `wait_seconds`.
-
-        Raises BrowserUnavailableError where none was free in time, DeadlineError.
-        """
-
-    async def release(self, session: Any) -> None:
-        """Give a session of `get` back; each source takes its own kind. Raises nothing."""
-
-
 class EpisodeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Times are in seconds.
+    """The rules of an episode. Times are in seconds.
 
     - `max_steps`: the most steps, by difficulty.
-    - `wait_timeout`: how long to wait for a browser.
-    - `task_timeout`: how long an episode may take from then on, with the verdict on it;
-      `operation_timeout` one step of it.
-    - `instance_lifetime_max`: minutes after which the server takes the browser back.
-    - `watch_for_blocking`: whether the judge looks at every new screenshot while the episode runs.
-    - `sites_url`: what `{sites}` in a task's website means.
+    - `wait_timeout`: the longest wait for a browser.
+    - `task_timeout`: the longest episode from then on, including its verdict;
+      `operation_timeout`: the longest step.
+    - `instance_lifetime_max`: minutes after which the server ends the browser session.
+    - `watch_for_blocking`: whether the judge checks every new screenshot during the episode.
+    - `sites_url`: the URL that replaces `{sites}` in a task's website.
     """
 
     split: Split
@@ -132,8 +119,8 @@ class EpisodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     def steps_for(self, task: WebTask) -> int:
         return self.max_steps[task.category]
 
-    def placed(self, task: WebTask) -> WebTask:
-        """The task at the address where its site is now."""
+    def with_site_address(self, task: WebTask) -> WebTask:
+        """The task with the current address of its site."""
         if not self.sites_url or SITES not in task.website:
             return task
         website = task.website.replace(SITES, self.sites_url.rstrip("/"), 1)

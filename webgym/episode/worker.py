@@ -1,18 +1,18 @@
-"""The engine's worker for web agents: a browser for the episode, then the verdict on it.
+"""The engine's worker for web agents: an episode in a browser session, then its verdict.
 
-*Three limits.* A session of the browser server is held while the episode plays, and given back
-before the judge is asked, so browsers never wait for judges. How much is asked of the model and of
-the judge at a time is up to them.
+*Three limits.* A browser session is in use while the episode runs, and released before the judge is
+called, so browsers never wait for judges. The model and the judge bound their own concurrency.
 
-*Time.* An attempt waits for a browser first. The time of its task begins when it has one, and ends
-with the verdict.
+*Time.* An attempt first waits for a browser. The timeout of its task counts from then on, up to the
+verdict.
 
-*What is kept.* A completed rollout has its judged trajectory. A failed one has the steps up to the
-failure, no reward, and a typed failure; so has one whose time was over, and one that was cancelled.
+*Results.* A completed rollout has its scored trajectory. A failed one, also after a timeout or a
+cancellation, has the steps up to the failure, a typed failure and no reward.
 """
 
 import asyncio
 from collections.abc import Sequence
+from typing import cast
 from uuid import uuid4
 
 import msgspec
@@ -34,17 +34,18 @@ from rollgym.records import (
 )
 from rollgym.servers.context import working_for
 from rollgym.store import BlobStore
-from webgym.episode.episode import Episode
-from webgym.episode.interfaces import Agent, Browsers, EpisodeSettings, Watcher, WebSession
+from webgym.client.sessions import SessionSource
+from webgym.episode.episode import WebEpisode
+from webgym.episode.interfaces import Agent, EpisodeMonitor, EpisodeSettings, WebSession
 from webgym.tasks import WebTask
 from webgym.trajectory import UNPARSED, EpisodeVerdict, Step, Trajectory
 
-LAST_WORDS = 10.0
-"""Seconds that the engine should wait longer than an episode may take, which then ends itself."""
+END_GRACE_SECONDS = 10.0
+"""Seconds that the engine waits longer than the timeout of an episode, which ends by itself."""
 JUDGE_PAUSES = (1.0, 4.0)
-"""Seconds before a judge that gave no verdict is asked again."""
+"""Seconds before a judge that gave no verdict is called again."""
 WAITING = "browser"
-"""The phase of waiting for one."""
+"""The phase of waiting for a browser."""
 _SUCCESS = 1.0
 _RULES = {
     "goback": "the agent went back from the start page three times in a row",
@@ -53,24 +54,24 @@ _RULES = {
 
 
 class EpisodeWorker:
-    """Runs episodes. `sessions` is how many browsers may be held at a time."""
+    """Runs episodes. `sessions` is the number of browser sessions in use at a time."""
 
     def __init__(
         self,
         *,
         agent: Agent,
-        browsers: Browsers,
+        browsers: SessionSource,
         sessions: int,
         settings: EpisodeSettings,
         screenshots: BlobStore,
-        watcher: Watcher,
+        monitor: EpisodeMonitor,
     ) -> None:
         self._agent = agent
         self._browsers = browsers
         self._sessions = asyncio.Semaphore(sessions)
         self._settings = settings
         self._screenshots = screenshots
-        self._watcher = watcher
+        self._monitor = monitor
         self._waiting: set[RolloutKey] = set()
 
     def waits(self, key: RolloutKey) -> bool:
@@ -78,65 +79,66 @@ class EpisodeWorker:
         return key in self._waiting
 
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
-        attempted = _Attempt(item, attempt, self._settings, self._agent)
+        attempted = _EpisodeAttempt(item, attempt, self._settings, self._agent)
         try:
             return await self._attempt(attempted, deadline)
         except asyncio.CancelledError:
-            # Whoever cancels it knows why; what there is of the episode is kept.
+            # The engine knows why it cancels; the steps so far are kept.
             over = asyncio.get_running_loop().time() >= deadline
             kind = FailureKind.TIMEOUT if over else FailureKind.CANCELLED
             return attempted.failed(Failure.make(kind, "the episode was cancelled"))
         except RolloutError as error:
             return attempted.failed(Failure.of(error))
 
-    async def _attempt(self, attempted: "_Attempt", deadline: float) -> Outcome:
+    async def _attempt(self, attempted: "_EpisodeAttempt", deadline: float) -> Outcome:
         task = attempted.open()
         attempted.start_url = self._agent.evaluator.start_url(task, attempted.session)
         with working_for(attempted.name, deadline):
-            session = await self._take_session(attempted)
+            session = await self._acquire_session(attempted)
         loop, within = asyncio.get_running_loop(), self._settings.task_timeout
         due = loop.time() + within
         try:
             with working_for(attempted.name, due):
                 async with asyncio.timeout_at(due):
                     try:
-                        await self._play(attempted, task, session)
+                        await self._run(attempted, task, session)
                     finally:
                         self._sessions.release()
                         await self._browsers.release(session)
                     verdict = attempted.verdict_by_rule() or await self._judge(attempted)
         except TimeoutError as error:
             raise DeadlineError(
-                f"the episode was not over within {within:.0f} s; it was at step "
+                f"the episode did not end within {within:.0f} s; it was at step "
                 f"{len(attempted.trajectory().steps)}"
             ) from error
         return attempted.completed(verdict)
 
-    async def _take_session(self, attempted: "_Attempt") -> WebSession:
-        """Wait for a browser. Raises BrowserUnavailableError."""
+    async def _acquire_session(self, attempted: "_EpisodeAttempt") -> WebSession:
+        """Wait for a browser session. Raises BrowserUnavailableError."""
         settings, loop, key = self._settings, asyncio.get_running_loop(), attempted.key
         began = loop.time()
         until = began + settings.wait_timeout
         self._waiting.add(key)
-        self._watcher.waiting(key)
+        self._monitor.waiting(key)
         try:
             async with asyncio.timeout_at(until):
                 await self._sessions.acquire()
             try:
                 left = until - loop.time()
-                return await self._browsers.get(settings.instance_lifetime_max, left)
+                lifetime = settings.instance_lifetime_max
+                return cast("WebSession", await self._browsers.get(lifetime, left))
             except BaseException:
                 self._sessions.release()
                 raise
         except TimeoutError as error:
             waited = f"{settings.wait_timeout:g} s"
-            raise BrowserUnavailableError(f"there was no browser within {waited}") from error
+            raise BrowserUnavailableError(f"no browser was free within {waited}") from error
         finally:
             self._waiting.discard(key)
             attempted.phases[WAITING] = loop.time() - began
 
-    async def _play(self, attempted: "_Attempt", task: WebTask, session: WebSession) -> None:
-        attempted.episode = Episode(
+    async def _run(self, attempted: "_EpisodeAttempt", task: WebTask, session: WebSession) -> None:
+        attempted.episode = WebEpisode(
             key=attempted.key,
             task=task,
             start_url=attempted.start_url,
@@ -145,16 +147,16 @@ class EpisodeWorker:
             agent=self._agent,
             settings=self._settings,
             screenshots=self._screenshots,
-            watcher=self._watcher,
+            monitor=self._monitor,
             phases=attempted.phases,
         )
         await attempted.episode.run(session)
 
-    async def _judge(self, attempted: "_Attempt") -> EpisodeVerdict:
-        """Ask again what may be answered later: to play the episode again costs far more."""
+    async def _judge(self, attempted: "_EpisodeAttempt") -> EpisodeVerdict:
+        """The verdict. After an error the judge is called again: a new episode costs more."""
         loop, phases = asyncio.get_running_loop(), attempted.phases
         trajectory = attempted.trajectory()
-        self._watcher.running(attempted.key, "reward", len(trajectory.steps))
+        self._monitor.running(attempted.key, "reward", len(trajectory.steps))
         began = loop.time()
         try:
             for pause in JUDGE_PAUSES:
@@ -169,8 +171,8 @@ class EpisodeWorker:
             phases["reward"] = phases.get("reward", 0.0) + loop.time() - began
 
 
-class _Attempt:
-    """What is known of one attempt, as far as it has come."""
+class _EpisodeAttempt:
+    """The state of one attempt."""
 
     def __init__(
         self, item: WorkItem, attempt: int, settings: EpisodeSettings, agent: Agent
@@ -178,7 +180,7 @@ class _Attempt:
         self.item = item
         self.session = uuid4().hex
         self.start_url = ""
-        self.episode: Episode | None = None
+        self.episode: WebEpisode | None = None
         self.phases: dict[str, float] = {}
         self._attempt = attempt
         self._settings = settings
@@ -198,14 +200,14 @@ class _Attempt:
         try:
             task = WebTask.of(self.item.task.row, str(self.item.task.index))
         except RowError as error:
-            raise TaskError(f"the row is no web task: {error}") from error
-        self._task = self._settings.placed(task)
+            raise TaskError(f"the row is not a web task: {error}") from error
+        self._task = self._settings.with_site_address(task)
         return self._task
 
     def trajectory(self) -> Trajectory:
-        """As far as it has come; `task` stays the row that was given."""
+        """The trajectory so far; `task` is the row unchanged."""
         episode, task = self.episode, self._task
-        steps = episode.log.broken() if episode else ()
+        steps = episode.log.unfinished() if episode else ()
         return Trajectory(
             task_id=task.task_id if task else str(self.item.task.index),
             task=msgspec.Raw(self.item.task.row.raw),
@@ -223,13 +225,13 @@ class _Attempt:
         )
 
     def failed(self, failure: Failure) -> Failed:
-        """What is left of it, with the steps so far."""
+        """The outcome of a failed attempt, with its steps so far."""
         trajectory = self.trajectory()
         result = msgspec.Raw(msgspec.json.encode(trajectory))
         return Failed(failure, result=result, usage=trajectory.usage, phases=self.phases)
 
     def verdict_by_rule(self) -> EpisodeVerdict | None:
-        """Some endings say themselves what they are worth."""
+        """The verdict of an ending that decides it."""
         ending = self.episode.ending if self.episode else ""
         if ending not in _RULES:
             return None
@@ -252,7 +254,7 @@ class _Attempt:
 
 
 def _model(steps: Sequence[Step]) -> str:
-    """The name that the model's server last gave."""
+    """The name that the model's server returned last."""
     return next((step.response.model for step in reversed(steps) if step.response), "")
 
 

@@ -1,16 +1,14 @@
-"""Putting the files of all ranks together, which the master does at the end of an iteration.
+"""Aggregation: rank 0 combines the files of all ranks at the end of an iteration.
 
-A rank has arrived when its metrics file is final and the trajectories it speaks of are in their
-file. The master waits for all, but not for ever, and says what it waits for. Then the trajectories
-of those that have arrived become one file, copied as they are, in the order of the ranks, and their
-metrics are added up exactly, because they are made of whole numbers. A rank that is missing is
-named, and all of its rollouts count as unresolved.
+A rank is done when its metrics are final and its trajectories are in their file. Rank 0 waits for
+all ranks up to a timeout, and reports what it waits for. Then it copies the trajectories of the
+ranks that are done into one file, in the order of the ranks, and adds up their metrics exactly. A
+missing rank is named, and all its rollouts count as unresolved.
 
-The files of ranks stay. Putting them together again takes in what has arrived late, and never takes
-out what an earlier time had taken in: the part of a rank that has not arrived now, but had then, is
-taken from the earlier file. Where the rank's own files are gone, because somebody tidied up, that
-part is as good as its own and nobody waits for it. Where the rank is at work again, it is waited
-for, and named when it does not arrive.
+The files of the ranks stay. A later aggregation adds ranks that were late, and never removes a rank
+that an earlier one had: the part of a rank that is not done now is taken from the earlier file. If
+the rank's own files are gone, that part is enough and rank 0 does not wait. If the rank is running
+again, rank 0 waits for it, and names it when it is not done in time.
 """
 
 import time
@@ -39,23 +37,23 @@ from webgym.trajectory.torch_file import TorchDraft, TorchFile, TorchFileError, 
 
 
 class MissingRank(msgspec.Struct, frozen=True):
-    """A rank that has not arrived, what it was to do, and how far it is known to have come.
+    """A rank that is not done, its number of tasks and rollouts, and its progress.
 
-    `gone`: it has no files, or not all of them.
+    `gone` says that its files are missing, or some of them.
     """
 
     rank: int
     tasks: int
     rollouts: int
-    standing: str
+    progress: str
     gone: bool = False
 
     def __str__(self) -> str:
-        return f"rank {self.rank} with {self.tasks} tasks ({self.standing})"
+        return f"rank {self.rank} with {self.tasks} tasks ({self.progress})"
 
 
-class Part(msgspec.Struct, frozen=True):
-    """The part of a rank. `tasks`: of the file, only the trajectories of these; None: all."""
+class RankPart(msgspec.Struct, frozen=True):
+    """The part of a rank: the trajectories of `tasks` in the file, or all of them for None."""
 
     rank: int
     trajectories: Path
@@ -63,7 +61,7 @@ class Part(msgspec.Struct, frozen=True):
     tasks: frozenset[int] | None = None
 
     def fragments(self) -> Iterator[bytes]:
-        """Its trajectories, as they are. Raises TorchFileError, StorageError."""
+        """Its pickled trajectories. Raises TorchFileError, StorageError."""
         with TorchFile(self.trajectories) as file:
             if self.tasks is None:
                 yield from file.fragments()
@@ -73,17 +71,16 @@ class Part(msgspec.Struct, frozen=True):
                     yield encode(trajectory)
 
 
-Standing = Part | MissingRank
-"""Where a rank stands."""
+RankState = RankPart | MissingRank
 
 
-def look(paths: IterationPaths, sample: Sample) -> list[Standing]:
-    """Where each rank stands that has something to do."""
+def rank_states(paths: IterationPaths, sample: Sample) -> list[RankState]:
+    """The state of each rank that has tasks."""
     ranks = (rank for rank in range(sample.rank_count) if sample.count(rank))
-    return [_look_at(paths.of_rank(rank, sample.rank_count), sample, rank) for rank in ranks]
+    return [_rank_state(paths.of_rank(rank, sample.rank_count), sample, rank) for rank in ranks]
 
 
-def _look_at(paths: IterationPaths, sample: Sample, rank: int) -> Standing:
+def _rank_state(paths: IterationPaths, sample: Sample, rank: int) -> RankState:
     try:
         found = _find_report(paths, sample.rollouts(rank))
     except (ReportError, TorchFileError) as error:
@@ -91,33 +88,35 @@ def _look_at(paths: IterationPaths, sample: Sample, rank: int) -> Standing:
     if isinstance(found, str):
         gone = not (paths.metrics.exists() and paths.trajectories.exists())
         return missing_rank(sample, rank, found, gone=gone)
-    return Part(rank, paths.trajectories, found)
+    return RankPart(rank, paths.trajectories, found)
 
 
 def _find_report(paths: IterationPaths, expected: int) -> IterationReport | str:
-    """The final report of a rank whose trajectories are there, or what is not so yet."""
+    """The final report of a rank that is done, or its progress in words."""
     report = read_report(paths.metrics)
     if report is None:
-        return "nothing of it yet"
+        return "no files yet"
     coverage = report.coverage
     if coverage.expected != expected:
-        return f"{paths.metrics.name} is of {coverage.expected} rollouts, not of its {expected}"
+        return f"{paths.metrics.name} has {coverage.expected} rollouts, not {expected}"
     if not report.final:
         return f"{expected - coverage.unresolved} of {expected} rollouts done"
     if not paths.trajectories.exists():
-        return f"{paths.trajectories.name} is not there"
+        return f"{paths.trajectories.name} is missing"
     with TorchFile(paths.trajectories) as file:
         if len(file) == coverage.completed + coverage.failed:
             return report
-        return f"{paths.trajectories.name} has {len(file)} trajectories, its metrics say otherwise"
+        return (
+            f"{paths.trajectories.name} has {len(file)} trajectories, which contradicts its metrics"
+        )
 
 
-def missing_rank(sample: Sample, rank: int, standing: str, *, gone: bool = False) -> MissingRank:
-    return MissingRank(rank, sample.count(rank), sample.rollouts(rank), standing, gone)
+def missing_rank(sample: Sample, rank: int, progress: str, *, gone: bool = False) -> MissingRank:
+    return MissingRank(rank, sample.count(rank), sample.rollouts(rank), progress, gone)
 
 
 def find_earlier(paths: IterationPaths, sample: Sample) -> IterationReport | None:
-    """What was put together before, if its files are there. Raises StorageError."""
+    """The report of an earlier aggregation, if its files exist. Raises StorageError."""
     try:
         report = read_report(paths.metrics)
     except ReportError:
@@ -127,14 +126,14 @@ def find_earlier(paths: IterationPaths, sample: Sample) -> IterationReport | Non
 
 
 def has_part(earlier: IterationReport | None, rank: int) -> bool:
-    """Whether the part of this rank was put together before."""
+    """Whether the earlier aggregation has the part of this rank."""
     return earlier is not None and rank not in earlier.missing_ranks
 
 
 def earlier_part(
     paths: IterationPaths, sample: Sample, rank: int, earlier: IterationReport
-) -> Part | None:
-    """The part of a rank, out of what was put together before; None where that is damaged."""
+) -> RankPart | None:
+    """The part of a rank in the earlier file; None where that file is damaged."""
     tasks = frozenset(task.index for task in sample.tasks(rank))
     meter, failed = RolloutMeter(), 0
     try:
@@ -153,17 +152,17 @@ def earlier_part(
         unresolved=0,
     )
     report = msgspec.structs.replace(earlier, coverage=coverage, metrics=meter.metrics)
-    return Part(rank, paths.trajectories, report, tasks)
+    return RankPart(rank, paths.trajectories, report, tasks)
 
 
 POLL_SECONDS = 1.0
-TELL_SECONDS = 60.0
+REPORT_SECONDS = 60.0
 
-Tell = Callable[[str], object]
+ReportLine = Callable[[str], object]
 
 
 class Aggregation(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it. `kept` are the ranks whose part is that of an earlier time."""
+    """The result of an aggregation. `kept` are ranks whose part comes from an earlier file."""
 
     report: IterationReport
     missing: tuple[MissingRank, ...] = ()
@@ -183,64 +182,64 @@ def aggregate(
     paths: IterationPaths,
     *,
     timeout: float = 0.0,
-    tell: Tell = lambda _: None,
+    report: ReportLine = lambda _: None,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], object] = time.sleep,
 ) -> Aggregation:
-    """Wait up to `timeout` seconds for the ranks of an iteration, and put their files together.
+    """Wait up to `timeout` seconds for the ranks of an iteration, and combine their files.
 
-    The sample of the iteration says which ranks there are. Raises RefusedError where there are not
-    several, or somebody else is at it; StorageError.
+    The sample of the iteration has the number of ranks. Raises RefusedError where there is only
+    one, or another process aggregates already; StorageError.
     """
     sample = Sample(paths.sample)
     if sample.rank_count == 1:
-        raise RefusedError(f"{paths.sample} is of one rank: there is nothing to put together")
+        raise RefusedError(f"{paths.sample} has one rank: nothing can be aggregated")
     earlier = find_earlier(paths, sample)
-    _wait(lambda: _unsettled(paths, sample, earlier), timeout, tell, clock, sleep)
+    _wait(lambda: _awaited(paths, sample, earlier), timeout, report, clock, sleep)
     lock = FileLock(paths.folder / f".iteration{paths.iteration}.aggregation.lock")
     lock.acquire(f"the aggregation of {paths.trajectories}")
     try:
-        return _put_together(paths, sample)
+        return _combine(paths, sample)
     finally:
         lock.release()
 
 
-def _unsettled(
+def _awaited(
     paths: IterationPaths, sample: Sample, earlier: IterationReport | None
 ) -> list[MissingRank]:
-    """Those that are worth waiting for: not those whose part we have, and nothing else is left."""
-    missing = (each for each in look(paths, sample) if isinstance(each, MissingRank))
+    """The ranks to wait for: not those that are gone and have a part in the earlier file."""
+    missing = (each for each in rank_states(paths, sample) if isinstance(each, MissingRank))
     return [each for each in missing if not (each.gone and has_part(earlier, each.rank))]
 
 
 def _wait(
-    unsettled: Callable[[], Sequence[MissingRank]],
+    awaited: Callable[[], Sequence[MissingRank]],
     timeout: float,
-    tell: Tell,
+    report: ReportLine,
     clock: Callable[[], float],
     sleep: Callable[[float], object],
 ) -> None:
-    """Until all have arrived or the time is over. Tells what changes, and now and then the rest."""
-    deadline, told_at = clock() + timeout, -TELL_SECONDS
-    told: frozenset[int] | None = None
+    """Wait until all ranks are done or the time is over, and report changes and the rest."""
+    deadline, reported_at = clock() + timeout, -REPORT_SECONDS
+    reported: frozenset[int] | None = None
     while True:
-        waited_for = unsettled()
+        waited_for = awaited()
         left = deadline - clock()
         if not waited_for or left <= 0:
             return
         ranks = frozenset(missing.rank for missing in waited_for)
-        if ranks != told or clock() - told_at >= TELL_SECONDS:
+        if ranks != reported or clock() - reported_at >= REPORT_SECONDS:
             names = ", ".join(map(str, waited_for))
-            tell(f"waiting {left / 60:.1f} more minutes at most for {names}")
-            told, told_at = ranks, clock()
+            report(f"waiting up to {left / 60:.1f} more minutes for {names}")
+            reported, reported_at = ranks, clock()
         sleep(min(POLL_SECONDS, left))
 
 
-def _put_together(paths: IterationPaths, sample: Sample) -> Aggregation:
-    standings = look(paths, sample)
+def _combine(paths: IterationPaths, sample: Sample) -> Aggregation:
+    states = rank_states(paths, sample)
     while True:
-        parts = [each for each in standings if isinstance(each, Part)]
-        missing = [each for each in standings if isinstance(each, MissingRank)]
+        parts = [each for each in states if isinstance(each, RankPart)]
+        missing = [each for each in states if isinstance(each, MissingRank)]
         kept = _kept(paths, sample, missing)
         parts = sorted([*parts, *kept.values()], key=lambda part: part.rank)
         absent = [each for each in missing if each.rank not in kept]
@@ -249,16 +248,18 @@ def _put_together(paths: IterationPaths, sample: Sample) -> Aggregation:
         try:
             _write(paths, report, parts)
         except TorchFileError as error:
-            # Only who has read a file to its end knows that it is damaged.
-            before, standings = standings, [_after(error, each, sample) for each in standings]
-            if before == standings:
+            # A damaged file is only found when it is read to its end.
+            before, states = states, [_after(error, each, sample) for each in states]
+            if before == states:
                 raise
         else:
             return Aggregation(report=report, missing=named, kept=tuple(kept))
 
 
-def _kept(paths: IterationPaths, sample: Sample, missing: Sequence[MissingRank]) -> dict[int, Part]:
-    """What was put together before of ranks that are missing now."""
+def _kept(
+    paths: IterationPaths, sample: Sample, missing: Sequence[MissingRank]
+) -> dict[int, RankPart]:
+    """The earlier parts of ranks that are missing now."""
     earlier = find_earlier(paths, sample)
     if earlier is None:
         return {}
@@ -270,7 +271,7 @@ def _kept(paths: IterationPaths, sample: Sample, missing: Sequence[MissingRank])
 def _merged(
     paths: IterationPaths,
     sample: Sample,
-    parts: Sequence[Part],
+    parts: Sequence[RankPart],
     absent: Sequence[MissingRank],
     *,
     final: bool,
@@ -298,8 +299,8 @@ def _merged(
     )
 
 
-def _write(paths: IterationPaths, report: IterationReport, parts: Sequence[Part]) -> None:
-    """The trajectories first: the metrics say that they are there."""
+def _write(paths: IterationPaths, report: IterationReport, parts: Sequence[RankPart]) -> None:
+    """Write the trajectories first, because the metrics refer to them."""
     metadata = {
         "format_version": FORMAT_VERSION,
         "split": report.split,
@@ -316,16 +317,16 @@ def _write(paths: IterationPaths, report: IterationReport, parts: Sequence[Part]
     write_report(paths.metrics, report)
 
 
-def _agent(parts: Sequence[Part]) -> object:
-    """Who acted: the same on all ranks."""
+def _agent(parts: Sequence[RankPart]) -> object:
+    """The description of the agent, which is the same on all ranks."""
     if not parts:
         return {}
     with TorchFile(parts[0].trajectories) as file:
         return file.metadata.get("agent", {})
 
 
-def _after(error: TorchFileError, standing: Standing, sample: Sample) -> Standing:
-    """Where a rank stands after a file was found damaged."""
-    if isinstance(standing, Part) and standing.trajectories == error.path:
-        return missing_rank(sample, standing.rank, str(error))
-    return standing
+def _after(error: TorchFileError, state: RankState, sample: Sample) -> RankState:
+    """The state of a rank after a file was found damaged."""
+    if isinstance(state, RankPart) and state.trajectories == error.path:
+        return missing_rank(sample, state.rank, str(error))
+    return state

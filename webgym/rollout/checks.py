@@ -1,8 +1,7 @@
-"""What must be there before a rollout starts: the token, the judge, the browser server, the model.
+"""Checks before a rollout starts: the token, the judge, the browser server, the model.
 
-Servers may be about to come up, so they are waited for, for a while. What is missing then is told
-all at once, because whoever starts one server and tries again should not hear of the next only
-then.
+Servers may still be starting, so the run waits for them for a while. All missing ones are reported
+at once.
 """
 
 import asyncio
@@ -31,11 +30,11 @@ Endpoints = Sequence[FoundryEndpoint]
 
 
 class UnpreparedError(RefusedError):
-    """Something that the rollout needs is not there; nothing was started."""
+    """A server or a credential of the rollout is missing; nothing was started."""
 
 
-class BrowserServer(NamedTuple):
-    """Where browsers come from."""
+class BrowserServerAddress(NamedTuple):
+    """The address of the browser server, and its token."""
 
     url: str
     token: str | None
@@ -43,123 +42,125 @@ class BrowserServer(NamedTuple):
 
 
 def find_token(settings: EnvironmentSettings, *, required: bool) -> str | None:
-    """The browser server's token, if there is one.
+    """The browser server's token, if it is set.
 
-    Raises UnpreparedError where it is `required`, because the server is on another machine.
+    Raises UnpreparedError where it is `required` and the server is on another machine.
     """
     variable = settings.cpu_cluster_token_env_var
     token = os.environ.get(variable, "").strip() or None
     if token is None and required and not is_loopback(settings.host_ip):
         raise UnpreparedError(
-            f"the browser server at {settings.host_ip} wants a token, and {variable} is not set: "
-            f"export {variable}=…, the one that the server was started with"
+            f"the browser server at {settings.host_ip} needs a token, but {variable} is not set: "
+            f"export {variable} with the token that the server was started with"
         )
     return token
 
 
 def require_judge(tasks: Iterable[Row], *, has_judge: bool) -> None:
-    """Raises UnpreparedError where a task has no truth of its own, and nobody would judge it."""
+    """Raise UnpreparedError where a task has no check of its own and there is no judge."""
     if has_judge:
         return
     for row in tasks:
         task = WebTask.of(row, "")
         if task.verifier is None:
             raise UnpreparedError(
-                f"task {task.task_id} ({task.task_name:.80}) needs a judge, and there is none: "
-                "give openai_config.model=… and openai_config.base_url=…"
+                f"task {task.task_id} ({task.task_name:.80}) needs a judge, but none is "
+                "configured: set openai_config.model and openai_config.base_url"
             )
 
 
 async def require_servers(
-    browsers: BrowserServer,
+    browsers: BrowserServerAddress,
     models: Endpoints,
     within: float,
     judges: Sequence[Endpoints] = (),
 ) -> None:
-    """Return when the browser server and the model answer, and each judge.
+    """Wait until the browser server, the model and each judge respond.
 
-    Of a model that is in several places one has to answer. Raises UnpreparedError, EndpointError.
+    Of several endpoints of a model one must respond. Raises UnpreparedError, EndpointError.
     """
     deadline = asyncio.get_running_loop().time() + within
-    asked = [(_MODEL, models), *((_JUDGE, judge) for judge in judges)]
-    of_browsers, of_models = await asyncio.gather(
-        _trouble_with_browsers(browsers, deadline),
-        asyncio.gather(*(_troubles_with(kind, places, deadline) for kind, places in asked)),
+    groups = [(_MODEL, models), *((_JUDGE, judge) for judge in judges)]
+    browser_problem, model_problems = await asyncio.gather(
+        _browser_problem(browsers, deadline),
+        asyncio.gather(*(_endpoint_problems(kind, each, deadline) for kind, each in groups)),
     )
-    problems = [of_browsers] if of_browsers else []
-    spared: list[str] = []
-    for (_, endpoints), troubles in zip(asked, of_models, strict=True):
-        (problems if len(troubles) == len(endpoints) else spared).extend(troubles)
+    problems = [browser_problem] if browser_problem else []
+    notes: list[str] = []
+    for (_, endpoints), found in zip(groups, model_problems, strict=True):
+        (problems if len(found) == len(endpoints) else notes).extend(found)
     if problems:
         raise UnpreparedError("\n".join(dict.fromkeys(problems)))
-    for trouble in dict.fromkeys(spared):
-        say_error(f"note: {trouble}; the other endpoints go on without it")
+    for note in dict.fromkeys(notes):
+        say_error(f"note: {note}; the other endpoints are used")
 
 
-class _Kind(NamedTuple):
-    """A model to be asked, and the settings that are about it."""
+class _ModelRole(NamedTuple):
+    """The role of a model, and its settings."""
 
     name: str
     key_setting: str
-    place_advice: str
+    address_advice: str
 
 
-_MODEL = _Kind(
+_MODEL = _ModelRole(
     "the model",
     "policy_config.api_key_env_var",
-    "env_config.vllm_server_url says where it is, embedded=[scripted] replays recorded solutions",
+    "set env_config.vllm_server_url, or replay recorded solutions with embedded=[scripted]",
 )
-_JUDGE = _Kind(
+_JUDGE = _ModelRole(
     "the judge",
     "openai_config.openai_api_key_env_var",
-    "openai_config.base_url says where it is",
+    "set openai_config.base_url",
 )
 
 
-class _Trouble(NamedTuple):
+class _Unavailable(NamedTuple):
     """Why a server cannot be used; `lasting` where waiting does not help."""
 
     reason: str
     lasting: bool = False
 
 
-async def _trouble_with_browsers(server: BrowserServer, deadline: float) -> str | None:
-    async def ask() -> _Trouble | None:
+async def _browser_problem(server: BrowserServerAddress, deadline: float) -> str | None:
+    async def ask() -> _Unavailable | None:
         try:
             async with BrowserClient(server.url, server.token, TRY_SECONDS) as client:
                 await client.info()
         except UnauthorizedError as error:
-            return _Trouble(str(error), lasting=True)
+            return _Unavailable(str(error), lasting=True)
         except (BrowserUnavailableError, DeadlineError) as error:
-            return _Trouble(str(error))
+            return _Unavailable(str(error))
         return None
 
     what = f"the browser server at {server.url}"
-    trouble = await _until(ask, what, deadline)
-    if trouble is None:
+    found = await _until(ask, what, deadline)
+    if found is None:
         return None
-    if trouble.lasting:
+    if found.lasting:
         return (
-            f"{what} does not take the token: export {server.token_variable}=…, the one that it "
-            f"was started with ({trouble.reason})"
+            f"{what} rejects the token: export {server.token_variable} with the token that it was "
+            f"started with ({found.reason})"
         )
     return (
-        f"{what} cannot be reached: {trouble.reason}; env_config.host_ip and "
-        "env_config.master_port say where it is, embedded=[browser] gives the run its own"
+        f"{what} cannot be reached: {found.reason}; set env_config.host_ip and "
+        "env_config.master_port, or start a server with embedded=[browser]"
     )
 
 
-async def _troubles_with(kind: _Kind, endpoints: Endpoints, deadline: float) -> list[str]:
-    """That of each endpoint which has one."""
-    asked = (_trouble_with(kind, endpoint, deadline) for endpoint in endpoints)
-    return [trouble for trouble in await asyncio.gather(*asked) if trouble]
+async def _endpoint_problems(role: _ModelRole, endpoints: Endpoints, deadline: float) -> list[str]:
+    """The problems of the endpoints that do not respond."""
+    checks = (_endpoint_problem(role, endpoint, deadline) for endpoint in endpoints)
+    return [problem for problem in await asyncio.gather(*checks) if problem]
 
 
-async def _trouble_with(kind: _Kind, endpoint: FoundryEndpoint, deadline: float) -> str | None:
+async def _endpoint_problem(
+    role: _ModelRole, endpoint: FoundryEndpoint, deadline: float
+) -> str | None:
     key = endpoint.settings().api_key
     headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
 
-    async def ask() -> _Trouble | None:
+    async def ask() -> _Unavailable | None:
         try:
             async with (
                 ClientSession(timeout=ClientTimeout(total=TRY_SECONDS), headers=headers) as session,
@@ -167,36 +168,36 @@ async def _trouble_with(kind: _Kind, endpoint: FoundryEndpoint, deadline: float)
             ):
                 status = answer.status
         except (ClientError, TimeoutError, ValueError) as error:
-            return _Trouble(str(error) or type(error).__name__)
+            return _Unavailable(str(error) or type(error).__name__)
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            return _Trouble(f"it answers {status}")
-        refused = status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
-        return _Trouble(f"it answers {status}", lasting=True) if refused else None
+            return _Unavailable(f"it responds with status {status}")
+        rejected = status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+        return _Unavailable(f"it responds with status {status}", lasting=True) if rejected else None
 
-    what = f"{kind.name} at {endpoint.name}"
-    trouble = await _until(ask, what, deadline)
-    if trouble is None:
+    what = f"{role.name} at {endpoint.name}"
+    found = await _until(ask, what, deadline)
+    if found is None:
         return None
-    if trouble.lasting:
+    if found.lasting:
         return (
-            f"{what} does not take the key ({trouble.reason}): give {kind.key_setting}=…, the "
-            "variable that has it"
+            f"{what} rejects the key ({found.reason}): set {role.key_setting} to the variable that "
+            "has the key"
         )
-    return f"{what} cannot be reached: {trouble.reason}; {kind.place_advice}"
+    return f"{what} cannot be reached: {found.reason}; {role.address_advice}"
 
 
 async def _until(
-    ask: Callable[[], Awaitable[_Trouble | None]], what: str, deadline: float
-) -> _Trouble | None:
-    """Ask until there is no trouble any more, or until the deadline; the last trouble."""
+    ask: Callable[[], Awaitable[_Unavailable | None]], what: str, deadline: float
+) -> _Unavailable | None:
+    """Repeat a check until it succeeds or until the deadline; the last problem."""
     loop = asyncio.get_running_loop()
     quiet_until = loop.time() + QUIET_SECONDS
     while True:
-        trouble = await ask()
-        if trouble is None or trouble.lasting or loop.time() + PAUSE_SECONDS >= deadline:
-            return trouble
+        found = await ask()
+        if found is None or found.lasting or loop.time() + PAUSE_SECONDS >= deadline:
+            return found
         if loop.time() > quiet_until:
             left = deadline - loop.time()
-            say_error(f"waiting for {what} for up to {left:.0f} s more ({trouble.reason:.200})")
+            say_error(f"waiting up to {left:.0f} more seconds for {what} ({found.reason:.200})")
             quiet_until = deadline
         await asyncio.sleep(PAUSE_SECONDS)

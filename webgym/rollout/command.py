@@ -1,10 +1,17 @@
 """`scripts/rollout.py`: one iteration of rollouts, from a configuration to files and metrics.
 
-Everything that can be wrong with the command, the tasks and what the run needs is checked before
-an episode starts. The same command again continues an iteration that is not finished.
+*Checks.* The command, the tasks and the servers are checked before an episode starts. The same
+command continues an unfinished iteration.
+
+*Configuration.* Files and overrides are Hydra's, without Hydra's working directories and logs. A
+config is searched by name in the user's folder, if one is given, then in ours; its `defaults` may
+name others. `key=value`, `+key=value` and `++key=value` all set a value; unknown keys are reported
+later, with all other problems. A mapping may also be written as JSON or YAML with quoted keys. It
+is merged with the mapping of the files, except ratios and steps, which are replaced as a whole.
 """
 
 import json
+import os
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,27 +37,27 @@ from webgym.settings import MISSING, KeyOrigin, KeyPath, WebSettingsError, keys_
 _USAGE = """
 usage: python scripts/rollout.py --config-name NAME save_path=FOLDER [KEY=VALUE …]
 
-Roll out web tasks: an agent works on each in a real browser, and what came of it is judged. The
-trajectories go to save_path. The same command again continues an iteration that is not finished;
-Ctrl-C finishes what is in flight and stops, twice stops at once.
+Roll out web tasks: an agent works on each task in a real browser, and a judge or the task's own
+check scores the result. The trajectories are written to save_path. The same command continues an
+unfinished iteration. Ctrl-C stops after the running rollouts; a second Ctrl-C stops at once.
 
   python scripts/rollout.py --config-name rollout_train save_path=/data/exp1 data_path=/data/shared
 
 options:
-  --config-name NAME   which configuration: {names}
-  --config-dir FOLDER  where to look for it first
-  --cfg job            print the whole configuration, and do nothing
-  -h, --help           print this
+  --config-name NAME   name of the configuration: {names}
+  --config-dir FOLDER  folder that is searched for it first
+  --cfg job            print the whole configuration and exit
+  -h, --help           print this help and exit
 """
 
 
 def enter(directory: Path) -> NoReturn:
-    """The program: its configurations are in `directory`."""
+    """Run the program; its configurations are in `directory`."""
     end_process(lambda: exit_status_of(lambda: main(sys.argv[1:], directory)))
 
 
 def main(arguments: Sequence[str], directory: Path) -> int:
-    """Run the command as it was written; the exit status. Raises RefusedError, StorageError."""
+    """Run the command; the exit status. Raises RefusedError, StorageError."""
     parser = ArgumentParser("rollout.py", add_help=False, allow_abbrev=False)
     parser.add_argument("--config-name", "-cn", default="rollout")
     parser.add_argument("--config-dir", "-cd", type=Path)
@@ -69,27 +76,27 @@ def main(arguments: Sequence[str], directory: Path) -> int:
 
 
 def run(config: Mapping[str, Any] | DictConfig, origin: KeyOrigin = lambda _: "") -> int:
-    """Roll out what a configuration says, a dictionary or a node of Hydra; the exit status.
+    """Run a configuration, a dictionary or a Hydra node; the exit status.
 
-    `origin` says where a key was given, for messages. Raises RefusedError, StorageError.
+    `origin` says where a key was set, for messages. Raises RefusedError, StorageError.
     """
     values = plain_values(config) if isinstance(config, DictConfig) else config
     settings = WebRolloutSettings.of(values, origin)
-    from webgym.rollout.job import roll_out  # noqa: PLC0415 - mistakes are told without the engine
+    from webgym.rollout.job import roll_out  # noqa: PLC0415 - problems are reported before heavy imports
 
     return roll_out(settings)
 
 
 def help_text(directory: Path) -> str:
-    """Every key with its default and meaning."""
+    """The help: every key with its default and description."""
     lines = [_USAGE.strip().format(names=", ".join(config_names(directory))), "", "keys:"]
     for key in keys_of(WebRolloutSettings):
-        default = "needed" if key.default == MISSING else _written(key.default)
+        default = "needed" if key.default == MISSING else _as_text(key.default)
         lines += [f"  {key.name}={default}", f"      {key.description}"]
     return "\n".join([*lines, "", EXIT_STATUSES.strip()])
 
 
-def _written(value: object) -> str:
+def _as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -105,38 +112,38 @@ _REPLACED = frozenset(
         "test_difficulty_max_steps",
     )
 )
-"""Mappings that are one value."""
+"""Mappings that an override replaces as a whole."""
 _OVERRIDE_ADVICE = (
-    "write key=value, without spaces around it; quote a value with special characters (= , : "
-    "brackets) twice: \"key='a=b'\""
+    "write key=value without spaces; quote a value with special characters (= , : brackets) "
+    "twice: \"key='a=b'\""
 )
 
 
-class Composed(NamedTuple):
-    """A whole configuration, and where its values come from. Later files win."""
+class ComposedConfig(NamedTuple):
+    """A whole configuration, and the origins of its values. Later files win."""
 
     values: dict[str, Any]
     overridden: frozenset[KeyPath]
     files: tuple[Path, ...]
 
     def origin(self, key: KeyPath) -> str:
-        """The command line, or the file that has the last word about this key."""
+        """The origin of a key: the command line, or the last file that sets it."""
         if any(_is_within(path, key) or _is_within(key, path) for path in self.overridden):
             return COMMAND_LINE
         for file in reversed(self.files):
             if _has(file, key):
-                return _shown(file)
+                return relative_path(file)
         return ""
 
 
 def compose_config(
     directory: Path, name: str, overrides: Sequence[str], own_directory: Path | None = None
-) -> Composed:
-    """Put a configuration together. Raises WebSettingsError."""
+) -> ComposedConfig:
+    """Compose a configuration. Raises WebSettingsError."""
     parsed = _read_overrides(overrides)
     folders = [folder.resolve() for folder in (own_directory, directory) if folder is not None]
     _require(folders, name)
-    # Where a user's folder has no such config, ours is the main one and theirs is searched too.
+    # Without a config of this name in the user's folder, ours is the main folder.
     main, *others = sorted(folders, key=lambda folder: not _file(folder, name).is_file())
     search = ",".join(f"'file://{folder}'" for folder in others)
     for_hydra = [each for each in parsed if _is_for_hydra(each, folders)]
@@ -155,7 +162,7 @@ def compose_config(
     names = [part.config_path for part in parts if part.config_path]
     found = [_file(folder, each) for each in names for folder in (main, *others)]
     keys = frozenset(tuple(each.key_or_group.split(".")) for each in parsed)
-    return Composed(values, keys, tuple(path for path in found if path.is_file()))
+    return ComposedConfig(values, keys, tuple(path for path in found if path.is_file()))
 
 
 def config_names(directory: Path) -> list[str]:
@@ -163,7 +170,7 @@ def config_names(directory: Path) -> list[str]:
 
 
 def plain_values(config: DictConfig) -> dict[str, Any]:
-    """What a node of Hydra stands for. Raises OmegaConfBaseException."""
+    """The values of a Hydra node. Raises OmegaConfBaseException."""
     values = OmegaConf.to_container(config, resolve=True, throw_on_missing=False)
     return {str(key): value for key, value in values.items()} if isinstance(values, dict) else {}
 
@@ -174,19 +181,19 @@ def _read_overrides(overrides: Sequence[str]) -> list[Override]:
         try:
             override = _read_override(parser, text)
         except HydraException:
-            problems.append(f"  {text}: this is no override; {_OVERRIDE_ADVICE}")
+            problems.append(f"  {text}: this is not an override; {_OVERRIDE_ADVICE}")
             continue
         if override.is_sweep_override():
             key, _, value = text.partition("=")
             problems.append(f'  {text}: give one value, or a list in brackets: "{key}=[{value}]"')
         read.append(override)
     if problems:
-        raise WebSettingsError("\n".join(["the rollout cannot be run:", *problems]))
+        raise WebSettingsError("\n".join(["The settings cannot be used:", *problems]))
     return read
 
 
 def _read_override(parser: OverridesParser, text: str) -> Override:
-    """Raises HydraException. A shell takes the quotes away that make `"2,1,1"` one value."""
+    """Parse an override. Raises HydraException. A shell removes the quotes of `"2,1,1"`."""
     key, _, value = text.partition("=")
     try:
         (override,) = parser.parse_overrides([text])
@@ -202,7 +209,7 @@ def _read_override(parser: OverridesParser, text: str) -> Override:
 
 
 def _mapping(text: str) -> dict[str, Any] | None:
-    """What is written as JSON or YAML in braces; Hydra's own form has no quoted keys."""
+    """A mapping in JSON or YAML; Hydra's own form has no quoted keys."""
     if not text.startswith("{"):
         return None
     try:
@@ -213,7 +220,7 @@ def _mapping(text: str) -> dict[str, Any] | None:
 
 
 def _is_for_hydra(override: Override, folders: Sequence[Path]) -> bool:
-    """Choices among groups of files, and what is about Hydra itself."""
+    """Whether an override chooses a file of a group, or configures Hydra itself."""
     key = override.key_or_group
     if key.startswith("hydra.") or "/" in key or override.package is not None:
         return True
@@ -221,14 +228,11 @@ def _is_for_hydra(override: Override, folders: Sequence[Path]) -> bool:
 
 
 def _apply(overrides: Sequence[Override], config: DictConfig) -> None:
-    """Set the values, also of keys that no file has, and leave out what is not wanted.
-
-    Raises WebSettingsError.
-    """
+    """Set values, also of keys that no file has, and remove keys. Raises WebSettingsError."""
     OmegaConf.set_struct(config, False)
     for override in overrides:
         if override.is_delete():
-            _leave_out(override, config)
+            _remove(override, config)
             continue
         key, value = override.key_or_group, override.value()
         for path in _replaced(key, value):
@@ -238,7 +242,7 @@ def _apply(overrides: Sequence[Override], config: DictConfig) -> None:
 
 
 def _replaced(key: str, value: object) -> Iterator[str]:
-    """The mappings within a value, or it itself, that take the place of those in the files."""
+    """The paths of mappings in a value that replace those of the files."""
     if key in _REPLACED:
         yield key
     elif isinstance(value, dict):
@@ -246,12 +250,12 @@ def _replaced(key: str, value: object) -> Iterator[str]:
             yield from _replaced(f"{key}.{name}", inner)
 
 
-def _leave_out(override: Override, config: DictConfig) -> None:
-    """`~key`, and `~key=value` where that is its value. Raises WebSettingsError."""
+def _remove(override: Override, config: DictConfig) -> None:
+    """Remove `~key`, or `~key=value` where the key has this value. Raises WebSettingsError."""
     *parents, name = override.key_or_group.split(".")
     parent = OmegaConf.select(config, ".".join(parents)) if parents else config
     if not isinstance(parent, DictConfig) or name not in set(parent):
-        raise WebSettingsError(f"{override.input_line}: there is no such key to leave out")
+        raise WebSettingsError(f"{override.input_line}: there is no such key to remove")
     value = override.value()
     if value is not None and parent[name] != value:
         raise WebSettingsError(f"{override.input_line}: its value is {parent[name]!r:.100}")
@@ -261,13 +265,15 @@ def _leave_out(override: Override, config: DictConfig) -> None:
 def _require(folders: Sequence[Path], name: str) -> None:
     for folder in folders:
         if not folder.is_dir():
-            raise WebSettingsError(f"{_shown(folder)} is no folder with configs")
+            raise WebSettingsError(f"{relative_path(folder)} is not a folder")
     if any(_file(folder, name).is_file() for folder in folders):
         return
     names = [each for folder in folders for each in config_names(folder)]
     close = get_close_matches(name, names, 1)
-    advice = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names) or 'none'}"
-    places = " or ".join(_shown(folder) for folder in folders)
+    advice = (
+        f"did you mean {close[0]!r}?" if close else f"the configs are {', '.join(names) or 'none'}"
+    )
+    places = " or ".join(relative_path(folder) for folder in folders)
     raise WebSettingsError(f"there is no config {name!r} in {places}: {advice}")
 
 
@@ -293,9 +299,7 @@ def _in_a_line(error: Exception) -> str:
     return "; ".join(line for line in lines if line)
 
 
-def _shown(path: Path) -> str:
-    """As a person here would write it."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
+def relative_path(path: Path) -> str:
+    """The path relative to the working directory, where it is inside."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith(os.pardir) else relative

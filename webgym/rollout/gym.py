@@ -1,12 +1,12 @@
-"""AsyncWebGym: runs the sampled tasks with an agent, many at a time, and leaves their trajectories.
+"""AsyncWebGym: runs sampled tasks with an agent, many at a time, and writes their trajectories.
 
-It brings the parts together and decides nothing itself: the engine admits, retries, times and
-stops; `webgym.episode` plays; the store keeps every finished rollout before it is counted; the
-files of the iteration and the monitor follow the store. A run that was interrupted is continued by
-running it again.
+It combines the parts and decides nothing itself: the engine admits, retries, times and stops;
+`webgym.episode` runs an episode; the store keeps every finished rollout before it is counted; the
+files of the iteration and the monitor follow the store. An interrupted run is continued by running
+it again.
 
-*Limits.* `num_workers` browsers are held at a time. As many episodes more as there are evaluation
-workers may be under way: those are with the judge, or next in line for a browser.
+*Limits.* `num_workers` browser sessions are in use at a time. Further `evaluation_workers` episodes
+may run: those are with the judge, or next for a browser.
 """
 
 import asyncio
@@ -39,9 +39,9 @@ from rollgym.store import (
 from webgym.browser.contract.commands import InteractionMode
 from webgym.client.client import BrowserClient
 from webgym.client.isolation import IsolatedBrowserClient
-from webgym.client.sessions import TrackedSessions
-from webgym.episode.interfaces import Agent, Browsers
-from webgym.episode.worker import LAST_WORDS, EpisodeWorker
+from webgym.client.sessions import SessionSource, TrackedSessions
+from webgym.episode.interfaces import Agent
+from webgym.episode.worker import END_GRACE_SECONDS, EpisodeWorker
 from webgym.monitor.task_monitor import TaskMonitor
 from webgym.rollout.environment_settings import GYM_KEYS, RETRY_KEYS, EnvironmentSettings
 from webgym.rollout.iteration import ITERATION_ADVICE, IterationLabels, IterationPaths, Rank
@@ -82,12 +82,12 @@ class AsyncWebGym:
         retry_failed: bool = False,
         retry_omitted: bool = False,
     ) -> None:
-        """`env_config` and `retry_policy` are dictionaries or nodes of Hydra.
+        """`env_config` and `retry_policy` are dictionaries or Hydra nodes.
 
         Without `iteration_paths` it is iteration 0 of `save_path`. Raises RefusedError.
         """
         if num_workers < 1:
-            raise RefusedError(f"num_workers is {num_workers}: there must be at least 1")
+            raise RefusedError(f"num_workers is {num_workers}: give 1 or more")
         config = plain_mapping(env_config, "env_config")
         self._seed = config.pop("seed", 0)
         if not isinstance(self._seed, int):
@@ -110,7 +110,7 @@ class AsyncWebGym:
         self._sampled = sampled_tasks
         self._sessions = num_workers
         self._verbose = verbose
-        self._blocking = blocklist_manager
+        self._blocklist = blocklist_manager
         self._keep_sessions = skip_instance_cleanup
         self._mode: InteractionMode = interaction_mode
         self._rank = rank or Rank()
@@ -123,14 +123,14 @@ class AsyncWebGym:
 
     @property
     def paths(self) -> IterationPaths:
-        """Where everything of the iteration is."""
+        """The paths of the iteration's files."""
         return self._paths
 
     def run(self, agent: Agent, checkpoint_callback: OnTrajectory | None = None) -> Coverage:
-        """Run what has no outcome yet; how much there is of everything then.
+        """Run all rollouts without an outcome; the coverage of the run.
 
-        `checkpoint_callback` is given each trajectory, as it stands in the file, when its rollout
-        has ended and is on disk. Ctrl-C lets running episodes end, twice stops at once. Raises
+        `checkpoint_callback` gets each trajectory in its plain form when its rollout has ended and
+        is on disk. Ctrl-C lets running episodes end; a second one stops at once. Raises
         RefusedError, StoreError, EngineError.
         """
         return run_loop(self.collect(agent, checkpoint_callback))
@@ -142,13 +142,13 @@ class AsyncWebGym:
         *,
         stop: Stop | None = None,
     ) -> Coverage:
-        """As `run`, in a loop that is running."""
+        """As `run`, in the running event loop."""
         if agent.context.interaction_mode != self._mode:
             raise RefusedError(
-                f"the environment is made for interaction_mode {self._mode}, the agent for "
+                f"the environment has interaction_mode {self._mode}, the agent "
                 f"{agent.context.interaction_mode}: give both the same"
             )
-        labels, paths = _Labels(), self._paths
+        labels, paths = _TaskLabels(), self._paths
         with (
             TaskMonitor(
                 sys.stderr if self._verbose else None,
@@ -161,12 +161,12 @@ class AsyncWebGym:
             self._files(store, agent, checkpoint_callback) as files,
         ):
             labels.lookup = lookup
-            await asyncio.to_thread(files.put_right)
+            await asyncio.to_thread(files.rebuild)
             async with self._browsers() as browsers, agent:
                 worker = self._worker(agent, browsers, monitor)
                 observers: list[Observer] = [monitor, files]
-                if self._blocking is not None:
-                    observers.append(BlocklistObserver(self._blocking, lookup))
+                if self._blocklist is not None:
+                    observers.append(BlocklistObserver(self._blocklist, lookup))
                 coverage = await collect(
                     store.inputs,
                     worker,
@@ -181,7 +181,7 @@ class AsyncWebGym:
             return coverage
 
     def identity(self, agent: Agent) -> dict[str, object]:
-        """What can change results, besides the tasks."""
+        """The settings that can change results, besides the tasks."""
         episode = self._settings.episode
         return {
             **agent.identity,
@@ -220,21 +220,21 @@ class AsyncWebGym:
             on_trajectory=on_trajectory,
         )
 
-    def _worker(self, agent: Agent, browsers: Browsers, monitor: TaskMonitor) -> EpisodeWorker:
+    def _worker(self, agent: Agent, browsers: SessionSource, monitor: TaskMonitor) -> EpisodeWorker:
         return EpisodeWorker(
             agent=agent,
             browsers=browsers,
             sessions=self._sessions,
             settings=self._settings.episode,
             screenshots=BlobStore(self._paths.screenshots),
-            watcher=monitor,
+            monitor=monitor,
         )
 
     @asynccontextmanager
-    async def _browsers(self) -> AsyncIterator[Browsers]:
-        """The browser server, from this process or through others.
+    async def _browsers(self) -> AsyncIterator[SessionSource]:
+        """Sessions of the browser server, through this process or worker processes.
 
-        Sessions that an episode could not give back are given back at the end.
+        Sessions that are still in use at the end are released.
         """
         timeout, pools = self._settings.operation_timeout, self._settings.http_pools
         url = self._settings.browser_url
@@ -252,8 +252,8 @@ class AsyncWebGym:
                 await sessions.release_all(abandoned=not self._keep_sessions)
 
 
-class _Labels:
-    """What the monitor calls a rollout."""
+class _TaskLabels:
+    """The labels of rollouts in the monitor."""
 
     lookup: TaskLookup | None = None
 
@@ -278,7 +278,7 @@ def _policy(settings: EnvironmentSettings, sessions: int) -> Policy:
         # A start page that cannot be opened may belong to a site that is restarting.
         by_kind[FailureKind.ENVIRONMENT] = RetryRule(max(attempts, START_PAGE_ATTEMPTS))
     task = 60 * settings.task_timeout_minutes
-    attempt = settings.wait_timeout + task + LAST_WORDS
+    attempt = settings.wait_timeout + task + END_GRACE_SECONDS
     return Policy(
         concurrency=Fixed(sessions + settings.evaluation_workers),
         retry=RetryPolicy(default=RetryRule(attempts), by_kind=by_kind),

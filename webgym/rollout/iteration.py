@@ -1,17 +1,25 @@
-"""The iterations of a folder: where their files are, and which one a command means.
+"""The iterations of a folder: their files and metrics, and the ranks that share one.
 
-Without a number, a command continues the last iteration that was begun, until it is finished: done
-to its end by one process, or by several ranks and put together. Then it begins the next. Ranks that
-are started together come to the same number, whichever is first: what one of them makes belongs to
-an iteration that is not finished. Who runs again what failed or was left out means the last one,
-finished or not.
+*Which iteration.* Without a number, a command continues the last started iteration until it is
+finished: completed by one process, or by several ranks and aggregated. Then it starts the next one.
+Ranks that start together choose the same number, because the files of the first one belong to an
+unfinished iteration. A retry of failed or omitted rollouts means the last iteration.
+
+*The metrics file* has coverage and metrics. Each rank writes one at its checkpoints and at its end.
+`final` says that the rank is done and that all its trajectories are in their file, which is written
+first.
+
+*Ranks* are started by the user, and do not communicate while they run. A rank gets its number and
+the number of ranks from the settings, or from `RANK` and `WORLD_SIZE`, or from SLURM's
+`SLURM_PROCID` and `SLURM_NTASKS`, in this order. It needs the weights of all ranks, because they
+decide which tasks it has.
 """
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,17 +29,20 @@ from webgym.tasks.task import Split
 from webgym.trajectory.metrics import RolloutMetrics
 from webgym.utils.rollout_sampler import divide
 
-_OF_ITERATION = re.compile(r"(?:.*\.)?iteration(\d+)(?:_rank_\d+|\.sample\.jsonl|\.run|\.json)*")
+if TYPE_CHECKING:
+    from webgym.rollout.environment_settings import EnvironmentSettings
+
+_ITERATION_FILE = re.compile(r"(?:.*\.)?iteration(\d+)(?:_rank_\d+|\.sample\.jsonl|\.run|\.json)*")
 ITERATION_ADVICE = OpenAdvice(
     another_run="choose another iteration=… or another save_path=…",
     sharing="Several processes can share an iteration as ranks: give each its RANK, and all the "
     "same WORLD_SIZE.",
 )
-"""What the user of a web rollout can do when the run of an iteration is not opened."""
+"""The advice where the run of an iteration cannot be opened."""
 
 
 class IterationPaths(msgspec.Struct, frozen=True):
-    """The files of one iteration. `suffix` is that of a rank, empty for what is everybody's."""
+    """The paths of one iteration. `suffix` is that of a rank, empty for shared files."""
 
     save_path: Path
     split: Split
@@ -39,7 +50,7 @@ class IterationPaths(msgspec.Struct, frozen=True):
     suffix: str = ""
 
     def of_rank(self, index: int, count: int) -> "IterationPaths":
-        """The same for one of `count` ranks."""
+        """The paths of one of `count` ranks."""
         return msgspec.structs.replace(self, suffix=rank_suffix(index, count))
 
     @property
@@ -48,7 +59,7 @@ class IterationPaths(msgspec.Struct, frozen=True):
 
     @property
     def trajectories(self) -> Path:
-        """The `.pt`."""
+        """The `.pt` file."""
         return self.folder / f"{self.split}_trajectories.pt.{self._name}"
 
     @property
@@ -71,7 +82,7 @@ class IterationPaths(msgspec.Struct, frozen=True):
 
     @property
     def screenshots(self) -> Path:
-        """Of all iterations and ranks."""
+        """The screenshots of all iterations and ranks."""
         return self.save_path / "screenshots"
 
     @property
@@ -84,7 +95,7 @@ class IterationPaths(msgspec.Struct, frozen=True):
 
 
 def find_iteration(save_path: Path, split: Split) -> int:
-    """The iteration to go on with: the last if it is not finished, else the next; 0 at first.
+    """The last iteration if it is not finished, else the next; 0 where there is none.
 
     Raises StorageError.
     """
@@ -95,23 +106,23 @@ def find_iteration(save_path: Path, split: Split) -> int:
 
 
 def last_iteration(save_path: Path, split: Split) -> int | None:
-    """The last that was begun, finished or not; None where there is none. Raises StorageError."""
-    return max(_begun(IterationPaths(save_path, split, 0).folder), default=None)
+    """The last started iteration; None where there is none. Raises StorageError."""
+    return max(_started(IterationPaths(save_path, split, 0).folder), default=None)
 
 
 def is_finished(paths: IterationPaths) -> bool:
-    """Whether the metrics at these paths say that nothing is left to do. Raises StorageError."""
+    """Whether the metrics at these paths are final. Raises StorageError."""
     try:
         report = read_report(paths.metrics)
-    except ReportError:  # then nothing says so
+    except ReportError:
         return False
     return report is not None and report.final
 
 
-def _begun(folder: Path) -> Iterator[int]:
+def _started(folder: Path) -> Iterator[int]:
     try:
         for path in folder.iterdir():
-            if found := _OF_ITERATION.fullmatch(path.name):
+            if found := _ITERATION_FILE.fullmatch(path.name):
                 yield int(found[1])
     except FileNotFoundError:
         return
@@ -120,11 +131,11 @@ def _begun(folder: Path) -> Iterator[int]:
 
 
 class ReportError(StoreError):
-    """A metrics file is not what it should be."""
+    """A metrics file is damaged."""
 
 
 class IterationCoverage(msgspec.Struct, frozen=True, kw_only=True):
-    """Of `expected` rollouts, how many have which outcome."""
+    """The outcomes of `expected` rollouts."""
 
     expected: int
     completed: int
@@ -134,7 +145,7 @@ class IterationCoverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IterationLabels(msgspec.Struct, frozen=True, kw_only=True):
-    """Which iteration, and whose part of it."""
+    """Names an iteration, and the rank that reports."""
 
     split: str
     iteration: int
@@ -143,9 +154,9 @@ class IterationLabels(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IterationReport(IterationLabels, frozen=True, kw_only=True):
-    """The whole file. `trajectories` names the file that the metrics are of.
+    """The metrics file. `trajectories` is the name of the `.pt` file.
 
-    `missing_ranks` are those whose part is not in it, where ranks were put together.
+    `missing_ranks` are ranks that are not included in an aggregated file.
     """
 
     final: bool
@@ -160,12 +171,12 @@ _DECODER = msgspec.json.Decoder(IterationReport)
 
 
 def write_report(path: Path, report: IterationReport) -> None:
-    """Write it whole or not at all. Raises StorageError."""
+    """Write the file atomically. Raises StorageError."""
     write_derived(path, (msgspec.json.format(msgspec.json.encode(report), indent=2), b"\n"))
 
 
 def read_report(path: Path) -> IterationReport | None:
-    """The report, None where there is no file yet. Raises ReportError, StorageError."""
+    """The report; None where there is no file. Raises ReportError, StorageError."""
     try:
         return _DECODER.decode(path.read_bytes())
     except FileNotFoundError:
@@ -174,7 +185,7 @@ def read_report(path: Path) -> IterationReport | None:
         raise storage_error(error, path, "reading the metrics") from error
     except ValueError as error:
         raise ReportError(
-            f"{path} holds no metrics of an iteration ({error}): run the rank that writes it again"
+            f"{path} is not a metrics file ({error}): run the rank that writes it again"
         ) from error
 
 
@@ -184,21 +195,11 @@ _SETTINGS = ("multinode_rank", "multinode_total_workers")
 
 
 class RankError(RefusedError):
-    """What was said about ranks is no rank, or contradicts itself."""
-
-
-class RankSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the configuration says about ranks. `rank_weights` is `"2,1,1"`, or the numbers."""
-
-    multinode_rank: int | None = None
-    multinode_total_workers: int | None = None
-    rank_weights: str | Sequence[float] | None = None
-    rank_load_weight: float | None = None
-    total_load_weight: float | None = None
+    """The settings of ranks are invalid or contradict each other."""
 
 
 class Rank(msgspec.Struct, frozen=True):
-    """One of `count` ranks, counted from 0. `weights` are those of all."""
+    """One of `count` ranks, counted from 0. `weights` are the weights of all ranks."""
 
     index: int = 0
     count: int = 1
@@ -206,24 +207,24 @@ class Rank(msgspec.Struct, frozen=True):
 
     @property
     def suffix(self) -> str:
-        """What its files carry at the end of their names."""
+        """The suffix of its file names."""
         return rank_suffix(self.index, self.count)
 
     @property
     def is_master(self) -> bool:
-        """Whether this is the one that puts the files of all together."""
+        """Whether this is the rank that aggregates the files of all."""
         return self.index == 0
 
-    def servers(self, server_size: int) -> int:
-        """How many of the browsers are this rank's.
+    def sessions(self, server_size: int) -> int:
+        """The number of browser sessions of this rank.
 
-        Raises RankError where some rank would have tasks and no browser to do them in.
+        Raises RankError where a rank would have tasks and no browser session.
         """
         parts = divide(server_size, self.weights)
         for index, (part, weight) in enumerate(zip(parts, self.weights, strict=True)):
             if weight and not part:
                 raise RankError(
-                    f"server_size={server_size} divided by the weights {_written(self.weights)} "
+                    f"server_size={server_size} divided by the weights {_joined(self.weights)} "
                     f"leaves rank {index} without a browser: raise server_size, or use fewer ranks"
                 )
         return parts[self.index]
@@ -233,43 +234,45 @@ def rank_suffix(index: int, count: int) -> str:
     return "" if count == 1 else f"_rank_{index}"
 
 
-def find_rank(settings: RankSettings, environment: Mapping[str, str]) -> Rank:
-    """Raises RankError."""
+def find_rank(settings: "EnvironmentSettings", environment: Mapping[str, str]) -> Rank:
+    """The rank of this process, by its settings and environment variables. Raises RankError."""
     index, count = _number_and_count(settings, environment)
     if count < 1 or not 0 <= index < count:
         raise RankError(
-            f"rank {index} of {count} does not exist: ranks count from 0, so give one from 0 to "
-            f"{max(count, 1) - 1}, or correct the number of all ranks"
+            f"rank {index} of {count} does not exist: give a rank from 0 to {max(count, 1) - 1}, "
+            "or correct the number of ranks"
         )
     weights = _weights(settings.rank_weights, count)
     _check_own_weight(settings, index, weights)
     return Rank(index, count, weights or tuple(repeat(1.0, count)))
 
 
-def _number_and_count(settings: RankSettings, environment: Mapping[str, str]) -> tuple[int, int]:
-    said = (settings.multinode_rank, settings.multinode_total_workers)
-    match said:
+def _number_and_count(
+    settings: "EnvironmentSettings", environment: Mapping[str, str]
+) -> tuple[int, int]:
+    given = (settings.multinode_rank, settings.multinode_total_workers)
+    match given:
         case (int() as index, int() as count):
             return index, count
         case (None, None):
             return _from_variables(environment) or _from_slurm(environment) or (0, 1)
         case _:
-            raise _half_said(_SETTINGS, said)
+            raise _half_given(_SETTINGS, given)
 
 
 def _from_variables(environment: Mapping[str, str]) -> tuple[int, int] | None:
-    said = tuple(_whole_number(environment, name) for name in _VARIABLES)
-    match said:
+    given = tuple(_whole_number(environment, name) for name in _VARIABLES)
+    match given:
         case (None, None):
             return None
         case (int() as index, int() as count):
             return index, count
         case _:
-            raise _half_said(_VARIABLES, said)
+            raise _half_given(_VARIABLES, given)
 
 
 def _from_slurm(environment: Mapping[str, str]) -> tuple[int, int] | None:
-    """An allocation sets the count alone; only where `srun` numbers its tasks are there ranks."""
+    """An allocation sets only the count; `srun` sets both variables for each of its tasks."""
     if not all(environment.get(name) for name in _SLURM_VARIABLES):
         return None
     index, count = (_whole_number(environment, name) for name in _SLURM_VARIABLES)
@@ -281,59 +284,55 @@ def _whole_number(environment: Mapping[str, str], name: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit()):
-        raise RankError(f"the variable {name} is {text!r}, which is no whole number")
+        raise RankError(f"the variable {name} is {text!r}: give a whole number")
     return int(text)
 
 
-def _half_said(names: tuple[str, str], values: tuple[int | None, ...]) -> RankError:
+def _half_given(names: tuple[str, str], values: tuple[int | None, ...]) -> RankError:
     given, missing = names if values[1] is None else reversed(names)
     return RankError(
-        f"{given} is given and {missing} is not: a rank needs its number and the number of all "
-        f"ranks; give {missing} too, or neither"
+        f"{given} is set and {missing} is not: a rank needs its number and the number of ranks; "
+        f"set {missing} too, or neither"
     )
 
 
-def _weights(written: str | Sequence[float] | None, count: int) -> tuple[float, ...] | None:
-    if written is None or written in ("", []):
+def _weights(written: str | None, count: int) -> tuple[float, ...] | None:
+    if written is None:
         return None
-    parts = written.split(",") if isinstance(written, str) else written
-    try:
-        weights = tuple(float(part) for part in parts)
-    except ValueError as error:
-        raise RankError(f'rank_weights={written} must be numbers, such as "2,1,1"') from error
-    if any(not math.isfinite(weight) or weight < 0 for weight in weights) or not any(weights):
-        raise RankError(f"rank_weights={written}: each must be 0 or more, and one of them above 0")
+    weights = tuple(map(float, written.split(",")))
+    if not any(weights):
+        raise RankError(f"rank_weights={written}: at least one weight must be above 0")
     if len(weights) != count:
         raise RankError(
-            f"rank_weights={_written(weights)} are the weights of {len(weights)} rank(s), but there"
-            f" are {count}: give one weight for each rank"
+            f"rank_weights={_joined(weights)} has {len(weights)} weight(s) for {count} rank(s): "
+            "give one weight for each rank"
         )
     return weights
 
 
 def _check_own_weight(
-    settings: RankSettings, index: int, weights: tuple[float, ...] | None
+    settings: "EnvironmentSettings", index: int, weights: tuple[float, ...] | None
 ) -> None:
-    """A weight of its own tells a rank how many tasks it has, but not which."""
+    """Check the weight of this rank alone, which cannot decide which tasks it has."""
     own, total = settings.rank_load_weight, settings.total_load_weight
     if own is None and total is None:
         return
     if weights is None:
         raise RankError(
-            "rank_load_weight and total_load_weight say how much a rank does, not which part: give "
-            'the weights of all ranks, the same on each, e.g. rank_weights="2,1,1"'
+            "rank_load_weight and total_load_weight do not say which tasks a rank has: set the "
+            'weights of all ranks, the same on each, such as rank_weights="2,1,1"'
         )
     if own is not None and own != weights[index]:
         raise RankError(
-            f"rank_load_weight={own:g} contradicts rank_weights={_written(weights)}, where rank "
-            f"{index} has {weights[index]:g}: leave rank_load_weight out"
+            f"rank_load_weight={own:g} contradicts rank_weights={_joined(weights)}, where rank "
+            f"{index} has {weights[index]:g}: remove rank_load_weight"
         )
     if total is not None and total != sum(weights):
         raise RankError(
-            f"total_load_weight={total:g} contradicts rank_weights={_written(weights)}, which add "
-            f"up to {sum(weights):g}: leave total_load_weight out"
+            f"total_load_weight={total:g} contradicts rank_weights={_joined(weights)}, whose sum "
+            f"is {sum(weights):g}: remove total_load_weight"
         )
 
 
-def _written(weights: Sequence[float]) -> str:
+def _joined(weights: Sequence[float]) -> str:
     return ",".join(f"{weight:g}" for weight in weights)

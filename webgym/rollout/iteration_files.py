@@ -1,17 +1,16 @@
-"""The files of an iteration: its trajectories and its metrics, kept up with the journal of its run.
+"""The files of an iteration: trajectories and metrics, kept in step with the journal of its run.
 
-`IterationFiles` is an observer. Of each rollout that ended it reads the record back from the
-journal, pickles the trajectory once, and adds it to a draft (see `torch_file`). Whenever another
-`save_every_percent` of the expected rollouts is there, and at the end, the `.pt` is made of the
-draft, and the metrics are written beside it.
+`IterationFiles` is an observer. When a rollout has ended, it reads the record from the journal,
+pickles the trajectory once, and adds it to a draft (see `torch_file`). After every
+`save_every_percent` of the expected rollouts, and at the end, it writes the `.pt` file from the
+draft, and the metrics beside it.
 
-The journal is the truth and the draft is nobody's: `put_right` makes it from the journal, before a
-collection and when events were missed. What a killed process had not saved yet is therefore in the
-next file, once.
+The journal decides: `rebuild` makes the draft from it, before a collection and after missed events.
+So the next file contains what a killed process had not saved, once.
 
-A completed rollout stays. A failed one may be run again, so failed trajectories are kept on a shelf
-of their own, from which they are taken when another outcome replaces them; in the file they stand
-behind the completed ones. Omitted rollouts are counted, and have no trajectory.
+A completed rollout stays. A failed one may run again, so failed trajectories are in a draft of
+their own, from which another outcome removes them; in the file they come after the completed ones.
+Omitted rollouts are counted and have no trajectory.
 """
 
 import logging
@@ -55,11 +54,11 @@ from webgym.trajectory.torch_file import TorchDraft
 
 FORMAT_VERSION = 1
 WRITE_TIMEOUT = 600.0
-"""Seconds: a checkpoint copies everything that is there so far."""
+"""Seconds to wait for another thread; a checkpoint copies all trajectories so far."""
 
 Holds = Callable[[int], bool]
 OnCheckpoint = Callable[[Path, int, int], object]
-"""Called with the file, how many trajectories are in it, and how many are expected."""
+"""Called with the file, the number of its trajectories, and the expected number."""
 OnTrajectory = Callable[[PlainTrajectory], object]
 
 _TRAJECTORY = msgspec.json.Decoder(Trajectory)
@@ -67,11 +66,11 @@ _log = logging.getLogger(__name__)
 
 
 class NoTrajectoryError(StoreError):
-    """The record of a completed rollout holds no trajectory."""
+    """The record of a completed rollout has no trajectory."""
 
 
 class IterationFiles:
-    """The trajectories and the metrics of one run, or of the part of it that `holds` names."""
+    """The trajectories and the metrics of one run, or of the tasks in it that `holds` accepts."""
 
     name = "trajectory files"
 
@@ -89,13 +88,11 @@ class IterationFiles:
         on_checkpoint: OnCheckpoint | None = None,
         on_trajectory: OnTrajectory | None = None,
     ) -> None:
-        """`trajectories` and `metrics` are the files to keep, `directory` that of the run.
+        """`trajectories` and `metrics` are the files to write, `directory` is that of the run.
 
-        `agent` is what the file should say of who acted.
-
-        The callbacks are called in the observer's thread, for what ends from now on; what they
-        raise is logged. Raises InputsError, StorageError, and ValueError for a percentage that is
-        not above 0.
+        `agent` describes the agent in the file. The callbacks are called in the observer's thread
+        for rollouts that end from now on; their errors are logged. Raises InputsError,
+        StorageError, and ValueError for a percentage that is not above 0.
         """
         if not save_every_percent > 0:
             raise ValueError(f"save_every_percent is {save_every_percent:g}: it must be above 0")
@@ -112,56 +109,56 @@ class IterationFiles:
             self._tasks = opened.enter_context(TaskLookup(inputs_path(directory)))
             self._records = opened.enter_context(RecordLookup())
             self._completed = opened.enter_context(TorchDraft(trajectories))
-            self._failed = opened.enter_context(FragmentShelf(trajectories.parent))
+            self._failed = opened.enter_context(FailedFragments(trajectories.parent))
             self._opened = opened.pop_all()
         self._meter = RolloutMeter()
         self._omitted = 0
         self._saved = 0
-        self._settled = 0
+        self._rebuilds = 0
         self._lock = WriteLock(self._completed.path, WRITE_TIMEOUT)
         self._began = time.monotonic()
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Take in what was recorded. Raises StoreError."""
-        settled = self._settled
+        """Handle a batch of events. Raises StoreError."""
+        rebuilds = self._rebuilds
         for event in events:
             match event:
                 case CollectionStarted() if event.resumed < event.expected:
-                    # From now on the rank is not done, whatever its metrics said before.
+                    # From now on the metrics of the rank are not final any more.
                     with self._lock.held():
                         write_report(self._metrics, self.report())
                 case AttemptRecorded() if event.attempt.final and self._holds(event.attempt.task):
-                    self._observe_end(event, settled)
+                    self._observe_end(event, rebuilds)
 
-    def put_right(self) -> None:
-        """Make the drafts what the journal says; the files follow when they are next saved.
+    def rebuild(self) -> None:
+        """Rebuild the drafts from the journal; the files follow with the next save.
 
         Raises StoreError.
         """
         with self._lock.held():
-            self._settled += 1
+            self._rebuilds += 1
             self._completed.clear()
             self._failed.clear()
             self._meter = RolloutMeter()
             self._omitted = 0
             for entry, stands in read_records(journal_paths(self._directory)):
                 if stands and entry.attempt.final and self._holds(entry.attempt.task):
-                    self._take(entry.attempt)
+                    self._add(entry.attempt)
             self._saved = len(self)
 
     def finish(self, *, missed: bool) -> None:
-        """The collection is over: write the files; `missed` tells that not every event came.
+        """Write the files at the end of a collection; `missed` says that events were dropped.
 
         The report is final when every rollout has an outcome. Raises StoreError.
         """
         if missed:
-            self.put_right()
+            self.rebuild()
         with self._lock.held():
             self._save(self.report(ended=True))
-        self._tell_checkpoint()
+        self._report_checkpoint()
 
     def report(self, *, ended: bool = False) -> IterationReport:
-        """What there is now. Only one that `ended`, with nothing unresolved, is final."""
+        """The current report. It is final where the collection `ended` with nothing unresolved."""
         failed = len(self._failed)
         unresolved = self._expected - len(self) - self._omitted
         crashed = RolloutMeter(total=failed, crashed=failed)
@@ -181,7 +178,7 @@ class IterationFiles:
         )
 
     def __len__(self) -> int:
-        """How many trajectories there are."""
+        """The number of trajectories."""
         return len(self._completed) + len(self._failed)
 
     def close(self) -> None:
@@ -193,28 +190,28 @@ class IterationFiles:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _observe_end(self, event: AttemptRecorded, settled: int) -> None:
+    def _observe_end(self, event: AttemptRecorded, rebuilds: int) -> None:
         with self._lock.held():
-            # One that was left behind must not add what has been put right since.
-            if self._settled != settled:
+            # An abandoned observer must not add what a rebuild has added since.
+            if self._rebuilds != rebuilds:
                 return
             self._omitted -= isinstance(event.replaced, Omitted)
-            plain = self._take(self._records.record(event.journal, event.offset))
+            plain = self._add(self._records.record(event.journal, event.offset))
             due = self._is_due()
             if due:
                 self._save(self.report())
         if plain is not None:
             _call(self._on_trajectory, plain)
         if due:
-            self._tell_checkpoint()
+            self._report_checkpoint()
 
     def _is_due(self) -> bool:
-        """Whether another part is there. The last is for `finish`, which then comes at once."""
+        """Whether another share of trajectories is there; `finish` saves the last one."""
         more = len(self) // self._every > self._saved // self._every
         return more and len(self) + self._omitted < self._expected
 
-    def _take(self, attempt: Attempt) -> PlainTrajectory | None:
-        """Add what a rollout came to, in place of what it had come to before."""
+    def _add(self, attempt: Attempt) -> PlainTrajectory | None:
+        """Add the outcome of a rollout, in place of its earlier outcome."""
         self._failed.drop(attempt.key)
         match attempt.outcome:
             case Completed(reward=reward):
@@ -235,8 +232,8 @@ class IterationFiles:
             trajectory = _TRAJECTORY.decode(attempt.outcome.result)
         except msgspec.DecodeError as error:
             raise NoTrajectoryError(
-                f"{self._directory}: what {attempt.key} came to is no trajectory ({error}). Was "
-                "the run made by another command? Give this one a folder of its own."
+                f"{self._directory}: the result of {attempt.key} is not a trajectory ({error}). If "
+                "another command made this run, use another folder."
             ) from error
         return msgspec.structs.replace(
             trajectory,
@@ -246,7 +243,7 @@ class IterationFiles:
         )
 
     def _partial_trajectory(self, attempt: Attempt) -> Trajectory:
-        """As much as a failed rollout left; of one that left nothing, the task."""
+        """The trajectory of a failed rollout; only the task where it recorded none."""
         try:
             trajectory = self._trajectory(attempt)
         except NoTrajectoryError:
@@ -258,7 +255,7 @@ class IterationFiles:
         try:
             task_id = WebTask.of(row, task_id).task_id
         except RowError:
-            _log.debug("task %s of %s is no web task", attempt.task, self._directory)
+            _log.debug("task %s of %s is not a web task", attempt.task, self._directory)
         return Trajectory(
             task_id=task_id,
             task=msgspec.Raw(row.raw),
@@ -276,31 +273,31 @@ class IterationFiles:
         self._saved = len(self)
         write_report(self._metrics, report)
 
-    def _tell_checkpoint(self) -> None:
+    def _report_checkpoint(self) -> None:
         _call(self._on_checkpoint, self._completed.path, self._saved, self._expected)
 
 
 def _call(callback: Callable[..., object] | None, *arguments: object) -> None:
-    """A callback of somebody's must not keep the files from being written."""
+    """Call a user's callback; its errors do not stop the files."""
     if callback is None:
         return
     try:
         callback(*arguments)
-    except Exception:  # noqa: BLE001 - it is the user's, and may raise anything
-        _log.exception("a callback of the trajectory files failed; the files go on")
+    except Exception:  # noqa: BLE001 - a user's callback may raise anything
+        _log.exception("a callback of the trajectory files failed; writing continues")
 
 
-class FragmentShelf:
-    """Fragments by rollout, in a nameless file: in memory there are a few words for each.
+class FailedFragments:
+    """The pickled trajectories of failed rollouts, which may run again, in an unnamed file.
 
-    For one thread at a time.
+    A few words per rollout are in memory. For one thread at a time.
     """
 
     def __init__(self, folder: Path, disk: Disk | None = None) -> None:
         """Raises StorageError."""
         self._folder = folder
         self._disk = disk or Disk()
-        self._places: dict[RolloutKey, tuple[int, int]] = {}
+        self._locations: dict[RolloutKey, tuple[int, int]] = {}
         self._size = 0
         try:
             self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
@@ -308,29 +305,29 @@ class FragmentShelf:
             raise storage_error(error, folder, "making a draft of failed trajectories") from error
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._locations)
 
     def put(self, key: RolloutKey, fragment: bytes) -> None:
-        """Keep the fragment of a rollout, in place of the one it had. Raises StorageError."""
+        """Store the fragment of a rollout, in place of an earlier one. Raises StorageError."""
         try:
             os.lseek(self._file.fileno(), self._size, os.SEEK_SET)
             write_all(self._disk, self._file.fileno(), fragment)
         except OSError as error:
             raise storage_error(error, self._folder, "drafting a failed trajectory") from error
-        self._places[key] = (self._size, len(fragment))
+        self._locations[key] = (self._size, len(fragment))
         self._size += len(fragment)
 
     def drop(self, key: RolloutKey) -> None:
-        """Forget that of a rollout, if there is one."""
-        self._places.pop(key, None)
+        """Remove the fragment of a rollout, if there is one."""
+        self._locations.pop(key, None)
 
     def clear(self) -> None:
-        self._places.clear()
+        self._locations.clear()
         self._size = 0
 
     def fragments(self) -> Iterator[bytes]:
-        """Every fragment that is kept, one at a time. Raises OSError."""
-        for offset, length in self._places.values():
+        """Every fragment, one at a time. Raises OSError."""
+        for offset, length in self._locations.values():
             yield os.pread(self._file.fileno(), length, offset)
 
     def close(self) -> None:

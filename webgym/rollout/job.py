@@ -1,8 +1,8 @@
 """One iteration of rollouts, from its settings to its exit status.
 
-Rank, tasks and sample come first, then whatever the run needs: servers of its own, the browser
-server, the model, the judge. Only then episodes start. At the end each rank says what it came to;
-the master waits for the others and says what all of them came to.
+The command first determines rank, tasks and sample, then starts its embedded servers and waits for
+the browser server, the model and the judge. Only then episodes start. At the end each rank prints
+its results; rank 0 waits for the other ranks and prints the results of all.
 """
 
 import os
@@ -23,12 +23,13 @@ from rollgym.store import IdentityError, RefusedError, differences, read_manifes
 from webgym.models.web_agent import WebAgent
 from webgym.rollout.aggregation import aggregate
 from webgym.rollout.checks import (
-    BrowserServer,
+    BrowserServerAddress,
     Endpoints,
     find_token,
     require_judge,
     require_servers,
 )
+from webgym.rollout.command import relative_path
 from webgym.rollout.embedded import EmbeddedServers, embedded_servers
 from webgym.rollout.environment_settings import GYM_KEYS, RETRY_KEYS, EnvironmentSettings
 from webgym.rollout.gym import AsyncWebGym
@@ -37,7 +38,6 @@ from webgym.rollout.iteration import (
     IterationPaths,
     IterationReport,
     Rank,
-    RankSettings,
     find_iteration,
     find_rank,
     is_finished,
@@ -51,7 +51,6 @@ from webgym.rollout.reporting import (
     print_files,
     print_metrics,
     print_verdict,
-    shown,
 )
 from webgym.rollout.sample import Sample, SampleOrigin, share_sample
 from webgym.rollout.settings import WebRolloutSettings
@@ -61,32 +60,32 @@ from webgym.utils.blocklist import Blocklist, BlockRule
 
 
 def roll_out(settings: WebRolloutSettings) -> int:
-    """Roll out one iteration; the exit status. Raises RefusedError, StorageError, EngineError."""
-    job = Job(settings)
+    """Run one iteration; the exit status. Raises RefusedError, StorageError, EngineError."""
+    job = IterationJob(settings)
     tasks = job.read_tasks()
     if job.is_done:
-        return job.tell_what_is_there()
+        return job.report_finished()
     job.require_prepared(tasks)
     with job.servers() as servers:
         coverage = job.collect(tasks, servers)
     return job.finish(coverage)
 
 
-class Job:
-    """What the settings mean on this rank: which iteration, which tasks, which browsers."""
+class IterationJob:
+    """The work of this rank in one iteration: its tasks, browser sessions, files and report."""
 
     def __init__(self, settings: WebRolloutSettings) -> None:
-        """Checks what can be checked without starting anything. Raises RefusedError."""
+        """Check everything that can be checked without starting a server. Raises RefusedError."""
         environment = settings.env_config
         require_baseline(settings)
         self._settings = settings
-        self._rank = own_rank(environment)
-        self._browsers = self._rank.servers(environment.server_size)
+        self._rank = current_rank(environment)
+        self._browsers = self._rank.sessions(environment.server_size)
         self._token = find_token(environment, required="browser" not in settings.embedded)
         self._tasks_path = find_task_file(environment.tasks_file, settings.data_path)
         self._tracker = open_tracker(settings.tracker_config, settings.save_path)
         self._shared = IterationPaths(
-            settings.save_path, environment.split, own_iteration(settings)
+            settings.save_path, environment.split, chosen_iteration(settings)
         )
         self._paths = self._shared.of_rank(self._rank.index, self._rank.count)
         self._was_finished = is_finished(self._shared)
@@ -96,22 +95,23 @@ class Job:
         """Whether this rank has nothing to do."""
         return not self._settings.runs_again and (self._was_finished or is_finished(self._paths))
 
-    def tell_what_is_there(self) -> int:
-        """Say what a finished iteration came to; its exit status. Raises StorageError."""
-        whose = f" on rank {self._rank.index}" if self._is_of_many else ""
-        say(f"iteration {self._shared.iteration} is finished{whose}: nothing had to run")
-        if self._is_of_many and self._rank.is_master:
+    def report_finished(self) -> int:
+        """Print the results of a finished iteration; its exit status. Raises StorageError."""
+        rank = f" on rank {self._rank.index}" if self._has_ranks else ""
+        say(f"Iteration {self._shared.iteration} is finished{rank}. No rollout was run.")
+        if self._has_ranks and self._rank.is_master:
             return self._aggregate()
         paths = self._paths if self._paths.metrics.exists() else self._shared
         report = read_report(paths.metrics)
         if report is None:
-            raise RefusedError(f"{paths.metrics} is gone: run the same command again")
-        return self._tell(paths, report, coverage_of(report))
+            raise RefusedError(f"{paths.metrics} is missing: run the same command again")
+        return self._print(paths, report, coverage_of(report))
 
     def read_tasks(self) -> TaskFile:
-        """The task file, checked. Raises RefusedError, also where what is there was made otherwise.
+        """The checked task file.
 
-        An iteration that was begun, and also a finished one, is of a sample and of settings.
+        Raises RefusedError where a task is invalid, or where the iteration exists with another
+        sample or other settings.
         """
         tasks = TaskFile(self._tasks_path)
         require_same_sample(self._shared.sample, self._origin(tasks))
@@ -122,30 +122,30 @@ class Job:
         return tasks
 
     def require_prepared(self, tasks: TaskFile) -> None:
-        """Raises RefusedError where the tasks need something that the settings do not give."""
+        """Raise RefusedError where the tasks need sites or a judge that the settings lack."""
         settings = self._settings
         has_sites = settings.env_config.sites_url or "sites" in settings.embedded
         if tasks.needs_sites and not has_sites:
             raise WebSettingsError(
-                f"tasks of {shown(tasks.path)} are on the test sites: let the run have them with "
-                "embedded=[sites], or give env_config.sites_url=…, where they are served"
+                f"tasks of {relative_path(tasks.path)} are on the test sites: start them with "
+                "embedded=[sites], or set env_config.sites_url to their URL"
             )
         every_row = tasks.rows(range(len(tasks)))
         require_judge(every_row, has_judge=settings.openai_config is not None)
 
     def servers(self) -> AbstractContextManager[EmbeddedServers]:
-        """The servers that belong to the run. Raises EmbeddedError."""
+        """The embedded servers of the run. Raises EmbeddedError."""
         return embedded_servers(self._settings.embedded, self._settings.save_path, self._token)
 
     def collect(self, tasks: TaskFile, servers: EmbeddedServers) -> Coverage:
-        """Draw the sample, once all that it needs is there, and play the episodes.
+        """Wait for all servers, draw the sample and run the episodes.
 
         Raises RefusedError, StorageError, EngineError.
         """
-        environment = placed(self._settings.env_config, servers)
+        environment = with_addresses(self._settings.env_config, servers)
         agent = self._agent(environment)
         variable = environment.cpu_cluster_token_env_var
-        browsers = BrowserServer(environment.browser_url, servers.token, variable)
+        browsers = BrowserServerAddress(environment.browser_url, servers.token, variable)
         within = environment.startup_timeout
         run_loop(require_servers(browsers, agent.endpoints, within, self._judges(tasks)))
         sample = self._draw(tasks)
@@ -182,63 +182,63 @@ class Job:
         )
 
     def finish(self, coverage: Coverage) -> int:
-        """Say what this rank came to, and on the master what all came to; the exit status.
+        """Print the results of this rank, on rank 0 those of all ranks; the exit status.
 
         Raises StorageError.
         """
         print_failures(self._paths.run)
         if coverage.abandoned:
-            say(f"{format_count(coverage.abandoned, 'episode')} did not end when cancelled")
+            say(f"{format_count(coverage.abandoned, 'episode')} did not end after cancellation")
         if coverage.resumed == coverage.expected and not coverage.attempts:
-            say("everything was there already: nothing had to run")
-        if self._is_of_many and self._rank.is_master and not coverage.unresolved:
+            say("All rollouts were done already. No rollout was run.")
+        if self._has_ranks and self._rank.is_master and not coverage.unresolved:
             say(f"rank {self._rank.index} of {self._rank.count}: {coverage}")
             return self._aggregate()
-        return self._tell(self._paths, read_report(self._paths.metrics), coverage)
+        return self._print(self._paths, read_report(self._paths.metrics), coverage)
 
     @property
-    def _is_of_many(self) -> bool:
+    def _has_ranks(self) -> bool:
         return self._rank.count > 1
 
     def _aggregate(self) -> int:
-        """Put the files of all ranks together, as far as they are there in time."""
+        """Aggregate the files of all ranks that finish in time."""
         minutes = self._settings.env_config.aggregation_timeout_minutes
-        found = aggregate(self._shared, timeout=60 * minutes, tell=say_error)
+        found = aggregate(self._shared, timeout=60 * minutes, report=say_error)
         for rank in found.kept:
-            say_error(f"note: of rank {rank} stays what was put together before")
+            say_error(f"note: rank {rank} is taken from the earlier aggregated file")
         for missing in found.missing:
-            say(f"missing: {missing}; once it has finished, run this rank again")
-        self._tell(self._shared, found.report, coverage_of(found.report))
+            say(f"missing: {missing}; run rank 0 again after it has finished")
+        self._print(self._shared, found.report, coverage_of(found.report))
         return found.exit_status
 
-    def _tell(
+    def _print(
         self, paths: IterationPaths, report: IterationReport | None, coverage: Coverage
     ) -> ExitStatus:
         if report is not None:
             print_metrics(report)
             self._track(report)
         print_files(paths)
-        return print_verdict(coverage, paths.iteration, self._what_is_next)
+        return print_verdict(coverage, paths.iteration, self._next_step)
 
     def _track(self, report: IterationReport) -> None:
-        """Tell the tracker what the iteration came to, once: when all of it is there."""
-        is_told_already = self._was_finished and self.is_done
-        if report.final and self._rank.is_master and not is_told_already:
+        """Send the metrics of the iteration to the tracker once, when they are final."""
+        is_sent = self._was_finished and self.is_done
+        if report.final and self._rank.is_master and not is_sent:
             numbers = msgspec.structs.asdict(report.metrics)
             named = {f"{report.split}/{name}": number for name, number in numbers.items()}
             self._tracker.log(named, report.iteration)
         self._tracker.finish()
 
     @property
-    def _what_is_next(self) -> str:
-        """What to do when every rollout is completed."""
-        named = self._settings.iteration is not None
+    def _next_step(self) -> str:
+        """The advice when every rollout is completed."""
+        is_named = self._settings.iteration is not None
         following = f"iteration={self._shared.iteration + 1}"
-        if self._is_of_many and not self._rank.is_master:
-            together = "rank 0 puts the files of all ranks together"
-            stays = f"; until it has, only {following} begins the next iteration on this rank"
-            return together if named or self._was_finished else together + stays
-        return f"{following if named else 'the same command again'} begins the next iteration"
+        if self._has_ranks and not self._rank.is_master:
+            aggregation = "rank 0 aggregates the files of all ranks"
+            until = f"; until then, use {following} to start the next iteration on this rank"
+            return aggregation if is_named or self._was_finished else aggregation + until
+        return f"{following if is_named else 'the same command'} starts the next iteration"
 
     def _draw(self, tasks: TaskFile) -> Sample:
         """The sample of the iteration, the same for all ranks."""
@@ -246,7 +246,7 @@ class Job:
         return share_sample(self._shared.sample, self._origin(tasks), tasks, blocked)
 
     def _origin(self, tasks: TaskFile) -> SampleOrigin:
-        """What the sample is drawn from."""
+        """The settings that decide the sample."""
         environment = self._settings.env_config
         return SampleOrigin(
             split=environment.split,
@@ -278,35 +278,36 @@ class Job:
         )
 
     def _judges(self, tasks: TaskFile) -> Sequence[Endpoints]:
-        """The places of those that will be asked."""
-        is_asked = tasks.needs_judge or self._settings.env_config.watch_for_blocking
+        """The endpoints of the judges that the tasks need."""
+        is_needed = tasks.needs_judge or self._settings.env_config.watch_for_blocking
         judge = self._settings.openai_config
-        return judge.all_endpoints if judge and is_asked else ()
+        return judge.all_endpoints if judge and is_needed else ()
 
     def _blocklist(self) -> Blocklist:
-        said = self._settings.blocklist_config
+        settings = self._settings.blocklist_config
         rule = BlockRule(
-            observations=said.observations, rate=said.threshold, hours=said.expiry_hours
+            observations=settings.observations, rate=settings.threshold, hours=settings.expiry_hours
         )
         return Blocklist(self._shared.blocklist, rule)
 
     def _announce(self, sample: Sample) -> None:
         header, rank = sample.header, self._rank
         tasks, rollouts = sample.count(rank.index), sample.rollouts(rank.index)
-        whose = f", rank {rank.index} of {rank.count}" if self._is_of_many else ""
+        which = f", rank {rank.index} of {rank.count}" if self._has_ranks else ""
         say_error(
-            f"{header.origin.split} iteration {header.origin.iteration}{whose}: "
+            f"{header.origin.split} iteration {header.origin.iteration}{which}: "
             f"{format_count(tasks, 'task')}, {format_count(rollouts, 'rollout')} in "
-            f"{format_count(self._browsers, 'browser')} into {shown(self._paths.trajectories)}"
+            f"{format_count(self._browsers, 'browser')}, to {relative_path(self._paths.trajectories)}"
         )
         for note in header.notes:
             say_error(f"note: {note}")
         if header.blocked:
             counted = ", ".join(f"{count} of {host}" for host, count in header.blocked.items())
-            say_error(f"note: tasks of blocked domains are left out: {counted}")
+            say_error(f"note: tasks of blocked domains are excluded: {counted}")
 
 
 def require_baseline(settings: WebRolloutSettings) -> None:
+    """Raise WebSettingsError where a model is configured for the scripted policy."""
     if "scripted" in settings.embedded and settings.model.model_type != "baseline":
         raise WebSettingsError(
             "embedded: the policy `scripted` is not a model and reads pages as text: give "
@@ -314,8 +315,8 @@ def require_baseline(settings: WebRolloutSettings) -> None:
         )
 
 
-def own_iteration(settings: WebRolloutSettings) -> int:
-    """Raises StorageError."""
+def chosen_iteration(settings: WebRolloutSettings) -> int:
+    """The iteration of this command. Raises StorageError."""
     if settings.iteration is not None:
         return settings.iteration
     split = settings.env_config.split
@@ -324,29 +325,20 @@ def own_iteration(settings: WebRolloutSettings) -> int:
     return find_iteration(settings.save_path, split)
 
 
-def own_rank(settings: EnvironmentSettings) -> Rank:
-    """Raises RankError, WebSettingsError."""
-    rank = find_rank(
-        RankSettings(
-            multinode_rank=settings.multinode_rank,
-            multinode_total_workers=settings.multinode_total_workers,
-            rank_weights=settings.rank_weights,
-            rank_load_weight=settings.rank_load_weight,
-            total_load_weight=settings.total_load_weight,
-        ),
-        os.environ,
-    )
+def current_rank(settings: EnvironmentSettings) -> Rank:
+    """The rank of this process. Raises RankError, WebSettingsError."""
+    rank = find_rank(settings, os.environ)
     suffix = settings.multinode_rank_suffix
     if suffix is not None and suffix != rank.suffix:
         raise WebSettingsError(
             f"env_config.multinode_rank_suffix={suffix!r}: the files of rank {rank.index} of "
-            f"{rank.count} end with {rank.suffix!r}, by which the master finds them; leave it out"
+            f"{rank.count} end with {rank.suffix!r}, where rank 0 looks for them; remove this key"
         )
     return rank
 
 
-def placed(settings: EnvironmentSettings, servers: EmbeddedServers) -> EnvironmentSettings:
-    """The settings with the addresses of the servers that the run has itself."""
+def with_addresses(settings: EnvironmentSettings, servers: EmbeddedServers) -> EnvironmentSettings:
+    """The settings with the addresses of the embedded servers."""
     found: dict[str, object] = {}
     if servers.browser_url is not None:
         parts = urlsplit(servers.browser_url)
@@ -359,30 +351,30 @@ def placed(settings: EnvironmentSettings, servers: EmbeddedServers) -> Environme
 
 
 def require_same_sample(path: Path, origin: SampleOrigin) -> None:
-    """Raises IdentityError where the sample that is there was drawn from something else."""
+    """Raise IdentityError where the existing sample was drawn with other settings."""
     if path.exists():
         Sample(path).require(origin)
 
 
 def require_same_run(directory: Path, config: Mapping[str, Any]) -> None:
-    """Raises IdentityError where the run that is there was begun with other values in `config`.
+    """Raise IdentityError where the existing run was started with other values in `config`.
 
-    What else the run knows of is not compared.
+    Settings that are not in `config` are not compared.
     """
     manifest = read_manifest(directory, ITERATION_ADVICE)
     if manifest is None:
         return
-    begun = manifest.identity
-    known = {name: value for name, value in begun.config.items() if _root(name) in config}
+    identity = manifest.identity
+    known = {name: value for name, value in identity.config.items() if _root(name) in config}
     given = settings_identity(config)
     lines = differences(
-        msgspec.structs.replace(begun, config=known),
-        msgspec.structs.replace(begun, config=given.values, left_out=tuple(given.left_out)),
+        msgspec.structs.replace(identity, config=known),
+        msgspec.structs.replace(identity, config=given.values, left_out=tuple(given.left_out)),
     )
     if lines:
         listed = "\n  ".join(lines)
         raise IdentityError(
-            f"{directory} was begun with other settings than those given:\n  {listed}\n"
+            f"{directory} was started with other settings:\n  {listed}\n"
             "Nothing was changed. Give the same settings to continue it. Otherwise "
             f"{ITERATION_ADVICE.another_run}."
         )

@@ -1,14 +1,14 @@
-"""The sample of an iteration: which tasks it rolls out, drawn once and kept in a file.
+"""The sample of an iteration: the tasks it rolls out, drawn once and kept in a file.
 
     <split>_trajectories/iteration5.sample.jsonl
 
-The first line says what the sample was drawn from, each further one is a task. All ranks take their
-tasks from this file. Each of them may come first: it draws, writes a file of its own, and gives it
-the shared name, which only one can. The others, and whoever continues the iteration, read what is
-there, and refuse to go on when it was drawn from something else than they would draw from. Only
-the blocklist may differ, because it changes with time; the file says which domains were left out.
+The first line has the settings of the sample, each further line is a task. All ranks take their
+tasks from this file. Any rank may come first: it draws the sample, writes a file, and links it to
+the shared name, which only one rank can do. The other ranks, and later processes, read the existing
+file and reject it where their settings would give another sample. Only the blocklist may differ,
+because it changes with time; the file names the excluded domains.
 
-The place of a task in the sample is its index everywhere: in the run of its rank, and as the
+The position of a task in the sample is its index everywhere: in the run of its rank, and as the
 `trajectory_index` of its trajectories.
 """
 
@@ -42,7 +42,7 @@ SCHEMA_VERSION = 1
 
 
 class SampleOrigin(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that decides a sample but the blocklist, and how ranks divide it."""
+    """The settings that decide a sample, except the blocklist, and its division over ranks."""
 
     split: Split
     iteration: int
@@ -56,16 +56,16 @@ class SampleOrigin(msgspec.Struct, frozen=True, kw_only=True):
     rank_weights: tuple[float, ...] = (1.0,)
 
     def differences(self, other: "SampleOrigin") -> list[str]:
-        """What differs, a line each."""
+        """The differences, a line each."""
         return [
-            f"{name}: {_shown(ours)} in the sample, {_shown(theirs)} now"
+            f"{name}: {_as_json(ours)} in the sample, {_as_json(theirs)} now"
             for name in self.__struct_fields__
             if (ours := getattr(self, name)) != (theirs := getattr(other, name))
         ]
 
 
 class SampleHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """The first line. `blocked` counts the tasks that were left out, by domain."""
+    """The first line. `blocked` counts the excluded tasks by domain."""
 
     schema_version: int = SCHEMA_VERSION
     origin: SampleOrigin
@@ -78,10 +78,10 @@ _HEADER = msgspec.json.Decoder(SampleHeader)
 
 
 class Sample:
-    """A sample that is on disk."""
+    """A sample on disk."""
 
     def __init__(self, path: Path) -> None:
-        """Raises InputsError for what is no sample, StorageError."""
+        """Raises InputsError where the file is not a sample, StorageError."""
         self.path = path
         self.header = _read_header(path)
         self._weights = self.header.origin.rank_weights
@@ -91,28 +91,28 @@ class Sample:
         return len(self._weights)
 
     def count(self, rank: int) -> int:
-        """How many tasks a rank has."""
+        """The number of tasks of a rank."""
         return divide(self.header.tasks, self._weights)[rank]
 
     def rollouts(self, rank: int) -> int:
-        """How many rollouts that makes."""
+        """The number of rollouts of a rank."""
         return self.count(rank) * self.header.origin.repeats
 
     def tasks(self, rank: int) -> Iterator[Task]:
-        """The tasks of a rank, read as they are taken. Raises InputsError, StorageError."""
+        """The tasks of a rank, read one at a time. Raises InputsError, StorageError."""
         owners = deal(self.header.tasks, self._weights)
         for owner, task in zip(owners, self._all(), strict=True):
             if owner == rank:
                 yield task
 
     def require(self, origin: SampleOrigin) -> None:
-        """Raises IdentityError where it was drawn from something else."""
+        """Raise IdentityError where the sample was drawn with other settings."""
         different = self.header.origin.differences(origin)
         if different:
             raise IdentityError(
-                f"{self.path} was drawn from something else than would be drawn from now:\n"
+                f"{self.path} was drawn with other settings:\n"
                 + "".join(f"  {line}\n" for line in different)
-                + "Give the same settings on every rank and when continuing, or begin another "
+                + "Give the same settings on every rank and when continuing, or start another "
                 "iteration"
             )
 
@@ -127,7 +127,7 @@ class Sample:
         except OSError as error:
             raise storage_error(error, self.path, "reading the sample") from error
         except ValueError as error:
-            raise InputsError(f"{self.path}:{found + 1}: this is no task ({error})") from error
+            raise InputsError(f"{self.path}:{found + 1}: this is not a task ({error})") from error
         if found != self.header.tasks:
             raise InputsError(
                 f"{self.path} has {found} tasks where its first line says {self.header.tasks}: "
@@ -142,10 +142,10 @@ def share_sample(
     blocked: Callable[[], frozenset[str]] = frozenset,
     disk: Disk | None = None,
 ) -> Sample:
-    """The sample at `path`: the one that is there, or else one drawn now, the same for all.
+    """The existing sample at `path`, or a new one, the same for all ranks.
 
-    `blocked` names the domains to leave out of a training sample. Raises IdentityError where the
-    one that is there was drawn from something else, SamplingError, InputsError, StorageError.
+    `blocked` returns the domains to exclude from a training sample. Raises IdentityError where the
+    existing sample was drawn with other settings, SamplingError, InputsError, StorageError.
     """
     if not path.exists():
         draw = _draw(origin, tasks, blocked)
@@ -177,7 +177,7 @@ def _lines(header: SampleHeader, draw: Draw, tasks: TaskFile) -> Iterator[bytes]
 
 
 def _publish(path: Path, lines: Iterable[bytes], disk: Disk) -> None:
-    """Give the file its name, unless another has it: a link is made by one of many, whole."""
+    """Link a complete file to its name, unless another process has done so."""
     draft = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
     try:
         make_directory(disk, path.parent)
@@ -205,41 +205,41 @@ def _read_header(path: Path) -> SampleHeader:
     except OSError as error:
         raise storage_error(error, path, "reading the sample") from error
     except ValueError as error:
-        raise InputsError(f"{path}:1: this does not begin a sample ({error})") from error
+        raise InputsError(f"{path}:1: this is not the first line of a sample ({error})") from error
     if header.schema_version != SCHEMA_VERSION:
         raise InputsError(
-            f"{path} has schema version {header.schema_version}, and this program reads "
-            f"{SCHEMA_VERSION}: use the version of the program that made it"
+            f"{path} has schema version {header.schema_version}, but this program reads "
+            f"{SCHEMA_VERSION}: use the version of the program that wrote it"
         )
     return header
 
 
-def _shown(value: object) -> str:
+def _as_json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
 @runtime_checkable
-class Table(Protocol):
-    """A data frame, as pandas and others have them."""
+class DataFrame(Protocol):
+    """A data frame of pandas or a similar library."""
 
     def to_dict(self, orient: str) -> list[dict[str, object]]: ...
 
 
-Sampled = Iterable[Task | WebTask | Row | Mapping[str, object]] | Table
+Sampled = Iterable[Task | WebTask | Row | Mapping[str, object]] | DataFrame
 
 
 def tasks_of(sampled: Sampled) -> Iterator[Task]:
-    """Each task with its index; all of them are checked. Raises InputsError.
+    """The sampled tasks of AsyncWebGym, checked, each with its index. Raises InputsError.
 
-    Rows are numbered in their order; a `Task` has its number, and its repeats, already.
+    Rows are numbered in their order; a `Task` has its index and its repeats already.
     """
-    rows = sampled.to_dict("records") if isinstance(sampled, Table) else sampled
+    rows = sampled.to_dict("records") if isinstance(sampled, DataFrame) else sampled
     for position, given in enumerate(rows):
         task = _task(position, given)
         try:
             WebTask.of(task.row, str(task.index))
         except RowError as error:
-            raise InputsError(f"sampled task {position} is no web task: {error}") from error
+            raise InputsError(f"sampled task {position} is not a web task: {error}") from error
         yield task
 
 
@@ -255,7 +255,7 @@ def _task(position: int, given: Task | WebTask | Row | Mapping[str, object]) -> 
             try:
                 return Task(position, Row.of(given))
             except TypeError as error:
-                raise InputsError(f"sampled task {position} is no row: {error}") from error
+                raise InputsError(f"sampled task {position} is not a row: {error}") from error
         case _:
             raise InputsError(
                 f"sampled task {position} is {type(given).__name__}, not a row of a task file"

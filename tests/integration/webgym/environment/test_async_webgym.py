@@ -153,7 +153,7 @@ def test_what_cannot_be_meant_is_refused(
 @pytest.mark.parametrize(
     ("rows", "complaint"),
     [
-        ([{"website": START}], "sampled task 0 is no web task.*task_name"),
+        ([{"website": START}], "sampled task 0 is not a web task.*task_name"),
         ([*ROWS, 7], "sampled task 3 is int, not a row"),
     ],
 )
@@ -164,5 +164,5 @@ def test_a_row_that_is_no_task_is_named(tmp_path: Path, rows: list[Any], complai
 
 def test_an_agent_of_the_other_mode_is_refused(tmp_path: Path) -> None:
     environment = gym(7000, tmp_path, interaction_mode="set_of_marks")
-    with pytest.raises(RefusedError, match="set_of_marks, the agent for coordinates"):
+    with pytest.raises(RefusedError, match="set_of_marks, the agent coordinates"):
         asyncio.run(environment.collect(agent()))

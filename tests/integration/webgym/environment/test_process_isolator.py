@@ -39,8 +39,7 @@ from webgym.browser.contract.errors import (
 from webgym.client import isolation, operations
 from webgym.client.client import BrowserClient
 from webgym.client.isolation import IsolatedBrowserClient, ProcessIsolator
-from webgym.client.sessions import TOKEN_VARIABLE
-from webgym.episode.interfaces import Browsers
+from webgym.client.sessions import TOKEN_VARIABLE, SessionSource
 
 PATIENCE = 60.0
 CEILING = 600 << 20
@@ -460,7 +459,7 @@ def test_a_worker_killed_in_the_middle_of_a_step_costs_that_step_alone() -> None
 
 
 def test_an_episode_can_use_either_client() -> None:
-    def usable(browsers: Browsers) -> bool:
+    def usable(browsers: SessionSource) -> bool:
         return hasattr(browsers, "get")
 
     assert usable(BrowserClient())

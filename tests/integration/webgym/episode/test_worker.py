@@ -73,7 +73,7 @@ class Stage:
             sessions=1,
             settings=self._settings,
             screenshots=BlobStore(self._folder),
-            watcher=self.notes,
+            monitor=self.notes,
         )
 
     def play(self, **fields: object) -> Outcome:
@@ -328,7 +328,7 @@ def test_who_waits_for_a_browser_in_vain_is_told(tmp_path: Path) -> None:
     assert waits
     assert isinstance(outcome, Failed)
     assert outcome.failure.kind is FailureKind.BROWSER_UNAVAILABLE
-    assert "no browser within 0.1 s" in outcome.failure.detail
+    assert "no browser was free within 0.1 s" in outcome.failure.detail
     assert outcome.phases["browser"] >= 0.1
 
 

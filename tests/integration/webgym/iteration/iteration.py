@@ -95,7 +95,7 @@ class Iteration:
         with open_run(self.run, self.tasks(), sync=QUICK_SYNC, reopen=reopen) as store:
             inputs = store.inputs
             with self.files(holds=inputs.holds, expected=inputs.expected, **options) as files:
-                files.put_right()
+                files.rebuild()
                 return run(main())
 
     def saved(self) -> dict[tuple[int, int], dict[str, Any]]:

@@ -107,7 +107,7 @@ def test_a_missing_rank_is_named_and_its_rollouts_are_unresolved(paths: Iteratio
     finish(paths, 0)
     finish(paths, 2)
     result = aggregate(paths)
-    assert list(map(str, result.missing)) == ["rank 1 with 3 tasks (nothing of it yet)"]
+    assert list(map(str, result.missing)) == ["rank 1 with 3 tasks (no files yet)"]
     assert result.report.missing_ranks == (1,)
     assert not result.report.final
     coverage = result.report.coverage
@@ -198,7 +198,7 @@ def test_a_rank_that_is_not_done_has_not_arrived(paths: IterationPaths) -> None:
     finish(paths, 2)
     leave_files(paths.of_rank(1, 3), trajectories_of(paths, 1)[:2], expected=3, final=False)
     (rank,) = aggregate(paths).missing
-    assert rank.standing == "2 of 3 rollouts done"
+    assert rank.progress == "2 of 3 rollouts done"
 
 
 def test_a_rank_of_another_division_has_not_arrived(paths: IterationPaths) -> None:
@@ -206,7 +206,7 @@ def test_a_rank_of_another_division_has_not_arrived(paths: IterationPaths) -> No
     finish(paths, 2)
     leave_files(paths.of_rank(1, 3), trajectories_of(paths, 1)[:2])
     (rank,) = aggregate(paths).missing
-    assert "is of 2 rollouts, not of its 3" in rank.standing
+    assert "has 2 rollouts, not 3" in rank.progress
 
 
 def test_metrics_of_trajectories_that_are_not_there_do_not_count(paths: IterationPaths) -> None:
@@ -215,7 +215,7 @@ def test_metrics_of_trajectories_that_are_not_there_do_not_count(paths: Iteratio
     own = paths.of_rank(1, 3)
     own.trajectories.unlink()
     (rank_1,) = aggregate(paths).missing
-    assert rank_1.standing == f"{own.trajectories.name} is not there"
+    assert rank_1.progress == f"{own.trajectories.name} is missing"
 
 
 @pytest.mark.parametrize("kind", ["trajectories", "metrics"])
@@ -228,7 +228,7 @@ def test_a_file_that_cannot_be_read_is_named_and_the_rest_put_together(
     broken.write_bytes(broken.read_bytes()[:100])
     result = aggregate(paths)
     assert missing(result) == [1]
-    assert broken.name in result.missing[0].standing
+    assert broken.name in result.missing[0].progress
     assert len(indexes(paths)) == 9
 
 
@@ -240,7 +240,7 @@ def test_damage_that_only_the_checksum_shows_leaves_that_rank_out(paths: Iterati
     damaged.write_bytes(content.replace(b"click", b"clock", 1))
     result = aggregate(paths)
     assert missing(result) == [1]
-    assert "checksum" in result.missing[0].standing
+    assert "checksum" in result.missing[0].progress
     assert len(indexes(paths)) == 9
     assert result.report.coverage.unresolved == 3
 
@@ -260,10 +260,10 @@ def test_the_master_waits_for_ranks_that_are_late(paths: IterationPaths) -> None
     late = threading.Timer(0.3, finish, (paths, 2))
     late.start()
     said: list[str] = []
-    result = aggregate(paths, timeout=30, tell=said.append, sleep=lambda _: time.sleep(0.05))
+    result = aggregate(paths, timeout=30, report=said.append, sleep=lambda _: time.sleep(0.05))
     late.join()
     assert result.exit_status is ExitStatus.COMPLETE
-    assert said == ["waiting 0.5 more minutes at most for rank 2 with 3 tasks (nothing of it yet)"]
+    assert said == ["waiting up to 0.5 more minutes for rank 2 with 3 tasks (no files yet)"]
 
 
 def test_waiting_ends_and_says_meanwhile_what_it_is_for(paths: IterationPaths) -> None:
@@ -275,14 +275,14 @@ def test_waiting_ends_and_says_meanwhile_what_it_is_for(paths: IterationPaths) -
         if now[0] == 30:
             finish(paths, 0)
 
-    result = aggregate(paths, timeout=180, tell=said.append, clock=lambda: now[0], sleep=sleep)
+    result = aggregate(paths, timeout=180, report=said.append, clock=lambda: now[0], sleep=sleep)
     assert now[0] == 180
     assert missing(result) == [1, 2]
     assert [line.split(" more")[0] for line in said] == [
-        "waiting 3.0",
-        "waiting 2.5",
-        "waiting 1.5",
-        "waiting 0.5",
+        "waiting up to 3.0",
+        "waiting up to 2.5",
+        "waiting up to 1.5",
+        "waiting up to 0.5",
     ]
     assert "rank 0" in said[0]
     assert "rank 0" not in said[1]

@@ -232,7 +232,7 @@ def test_metrics_are_no_longer_final_once_something_runs_again(tmp_path: Path) -
     iteration.collect(half_fail)
     assert iteration.report().final
     with iteration.files() as files:
-        files.put_right()
+        files.rebuild()
         files.observe([CollectionStarted(expected=8, groups=8, resumed=8)])
         assert iteration.report().final, "there is nothing to do"
         files.observe([CollectionStarted(expected=8, groups=8, resumed=4)])
@@ -240,7 +240,7 @@ def test_metrics_are_no_longer_final_once_something_runs_again(tmp_path: Path) -
     assert len(iteration.saved()) == 8
 
 
-def test_an_observer_that_was_left_behind_adds_nothing_to_what_was_put_right(
+def test_an_observer_that_was_left_behind_adds_nothing_to_what_was_rebuild(
     tmp_path: Path,
 ) -> None:
     iteration = Iteration(tmp_path, count=2)
@@ -282,7 +282,7 @@ def test_a_completed_rollout_without_a_trajectory_is_named(tmp_path: Path) -> No
     other = Completed(1.0, result=msgspec.Raw(b'{"response": {}}'))
     write_journal(iteration.run / "journal.jsonl", [record(0, outcome=other)])
     with iteration.files() as files, pytest.raises(NoTrajectoryError, match="task 0 repeat 0"):
-        files.put_right()
+        files.rebuild()
 
 
 @pytest.mark.parametrize("percent", [0, -1, float("nan")])

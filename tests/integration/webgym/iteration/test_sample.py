@@ -125,12 +125,13 @@ def test_a_line_that_is_no_task_is_named(path: Path, tasks: TaskFile) -> None:
     sample = share_sample(path, origin(tasks), tasks)
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join([*lines[:3], "nonsense\n", *lines[4:]]))
-    with pytest.raises(InputsError, match=r"sample\.jsonl:4: this is no task"):
+    with pytest.raises(InputsError, match=r"sample\.jsonl:4: this is not a task"):
         list(sample.tasks(0))
 
 
 @pytest.mark.parametrize(
-    ("first", "said"), [("", "does not begin a sample"), ('{"seed": 1}\n', "does not begin")]
+    ("first", "said"),
+    [("", "is not the first line of a sample"), ('{"seed": 1}\n', "not the first line")],
 )
 def test_a_file_that_is_no_sample_is_refused(path: Path, first: str, said: str) -> None:
     path.parent.mkdir()
@@ -142,7 +143,7 @@ def test_a_file_that_is_no_sample_is_refused(path: Path, first: str, said: str) 
 def test_a_sample_of_a_later_version_is_refused(path: Path, tasks: TaskFile) -> None:
     share_sample(path, origin(tasks), tasks)
     path.write_text(path.read_text().replace('"schema_version":1', '"schema_version":2', 1))
-    with pytest.raises(InputsError, match="schema version 2, and this program reads 1"):
+    with pytest.raises(InputsError, match="schema version 2, but this program reads 1"):
         Sample(path)
 
 

@@ -10,7 +10,7 @@ from aiohttp import web
 from rollgym.records import Row
 from webgym.models.endpoints import FoundryEndpoint, read_endpoints
 from webgym.rollout.checks import (
-    BrowserServer,
+    BrowserServerAddress,
     UnpreparedError,
     find_token,
     require_judge,
@@ -67,8 +67,8 @@ def at(*urls: str) -> tuple[FoundryEndpoint, ...]:
     return read_endpoints(list(urls))
 
 
-def server(url: str, token: str | None = TOKEN) -> BrowserServer:
-    return BrowserServer(url, token, "CPU_CLUSTER_TOKEN")
+def server(url: str, token: str | None = TOKEN) -> BrowserServerAddress:
+    return BrowserServerAddress(url, token, "CPU_CLUSTER_TOKEN")
 
 
 def check(*, token: str | None = TOKEN, statuses: tuple[int, ...] = (200,)) -> None:
@@ -92,12 +92,12 @@ def test_a_model_that_is_still_loading_is_waited_for() -> None:
 
 
 def test_a_wrong_token_is_told_without_waiting() -> None:
-    with pytest.raises(UnpreparedError, match="does not take the token: export CPU_CLUSTER_TOKEN="):
+    with pytest.raises(UnpreparedError, match="rejects the token: export CPU_CLUSTER_TOKEN"):
         check(token="other")
 
 
 def test_a_wrong_key_is_told_without_waiting() -> None:
-    with pytest.raises(UnpreparedError, match=r"does not take the key \(it answers 401\)"):
+    with pytest.raises(UnpreparedError, match=r"rejects the key \(it responds with status 401\)"):
         check(statuses=(401,))
 
 
@@ -115,7 +115,7 @@ def test_one_of_several_models_may_be_away(capsys: pytest.CaptureFixture[str]) -
             await require_servers(server(browser_url), at(NOWHERE, model_url), within=0.1)
 
     asyncio.run(run())
-    assert "the other endpoints go on without it" in capsys.readouterr().err
+    assert "the other endpoints are used" in capsys.readouterr().err
 
 
 def check_judge(*statuses: int) -> None:
@@ -132,13 +132,14 @@ def check_judge(*statuses: int) -> None:
 def test_every_judge_has_to_answer() -> None:
     check_judge(503, 200)
     with pytest.raises(
-        UnpreparedError, match=r"the judge at .* it answers 500; openai_config\.base"
+        UnpreparedError,
+        match=r"the judge at .* it responds with status 500; set openai_config\.base",
     ):
         check_judge(500)
 
 
 def test_the_key_of_a_judge_is_that_of_its_own_setting() -> None:
-    with pytest.raises(UnpreparedError, match=r"give openai_config\.openai_api_key_env_var=…"):
+    with pytest.raises(UnpreparedError, match=r"set openai_config\.openai_api_key_env_var"):
         check_judge(401)
 
 

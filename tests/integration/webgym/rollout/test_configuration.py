@@ -93,13 +93,13 @@ def test_values_may_refer_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "overrides", "words"),
     [
         ("rollout_trian", [], "did you mean 'rollout_train'?"),
-        ("nothing", [], "there are default, demo, rollout, rollout_test, rollout_train"),
+        ("nothing", [], "the configs are default, demo, rollout, rollout_test, rollout_train"),
         ("rollout", ["seed=1,2"], 'a list in brackets: "seed=[1,2]"'),
-        ("rollout", ["seed"], "this is no override"),
-        ("rollout", ["~nothing"], "~nothing: there is no such key to leave out"),
-        ("rollout", ["~env_config.no.such"], "there is no such key to leave out"),
+        ("rollout", ["seed"], "this is not an override"),
+        ("rollout", ["~nothing"], "~nothing: there is no such key to remove"),
+        ("rollout", ["~env_config.no.such"], "there is no such key to remove"),
         ("rollout", ["~seed=3"], "~seed=3: its value is 0"),
-        ("rollout", ['env_config.difficulty_ratio={"1-3": 2'], "this is no override"),
+        ("rollout", ['env_config.difficulty_ratio={"1-3": 2'], "this is not an override"),
         ("rollout", ["save_path=${nothing}"], "nothing"),
     ],
 )

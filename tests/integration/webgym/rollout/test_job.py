@@ -12,7 +12,7 @@ from tests.integration.webgym.tasks.task_rows import some_tasks
 from webgym.models.web_agent import WebAgent
 from webgym.rollout.gym import AsyncWebGym
 from webgym.rollout.iteration import ITERATION_ADVICE, IterationPaths, Rank
-from webgym.rollout.job import own_iteration, roll_out
+from webgym.rollout.job import chosen_iteration, roll_out
 from webgym.rollout.sample import SampleOrigin, share_sample
 from webgym.rollout.settings import WebRolloutSettings
 from webgym.tasks.file import TaskFile
@@ -79,7 +79,7 @@ def test_a_finished_iteration_is_told_about(
 ) -> None:
     finish(settings(tmp_path))
     assert roll_out(settings(tmp_path, iteration=0)) == ExitStatus.COMPLETE
-    assert "iteration 0 is finished: nothing had to run" in capsys.readouterr().out
+    assert "Iteration 0 is finished. No rollout was run." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_failed_rollouts_are_told_with_what_runs_them_again(
     finish(settings(tmp_path), failed=1)
     assert roll_out(settings(tmp_path, iteration=0)) == ExitStatus.FAILED
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last == "next: to run them again: iteration=0 retry_failed=true"
+    assert last == "next: iteration=0 retry_failed=true runs the failed rollouts again"
 
 
 def test_the_master_is_content_with_a_whole_that_was_put_together_before(
@@ -125,7 +125,7 @@ def test_the_master_is_content_with_a_whole_that_was_put_together_before(
     assert roll_out(settings(tmp_path)) == ExitStatus.COMPLETE
     IterationPaths(tmp_path, "train", 0).of_rank(1, 2).trajectories.unlink()
     assert roll_out(settings(tmp_path, iteration=0)) == ExitStatus.COMPLETE
-    assert "of rank 1 stays what was put together before" in capsys.readouterr().err
+    assert "rank 1 is taken from the earlier aggregated file" in capsys.readouterr().err
 
 
 def test_what_cannot_change_results_may_change(tmp_path: Path) -> None:
@@ -152,21 +152,21 @@ def test_a_rank_that_waits_for_the_master_says_so(
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert roll_out(settings(tmp_path)) == ExitStatus.COMPLETE
     said = capsys.readouterr().out
-    assert "iteration 0 is finished on rank 1" in said
-    assert "until it has, only iteration=1 begins the next iteration on this rank" in said
+    assert "Iteration 0 is finished on rank 1" in said
+    assert "until then, use iteration=1 to start the next iteration on this rank" in said
 
 
 @pytest.mark.parametrize("retry", ["retry_failed", "retry_omitted"])
 def test_running_again_means_the_last_iteration(tmp_path: Path, retry: str) -> None:
     for iteration in (0, 1):
         finish(settings(tmp_path), iteration)
-    assert own_iteration(settings(tmp_path)) == 2
-    assert own_iteration(settings(tmp_path, **{retry: True})) == 1
-    assert own_iteration(settings(tmp_path, iteration=0, **{retry: True})) == 0
+    assert chosen_iteration(settings(tmp_path)) == 2
+    assert chosen_iteration(settings(tmp_path, **{retry: True})) == 1
+    assert chosen_iteration(settings(tmp_path, iteration=0, **{retry: True})) == 0
 
 
 def test_where_nothing_was_begun_running_again_means_the_first_iteration(tmp_path: Path) -> None:
-    assert own_iteration(settings(tmp_path, retry_failed=True)) == 0
+    assert chosen_iteration(settings(tmp_path, retry_failed=True)) == 0
 
 
 def refusal(run: Path) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from webgym.rollout.reporting import Metrics, QueuedTracker, TrackerError, open_tracker
+from webgym.rollout.reporting import Metrics, MetricsTracker, TrackerError, open_tracker
 from webgym.rollout.settings import TrackerSettings
 
 
@@ -82,7 +82,7 @@ class Slow:
 
 
 def test_a_broken_tracker_is_said_once_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    tracker = QueuedTracker(Broken)
+    tracker = MetricsTracker(Broken)
     for step in range(3):
         tracker.log({"x": 1}, step)
     tracker.finish()
@@ -94,7 +94,7 @@ def test_a_broken_tracker_is_said_once_and_ends_nothing(caplog: pytest.LogCaptur
 def test_a_slow_tracker_delays_nobody(caplog: pytest.LogCaptureFixture) -> None:
     sink = Slow()
     began = time.monotonic()
-    tracker = QueuedTracker(lambda: sink, finish_seconds=0.2)
+    tracker = MetricsTracker(lambda: sink, finish_seconds=0.2)
     for step in range(5_000):
         tracker.log({"x": 1}, step)
     tracker.finish()

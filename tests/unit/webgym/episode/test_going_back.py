@@ -13,7 +13,7 @@ ELSEWHERE = "http://shop.example/cart"
 
 def begun(split: Split = "train") -> GoingBack:
     going_back = GoingBack(split)
-    going_back.begin(f"{START}#top")
+    going_back.start(f"{START}#top")
     return going_back
 
 
@@ -25,7 +25,7 @@ def test_on_the_start_page_it_opens_that_page_again() -> None:
 
 def test_a_view_of_an_application_is_not_its_start_page() -> None:
     going_back = GoingBack("train")
-    going_back.begin("http://app.example/#/inbox")
+    going_back.start("http://app.example/#/inbox")
     assert not any(going_back.stuck(GoBack(), "http://app.example/#/mail/7") for _ in range(5))
     assert going_back.command(Back()) == Back()
     assert not going_back.stuck(GoBack(), "http://app.example/#/inbox")

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from webgym.rollout.iteration import Rank, RankError, RankSettings, find_rank
+from webgym.rollout.environment_settings import EnvironmentSettings
+from webgym.rollout.iteration import Rank, RankError, find_rank
 
 
 def rank(environment: dict[str, str] | None = None, **settings: Any) -> Rank:
-    return find_rank(RankSettings(**settings), environment or {})
+    return find_rank(EnvironmentSettings.model_validate(settings), environment or {})
 
 
 def test_alone_there_is_one_rank_without_a_suffix() -> None:
@@ -46,26 +47,26 @@ def test_weights_divide_servers_exactly(written: str | list[float]) -> None:
         rank(multinode_rank=index, multinode_total_workers=3, rank_weights=written)
         for index in range(3)
     ]
-    assert [each.servers(64) for each in ranks] == [32, 16, 16]
+    assert [each.sessions(64) for each in ranks] == [32, 16, 16]
 
 
 def test_a_rank_without_weight_has_no_servers() -> None:
     master = rank(multinode_rank=0, multinode_total_workers=2, rank_weights="0,1")
-    assert master.servers(8) == 0
+    assert master.sessions(8) == 0
 
 
 def test_too_few_servers_are_refused_on_every_rank() -> None:
     for index in range(3):
         each = rank(multinode_rank=index, multinode_total_workers=3, rank_weights="2,1,1")
         with pytest.raises(RankError, match="weights 2,1,1 leaves rank 2 without a browser"):
-            each.servers(2)
+            each.sessions(2)
 
 
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ({"RANK": "0"}, "RANK is given and WORLD_SIZE is not"),
-        ({"WORLD_SIZE": "2"}, "WORLD_SIZE is given and RANK is not"),
+        ({"RANK": "0"}, "RANK is set and WORLD_SIZE is not"),
+        ({"WORLD_SIZE": "2"}, "WORLD_SIZE is set and RANK is not"),
         ({"RANK": "one", "WORLD_SIZE": "2"}, "the variable RANK is 'one'"),
         ({"RANK": "-1", "WORLD_SIZE": "2"}, "the variable RANK is '-1'"),
         ({"RANK": "2", "WORLD_SIZE": "2"}, "rank 2 of 2 does not exist"),
@@ -83,12 +84,9 @@ def test_variables_that_name_no_rank_are_refused(environment: dict[str, str], sa
     [
         ({"multinode_rank": 1}, "multinode_total_workers is not"),
         ({"multinode_total_workers": 2}, "multinode_rank is not"),
-        ({"rank_weights": "2,1,1"}, "weights of 3 rank.* but there are 1"),
-        ({"rank_weights": "a"}, "must be numbers"),
-        ({"rank_weights": "-1"}, "0 or more"),
-        ({"rank_weights": "nan"}, "0 or more"),
+        ({"rank_weights": "2,1,1"}, "has 3 weight.* for 1 rank"),
         ({"rank_weights": "0"}, "above 0"),
-        ({"rank_load_weight": 2.0}, "give the weights of all ranks"),
+        ({"rank_load_weight": 2.0}, "set the weights of all ranks"),
         ({"rank_weights": "2", "rank_load_weight": 1.0}, "rank_load_weight=1 contradicts"),
         ({"rank_weights": "2", "total_load_weight": 3.0}, "total_load_weight=3 contradicts"),
     ],
