@@ -297,7 +297,8 @@ class IterationJob:
         say_error(
             f"{header.origin.split} iteration {header.origin.iteration}{which}: "
             f"{format_count(tasks, 'task')}, {format_count(rollouts, 'rollout')} in "
-            f"{format_count(self._browsers, 'browser')}, to {relative_path(self._paths.trajectories)}"
+            f"{format_count(self._browsers, 'browser')}, "
+            f"to {relative_path(self._paths.trajectories)}"
         )
         for note in header.notes:
             say_error(f"note: {note}")
