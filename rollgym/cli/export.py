@@ -1,4 +1,4 @@
-"""`rollgym export`: rollouts as what trainers read."""
+"""`rollgym export`: rollouts as training data."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
@@ -22,40 +22,50 @@ _DEFAULT_MARGIN = 0.0
 
 def configure(parser: ArgumentParser) -> None:
     parser.description = (
-        "Turn the rollouts that ng_collect_rollouts wrote into training data. The formats are sft "
+        "Write training data from rollouts that ng_collect_rollouts wrote. The formats are sft "
         "(the messages of each successful rollout), preference (a better and a worse rollout of "
-        "one task) and groups (all rollouts of a task with their rewards). Tasks come in the order "
-        "of their index. The file is written whole or not at all."
+        "one task) and groups (all rollouts of a task with their rewards). Tasks are in the order "
+        "of their index. The file is written completely or not at all."
     )
-    parser.add_argument("source", metavar="FILE.jsonl", type=Path, help="the rollouts")
+    parser.add_argument("source", metavar="FILE.jsonl", type=Path, help="the file of rollouts")
     add = parser.add_argument
-    add("--format", choices=_FORMATS, required=True, help="what the trainer reads")
-    add("--output", metavar="OUT.jsonl", type=Path, required=True, help="where to; is replaced")
+    add("--format", choices=_FORMATS, required=True, help="format of the training data")
+    add(
+        "--output",
+        metavar="OUT.jsonl",
+        type=Path,
+        required=True,
+        help="file to write; an existing one is replaced",
+    )
     add(
         "--filter",
         metavar="EXPRESSION",
         type=_filter,
-        help="take only tasks whose rewards fit, such as '0 < avg < 1' or 'best == 1 and n >= 4'; "
-        "there are avg, best, worst, n, comparisons, and, or, not and parentheses",
+        help="condition on the rewards of a task, such as '0 < avg < 1' or 'best == 1 and n >= 4'; "
+        "it may use avg, best, worst, n, comparisons, and, or, not and parentheses",
     )
     add(
         "--min-reward",
         metavar="X",
         type=_number,
-        help="sft: rollouts with at least this reward, in place of the successful ones",
+        help="sft: smallest reward of a rollout (default: only successful rollouts)",
     )
     add(
         "--margin",
         metavar="X",
         type=_number,
-        help="preference: the least difference in reward (default: any)",
+        help="preference: smallest difference in reward (default: any)",
     )
-    add("--all-pairs", action="store_true", help="preference: every pair, not best and worst only")
+    add(
+        "--all-pairs",
+        action="store_true",
+        help="preference: write every pair, not only best and worst",
+    )
     parser.set_defaults(refuse=parser.error)
 
 
 def run(arguments: Namespace) -> int:
-    _refuse_options_of_other_formats(arguments)
+    _reject_options_of_other_formats(arguments)
     into = _FORMATS[arguments.format](arguments)
     report = export(arguments.source, arguments.output, into, arguments.filter)
     print(_sentence(report, arguments.output))
@@ -82,7 +92,7 @@ _FORMATS: dict[str, Callable[[Namespace], ExportFormat]] = {
 }
 
 
-def _refuse_options_of_other_formats(arguments: Namespace) -> None:
+def _reject_options_of_other_formats(arguments: Namespace) -> None:
     if arguments.min_reward is not None and arguments.format != "sft":
         arguments.refuse("--min-reward goes with --format sft; --filter chooses among tasks")
     if (arguments.margin is not None or arguments.all_pairs) and arguments.format != "preference":
@@ -111,7 +121,7 @@ def _number(text: str) -> float:
     try:
         number = float(text)
     except ValueError:
-        raise ArgumentTypeError(f"{text!r} is no number") from None
+        raise ArgumentTypeError(f"{text!r} is not a number") from None
     if not isfinite(number):
         raise ArgumentTypeError(f"{text} is not finite")
     return number

@@ -1,4 +1,4 @@
-"""What the commands that make rollouts can be told, read from Hydra overrides."""
+"""The options of the commands that collect rollouts, read from Hydra overrides."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -23,59 +23,60 @@ from rollgym.store import RefusedError, Shard, Status
 
 
 def _number(value: object) -> object:
-    """`true` is no number, though Python takes it for one."""
+    """Rejects `true`, which Python accepts as a number."""
     if isinstance(value, bool):
-        raise ValueError("a number is needed")  # noqa: TRY004 - what pydantic takes for a refusal
+        raise ValueError("a number is needed")  # noqa: TRY004 - pydantic expects a ValueError
     return value
 
 
 Count = Annotated[int, BeforeValidator(_number), Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-SecondsOrNone = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+NonNegativeSeconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class SettingsError(RefusedError):
-    """The command line does not say what is needed, or says what nobody knows."""
+    """An option of the command line is missing, unknown or wrong."""
 
 
 class RolloutSettings(BaseModel):
-    """One field for each option; `null` stands for the default."""
+    """One field for each option; `null` means the default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
-    input_jsonl_fpath: Path = Field(description="the input, a JSON object on each line")
-    output_jsonl_fpath: Path = Field(description="where the rollouts go")
-    limit: Count | None = Field(None, description="only the first so many (null: all)")
+    input_jsonl_fpath: Path = Field(description="input file, a JSON object on each line")
+    output_jsonl_fpath: Path = Field(description="file for the rollouts")
+    limit: Count | None = Field(None, description="number of rows to use (null: all)")
     num_samples_in_parallel: Count | None = Field(
-        None, description="rollouts in flight at once (null: adapts to what the servers bear)"
+        None, description="number of rollouts at a time (null: adapts to the throughput)"
     )
     success_threshold: Annotated[float, Field(allow_inf_nan=False)] = Field(
-        1.0, description="the reward from which a rollout counts as a success"
+        1.0, description="smallest reward that counts as a success"
     )
     resume: bool = Field(
-        True, description="continue the run that is there; false puts it aside and starts anew"
+        True, description="continue an existing run; false renames it and starts a new one"
     )
     retry_failed: bool = Field(False, description="when resuming, run failed rollouts again")
     retry_omitted: bool = Field(False, description="when resuming, run omitted rollouts again")
     max_attempts: Count | None = Field(
-        None, description="attempts at each rollout (null: 2 to 8, by the kind of failure)"
+        None, description="attempts at each rollout (null: 2 to 8, by failure kind)"
     )
     rollout_timeout: Seconds = Field(
         7200.0, description="seconds for a rollout with all its attempts"
     )
     completion_threshold: Annotated[float, Field(gt=0, le=1)] = Field(
-        1.0, description="once this part has ended, the rest may be omitted as stragglers"
+        1.0, description="share of rollouts with an outcome after which the rest may be omitted"
     )
-    completion_grace_period: SecondsOrNone = Field(
-        120.0, description="how many seconds the rest may still take then"
+    completion_grace_period: NonNegativeSeconds = Field(
+        120.0, description="seconds that the rest may still take then"
     )
-    seed: int = Field(0, description="of everything that is decided at random")
-    shard: Shard | None = Field(None, description="i/n: only the i-th of n parts, from 0")
+    seed: int = Field(0, description="random seed for sampling and retries")
+    shard: Shard | None = Field(None, description="i/n: collect only part i of n, counted from 0")
     config_paths: list[str] | None = Field(
-        None, description="start these servers in this process; without it, those of ng_run"
+        None,
+        description="config files of servers to run here (null: the servers of ng_run)",
     )
     head_server: dict[str, Any] | None = Field(
-        None, description="where ng_run answers: {host: 127.0.0.1, port: 11000}"
+        None, description="address of ng_run: {host: 127.0.0.1, port: 11000}"
     )
 
     @field_validator("shard", mode="before")
@@ -111,32 +112,31 @@ class RolloutSettings(BaseModel):
 
 
 class CollectSettings(RolloutSettings):
-    """What `ng_collect_rollouts` can be told besides."""
+    """The further options of `ng_collect_rollouts`."""
 
-    agent_name: str | None = Field(
-        None, description="the agent for rows without an agent_ref of their own"
-    )
+    agent_name: str | None = Field(None, description="agent for rows without an agent_ref")
     num_repeats: Count | dict[str, Count] | None = Field(
         None, description="rollouts of each row (null: 1), or by agent: {_default: 1, name: 4}"
     )
     responses_create_params: dict[str, Any] = Field(
-        {}, description="merged into every row's, e.g. +responses_create_params.temperature=0.7"
+        {},
+        description="merged into every row, as +responses_create_params.temperature=0.7",
     )
     num_repeats_add_seed: bool = Field(
-        False, description="give each repeat a sampling seed of its own among its parameters"
+        False, description="add a different sampling seed to the parameters of each repeat"
     )
-    server_patience: SecondsOrNone = Field(
-        60.0, description="how many seconds to wait for an agent's server that is away"
+    server_patience: NonNegativeSeconds = Field(
+        60.0, description="seconds to wait for an agent server that does not answer"
     )
 
 
 class ReverifySettings(RolloutSettings):
-    """What `rollgym reverify` can be told besides."""
+    """The further options of `rollgym reverify`."""
 
     replay_tools: bool | None = Field(
         None,
-        description="make the stored tool calls again before verifying (null: where the "
-        "environment keeps a state)",
+        description="repeat the stored tool calls before verifying (null: where the environment "
+        "has state)",
     )
 
 
@@ -144,12 +144,12 @@ T = TypeVar("T", bound=RolloutSettings)
 
 
 def read_settings(model: type[T], options: RunOptions, example: str) -> T:
-    """Raises SettingsError with everything that is wrong; `example` shows a command that is not."""
+    """Raises SettingsError with every problem; `example` is a correct command."""
     known = model.model_fields
     values = {name: value for name, value in options.values.items() if name in known}
-    # What the command line says of servers, and what interpolations ask for, is the servers'.
-    strange = (options.given & options.values.keys()) - known.keys() - options.used
-    problems = [_unknown(name, known) for name in sorted(strange)]
+    # Settings of servers, and variables of config files, are not options of the command.
+    unknown = (options.given & options.values.keys()) - known.keys() - options.used
+    problems = [_unknown(name, known) for name in sorted(unknown)]
     try:
         settings = model.model_validate(values)
     except ValidationError as error:
@@ -160,9 +160,9 @@ def read_settings(model: type[T], options: RunOptions, example: str) -> T:
 
 
 def rollout_help(usage: str, model: type[RolloutSettings], example: str) -> str:
-    """What `--help` says: the usage, and every option with its default and what it means.
+    """The text of `--help`: the usage, and every option with its default.
 
-    What only this command can be told comes first.
+    The options that only this command has come first.
     """
     inherited = RolloutSettings.model_fields
     fields = sorted(model.model_fields.items(), key=lambda item: item[0] in inherited)
@@ -170,7 +170,7 @@ def rollout_help(usage: str, model: type[RolloutSettings], example: str) -> str:
     others = [_option(name, field) for name, field in fields if not field.is_required()]
     return "\n".join(
         [
-            *(usage.strip(), "", "needed:", *required, "", "options:", *others),
+            *(usage.strip(), "", "required:", *required, "", "options:", *others),
             *("", "example:", f"  {example}", "", EXIT_STATUSES),
         ]
     )
@@ -183,14 +183,14 @@ def _option(name: str, field: FieldInfo) -> str:
 
 def _unknown(name: str, known: Mapping[str, Any]) -> str:
     close = get_close_matches(name, known, 1)
-    meant = f"did you mean +{close[0]}?" if close else "--help lists those there are"
+    meant = f"did you mean +{close[0]}?" if close else "`--help` lists the options"
     return f"  +{name}: there is no such option; {meant}"
 
 
 def _problems(
     error: ValidationError, values: Mapping[str, Any], known: Mapping[str, FieldInfo], example: str
 ) -> Iterator[str]:
-    """One for each option; of one that may be several things, what it may be."""
+    """One problem for each option."""
     by_option: dict[str, list[Any]] = {}
     for each in error.errors(include_url=False):
         by_option.setdefault(str(each["loc"][0]), []).append(each)

@@ -1,4 +1,4 @@
-"""`ng_viewer`, also `rollgym view`: look at rollouts in a browser."""
+"""`ng_viewer`, also `rollgym view`: show rollouts in a browser."""
 
 import asyncio
 import webbrowser
@@ -13,7 +13,7 @@ from rollgym.cli.process import exit_now, run_override_command, say
 
 LOOPBACK = "127.0.0.1"
 HIGHEST_PORT = 65_535
-USUAL_FOLDER = "results"
+DEFAULT_FOLDER = "results"
 HELP = """
 usage: ng_viewer +jsonl_fpath=FILE [+server_host=HOST] [+server_port=PORT]
        ng_viewer PATH...
@@ -23,21 +23,21 @@ Show the rollouts that ng_collect_rollouts wrote in a browser, until Ctrl-C:
   ng_viewer +jsonl_fpath=results/example_multi_step_rollouts.jsonl
 
 The file may still be growing. Failed attempts are shown too, from the file
-*_failures.jsonl beside it. A run directory or a folder of any of these can be
-named as well, and several: +jsonl_fpath=[results/a.jsonl,results/b].
+*_failures.jsonl beside it. FILE can also be a run directory, a folder with any
+of these, or a list: +jsonl_fpath=[results/a.jsonl,results/b].
 
 options:
-  +jsonl_fpath=FILE        the rollouts
-  +server_host=127.0.0.1   where to listen; for any other address than this
-                           machine's own the URL has a token that is asked for
-  +server_port=11001       without it, 11001 or any free port
+  +jsonl_fpath=FILE        the rollouts to show
+  +server_host=127.0.0.1   address to listen on; for an address that other
+                           machines can reach, the URL contains a token
+  +server_port=11001       port to listen on (default: 11001, or a free port)
 
-exit status: 0 ended by Ctrl-C, 6 refused
+exit status: 0 ended by Ctrl-C, 6 rejected
 """
 
 
 class ViewSettings(msgspec.Struct, frozen=True):
-    """What the command can be told; port 0 is the usual one or any that is free."""
+    """The options of the command. Port 0 is the default port, or a free one."""
 
     jsonl_fpath: str | Annotated[list[str], msgspec.Meta(min_length=1)]
     server_host: str = LOOPBACK
@@ -53,27 +53,27 @@ def configure(parser: ArgumentParser) -> None:
     parser.description = (
         "Show rollouts in a browser, until Ctrl-C: files that ng_collect_rollouts wrote, run "
         "directories, folders of web rollouts, or any folder with these in it. They may still be "
-        "growing. The same as ng_viewer +jsonl_fpath=PATH."
+        "growing. ng_viewer is the same command."
     )
     parser.add_argument(
         "paths",
         metavar="PATH",
         nargs="*",
-        help=f"a *.jsonl, a run directory, or a folder of them (default: {USUAL_FOLDER})",
+        help=f"a .jsonl file, a run directory, or a folder of them (default: {DEFAULT_FOLDER})",
     )
     parser.add_argument(
         "--host",
         default=LOOPBACK,
-        help=f"where to listen (default: {LOOPBACK}); others need a token",
+        help=f"address to listen on (default: {LOOPBACK}); others need a token",
     )
     parser.add_argument(
-        "--port", type=_port, default=0, help="(default: 11001, or any that is free)"
+        "--port", type=_port, default=0, help="port to listen on (default: 11001, or a free port)"
     )
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
 
 
 def run(arguments: Namespace) -> int:
-    paths = arguments.paths or [USUAL_FOLDER]
+    paths = arguments.paths or [DEFAULT_FOLDER]
     settings = ViewSettings(paths, arguments.host, arguments.port)
     return view(settings, open_browser=arguments.open)
 
@@ -100,11 +100,11 @@ async def _show(settings: ViewSettings, *, open_browser: bool) -> int:
     from rollgym.viewer.server import serving  # noqa: PLC0415
 
     stop = asyncio.Event()
-    with stopping_on_signals(stop.set, _leave_at_once):
+    with stopping_on_signals(stop.set, _exit_at_once):
         async with serving(settings.paths, settings.server_host, settings.server_port) as url:
             say(f"{_named(settings.paths)} shown at {url} until Ctrl-C")
             if open_browser and not await asyncio.to_thread(webbrowser.open, url):
-                say("there is no browser to be opened here: open the URL yourself")
+                say("No browser could be opened here. Open the URL yourself.")
             await stop.wait()
     return 0
 
@@ -114,7 +114,7 @@ def _named(paths: Sequence[Path]) -> str:
     return f"{', '.join([first, *others])} {'are' if others else 'is'}"
 
 
-def _leave_at_once() -> NoReturn:
+def _exit_at_once() -> NoReturn:
     exit_now(0)
 
 
@@ -149,13 +149,13 @@ def _read(overrides: Sequence[str]) -> ViewSettings:
 
 
 def _is_path(text: str) -> bool:
-    """Rather than an override. Folders are often named after settings, as in `lr=0.1`."""
+    """Whether an argument is a path and not an override. Folders may have names like `lr=0.1`."""
     return not text.startswith(("+", "~")) and ("=" not in text or Path(text).exists())
 
 
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > HIGHEST_PORT:
-        raise ArgumentTypeError(f"{text!r} is no port: give a number from 0 to {HIGHEST_PORT}")
+        raise ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to {HIGHEST_PORT}")
     return int(text)
 
 

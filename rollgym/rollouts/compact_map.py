@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Iterator
 
 _EMPTY = 0
-_FEWEST = 1024
+_INITIAL_SIZE = 1024
 
 
 class CompactMap:
@@ -17,19 +17,19 @@ class CompactMap:
 
     def __init__(self) -> None:
         self._size = 0
-        self._mask = _FEWEST - 1
-        self._keys, self._values = _zeros(_FEWEST), _zeros(_FEWEST)
+        self._mask = _INITIAL_SIZE - 1
+        self._keys, self._values = _zeros(_INITIAL_SIZE), _zeros(_INITIAL_SIZE)
 
     def __len__(self) -> int:
         return self._size
 
     def candidates(self, key: int) -> Iterator[int]:
         """The values that were added under this key. Keys are from 0 to 2**64 - 1."""
-        place = _scrambled(key) & self._mask
-        while (value := self._values[place]) != _EMPTY:
-            if self._keys[place] == key:
+        slot = _scrambled(key) & self._mask
+        while (value := self._values[slot]) != _EMPTY:
+            if self._keys[slot] == key:
                 yield value - 1
-            place = (place + 1) & self._mask
+            slot = (slot + 1) & self._mask
 
     def has(self, key: int) -> bool:
         return next(self.candidates(key), None) is not None
@@ -37,30 +37,30 @@ class CompactMap:
     def add(self, key: int, value: int) -> None:
         if 2 * (self._size + 1) > len(self._keys):
             self._grow()
-        self._put(key, value + 1)
+        self._insert(key, value + 1)
         self._size += 1
 
-    def _put(self, key: int, stored: int) -> None:
-        place = _scrambled(key) & self._mask
-        while self._values[place] != _EMPTY:
-            place = (place + 1) & self._mask
-        self._keys[place], self._values[place] = key, stored
+    def _insert(self, key: int, stored: int) -> None:
+        slot = _scrambled(key) & self._mask
+        while self._values[slot] != _EMPTY:
+            slot = (slot + 1) & self._mask
+        self._keys[slot], self._values[slot] = key, stored
 
     def _grow(self) -> None:
-        """Twice the room.
+        """Double the table.
 
-        From an empty place on, so that no run of places is broken, the values under one key are
-        met in the order in which they were added.
+        Copying starts at an empty slot, so that values of one key keep the order in which they were
+        added.
         """
         keys, values, mask = self._keys, self._values, self._mask
-        room = 2 * len(keys)
-        self._mask = room - 1
-        self._keys, self._values = _zeros(room), _zeros(room)
+        size = 2 * len(keys)
+        self._mask = size - 1
+        self._keys, self._values = _zeros(size), _zeros(size)
         empty = values.index(_EMPTY)
         for distance in range(len(keys)):
-            place = (empty + distance) & mask
-            if values[place] != _EMPTY:
-                self._put(keys[place], values[place])
+            slot = (empty + distance) & mask
+            if values[slot] != _EMPTY:
+                self._insert(keys[slot], values[slot])
 
 
 def _zeros(count: int) -> "array[int]":

@@ -1,7 +1,7 @@
-"""The engine's worker for tool agents: hand a row to its agent, and read what came of it.
+"""The engine's worker for tool agents: it sends a row to its agent and reads the outcome.
 
-The agent answers with the verified row. Only a row with a finite reward and no mark of failure is a
-completed rollout; everything else that can come back, or fail to, is a typed failure.
+The agent answers with the verified row. Only a row with a finite reward and without a failure field
+is a completed rollout; everything else is a typed failure.
 """
 
 from collections.abc import Callable, Mapping
@@ -71,7 +71,7 @@ class AgentWorker:
 
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
         sent = input_row(item.task, item.repeat, self._first_seed)
-        # Its fields have been read already, and what was added to it is not what answers add.
+        # The task's row is parsed already, and fields of `sent` are not results.
         row = item.task.row
         with working_for(f"{item.task.index}/{item.repeat}", deadline):
             try:
@@ -90,17 +90,17 @@ class AgentWorker:
 
 
 def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
-    """What an agent's answer says of a rollout. Raises VerifierError where it says nothing."""
+    """The outcome that an agent's answer reports. Raises VerifierError where it has none."""
     try:
         answered = Row.parse(answer.body)
         added = added_fields(sent, answered)
-        marks = _Marks.of(answered)
+        reported = _ReportedFields.of(answered)
     except (RowError, RecursionError) as error:
         raise VerifierError(f"the verified row cannot be read: {error}") from error
-    if marks.no_persist:
+    if reported.no_persist:
         return Omitted(OmitReason.SKIPPED, f"the verifier asked for it with {NO_PERSIST}")
-    if marks.failure_class or marks.failure_terminal:
-        return _marked_failure(marks, added, answer.headers)
+    if reported.failure_class or reported.failure_terminal:
+        return _marked_failure(reported, added, answer.headers)
     reward, response = _reward(answered), _response(answered)
     usage = response.usage
     return Completed(
@@ -114,15 +114,15 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
     )
 
 
-class _Marks(NamedTuple):
-    """What an environment may say of a rollout besides its reward."""
+class _ReportedFields(NamedTuple):
+    """The fields with which an environment reports a failure or an omission."""
 
     failure_class: object
     failure_terminal: bool
     no_persist: bool
 
     @classmethod
-    def of(cls, row: Row) -> "_Marks":
+    def of(cls, row: Row) -> "_ReportedFields":
         """Raises RowError."""
         named = row.get(FAILURE_CLASS, object)
         terminal, skipped = row.get(FAILURE_TERMINAL, object), row.get(NO_PERSIST, object)
@@ -130,15 +130,15 @@ class _Marks(NamedTuple):
 
 
 def _marked_failure(
-    marks: _Marks, added: dict[str, msgspec.Raw], headers: Mapping[str, str]
+    reported: _ReportedFields, added: dict[str, msgspec.Raw], headers: Mapping[str, str]
 ) -> Failed:
-    """A failure that the environment itself reports. A reward beside it would be none."""
-    named = str(marks.failure_class or FailureKind.VERIFIER)
+    """A failure that the environment itself reports. A reward beside it does not count."""
+    named = str(reported.failure_class or FailureKind.VERIFIER)
     kinds = {str(kind): kind for kind in FailureKind}
     kind = kinds.get(named, FailureKind.VERIFIER)
     detail = shorten(f"the environment marked the rollout as failed: {named}")
     kept = {name: raw for name, raw in added.items() if name not in (REWARD, SUCCESS)}
-    failure = Failure(kind, detail, retryable=not marks.failure_terminal)
+    failure = Failure(kind, detail, retryable=not reported.failure_terminal)
     return Failed(
         failure,
         phases=_phases(headers.get(PHASES_HEADER, "{}")),
@@ -158,7 +158,7 @@ def _reward(row: Row) -> float:
 
 
 def _success(sent: Row, answered: Row, *, by_reward: bool) -> bool:
-    """The verifier's word. What it echoes of the input is none."""
+    """The verdict of the verifier, unless it only echoes the input row."""
     raw = answered.fields.get(SUCCESS)
     if raw is None or same_value(sent.fields.get(SUCCESS), raw):
         return by_reward
@@ -173,12 +173,12 @@ def _response(row: Row) -> Response:
 
 
 def _result(fields: dict[str, msgspec.Raw]) -> msgspec.Raw:
-    """On one line, also for readers to whom a carriage return ends one."""
+    """On one line, also for readers for which a carriage return ends a line."""
     return msgspec.Raw(msgspec.json.encode(fields).replace(b"\r", b" "))
 
 
 def _failed(error: RolloutError) -> Failed:
-    """With what there was of the interaction; other servers may send anything under that name."""
+    """The failure with the recorded interaction, which other servers may send in any form."""
     try:
         partial = _FIELDS.decode(error.partial) if error.partial else {}
     except msgspec.DecodeError:
