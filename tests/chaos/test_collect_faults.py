@@ -149,40 +149,32 @@ def test_a_rollout_beside_all_these_faults_is_as_if_there_were_none(model: Table
     assert model.collected.seconds < LONGEST
 
 
-@pytest.mark.parametrize("fault", [fault for fault, (_, tries) in PASSING.items() if tries > 1])
-def test_a_fault_of_the_model_that_passes_at_once_costs_no_attempt(
-    model: Table, fault: str
-) -> None:
-    assert model.attempts(fault, "once") == 1
-    assert model.calls(fault, "once") == 3
-    assert model.kinds(fault, "once") == []
+def test_a_fault_of_the_model_that_passes_at_once_costs_no_attempt(model: Table) -> None:
+    for fault in (fault for fault, (_, tries) in PASSING.items() if tries > 1):
+        assert model.attempts(fault, "once") == 1, fault
+        assert model.calls(fault, "once") == 3, fault
+        assert model.kinds(fault, "once") == [], fault
 
 
-@pytest.mark.parametrize("fault", PASSING)
-def test_a_fault_of_the_model_that_passes_later_costs_one_attempt(model: Table, fault: str) -> None:
-    kind, tries = PASSING[fault]
-    assert model.attempts(fault, "in one attempt") == 2
-    assert model.kinds(fault, "in one attempt") == [kind]
-    assert model.calls(fault, "in one attempt") == tries + 2
+def test_a_fault_of_the_model_that_passes_later_costs_one_attempt(model: Table) -> None:
+    for fault, (kind, tries) in PASSING.items():
+        assert model.attempts(fault, "in one attempt") == 2, fault
+        assert model.kinds(fault, "in one attempt") == [kind], fault
+        assert model.calls(fault, "in one attempt") == tries + 2, fault
 
 
-@pytest.mark.parametrize("fault", PASSING)
-def test_a_fault_of_the_model_that_stays_fails_typed_within_its_bound(
-    model: Table, fault: str
-) -> None:
-    kind, tries = PASSING[fault]
-    assert model.kinds(fault, "always") == [kind] * MAX_ATTEMPTS
-    assert model.gave_up(fault, "always")
-    assert model.calls(fault, "always") == tries * MAX_ATTEMPTS
+def test_a_fault_of_the_model_that_stays_fails_typed_within_its_bound(model: Table) -> None:
+    for fault, (kind, tries) in PASSING.items():
+        assert model.kinds(fault, "always") == [kind] * MAX_ATTEMPTS, fault
+        assert model.gave_up(fault, "always"), fault
+        assert model.calls(fault, "always") == tries * MAX_ATTEMPTS, fault
 
 
-@pytest.mark.parametrize("fault", LASTING)
-def test_a_fault_of_the_model_that_no_waiting_mends_is_not_tried_again(
-    model: Table, fault: str
-) -> None:
-    assert model.kinds(fault) == [LASTING[fault]]
-    assert model.gave_up(fault)
-    assert model.calls(fault) == 1
+def test_a_lasting_fault_of_the_model_is_not_retried(model: Table) -> None:
+    for fault, kind in LASTING.items():
+        assert model.kinds(fault) == [kind], fault
+        assert model.gave_up(fault), fault
+        assert model.calls(fault) == 1, fault
 
 
 def test_the_time_that_the_model_asks_for_is_waited(model: Table) -> None:
@@ -234,49 +226,41 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
     yield from collected_table(tmp_path_factory.mktemp("environment"), numbers, IN_PROCESS)
 
 
-@pytest.mark.parametrize(("place", "fault"), BREAKING)
-def test_a_fault_of_the_environment_that_passes_costs_one_attempt(
-    environment: Table, place: Place, fault: str
-) -> None:
-    assert environment.attempts(place, fault, "once") == 2
-    assert environment.kinds(place, fault, "once") == [BREAKING[place, fault]]
+def test_a_fault_of_the_environment_that_passes_costs_one_attempt(environment: Table) -> None:
+    for fault, kind in BREAKING.items():
+        assert environment.attempts(*fault, "once") == 2, fault
+        assert environment.kinds(*fault, "once") == [kind], fault
 
 
-@pytest.mark.parametrize(("place", "fault"), BREAKING)
 def test_a_fault_of_the_environment_that_stays_fails_typed_within_its_bound(
-    environment: Table, place: Place, fault: str
+    environment: Table,
 ) -> None:
-    kind = BREAKING[place, fault]
-    assert environment.kinds(place, fault, "always") == [kind] * MAX_ATTEMPTS
-    assert environment.gave_up(place, fault, "always")
+    for fault, kind in BREAKING.items():
+        assert environment.kinds(*fault, "always") == [kind] * MAX_ATTEMPTS, fault
+        assert environment.gave_up(*fault, "always"), fault
     assert environment.collected.seconds < LONGEST
 
 
-@pytest.mark.parametrize(
-    ("place", "path"), [("seed", "/seed_session"), ("tool", "/look_up"), ("verify", "/verify")]
-)
-def test_what_hung_is_named_with_the_bound_it_had(
-    environment: Table, place: Place, path: str
-) -> None:
-    said = f"faulty_environment gave no answer to {path} within {IN_PROCESS:g} s"
-    assert environment.details(place, "hangs", "always") == [said] * MAX_ATTEMPTS
+def test_a_call_that_hung_is_named_with_its_bound(environment: Table) -> None:
+    for place, path in (("seed", "/seed_session"), ("tool", "/look_up"), ("verify", "/verify")):
+        for detail in environment.details(place, "hangs", "always"):
+            assert path in detail
+            assert f"within {IN_PROCESS:g} s" in detail
 
 
-@pytest.mark.parametrize("fault", SHOWN)
-def test_a_tool_that_fails_by_its_own_word_is_the_models_to_deal_with(
-    environment: Table, fault: str
-) -> None:
-    assert environment.attempts(fault) == 1
-    assert environment.calls(fault) == 3
-    transcript = environment.collected.rows[environment.numbers[fault,]]["output"]
-    results = [entry["content"] for entry in transcript if entry["role"] == "tool"]
-    assert SHOWN[fault] in results[0]
-    assert len(results) == 2
+def test_the_model_sees_a_failure_that_a_tool_reports(environment: Table) -> None:
+    for fault, shown in SHOWN.items():
+        assert environment.attempts(fault) == 1
+        assert environment.calls(fault) == 3
+        transcript = environment.collected.rows[environment.numbers[fault,]]["output"]
+        results = [entry["content"] for entry in transcript if entry["role"] == "tool"]
+        assert shown in results[0]
+        assert len(results) == 2
 
 
-# Servers that others wrote.
+# External servers.
 
-STRANGE: dict[tuple[Place, str], FailureKind] = {
+EXTERNAL: dict[tuple[Place, str], FailureKind] = {
     ("seed", "vanishes"): FailureKind.ENVIRONMENT,
     ("seed", "hangs"): FailureKind.ENVIRONMENT,
     ("seed", "answers 500"): FailureKind.ENVIRONMENT,
@@ -295,37 +279,34 @@ STRANGE: dict[tuple[Place, str], FailureKind] = {
 
 
 @pytest.fixture(scope="module")
-def strangers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
+def external(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
     numbers = Numbered()
-    for place, fault in STRANGE:
+    for place, fault in EXTERNAL:
         numbers.add((place, fault, "once"), Trouble(at=place, fault=fault, times=1))
         numbers.add((place, fault, "always"), Trouble(at=place, fault=fault))
     numbers.add(("answers 500",), Trouble(at="tool", fault="answers 500", times=1))
-    folder = tmp_path_factory.mktemp("strangers")
+    folder = tmp_path_factory.mktemp("external")
     with running_module("tests.chaos.faulty_stranger") as url:
         yield from collected_table(folder, numbers, OVER_SOCKETS, url)
 
 
-@pytest.mark.parametrize(("place", "fault"), STRANGE)
-def test_a_fault_of_a_strange_server_that_passes_costs_one_attempt(
-    strangers: Table, place: Place, fault: str
+def test_a_fault_of_an_external_server_that_passes_costs_one_attempt(external: Table) -> None:
+    for fault, kind in EXTERNAL.items():
+        assert external.attempts(*fault, "once") == 2, fault
+        assert external.kinds(*fault, "once") == [kind], fault
+
+
+def test_a_fault_of_an_external_server_that_stays_fails_typed_within_its_bound(
+    external: Table,
 ) -> None:
-    assert strangers.attempts(place, fault, "once") == 2
-    assert strangers.kinds(place, fault, "once") == [STRANGE[place, fault]]
+    for fault, kind in EXTERNAL.items():
+        assert external.kinds(*fault, "always") == [kind] * MAX_ATTEMPTS, fault
+        assert external.gave_up(*fault, "always"), fault
+    assert external.collected.seconds < LONGEST
 
 
-@pytest.mark.parametrize(("place", "fault"), STRANGE)
-def test_a_fault_of_a_strange_server_that_stays_fails_typed_within_its_bound(
-    strangers: Table, place: Place, fault: str
-) -> None:
-    kind = STRANGE[place, fault]
-    assert strangers.kinds(place, fault, "always") == [kind] * MAX_ATTEMPTS
-    assert strangers.gave_up(place, fault, "always")
-    assert strangers.collected.seconds < LONGEST
-
-
-def test_the_error_of_a_strange_tool_is_the_models_to_deal_with(strangers: Table) -> None:
-    transcript = strangers.collected.rows[strangers.numbers["answers 500",]]["output"]
+def test_the_model_sees_the_error_of_an_external_tool(external: Table) -> None:
+    transcript = external.collected.rows[external.numbers["answers 500",]]["output"]
     results = [entry["content"] for entry in transcript if entry["role"] == "tool"]
     assert results[0] == "Internal Server Error"
 

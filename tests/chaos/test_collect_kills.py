@@ -42,6 +42,7 @@ def model(mind: Mind) -> Iterator[FaultyModel]:
         yield model
 
 
+@pytest.mark.campaign
 def test_a_server_process_that_dies_in_a_call_is_replaced_and_the_call_made_again(
     tmp_path: Path, model: FaultyModel
 ) -> None:
@@ -61,7 +62,7 @@ def test_a_server_process_that_dies_in_a_call_is_replaced_and_the_call_made_agai
 def test_server_processes_killed_one_after_the_other_cost_attempts_and_no_rollout(
     tmp_path: Path, model: FaultyModel
 ) -> None:
-    rows = [troubled(n) for n in range(60)]
+    rows = [troubled(n) for n in range(32)]
     work = Workspace(tmp_path, model.base_url, rows)
     for settings in (work.environment, work.agent):
         settings["isolated"] = True
@@ -79,6 +80,7 @@ def test_server_processes_killed_one_after_the_other_cost_attempts_and_no_rollou
     assert collected.seconds < LONGEST
 
 
+@pytest.mark.campaign
 def test_a_server_process_that_freezes_costs_attempts_and_no_rollout(
     tmp_path: Path, model: FaultyModel
 ) -> None:
@@ -120,6 +122,7 @@ def test_a_collection_waits_for_all_its_servers_to_come_back(
     assert collected.seconds < LONGEST
 
 
+@pytest.mark.campaign
 def test_servers_that_stay_away_fail_the_rest_typed_and_it_can_be_run_later(
     tmp_path: Path, model: FaultyModel, mind: Mind
 ) -> None:
@@ -182,10 +185,11 @@ def test_a_collector_that_is_killed_takes_its_own_servers_along(
     wait_until(lambda: not any(map(is_alive, servers)))
 
 
+@pytest.mark.campaign
 def test_a_collector_killed_again_and_again_makes_every_rollout_exactly_once(
     tmp_path: Path, model: FaultyModel, mind: Mind
 ) -> None:
-    """What a kill tears off in the files is put right from the journal."""
+    """What a kill tears off in the files is repaired from the journal."""
     random = Random(4)
     rows = [troubled(n) for n in range(100)]
     work = Workspace(tmp_path, model.base_url, rows)

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from rollgym.records import FailureKind
 from tests.chaos.collect_run import Workspace, troubled
 from tests.chaos.faulty_environment import FaultyTask, Place, Trouble
@@ -43,6 +45,7 @@ def stormy(number: int, seed: int) -> FaultyTask:
     return troubled(number, *met)
 
 
+@pytest.mark.campaign
 def test_a_storm_of_every_fault_at_random_leaves_every_rollout_accounted_for(
     tmp_path: Path,
 ) -> None:

@@ -552,9 +552,14 @@ MISTAKES = {
         f"+agent_name: there is no agent 'example_multistep_simple_agent'; did you mean {AGENT}?"
     ],
     f"{STEP_3.rstrip()} +num_repeat=2": ["+num_repeat: there is no such option", "+num_repeats?"],
-    f"{STEP_3.rstrip()} --limit=1": ["--limit: options are written without dashes", "+limit=VALUE"],
+    f"{STEP_3.rstrip()} --limit=1": [
+        "--limit: this command's options are written without dashes",
+        "+limit=VALUE",
+    ],
     "ng_run": ["no config file is named", "+config_paths=["],
-    "ng_run --policy-api-key=no-secret": ["--policy-api-key: options are written without dashes"],
+    "ng_run --policy-api-key=no-secret": [
+        "--policy-api-key: this command's options are written without dashes"
+    ],
     "ng_viewer": ["`jsonl_fpath` is missing", "+jsonl_fpath="],
 }
 
