@@ -195,5 +195,5 @@ def _bounded(text: str | None) -> str | None:
 
 
 def cut_text(text: str, limit: int) -> str:
-    """At most `limit` characters, the last of them an ellipsis where there were more."""
+    """At most `limit` characters, the last of them an ellipsis if the text is longer."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -49,7 +49,7 @@ class ContextSettings(ContextConfig):
 
     `prompt_version` says what a reply consists of. `thinking` says that the model thinks before it
     replies, and that a lone `</think>` ends its thoughts. `accessibility_tree` says whether the
-    tree of every page is kept; None keeps it where the model is shown text, which is made from it.
+    tree of every page is kept; None keeps it if the model is shown text, which is made from it.
     Screenshots are always kept, because judges and readers look at them.
     """
 

@@ -43,6 +43,16 @@ from webgym.tasks import Fact, FactGroup, WebTask
 from webgym.trajectory import EpisodeVerdict, Step, Trajectory
 
 LONGEST_REASON = 2_000
+ANSWER = "answer"
+REFERENCE = "reference_answer"
+CRITERION_B = "criterion_b"
+CRITERION_A = "criterion_a"
+BLOCKED_ENDING = "blocked"
+BLOCKING_SCREENSHOTS = 3
+MAX_RELEVANCE_QUESTIONS = 4
+"""Concurrent questions about screenshots of one episode; more would use too much memory."""
+
+_DECIDED = "the reward was decided before"
 
 CriterionVerdict = Literal["pass", "fail", "not_asked"]
 
@@ -113,16 +123,6 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
         return plain
 
 
-ANSWER = "answer"
-REFERENCE = "reference_answer"
-CRITERION_B = "criterion_b"
-CRITERION_A = "criterion_a"
-BLOCKED_ENDING = "blocked"
-BLOCKING_SCREENSHOTS = 3
-MAX_RELEVANCE_QUESTIONS = 4
-"""Concurrent questions about screenshots of one episode; more would use too much memory."""
-
-_DECIDED = "the reward was decided before"
 _NO_CHOICE = ScreenshotChoice((), {})
 
 

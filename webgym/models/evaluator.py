@@ -37,6 +37,9 @@ from webgym.trajectory.plain import from_plain
 
 START_TIMEOUT = 10.0
 STOP_TIMEOUT = 10.0
+EVALUATION_TIMEOUT = 600.0
+GRACE_SECONDS = 1.0
+"""Extra seconds before a missed deadline is enforced from outside."""
 
 T = TypeVar("T")
 
@@ -109,11 +112,6 @@ async def _run_until_stopped(
     ready.set_result((asyncio.get_running_loop(), stop))
     # When this returns, asyncio.run cancels all running tasks.
     await stop.wait()
-
-
-EVALUATION_TIMEOUT = 600.0
-GRACE_SECONDS = 1.0
-"""Extra seconds before a missed deadline is enforced from outside."""
 
 
 class Evaluator:

@@ -28,6 +28,10 @@ from webgym.tasks import FactGroup, WebTask
 from webgym.trajectory import Image, Step
 from webgym.trajectory.plain import SCREENSHOTS
 
+Part = dict[str, object]
+
+LONGEST_TEXT = 8_000
+
 
 class EpisodeScreenshot(msgspec.Struct, frozen=True):
     """A screenshot, its step, and the page that it shows."""
@@ -131,10 +135,6 @@ def _judgments(steps: Sequence[Step], screenshots: Sequence[EpisodeScreenshot]) 
             judgments[index] = f"the same screenshot as at {where}"
     return judgments
 
-
-Part = dict[str, object]
-
-LONGEST_TEXT = 8_000
 
 _ROLE = """\
 You check what a web agent did in a browser. You see the task it was given and evidence of its \

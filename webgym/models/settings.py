@@ -4,7 +4,7 @@
 decides whether it thinks and sees pictures. `prompt_version` stands in `model_config` or in
 `context_config`; two different values are rejected.
 
-*JudgeModels*: `openai_config` says which models judge, where they are served, and how they are
+*Judge*: `openai_config` says which models judge, where they are served, and how they are
 called. The keys at the top apply to every purpose; `keypoint_detection`, `blocking_detection` and
 `evaluation` may each override them. Without a configuration there is no judge, and then only tasks
 with their own check can be scored.
@@ -56,7 +56,7 @@ class ModelInterface(msgspec.Struct, frozen=True, kw_only=True):
     extra: Params = {}
 
     def sends(self, parameter: str) -> bool:
-        """Whether the parameter is sent where the settings do not name it."""
+        """Whether the parameter is sent if the settings do not name it."""
         return self.common_parameters is None or parameter in self.common_parameters
 
 
@@ -130,7 +130,7 @@ class PolicySettings(SettingsSection):
     def params(self, interface: ModelInterface) -> Params:
         """The parameters of every request to a model with this interface.
 
-        Some interfaces send a parameter only where the settings name it.
+        Some interfaces send a parameter only if the settings name it.
         """
         if not interface.is_sampled:
             return {**interface.extra, **self.extra_body}
@@ -335,7 +335,7 @@ class JudgeSettings(PurposeSettings):
 
     @classmethod
     def of(cls, given: object) -> "JudgeSettings | None":
-        """Read a dictionary or a Hydra node; None where it is empty. Raises WebSettingsError."""
+        """Read a dictionary or a Hydra node; None if it is empty. Raises WebSettingsError."""
         if isinstance(given, JudgeSettings):
             return given
         config = plain_mapping(given, ROOT)

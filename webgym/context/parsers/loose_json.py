@@ -1,4 +1,4 @@
-"""JSON as models write it: read exactly where it is correct, and otherwise with each mistake noted.
+"""JSON as models write it: read exactly if it is correct, and otherwise with each mistake noted.
 
 A value is read from a position in a text, and the reader returns where it ended. It tolerates only
 mistakes that leave no doubt about the meaning: single quotes, Python's True, False and None, a

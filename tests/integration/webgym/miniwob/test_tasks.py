@@ -190,7 +190,7 @@ def test_the_command_writes_a_task_file(
     assert b"http://there:1/task/circle-center?seed=4&zoom=2" in file.read_bytes()
 
 
-def test_wrong_options_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_options_are_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     for options in [
         ["--seeds", "a"],
         ["--seeds", "5-2"],

@@ -218,7 +218,7 @@ def test_nodes_of_hydra_configure_an_agent_like_dictionaries(tmp_path: Path) -> 
         assert b"http://" not in msgspec.json.encode(agent.identity)
 
 
-def test_an_agent_that_cannot_work_is_refused_at_once(tmp_path: Path) -> None:
+def test_an_agent_that_cannot_work_is_rejected_at_once(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, object], str]] = [
         ({"policy_config": {"tempreature": 1}}, "did you mean policy_config.temperature?"),
         ({"model_config": {"model_type": "qwen"}}, "model_type"),

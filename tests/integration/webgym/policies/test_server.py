@@ -113,7 +113,7 @@ def test_a_wrong_request_is_rejected_as_clients_expect_it() -> None:
         assert answer["error"]["code"] == status
 
 
-def test_a_request_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_is_too_large_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "LARGEST_BODY", 1_000)
     status, answer = asking(lambda post: post(request("x" * 2_000)))
     assert status == 413
@@ -139,7 +139,7 @@ def test_more_requests_than_can_be_answered_at_once_are_told_to_come_again() -> 
     assert asking(act, policy_server("fixed:2", max_requests=3)) == [200, 200, 200, 429]
 
 
-def test_a_port_that_is_taken_is_refused_with_advice() -> None:
+def test_a_port_that_is_taken_is_rejected_with_advice() -> None:
     async def run() -> None:
         async with serving(policy_server(), port=0) as url:
             port = int(url.rpartition(":")[2])

@@ -132,7 +132,7 @@ def test_a_bad_address_has_an_error_page_with_a_way_back() -> None:
         assert any(name == "a" for name, _ in page.elements)
 
 
-def test_a_request_that_is_too_large_or_unreadable_is_refused() -> None:
+def test_a_request_that_is_too_large_or_unreadable_is_rejected() -> None:
     async def act(one: Visitor) -> list[int]:
         form = {"Content-Type": "application/x-www-form-urlencoded; charset=klingon"}
         files = (

@@ -260,7 +260,7 @@ REFUSED: list[tuple[str, str]] = [
 ]
 
 
-def test_what_leaves_a_doubt_is_refused_with_a_reason_for_the_model() -> None:
+def test_what_leaves_a_doubt_is_rejected_with_a_reason_for_the_model() -> None:
     for text, reason in REFUSED:
         reply = parse_reply(text, VANILLA)
         assert reply.action is None
@@ -269,7 +269,7 @@ def test_what_leaves_a_doubt_is_refused_with_a_reason_for_the_model() -> None:
         assert len(reply.failure) < 400
 
 
-def test_an_element_that_is_no_number_is_refused() -> None:
+def test_an_element_that_is_no_number_is_rejected() -> None:
     for number in ['"twelve"', '"12a"', "1.5", "0", "-3", "true", '"١٢"', "[1, 2]"]:
         call = arguments(f'{{"action": "click", "element_id": {number}}}', "set_of_marks")
         reply = parse_reply(call, MARKS)
@@ -336,7 +336,7 @@ def test_a_model_that_thinks_may_leave_its_opening_tag_to_the_template() -> None
     assert str(reply.fields["thinking"]).startswith("Perhaps")
 
 
-def test_a_call_that_may_only_have_been_thought_of_is_refused() -> None:
+def test_a_call_that_may_only_have_been_thought_of_is_rejected() -> None:
     thinking = ContextSettings(prompt_version="vanilla", thinking=True)
     text = f"I could write {block(OTHER_CALL)}, but then"
     assert parse_reply(text, thinking).action is None

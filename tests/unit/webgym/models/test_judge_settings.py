@@ -55,7 +55,7 @@ def test_several_endpoints_may_be_named_with_the_variable_of_their_key() -> None
     ]
 
 
-def test_what_makes_no_sense_is_refused_with_its_place() -> None:
+def test_what_makes_no_sense_is_rejected_with_its_place() -> None:
     cases: list[tuple[dict[str, object], str]] = [
         ({"modle": "x"}, "openai_config.modle: unknown key; did you mean openai_config.model?"),
         (

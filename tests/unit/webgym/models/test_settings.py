@@ -82,7 +82,7 @@ def test_the_prompt_version_may_stand_in_either_place() -> None:
     assert read_context({"prompt_version": "vanilla"}, vanilla).prompt_version == "vanilla"
 
 
-def test_a_context_that_makes_no_sense_is_refused() -> None:
+def test_a_context_that_makes_no_sense_is_rejected() -> None:
     for given, model, says in [
         ({"windwo": 3}, QWEN, "unknown key; did you mean context_config.window?"),
         ({"thinking": True}, QWEN, "model_config.model_type decides"),

@@ -35,7 +35,7 @@ def test_a_chat_without_text_of_the_page_has_no_page() -> None:
     assert (chat.page, chat.is_first, chat.is_complete) == (None, False, False)
 
 
-def test_a_chat_without_task_or_tool_is_refused() -> None:
+def test_a_chat_without_task_or_tool_is_rejected() -> None:
     for system, user, message in [
         ("Use web_interaction.", "Press the bell.", "has no task"),
         ("Use your hands.", "Task:\nPress the bell.\n\nStep 1.\n", "none of the tools"),
@@ -45,7 +45,7 @@ def test_a_chat_without_task_or_tool_is_refused() -> None:
             read_turn(decoded(request() | {"messages": messages}))
 
 
-def test_a_chat_without_a_user_message_is_refused() -> None:
+def test_a_chat_without_a_user_message_is_rejected() -> None:
     messages = [{"role": "system", "content": "Use web_interaction."}]
     with pytest.raises(ChatRequestError, match="has no task"):
         read_turn(decoded(request() | {"messages": messages}))

@@ -163,7 +163,7 @@ def test_all_tasks_of_the_sites_have_recordings_and_a_file_adds_more(tmp_path: P
     assert known["ring it"].actions == (click("Bell"),)
 
 
-def test_a_file_that_holds_no_recordings_is_refused_by_its_line(tmp_path: Path) -> None:
+def test_a_file_that_holds_no_recordings_is_rejected_by_its_line(tmp_path: Path) -> None:
     for line in ["{", '{"actions": []}', '{"task_name": "x", "actions": [{"click": ["a", "b"]}]}']:
         file = tmp_path / "more.jsonl"
         file.write_text(f"\n{line}\n")
@@ -171,7 +171,7 @@ def test_a_file_that_holds_no_recordings_is_refused_by_its_line(tmp_path: Path) 
             load_recordings(file)
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(PoliciesError, match="cannot read the recordings"):
         load_recordings(tmp_path / "none.jsonl")
 

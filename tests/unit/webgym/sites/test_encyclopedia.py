@@ -72,7 +72,7 @@ def test_a_text_can_be_had_without_its_marks() -> None:
     assert "Bower a river" in plain_text(parse(SOURCE))
 
 
-def test_an_article_that_is_not_written_as_it_should_be_is_refused() -> None:
+def test_an_article_that_is_not_written_as_it_should_be_is_rejected() -> None:
     for source in ["title\n---\nx", "title: A\n---\n| a | b |\n| c |"]:
         with pytest.raises(ValueError, match="not a `name: value` line|differ"):
             parse(source)

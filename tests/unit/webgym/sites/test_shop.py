@@ -84,7 +84,7 @@ def test_products_are_sorted_by_price_and_rating() -> None:
     assert ratings == sorted(ratings, reverse=True)
 
 
-def test_a_query_that_makes_no_sense_is_refused() -> None:
+def test_a_query_that_makes_no_sense_is_rejected() -> None:
     for fields in [
         {"category": "weapons"},
         {"low": "-1"},

@@ -92,7 +92,7 @@ def test_the_files_have_the_placeholder_and_survive_a_round() -> None:
             assert msgspec.json.decode(msgspec.json.encode(task)) == msgspec.json.decode(line)
 
 
-def test_an_action_that_cannot_be_is_refused() -> None:
+def test_an_action_that_cannot_be_is_rejected() -> None:
     for written in [
         {},
         {"click": "a", "hover": "b"},
