@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.cases import for_each
 from tests.counterparts.answers import INPUT_TOKENS, OUTPUT_TOKENS
 from tests.counterparts.processes import ROOT, running
 from tests.counterparts.wire import PATIENCE, Client, begin_post, wait_until
@@ -240,7 +241,7 @@ CALL = {"type": "function_call", "call_id": "call_0", "name": "add", "arguments"
 OUTPUT = {"type": "function_call_output", "call_id": "call_0", "output": "1"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("items", "complaint"),
     [
         ([CALL], "No tool output found"),

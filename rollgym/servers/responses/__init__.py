@@ -5,10 +5,9 @@ the completion back. All functions work on decoded JSON and do nothing else.
 """
 
 from rollgym.servers.responses.from_chat import response_from_chat
-from rollgym.servers.responses.response import FunctionCall, Response
+from rollgym.servers.responses.response import FunctionCall, Response, chat_transcript
 from rollgym.servers.responses.shape import JsonObject
 from rollgym.servers.responses.to_chat import chat_request
-from rollgym.servers.responses.transcript import chat_transcript
 
 __all__ = [
     "FunctionCall",

@@ -1,17 +1,24 @@
-"""A read-only view of a Responses object, for verifiers and agents.
+"""A read-only view of a Responses object, and the chat-style transcript of its output.
 
-The view wraps the decoded dict and computes each property when it is read. Objects come from many
-servers and from stored rows, so a field that is missing or of another type reads as absent, never
-as an error. The strict reading happens where a completion enters (`from_chat.py`).
+*The view* is for verifiers and agents. It wraps the decoded dict and computes each property when it
+is read. Objects come from many servers and from stored rows, so a field that is missing or of
+another type reads as absent, never as an error. The strict reading happens where a completion
+enters (`from_chat.py`).
+
+*The transcript* is the `output` of a rollout's row, for people and for tools that read chat. Each
+text is one entry, the calls of one turn are together in the next entry, and the outputs of the
+tools follow. Reasoning is a field of the entry that follows it. An item of an unknown kind is kept
+whole under `item`, so that nothing here can fail a rollout that is finished.
 """
 
-from collections.abc import Iterator
-from typing import Self
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
 
 import msgspec
 
 from rollgym.records import NO_USAGE, Usage
-from rollgym.servers.responses.shape import JsonObject
+from rollgym.servers.responses.content import assistant_content, chat_content, reasoning_text
+from rollgym.servers.responses.shape import JsonObject, ShapeError, as_object
 
 
 class FunctionCall(msgspec.Struct, frozen=True):
@@ -132,3 +139,79 @@ def _objects(source: JsonObject, name: str) -> list[JsonObject]:
 
 def _parts(message: JsonObject, kind: str) -> Iterator[JsonObject]:
     return (part for part in _objects(message, "content") if part.get("type") == kind)
+
+
+def chat_transcript(output_items: Iterable[object]) -> list[JsonObject]:
+    """Entries with `role` and `content`, `tool_calls`, or `tool_call_id`; in order."""
+    transcript = _Transcript()
+    for item in output_items:
+        try:
+            transcript.add(as_object(item))
+        except ShapeError:
+            transcript.keep_whole(item)
+    return transcript.finish()
+
+
+class _Transcript:
+    def __init__(self) -> None:
+        self._entries: list[JsonObject] = []
+        self._reasoning: list[str] = []
+        self._calls: list[JsonObject] | None = None
+
+    def add(self, item: JsonObject) -> None:
+        kind = item.get("type") or "message"
+        if kind == "function_call":
+            self._add_call(item)
+            return
+        self._calls = None
+        if kind == "reasoning":
+            self._reasoning.append(reasoning_text(item))
+        elif kind == "function_call_output":
+            content = _plain(chat_content(item, "output"))
+            entry = {"role": "tool", "tool_call_id": item.get("call_id"), "content": content}
+            self._entries.append(entry)
+        elif kind == "message" and item.get("role") == "assistant":
+            self._add_text(item)
+        elif kind == "message":
+            content = _plain(chat_content(item, "content"))
+            self._entries.append({"role": item.get("role"), "content": content})
+        else:
+            raise ShapeError("type", f"{kind!r} is unknown")
+
+    def keep_whole(self, item: object) -> None:
+        self._calls = None
+        self._entries.append(self._assistant({"item": item}))
+
+    def finish(self) -> list[JsonObject]:
+        if any(self._reasoning):
+            self._entries.append(self._assistant({"content": ""}))
+        return self._entries
+
+    def _add_text(self, item: JsonObject) -> None:
+        texts, refusals = assistant_content(item)
+        entry = self._assistant({"content": "".join(texts)})
+        if refusals:
+            entry["refusal"] = "".join(refusals)
+        self._entries.append(entry)
+
+    def _add_call(self, item: JsonObject) -> None:
+        function = {"name": item.get("name"), "arguments": item.get("arguments")}
+        call = {"id": item.get("call_id"), "type": "function", "function": function}
+        if self._calls is None:
+            self._calls = []
+            self._entries.append(self._assistant({"tool_calls": self._calls}))
+        self._calls.append(call)
+
+    def _assistant(self, fields: JsonObject) -> JsonObject:
+        entry: JsonObject = {"role": "assistant", **fields}
+        if any(self._reasoning):
+            entry["reasoning"] = "\n".join(filter(None, self._reasoning))
+        self._reasoning = []
+        return entry
+
+
+def _plain(content: str | list[Any]) -> str | list[Any]:
+    """Join texts to one text; content with images stays a list of parts."""
+    if isinstance(content, str) or any(part["type"] != "text" for part in content):
+        return content
+    return "\n".join(part["text"] for part in content)

@@ -8,6 +8,7 @@ import pytest
 from rollgym.records import DeadlineError, Failure, RolloutError, ToolError
 from rollgym.servers import Answer, Http, NoAnswerError, ServerClient, http_session, listening
 from rollgym.servers.context import working_for
+from tests.cases import for_each
 from tests.integration.servers.transports import Transport, over_both, reach
 from tests.integration.servers.workshop import Workshop, make, seeded, workshop
 
@@ -24,9 +25,7 @@ def small_workshop() -> Workshop:
 
 
 @over_both
-@pytest.mark.parametrize(
-    ("size", "status"), [(SMALL - 1, 200), (SMALL, 200), (SMALL + 1, 413), (10_000_000, 413)]
-)
+@for_each(("size", "status"), [(SMALL - 1, 200), (SMALL, 200), (SMALL + 1, 413), (10_000_000, 413)])
 def test_a_request_has_a_largest_size(transport: Transport, size: int, status: int) -> None:
     async def ask() -> Answer:
         async with reach(small_workshop(), transport) as client:
@@ -42,7 +41,7 @@ def test_a_request_has_a_largest_size(transport: Transport, size: int, status: i
 
 
 @over_both
-@pytest.mark.parametrize(("path", "method"), [("/nowhere", "POST"), ("/echo", "PUT")])
+@for_each(("path", "method"), [("/nowhere", "POST"), ("/echo", "PUT")])
 def test_a_request_that_is_too_large_is_so_wherever_it_goes(
     transport: Transport, path: str, method: str
 ) -> None:
@@ -54,7 +53,7 @@ def test_a_request_that_is_too_large_is_so_wherever_it_goes(
 
 
 @over_both
-@pytest.mark.parametrize("size", [SMALL + 1, 3_000_000])
+@for_each("size", [SMALL + 1, 3_000_000])
 def test_requests_after_one_that_was_too_large_are_answered(
     transport: Transport, size: int
 ) -> None:
@@ -85,7 +84,7 @@ def test_a_request_that_takes_too_long_is_a_timeout(transport: Transport) -> Non
 
 
 @over_both
-@pytest.mark.parametrize("within", [0.0, -1.0])
+@for_each("within", [0.0, -1.0])
 def test_nothing_is_asked_when_no_time_is_left(transport: Transport, within: float) -> None:
     async def scenario() -> None:
         server = workshop()

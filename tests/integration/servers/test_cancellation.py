@@ -15,6 +15,7 @@ from rollgym.records import (
 )
 from rollgym.servers import Episode, http_server
 from rollgym.servers.context import working_for
+from tests.cases import for_each
 from tests.integration.servers.transports import Transport, over_both, reach
 from tests.integration.servers.workshop import (
     Bench,
@@ -120,7 +121,7 @@ def test_a_rollout_past_its_deadline_ends_everywhere(
 
 
 @over_both
-@pytest.mark.parametrize("waiting_for", ["a tool", "the model"])
+@for_each("waiting_for", ["a tool", "the model"])
 def test_a_rollout_that_takes_an_agent_too_long_ends_everywhere(
     transport: Transport, waiting_for: str
 ) -> None:
@@ -135,7 +136,7 @@ def test_a_rollout_that_takes_an_agent_too_long_ends_everywhere(
 
 
 @over_both
-@pytest.mark.parametrize(
+@for_each(
     ("waiting_for", "limit", "error"),
     [
         ("a tool", "tool_timeout", ToolError),

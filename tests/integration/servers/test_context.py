@@ -8,6 +8,7 @@ import pytest
 from rollgym.records import ToolError
 from rollgym.servers import ServerClient
 from rollgym.servers.context import current_deadline, current_rollout, working_for
+from tests.cases import for_each
 from tests.integration.servers.transports import Transport, over_both, reach
 from tests.integration.servers.workshop import Json, open_shop, task, workshop
 
@@ -22,7 +23,7 @@ def in_seconds(seconds: float) -> float:
 
 
 @over_both
-@pytest.mark.parametrize(
+@for_each(
     "rollout", ["", "12/3", "a b", " a ", "größe/世界", "100%", "%41", "a\r\nx-evil: 1", "a\0b\t"]
 )
 def test_a_rollouts_name_arrives_as_it_is(transport: Transport, rollout: str) -> None:

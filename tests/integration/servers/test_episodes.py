@@ -26,6 +26,7 @@ from rollgym.records import (
 from rollgym.servers import Answer, CookieJar, Episode, Http, Request, ServerClient, http_session
 from rollgym.servers.agent import PHASES_HEADER
 from rollgym.servers.episode import MOST_SPANS, SPANS_HEADER, decode_spans
+from tests.cases import for_each
 from tests.integration.servers.transports import Clients, Transport, over_both, reach
 from tests.integration.servers.workshop import (
     WORDS,
@@ -161,7 +162,7 @@ def test_of_many_calls_the_first_are_told_and_all_are_summed_up(transport: Trans
 
 
 @over_both
-@pytest.mark.parametrize(
+@for_each(
     ("row", "complaint"),
     [
         ({}, "the row has no `responses_create_params`"),
@@ -179,7 +180,7 @@ def test_a_row_that_cannot_be_run_is_a_failure_of_the_task(
 
 
 @over_both
-@pytest.mark.parametrize("body", [b"", b"[]", b"\xff"])
+@for_each("body", [b"", b"[]", b"\xff"])
 def test_what_is_no_row_is_a_failure_of_the_task(transport: Transport, body: bytes) -> None:
     async def scenario() -> None:
         async with open_shop(transport) as shop:
@@ -190,7 +191,7 @@ def test_what_is_no_row_is_a_failure_of_the_task(transport: Transport, body: byt
 
 
 @over_both
-@pytest.mark.parametrize(
+@for_each(
     ("row", "error", "detail"),
     [
         (task(["break"]), AgentError, "LookupError: lost the map"),
@@ -248,9 +249,7 @@ def test_what_cannot_be_kept_does_not_hide_the_failure(transport: Transport) -> 
 
 
 @over_both
-@pytest.mark.parametrize(
-    "answer", [b"", b"[]", b"{", b"\xff", b'{"output": "\xff"}', b"{}", b'{"output": {}}']
-)
+@for_each("answer", [b"", b"[]", b"{", b"\xff", b'{"output": "\xff"}', b"{}", b'{"output": {}}'])
 def test_a_model_whose_answer_cannot_be_read_is_malformed(
     transport: Transport, answer: bytes
 ) -> None:
@@ -269,7 +268,7 @@ def test_a_model_whose_answer_cannot_be_read_is_malformed(
 
 
 @over_both
-@pytest.mark.parametrize("answer", [b"", b"[]", b"done", b"\xff"])
+@for_each("answer", [b"", b"[]", b"done", b"\xff"])
 def test_a_verified_row_that_is_no_json_object_is_the_verifiers_failure(
     transport: Transport, answer: bytes
 ) -> None:
@@ -333,7 +332,7 @@ def test_the_loop_alone_works_in_the_callers_session(transport: Transport) -> No
 
 
 @over_both
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b'{"a": "\xff"}'])
+@for_each("body", [b"", b"[]", b"{", b"\xff", b'{"a": "\xff"}'])
 def test_parameters_that_are_no_json_object_are_refused(transport: Transport, body: bytes) -> None:
     async def scenario() -> tuple[int, str]:
         async with open_shop(transport) as shop:
@@ -405,9 +404,7 @@ def test_an_agent_passes_the_environments_numbers_on(transport: Transport) -> No
 
 
 @over_both
-@pytest.mark.parametrize(
-    "body", [b"", b"[]", b'{"verify_responses": 3}', b'{"verify_responses": ["\xff"]}']
-)
+@for_each("body", [b"", b"[]", b'{"verify_responses": 3}', b'{"verify_responses": ["\xff"]}'])
 def test_rows_of_another_shape_have_no_numbers(transport: Transport, body: bytes) -> None:
     async def scenario() -> int:
         async with open_shop(transport) as shop:

@@ -8,6 +8,7 @@ import pytest
 
 from rollgym.cli import collect
 from rollgym.servers.config import ConfigError, load_config
+from tests.cases import for_each
 from tests.counterparts.processes import running
 from tests.integration.servers.wire_contract import Json, row_with
 from tests.ports import free_port
@@ -77,7 +78,7 @@ def test_an_agent_of_somebody_elses_is_collected_from(tmp_path: Path) -> None:
     assert metrics[0]["agent_metrics"]["counterpart/rows"] == 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     "url", ["127.0.0.1:8000", "ftp://host", "http://", "http://host:0", "", 8000, [], ["http://"]]
 )
 def test_what_is_no_url_is_refused(tmp_path: Path, url: object) -> None:

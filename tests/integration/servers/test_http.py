@@ -11,6 +11,7 @@ import pytest
 
 from rollgym.records import Failure, ToolError
 from rollgym.servers import Http, ServerClient, http_session, listening
+from tests.cases import for_each
 from tests.integration.servers.workshop import Workshop, seeded, until, workshop
 
 ECHO = b'{"words": "hello"}'
@@ -150,7 +151,7 @@ def test_a_body_that_cannot_be_read_is_refused() -> None:
     assert "the request cannot be read" in json.loads(body)["error"]["message"]
 
 
-@pytest.mark.parametrize("said", ["soon", "", "-5", "nan", "inf", "1e999", "\xff"])
+@for_each("said", ["soon", "", "-5", "nan", "inf", "1e999", "\xff"])
 def test_a_timeout_that_makes_no_sense_is_passed_over(said: str) -> None:
     answer = exchanged(request("/whereabouts", b"", f"x-rollgym-timeout: {said}"))
     seconds = json.loads(answer[2])["seconds"]
@@ -184,7 +185,7 @@ async def foreign(answer: bytes) -> AsyncIterator[ServerClient]:
         yield ServerClient("foreign", [Http(f"http://127.0.0.1:{port}/", session)])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer",
     [
         b"",
@@ -206,9 +207,7 @@ def test_an_answer_that_is_cut_off_or_unreadable_is_none(answer: bytes) -> None:
     assert asyncio.run(scenario()).retryable
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"oops", b"\xff", b'{"error": {}}', b'{"error": {"kind": "weather"}}']
-)
+@for_each("body", [b"", b"oops", b"\xff", b'{"error": {}}', b'{"error": {"kind": "weather"}}'])
 def test_a_failure_that_cannot_be_read_is_an_answer_like_any_other(body: bytes) -> None:
     head = f"HTTP/1.1 502 Bad Gateway\r\nx-rollgym-failure: tool\r\nContent-Length: {len(body)}"
 

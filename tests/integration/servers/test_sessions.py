@@ -9,6 +9,7 @@ import pytest
 from rollgym.records import EnvironmentSessionError, Failure, FailureKind, RolloutError
 from rollgym.servers import Answer, CookieJar, ServerClient, resources
 from rollgym.servers.sessions import Sessions
+from tests.cases import for_each
 from tests.integration.servers.transports import Transport, over_both, reach
 from tests.integration.servers.workshop import (
     Bench,
@@ -117,7 +118,7 @@ def test_a_session_can_be_given_back_unverified(transport: Transport) -> None:
 
 
 @over_both
-@pytest.mark.parametrize("steps", [[["break"]], [["tool", "give_up", {}]], [["leave rubbish"]]])
+@for_each("steps", [[["break"]], [["tool", "give_up", {}]], [["leave rubbish"]]])
 def test_a_failed_rollout_gives_its_session_back(transport: Transport, steps: Any) -> None:
     async def scenario() -> None:
         async with open_shop(transport) as shop:

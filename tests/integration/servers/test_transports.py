@@ -18,6 +18,7 @@ from rollgym.servers import (
     ServerKind,
 )
 from rollgym.servers.exchange import json_answer
+from tests.cases import for_each
 from tests.integration.servers.transports import Transport, over_both, reach
 from tests.integration.servers.workshop import (
     WORDS,
@@ -114,7 +115,7 @@ def message_of(answer: Answer) -> str:
 
 
 @over_both
-@pytest.mark.parametrize("body", [b"", b"{}", WORDS.encode(), b"\r\n\0", b"x" * 1_000_000])
+@for_each("body", [b"", b"{}", WORDS.encode(), b"\r\n\0", b"x" * 1_000_000])
 def test_a_body_arrives_as_it_was_sent(transport: Transport, body: bytes) -> None:
     answer = mirrored(transport, "/mirror", body)
     assert (answer.status, answer.content_type) == (200, "application/json")
@@ -122,7 +123,7 @@ def test_a_body_arrives_as_it_was_sent(transport: Transport, body: bytes) -> Non
 
 
 @over_both
-@pytest.mark.parametrize(
+@for_each(
     "path",
     ["/a b", "/größe", "/a?b=c", "/a#b", "/a%20b", "/a/../b", "/./a", "//a", "/a+b", "/a;b", "/%"],
 )
@@ -145,9 +146,7 @@ def test_status_and_body_of_any_type_arrive(transport: Transport) -> None:
 
 
 @over_both
-@pytest.mark.parametrize(
-    "cookies", [{}, {"one": "1"}, {"one": "1", "two": '"2 3"'}, {"session": "ü=="}]
-)
+@for_each("cookies", [{}, {"one": "1"}, {"one": "1", "two": '"2 3"'}, {"session": "ü=="}])
 def test_cookies_of_the_jar_are_sent(transport: Transport, cookies: dict[str, str]) -> None:
     answer = mirrored(transport, "/mirror", jar=CookieJar(cookies))
     assert json.loads(answer.body)[3] == cookies
@@ -192,7 +191,7 @@ def test_an_unknown_path_is_told_those_that_there_are(transport: Transport) -> N
 
 
 @over_both
-@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"])
+@for_each("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"])
 def test_a_wrong_method_is_told_the_right_one(transport: Transport, method: str) -> None:
     answer = mirrored(transport, "/mirror", method=method)
     assert answer.status == 405
@@ -205,8 +204,8 @@ def test_a_head_request_is_a_wrong_method(transport: Transport) -> None:
 
 
 @over_both
-@pytest.mark.parametrize("path", ["/seed_session", "/verify"])
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b'{"a": "\xff"}', b"null"])
+@for_each("path", ["/seed_session", "/verify"])
+@for_each("body", [b"", b"[]", b"{", b"\xff", b'{"a": "\xff"}', b"null"])
 def test_a_row_that_is_no_json_object_is_refused(
     transport: Transport, path: str, body: bytes
 ) -> None:
@@ -269,7 +268,7 @@ def test_wrong_arguments_are_named(transport: Transport) -> None:
 
 
 @over_both
-@pytest.mark.parametrize("body", [b"{", b"[]", b"3", b'{"amount": "\xff"}', b'"\\ud800"'])
+@for_each("body", [b"{", b"[]", b"3", b'{"amount": "\xff"}', b'"\\ud800"'])
 def test_arguments_that_are_no_json_object_are_refused(transport: Transport, body: bytes) -> None:
     async def ask() -> Answer:
         async with reach(workshop(), transport) as client:
@@ -322,7 +321,7 @@ def test_a_verdict_is_added_to_the_row(transport: Transport) -> None:
 
 
 @over_both
-@pytest.mark.parametrize(
+@for_each(
     ("text", "complaint"),
     [
         ("raise", "RuntimeError: the scales are broken"),
@@ -351,7 +350,7 @@ def test_a_session_that_cannot_be_seeded_is_a_failure_of_the_environment(
 
 
 @over_both
-@pytest.mark.parametrize("error", every_failure(), ids=lambda error: Failure.of(error).kind)
+@for_each("error", every_failure())
 def test_a_failure_arrives_with_all_that_is_known_of_it(
     transport: Transport, error: RolloutError
 ) -> None:
@@ -434,7 +433,7 @@ def model_failure(transport: Transport, path: str, body: bytes, method: str = "P
 
 
 @over_both
-@pytest.mark.parametrize(
+@for_each(
     ("path", "body", "complaint"),
     [
         ("/v1/responses", b"[]", "the request is not a JSON object"),
@@ -451,7 +450,7 @@ def test_what_a_model_server_cannot_do_is_a_rejected_request(
 
 
 @over_both
-@pytest.mark.parametrize(
+@for_each(
     ("error", "kind"),
     [
         (ConnectionError("the strings are cut"), FailureKind.MODEL_UNAVAILABLE),

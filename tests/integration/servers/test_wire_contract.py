@@ -13,6 +13,7 @@ from http.cookies import SimpleCookie
 
 import pytest
 
+from tests.cases import for_each
 from tests.counterparts.answers import INPUT_TOKENS, OUTPUT_TOKENS
 from tests.counterparts.processes import running
 from tests.counterparts.wire import Client, Reply, begin_post, wait_until
@@ -158,7 +159,7 @@ def test_the_text_of_a_tool_reaches_the_model_unchanged(our_agent: Servers) -> N
     assert outputs(answer) == ["Übung macht den Meister \N{EM DASH} 熟能生巧"]
 
 
-@pytest.mark.parametrize("arguments", ['{"amount": ', "three", "[1]", '"1"', "1", "null"])
+@for_each("arguments", ['{"amount": ', "three", "[1]", '"1"', "1", "null"])
 def test_malformed_arguments_are_answered_to_the_model(our_agent: Servers, arguments: str) -> None:
     script = (f"call add {arguments}", 'call add {"amount": 1}', "say done")
     answer = run(our_agent, row(*script))
@@ -174,7 +175,7 @@ def test_a_tool_that_does_not_exist_is_answered_to_the_model(our_agent: Servers)
     assert "unheard_of" in outputs(answer)[0]
 
 
-@pytest.mark.parametrize("path", ["verify", "seed_session", "../_requests", "aggregate_metrics"])
+@for_each("path", ["verify", "seed_session", "../_requests", "aggregate_metrics"])
 def test_a_model_cannot_call_what_is_no_tool(our_agent: Servers, path: str) -> None:
     arguments = json.dumps({"reward": 1.0, "marker": f"marker-no-tool-{path}"})
     run(our_agent, row(f"call {path} {arguments}", "say done"))

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.cases import for_each
 from tests.counterparts.processes import running
 from tests.counterparts.wire import Client, begin_post, wait_until
 from tests.integration.servers.wire_contract import (
@@ -97,7 +98,7 @@ def test_calls_of_one_turn_are_served_at_the_same_time(our_environment: Servers)
     assert [output.strip('"') for output in outputs(answer)] == ["met 3"] * 3
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "arguments", "status"),
     [
         ("/refuse", {"reason": "no"}, 400),

@@ -9,6 +9,7 @@ from rollgym.records import DeadlineError, RolloutError, ToolError
 from rollgym.servers import Answer, CookieJar, NoAnswerError, Request, ServerClient
 from rollgym.servers.client import EXCERPT
 from rollgym.servers.context import working_for
+from tests.cases import for_each
 
 
 class EndpointTransport:
@@ -42,13 +43,13 @@ def raised(answer: Answer | Exception | None, **options: Any) -> RolloutError:
     return caught.value
 
 
-@pytest.mark.parametrize("status", [200, 201, 299])
+@for_each("status", [200, 201, 299])
 def test_an_answer_in_order_is_given(status: int) -> None:
     answer = Answer(status, b"hello")
     assert call(answer) is answer
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "retryable"),
     [(301, None), (400, None), (404, None), (422, None), (429, True), (500, True), (503, True)],
 )
@@ -63,7 +64,7 @@ def test_a_long_answer_is_cut_in_the_message() -> None:
     assert len(str(raised(Answer(500, b"x" * 100_000)))) < EXCERPT + 200
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("said", "wait"), [("3", 3.0), ("0.5", 0.5), ("", None), ("Wed, 21 Oct 2015 07:28 GMT", None)]
 )
 def test_the_wait_that_was_asked_for_is_kept(said: str, wait: float | None) -> None:

@@ -8,6 +8,7 @@ from rollgym.records import ToolError
 from rollgym.servers import sessions
 from rollgym.servers.context import current_deadline, current_rollout, working_for
 from rollgym.servers.sessions import SessionCloser
+from tests.cases import for_each
 
 
 def test_nothing_is_done_where_there_is_nothing_to_let_go_of() -> None:
@@ -34,12 +35,12 @@ def test_states_are_closed_side_by_side() -> None:
     assert sorted(asyncio.run(scenario())) == ["one", "three", "two"]
 
 
-@pytest.mark.parametrize(
-    "error", [OSError("jammed"), ToolError("lost"), asyncio.CancelledError("odd")]
-)
+@for_each("error", [OSError("jammed"), ToolError("lost"), asyncio.CancelledError("odd")])
 def test_what_closing_raises_concerns_nobody_else(
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.clear()
+
     async def scenario() -> list[str]:
         closed = []
 

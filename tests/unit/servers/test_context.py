@@ -19,6 +19,7 @@ from rollgym.servers.context import (
     seconds_left,
     working_for,
 )
+from tests.cases import for_each
 
 
 def test_there_is_no_rollout_and_no_deadline_unless_somebody_says_so() -> None:
@@ -57,7 +58,7 @@ def test_some_things_are_done_after_the_deadline() -> None:
         assert current_deadline() == 50
 
 
-@pytest.mark.parametrize(("left", "at_most", "expected"), [(5, 60, 5), (60, 5, 5), (-5, 60, 0)])
+@for_each(("left", "at_most", "expected"), [(5, 60, 5), (60, 5, 5), (-5, 60, 0)])
 def test_the_time_left_is_bounded_on_both_sides(
     left: float, at_most: float, expected: float
 ) -> None:
@@ -94,7 +95,7 @@ def test_a_name_is_cut_where_it_is_too_long() -> None:
         assert current_rollout() == "x" * LONGEST_ROLLOUT_NAME
 
 
-@pytest.mark.parametrize("said", ["", "soon", "nan", "inf", "-inf", "1e999", "1,5", "\udcff"])
+@for_each("said", ["", "soon", "nan", "inf", "-inf", "1e999", "1,5", "\udcff"])
 def test_a_timeout_that_makes_no_sense_is_none(said: str) -> None:
     async def scenario() -> CallContext:
         return incoming_context({TIMEOUT_HEADER: said})
@@ -102,7 +103,7 @@ def test_a_timeout_that_makes_no_sense_is_none(said: str) -> None:
     assert asyncio.run(scenario()) == CallContext("", None)
 
 
-@pytest.mark.parametrize(("said", "left"), [("5", 5), ("0.25", 0.25), ("0", 0), ("-3", 0)])
+@for_each(("said", "left"), [("5", 5), ("0.25", 0.25), ("0", 0), ("-3", 0)])
 def test_a_timeout_becomes_a_deadline(said: str, left: float) -> None:
     async def scenario() -> float:
         deadline = incoming_context({TIMEOUT_HEADER: said}).deadline

@@ -1,6 +1,5 @@
 """Cookies as headers, and the jar that keeps them."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from rollgym.servers.exchange import (
     parse_cookies,
     parse_set_cookies,
 )
+from tests.cases import for_each
 
 names = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1)
 values = st.text(st.characters(codec="utf-8", exclude_characters=";", categories=["L", "N", "P"]))
@@ -33,7 +33,7 @@ def test_any_header_can_be_parsed(pair: str, attribute: str) -> None:
     assert isinstance(parse_set_cookies([f"{pair}; Max-Age={attribute}; Expires={pair}"]), dict)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("header", "cookies"),
     [
         ("", {}),
@@ -51,7 +51,7 @@ def test_a_cookie_header_is_read_as_it_is_written(header: str, cookies: dict[str
     assert parse_cookies(header) == cookies
 
 
-@pytest.mark.parametrize(
+@for_each(
     "attributes",
     [
         "Max-Age=0",
@@ -66,7 +66,7 @@ def test_a_cookie_whose_time_is_over_is_dropped(attributes: str) -> None:
     assert parse_set_cookies([f"a=b; {attributes}"]) == {"a": ""}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "attributes",
     [
         "",

@@ -3,7 +3,6 @@
 import json
 
 import msgspec
-import pytest
 
 from rollgym.records import (
     AgentError,
@@ -24,9 +23,10 @@ from rollgym.servers.exchange import (
     failure_in,
     json_answer,
 )
+from tests.cases import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "status"),
     [
         (ModelRateLimitError("slow down"), 429),
@@ -58,7 +58,7 @@ def test_those_who_know_nothing_of_us_can_read_a_failure() -> None:
     assert answer.headers["retry-after"] == "2"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wait", "header"), [(None, None), (0.0, "0"), (0.5, "0.5"), (90.0, "90"), (1e8, "100000000")]
 )
 def test_the_wait_is_a_number_without_ornaments(wait: float | None, header: str | None) -> None:
@@ -95,7 +95,7 @@ def test_an_answer_without_the_header_is_no_failure() -> None:
     assert failure_in(Answer(502, failure_answer(ToolError("gone")).body)) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         b"",

@@ -2,12 +2,11 @@
 
 import time
 
-import pytest
-
 from rollgym.servers.final_answer import last_boxed, without_thinking
+from tests.cases import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "boxed"),
     [
         (r"so \boxed{5}", "5"),
@@ -30,7 +29,7 @@ def test_the_last_complete_box_counts(text: str, boxed: str | None) -> None:
     assert last_boxed(text) == boxed
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         r"\boxed{" * 100_000 + "}" * 100_000,
@@ -46,7 +45,7 @@ def test_hostile_text_is_read_in_linear_time(text: str) -> None:
     assert time.process_time() - began < 5
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "rest"),
     [
         (r"<think>maybe \boxed{1}</think>It is 2.", "It is 2."),

@@ -10,6 +10,7 @@ import uvloop
 
 from rollgym.servers.limit import LONG as LONG_LIMIT
 from rollgym.servers.limit import LOOK_INTERVAL, Limit
+from tests.cases import for_each
 
 T = TypeVar("T")
 Body = Callable[[], Awaitable[T]]
@@ -233,7 +234,7 @@ def run(new_loop: NewLoop, work: Coroutine[Any, Any, T]) -> T:
 
 
 @on_both_loops
-@pytest.mark.parametrize("scenario", EXPECTED, ids=lambda scenario: scenario.__name__)
+@for_each("scenario", EXPECTED)
 def test_a_limit_ends_as_a_timeout_would(new_loop: NewLoop, scenario: Scenario) -> None:
     theirs = run(new_loop, outcome(scenario(with_timeout)))
     ours = run(new_loop, outcome(scenario(with_limit)))
@@ -263,7 +264,7 @@ def test_a_timeout_has_the_cancellation_as_its_cause(new_loop: NewLoop) -> None:
     assert isinstance(run(new_loop, scenario()).__cause__, asyncio.CancelledError)
 
 
-@pytest.mark.parametrize("seconds", [LONG, LONG_LIMIT / 2])
+@for_each("seconds", [LONG, LONG_LIMIT / 2])
 def test_limits_that_were_kept_leave_no_timer_behind(seconds: float) -> None:
     async def scenario() -> list[asyncio.TimerHandle]:
         loop = asyncio.get_running_loop()

@@ -19,6 +19,7 @@ from rollgym.servers import (
     Verdict,
     connect,
 )
+from tests.cases import for_each
 
 T = TypeVar("T", bound=TaskRow)
 S = TypeVar("S")
@@ -80,7 +81,7 @@ def verified(server: type[ResourcesServer[Any, Any]], **fields: Any) -> dict[str
     return asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("server", "state"),
     [
         (Stateless, None),
@@ -207,7 +208,7 @@ def test_a_class_names_its_settings() -> None:
     assert Server.config_type() is ServerConfig
 
 
-@pytest.mark.parametrize(
+@for_each(
     "settings",
     [
         {"unknown": 1},

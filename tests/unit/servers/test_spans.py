@@ -16,6 +16,7 @@ from rollgym.servers.episode import (
     encode_spans,
     wire_spans,
 )
+from tests.cases import for_each
 
 
 def test_a_span_crosses_to_the_microsecond() -> None:
@@ -61,7 +62,7 @@ def test_more_spans_than_there_may_be_are_left_out() -> None:
     assert len(decode_spans(text)) == MOST_SPANS
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",

@@ -21,6 +21,7 @@ from rollgym.servers import (
     tool_schemas,
 )
 from rollgym.servers.tools import ToolMethod, encode_result, result_text, tools_of
+from tests.cases import for_each
 
 Json = dict[str, Any]
 
@@ -80,7 +81,7 @@ def call(method: Callable[..., Any], arguments: object, state: object = None) ->
 # Schemas.
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("hint", "schema"),
     [
         (str, {"type": "string"}),
@@ -208,7 +209,7 @@ def test_values_in_a_schema_are_left_as_they_are() -> None:
     assert parameters_of(write)["properties"]["head"]["default"] == {"title": "Untitled"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "hint",
     [
         str,
@@ -228,7 +229,7 @@ def test_a_schema_that_leaves_nothing_open_is_strict(hint: Any) -> None:
     assert ToolMethod("sample", sample).schema()["strict"] is True
 
 
-@pytest.mark.parametrize(
+@for_each(
     "hint",
     [
         Any,
@@ -339,7 +340,7 @@ def test_a_hint_that_is_no_json_is_refused() -> None:
         ToolMethod("sample", sample)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         *("verify", "seed_session", "close_session", "close", "start", "handle", "health", "route"),
@@ -498,7 +499,7 @@ def test_a_state_is_given_by_the_server_and_never_by_the_model() -> None:
         call(sample, {"amount": 1, "state": [100]}, [10])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name", ["json", "schema", "copy", "dict", "model_config", "model_dump", "_private", "self_"]
 )
 @pytest.mark.filterwarnings("error")
@@ -512,7 +513,7 @@ def test_an_argument_may_have_any_name(name: str) -> None:
         call(method, {name: "x"})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "complaint"),
     [
         ({}, "x: Field required"),
@@ -553,7 +554,7 @@ class Record:
     name: str
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("result", "body"),
     [
         ("Grüße", '"Grüße"'),
@@ -576,13 +577,13 @@ def test_a_result_is_written_as_json(result: object, body: str) -> None:
     assert encode_result(result).decode() == body
 
 
-@pytest.mark.parametrize("result", [object(), {"a": object()}, {(1, 2): 3}, "\ud800"])
+@for_each("result", [object(), {"a": object()}, {(1, 2): 3}, "\ud800"])
 def test_a_result_that_is_no_json_is_an_error(result: object) -> None:
     with pytest.raises((TypeError, ValueError)):
         encode_result(result)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "text"),
     [
         (b'"hello"', "hello"),

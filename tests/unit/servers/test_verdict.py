@@ -7,24 +7,23 @@ import pytest
 
 from rollgym.records import VerifierError
 from rollgym.servers import Verdict
+from tests.cases import for_each
 
 
-@pytest.mark.parametrize(
-    ("reward", "written"), [(1, 1.0), (0.25, 0.25), (-3, -3.0), (10**15, 1e15)]
-)
+@for_each(("reward", "written"), [(1, 1.0), (0.25, 0.25), (-3, -3.0), (10**15, 1e15)])
 def test_a_reward_is_a_number(reward: float, written: float) -> None:
     fields = Verdict(reward).as_fields()
     assert fields == {"reward": written}
     assert type(fields["reward"]) is float
 
 
-@pytest.mark.parametrize("reward", [None, "1.0", True, False, [1.0], 1j])
+@for_each("reward", [None, "1.0", True, False, [1.0], 1j])
 def test_a_reward_that_is_no_number_is_refused(reward: Any) -> None:
     with pytest.raises(VerifierError, match="as reward, which is not a number"):
         Verdict(reward).as_fields()
 
 
-@pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf])
+@for_each("reward", [math.nan, math.inf, -math.inf])
 def test_a_reward_that_is_not_finite_is_refused(reward: float) -> None:
     with pytest.raises(VerifierError, match="which is not finite"):
         Verdict(reward).as_fields()

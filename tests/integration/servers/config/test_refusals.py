@@ -2,8 +2,7 @@
 
 import socket
 
-import pytest
-
+from tests.cases import for_each
 from tests.integration.servers.config.workspace import ENVIRONMENT, VARIABLES, Workspace
 
 
@@ -30,7 +29,7 @@ def test_a_file_without_servers(workspace: Workspace) -> None:
     assert message.startswith("nothing.yaml: describes no server; ")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "place", "reason"),
     [
         ("a:\n  b: [1, 2\nc: d: e\n", "broken.yaml:3:", "not valid YAML"),
@@ -184,7 +183,7 @@ def test_a_setting_that_contains_itself(workspace: Workspace) -> None:
     assert "weather.resources_servers.test_weather.loop…: nested deeper than" in message
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("setting", "reason"),
     [("processes=0", ">= 1"), ("port=99999", "<= 65535"), ("isolated=perhaps", "bool")],
 )

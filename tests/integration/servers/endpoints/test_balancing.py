@@ -2,9 +2,8 @@
 
 import asyncio
 
-import pytest
-
 from rollgym.records import ModelAuthError, ModelRateLimitError, ModelUnavailableError
+from tests.cases import for_each
 from tests.faulty_model import (
     Exchange,
     FaultyModel,
@@ -171,7 +170,7 @@ def test_a_probe_goes_ahead_before_the_others_follow() -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(
+@for_each(
     "refusal",
     [
         error(401, "Incorrect API key"),
@@ -210,7 +209,7 @@ def test_while_all_rest_for_one_reason_it_is_the_reason_that_calls_end_with() ->
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("tries", [1, 3])
+@for_each("tries", [1, 3])
 def test_the_error_says_how_many_endpoints_were_tried(tries: int) -> None:
     async def scenario() -> None:
         async with (

@@ -13,6 +13,7 @@ from rollgym.servers.endpoints.connection import (
     IncompleteResponseError,
     TooLongError,
 )
+from tests.cases import for_each
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -100,7 +101,7 @@ def test_an_error_is_read_as_far_as_anybody_wants() -> None:
     assert reply.decompressed(20, cut=True).startswith(b"x" * 20)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("parts", "error"),
     [
         ([b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhalf"], IncompleteResponseError),

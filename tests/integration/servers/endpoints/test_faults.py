@@ -19,6 +19,7 @@ from rollgym.records import (
     ModelUnavailableError,
     RolloutError,
 )
+from tests.cases import for_each
 from tests.faulty_model import (
     OVERFLOWS,
     FaultyModel,
@@ -78,7 +79,7 @@ REFUSALS: dict[str, tuple[Step, type[RolloutError]]] = {
 }
 
 
-@pytest.mark.parametrize("fault", PASSING)
+@for_each("fault", PASSING)
 def test_a_fault_that_passes_is_mended_by_another_try(fault: str) -> None:
     async def scenario() -> None:
         async with (
@@ -93,7 +94,7 @@ def test_a_fault_that_passes_is_mended_by_another_try(fault: str) -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("fault", LASTING)
+@for_each("fault", LASTING)
 def test_a_fault_that_lasts_ends_typed_when_the_tries_are_used_up(fault: str) -> None:
     step, kind = LASTING[fault]
 
@@ -111,7 +112,7 @@ def test_a_fault_that_lasts_ends_typed_when_the_tries_are_used_up(fault: str) ->
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("fault", REFUSALS)
+@for_each("fault", REFUSALS)
 def test_a_refusal_ends_typed_after_one_try(fault: str) -> None:
     step, kind = REFUSALS[fault]
 
@@ -146,7 +147,7 @@ def test_an_endpoint_that_nobody_listens_at_is_unavailable() -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("url", ["http://no-such-host.invalid/v1", "https://127.0.0.1:{port}/v1"])
+@for_each("url", ["http://no-such-host.invalid/v1", "https://127.0.0.1:{port}/v1"])
 def test_a_name_that_is_unknown_and_a_port_without_tls_are_unavailable(url: str) -> None:
     async def scenario() -> None:
         async with FaultyModel() as model, pool_of(url.format(port=model.port)) as pool:

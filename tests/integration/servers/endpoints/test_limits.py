@@ -7,6 +7,7 @@ import pytest
 
 from rollgym.records import DeadlineError, ModelRateLimitError, ModelUnavailableError
 from rollgym.servers.context import working_for
+from tests.cases import for_each
 from tests.faulty_model import Exchange, FaultyModel, answer, error, hang, reply, reset, slow
 from tests.integration.servers.endpoints.pools import BODY, failure_of, pool_of, until
 
@@ -87,7 +88,7 @@ def test_calls_that_are_cancelled_while_they_wait_leave_nothing_behind() -> None
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("given", ["as an argument", "by the context"])
+@for_each("given", ["as an argument", "by the context"])
 def test_a_deadline_ends_a_call_however_it_was_given(given: str) -> None:
     async def scenario() -> None:
         async with FaultyModel(otherwise=hang()) as model, pool_of(model) as pool:

@@ -3,14 +3,13 @@
 import asyncio
 from random import Random
 
-import pytest
-
 from rollgym.records import (
     DeadlineError,
     ModelMalformedError,
     ModelRateLimitError,
     ModelUnavailableError,
 )
+from tests.cases import for_each
 from tests.faulty_model import (
     FaultyModel,
     Step,
@@ -46,7 +45,7 @@ def weather(random: Random) -> list[Step]:
     return [random.choice(bad) if random.random() < 0.35 else answer() for _ in range(CALLS)]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@for_each("seed", range(4))
 def test_in_a_storm_every_call_ends_as_expected_and_nothing_is_left_over(seed: int) -> None:
     random = Random(seed)
 

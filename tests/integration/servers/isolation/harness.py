@@ -1,4 +1,4 @@
-"""Scenarios against real workers, on either event loop; who lives is seen by who holds a lock."""
+"""Scenarios against real workers: on the loop of the product, and in campaigns on the other one."""
 
 import asyncio
 import fcntl
@@ -25,7 +25,7 @@ def name_of(function: Callable[..., Any]) -> str:
     return f"{function.__module__}:{function.__name__}"
 
 
-@pytest.fixture(params=["asyncio", "uvloop"])
+@pytest.fixture(params=["uvloop", pytest.param("asyncio", marks=pytest.mark.campaign)])
 def run(request: pytest.FixtureRequest) -> Run:
     """Runs a scenario with workers of a function, then closes them."""
 

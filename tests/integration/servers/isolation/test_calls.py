@@ -17,6 +17,7 @@ from rollgym.servers.isolation import (
     WorkerDiedError,
     WorkerStartError,
 )
+from tests.cases import for_each
 from tests.integration.servers.isolation import functions
 from tests.integration.servers.isolation.harness import PATIENCE, Run
 
@@ -88,7 +89,7 @@ def test_an_exception_comes_back_with_its_type_message_and_place(run: Run) -> No
     run(functions.divide, scenario)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("how", "says"),
     [
         ("unprintable", "Unprintable: .its message cannot be shown: ValueError"),
@@ -117,7 +118,7 @@ def test_a_result_beyond_the_limit_is_refused_by_name(run: Run) -> None:
     run(functions.too_large, scenario)
 
 
-@pytest.mark.parametrize("argument", [object(), 2**64, "\ud800", bytes(1 << 27)])
+@for_each("argument", [object(), 2**64, "\ud800", bytes(1 << 27)])
 def test_arguments_that_cannot_be_sent_are_refused_before_a_worker_starts(
     run: Run, argument: object
 ) -> None:
@@ -136,7 +137,7 @@ def test_prints_of_any_sort_do_not_disturb_the_answer(run: Run) -> None:
     run(functions.speak, scenario)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("garbage", "says"),
     [
         (b"\xff" * 16, "sent bytes that are not a message"),
@@ -194,7 +195,7 @@ def test_processor_time_of_one_call_does_not_count_for_the_next(run: Run) -> Non
     run(functions.compute, scenario, workers=1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("how", "says"),
     [
         ("exit", "ended with exit status 3 while it ran .*\n.*about to leave"),
@@ -221,7 +222,7 @@ def test_memory_beyond_the_limit_is_an_exception_in_the_function(run: Run) -> No
     run(functions.allocate, scenario, memory_bytes=1 << 30)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("function", "says"),
     [
         ("no.such.module:function", "cannot import .*ModuleNotFoundError: No module named 'no'"),

@@ -19,6 +19,7 @@ from rollgym.servers.isolation import (
     child,
 )
 from rollgym.servers.isolation.child import WorkerCall, WorkerSetup, framed
+from tests.cases import for_each
 from tests.integration.servers.isolation import functions
 from tests.integration.servers.isolation.harness import (
     PATIENCE,
@@ -166,7 +167,7 @@ def test_waiting_does_not_count_as_running(run: Run) -> None:
     run(functions.sleep, scenario, workers=1)
 
 
-@pytest.mark.parametrize("ending", ["hang", "crash"])
+@for_each("ending", ["hang", "crash"])
 def test_what_a_worker_started_dies_with_it(run: Run, tmp_path: Path, ending: str) -> None:
     path = tmp_path / "lock"
 
@@ -234,7 +235,7 @@ def test_closing_ends_idle_workers_also_with_threads_left_in_them(run: Run) -> N
         os.kill(processes[0], 0)
 
 
-@pytest.mark.parametrize("function", [functions.hold_lock, functions.hold_lock_idle])
+@for_each("function", [functions.hold_lock, functions.hold_lock_idle])
 def test_a_parent_killed_by_force_leaves_no_worker(tmp_path: Path, function: object) -> None:
     path = tmp_path / "lock"
     assert callable(function)

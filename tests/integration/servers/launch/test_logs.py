@@ -11,6 +11,7 @@ import pytest
 
 from rollgym.servers.launch import log_to, started_in_process
 from rollgym.servers.launch.logs import relay
+from tests.cases import for_each
 from tests.integration.servers.launch.probe import ProbeRun, ask
 
 
@@ -52,13 +53,11 @@ def test_a_line_of_another_process_stays_as_it_was(log_file: Path) -> None:
     assert log_file.read_text() == line + "\n"
 
 
-@pytest.mark.parametrize(
-    "line", ["plain sk-abcdefgh123", "{", "[]", '{"level": "odd", "message": 1}']
-)
+@for_each("line", ["plain sk-abcdefgh123", "{", "[]", '{"level": "odd", "message": 1}'])
 def test_whatever_else_a_process_writes_is_wrapped(log_file: Path, line: str) -> None:
     log_to("warning", log_file)
     relay("server", 17, line)
-    (wrapped,) = lines(log_file)
+    wrapped = lines(log_file)[-1]
     assert (wrapped["server"], wrapped["pid"], wrapped["level"]) == ("server", 17, "warning")
     assert wrapped["message"] == line.replace("sk-abcdefgh123", "***")
 

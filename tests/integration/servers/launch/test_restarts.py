@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 
 import pytest
 
@@ -16,92 +15,49 @@ def status_of(fleet: Fleet) -> ServerStatus:
     return fleet.records()[0].status
 
 
-@pytest.mark.parametrize(
-    ("number", "reason"),
-    [(signal.SIGKILL, "was killed with SIGKILL"), (signal.SIGSEGV, "was ended by SIGSEGV")],
-)
-def test_a_killed_process_is_back_on_its_port(
-    probes: ProbeRun, number: signal.Signals, reason: str
+def test_a_killed_process_is_restarted_on_its_port_and_its_children_are_killed(
+    probes: ProbeRun,
 ) -> None:
-    probes.add("apart", isolated=True)
+    probes.add("apart", isolated=True, helper=True)
     told: list[str] = []
 
     async def scenario() -> None:
         async with started_in_process(probes.config(), announce=told.append) as servers:
             before = servers.records()[0]
+            helper = (await ask(servers.client("apart"), "/process"))["helper"]
             assert before.pid is not None
-            os.kill(before.pid, number)
+            os.kill(before.pid, signal.SIGSEGV)
             await until(lambda: len(told) == 1)
             assert status_of(servers) is ServerStatus.RESTARTING
             await until(lambda: status_of(servers) is ServerStatus.READY)
+            await until(lambda: not is_alive(helper))
             after = servers.records()[0]
             assert (after.url, after.restarts) == (before.url, 1)
             assert after.pid != before.pid
             assert (await ask(servers.client("apart"), "/process"))["pid"] == after.pid
 
     run(scenario())
-    assert f"apart (process {told[0].split()[2][:-1]}) {reason}" in told[0]
+    assert f"apart (process {told[0].split()[2][:-1]}) was ended by SIGSEGV" in told[0]
     assert "apart starts" in told[0]
     assert "apart is restarted in 0.25 s (restart 1 of 3)" in told[0]
     assert told[1] == "apart is ready again"
 
 
-def test_its_death_is_noticed_at_once(probes: ProbeRun) -> None:
-    probes.add("apart", isolated=True)
-    told: list[float] = []
-
-    async def scenario() -> float:
-        def note(_: str) -> None:
-            told.append(time.monotonic())
-
-        async with started_in_process(probes.config(), announce=note) as servers:
-            pid = servers.records()[0].pid
-            assert pid is not None
-            os.kill(pid, signal.SIGKILL)
-            killed = time.monotonic()
-            await until(lambda: bool(told))
-            return told[0] - killed
-
-    assert run(scenario()) < 2
-
-
-def test_what_a_dead_server_had_started_is_ended(probes: ProbeRun) -> None:
-    probes.add("apart", isolated=True, helper=True)
-
-    async def scenario() -> None:
-        async with started_in_process(probes.config()) as servers:
-            seen = await ask(servers.client("apart"), "/process")
-            os.kill(seen["pid"], signal.SIGKILL)
-            await until(lambda: not is_alive(seen["helper"]))
-
-    run(scenario())
-
-
-def test_a_call_that_was_under_way_fails_and_the_next_one_succeeds(probes: ProbeRun) -> None:
-    probes.add("apart", isolated=True)
-
-    async def scenario() -> None:
-        async with started_in_process(probes.config()) as servers:
-            client = servers.client("apart")
-            with pytest.raises(ToolError, match="apart gave no answer"):
-                await client.exchange("/exit", b"{}", error=ToolError)
-            await until(lambda: status_of(servers) is not ServerStatus.READY)
-            await until(lambda: status_of(servers) is ServerStatus.READY)
-            assert await ask(client, "/echo", x=1) == {"x": 1}
-
-    run(scenario())
-
-
-def test_only_so_many_restarts_are_made(probes: ProbeRun) -> None:
+def test_calls_succeed_after_a_restart_until_the_restarts_are_used_up(probes: ProbeRun) -> None:
     obstacle = probes.folder / "obstacle"
     probes.add("apart", isolated=True, restarts=2, fail_once_there_is=str(obstacle))
     told: list[str] = []
 
     async def scenario() -> str:
         async with started_in_process(probes.config(), announce=told.append) as servers:
+            client = servers.client("apart")
+            with pytest.raises(ToolError, match="apart gave no answer"):
+                await client.exchange("/exit", b"{}", error=ToolError)
+            await until(lambda: "apart is ready again" in told)
+            assert await ask(client, "/echo", x=1) == {"x": 1}
             obstacle.touch()
             with pytest.raises(ToolError):
-                await servers.client("apart").exchange("/exit", b"{}", error=ToolError)
+                await client.exchange("/exit", b"{}", error=ToolError)
             with pytest.raises(ServerLostError) as lost:
                 await servers.until_lost()
             assert status_of(servers) is ServerStatus.FAILED
@@ -111,7 +67,7 @@ def test_only_so_many_restarts_are_made(probes: ProbeRun) -> None:
     message = run(scenario())
     assert "ended with exit status 7" in told[0]
     assert "about to end" in told[0]
-    assert len(told) == 2
+    assert len(told) == 3
     assert "apart did not start: RuntimeError: not again" in message
     assert message.endswith("apart is not restarted again after 2 restarts")
 

@@ -3,6 +3,7 @@
 import pytest
 
 from rollgym.servers.config import ConfigError, parse_overrides
+from tests.cases import for_each
 
 
 def refusal(*arguments: str) -> str:
@@ -71,9 +72,7 @@ def test_an_interpolation_of_nothing_is_refused_with_what_it_asks_for() -> None:
     assert "pass +nothing=…" in message
 
 
-@pytest.mark.parametrize(
-    "argument", ["limit", "+x=[1,2", "+k=x=y", "--help", "+p=~/x.yaml", "a:b=1"]
-)
+@for_each("argument", ["limit", "+x=[1,2", "+k=x=y", "--help", "+p=~/x.yaml", "a:b=1"])
 def test_what_is_no_override_is_refused_with_its_text_and_what_is_expected(argument: str) -> None:
     message = refusal(argument)
     assert f"({argument})" in message
@@ -86,7 +85,7 @@ def test_sweeps_are_refused_and_a_list_is_suggested() -> None:
     assert '"+config_paths=[a.yaml,b.yaml]"' in message
 
 
-@pytest.mark.parametrize("argument", ["db/table=x", "db@package=x"])
+@for_each("argument", ["db/table=x", "db@package=x"])
 def test_config_groups_are_refused(argument: str) -> None:
     assert "config groups and packages are not supported" in refusal(argument)
 
@@ -98,7 +97,7 @@ def test_every_wrong_argument_is_named_at_once() -> None:
     assert "(+a=1,2)" in message
 
 
-@pytest.mark.parametrize(
+@for_each(
     "argument", ["+policy_api_key=sk=secret", "+m.headers.Authorization=a=secret", "key~secret"]
 )
 def test_a_message_does_not_repeat_a_key(argument: str) -> None:

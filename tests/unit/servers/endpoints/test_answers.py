@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from rollgym.records import (
     RolloutError,
 )
 from rollgym.servers.endpoints.failures import MESSAGE_LIMIT, FailedTry, failed_try_of, json_object
+from tests.cases import for_each
 from tests.faulty_model import OVERFLOWS
 
 KEY = "sk-1234567"
@@ -31,7 +31,7 @@ def fault(status: int, body: Any = b"", headers: dict[str, str] | None = None) -
     return failed_try_of(status, headers or {}, raw, redact, clock=0.0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "error", "worth_retrying"),
     [
         (307, ModelRequestError, False),
@@ -59,13 +59,13 @@ def test_the_status_decides_what_kind_of_failure_an_answer_is(
     assert found.reason.startswith(f"answered {status}: No.")
 
 
-@pytest.mark.parametrize("server", OVERFLOWS)
+@for_each("server", OVERFLOWS)
 def test_a_conversation_that_is_too_long_is_recognised_in_every_wording(server: str) -> None:
     status, body = OVERFLOWS[server]
     assert fault(status, body).error is ModelContextError
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         {"error": {"message": "Invalid value for 'temperature'", "code": "invalid_value"}},
@@ -78,7 +78,7 @@ def test_another_mistake_is_no_overflow_even_if_it_quotes_a_talk_about_one(body:
     assert fault(400, body).error is ModelRequestError
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "message"),
     [
         ({"error": {"message": "Nested."}}, "Nested."),
@@ -102,7 +102,7 @@ def test_an_answer_without_a_body_is_named_by_its_status() -> None:
     assert fault(502).reason == "answered 502"
 
 
-@pytest.mark.parametrize("status", [429, 503])
+@for_each("status", [429, 503])
 def test_the_wait_that_is_asked_for_is_kept(status: int) -> None:
     assert fault(status, headers={"retry-after": "12"}).retry_after == 12.0
 
@@ -114,9 +114,7 @@ def test_an_exhausted_quota_is_a_rate_limit_that_no_waiting_helps() -> None:
     assert found.to_error("x").retryable is False
 
 
-@pytest.mark.parametrize(
-    ("status", "advice"), [(401, "API key"), (404, "name of the model"), (302, "base URL")]
-)
+@for_each(("status", "advice"), [(401, "API key"), (404, "name of the model"), (302, "base URL")])
 def test_what_the_user_can_mend_comes_with_advice(status: int, advice: str) -> None:
     assert advice in fault(status, {"error": {"message": "No."}}).reason
 
@@ -137,7 +135,7 @@ def test_a_json_object_passes_byte_for_byte() -> None:
     assert json_object(body, redact) == body
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         b"",

@@ -1,6 +1,5 @@
 """Whether a call tries again, and when."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from rollgym.records import (
 )
 from rollgym.servers.endpoints.failures import FailedTry
 from rollgym.servers.endpoints.pool import RetryRules
+from tests.cases import for_each
 
 RULES = RetryRules(4, Backoff(initial=1.0, maximum=8.0, jitter=1.0), max_retry_after=60.0)
 LONG = 1000.0
@@ -49,7 +49,7 @@ def test_a_malformed_answer_is_asked_for_once_more_only() -> None:
     assert RULES.wait([ODD, DOWN, ODD], LONG, 0, elsewhere=False) is None
 
 
-@pytest.mark.parametrize("kind", [ModelAuthError, DeadlineError])
+@for_each("kind", [ModelAuthError, DeadlineError])
 def test_what_another_try_cannot_mend_is_not_tried_again(kind: type[ModelAuthError]) -> None:
     assert RULES.wait([FailedTry(kind, "is so")], LONG, 0, elsewhere=True) is None
 
@@ -65,9 +65,7 @@ def test_a_fault_may_say_itself_that_no_retry_helps() -> None:
     assert RULES.wait([spent], LONG, 0, elsewhere=True) is None
 
 
-@pytest.mark.parametrize(
-    ("asked", "left", "waits"), [(60.0, LONG, True), (61.0, LONG, False), (5.0, 5.0, False)]
-)
+@for_each(("asked", "left", "waits"), [(60.0, LONG, True), (61.0, LONG, False), (5.0, 5.0, False)])
 def test_a_wait_that_is_too_long_or_passes_the_deadline_is_the_callers_to_decide(
     asked: float, left: float, waits: bool
 ) -> None:

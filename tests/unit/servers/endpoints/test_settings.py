@@ -6,6 +6,7 @@ import pytest
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from rollgym.servers.endpoints import BaseUrl, EndpointSettings, PoolSettings, endpoint_settings
+from tests.cases import for_each
 
 URL = "http://127.0.0.1:8000/v1"
 
@@ -23,13 +24,13 @@ def test_a_base_url_is_one_url_or_a_list_of_urls_and_mappings() -> None:
     assert (second.api_key, second.weight) == (SecretStr("own-key"), 2.0)
 
 
-@pytest.mark.parametrize("named", [[], "127.0.0.1:8000", [URL, "localhost"], [{"url": URL}]])
+@for_each("named", [[], "127.0.0.1:8000", [URL, "localhost"], [{"url": URL}]])
 def test_a_list_of_endpoints_that_cannot_be_used_is_refused_at_once(named: object) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter[Any](BaseUrl).validate_python(named)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("url", "why"),
     [
         ("127.0.0.1:8000", "not an http"),
@@ -46,7 +47,7 @@ def test_a_base_url_that_cannot_be_used_is_refused_with_the_reason(url: str, why
     assert "secret" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("key", ["sk-secret\n", "sk-secret key", "sk-secrét"])
+@for_each("key", ["sk-secret\n", "sk-secret key", "sk-secrét"])
 def test_a_key_that_no_header_can_carry_is_refused_without_showing_it(key: str) -> None:
     with pytest.raises(ValidationError, match="API key") as refusal:
         EndpointSettings(base_url=URL, api_key=SecretStr(key))
@@ -58,7 +59,7 @@ def test_a_key_is_not_shown_by_its_settings_and_an_empty_one_is_none() -> None:
     assert EndpointSettings(base_url=URL, api_key=SecretStr("")).api_key is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         {"request_timeout": 0},

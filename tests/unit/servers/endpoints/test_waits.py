@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollgym.servers.endpoints.failures import requested_wait
+from tests.cases import for_each
 
 NOON = 1_767_268_800.0  # 2026-01-01 12:00:00 UTC
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("headers", "message", "seconds"),
     [
         ({"retry-after": "7"}, "", 7.0),

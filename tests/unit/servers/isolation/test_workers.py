@@ -8,17 +8,16 @@ import pytest
 from rollgym.servers.isolation import IsolatedWorkers
 from rollgym.servers.isolation.process import describe_exit
 from rollgym.servers.isolation.workers import worker_environment
+from tests.cases import for_each
 
 
-@pytest.mark.parametrize(
-    "name", ["module", "module:", ":function", "a b:c", "a.:b", "a:b:c", "-a:b"]
-)
+@for_each("name", ["module", "module:", ":function", "a b:c", "a.:b", "a:b:c", "-a:b"])
 def test_a_function_without_a_proper_name_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="is not of the form 'package.module:function'"):
         IsolatedWorkers(name)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "options",
     [
         {"workers": 0},
@@ -33,8 +32,8 @@ def test_numbers_that_make_no_sense_are_refused(options: dict[str, Any]) -> None
         IsolatedWorkers("module:function", **options)
 
 
-@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 1e9])
-@pytest.mark.parametrize("name", ["timeout", "cpu_timeout", "wait_timeout"])
+@for_each("seconds", [0, -1, float("nan"), float("inf"), 1e9])
+@for_each("name", ["timeout", "cpu_timeout", "wait_timeout"])
 def test_a_call_without_a_proper_bound_is_refused(name: str, seconds: float) -> None:
     bounds = {"timeout": 1.0} | {name: seconds}
     workers = IsolatedWorkers("module:function")
@@ -65,7 +64,7 @@ def test_a_worker_inherits_what_python_needs_and_no_credentials() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("status", "words"),
     [
         (0, "ended with exit status 0"),

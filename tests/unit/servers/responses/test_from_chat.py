@@ -5,6 +5,7 @@ from hypothesis import given
 
 from rollgym.records import ModelMalformedError, Usage
 from rollgym.servers.responses import JsonObject, Response, response_from_chat
+from tests.cases import for_each
 from tests.unit.servers.responses.strategies import completion_of, damaged, json_values
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
@@ -105,7 +106,7 @@ def test_the_view_reads_the_same() -> None:
     assert response.usage == Usage(7, 3, 4, 2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("finish", "reason"), [("length", "max_output_tokens"), ("content_filter", "content_filter")]
 )
 def test_an_answer_cut_short_is_incomplete_and_says_why(finish: str, reason: str) -> None:
@@ -115,7 +116,7 @@ def test_an_answer_cut_short_is_incomplete_and_says_why(finish: str, reason: str
     assert Response.of(response).incomplete_reason == reason
 
 
-@pytest.mark.parametrize("finish", ["abort", "error"])
+@for_each("finish", ["abort", "error"])
 def test_an_answer_that_the_server_broke_off_is_no_answer(finish: str) -> None:
     with pytest.raises(ModelMalformedError, match="aborted the completion"):
         response_from_chat(completion_of({"content": "So"}, finish_reason=finish), {})
@@ -165,7 +166,7 @@ def test_tokens_and_log_probabilities_that_do_not_match_are_refused() -> None:
         response_from_chat(completion, {})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "reasoning", "text"),
     [
         ("<think>Hm.\n</think>\n\nSo.", "Hm.\n", "\n\nSo."),
@@ -198,7 +199,7 @@ def test_a_completion_without_usage_has_none() -> None:
     assert response_from_chat({**EVERYTHING, "usage": None}, {})["usage"] is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("completion", "said"),
     [
         ([], "must be an object, not an array"),

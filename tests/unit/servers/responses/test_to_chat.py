@@ -6,6 +6,7 @@ from hypothesis import given
 
 from rollgym.records import ModelRequestError
 from rollgym.servers.responses import JsonObject, chat_request
+from tests.cases import for_each
 from tests.unit.servers.responses.strategies import damaged, json_values
 
 WEATHER = {
@@ -131,8 +132,8 @@ def test_a_null_is_left_out() -> None:
     assert list(request) == ["messages"]
 
 
-@pytest.mark.parametrize("tools", [None, []])
-@pytest.mark.parametrize("choice", ["auto", "none"])
+@for_each("tools", [None, []])
+@for_each("choice", ["auto", "none"])
 def test_settings_for_tools_are_left_out_where_there_are_no_tools(tools: Any, choice: str) -> None:
     request = chat_request(
         {"input": "Hello", "tools": tools, "tool_choice": choice, "parallel_tool_calls": True}
@@ -160,7 +161,7 @@ def test_log_probabilities_can_be_asked_for_without_alternatives() -> None:
     assert "logprobs" not in chat_request({"input": "Hello", "top_logprobs": 0})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "said"),
     [
         ({"input": 5}, "input: must be an array, not a number"),

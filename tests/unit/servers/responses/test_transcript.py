@@ -1,10 +1,10 @@
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rollgym.servers.responses import JsonObject, chat_transcript
+from tests.cases import for_each
 from tests.unit.servers.responses.strategies import damaged, json_values
 
 
@@ -98,7 +98,7 @@ def test_an_image_of_a_tool_is_kept_as_a_part() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "item",
     [
         {"type": "web_search_call", "id": "ws_1"},
