@@ -31,7 +31,7 @@ def run(arguments: Namespace) -> int:
         from webgym.browser.status import show  # noqa: PLC0415 - --help does not need it
 
         return show(arguments.url)
-    from webgym.browser.serve import serve  # noqa: PLC0415
+    from webgym.browser.server import serve  # noqa: PLC0415
 
     given = {name: value for name, value in vars(arguments).items() if value is not None}
     del given["action"]
