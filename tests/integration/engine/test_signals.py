@@ -2,6 +2,7 @@
 
 import asyncio
 import multiprocessing
+import os
 import signal
 import subprocess
 import sys
@@ -129,14 +130,23 @@ def test_after_a_collection_the_handlers_are_those_of_before(tmp_path: Path) -> 
     assert [signal.getsignal(number) for number in numbers] == before
 
 
+def _sleep(writing: int) -> None:
+    os.write(writing, b"ready")
+    time.sleep(3600)
+
+
 def _terminate_a_child() -> bool:
-    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(3600,))
+    reading, writing = os.pipe()
+    child = multiprocessing.get_context("fork").Process(target=_sleep, args=(writing,))
     child.start()
+    os.read(reading, 5)  # Python drops signals that arrive during the fork
     child.terminate()
     child.join(60)
     ended = not child.is_alive()
     child.kill()
     child.join()
+    os.close(reading)
+    os.close(writing)
     return ended
 
 
@@ -145,5 +155,5 @@ def test_a_child_forked_by_a_worker_can_be_terminated(tmp_path: Path) -> None:
         return Completed(float(await asyncio.to_thread(_terminate_a_child)))
 
     collector = Collector(tmp_path / "run", count=1)
-    collector(worker)
+    collector(worker, attempt_timeout=120.0)
     assert collector.finals[0, 0]["reward"] == 1.0
