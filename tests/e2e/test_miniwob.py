@@ -232,7 +232,7 @@ async def played(world: World, name: str, solve: Solving, reward: int, raw_rewar
     assert (ended.reward, ended.raw_reward) == (reward, raw_reward), ended
 
 
-def test_what_is_done_right_has_a_reward_and_what_is_done_wrong_has_none() -> None:
+def test_solved_tasks_get_a_reward_and_failed_ones_get_none() -> None:
     async def run() -> None:
         async with world() as here, asyncio.TaskGroup() as players:
             for name, solve in SOLVED.items():
@@ -243,7 +243,7 @@ def test_what_is_done_right_has_a_reward_and_what_is_done_wrong_has_none() -> No
     asyncio.run(run())
 
 
-def test_the_seed_decides_what_is_asked_for() -> None:
+def test_the_seed_determines_the_instruction() -> None:
     names = ("enter-text", "email-inbox")
 
     async def run() -> None:

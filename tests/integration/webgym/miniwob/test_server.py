@@ -87,7 +87,7 @@ def test_the_page_of_an_episode_says_which_it_is_right_after_the_core(folder: Pa
     assert core.text == "var core = {};"
 
 
-def test_a_page_without_a_session_leads_to_one_of_its_own(folder: Path) -> None:
+def test_a_page_without_a_session_redirects_to_a_new_session(folder: Path) -> None:
     first, second = exchange(folder, *[("GET", "/task/click-button?seed=4&mode=test")] * 2)
     sessions = {answer.url.query["session"] for answer in (first, second)}
     assert len(sessions) == 2
@@ -99,7 +99,7 @@ def test_a_page_without_a_session_leads_to_one_of_its_own(folder: Path) -> None:
     )
 
 
-def test_what_a_page_reports_is_the_truth(folder: Path) -> None:
+def test_the_reports_of_a_page_are_the_state(folder: Path) -> None:
     report = ("POST", "/_report/mine", STARTED)
     _, before, _, begun, _, over = exchange(
         folder, PAGE, TRUTH, report, TRUTH, ended(1, reason="right"), TRUTH
@@ -136,7 +136,7 @@ def test_the_first_end_counts(folder: Path) -> None:
     assert (truth.json()["raw_reward"], truth.json()["reward"]) == (-1, 0)
 
 
-def test_a_session_that_was_reset_begins_anew(folder: Path) -> None:
+def test_a_reset_session_starts_over(folder: Path) -> None:
     *_, gone, page, truth = exchange(
         folder, PAGE, ended(-1), ("POST", "/_reset/mine"), TRUTH, PAGE, TRUTH
     )
@@ -244,7 +244,7 @@ def test_a_page_that_loads_no_core_is_not_served(folder: Path) -> None:
     assert "does not load core.js" in said
 
 
-def test_a_taken_port_is_told(folder: Path) -> None:
+def test_a_port_in_use_is_rejected_with_advice(folder: Path) -> None:
     async def run(port: int) -> None:
         async with serving(port=port, package=make_package(folder)):
             pass

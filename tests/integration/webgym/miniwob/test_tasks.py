@@ -202,7 +202,7 @@ def test_wrong_options_are_rejected(capsys: pytest.CaptureFixture[str]) -> None:
         assert "error: argument" in capsys.readouterr().err
 
 
-def test_the_command_serves_until_it_is_told_to_stop(folder: Path) -> None:
+def test_the_command_serves_until_a_signal(folder: Path) -> None:
     async def serve() -> tuple[str, int]:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "webgym.miniwob", "--port", "0", "--folder", str(folder)),

@@ -88,7 +88,7 @@ async def test_the_key_of_the_endpoint_is_sent(monkeypatch: pytest.MonkeyPatch) 
 
 
 @in_a_loop
-async def test_what_goes_wrong_once_is_tried_again() -> None:
+async def test_a_single_failure_is_retried() -> None:
     for fault in [
         reply(429, headers={"retry-after": "0.1"}),
         error(500, "out of luck"),
@@ -104,7 +104,7 @@ async def test_what_goes_wrong_once_is_tried_again() -> None:
 
 
 @in_a_loop
-async def test_what_stays_wrong_is_raised_as_what_it_is() -> None:
+async def test_a_lasting_failure_is_raised_as_its_kind() -> None:
     for fault, raised, tries in [
         (error(500, "out of luck"), ModelUnavailableError, 2),
         (reply(429, headers={"retry-after": "0.1"}), ModelRateLimitError, 2),
@@ -130,7 +130,7 @@ async def test_without_retries_everything_is_tried_once() -> None:
 
 
 @in_a_loop
-async def test_a_server_that_hangs_is_given_up_after_the_time_of_a_try() -> None:
+async def test_a_try_at_a_hanging_server_ends_at_its_timeout() -> None:
     async with (
         FaultyModel([hang()]) as server,
         chat_model(server, request_timeout=1.5) as model,
@@ -247,7 +247,7 @@ async def test_a_model_without_a_name_is_waited_for_too() -> None:
 
 
 @in_a_loop
-async def test_patience_ends() -> None:
+async def test_an_outage_is_waited_for_until_its_timeout() -> None:
     async with chat_model(f"http://127.0.0.1:{unused_port()}", outage_timeout=0.5) as model:
         began = time.monotonic()
         with pytest.raises(ModelUnavailableError, match="could not connect"):
@@ -256,7 +256,7 @@ async def test_patience_ends() -> None:
 
 
 @in_a_loop
-async def test_there_is_no_patience_with_a_request_that_fails_while_others_are_answered() -> None:
+async def test_a_request_that_fails_while_others_succeed_is_not_repeated() -> None:
     async def play(exchange: Exchange) -> bool:
         if exchange.request.json["user"] == "poison":
             return await error(500, "this picture breaks me")(exchange)
@@ -293,7 +293,7 @@ async def test_so_many_calls_are_under_way_at_a_time_and_no_more() -> None:
 
 
 @in_a_loop
-async def test_who_came_first_has_its_turn_first() -> None:
+async def test_calls_get_slots_in_the_order_they_came() -> None:
     async with (
         FaultyModel(otherwise=slow(0.01)) as server,
         chat_model(server, max_concurrency=1) as model,
@@ -303,7 +303,7 @@ async def test_who_came_first_has_its_turn_first() -> None:
 
 
 @in_a_loop
-async def test_waiting_for_a_turn_takes_nothing_off_the_time_of_the_call() -> None:
+async def test_waiting_for_a_slot_does_not_count_against_the_time_of_the_call() -> None:
     async with (
         FaultyModel(otherwise=slow(0.4)) as server,
         chat_model(server, max_concurrency=1) as model,
@@ -313,7 +313,7 @@ async def test_waiting_for_a_turn_takes_nothing_off_the_time_of_the_call() -> No
 
 
 @in_a_loop
-async def test_a_turn_that_does_not_come_in_the_time_of_the_rollout_is_a_deadline() -> None:
+async def test_waiting_for_a_slot_ends_at_the_deadline_of_the_rollout() -> None:
     async with (
         FaultyModel(otherwise=hang()) as server,
         chat_model(server, max_concurrency=1) as model,
@@ -330,7 +330,7 @@ async def test_a_turn_that_does_not_come_in_the_time_of_the_rollout_is_a_deadlin
 
 
 @in_a_loop
-async def test_a_call_that_is_cancelled_gives_its_turn_back() -> None:
+async def test_a_cancelled_call_releases_its_slot() -> None:
     async with (
         FaultyModel([hang()]) as server,
         chat_model(server, max_concurrency=1) as model,
@@ -396,7 +396,7 @@ async def test_a_request_that_is_wrong_without_them_too_decides_nothing_about_to
 
 
 @in_a_loop
-async def test_a_server_that_passes_over_the_wish_is_told_of_once(
+async def test_a_server_that_ignores_the_request_for_tokens_is_warned_about_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with FaultyModel() as server, chat_model(server, tokens=True) as model:
@@ -424,7 +424,7 @@ async def test_a_model_without_a_name_is_asked_for_it_once() -> None:
 
 
 @in_a_loop
-async def test_a_name_that_cannot_be_told_is_asked_of_the_user() -> None:
+async def test_a_model_whose_name_is_unclear_needs_a_setting() -> None:
     for listed, raised, says in [
         (
             {"data": [{"id": "a"}, {"id": "b"}]},

@@ -122,7 +122,7 @@ def test_a_trajectory_without_a_session_cannot_be_judged(tmp_path: Path) -> None
     assert caught.value.retryable is False
 
 
-def test_a_row_that_is_no_task_of_the_sites_says_so(tmp_path: Path) -> None:
+def test_a_row_that_is_not_a_task_of_the_sites_is_an_error(tmp_path: Path) -> None:
     async def run() -> None:
         async with (
             serving_sites("127.0.0.1", 0) as base,
@@ -167,7 +167,7 @@ def test_a_server_that_is_away_is_asked_a_few_times_and_then_the_attempt_runs_ag
         ([302], "answered 302"),
     ],
 )
-def test_what_a_failing_server_answers_is_never_a_reward(
+def test_a_response_of_a_failing_server_is_never_a_reward(
     tmp_path: Path, answers: list[int | str], outcome: str
 ) -> None:
     left = list(answers)

@@ -249,7 +249,7 @@ def test_so_many_episodes_are_judged_at_a_time(tmp_path: Path) -> None:
     assert with_judge(tmp_path, act) <= 2
 
 
-def test_who_gets_no_turn_in_time_is_told_what_to_allow_more_of(tmp_path: Path) -> None:
+def test_an_evaluation_without_a_slot_names_the_setting(tmp_path: Path) -> None:
     async def act(evaluator: Evaluator, _: JudgeServer) -> tuple[str, str]:
         evaluator.evaluation_workers = 1
         trajectory = episode(tmp_path)
@@ -288,7 +288,7 @@ def test_an_episode_that_ended_at_a_wall_is_not_asked_about(tmp_path: Path) -> N
     assert not judge.questions
 
 
-def test_a_screenshot_that_is_gone_or_changed_is_no_evidence(tmp_path: Path) -> None:
+def test_a_missing_or_changed_screenshot_is_an_error(tmp_path: Path) -> None:
     trajectory = episode(tmp_path, pictures=("a",))
     (picture,) = (tmp_path / "screenshots").rglob("*.png")
     picture.write_bytes(b"another")

@@ -131,7 +131,7 @@ async def test_every_step_of_every_rollout_has_its_own_seed_and_always_the_same(
 
 
 @in_a_loop
-async def test_a_reply_that_is_no_action_is_recorded_with_its_reason(tmp_path: Path) -> None:
+async def test_a_reply_without_an_action_is_recorded_with_the_reason(tmp_path: Path) -> None:
     async with (
         FaultyModel(otherwise=saying_reply("I do not know.")) as server,
         agent_of(server, tmp_path) as agent,

@@ -29,7 +29,7 @@ def test_the_policy_is_served_under_its_own_name_until_it_is_stopped() -> None:
         assert process.stderr.read() == ""
 
 
-def test_it_stops_when_whoever_started_it_is_gone() -> None:
+def test_it_stops_when_its_parent_process_is_gone() -> None:
     starter = (
         "import subprocess, sys\n"
         f"child = subprocess.Popen([{sys.executable!r}, '-m', 'webgym.policies', 'serve', "

@@ -129,7 +129,7 @@ def test_a_reply_takes_at_least_its_latency() -> None:
     assert asking(act, policy_server("fixed:0.3")) >= 0.3
 
 
-def test_more_requests_than_can_be_answered_at_once_are_told_to_come_again() -> None:
+def test_too_many_requests_at_once_are_rejected_for_now() -> None:
     async def act(post: Post) -> list[int]:
         answers = await asyncio.gather(
             *(post(request() | {"user": str(number)}) for number in range(4))

@@ -160,7 +160,7 @@ def test_the_sites_stop_although_visitors_wait() -> None:
     assert asyncio.run(acting()) < 25  # the visitors would wait for 30 s and more
 
 
-def test_controls_keep_what_they_are_set_to() -> None:
+def test_controls_keep_their_values() -> None:
     async def act(one: Visitor) -> tuple[list[int], dict[str, Any]]:
         pages = [
             await one.post("/widgets/set", {"name": "lamp", "value": "on"}),
@@ -195,7 +195,7 @@ def test_redirects_lead_in_circles_or_to_an_end() -> None:
     assert truth["broken"]["redirects"] >= 15
 
 
-def test_errors_downloads_and_locked_doors_are_what_they_say() -> None:
+def test_errors_downloads_and_passwords_are_served_and_counted() -> None:
     async def act(one: Visitor) -> tuple[list[Page], dict[str, Any]]:
         paths = ("status/500", "status/599", "sign-in", "file/manifest.csv", "file/a%22.csv")
         pages = [await one.get(f"/broken/{path}") for path in paths]
@@ -213,7 +213,7 @@ def test_a_big_page_is_as_big_as_asked_for() -> None:
     assert 2_900_000 < len(page.body) < 3_100_000
 
 
-def test_a_web_socket_says_again_what_it_is_told() -> None:
+def test_the_web_socket_echoes_messages() -> None:
     async def acting() -> str:
         async with (
             serving(LOOPBACK, 0) as base,
@@ -226,7 +226,7 @@ def test_a_web_socket_says_again_what_it_is_told() -> None:
     assert asyncio.run(acting()) == "ahoy"
 
 
-def test_buttons_that_were_pressed_are_told() -> None:
+def test_pressed_buttons_are_recorded() -> None:
     async def act(one: Visitor) -> tuple[Page, dict[str, Any]]:
         page = await one.post("/broken/press", {"name": "inner", "text": "salt"})
         return page, await one.truth()

@@ -48,7 +48,7 @@ def test_a_site_loads_nothing_from_other_hosts_and_is_found_without_its_slash() 
         assert not re.search(r"""(src|href|action)=["']?(https?:)?//""", page.body)
 
 
-def test_what_a_visitor_writes_into_a_url_stays_text() -> None:
+def test_url_parameters_are_escaped() -> None:
     paths = (
         "/shop/products?q={}",
         "/encyclopedia/search?q={}",
@@ -71,7 +71,7 @@ def test_what_a_visitor_writes_into_a_url_stays_text() -> None:
         assert all("onerror" not in attributes for _, attributes in page.elements)
 
 
-def test_what_a_visitor_writes_into_a_form_stays_text() -> None:
+def test_form_fields_are_escaped() -> None:
     async def act(one: Visitor) -> list[Page]:
         await one.post("/shop/cart/add", {"product": "cedar-bird-feeder"})
         fields = dict.fromkeys(("name", "email", "address", "city", "postcode"), HOSTILE)

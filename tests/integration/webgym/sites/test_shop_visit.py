@@ -47,7 +47,7 @@ def test_a_cart_becomes_an_order() -> None:
     assert truth["shop"]["cart"] == []
 
 
-def test_what_cannot_be_had_is_rejected_on_the_page_it_was_asked_on() -> None:
+def test_unavailable_products_are_rejected_on_the_same_page() -> None:
     async def act(one: Visitor) -> list[Page]:
         add = "/shop/cart/add"
         return [

@@ -10,7 +10,7 @@ from webgym.sites.errors import SitesError
 from webgym.sites.names import COOKIE
 
 
-def test_the_first_page_names_the_session_and_the_truth_is_told_to_its_visitor() -> None:
+def test_the_first_page_names_the_session_and_its_visitor_can_read_the_state() -> None:
     async def act(one: Visitor) -> tuple[Page, Page, dict[str, Any]]:
         first, second = await one.get("/shop/"), await one.get("/encyclopedia/wiki/Merrow?x=1")
         return first, second, await one.truth()
@@ -93,7 +93,7 @@ def test_visitors_share_nothing() -> None:
     assert second["shop"]["saved"] == []
 
 
-def test_asking_for_the_truth_makes_no_session() -> None:
+def test_asking_for_the_state_makes_no_session() -> None:
     async def act(one: Visitor) -> list[Page]:
         return [await one.get(path) for path in ("/_truth", "/_truth/nobody", "/_truth/a-b")]
 
@@ -102,7 +102,7 @@ def test_asking_for_the_truth_makes_no_session() -> None:
     assert all("Set-Cookie" not in page.headers for page in pages)
 
 
-def test_a_session_can_begin_anew() -> None:
+def test_a_session_can_be_reset() -> None:
     async def act(one: Visitor) -> list[Any]:
         unnamed = await one.post("/_reset")
         await one.get("/shop/?session=a")
@@ -120,7 +120,7 @@ def test_a_session_can_begin_anew() -> None:
     assert after["visits"] == []
 
 
-def test_a_visitor_whom_a_restart_made_unknown_is_told_as_lost() -> None:
+def test_a_session_from_before_a_restart_is_marked_as_lost() -> None:
     async def acting() -> tuple[dict[str, Any], dict[str, Any]]:
         async with aiohttp.ClientSession(cookies={COOKIE: "a"}) as session:
             async with serving(LOOPBACK, 0) as base:

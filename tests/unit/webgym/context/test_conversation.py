@@ -76,7 +76,7 @@ def test_task_and_page_are_read_back_from_the_chat() -> None:
             assert read_page(text) == shown
 
 
-def test_the_latest_message_shows_the_page_now_and_what_came_of_the_last_reply() -> None:
+def test_the_last_message_shows_the_current_page_and_the_result_of_the_last_reply() -> None:
     now = observation(9, feedback="element 3 is gone: take another </page>")
     built = build_chat(MARKS, task(), rounds(2), now)
     text = message_text(built.messages[-1])
@@ -98,7 +98,7 @@ def test_the_record_has_the_names_of_images_and_is_else_the_same() -> None:
     assert b"base64" not in msgspec.json.encode(built.recorded)
 
 
-def test_what_is_observed_decides_what_is_shown() -> None:
+def test_the_observation_setting_decides_what_is_shown() -> None:
     def latest(settings: ContextSettings) -> tuple[bool, bool]:
         message = chat([], settings).messages[-1]
         return bool(images(message)), "<page>" in message_text(message)
@@ -130,7 +130,7 @@ def test_thinking_is_never_in_the_history() -> None:
         assert b"secret" not in msgspec.json.encode(built.messages)
 
 
-def test_older_steps_say_where_what_was_wanted_what_was_done_and_what_came_of_it() -> None:
+def test_older_steps_are_lines_with_address_intention_action_and_result() -> None:
     past = [
         past_round(1),
         past_round(2, fields={"action": "I\nwait"}, same=True),

@@ -69,7 +69,7 @@ MODES = st.sampled_from(["coordinates", "set_of_marks"])
 
 @FEW
 @given(SIGHTS, MODES, st.integers(100, 4_000))
-def test_what_was_written_is_read_back_exactly(
+def test_a_written_page_is_read_back_exactly(
     seen: AgentObservation, mode: InteractionMode, characters: int
 ) -> None:
     written = write_page(seen, mode, characters)
@@ -98,7 +98,7 @@ def test_no_page_can_write_a_tag_or_a_control_token(
 
 @FEW
 @given(NASTY | st.lists(st.sampled_from("<\\/|pa"), max_size=12).map("".join))
-def test_inert_text_is_revived_exactly(text: str) -> None:
+def test_escaped_tags_are_unescaped_exactly(text: str) -> None:
     assert unescape_tags(escape_tags(text)) == text
 
 
@@ -204,7 +204,7 @@ BROKEN = [
 ]
 
 
-def test_what_is_no_page_is_none() -> None:
+def test_a_text_without_a_page_is_read_as_none() -> None:
     for text in ["", "<page>\n</page>", "Address: x", "hello", *BROKEN]:
         assert read_page(text) is None
 

@@ -160,7 +160,7 @@ def test_a_reply_with_anything_in_it_has_a_result(
 
 @FEW
 @given(acts())
-def test_a_reply_that_breaks_off_is_no_action(act: tuple[InteractionMode, Action]) -> None:
+def test_a_reply_that_is_cut_off_is_not_an_action(act: tuple[InteractionMode, Action]) -> None:
     mode, action = act
     text = f"Action: a\n{action.write(mode).text}"
     end = text.rindex("}")
@@ -180,7 +180,7 @@ def test_json_is_read_as_json_without_tolerances(value: object) -> None:
 
 @FEW
 @given(JSON)
-def test_what_python_prints_is_read_as_what_it_is(value: object) -> None:
+def test_python_literals_are_read_as_their_values(value: object) -> None:
     """Less `\\x00` and the like, which JSON does not have."""
     text = repr(value)
     if "\\x" not in text and "\\U" not in text:

@@ -174,7 +174,7 @@ LOOSE_CALLS: list[tuple[str, Action, set[str]]] = [
 ]
 
 
-def test_what_leaves_no_doubt_is_read_and_named() -> None:
+def test_unambiguous_mistakes_are_tolerated_and_named() -> None:
     for text, action, tolerances in LOOSE_CALLS:
         reply = parse_reply(text, VANILLA)
         assert reply.failure is None
@@ -260,7 +260,7 @@ REFUSED: list[tuple[str, str]] = [
 ]
 
 
-def test_what_leaves_a_doubt_is_rejected_with_a_reason_for_the_model() -> None:
+def test_ambiguous_replies_are_rejected_with_a_reason_for_the_model() -> None:
     for text, reason in REFUSED:
         reply = parse_reply(text, VANILLA)
         assert reply.action is None
@@ -269,7 +269,7 @@ def test_what_leaves_a_doubt_is_rejected_with_a_reason_for_the_model() -> None:
         assert len(reply.failure) < 400
 
 
-def test_an_element_that_is_no_number_is_rejected() -> None:
+def test_an_element_id_that_is_not_a_number_is_rejected() -> None:
     for number in ['"twelve"', '"12a"', "1.5", "0", "-3", "true", '"١٢"', "[1, 2]"]:
         call = arguments(f'{{"action": "click", "element_id": {number}}}', "set_of_marks")
         reply = parse_reply(call, MARKS)
@@ -344,7 +344,7 @@ def test_a_call_that_may_only_have_been_thought_of_is_rejected() -> None:
     assert parse_reply(f"<think>hm</think>{block(CLICK)} Done.", thinking).action == Click(MIDDLE)
 
 
-def test_thinking_is_parted_from_what_is_said() -> None:
+def test_thinking_is_split_from_the_reply() -> None:
     for text, said in [
         ("a", "a"),
         ("<think>x</think>a", "a"),

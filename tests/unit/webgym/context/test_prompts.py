@@ -41,7 +41,7 @@ def test_the_example_is_a_reply_of_the_strict_grammar() -> None:
         )
 
 
-def test_the_prompt_speaks_only_of_what_is_shown() -> None:
+def test_the_prompt_describes_only_what_is_shown() -> None:
     for settings in EVERY:
         prompt = system_prompt(settings)
         assert ("<page>" in prompt) == settings.shows_text
@@ -49,7 +49,7 @@ def test_the_prompt_speaks_only_of_what_is_shown() -> None:
         assert ("Memory" in prompt) == (settings.prompt_version == "complete")
 
 
-def test_settings_refuse_what_they_do_not_know() -> None:
+def test_unknown_settings_are_rejected() -> None:
     for wrong in ({"window": -1}, {"observation": "smell"}, {"windows": 4}, {"prompt_version": ""}):
         with pytest.raises(ValidationError):
             ContextSettings.model_validate(wrong)

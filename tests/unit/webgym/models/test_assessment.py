@@ -50,7 +50,7 @@ def test_a_failed_rubric_gives_the_reason_of_the_fact_that_failed() -> None:
     assert CriterionResult.of_facts(facts).reason == "not seen"
 
 
-def test_only_who_was_seen_at_a_wall_was_blocked() -> None:
+def test_only_a_blocked_verdict_means_blocked() -> None:
     for blocking, blocked in [
         (OPEN, False),
         (BlockingResult.of(True, "a wall"), True),

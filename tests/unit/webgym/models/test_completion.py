@@ -52,7 +52,7 @@ def test_an_answer_that_a_filter_took_away_is_an_empty_text() -> None:
     assert (answer.text, answer.finish_reason) == ("", "content_filter")
 
 
-def test_what_is_no_answer_is_malformed_and_says_where() -> None:
+def test_a_malformed_response_is_rejected_with_its_place() -> None:
     for answer, says in [
         (b"{}", "choices: there are none"),
         (b'{"choices": []}', "choices: there are none"),

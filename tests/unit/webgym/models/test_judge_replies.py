@@ -75,7 +75,7 @@ def test_whatever_a_judge_writes_is_read_or_refused_and_breaks_nothing(text: str
             assert isinstance(form.read(text), form.kind)
 
 
-def test_what_cannot_be_read_is_shown_in_short() -> None:
+def test_an_unreadable_reply_is_quoted_in_short() -> None:
     with pytest.raises(UnreadableReplyError, match="it begins 'Well, Well") as caught:
         OPINION.read("Well, " * 5_000)
     assert len(str(caught.value)) < 400
@@ -104,7 +104,7 @@ def test_opinions_on_each_fact_are_read_in_order() -> None:
 
 
 @every_form
-def test_the_schema_says_what_the_reader_reads(form: ReplyForm[Any]) -> None:
+def test_the_schema_matches_the_reader(form: ReplyForm[Any]) -> None:
     """What endpoints are told is written by hand, because they take a part of JSON schema only."""
     (reference,), components = msgspec.json.schema_components([form.kind])
     _same_shape(reference, form.schema, components)

@@ -70,7 +70,7 @@ def test_beyond_the_bound_the_most_relevant_are_kept_and_of_equals_the_later() -
     assert chosen("abc", {0: 3, 1: 3}, most=1).step_ids == (2,)
 
 
-def test_of_every_step_it_is_said_what_became_of_its_screenshot() -> None:
+def test_every_step_has_a_note_about_its_screenshot() -> None:
     choice = chosen("aa.ba", {3: 1})
     assert choice.step_ids == (3, 4)
     assert choice.judgments == {

@@ -21,7 +21,7 @@ def test_no_configuration_means_no_judge() -> None:
         assert JudgeSettings.of(nothing) is None
 
 
-def test_what_stands_at_the_top_holds_for_every_purpose() -> None:
+def test_top_level_settings_apply_to_every_purpose() -> None:
     settings = read(temperature=0.5)
     assert [settings.purposes[purpose].model for purpose in Purpose] == ["judge-7b"] * 3
     assert len({each.temperature for each in settings.purposes.values()}) == 1
@@ -55,7 +55,7 @@ def test_several_endpoints_may_be_named_with_the_variable_of_their_key() -> None
     ]
 
 
-def test_what_makes_no_sense_is_rejected_with_its_place() -> None:
+def test_invalid_settings_are_rejected_with_their_key() -> None:
     cases: list[tuple[dict[str, object], str]] = [
         ({"modle": "x"}, "openai_config.modle: unknown key; did you mean openai_config.model?"),
         (
@@ -75,7 +75,7 @@ def test_what_makes_no_sense_is_rejected_with_its_place() -> None:
         assert complaint in str(caught.value)
 
 
-def test_a_model_that_counts_completion_tokens_is_told_so_and_null_is_not_sent() -> None:
+def test_max_completion_tokens_replaces_max_tokens_and_null_is_not_sent() -> None:
     settings = read(max_completion_tokens=10, temperature=None, reasoning_effort="low")
     params = settings.purposes[Purpose.EVALUATION].params(room=2)
     assert params == {"max_completion_tokens": 20, "reasoning_effort": "low"}

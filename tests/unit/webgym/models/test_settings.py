@@ -64,7 +64,7 @@ def test_nothing_about_sampling_is_sent_to_a_baseline() -> None:
     assert PolicySettings(temperature=1.0, top_k=2).params(interface_of("baseline")) == {}
 
 
-def test_a_text_model_is_sent_only_what_every_server_knows() -> None:
+def test_a_text_model_gets_only_common_parameters() -> None:
     assert set(PolicySettings().params(interface_of("text"))) == {"temperature", "max_tokens"}
 
 
@@ -82,7 +82,7 @@ def test_the_prompt_version_may_stand_in_either_place() -> None:
     assert read_context({"prompt_version": "vanilla"}, vanilla).prompt_version == "vanilla"
 
 
-def test_a_context_that_makes_no_sense_is_rejected() -> None:
+def test_an_invalid_context_is_rejected() -> None:
     for given, model, says in [
         ({"windwo": 3}, QWEN, "unknown key; did you mean context_config.window?"),
         ({"thinking": True}, QWEN, "model_config.model_type decides"),
@@ -99,7 +99,7 @@ def test_a_context_that_makes_no_sense_is_rejected() -> None:
         assert says in str(refused.value)
 
 
-def test_a_step_answers_with_what_the_model_is_shown_and_always_a_screenshot() -> None:
+def test_a_step_returns_the_parts_that_the_model_is_shown_and_a_screenshot() -> None:
     cases: list[tuple[dict[str, object], ModelSettings, Observe]] = [
         ({}, QWEN, Observe()),
         ({"screenshot_format": "webp", "screenshot_quality": 60}, QWEN, Observe(quality=60)),

@@ -23,7 +23,7 @@ def test_no_latency_is_longer_than_the_bound() -> None:
     assert max(latency.seconds(0, number) for number in range(1_000)) == LONGEST_LATENCY
 
 
-def test_what_is_no_latency_is_rejected() -> None:
+def test_an_invalid_latency_is_rejected() -> None:
     for text in [
         "",
         "2",

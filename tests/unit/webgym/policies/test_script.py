@@ -43,7 +43,7 @@ def click(target: str) -> RecordedAction:
     return RecordedAction(ActionKind.CLICK, target)
 
 
-def test_an_element_is_found_by_its_name_and_by_what_it_takes() -> None:
+def test_an_element_is_found_by_its_name_and_its_kind() -> None:
     shown = page(
         element("link", "City", number=1), element("textbox", "City", "editable", number=2)
     )
@@ -51,12 +51,12 @@ def test_an_element_is_found_by_its_name_and_by_what_it_takes() -> None:
     assert [played.decide(shown), played.decide(shown)] == [Type(Mark(2), "Hest"), Click(Mark(1))]
 
 
-def test_what_has_a_number_is_reached_out_of_view_too() -> None:
+def test_an_element_with_a_mark_is_reached_out_of_view_too() -> None:
     shown = page(element("button", "Save", "out of view", number=4))
     assert script(click("Save")).decide(shown) == Click(Mark(4))
 
 
-def test_with_coordinates_what_is_out_of_view_is_scrolled_to() -> None:
+def test_with_coordinates_an_element_out_of_view_is_scrolled_to() -> None:
     played = script(click("Save"), mode="coordinates")
     below = page(element("button", "Save", "out of view", point=(500, 1400)))
     above = page(element("button", "Save", "out of view", point=(500, -20)))
@@ -68,7 +68,7 @@ def test_with_coordinates_what_is_out_of_view_is_scrolled_to() -> None:
     ]
 
 
-def test_an_area_that_scrolls_by_itself_is_scrolled_and_given_up_where_that_is_in_vain() -> None:
+def test_a_scrollable_area_is_scrolled_until_that_has_no_effect() -> None:
     area = element("listbox", "Harbours", "scrollable", point=(510, 300))
     shown = page(area, element("option", "Brae", "out of view", point=(500, 600)))
     played = script(click("Brae"), mode="coordinates")
@@ -78,7 +78,7 @@ def test_an_area_that_scrolls_by_itself_is_scrolled_and_given_up_where_that_is_i
     ]
 
 
-def test_what_is_not_there_is_scrolled_for_then_waited_for_and_at_last_given_up() -> None:
+def test_a_missing_element_is_searched_by_scrolling_and_waiting_until_a_limit() -> None:
     played = script(click("Save"))
     long = msgspec.structs.replace(page(), scroll=BELOW)
     assert [played.decide(long), played.decide(page())] == [Scroll("down"), Wait(1.0)]
@@ -108,7 +108,7 @@ def see(text: str) -> RecordedAction:
     return RecordedAction(ActionKind.SEE, value=text)
 
 
-def test_what_is_to_be_read_may_stand_in_several_lines() -> None:
+def test_text_to_read_may_span_several_lines() -> None:
     for text in [
         "Opens at\n 10:30",
         'text "Opens at"\ntext "10:30"',
@@ -117,7 +117,7 @@ def test_what_is_to_be_read_may_stand_in_several_lines() -> None:
         assert script(see("opens at 10:30")).decide(page(text=text)) is None
 
 
-def test_what_must_be_read_is_waited_for_and_what_need_not_be_only_for_a_while() -> None:
+def test_required_text_is_waited_for_and_optional_text_only_for_a_while() -> None:
     strict, lenient = script(see("Done")), script(see("Done"), must_see=False)
     assert [strict.decide(page()) for _ in range(LOOKS + 1)] == [Wait(1.0)] * (LOOKS + 1)
     assert [lenient.decide(page()) for _ in range(LOOKS)] == [Wait(1.0)] * LOOKS
@@ -171,7 +171,7 @@ def test_a_file_that_holds_no_recordings_is_rejected_by_its_line(tmp_path: Path)
             load_recordings(file)
 
 
-def test_a_file_that_is_not_there_is_rejected(tmp_path: Path) -> None:
+def test_a_missing_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(PoliciesError, match="cannot read the recordings"):
         load_recordings(tmp_path / "none.jsonl")
 
@@ -205,7 +205,7 @@ def test_a_conversation_that_starts_again_plays_from_the_start() -> None:
     assert [rung(policy, step) for step in (1, 2, 1, 2)] == [1, 2, 1, 2]
 
 
-def test_the_least_recent_conversations_are_forgotten() -> None:
+def test_the_least_recent_conversations_are_removed() -> None:
     policy = bells(most_conversations=2)
     assert [rung(policy, 5, name) for name in ("one", "two", "one", "three")] == [1, 1, 1, 1]
     assert [rung(policy, 6, "one"), rung(policy, 6, "two")] == [2, 1]

@@ -68,7 +68,7 @@ def test_a_booking_takes_its_nights_until_it_is_cancelled() -> None:
     assert is_free(cottage, night, [cancelled])
 
 
-def test_the_booking_that_everybody_has_is_a_valid_one() -> None:
+def test_the_booking_that_every_session_starts_with_is_valid() -> None:
     first = FIRST_BOOKING
     nights = (date.fromisoformat(first.departure) - date.fromisoformat(first.arrival)).days
     assert first.total == price(BY_SLUG[first.cabin], nights, first.extras, dog=first.dog)

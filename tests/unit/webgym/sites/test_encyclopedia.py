@@ -72,13 +72,13 @@ def test_a_text_can_be_had_without_its_marks() -> None:
     assert "Bower a river" in plain_text(parse(SOURCE))
 
 
-def test_an_article_that_is_not_written_as_it_should_be_is_rejected() -> None:
+def test_a_malformed_article_is_rejected() -> None:
     for source in ["title\n---\nx", "title: A\n---\n| a | b |\n| c |"]:
         with pytest.raises(ValueError, match="not a `name: value` line|differ"):
             parse(source)
 
 
-def test_an_article_leads_only_to_what_is_there() -> None:
+def test_the_links_of_an_article_have_targets() -> None:
     for article in ARTICLES:
         page = article_page(article, article.title)
         assert 'class="missing"' not in page
@@ -118,7 +118,7 @@ def test_titles_come_first_and_all_words_must_be_there() -> None:
     assert search("((") == []
 
 
-def test_a_title_that_is_not_there_is_shown_as_text() -> None:
+def test_a_missing_title_is_shown_as_text() -> None:
     page = missing_page('<img src=x onerror=alert(1)>&"')
     assert "<img src=x" not in page
     assert "q=%3Cimg%20src%3Dx" in page

@@ -5,7 +5,7 @@ from webgym.sites.markup import Markup, Template, flag, options, rendered
 HOSTILE = """<script>alert('x')</script>" onload="y" {name} &amp;"""
 
 
-def test_what_goes_into_a_template_is_text() -> None:
+def test_values_of_a_template_are_escaped() -> None:
     page = Template('<p title="{title}">{text}</p>')(title=HOSTILE, text=HOSTILE)
     assert "<script" not in page
     assert '" onload' not in page

@@ -11,7 +11,7 @@ class Clock:
         return self.now
 
 
-def test_a_session_is_kept_and_shared_with_nobody() -> None:
+def test_a_session_is_kept_and_not_shared() -> None:
     sessions = SiteSessions()
     sessions.visit("a", known_before=False).shop.saved.append("x")
     assert sessions.visit("a", known_before=True).shop.saved == ["x"]
@@ -19,7 +19,7 @@ def test_a_session_is_kept_and_shared_with_nobody() -> None:
     assert len(sessions.visit("b", known_before=True).booking.bookings) == 1
 
 
-def test_the_visitor_who_was_away_longest_is_forgotten_first() -> None:
+def test_the_least_recent_session_is_removed_first() -> None:
     sessions = SiteSessions(limit=2)
     for name in ("a", "b", "a", "c"):
         sessions.visit(name, known_before=False)
@@ -50,14 +50,14 @@ def test_looking_at_a_session_does_not_keep_it() -> None:
     assert sessions.find("a") is None
 
 
-def test_a_visitor_who_was_forgotten_is_known_to_have_lost_something() -> None:
+def test_a_session_that_was_removed_is_marked_as_lost() -> None:
     sessions = SiteSessions(limit=1)
     assert not sessions.visit("a", known_before=False).lost
     sessions.visit("b", known_before=False)
     assert sessions.visit("a", known_before=True).lost
 
 
-def test_a_session_that_is_reset_begins_anew_within_the_limit() -> None:
+def test_a_reset_session_starts_over_within_the_limit() -> None:
     sessions = SiteSessions(limit=1)
     sessions.visit("a", known_before=False).shop.saved.append("x")
     sessions.reset("a")
@@ -77,7 +77,7 @@ def test_only_the_latest_visits_are_kept_and_all_are_counted() -> None:
     assert session.visit_count == VISITS_KEPT + 5
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_appending_is_bounded() -> None:
     kept = [1, 2, 3]
     append_bounded(kept, 4, 3)
     assert kept == [2, 3, 4]

@@ -84,7 +84,7 @@ def test_products_are_sorted_by_price_and_rating() -> None:
     assert ratings == sorted(ratings, reverse=True)
 
 
-def test_a_query_that_makes_no_sense_is_rejected() -> None:
+def test_an_invalid_query_is_rejected() -> None:
     for fields in [
         {"category": "weapons"},
         {"low": "-1"},
@@ -105,7 +105,7 @@ def test_a_query_is_the_same_after_a_round_through_a_url() -> None:
     assert ProductQuery.of(ProductQuery().parameters(1)) == ProductQuery()
 
 
-def test_suggestions_go_on_with_what_was_typed() -> None:
+def test_suggestions_match_the_typed_words() -> None:
     assert [each.name for each in suggest_products("stone")] == ["Stoneware Mug, Set of Four"]
     assert suggest_products("  ") == []
 
@@ -185,7 +185,7 @@ def test_money_is_written_with_cents() -> None:
     assert [dollars(cents) for cents in (0, 5, 123_456)] == ["$0.00", "$0.05", "$1,234.56"]
 
 
-def test_the_form_says_what_is_wrong_with_it() -> None:
+def test_the_form_names_its_problems() -> None:
     assert set(detail_problems(DeliveryDetails())) == {
         "name",
         "email",

@@ -66,7 +66,7 @@ def test_nothing_done_and_a_guess_get_no_reward() -> None:
             assert verify(task, answer, state).reward == 0
 
 
-def test_a_task_is_done_where_the_sites_are_and_in_a_session_of_its_own() -> None:
+def test_a_start_url_has_the_address_of_the_sites_and_the_session() -> None:
     tasks = {task.task_id: task for task in load_tasks("train", "http://localhost:9/x/")}
     task = tasks["sites-captcha-03"]
     assert task.website == "http://localhost:9/x/captcha/concerts?month=july"

@@ -122,7 +122,7 @@ def test_the_state_alone_can_be_enough() -> None:
     assert judged(None, *checks).reward == 1
 
 
-def test_what_is_not_there_holds_nothing() -> None:
+def test_a_missing_path_fails_every_check() -> None:
     for check in (
         Tells("f", "orders.5.number"),
         Is("f", "nothing.at.all", "x"),
@@ -154,7 +154,7 @@ def test_a_task_with_nothing_to_check_has_no_reward() -> None:
     assert judged("x").reward == 0
 
 
-def test_what_was_lost_is_not_judged() -> None:
+def test_a_lost_state_is_not_scored() -> None:
     lost = {**TRUTH, "lost": True}
     with pytest.raises(StateError, match="lost the state of session abc"):
         judged("x", HasCount("f", "saved", 2), truth=lost)
@@ -173,6 +173,6 @@ def test_a_task_behind_the_wall_has_no_reward_and_is_blocked_once_it_was_seen() 
     assert verify(behind, "x", seen) == SiteVerdict(0, (), blocked=True)
 
 
-def test_a_new_session_is_a_truth() -> None:
+def test_a_new_session_can_be_checked() -> None:
     truth = msgspec.json.decode(msgspec.json.encode(SiteSession("abc")))
     assert verify(task(HasCount("f", "shop.cart", 0)), None, truth).reward == 1
