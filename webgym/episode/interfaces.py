@@ -1,11 +1,12 @@
 """What an episode uses: an agent, its judge, a browser session, a monitor, and its settings."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 
 from rollgym.records import RolloutKey
+from rollgym.store import Setting
 from webgym.actions import Action
 from webgym.browser.contract.answers import Lease, Observe, Picture, StepAnswer
 from webgym.browser.contract.commands import Command
@@ -109,12 +110,12 @@ class EpisodeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     split: Split
     max_steps: dict[Difficulty, int]
-    wait_timeout: float
-    task_timeout: float
-    operation_timeout: float
-    instance_lifetime_max: float
+    wait_timeout: Annotated[float, Setting.TIMING]
+    task_timeout: Annotated[float, Setting.TIMING]
+    operation_timeout: Annotated[float, Setting.TIMING]
+    instance_lifetime_max: Annotated[float, Setting.TIMING]
     watch_for_blocking: bool
-    sites_url: str
+    sites_url: Annotated[str, Setting.ADDRESS]
 
     def steps_for(self, task: WebTask) -> int:
         return self.max_steps[task.category]

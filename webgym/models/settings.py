@@ -20,6 +20,7 @@ from typing import Annotated, Any
 import msgspec
 from pydantic import BeforeValidator, Field, field_validator
 
+from rollgym.store import Setting
 from webgym.context.settings import ContextSettings, PromptVersion
 from webgym.models.chat_model import ChatSettings
 from webgym.models.endpoints import FoundryEndpoint, read_endpoints
@@ -103,7 +104,7 @@ class PolicySettings(SettingsSection):
     checkpoint_path: Text | None = Field(
         default=None, description="weights that are served; only recorded with the trajectories"
     )
-    api_key_env_var: Text | None = Field(
+    api_key_env_var: Annotated[Text | None, Setting.ADDRESS] = Field(
         default=None, description="environment variable with the server's key (null: no key)"
     )
     max_new_tokens: Count = Field(default=3072, description="longest reply, in tokens")
@@ -170,16 +171,22 @@ class ModelSettings(SettingsSection):
 class ModelCallSettings(SettingsSection):
     """How long an agent's calls may take, and how many may run at a time. Keys of `env_config`."""
 
-    operation_timeout: Positive = Field(
+    operation_timeout: Annotated[Positive, Setting.TIMING] = Field(
         default=120.0,
         description="seconds for one step in the browser, and for retries of a model call",
     )
-    vllm_timeout: Positive = Field(default=240.0, description="seconds for one reply of the model")
-    max_retries: Natural = Field(
+    vllm_timeout: Annotated[Positive, Setting.TIMING] = Field(
+        default=240.0, description="seconds for one reply of the model"
+    )
+    max_retries: Annotated[Natural, Setting.TIMING] = Field(
         default=2, description="number of retries of a failed task, and of a failed model call"
     )
-    max_vllm_sessions: Count = Field(default=128, description="concurrent requests to the model")
-    evaluation_workers: Count = Field(default=16, description="trajectories judged at a time")
+    max_vllm_sessions: Annotated[Count, Setting.TIMING] = Field(
+        default=128, description="concurrent requests to the model"
+    )
+    evaluation_workers: Annotated[Count, Setting.TIMING] = Field(
+        default=16, description="trajectories judged at a time"
+    )
 
     @property
     def within(self) -> float:
@@ -244,11 +251,11 @@ class PurposeSettings(SettingsSection):
     """The judge for one purpose. A sampling parameter that is null is not sent."""
 
     model: Text = Field(description="name of the judge")
-    base_url: Text | list[Any] = Field(
+    base_url: Annotated[Text | list[Any], Setting.ADDRESS] = Field(
         default="https://api.openai.com/v1",
         description="URL of the judge, or a list as vllm_server_url",
     )
-    openai_api_key_env_var: Text | None = Field(
+    openai_api_key_env_var: Annotated[Text | None, Setting.ADDRESS] = Field(
         default="OPENAI_API_KEY",
         description="environment variable with the judge's key (null: no key)",
     )
@@ -263,8 +270,12 @@ class PurposeSettings(SettingsSection):
     reasoning_effort: Text | None = Field(
         default=None, description="reasoning effort, for judges that have one (null: not sent)"
     )
-    timeout: Positive = Field(default=120.0, description="seconds for one reply of the judge")
-    max_retries: Natural = Field(default=2, description="retries of a failed request to the judge")
+    timeout: Annotated[Positive, Setting.TIMING] = Field(
+        default=120.0, description="seconds for one reply of the judge"
+    )
+    max_retries: Annotated[Natural, Setting.TIMING] = Field(
+        default=2, description="retries of a failed request to the judge"
+    )
 
     def endpoints(self) -> tuple[FoundryEndpoint, ...]:
         """Where the model is served. Raises EndpointError.

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 from pydantic.fields import FieldInfo
 
+from rollgym.store import Setting
 from webgym.episode.interfaces import EpisodeSettings
 from webgym.models.settings import ModelCallSettings
 from webgym.settings import (
@@ -144,54 +145,62 @@ class EnvironmentSettings(ModelCallSettings):
         default="train", description="`train` or `test`: decides tasks, steps and files"
     )
 
-    host_ip: Text = Field(default="localhost", description="host of the browser server")
-    master_port: Port = Field(default=7000, description="port of the browser server")
-    cpu_cluster_token_env_var: Text = Field(
+    host_ip: Annotated[Text, Setting.ADDRESS] = Field(
+        default="localhost", description="host of the browser server"
+    )
+    master_port: Annotated[Port, Setting.ADDRESS] = Field(
+        default=7000, description="port of the browser server"
+    )
+    cpu_cluster_token_env_var: Annotated[Text, Setting.ADDRESS] = Field(
         default="CPU_CLUSTER_TOKEN",
         description="environment variable with the browser server's token",
     )
-    server_size: Count = Field(
+    server_size: Annotated[Count, Setting.TIMING] = Field(
         default=64, description="concurrent browser sessions of all ranks together"
     )
-    instance_lifetime_max: Positive = Field(
+    instance_lifetime_max: Annotated[Positive, Setting.TIMING] = Field(
         default=50.0, description="minutes after which the server ends a browser session"
     )
-    skip_instance_cleanup: bool = Field(
+    skip_instance_cleanup: Annotated[bool, Setting.TIMING] = Field(
         default=False, description="at the end, let open sessions expire instead of releasing them"
     )
     use_rich_actree: bool = Field(
         default=False, description="keep the accessibility tree of every page in the trajectory"
     )
-    isolation: Literal["none", "process"] = Field(
+    isolation: Annotated[Literal["none", "process"], Setting.TIMING] = Field(
         default="none", description="`process` makes browser requests in separate processes"
     )
-    isolation_workers: Count = Field(default=2, description="number of these processes")
-    http_pools: HttpPools = Field(
+    isolation_workers: Annotated[Count, Setting.TIMING] = Field(
+        default=2, description="number of these processes"
+    )
+    http_pools: Annotated[HttpPools, Setting.TIMING] = Field(
         default=HttpPools(), description="concurrent requests to the browser server, by operation"
     )
-    sites_url: Text | None = Field(
+    sites_url: Annotated[Text | None, Setting.ADDRESS] = Field(
         default=None, description="URL that replaces `{sites}` in tasks (null: the embedded sites)"
     )
 
-    vllm_server_url: Text | list[Text | dict[str, Any]] = Field(
+    vllm_server_url: Annotated[Text | list[Text | dict[str, Any]], Setting.ADDRESS] = Field(
         default="http://localhost:8000",
         description="URL of the model, or a list of URLs or endpoints "
         "(`{name, base_url, key_variable, weight, max_concurrency}`)",
     )
 
-    startup_timeout: Positive = Field(
+    startup_timeout: Annotated[Positive, Setting.TIMING] = Field(
         default=60.0,
         description="seconds to wait at the start for the browser server, the model and the judge",
     )
-    wait_timeout: Positive = Field(
+    wait_timeout: Annotated[Positive, Setting.TIMING] = Field(
         default=2400.0, description="seconds that an episode waits for a browser session"
     )
-    task_timeout_minutes: Positive = Field(default=20.0, description="minutes for one task")
-    completion_threshold: Share = Field(
+    task_timeout_minutes: Annotated[Positive, Setting.TIMING] = Field(
+        default=20.0, description="minutes for one task"
+    )
+    completion_threshold: Annotated[Share, Setting.TIMING] = Field(
         default=0.98,
         description="share of tasks that must end before the remaining ones may be omitted",
     )
-    completion_grace_period: NonNegative = Field(
+    completion_grace_period: Annotated[NonNegative, Setting.TIMING] = Field(
         default=120.0, description="seconds that the remaining tasks still have after that"
     )
     watch_for_blocking: bool = Field(
@@ -230,22 +239,26 @@ class EnvironmentSettings(ModelCallSettings):
         default=TestMaxSteps(), description="most steps of a test episode; [] for the defaults"
     )
 
-    save_traj_progress: bool = Field(
+    save_traj_progress: Annotated[bool, Setting.TIMING] = Field(
         default=True, description="write the .pt file during the iteration; false: only at its end"
     )
-    save_every_percent: Annotated[float, BeforeValidator(number), Field(gt=0, le=100)] = Field(
+    save_every_percent: Annotated[
+        float, BeforeValidator(number), Field(gt=0, le=100), Setting.TIMING
+    ] = Field(
         default=25.0,
         description="percentage of the iteration's tasks between two writes of the .pt file",
     )
-    verbose: bool = Field(default=True, description="show progress; false: show only the result")
+    verbose: Annotated[bool, Setting.TIMING] = Field(
+        default=True, description="show progress; false: show only the result"
+    )
 
-    multinode_rank: Natural | None = Field(
+    multinode_rank: Annotated[Natural | None, Setting.TIMING] = Field(
         default=None, description="rank of this process (null: RANK or SLURM_PROCID, else 0)"
     )
     multinode_total_workers: Count | None = Field(
         default=None, description="number of ranks (null: WORLD_SIZE or SLURM_NTASKS, else 1)"
     )
-    multinode_rank_suffix: str | None = Field(
+    multinode_rank_suffix: Annotated[str | None, Setting.TIMING] = Field(
         default=None,
         description="suffix of this rank's files; must equal `_rank_N`, or be empty for one rank "
         "(null: chosen)",
@@ -253,13 +266,13 @@ class EnvironmentSettings(ModelCallSettings):
     rank_weights: RankWeights = Field(
         default=None, description='weights of all ranks, such as "2,1,1" (null: equal)'
     )
-    rank_load_weight: Positive | None = Field(
+    rank_load_weight: Annotated[Positive | None, Setting.TIMING] = Field(
         default=None, description="weight of this rank; must agree with rank_weights"
     )
-    total_load_weight: Positive | None = Field(
+    total_load_weight: Annotated[Positive | None, Setting.TIMING] = Field(
         default=None, description="sum of all weights; must agree with rank_weights"
     )
-    aggregation_timeout_minutes: NonNegative = Field(
+    aggregation_timeout_minutes: Annotated[NonNegative, Setting.TIMING] = Field(
         default=30.0, description="minutes that rank 0 waits for the other ranks at the end"
     )
 

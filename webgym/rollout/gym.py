@@ -15,6 +15,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
+
 from rollgym.engine import (
     Coverage,
     Fixed,
@@ -40,7 +42,7 @@ from webgym.browser.contract.commands import InteractionMode
 from webgym.client.client import BrowserClient
 from webgym.client.isolation import IsolatedBrowserClient
 from webgym.client.sessions import SessionSource, TrackedSessions
-from webgym.episode.interfaces import Agent
+from webgym.episode.interfaces import Agent, EpisodeSettings
 from webgym.episode.worker import END_GRACE_SECONDS, EpisodeWorker
 from webgym.monitor.task_monitor import TaskMonitor
 from webgym.rollout.environment_settings import GYM_KEYS, RETRY_KEYS, EnvironmentSettings
@@ -182,12 +184,9 @@ class AsyncWebGym:
 
     def identity(self, agent: Agent) -> dict[str, object]:
         """The settings that can change results, besides the tasks."""
-        episode = self._settings.episode
-        return {
-            **agent.identity,
-            "max_steps": episode.max_steps,
-            "watch_for_blocking": episode.watch_for_blocking,
-        }
+        rules = msgspec.structs.asdict(self._settings.episode)
+        left_out = settings_identity(rules, EpisodeSettings).left_out | {"split"}  # in the sample
+        return {**agent.identity, **{name: rules[name] for name in rules if name not in left_out}}
 
     def _open(self, agent: Agent, monitor: TaskMonitor) -> RunStore:
         return open_run(
