@@ -1,1 +1,157 @@
-"""Visual web agents in real browsers, built on `rollgym`."""
+"""Web agents: rollouts in real browsers, built on rollgym.
+
+These names are the public interface; the packages behind them may change. `webgym.environment` has
+the modules that users of AsyncWebGym know.
+
+- *Rollouts*: `AsyncWebGym` runs sampled tasks with a `WebAgent`, whose `Evaluator` scores them; a
+  `TaskMonitor` shows the progress.
+- *Trajectories*: `read_torch_file` reads a `.pt` file, `from_plain` and `to_plain` convert a
+  `Trajectory`, and `calculate_rollout_metrics` computes its metrics.
+- *Browsers*: `BrowserClient` (or `SyncBrowserClient` in a notebook) acquires sessions of the
+  browser server; a step takes a command such as `ClickId` and an `Observe`.
+- *Actions*: `read_action` reads the tool call of a model, `tool_schema` describes the tool.
+- *Tasks*: the bundled sites and MiniWoB++ are served with `serve_sites` and `serve_miniwob`.
+
+A name is imported when it is first used, so that `import webgym` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from webgym.actions import (
+        Action,
+        ActionError,
+        Viewport,
+        call_schema,
+        read_action,
+        tool_schema,
+    )
+    from webgym.browser.contract.answers import Observe, StepAnswer
+    from webgym.browser.contract.commands import (
+        Back,
+        ClickCoords,
+        ClickId,
+        FillCoords,
+        FillId,
+        Keypress,
+        PageDown,
+        PageUp,
+        SelectOption,
+        Sleep,
+        VisitPage,
+    )
+    from webgym.client.client import BrowserClient, BrowserSession
+    from webgym.client.isolation import IsolatedBrowserClient
+    from webgym.client.sync_client import SyncBrowserClient
+    from webgym.miniwob.application import serving as serve_miniwob
+    from webgym.miniwob.rows import load_tasks as load_miniwob_tasks
+    from webgym.miniwob.rows import read_instructions
+    from webgym.models.evaluator import Evaluator
+    from webgym.models.web_agent import WebAgent
+    from webgym.monitor.task_monitor import TaskMonitor
+    from webgym.rollout.gym import AsyncWebGym
+    from webgym.sites.application import serving as serve_sites
+    from webgym.sites.names import new_name as new_site_session
+    from webgym.sites.tasks import load_tasks as load_site_tasks
+    from webgym.sites.tasks import start_url as site_start_url
+    from webgym.sites.tasks import verify as verify_site_task
+    from webgym.tasks import WebTask
+    from webgym.trajectory import Trajectory
+    from webgym.trajectory.metrics import RolloutMetrics, calculate_rollout_metrics
+    from webgym.trajectory.plain import from_plain, to_plain
+    from webgym.trajectory.torch_file import read_torch_file
+    from webgym.utils.blocklist import Blocklist
+
+_MODULES = {
+    "webgym.actions": "Action ActionError Viewport call_schema read_action tool_schema",
+    "webgym.browser.contract.answers": "Observe StepAnswer",
+    "webgym.browser.contract.commands": (
+        "Back ClickCoords ClickId FillCoords FillId Keypress PageDown PageUp SelectOption Sleep "
+        "VisitPage"
+    ),
+    "webgym.client.client": "BrowserClient BrowserSession",
+    "webgym.client.isolation": "IsolatedBrowserClient",
+    "webgym.client.sync_client": "SyncBrowserClient",
+    "webgym.miniwob.application": "serve_miniwob=serving",
+    "webgym.miniwob.rows": "load_miniwob_tasks=load_tasks read_instructions",
+    "webgym.models.evaluator": "Evaluator",
+    "webgym.models.web_agent": "WebAgent",
+    "webgym.monitor.task_monitor": "TaskMonitor",
+    "webgym.rollout.gym": "AsyncWebGym",
+    "webgym.sites.application": "serve_sites=serving",
+    "webgym.sites.names": "new_site_session=new_name",
+    "webgym.sites.tasks": (
+        "load_site_tasks=load_tasks site_start_url=start_url verify_site_task=verify"
+    ),
+    "webgym.tasks": "WebTask",
+    "webgym.trajectory": "Trajectory",
+    "webgym.trajectory.metrics": "RolloutMetrics calculate_rollout_metrics",
+    "webgym.trajectory.plain": "from_plain to_plain",
+    "webgym.trajectory.torch_file": "read_torch_file",
+    "webgym.utils.blocklist": "Blocklist",
+}
+"""The public names of each module; `name=original` where the module has another name."""
+_ORIGIN = {
+    public: (module, original or public)
+    for module, names in _MODULES.items()
+    for public, _, original in (name.partition("=") for name in names.split())
+}
+
+__all__ = [
+    "Action",
+    "ActionError",
+    "AsyncWebGym",
+    "Back",
+    "Blocklist",
+    "BrowserClient",
+    "BrowserSession",
+    "ClickCoords",
+    "ClickId",
+    "Evaluator",
+    "FillCoords",
+    "FillId",
+    "IsolatedBrowserClient",
+    "Keypress",
+    "Observe",
+    "PageDown",
+    "PageUp",
+    "RolloutMetrics",
+    "SelectOption",
+    "Sleep",
+    "StepAnswer",
+    "SyncBrowserClient",
+    "TaskMonitor",
+    "Trajectory",
+    "Viewport",
+    "VisitPage",
+    "WebAgent",
+    "WebTask",
+    "calculate_rollout_metrics",
+    "call_schema",
+    "from_plain",
+    "load_miniwob_tasks",
+    "load_site_tasks",
+    "new_site_session",
+    "read_action",
+    "read_instructions",
+    "read_torch_file",
+    "serve_miniwob",
+    "serve_sites",
+    "site_start_url",
+    "to_plain",
+    "tool_schema",
+    "verify_site_task",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ORIGIN:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, original = _ORIGIN[name]
+    value = globals()[name] = getattr(import_module(module), original)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

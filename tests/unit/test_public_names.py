@@ -1,4 +1,4 @@
-"""`import rollgym` gives every name that users need, and the documentation uses no others."""
+"""`import rollgym` and `import webgym` give every name that the documentation uses."""
 
 import ast
 import re
@@ -6,8 +6,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 import rollgym
+import webgym
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -24,24 +28,29 @@ def imports(package: str) -> Iterator[tuple[str, str, str]]:
                     yield from ((page.name, module, each.name) for each in node.names)
 
 
-def test_every_public_name_resolves_and_is_listed_once() -> None:
-    assert sorted(set(rollgym.__all__)) == sorted(rollgym.__all__) == sorted(rollgym._MODULE_OF)
-    for name in rollgym.__all__:
-        assert getattr(rollgym, name) is not None
-        assert name in dir(rollgym)
+PACKAGES = pytest.mark.parametrize("package", [rollgym, webgym], ids=lambda each: each.__name__)
 
 
-def test_an_unknown_name_is_an_attribute_error() -> None:
-    assert not hasattr(rollgym, "resources_server")
+@PACKAGES
+def test_every_public_name_resolves_and_is_listed_once(package: ModuleType) -> None:
+    origins = vars(package).get("_MODULE_OF") or vars(package)["_ORIGIN"]
+    assert sorted(set(package.__all__)) == sorted(package.__all__) == sorted(origins)
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+        assert name in dir(package)
+    assert not hasattr(package, "no_such_name")
 
 
-def test_examples_import_only_public_names_of_rollgym() -> None:
-    found = list(imports("rollgym"))
-    assert len(found) > 20
-    assert [each for each in found if each[1] != "rollgym"] == []
-    assert {name for _, _, name in found} <= set(rollgym.__all__)
+@PACKAGES
+def test_examples_import_only_public_names(package: ModuleType) -> None:
+    found = list(imports(package.__name__))
+    assert len(found) > 15
+    assert [each for each in found if each[1] != package.__name__] == []
+    assert {name for _, _, name in found} <= set(package.__all__)
 
 
-def test_importing_rollgym_loads_nothing_else() -> None:
-    code = "import sys, rollgym; sys.exit(any(n.startswith('rollgym.') for n in sys.modules))"
+@PACKAGES
+def test_importing_a_package_loads_nothing_else(package: ModuleType) -> None:
+    name = package.__name__
+    code = f"import sys, {name}; sys.exit(any(n.startswith('{name}.') for n in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
