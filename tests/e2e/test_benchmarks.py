@@ -11,6 +11,8 @@ import pytest
 
 from benchmarks.browser import find_full_chromium
 
+pytestmark = pytest.mark.campaign
+
 ROOT = Path(__file__).parents[2]
 FIELDS = ["name", "value", "unit", "goal", "ok"]
 

@@ -55,8 +55,6 @@ async def ask(question: str) -> str:
     return question.upper()
 """
 
-every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-
 
 def text_of(page: str) -> str:
     return (DOCS / page).read_text()
@@ -221,12 +219,6 @@ def test_the_servers_of_the_guide_work(workshop: Path) -> None:
     assert one_turn == {7: 0.0, 50: 1.0, 93: 0.0}
 
 
-def test_the_environment_of_the_readme_is_that_of_the_guide() -> None:
-    blocks = code_blocks(ROOT / "README.md", "python")
-    (shown,) = [block for block in blocks if "resources_servers/guess/app.py" in block]
-    assert shown in code_blocks(DOCS / "servers.md", "python")
-
-
 def test_the_guide_lists_every_setting_of_servers_with_its_default() -> None:
     known = {**ServerConfig.model_fields, **ResourcesConfig.model_fields}
     listed: dict[str, str] = {}
@@ -295,16 +287,16 @@ def test_the_options_of_ng_run_are_listed() -> None:
 # All pages.
 
 
-@every_page
-def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
-        if target.startswith("http"):
-            continue
-        path, _, anchor = target.partition("#")
-        linked = (page.parent / path).resolve() if path else page
-        assert linked.exists(), f"{page.name} links to {target}"
-        if anchor:
-            assert anchor in _anchors(linked), f"{page.name} links to {target}"
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+            if target.startswith("http"):
+                continue
+            path, _, anchor = target.partition("#")
+            linked = (page.parent / path).resolve() if path else page
+            assert linked.exists(), f"{page.name} links to {target}"
+            if anchor:
+                assert anchor in _anchors(linked), f"{page.name} links to {target}"
 
 
 def _anchors(page: Path) -> set[str]:
@@ -312,24 +304,19 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@every_page
-def test_python_that_is_shown_can_be_read(page: Path) -> None:
-    for block in code_blocks(page, "python"):
-        compile(block, page.name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+def test_python_and_files_that_pages_name_exist(workshop: Path) -> None:
+    names = re.compile(rf"(?:{'|'.join(PLUGINS)})/[\w/]+\.(?:yaml|jsonl|py)")
+    for page in PAGES:
+        for block in code_blocks(page, "python"):
+            compile(block, page.name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        for name in {*names.findall(page.read_text())} - {"resources_servers/x/configs/x.yaml"}:
+            assert (ROOT / name).is_file() or (workshop / name).is_file(), f"{page.name}: {name}"
 
 
-@every_page
-def test_config_files_and_data_that_are_named_are_there(page: Path, workshop: Path) -> None:
-    named = set(re.findall(rf"(?:{'|'.join(PLUGINS)})/[\w/]+\.(?:yaml|jsonl|py)", page.read_text()))
-    examples = {"resources_servers/x/configs/x.yaml"}
-    for name in named - examples:
-        assert (ROOT / name).is_file() or (workshop / name).is_file(), name
-
-
-@pytest.mark.parametrize("page", ["collecting.md", "tool-agents.md"])
-def test_the_guides_list_every_exit_status(page: str) -> None:
-    listed = {int(cells[0]) for cells in table(page, "| status | meaning |")}
-    assert listed == {*ExitStatus, 1, 2}
+def test_the_guides_list_every_exit_status() -> None:
+    for page in ("collecting.md", "tool-agents.md"):
+        listed = {int(cells[0]) for cells in table(page, "| status | meaning |")}
+        assert listed == {*ExitStatus, 1, 2}, page
 
 
 def test_the_reference_lists_every_failure_kind_as_the_code_has_it() -> None:

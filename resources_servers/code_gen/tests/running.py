@@ -38,7 +38,7 @@ def require_layers(layers: Sequence[str]) -> None:
 
 
 def run(source: str, layers: Sequence[str] = ALL_WALLS, **settings: Any) -> ProgramRun:
-    """ProgramRun a program; settings are fields of Program and of ProgramLimits."""
+    """Run a program; settings are fields of Program and of ProgramLimits."""
     require_layers(layers)
     limits = {
         name: settings.pop(name) for name in ProgramLimits.__struct_fields__ if name in settings

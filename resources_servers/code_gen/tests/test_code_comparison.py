@@ -1,28 +1,24 @@
-import pytest
+from collections.abc import Iterable
+
 from pydantic import JsonValue
 
 from resources_servers.code_gen.verification import same_text, same_value
 
 
-@pytest.mark.parametrize(
-    ("expected", "actual"),
-    [
+def test_white_space_at_the_end_of_lines_and_text_does_not_matter() -> None:
+    cases: Iterable[tuple[str, str]] = [
         ("3\n", "3"),
         ("a b\nc\n", "a b  \nc\n\n\n"),
         ("a\n", "a\r\n"),
         ("", "\n"),
         ("  indented\n", "  indented\n"),
-    ],
-)
-def test_white_space_at_the_end_of_lines_and_text_does_not_matter(
-    expected: str, actual: str
-) -> None:
-    assert same_text(expected, actual, None)
+    ]
+    for expected, actual in cases:
+        assert same_text(expected, actual, None)
 
 
-@pytest.mark.parametrize(
-    ("expected", "actual"),
-    [
+def test_everything_else_in_a_text_matters() -> None:
+    cases: Iterable[tuple[str, str]] = [
         ("3\n", "4\n"),
         ("a b\n", "a  b\n"),
         ("a\nb\n", "a b\n"),
@@ -31,15 +27,13 @@ def test_white_space_at_the_end_of_lines_and_text_does_not_matter(
         ("a\nb\n", "a\n"),
         ("Yes\n", "yes\n"),
         ("0.5\n", "0.50\n"),
-    ],
-)
-def test_everything_else_in_a_text_matters(expected: str, actual: str) -> None:
-    assert not same_text(expected, actual, None)
+    ]
+    for expected, actual in cases:
+        assert not same_text(expected, actual, None)
 
 
-@pytest.mark.parametrize(
-    ("expected", "actual", "same"),
-    [
+def test_with_a_tolerance_words_are_compared_and_numbers_may_be_a_little_off() -> None:
+    cases: Iterable[tuple[str, str, bool]] = [
         ("0.5 x\n", "0.50000001\nx\n", True),
         ("1000000\n", "1000000.4\n", True),
         ("0.5\n", "0.6\n", False),
@@ -49,17 +43,13 @@ def test_everything_else_in_a_text_matters(expected: str, actual: str) -> None:
         ("0.5\n", "half\n", False),
         ("inf\n", "1e999\n", False),
         ("1\n", "1" + "0" * 100 + "\n", False),
-    ],
-)
-def test_with_a_tolerance_words_are_compared_and_numbers_may_be_a_little_off(
-    expected: str, actual: str, same: bool
-) -> None:
-    assert same_text(expected, actual, 1e-6) is same
+    ]
+    for expected, actual, same in cases:
+        assert same_text(expected, actual, 1e-6) is same
 
 
-@pytest.mark.parametrize(
-    ("expected", "actual"),
-    [
+def test_equal_values_of_equal_types_are_the_same() -> None:
+    cases: Iterable[tuple[JsonValue, object]] = [
         (None, None),
         (True, True),
         (4, 4),
@@ -69,15 +59,13 @@ def test_with_a_tolerance_words_are_compared_and_numbers_may_be_a_little_off(
         (4.0, 4),
         ([1, [2.0, "x"]], [1, [2, "x"]]),
         ({"a": [1], "b": None}, {"b": None, "a": [1]}),
-    ],
-)
-def test_equal_values_of_equal_types_are_the_same(expected: JsonValue, actual: object) -> None:
-    assert same_value(expected, actual, None)
+    ]
+    for expected, actual in cases:
+        assert same_value(expected, actual, None)
 
 
-@pytest.mark.parametrize(
-    ("expected", "actual"),
-    [
+def test_values_that_differ_in_type_or_content_are_not_the_same() -> None:
+    cases: Iterable[tuple[JsonValue, object]] = [
         (1, True),
         (True, 1),
         (0, False),
@@ -95,12 +83,9 @@ def test_equal_values_of_equal_types_are_the_same(expected: JsonValue, actual: o
         ({"a": 1}, {"a": True}),
         (0.3, 0.31),
         (1.5, 10**400),
-    ],
-)
-def test_values_that_differ_in_type_or_content_are_not_the_same(
-    expected: JsonValue, actual: object
-) -> None:
-    assert not same_value(expected, actual, None)
+    ]
+    for expected, actual in cases:
+        assert not same_value(expected, actual, None)
 
 
 def test_a_row_can_set_the_tolerance_of_floats_but_not_of_integers() -> None:

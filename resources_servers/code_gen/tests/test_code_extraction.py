@@ -1,13 +1,12 @@
-import pytest
+from collections.abc import Iterable
 
 from resources_servers.code_gen.task import extract_program
 
 PYTHON = "```python\nprint(1)\n```"
 
 
-@pytest.mark.parametrize(
-    ("answer", "program"),
-    [
+def test_the_program_is_what_the_fences_enclose() -> None:
+    cases: Iterable[tuple[str, str]] = [
         (f"Here it is:\n{PYTHON}\nDone.", "print(1)\n"),
         ("```py\nprint(1)\n```", "print(1)\n"),
         ("```Python3\nprint(1)\n```", "print(1)\n"),
@@ -18,10 +17,9 @@ PYTHON = "```python\nprint(1)\n```"
         ("````python\ns = '''\n```\n'''\n````", "s = '''\n```\n'''\n"),
         ("```python\ns = 'a\x0cb'\n```", "s = 'a\x0cb'\n"),
         ("```python\n```", "\n"),
-    ],
-)
-def test_the_program_is_what_the_fences_enclose(answer: str, program: str) -> None:
-    assert extract_program(answer) == program
+    ]
+    for answer, program in cases:
+        assert extract_program(answer) == program
 
 
 def test_the_last_python_block_wins() -> None:
@@ -33,11 +31,10 @@ def test_without_a_python_block_the_last_block_wins() -> None:
     assert extract_program("```\nprint(1)\n```\n```\nprint(2)\n```") == "print(2)\n"
 
 
-@pytest.mark.parametrize(
-    "answer", ["", "print(1)", "```print(1)```", "```python\nprint(1)", "`print(1)`"]
-)
-def test_an_answer_without_a_closed_block_has_no_program(answer: str) -> None:
-    assert extract_program(answer) is None
+def test_an_answer_without_a_closed_block_has_no_program() -> None:
+    cases: Iterable[str] = ["", "print(1)", "```print(1)```", "```python\nprint(1)", "`print(1)`"]
+    for answer in cases:
+        assert extract_program(answer) is None
 
 
 def test_a_block_that_was_cut_off_does_not_hide_the_one_before() -> None:

@@ -1,9 +1,8 @@
 """Programs against tests: what passes, what does not, and that nothing passes by cheating."""
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
-
-import pytest
 
 from resources_servers.code_gen.sandbox import ProgramLimits, Sandbox
 from resources_servers.code_gen.task import CodeTask
@@ -81,9 +80,8 @@ def test_the_main_part_of_a_program_does_not_run_when_its_function_is_called() -
     assert statuses(source, DOUBLE, entry_point="f") == ["passed"] * 3
 
 
-@pytest.mark.parametrize(
-    ("source", "status", "error"),
-    [
+def test_a_failure_is_told_by_its_status_and_its_last_words() -> None:
+    cases: Iterable[tuple[str, str, str]] = [
         ("print(2 * int(input())", "runtime_error", "SyntaxError"),
         ("print(1 / 0)", "runtime_error", "ZeroDivisionError"),
         ("print(2)\nraise KeyError(1)", "runtime_error", "KeyError: 1\nexit status 1"),
@@ -95,14 +93,11 @@ def test_the_main_part_of_a_program_does_not_run_when_its_function_is_called() -
         ("hoard = bytearray(10**12)", "memory_limit", "MemoryError"),
         ("print('x' * 10**7)", "output_limit", ""),
         ("while True: pass", "time_limit", ""),
-    ],
-)
-def test_a_failure_is_told_by_its_status_and_its_last_words(
-    source: str, status: str, error: str
-) -> None:
-    (result,) = results(source, ECHO[:1], cpu_seconds=1)
-    assert result.status == status
-    assert error in result.error
+    ]
+    for source, status, error in cases:
+        (result,) = results(source, ECHO[:1], cpu_seconds=1)
+        assert result.status == status
+        assert error in result.error
 
 
 def test_a_traceback_shows_the_program_and_nothing_of_ours() -> None:
@@ -146,9 +141,8 @@ def test_the_time_of_all_tests_together_is_bounded() -> None:
 # What goes in and what comes out
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
+def test_arguments_and_results_are_plain_data_and_arrive_as_they_are() -> None:
+    cases: Iterable[Any] = [
         None,
         True,
         0,
@@ -159,19 +153,17 @@ def test_the_time_of_all_tests_together_is_bounded() -> None:
         [],
         [[1, [2, {"a": None}]]],
         {"k": {"l": [1.5, "x"]}},
-    ],
-)
-def test_arguments_and_results_are_plain_data_and_arrive_as_they_are(value: Any) -> None:
-    assert call_status("def f(x): return x", value, value) == "passed"
+    ]
+    for value in cases:
+        assert call_status("def f(x): return x", value, value) == "passed"
 
 
 def test_a_tuple_counts_as_a_list_and_keys_as_text() -> None:
     assert call_status("def f(): return (1, {2: (3,)})", [1, {"2": [3]}]) == "passed"
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
+def test_a_result_that_is_no_plain_data_does_not_count() -> None:
+    cases: Iterable[str] = [
         "{1}",
         "object()",
         "b'1'",
@@ -181,15 +173,13 @@ def test_a_tuple_counts_as_a_list_and_keys_as_text() -> None:
         "f",
         "{(1, 2): 3}",
         "10**5000",
-    ],
-)
-def test_a_result_that_is_no_plain_data_does_not_count(result: str) -> None:
-    assert call_status(f"def f(): return {result}", 1) == "invalid_result"
+    ]
+    for result in cases:
+        assert call_status(f"def f(): return {result}", 1) == "invalid_result"
 
 
-@pytest.mark.parametrize(
-    ("source", "status"),
-    [
+def test_a_function_without_the_result_does_not_pass() -> None:
+    cases: Iterable[tuple[str, str]] = [
         ("def g(): return 1", "runtime_error"),
         ("f = 1", "runtime_error"),
         ("def f(): pass", "wrong_answer"),
@@ -199,10 +189,9 @@ def test_a_result_that_is_no_plain_data_does_not_count(result: str) -> None:
         ("def f():\n    import os\n    for n in range(3, 64): os.close(n)", "runtime_error"),
         ("def f():\n    x = []\n    x.append(x)\n    return x", "invalid_result"),
         ("def f():\n    x = 1\n    for _ in range(10**5): x = [x]\n    return x", "invalid_result"),
-    ],
-)
-def test_a_function_without_the_result_does_not_pass(source: str, status: str) -> None:
-    assert call_status(source, 1) == status
+    ]
+    for source, status in cases:
+        assert call_status(source, 1) == status
 
 
 # Cheating
@@ -233,9 +222,8 @@ def f(n): return kinds[n]
     ]
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
+def test_a_program_that_only_claims_success_does_not_pass() -> None:
+    cases: Iterable[str] = [
         "print('passed')",
         "print('{\"result\": 2}')",
         "import os\nos._exit(0)",
@@ -245,10 +233,9 @@ def f(n): return kinds[n]
         "import os\nos.write(2, b'started\\nended 0 0.0\\n')",
         "raise SystemExit(0)",
         "",
-    ],
-)
-def test_a_program_that_only_claims_success_does_not_pass(source: str) -> None:
-    assert statuses(source, ECHO[:1]) == ["wrong_answer"]
+    ]
+    for source in cases:
+        assert statuses(source, ECHO[:1]) == ["wrong_answer"]
 
 
 FORGERIES = {
@@ -290,10 +277,11 @@ raise ValueError
 }
 
 
-@pytest.mark.parametrize("trick", FORGERIES)
-def test_a_program_that_forges_what_leaves_its_process_does_not_pass(trick: str) -> None:
-    source = f"def f(n):\n    return None\n{FORGERIES[trick]}"
-    assert "passed" not in statuses(source, DOUBLE, entry_point="f")
+def test_a_program_that_forges_what_leaves_its_process_does_not_pass() -> None:
+    cases: Iterable[str] = FORGERIES
+    for trick in cases:
+        source = f"def f(n):\n    return None\n{FORGERIES[trick]}"
+        assert "passed" not in statuses(source, DOUBLE, entry_point="f")
 
 
 def test_a_forged_answer_is_worth_as_much_as_a_returned_one() -> None:

@@ -1,3 +1,5 @@
+from collections.abc import Iterable
+
 import pytest
 from pydantic import ValidationError
 
@@ -13,9 +15,8 @@ def test_a_row_has_tests_with_input_or_tests_with_arguments() -> None:
     assert calling.test_cases == [CallTest(arguments=[1, "a"], expected=None)]
 
 
-@pytest.mark.parametrize(
-    ("row", "problem"),
-    [
+def test_a_row_of_another_shape_is_refused_with_the_reason() -> None:
+    cases: Iterable[tuple[dict[str, object], str]] = [
         ({}, "test_cases"),
         ({"test_cases": []}, "at least 1"),
         ({"test_cases": [{"input": "1"}]}, "output"),
@@ -33,10 +34,7 @@ def test_a_row_has_tests_with_input_or_tests_with_arguments() -> None:
             {"test_cases": [{"arguments": [], "expected": 1}], "entry_point": "f()"},
             "must be the name of a function",
         ),
-    ],
-)
-def test_a_row_of_another_shape_is_refused_with_the_reason(
-    row: dict[str, object], problem: str
-) -> None:
-    with pytest.raises(ValidationError, match=problem):
-        CodeTask.model_validate(row)
+    ]
+    for row, problem in cases:
+        with pytest.raises(ValidationError, match=problem):
+            CodeTask.model_validate(row)

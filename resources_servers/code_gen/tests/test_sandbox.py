@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -201,24 +202,24 @@ def test_a_launcher_that_only_claims_to_have_run_the_program_is_a_fault(tmp_path
     assert "could not start the program" in fault(Sandbox((), python=empty))
 
 
-@pytest.mark.parametrize(
-    ("victim", "message"),
-    [(0, "another process killed the launcher"), (1, "the system killed the program")],
-    ids=["launcher", "program"],
-)
 def test_a_program_that_the_machine_kills_is_a_fault_and_no_verdict(
-    victim: int, message: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    require_layers(ALL_WALLS)
-    mark = mark_processes(monkeypatch)
+    cases: Iterable[tuple[int, str]] = [
+        (0, "another process killed the launcher"),
+        (1, "the system killed the program"),
+    ]
+    for victim, message in cases:
+        require_layers(ALL_WALLS)
+        mark = mark_processes(monkeypatch)
 
-    async def scenario() -> None:
-        task = asyncio.create_task(Sandbox(ALL_WALLS).run(SLEEPER, ProgramLimits()))
-        processes = await marked_soon(2, mark)
-        await asyncio.sleep(0.2)
-        os.kill(processes[victim], signal.SIGKILL)
-        with pytest.raises(SandboxError, match=message):
-            await task
-        await marked_soon(0, mark)
+        async def scenario() -> None:
+            task = asyncio.create_task(Sandbox(ALL_WALLS).run(SLEEPER, ProgramLimits()))
+            processes = await marked_soon(2, mark)
+            await asyncio.sleep(0.2)
+            os.kill(processes[victim], signal.SIGKILL)
+            with pytest.raises(SandboxError, match=message):
+                await task
+            await marked_soon(0, mark)
 
-    asyncio.run(scenario())
+        asyncio.run(scenario())

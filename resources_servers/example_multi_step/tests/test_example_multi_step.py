@@ -1,6 +1,7 @@
 """The document environment, through its real server."""
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -125,9 +126,8 @@ def test_a_search_that_finds_nothing_says_so() -> None:
     asyncio.run(scene())
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "status", "told"),
-    [
+def test_a_call_that_cannot_be_answered_tells_the_model_why() -> None:
+    cases: Iterable[tuple[str, Json, int, str]] = [
         ("search_document", {"query": "the of ?"}, 400, "contains no words to search for"),
         ("search_document", {"query": "x" * (LONGEST_QUERY + 1)}, 422, "query"),
         ("search_document", {"query": "x", "max_results": 0}, 422, "max_results"),
@@ -136,19 +136,17 @@ def test_a_search_that_finds_nothing_says_so() -> None:
         ("read_passage", {"position": 10_000_000}, 400, "the document ends at position"),
         ("read_passage", {"position": -1}, 422, "position"),
         ("read_passage", {"position": 0, "length": LONGEST_READING + 1}, 422, "length"),
-    ],
-)
-def test_a_call_that_cannot_be_answered_tells_the_model_why(
-    tool: str, arguments: Json, status: int, told: str
-) -> None:
-    async def scene() -> None:
-        async with documents() as client:
-            jar = await seeded(client, example_rows()[0])
-            answer = await client.post(f"/{tool}", arguments, jar)
-            assert answer.status == status
-            assert told in answer.text
+    ]
+    for tool, arguments, status, told in cases:
 
-    asyncio.run(scene())
+        async def scene() -> None:
+            async with documents() as client:
+                jar = await seeded(client, example_rows()[0])
+                answer = await client.post(f"/{tool}", arguments, jar)
+                assert answer.status == status
+                assert told in answer.text
+
+        asyncio.run(scene())
 
 
 def test_repeats_of_a_task_share_a_document_and_the_cache_is_bounded(

@@ -1,5 +1,6 @@
 """Documents are the same wherever they are made, hold their needles, and can be searched."""
 
+from collections.abc import Iterable
 from random import Random
 
 import pytest
@@ -75,39 +76,36 @@ def test_a_document_has_facts_about_others_that_do_not_contradict_each_other() -
     assert len(ships) == len(set(ships))
 
 
-@pytest.mark.parametrize("length", range(1, LONGEST_CHAIN + 1))
-def test_only_the_first_question_of_a_chain_has_a_name_and_each_fact_leads_to_the_next(
-    length: int,
-) -> None:
-    chain = make_chain(Random(length), length)
-    assert len(chain.questions) == len(chain.facts) == length
-    assert " that " not in chain.questions[0]
-    for question in chain.questions[1:]:
-        assert " that " in question
-    for fact, following in zip(chain.facts, chain.facts[1:], strict=False):
-        assert fact.value in following.text
+def test_only_the_first_question_of_a_chain_has_a_name_and_each_fact_leads_to_the_next() -> None:
+    cases: Iterable[int] = range(1, LONGEST_CHAIN + 1)
+    for length in cases:
+        chain = make_chain(Random(length), length)
+        assert len(chain.questions) == len(chain.facts) == length
+        assert " that " not in chain.questions[0]
+        for question in chain.questions[1:]:
+            assert " that " in question
+        for fact, following in zip(chain.facts, chain.facts[1:], strict=False):
+            assert fact.value in following.text
 
 
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
+def test_a_recipe_that_cannot_be_made_says_why() -> None:
+    cases: Iterable[tuple[dict[str, object], str]] = [
         ({"length": LONGEST + 1}, "length"),
         ({"length": SHORTEST - 1}, "length"),
         ({"needles": []}, "needles"),
         ({"needles": [{"text": "x", "value": "y", "position": 0.5}]}, "does not contain its value"),
         ({"needles": [{"text": "x", "value": "x", "position": 1.5}]}, "position"),
         ({"needles": [{"text": "x" * 900, "value": "x", "position": 0}]}, "more than half"),
-    ],
-)
-def test_a_recipe_that_cannot_be_made_says_why(changes: dict[str, object], complaint: str) -> None:
-    usable = {
-        "seed": 1,
-        "length": SHORTEST,
-        "needles": [{"text": "x", "value": "x", "position": 0}],
-    }
-    DocumentRecipe.model_validate(usable)
-    with pytest.raises(ValidationError, match=complaint):
-        DocumentRecipe.model_validate({**usable, **changes})
+    ]
+    for changes, complaint in cases:
+        usable = {
+            "seed": 1,
+            "length": SHORTEST,
+            "needles": [{"text": "x", "value": "x", "position": 0}],
+        }
+        DocumentRecipe.model_validate(usable)
+        with pytest.raises(ValidationError, match=complaint):
+            DocumentRecipe.model_validate({**usable, **changes})
 
 
 def test_a_search_finds_sentences_by_their_rare_words_first() -> None:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from resources_servers.math.equivalence import compare
 from resources_servers.math.generate import MAKERS, generate_rows
 
 EXAMPLE = Path(__file__).parents[1] / "data" / "example.jsonl"
-ROWS = list(generate_rows(count=6 * len(MAKERS), seed=11))
+ROWS = list(generate_rows(count=2 * len(MAKERS), seed=11))
 
 
 def formulas(question: str) -> list[str]:
@@ -51,18 +52,20 @@ def solved(question: str) -> str:
     return str(sympy.latex(result))
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["question"][:30])
-def test_the_expected_answer_is_right_and_readable(row: dict[str, str]) -> None:
-    assert compare(row["expected_answer"], row["expected_answer"], "expression") == "equal"
-    assert compare(row["expected_answer"], solved(row["question"]), "expression") == "equal"
+def test_the_expected_answer_is_right_and_readable() -> None:
+    cases: Iterable[dict[str, str]] = ROWS
+    for row in cases:
+        assert compare(row["expected_answer"], row["expected_answer"], "expression") == "equal"
+        assert compare(row["expected_answer"], solved(row["question"]), "expression") == "equal"
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["question"][:30])
-def test_repeating_a_formula_of_the_question_is_no_answer(row: dict[str, str]) -> None:
-    for formula in formulas(row["question"]):
-        assert formula == row["expected_answer"] or (
-            compare(row["expected_answer"], formula, "expression") != "equal"
-        )
+def test_repeating_a_formula_of_the_question_is_no_answer() -> None:
+    cases: Iterable[dict[str, str]] = ROWS
+    for row in cases:
+        for formula in formulas(row["question"]):
+            assert formula == row["expected_answer"] or (
+                compare(row["expected_answer"], formula, "expression") != "equal"
+            )
 
 
 def test_the_same_seed_gives_the_same_rows_and_a_longer_file_begins_with_them() -> None:

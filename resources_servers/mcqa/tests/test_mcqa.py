@@ -1,6 +1,7 @@
 """The multiple-choice environment, through its real server."""
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from random import Random
@@ -42,13 +43,15 @@ def judge(text: str, transport: str = "in process", **fields: object) -> Json:
     return asyncio.run(ask())
 
 
-@pytest.mark.parametrize("transport", ["in process", "HTTP"])
-@pytest.mark.parametrize("options", [AS_LIST, AS_MAPPING])
-def test_the_right_option_earns_the_reward(options: object, transport: str) -> None:
-    verified = judge(r"\boxed{B}", transport, options=options)
-    assert (verified["reward"], verified["success"]) == (1.0, True)
-    assert verified["extracted_answer"] == "B"
-    assert verified["options"] == options
+def test_the_right_option_earns_the_reward() -> None:
+    cases: Iterable[object] = [AS_LIST, AS_MAPPING]
+    cases_1: Iterable[str] = ["in process", "HTTP"]
+    for options in cases:
+        for transport in cases_1:
+            verified = judge(r"\boxed{B}", transport, options=options)
+            assert (verified["reward"], verified["success"]) == (1.0, True)
+            assert verified["extracted_answer"] == "B"
+            assert verified["options"] == options
 
 
 def test_a_wrong_option_earns_nothing() -> None:
@@ -68,9 +71,8 @@ def test_the_row_says_how_its_answer_is_graded() -> None:
     assert judge(r"\boxed{Paris}", grading_mode="lenient_boxed")["reward"] == 1.0
 
 
-@pytest.mark.parametrize(
-    ("fields", "complaint"),
-    [
+def test_a_row_that_has_no_right_answer_cannot_be_run() -> None:
+    cases: Iterable[tuple[Json, str]] = [
         ({"expected_answer": "C"}, "not one of the options"),
         ({"expected_answer": "Paris"}, "expected_answer"),
         ({"options": [{"A": "Lyon"}]}, "options"),
@@ -78,11 +80,10 @@ def test_the_row_says_how_its_answer_is_graded() -> None:
         ({"options": {"A": "Lyon", "Bee": "Paris"}}, "options"),
         ({"options": "A or B"}, "options"),
         ({"grading_mode": "generous"}, "grading_mode"),
-    ],
-)
-def test_a_row_that_has_no_right_answer_cannot_be_run(fields: Json, complaint: str) -> None:
-    with pytest.raises(TaskError, match=complaint):
-        judge(r"\boxed{B}", **fields)
+    ]
+    for fields, complaint in cases:
+        with pytest.raises(TaskError, match=complaint):
+            judge(r"\boxed{B}", **fields)
 
 
 def rollout(answer: str | None, right: str = "B") -> Json:
@@ -120,11 +121,12 @@ def test_the_server_answers_the_aggregate_of_a_collection() -> None:
     assert metrics["agent_metrics"]["pass@1[avg-of-3]/no_answer"] == pytest.approx(100 / 3)
 
 
-@pytest.mark.parametrize("index", range(60))
-def test_generated_questions_have_four_different_options(index: int) -> None:
-    question = make_question(Random(index), index)
-    assert len(set(question.options.values())) == 4
-    assert question.answer in question.options
+def test_generated_questions_have_four_different_options() -> None:
+    cases: Iterable[int] = range(60)
+    for index in cases:
+        question = make_question(Random(index), index)
+        assert len(set(question.options.values())) == 4
+        assert question.answer in question.options
 
 
 def test_generated_questions_about_divisors_have_one_right_option() -> None:

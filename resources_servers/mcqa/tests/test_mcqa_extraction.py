@@ -1,8 +1,7 @@
 """Which option an answer chose, and when it chose none."""
 
 import time
-
-import pytest
+from collections.abc import Iterable
 
 from resources_servers.mcqa.app import GradingMode, extract_choice
 
@@ -12,9 +11,8 @@ BOXED = GradingMode.LENIENT_BOXED
 COLON = GradingMode.LENIENT_ANSWER_COLON
 
 
-@pytest.mark.parametrize(
-    ("mode", "text", "letter"),
-    [
+def test_a_choice_in_the_form_of_its_mode_is_read() -> None:
+    cases: Iterable[tuple[GradingMode, str, str]] = [
         (STRICT, r"So it is \boxed{B}.", "B"),
         (STRICT, r"\boxed{ B }", "B"),
         (STRICT, r"First \boxed{A}, but no: \boxed{C}", "C"),
@@ -42,17 +40,13 @@ COLON = GradingMode.LENIENT_ANSWER_COLON
         (COLON, "Answer: my final answer: B", "B"),
         (COLON, r"Answer: $\boxed{B}$", "B"),
         (COLON, "Answer: B. New York", "B"),
-    ],
-)
-def test_a_choice_in_the_form_of_its_mode_is_read(
-    mode: GradingMode, text: str, letter: str
-) -> None:
-    assert extract_choice(text, OPTIONS, mode) == letter
+    ]
+    for mode, text, letter in cases:
+        assert extract_choice(text, OPTIONS, mode) == letter
 
 
-@pytest.mark.parametrize(
-    ("mode", "text"),
-    [
+def test_everything_else_is_no_choice() -> None:
+    cases: Iterable[tuple[GradingMode, str]] = [
         (STRICT, "B"),
         (STRICT, "Answer: B"),
         (STRICT, r"\boxed{b}"),
@@ -77,10 +71,9 @@ def test_a_choice_in_the_form_of_its_mode_is_read(
         (COLON, "Answer: B: Paris"),
         (COLON, "Answer:"),
         (COLON, ""),
-    ],
-)
-def test_everything_else_is_no_choice(mode: GradingMode, text: str) -> None:
-    assert extract_choice(text, OPTIONS, mode) is None
+    ]
+    for mode, text in cases:
+        assert extract_choice(text, OPTIONS, mode) is None
 
 
 def test_a_text_that_two_options_share_chooses_neither() -> None:
@@ -95,19 +88,18 @@ def test_a_letter_counts_before_an_option_that_reads_like_one() -> None:
     assert extract_choice(r"\boxed{x}", options, BOXED) == "C"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_megabyte_of_nothing_is_read_at_once() -> None:
+    cases: Iterable[GradingMode] = list(GradingMode)
+    cases_1: Iterable[str] = [
         "answer" + " " * 300_000,
         "answer:" + " " * 300_000,
         r"\boxed{" * 50_000,
         r"\boxed{" + "{" * 300_000,
         "answer: a." + " " * 300_000,
         "answer" * 50_000,
-    ],
-)
-@pytest.mark.parametrize("mode", list(GradingMode))
-def test_a_megabyte_of_nothing_is_read_at_once(mode: GradingMode, text: str) -> None:
-    began = time.process_time()
-    assert extract_choice(text, OPTIONS, mode) in (None, "A")
-    assert time.process_time() - began < 2
+    ]
+    for mode in cases:
+        for text in cases_1:
+            began = time.process_time()
+            assert extract_choice(text, OPTIONS, mode) in (None, "A")
+            assert time.process_time() - began < 2

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -50,20 +51,16 @@ def test_settings_reach_the_dataset_and_the_row(tmp_path: Path) -> None:
     assert all(len(row["entry"]["metadata"]["numbers"]) == 3 for row in rows)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
+def test_what_cannot_be_made_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cases: Iterable[tuple[list[str], str]] = [
         (["--datasets", "no_such"], "dataset 'no_such' cannot be created: .* not registered"),
         (["--dataset-config", "leg_counting=3"], "--dataset-config: invalid"),
         (
             ["--dataset-config", 'leg_counting={"no_such": 1}'],
             "dataset 'leg_counting' cannot be created: .*no_such",
         ),
-    ],
-)
-def test_what_cannot_be_made_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
-) -> None:
-    with pytest.raises(SystemExit):
-        main([*arguments, "--output", str(tmp_path / "rows.jsonl")])
-    assert re.search(says, capsys.readouterr().err)
+    ]
+    for arguments, says in cases:
+        with pytest.raises(SystemExit):
+            main([*arguments, "--output", str(tmp_path / "rows.jsonl")])
+        assert re.search(says, capsys.readouterr().err)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,13 @@ async def scores(
         return await asyncio.gather(*(score(*answer) for answer in answers))
 
 
+def test_answers_with_tuples_have_the_full_score_after_the_journey_through_json() -> None:
+    entries = {name: next(generate_rows(1, 5, [name]))["entry"] for name in ("arc_agi", "rearc")}
+    asked = [(name, entry, entry["answer"]) for name, entry in entries.items()]
+    assert asyncio.run(scores(asked)) == [1.0, 1.0]
+
+
+@pytest.mark.campaign
 @pytest.mark.timeout(300)
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # a dataset leaves a file open
 def test_reference_answers_have_the_full_score_after_the_journey_through_json() -> None:
@@ -64,40 +72,30 @@ def test_reference_answers_have_the_full_score_after_the_journey_through_json() 
     assert "Integral" in entries["intermediate_integration"]["answer"]
 
 
-@pytest.mark.parametrize("name", sorted(UNFIT))
-def test_a_dataset_without_a_useful_scorer_is_refused(name: str) -> None:
-    with pytest.raises(UnfitDatasetError, match=f"dataset '{name}'"):
-        list(generate_rows(1, 5, [name]))
+def test_a_dataset_without_a_useful_scorer_is_refused() -> None:
+    cases: Iterable[str] = sorted(UNFIT)
+    for name in cases:
+        with pytest.raises(UnfitDatasetError, match=f"dataset '{name}'"):
+            list(generate_rows(1, 5, [name]))
 
 
-def test_python_in_an_answer_does_not_run(tmp_path: Path) -> None:
+def test_python_does_not_run_and_the_question_is_no_answer(tmp_path: Path) -> None:
+    """One set of workers scores everything that is hostile."""
     proof = tmp_path / "proof"
     code = f"__import__('pathlib').Path({str(proof)!r}).touch()"
     entries = [(name, next(generate_rows(1, 5, [name]))["entry"]) for name in EVALUATING]
-    results = asyncio.run(scores([(name, entry, code) for name, entry in entries]))
-    assert not proof.exists()
-    assert all(isinstance(score, float) and score <= 0.05 for score in results)
-
-
-def test_python_in_a_row_does_not_run(tmp_path: Path) -> None:
-    proof = tmp_path / "proof"
-    code = f"__import__('pathlib').Path({str(proof)!r}).touch()"
-    entries = {
-        "bitwise_arithmetic": {"answer": "1", "metadata": {"problem": code}},
-        "number_sorting": {"answer": code, "metadata": {}},
-    }
-    asyncio.run(scores([(name, entry, "[1]") for name, entry in entries.items()]))
-    assert not proof.exists()
-
-
-def test_the_question_written_as_an_integral_is_no_answer() -> None:
-    entry = next(generate_rows(1, 5, ["simple_integration"]))["entry"]
-    metadata = entry["metadata"]
+    in_answers = [(name, entry, code) for name, entry in entries]
+    in_rows = [
+        ("bitwise_arithmetic", {"answer": "1", "metadata": {"problem": code}}, "[1]"),
+        ("number_sorting", {"answer": code, "metadata": {}}, "[1]"),
+    ]
+    integration = dict(entries)["simple_integration"]
+    metadata = integration["metadata"]
     echo = f"Integral({metadata['integrand']}, {metadata['variable']})"
-    assert asyncio.run(scores([("simple_integration", entry, echo)])) == [0.0]
-
-
-def test_an_unknown_dataset_or_setting_is_an_error() -> None:
-    entry = {"answer": "1", "metadata": {}}
-    assert asyncio.run(scores([("no_such_dataset", entry, "1")])) == ["ValueError"]
-    assert asyncio.run(scores([("countdown", entry, "1")], '{"no_such": 1}')) == ["TypeError"]
+    unknown = ("no_such_dataset", {"answer": "1", "metadata": {}}, "1")
+    results = asyncio.run(
+        scores([*in_answers, *in_rows, ("simple_integration", integration, echo), unknown])
+    )
+    assert not proof.exists()
+    assert all(isinstance(score, float) and score <= 0.05 for score in results[: len(entries)])
+    assert results[-2:] == [0.0, "ValueError"]

@@ -1,7 +1,7 @@
 """The plain agent, around a model that does as it is told and an environment that records."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -118,17 +118,19 @@ def test_calls_of_one_turn_run_side_by_side_and_are_answered_in_their_order(tran
     complete(scene())
 
 
-@pytest.mark.parametrize("arguments", ['{"item":"saw"', "[1]", '"saw"', "null", "saw", "{} {}"])
-def test_arguments_that_are_no_json_object_are_answered_to_the_model(arguments: str) -> None:
-    async def scene() -> None:
-        async with on_stage([[call("put", arguments)], [say("Sorry.")]]) as stage:
-            verified = await stage.run()
-            assert outputs(verified)[0].startswith(
-                '{"error":{"message":"the arguments of put are not a JSON object'
-            )
-            assert verified["items"] == []
+def test_arguments_that_are_no_json_object_are_answered_to_the_model() -> None:
+    cases: Iterable[str] = ['{"item":"saw"', "[1]", '"saw"', "null", "saw", "{} {}"]
+    for arguments in cases:
 
-    complete(scene())
+        async def scene() -> None:
+            async with on_stage([[call("put", arguments)], [say("Sorry.")]]) as stage:
+                verified = await stage.run()
+                assert outputs(verified)[0].startswith(
+                    '{"error":{"message":"the arguments of put are not a JSON object'
+                )
+                assert verified["items"] == []
+
+        complete(scene())
 
 
 def test_no_arguments_at_all_are_those_of_a_call_without_any() -> None:
@@ -139,21 +141,29 @@ def test_no_arguments_at_all_are_those_of_a_call_without_any() -> None:
     complete(scene())
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["verify", "../verify", "/verify", "verify?x=1", "seed_session", "close_session", "", "putt"],
-)
 @TRANSPORTS
-def test_only_the_tools_of_the_task_can_be_called(name: str, transport: str) -> None:
-    async def scene() -> None:
-        turns = [[call(name, '{"reward":1}')], [say("Well.")]]
-        async with on_stage(turns, transport=transport) as stage:
-            verified = await stage.run()
-            assert f"unknown tool {name!r}" in outputs(verified)[0]
-            assert "put" in outputs(verified)[0]
-            assert stage.storeroom.verified == 1
+def test_only_the_tools_of_the_task_can_be_called(transport: str) -> None:
+    cases: Iterable[str] = [
+        "verify",
+        "../verify",
+        "/verify",
+        "verify?x=1",
+        "seed_session",
+        "close_session",
+        "",
+        "putt",
+    ]
+    for name in cases:
 
-    complete(scene())
+        async def scene() -> None:
+            turns = [[call(name, '{"reward":1}')], [say("Well.")]]
+            async with on_stage(turns, transport=transport) as stage:
+                verified = await stage.run()
+                assert f"unknown tool {name!r}" in outputs(verified)[0]
+                assert "put" in outputs(verified)[0]
+                assert stage.storeroom.verified == 1
+
+        complete(scene())
 
 
 def test_a_tool_of_the_server_that_the_task_does_not_name_cannot_be_called() -> None:
@@ -166,29 +176,26 @@ def test_a_tool_of_the_server_that_the_task_does_not_name_cannot_be_called() -> 
     complete(scene())
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "told"),
-    [
+@TRANSPORTS
+def test_what_a_tool_answers_as_an_http_error_is_shown_to_the_model(transport: str) -> None:
+    cases: Iterable[tuple[str, str, str]] = [
         ("refuse", "{}", "the storeroom is closed"),
         ("crash", "{}", "crash failed: KeyError: 'shelf'"),
         ("put", "{}", "wrong arguments for put: item: Field required"),
         ("put", '{"item":3}', "wrong arguments for put: item"),
         ("put", '{"item":"saw","state":{"items":[]}}', "wrong arguments for put: state"),
-    ],
-)
-@TRANSPORTS
-def test_what_a_tool_answers_as_an_http_error_is_shown_to_the_model(
-    name: str, arguments: str, told: str, transport: str
-) -> None:
-    async def scene() -> None:
-        turns = [[call(name, arguments)], [say("I see.")]]
-        async with on_stage(turns, transport=transport) as stage:
-            verified = await stage.run()
-            assert outputs(verified) == [stage.model.requests[1]["input"][-1]["output"]]
-            assert told in msgspec.json.decode(outputs(verified)[0])["error"]["message"]
-            assert verified["items"] == []
+    ]
+    for name, arguments, told in cases:
 
-    complete(scene())
+        async def scene() -> None:
+            turns = [[call(name, arguments)], [say("I see.")]]
+            async with on_stage(turns, transport=transport) as stage:
+                verified = await stage.run()
+                assert outputs(verified) == [stage.model.requests[1]["input"][-1]["output"]]
+                assert told in msgspec.json.decode(outputs(verified)[0])["error"]["message"]
+                assert verified["items"] == []
+
+        complete(scene())
 
 
 @TRANSPORTS

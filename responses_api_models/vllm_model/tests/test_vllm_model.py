@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -193,25 +193,26 @@ def test_what_a_chat_endpoint_cannot_do_is_refused_before_it_is_asked() -> None:
     assert vllm.requests == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sent"),
-    [
+def test_malformed_arguments_in_the_history_do_not_end_the_rollout() -> None:
+    cases: Iterable[tuple[str, str]] = [
         ('{"city": ', '{"malformed_arguments":"{\\"city\\": "}'),
         ("[1]", '{"malformed_arguments":"[1]"}'),
         ("", "{}"),
         ('{"city": "Rome"}', '{"city": "Rome"}'),
-    ],
-)
-def test_malformed_arguments_in_the_history_do_not_end_the_rollout(
-    arguments: str, sent: str
-) -> None:
-    vllm = FakeVllm({"content": "Sorry."})
-    call = {"type": "function_call", "call_id": "a", "name": "get_weather", "arguments": arguments}
-    complaint = {"type": "function_call_output", "call_id": "a", "output": "not a JSON object"}
-    response = answer_of(vllm, input=[call, complaint])
-    assert Response.of(response).text == "Sorry."
-    function = vllm.requests[0]["messages"][0]["tool_calls"][0]["function"]
-    assert function == {"name": "get_weather", "arguments": sent}
+    ]
+    for arguments, sent in cases:
+        vllm = FakeVllm({"content": "Sorry."})
+        call = {
+            "type": "function_call",
+            "call_id": "a",
+            "name": "get_weather",
+            "arguments": arguments,
+        }
+        complaint = {"type": "function_call_output", "call_id": "a", "output": "not a JSON object"}
+        response = answer_of(vllm, input=[call, complaint])
+        assert Response.of(response).text == "Sorry."
+        function = vllm.requests[0]["messages"][0]["tool_calls"][0]["function"]
+        assert function == {"name": "get_weather", "arguments": sent}
 
 
 def test_a_developer_is_heard() -> None:
@@ -273,11 +274,14 @@ def test_calls_are_spread_over_several_endpoints() -> None:
     assert {Response.of(answer).text for answer in answers} == {"1", "2"}
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"base_url": "localhost:8000"}, {"base_url": []}, {"max_concurrency": 0}, {"modell": 1}],
-)
-def test_settings_that_cannot_work_are_refused(wrong: JsonObject) -> None:
-    known = {"base_url": "http://127.0.0.1:1/v1", "model": MODEL, **wrong}
-    with pytest.raises(ValidationError):
-        VllmModelConfig.model_validate(known)
+def test_settings_that_cannot_work_are_refused() -> None:
+    cases: Iterable[JsonObject] = [
+        {"base_url": "localhost:8000"},
+        {"base_url": []},
+        {"max_concurrency": 0},
+        {"modell": 1},
+    ]
+    for wrong in cases:
+        known = {"base_url": "http://127.0.0.1:1/v1", "model": MODEL, **wrong}
+        with pytest.raises(ValidationError):
+            VllmModelConfig.model_validate(known)
