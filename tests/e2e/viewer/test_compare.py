@@ -39,7 +39,7 @@ def test_the_first_difference_of_repeats_is_marked_and_in_view(visit: Visit) -> 
 def test_what_repeats_did_alike_is_shown_once(visit: Visit) -> None:
     page = visit.go(REPEATS)
     result = page.locator(".compare-line", has_text="Tool result")
-    expect(result).to_contain_text("the same in all 2")
+    expect(result).to_contain_text("same in all 2")
     expect(result.locator(".compare-cell")).to_have_count(1)
     page.locator("main").evaluate("(main) => main.scrollTo(0, main.scrollHeight)")
     last = page.locator(".compare-line", has_text="Answer: Moreau")
@@ -55,6 +55,7 @@ def test_repeats_can_be_chosen_and_the_address_says_which(visit: Visit) -> None:
     expect(page.locator(".compare-head")).to_have_count(1)
 
 
+@pytest.mark.campaign
 def test_a_turn_of_a_repeat_leads_to_its_rollout(visit: Visit) -> None:
     page = visit.go(REPEATS)
     first = page.locator(".compare-line.is-first")
@@ -74,6 +75,7 @@ def test_web_repeats_show_their_screenshots_and_actions(visit: Visit) -> None:
     expect(ended).to_have_text("ended")
 
 
+@pytest.mark.campaign
 def test_repeats_on_a_phone_scroll_sideways_in_their_own_box(
     browser: Browser, viewer: Viewer
 ) -> None:
@@ -95,6 +97,7 @@ def test_two_runs_are_joined_by_their_tasks(visit: Visit) -> None:
     expect(worse.locator(".delta-words")).to_contain_text("−0.5")  # noqa: RUF001
 
 
+@pytest.mark.campaign
 def test_a_group_of_tasks_can_be_looked_at_alone(visit: Visit) -> None:
     page = visit.go("/compare?left=ships&right=ships_later")
     page.locator(".changes").get_by_role("button", name="Regressed").click()
@@ -106,6 +109,7 @@ def test_a_group_of_tasks_can_be_looked_at_alone(visit: Visit) -> None:
     assert visit.path == REPEATS
 
 
+@pytest.mark.campaign
 def test_left_and_right_can_be_swapped(visit: Visit) -> None:
     page = visit.go("/compare?left=ships&right=ships_later")
     expect(page.locator(".changes")).to_contain_text("1Regressed")

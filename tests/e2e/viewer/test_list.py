@@ -184,7 +184,8 @@ def test_an_address_reproduces_what_is_shown(visit: Visit, browser: Browser) -> 
     expect(page.locator(".row-link").first).to_be_visible()
     for _ in range(60):
         page.keyboard.press("j")
-    page.wait_for_url("**&sel=*")
+    href = selected(page).locator(".row-link").get_attribute("href") or ""
+    page.wait_for_url(f"**&sel={href.partition('?')[0].rpartition('/')[2]}")
     shown = selected(page).inner_text()
     with visiting(browser, visit.viewer) as other:
         again = other.go(visit.path)
@@ -239,6 +240,7 @@ def test_what_the_server_refuses_is_said_where_it_matters_with_a_way_to_try_agai
     visit.troubles.clear()  # the browser tells of each answer that did not come
 
 
+@pytest.mark.campaign
 def test_a_question_mark_shows_the_shortcuts(visit: Visit) -> None:
     page = visit.go(LIST)
     page.keyboard.press("?")
@@ -262,6 +264,7 @@ def test_on_a_phone_rollouts_are_cards(browser: Browser, viewer: Viewer) -> None
         page.wait_for_url(re.compile(LIST + r"/\d+-\d+"))
 
 
+@pytest.mark.campaign
 def test_cards_can_be_sorted_too(browser: Browser, viewer: Viewer) -> None:
     with visiting(browser, viewer, PHONE) as visit:
         page = visit.go(LIST)
@@ -276,6 +279,7 @@ def test_cards_can_be_sorted_too(browser: Browser, viewer: Viewer) -> None:
         assert not overflows(page)
 
 
+@pytest.mark.campaign
 def test_a_filter_can_be_taken_back_while_something_is_searched(visit: Visit) -> None:
     page = visit.go(f"{LIST}?q=Lisbon")
     expect(page.locator(".total")).to_have_text("300 rollouts")
@@ -286,6 +290,7 @@ def test_a_filter_can_be_taken_back_while_something_is_searched(visit: Visit) ->
     page.wait_for_url("**/rollouts?q=Lisbon")
 
 
+@pytest.mark.campaign
 def test_whoever_opens_a_rollout_while_typing_stays_there(visit: Visit) -> None:
     page = visit.go(LIST)
     link = rows(page).nth(2).get_by_role("link").first.element_handle()
@@ -302,6 +307,7 @@ def test_whoever_opens_a_rollout_while_typing_stays_there(visit: Visit) -> None:
     assert visit.path.startswith(f"{LIST}/0-3")
 
 
+@pytest.mark.campaign
 def test_the_focus_stays_where_it_was_when_the_list_is_drawn_anew(visit: Visit) -> None:
     page = visit.go(f"{LIST}?success=true&min_reward=0.5")
     first = page.get_by_label("Remove the filter success")
@@ -320,6 +326,7 @@ def test_the_focus_stays_where_it_was_when_the_list_is_drawn_anew(visit: Visit) 
     expect(page.get_by_label("Outcome")).to_be_focused()
 
 
+@pytest.mark.campaign
 def test_columns_that_no_rollout_can_fill_are_not_shown_unless_they_are_wanted(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -335,6 +342,7 @@ def test_columns_that_no_rollout_can_fill_are_not_shown_unless_they_are_wanted(
         expect(page.get_by_role("columnheader", name="Tokens")).to_be_visible()
 
 
+@pytest.mark.campaign
 def test_rows_are_as_high_as_large_letters_need(visit: Visit) -> None:
     page = visit.go("/s/rollouts/")
     page.evaluate("document.documentElement.style.setProperty('font-size', '24px')")
@@ -384,6 +392,7 @@ def test_a_filter_that_means_nothing_is_said_to_and_can_be_removed(
     visit.troubles.clear()  # the browser tells of the answer that was none
 
 
+@pytest.mark.campaign
 def test_rollouts_can_be_sorted_by_their_size(visit: Visit) -> None:
     page = visit.go(LIST + "?cols=title,bytes&sort=bytes&order=desc")
     expect(page.locator(".row-link").first).to_be_visible()
@@ -391,6 +400,7 @@ def test_rollouts_can_be_sorted_by_their_size(visit: Visit) -> None:
     assert sizes == sorted(sizes, reverse=True)
 
 
+@pytest.mark.campaign
 def test_unreadable_lines_are_neither_exported_nor_counted_where_the_list_is_filtered(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -127,6 +127,7 @@ def test_the_grid_comes_from_the_index_where_no_monitor_watches(
         page.wait_for_url("**/s/rollouts/rollouts?status=failed")
 
 
+@pytest.mark.campaign
 def test_a_square_leads_to_its_rollout_by_pointer_and_by_keys(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -174,6 +175,7 @@ def test_each_rank_has_its_grid_and_the_numbers_are_those_of_all(
         assert page.locator(".cell-link:visible").count() == 0
 
 
+@pytest.mark.campaign
 def test_a_rank_that_fell_silent_is_marked_and_runs_nothing(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -189,6 +191,7 @@ def test_a_rank_that_fell_silent_is_marked_and_runs_nothing(
         expect(page.locator(".running tbody tr")).to_have_count(1)
 
 
+@pytest.mark.campaign
 def test_a_rank_falls_silent_while_one_looks(browser: Browser, tmp_path: Path) -> None:
     path = write_ranks(
         tmp_path, snapshot(3, "rank 0", finished=True), snapshot(5, "rank 1", age=-600)
@@ -202,6 +205,7 @@ def test_a_rank_falls_silent_while_one_looks(browser: Browser, tmp_path: Path) -
         expect(heading).to_have_text(re.compile("^rank 1 no updates since "))
 
 
+@pytest.mark.campaign
 def test_a_run_goes_on_where_one_rank_is_finished_and_the_next_has_no_monitor_yet(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +218,7 @@ def test_a_run_goes_on_where_one_rank_is_finished_and_the_next_has_no_monitor_ye
         expect(page.locator(".live-numbers")).to_contain_text("Ended3 of 12")
 
 
+@pytest.mark.campaign
 def test_squares_of_a_monitor_lead_to_their_rollouts_as_more_of_them_end(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -255,6 +260,7 @@ def test_the_task_monitor_is_shown_and_followed(browser: Browser, tmp_path: Path
         expect(grid).to_be_visible(timeout=10_000)
 
 
+@pytest.mark.campaign
 def test_a_task_that_has_the_focus_keeps_it_while_the_file_grows(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -285,6 +291,7 @@ def test_a_view_that_found_no_server_comes_when_the_server_is_back(
         visit.troubles.clear()  # the browser itself says which requests failed
 
 
+@pytest.mark.campaign
 def test_a_run_that_no_monitor_watches_has_its_pace_from_what_was_written(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ def test_a_bar_leads_to_the_rollouts_that_it_counts(visit: Visit) -> None:
         page.go_back()
 
 
+@pytest.mark.campaign
 def test_bars_can_be_reached_and_pressed_with_the_keyboard(visit: Visit) -> None:
     page = visit.go(OVERVIEW)
     bar = page.get_by_role("group", name="Reward", exact=True).get_by_role("link").last
@@ -151,6 +152,7 @@ def test_pass_at_k_says_on_how_many_tasks_it_rests(visit: Visit) -> None:
         expect(panel.get_by_role("img", name=words)).to_be_visible()
 
 
+@pytest.mark.campaign
 def test_nothing_jumps_while_it_loads(visit: Visit) -> None:
     visit.page.add_init_script(SHIFTS)
     for path in (OVERVIEW, LIST, "/s/rollouts/tasks"):
@@ -166,6 +168,7 @@ def test_it_fits_on_a_phone(browser: Browser, viewer: Viewer) -> None:
         assert not overflows(page)
 
 
+@pytest.mark.campaign
 def test_the_theme_that_was_chosen_is_kept(visit: Visit) -> None:
     page = visit.go(OVERVIEW)
     page.get_by_role("button", name="Dark theme").click()
@@ -175,6 +178,7 @@ def test_the_theme_that_was_chosen_is_kept(visit: Visit) -> None:
     expect(page.get_by_role("button", name="Light theme")).to_be_visible()
 
 
+@pytest.mark.campaign
 def test_keys_scroll_it_before_anything_was_clicked(visit: Visit) -> None:
     page = visit.go(OVERVIEW)
     expect(page.locator(".chart svg").first).to_be_visible()
@@ -182,6 +186,7 @@ def test_keys_scroll_it_before_anything_was_clicked(visit: Visit) -> None:
     expect(page.get_by_role("region", name="Key figures")).not_to_be_in_viewport()
 
 
+@pytest.mark.campaign
 def test_a_chart_is_one_stop_of_the_tab_key_and_arrows_go_along_its_bars(visit: Visit) -> None:
     page = visit.go(OVERVIEW)
     bars = page.get_by_role("group", name="Reward").locator("a.mark")
@@ -194,6 +199,7 @@ def test_a_chart_is_one_stop_of_the_tab_key_and_arrows_go_along_its_bars(visit: 
     ).to_be_focused()
 
 
+@pytest.mark.campaign
 def test_rewards_of_any_size_are_readable(browser: Browser, tmp_path: Path) -> None:
     rewards = (-1e12, 1e12, 1e-9, 0.5)
     rows = [{"_ng_task_index": at, "reward": reward} for at, reward in enumerate(rewards)]
@@ -207,6 +213,7 @@ def test_rewards_of_any_size_are_readable(browser: Browser, tmp_path: Path) -> N
         expect(page.get_by_role("gridcell", name="-1e12")).to_be_visible()
 
 
+@pytest.mark.campaign
 def test_rollouts_without_a_time_are_counted_among_the_judged(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -124,6 +124,7 @@ def test_an_item_of_a_long_list_stays_where_it_is_while_those_above_are_measured
         assert abs(page.evaluate(OFFSET, before) - offset - 100) < 1.5
 
 
+@pytest.mark.campaign
 def test_the_last_item_of_a_long_list_can_be_reached(visit: Visit) -> None:
     page = visit.go("/s/rollouts/live")
     page.evaluate(TALL)
@@ -133,6 +134,7 @@ def test_the_last_item_of_a_long_list_can_be_reached(visit: Visit) -> None:
     assert abs(bottom - page.evaluate("window.scroller.getBoundingClientRect().bottom")) < 1.5
 
 
+@pytest.mark.campaign
 def test_a_list_of_millions_of_rows_can_be_scrolled_to_its_end(visit: Visit) -> None:
     page = visit.go("/s/rollouts/live")
     seen = page.evaluate(
@@ -157,6 +159,7 @@ def test_a_list_of_millions_of_rows_can_be_scrolled_to_its_end(visit: Visit) -> 
     assert abs(seen[2] - 1_234_567) <= 1
 
 
+@pytest.mark.campaign
 def test_colours_keep_their_contrast() -> None:
     for theme in ["light", "dark"]:
         tokens = colours(theme)

@@ -72,6 +72,7 @@ def rest(page: Page, key: str) -> float:
     return float(page.locator("main").evaluate("(main) => main.scrollTop"))
 
 
+@pytest.mark.campaign
 def test_the_ends_of_a_long_transcript_are_a_key_away(visit: Visit) -> None:
     page = visit.go(LONG)
     first, last = page.locator(turn(1)), page.locator(turn(LONG_TURNS))
@@ -88,6 +89,7 @@ def test_the_ends_of_a_long_transcript_are_a_key_away(visit: Visit) -> None:
     expect(last).to_contain_text(f"This is turn {LONG_TURNS}.")
 
 
+@pytest.mark.campaign
 def test_a_page_down_is_a_screen_and_a_page_up_takes_it_back(visit: Visit) -> None:
     page = visit.go(LONG)
     expect(page.locator(turn(1))).to_be_attached()
@@ -118,6 +120,7 @@ def test_the_verdict_is_above_what_was_done(
         expect(verdict).to_contain_text("fact 19")
 
 
+@pytest.mark.campaign
 def test_calls_that_were_not_kept_are_said_to_be_left_out(visit: Visit) -> None:
     page = visit.go(JUDGED)
     words = "The first 3 calls; the times of later calls were not recorded."
@@ -127,6 +130,7 @@ def test_calls_that_were_not_kept_are_said_to_be_left_out(visit: Visit) -> None:
     expect(page.locator(".timeline")).not_to_contain_text("were not kept")
 
 
+@pytest.mark.campaign
 def test_a_failure_before_the_first_turn_says_that_nothing_was_recorded(visit: Visit) -> None:
     page = visit.go("/s/failing/rollouts/0-2")
     transcript = page.get_by_role("region", name="Transcript")
@@ -134,6 +138,7 @@ def test_a_failure_before_the_first_turn_says_that_nothing_was_recorded(visit: V
     expect(transcript).not_to_contain_text("0 turns")
 
 
+@pytest.mark.campaign
 def test_attempts_fit_a_phone_without_breaking_words(browser: Browser, viewer: Viewer) -> None:
     with visiting(browser, viewer, PHONE) as visit:
         page = visit.go("/s/failing/rollouts/0-2")
@@ -155,6 +160,7 @@ def test_what_the_list_was_searched_for_is_shown(visit: Visit) -> None:
     assert page.evaluate("document.activeElement.tagName") != "INPUT"
 
 
+@pytest.mark.campaign
 def test_a_search_does_not_lead_away_from_the_turn_of_a_link(visit: Visit) -> None:
     page = visit.go(f"{LONG}?q=turn%202990&turn=7")
     expect(page.locator(".find-said")).to_have_text("1 match")
@@ -176,6 +182,7 @@ def test_what_is_found_in_a_text_that_was_cut_is_fetched(visit: Visit) -> None:
     page.wait_for_function(FOUND_IN_VIEW)
 
 
+@pytest.mark.campaign
 def test_the_page_itself_has_no_ring_when_it_has_the_focus(visit: Visit) -> None:
     page = visit.go(FIRST)
     expect(page.locator(turn(1))).to_be_attached()
@@ -185,6 +192,7 @@ def test_the_page_itself_has_no_ring_when_it_has_the_focus(visit: Visit) -> None
     assert main.evaluate("(main) => getComputedStyle(main).outlineStyle") == "none"
 
 
+@pytest.mark.campaign
 def test_what_is_found_far_behind_in_a_plain_text_is_shown(
     browser: Browser, tmp_path: Path
 ) -> None:

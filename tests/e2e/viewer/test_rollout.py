@@ -75,6 +75,7 @@ def test_reasoning_is_folded_until_it_is_wanted(visit: Visit) -> None:
     expect(body).to_have_text(REASONING)
 
 
+@pytest.mark.campaign
 def test_a_text_can_be_seen_as_it_was_written(visit: Visit) -> None:
     page = visit.go(FIRST)
     said = page.locator(turn(page, 1))
@@ -134,6 +135,7 @@ def test_thousands_of_turns_are_there_but_few_are_drawn(visit: Visit) -> None:
     expect(page.locator(turn(page, LONG_TURNS))).to_be_in_viewport()
 
 
+@pytest.mark.campaign
 def test_a_turn_stays_where_it_is_while_those_above_are_drawn(visit: Visit) -> None:
     page = visit.go(f"{LONG}?turn=2000")
     wanted = page.locator(turn(page, 2000))
@@ -181,6 +183,7 @@ def test_neighbours_are_those_of_the_list_it_came_from(visit: Visit) -> None:
     assert visit.path == "/s/ships/rollouts?success=true"
 
 
+@pytest.mark.campaign
 def test_rollouts_can_be_leafed_through_faster_than_they_come(visit: Visit) -> None:
     page = visit.go(FIRST)
     expect(page.locator(".walk")).to_contain_text("1 of 3")
@@ -197,6 +200,7 @@ def test_rollouts_can_be_leafed_through_faster_than_they_come(visit: Visit) -> N
     page.wait_for_url("**/0-3")
 
 
+@pytest.mark.campaign
 def test_whoever_goes_beyond_the_last_rollout_before_it_is_known_sees_where_they_are(
     visit: Visit,
 ) -> None:
@@ -216,6 +220,7 @@ def test_whoever_goes_beyond_the_last_rollout_before_it_is_known_sees_where_they
     assert visit.path == "/s/ships/rollouts/0-3"
 
 
+@pytest.mark.campaign
 def test_neighbours_are_of_the_filter_that_was_asked_for_last(visit: Visit) -> None:
     visit.page.route("**/api/**/neighbours", lambda _: None)  # the first is never answered
     with visit.page.expect_request("**/api/**/neighbours") as first:
@@ -231,6 +236,7 @@ def test_neighbours_are_of_the_filter_that_was_asked_for_last(visit: Visit) -> N
     expect(page.locator(".walk")).to_contain_text("1 of 2")
 
 
+@pytest.mark.campaign
 def test_other_repeats_are_cells_that_lead_to_them(visit: Visit) -> None:
     page = visit.go(FIRST)
     expect(page.locator(".repeat-cell")).to_have_count(2)
@@ -246,6 +252,7 @@ def test_sampling_and_times_are_beside_it(visit: Visit) -> None:
     expect(page.locator(".timeline")).to_contain_text("Only the total of each phase is known")
 
 
+@pytest.mark.campaign
 def test_bars_show_when_calls_were_where_that_is_known(visit: Visit) -> None:
     page = visit.go("/s/ships/rollouts/0-2")
     bars = page.locator(".lane-bar")
@@ -294,6 +301,7 @@ def test_a_failure_says_what_broke_and_what_was_tried(visit: Visit) -> None:
     expect(page.locator(".repeat-cell")).to_have_count(0)
 
 
+@pytest.mark.campaign
 def test_a_picture_is_shown_larger_when_it_is_clicked(visit: Visit) -> None:
     page = visit.go(f"{FIRST}?turn=4")
     page.locator(f"{turn(page, 4)} .picture-button").click()
@@ -302,6 +310,7 @@ def test_a_picture_is_shown_larger_when_it_is_clicked(visit: Visit) -> None:
     expect(page.locator("dialog.larger")).to_have_count(0)
 
 
+@pytest.mark.campaign
 def test_what_is_copied_is_whole(browser: Browser, viewer: Viewer) -> None:
     with visiting(browser, viewer) as visit:
         visit.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -316,6 +325,7 @@ def test_what_is_copied_is_whole(browser: Browser, viewer: Viewer) -> None:
         )
 
 
+@pytest.mark.campaign
 def test_nothing_moves_when_a_button_says_that_it_copied(browser: Browser, viewer: Viewer) -> None:
     with visiting(browser, viewer) as visit:
         visit.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -338,6 +348,7 @@ def test_a_rollout_that_is_not_there_is_said_to_be_missing(
         visit.troubles.clear()
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_phone_has_all_of_it_in_one_column(browser: Browser, viewer: Viewer, theme: str) -> None:
     with visiting(browser, viewer, PHONE, "dark" if theme == "dark" else "light") as visit:
@@ -357,6 +368,7 @@ def test_a_rollout_can_be_taken_away(visit: Visit) -> None:
     assert visit.path == FIRST
 
 
+@pytest.mark.campaign
 def test_shortcuts_are_listed(visit: Visit) -> None:
     page = visit.go(FIRST)
     page.locator("article.turn").first.wait_for()

@@ -74,6 +74,7 @@ def test_configurations_are_shown_as_differences_and_constants(visit: Visit) -> 
     expect(page.locator(".constants")).to_contain_text("scripted")
 
 
+@pytest.mark.campaign
 def test_runs_without_a_configuration_are_named_and_not_compared(
     visit: Visit, browser: Browser, folder: Path
 ) -> None:
@@ -88,6 +89,7 @@ def test_runs_without_a_configuration_are_named_and_not_compared(
         expect(words).to_have_text("These runs have no stored configuration.")
 
 
+@pytest.mark.campaign
 def test_a_third_run_cannot_be_selected_and_the_page_says_why(visit: Visit) -> None:
     page = visit.go("/")
     for name in ("after.jsonl", "before.jsonl"):
@@ -100,6 +102,7 @@ def test_a_third_run_cannot_be_selected_and_the_page_says_why(visit: Visit) -> N
     expect(page.get_by_role("checkbox", name="Compare cold")).to_be_enabled()
 
 
+@pytest.mark.campaign
 def test_a_run_that_never_finished_is_not_called_ended(visit: Visit) -> None:
     rows = visit.go("/").get_by_role("region", name="Runs").locator("tbody tr")
     cold = rows.filter(has_text="cold").locator("td").last
@@ -152,6 +155,7 @@ def test_an_address_that_leads_nowhere_says_so_and_leads_back(visit: Visit) -> N
     visit.troubles.clear()  # the browser tells that the page itself had status 404
 
 
+@pytest.mark.campaign
 def test_a_rollout_that_is_not_there_leads_back_to_the_list(visit: Visit) -> None:
     page = visit.go("/s/before/rollouts/0-999999")
     page.get_by_role("alert").get_by_role("link", name="Show all rollouts").click()
@@ -159,12 +163,14 @@ def test_a_rollout_that_is_not_there_leads_back_to_the_list(visit: Visit) -> Non
     visit.troubles.clear()  # the browser tells of the answer that was none
 
 
+@pytest.mark.campaign
 def test_another_run_can_be_chosen_in_the_header(visit: Visit) -> None:
     page = visit.go("/s/before/tasks")
     page.get_by_role("combobox", name="Run").select_option("after")
     page.wait_for_url("**/s/after/tasks")
 
 
+@pytest.mark.campaign
 def test_runs_fit_on_a_phone(browser: Browser, viewer: Viewer) -> None:
     with visiting(browser, viewer, PHONE) as visit:
         page = visit.go("/")
@@ -172,6 +178,7 @@ def test_runs_fit_on_a_phone(browser: Browser, viewer: Viewer) -> None:
         assert not overflows(page)
 
 
+@pytest.mark.campaign
 def test_a_run_that_begins_while_another_is_looked_at_can_be_chosen(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +210,7 @@ def test_an_empty_folder_says_so_and_shows_what_begins_in_it(
         expect(page.get_by_role("banner")).to_contain_text("one.jsonl")
 
 
+@pytest.mark.campaign
 def test_the_configuration_of_all_runs_is_asked_for_without_naming_each(visit: Visit) -> None:
     for path in ("/", "/configuration"):
         with visit.page.expect_request("**/api/configuration*") as asked:

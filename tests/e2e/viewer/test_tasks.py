@@ -43,6 +43,7 @@ def test_each_task_has_a_cell_for_each_repeat_that_says_what_came_of_it(visit: V
     expect(page.locator(".tip")).to_contain_text("Repeat 2")
 
 
+@pytest.mark.campaign
 def test_a_cell_that_failed_differs_by_more_than_its_colour(visit: Visit) -> None:
     page = visit.go(PATH)
     failed = page.locator(".profile-cell.failed").first
@@ -64,6 +65,7 @@ def test_a_task_leads_to_its_repeats_side_by_side(visit: Visit) -> None:
     page.wait_for_url("**/s/rollouts/tasks/5")
 
 
+@pytest.mark.campaign
 def test_tasks_are_sorted_by_their_headers(visit: Visit) -> None:
     page = visit.go(PATH)
     header = page.get_by_role("columnheader", name="Mean")
@@ -78,6 +80,7 @@ def test_tasks_are_sorted_by_their_headers(visit: Visit) -> None:
     assert means(page) == sorted(means(page), reverse=True)
 
 
+@pytest.mark.campaign
 def test_tasks_fit_on_a_phone(browser: Browser, viewer: Viewer) -> None:
     with visiting(browser, viewer, PHONE) as visit:
         page = visit.go(PATH)
@@ -85,6 +88,7 @@ def test_tasks_fit_on_a_phone(browser: Browser, viewer: Viewer) -> None:
         assert not overflows(page)
 
 
+@pytest.mark.campaign
 def test_tasks_and_their_repeats_are_walked_with_the_keyboard(visit: Visit) -> None:
     page = visit.go(PATH)
     expect(page.locator(".total")).to_have_text(f"{TASKS} tasks")

@@ -98,6 +98,7 @@ def test_before_and_after_are_the_screenshots_around_the_action(visit: Visit) ->
     expect(page.locator(".stage-none")).to_contain_text("no screenshot after the last step")
 
 
+@pytest.mark.campaign
 def test_a_link_shows_the_screenshots_that_were_shown(visit: Visit) -> None:
     page = visit.go(f"{FIRST}?step=2")
     page.get_by_role("button", name="Side by side").click()
@@ -115,6 +116,7 @@ def test_a_link_shows_the_screenshots_that_were_shown(visit: Visit) -> None:
     assert visit.path == f"{FIRST}?step=3"
 
 
+@pytest.mark.campaign
 def test_what_is_found_in_a_fold_is_unfolded(visit: Visit) -> None:
     page = visit.go(FIRST)
     expect(page.locator(".step-did")).to_contain_text("click on")
@@ -135,6 +137,7 @@ def test_the_filmstrip_leads_to_a_step(visit: Visit) -> None:
     assert visit.path == f"{FIRST}?step=3"
 
 
+@pytest.mark.campaign
 def test_the_focus_goes_along_from_frame_to_frame_and_stays_in_the_folds(visit: Visit) -> None:
     page = visit.go(FIRST)
     frames = page.locator(".frame")
@@ -148,6 +151,7 @@ def test_the_focus_goes_along_from_frame_to_frame_and_stays_in_the_folds(visit: 
     expect(fold).to_be_focused()
 
 
+@pytest.mark.campaign
 def test_thousands_of_steps_are_there_but_few_are_drawn(visit: Visit) -> None:
     page = visit.go(f"{LONG}?step=4000")
     expect(page.locator(".step-did")).to_contain_text("click 4000")
@@ -167,6 +171,7 @@ def test_an_action_whose_place_was_not_stored_is_not_drawn(visit: Visit) -> None
     assert page.locator(".mark-dot, .mark-line").count() == 0
 
 
+@pytest.mark.campaign
 def test_the_time_of_a_step_leads_to_it(visit: Visit) -> None:
     page = visit.go(FIRST)
     bars = page.locator(".lane-bar.is-link")
@@ -176,6 +181,7 @@ def test_the_time_of_a_step_leads_to_it(visit: Visit) -> None:
     expect(page.locator(".step-bar h2")).to_have_text("Step 3 of 4")
 
 
+@pytest.mark.campaign
 def test_a_phone_shows_the_screenshot_across(browser: Browser, viewer: Viewer) -> None:
     with visiting(browser, viewer, PHONE, "dark") as visit:
         page = visit.go(FIRST)
