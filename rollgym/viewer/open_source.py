@@ -18,7 +18,6 @@ from pathlib import Path
 import msgspec
 
 from rollgym import __version__
-from rollgym.records import Row
 from rollgym.store import StorageError, StoreError, read_manifest
 from rollgym.store.identity import InputsIdentity
 from rollgym.viewer.documents.row_document import UnreadableDocument
@@ -39,7 +38,6 @@ from rollgym.viewer.queries.listing import Orders
 from rollgym.viewer.queries.overview import overview
 from rollgym.viewer.queries.search import SourceSearches
 from rollgym.viewer.source import EntryId, ViewerSource
-from rollgym.viewer.summary import TaskFacts
 from rollgym.viewer.view import RolloutDocument, UnreadableView
 
 QUERY_TIMEOUT = 30.0
@@ -90,12 +88,6 @@ class OpenSource:
         """The manifest of the run, unless it has become a link out of the folder."""
         manifest = self.source.manifest
         return None if manifest is None or self.source.leads_out(manifest) else manifest
-
-    def input_row(self, task: int) -> Row | None:
-        return self._index.input_row(task)
-
-    def facts(self, task: int) -> TaskFacts | None:
-        return self._index.facts(task)
 
     def index(self) -> SourceIndex:
         """The open index, with the first records in it. Raises StorageError."""
@@ -197,7 +189,7 @@ class OpenSource:
         if place.length > LONGEST_RECORD:
             raise ValueError(TOO_LONG)
         try:
-            return part.format.document(self._index.record(entry), self)
+            return part.format.document(self._index.record(entry), self._index)
         except RecursionError as error:
             raise ValueError(reason_of(error)) from error
 

@@ -18,8 +18,6 @@ TURNS_LIMIT = 100
 STEPS_LIMIT = 50
 """Turns or steps that one request may ask for."""
 
-Level = Literal["good", "bad", "neutral"]
-
 
 class Text(msgspec.Struct, frozen=True, omit_defaults=True):
     """A text, cut at the limit. `size` counts the characters of the whole text."""

@@ -171,11 +171,6 @@ def tokens_of(usage: Fields) -> tuple[int | None, int | None]:
     return either(*into), either(*out)
 
 
-def response_conversation(fields: Fields) -> ConversationSummary | None:
-    """Summarise the items of a response."""
-    return summarise_conversation(fields.get("output"))
-
-
 class ResultNumbers(NamedTuple):
     """The numbers in the metadata of a row."""
 
@@ -198,7 +193,7 @@ class RolloutResult(msgspec.Struct, frozen=True):
         response = fields_of(fields.get(RESPONSE)) or {}
         conversation = summarise_conversation(fields.get(OUTPUT))
         if conversation is None:
-            conversation = response_conversation(response)
+            conversation = summarise_conversation(response.get(OUTPUT))
         if conversation is None and begins(fields.get(RESPONSE), b'"'):
             conversation = summarise_conversation(fields.get(RESPONSE))
         if conversation is None:

@@ -212,7 +212,6 @@ GROUP BY name ORDER BY entries DESC, name LIMIT ?
 """
 _FIELDS = "SELECT name, records FROM field WHERE records > 0 ORDER BY records DESC, name LIMIT ?"
 Value = str | int
-_Line = tuple[int, str, *tuple[Value | None, ...]]
 
 
 class Facet(msgspec.Struct, frozen=True):
