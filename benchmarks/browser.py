@@ -1,11 +1,11 @@
-"""What a step in a browser costs, against a plain Playwright script on full Chromium.
+"""The cost of a browser step, compared with a plain Playwright script on full Chromium.
 
 Both contenders do the same tasks on the same pages (see `browser_contenders`), one after another in
-each round, in processes of their own; CPU is that of all their processes, Chromium's included, and
-start-up too. Ratios are taken within a round, and the median of the rounds is told.
+each round, in separate processes. CPU is that of all their processes, including Chromium and
+start-up. Ratios are computed within a round, and the median of the rounds is reported.
 
     python -m benchmarks.browser             # all figures; exits 1 when a goal is missed
-    python -m benchmarks.browser --quick     # does everything once; its figures mean nothing
+    python -m benchmarks.browser --quick     # does everything once; ignore its figures
     python -m benchmarks.browser --hold 10   # 64 sessions kept busy for 10 minutes: memory
 """
 
@@ -20,7 +20,7 @@ from statistics import median
 
 import msgspec
 
-from benchmarks.browser_contenders import Told
+from benchmarks.browser_contenders import ContenderCosts
 from benchmarks.browser_hold import hold
 from benchmarks.figure import Figures
 
@@ -36,7 +36,7 @@ FULL_CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome
 
 @contextmanager
 def pages() -> Iterator[str]:
-    """The pages to browse, for as long as the block lasts; gives their address."""
+    """Serve the pages to browse for the length of the block; yields their address."""
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.browser_pages"],
         stdin=subprocess.PIPE,
@@ -53,7 +53,7 @@ def pages() -> Iterator[str]:
         process.stdout.close()
 
 
-def contend(name: str, url: str, tasks: int, chromium: str) -> Told:
+def contend(name: str, url: str, tasks: int, chromium: str) -> ContenderCosts:
     done = subprocess.run(
         [
             *(sys.executable, "-m", "benchmarks.browser_contenders"),
@@ -63,31 +63,33 @@ def contend(name: str, url: str, tasks: int, chromium: str) -> Told:
         timeout=PATIENCE,
         check=True,
     )
-    return msgspec.json.decode(done.stdout.splitlines()[-1], type=Told)
+    return msgspec.json.decode(done.stdout.splitlines()[-1], type=ContenderCosts)
 
 
 def compare(figures: Figures, tasks: int, rounds: int, chromium: str) -> None:
-    ratios, ours_told, theirs_told = [], [], []
+    ratios, our_costs, their_costs = [], [], []
     with pages() as url:
         for _ in range(rounds):
             theirs = contend("playwright", url, tasks, chromium)
             ours = contend("rollgym", url, tasks, chromium)
             ratios.append((ours.cpu / ours.steps) / (theirs.cpu / theirs.steps))
-            ours_told.append(ours)
-            theirs_told.append(theirs)
+            our_costs.append(ours)
+            their_costs.append(theirs)
     figures.report("browser.cpu_over_playwright", median(ratios), "ratio", CPU_GOAL)
-    for name, told in (("rollgym", ours_told), ("playwright", theirs_told)):
+    for name, costs in (("rollgym", our_costs), ("playwright", their_costs)):
         goal = 0 if name == "rollgym" else None
-        figures.report(f"browser.{name}.failed_steps", sum(t.failed for t in told), "steps", goal)
-        tell(figures, f"browser.{name}", told)
+        figures.report(f"browser.{name}.failed_steps", sum(t.failed for t in costs), "steps", goal)
+        report(figures, f"browser.{name}", costs)
 
 
-def tell(figures: Figures, name: str, told: list[Told]) -> None:
-    figures.report(f"{name}.cpu_per_step", median([t.cpu / t.steps for t in told]), "s")
-    figures.report(f"{name}.wall_per_step", median([s for t in told for s in t.step_seconds]), "s")
-    figures.report(f"{name}.steps_per_second", median([t.steps / t.wall for t in told]), "1/s")
-    figures.report(f"{name}.session_start", median([s for t in told for s in t.start_seconds]), "s")
-    per_session = [(t.memory - t.idle_memory) / SESSIONS / 2**20 for t in told]
+def report(figures: Figures, name: str, costs: list[ContenderCosts]) -> None:
+    figures.report(f"{name}.cpu_per_step", median([t.cpu / t.steps for t in costs]), "s")
+    figures.report(f"{name}.wall_per_step", median([s for t in costs for s in t.step_seconds]), "s")
+    figures.report(f"{name}.steps_per_second", median([t.steps / t.wall for t in costs]), "1/s")
+    figures.report(
+        f"{name}.session_start", median([s for t in costs for s in t.start_seconds]), "s"
+    )
+    per_session = [(t.memory - t.idle_memory) / SESSIONS / 2**20 for t in costs]
     figures.report(f"{name}.memory_per_session", median(per_session), "MiB")
 
 

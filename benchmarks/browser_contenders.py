@@ -1,7 +1,7 @@
-"""The same browsing, done in two ways, each in a process of its own that tells what it cost.
+"""The same browsing in two ways, each in a separate process that reports its cost.
 
-A task opens a page, then clicks a link or scrolls, in a session that nothing else has seen; every
-step ends with a PNG of what is then on the screen, and the title and URL of the page.
+A task opens a page, then clicks a link or scrolls, in a new session; every step ends with a PNG of
+the screen, and the title and URL of the page.
 
     python -m benchmarks.browser_contenders rollgym|playwright URL TASKS SESSIONS [CHROMIUM]
 """
@@ -31,8 +31,8 @@ PNG = b"\x89PNG"
 PATIENCE = 60.0
 
 
-class Told(msgspec.Struct):
-    """What a contender tells: CPU seconds of its processes, and what they did."""
+class ContenderCosts(msgspec.Struct):
+    """The report of a contender: the CPU seconds of its processes, and what they did."""
 
     cpu: float
     wall: float
@@ -45,7 +45,7 @@ class Told(msgspec.Struct):
 
 
 class Tally:
-    """What was done so far."""
+    """The steps so far."""
 
     def __init__(self) -> None:
         self.failed = 0
@@ -65,7 +65,7 @@ class Tally:
 Task = Callable[[int, Tally], Awaitable[None]]
 
 
-async def browse(task: Task, tasks: int, sessions: int) -> Told:
+async def browse(task: Task, tasks: int, sessions: int) -> ContenderCosts:
     """Do the tasks, `sessions` at a time, and count."""
     tally, numbers = Tally(), iter(range(tasks))
     idle = tree_costs(os.getpid()).memory
@@ -80,7 +80,7 @@ async def browse(task: Task, tasks: int, sessions: int) -> Told:
             group.create_task(work())
     wall = time.perf_counter() - began
     cpu = tree_costs(os.getpid()).cpu
-    return Told(
+    return ContenderCosts(
         cpu,
         wall,
         tasks * len(STEPS),
@@ -92,7 +92,7 @@ async def browse(task: Task, tasks: int, sessions: int) -> Told:
     )
 
 
-async def with_rollgym(url: str, tasks: int, sessions: int) -> Told:
+async def with_rollgym(url: str, tasks: int, sessions: int) -> ContenderCosts:
     """Our server in a process of its own, our client in this one."""
     async with server(sessions) as address, BrowserClient(address) as client:
         observe = Observe("coordinates", "png")
@@ -145,7 +145,7 @@ async def server(sessions: int) -> AsyncIterator[str]:
         await process.wait()
 
 
-async def with_playwright(url: str, tasks: int, sessions: int) -> Told:
+async def with_playwright(url: str, tasks: int, sessions: int) -> ContenderCosts:
     """A plain script on full Chromium, as people write it: one browser, a context for each task."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(

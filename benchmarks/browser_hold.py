@@ -1,8 +1,8 @@
-"""Many sessions kept busy for a while: does memory stay where it is?
+"""Many sessions kept busy for a while: does memory stay constant?
 
-Each session makes a step now and then, as agents do that wait for their model in between. Memory is
-that of all processes of the server. It is flat when the last third of the time holds little more
-than the second: the first third is the filling of caches.
+Each session makes a step now and then, like an agent that waits for its model in between. Memory is
+that of all processes of the server. It counts as constant if the last third of the time holds
+little more than the second; in the first third caches are filled.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from webgym.browser.contract.answers import Observe
 from webgym.client.client import BrowserClient
 
 PAUSE = 20.0
-LOOK_INTERVAL = 5.0
+SAMPLE_INTERVAL = 5.0
 GROWTH_GOAL = 1.05
 
 
 async def hold(figures: Figures, url: str, seconds: float, sessions: int) -> None:
-    """Report the growth, and what else was seen."""
+    """Report the growth of memory, the steps and the failures."""
     now = asyncio.get_running_loop().time
     failed, steps, memory = 0, 0, []
     pause = min(PAUSE, seconds / 10)
@@ -44,7 +44,7 @@ async def hold(figures: Figures, url: str, seconds: float, sessions: int) -> Non
         async def watch() -> None:
             while now() < end:
                 memory.append(tree_costs(os.getpid()).memory)
-                await asyncio.sleep(min(LOOK_INTERVAL, pause))
+                await asyncio.sleep(min(SAMPLE_INTERVAL, pause))
 
         async with asyncio.TaskGroup() as group:
             group.create_task(watch())

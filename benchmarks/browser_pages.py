@@ -1,4 +1,4 @@
-"""Small pages to browse, served by a process of its own so that nobody pays for them.
+"""Small pages to browse, served by a separate process so that no contender pays for them.
 
 python -m benchmarks.browser_pages      # prints its address, serves until it is ended
 """

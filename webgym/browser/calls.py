@@ -87,9 +87,6 @@ class BackgroundTasks:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def __len__(self) -> int:
-        return len(self._tasks)
-
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start a task. An error is also logged, in case its caller does not wait."""
         task = asyncio.ensure_future(work)

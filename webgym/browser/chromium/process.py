@@ -28,7 +28,6 @@ from webgym.browser.chromium.executable import Browser
 from webgym.browser.chromium.process_tree import (
     ProcessInfo,
     any_unfinished,
-    processes_by_group,
     processes_naming,
     read_groups,
 )
@@ -69,7 +68,6 @@ class Chromium:
     def __init__(self, browser: Browser, profile: ProfileFolder, spawned: SpawnedProcess) -> None:
         """For `launch` only."""
         self.group = self.pid = spawned.pid
-        self.started_at = asyncio.get_running_loop().time()
         self.connection = DevToolsConnection(spawned.incoming, spawned.outgoing)
         self.targets = Targets(self.connection, identity(browser))
         self._browser = browser
@@ -112,14 +110,6 @@ class Chromium:
         """Whether the process that was started has exited."""
         self._reap()
         return self._exit_status is not None or self._all_gone
-
-    async def processes(self, deadline: float) -> list[ProcessInfo]:
-        """All of its processes that are alive now. Raises TimeoutError and OSError."""
-        return (await processes_by_group([self.group], deadline))[self.group]
-
-    async def resident_bytes(self, deadline: float) -> int:
-        """The memory of all its processes. Raises TimeoutError and OSError."""
-        return sum(process.memory for process in await self.processes(deadline))
 
     def is_whole(self, processes: Collection[ProcessInfo]) -> bool:
         """Whether all zygotes are still among its processes.

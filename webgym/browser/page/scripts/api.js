@@ -14,7 +14,6 @@ return {
     const { prepared } = prepareSelect(null, x, y);
     return { facts: at(x, y), prepared };
   }),
-  prepareSelect: answered(prepareSelect),
   selectOption: answered(selectOption),
   focusForTyping: answered((...where) => ({ facts: focusForTyping(...where) })),
   selectExisting: answered(selectExisting),
