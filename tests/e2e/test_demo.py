@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from rollgym.cli.main import main
 from tests.e2e.command import (
     ROLLGYM,
     Ended,
@@ -24,6 +25,7 @@ from tests.e2e.command import (
     rollgym,
     start,
     wait_for_records,
+    wait_until,
 )
 
 MODEL = "+policy_model.responses_api_models.scripted_model"
@@ -66,39 +68,44 @@ def test_the_demo_needs_nothing_and_completes(demo: tuple[Path, Ended]) -> None:
 
 
 def test_a_finished_run_is_not_collected_again_and_its_status_is_the_same(
-    demo: tuple[Path, Ended],
+    demo: tuple[Path, Ended], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, first = demo
-    before = records(folder / RUN)
-    again = rollgym(folder, "demo", SLOW)
-    assert again.status == 0
+    monkeypatch.chdir(folder)
+    before = records(RUN)
+    assert main(["demo", SLOW]) == 0
+    again = Ended(0, *capsys.readouterr())
     assert "all rollouts were collected before: nothing had to run" in again.lines
     assert "100% 40/40" in again.stderr
-    assert records(folder / RUN) == before
+    assert records(RUN) == before
     assert (again.headline, again.coverage) == (first.headline, first.coverage)
-    status = rollgym(folder, "status", str(RUN))
+    assert main(["status", str(RUN)]) == 0
+    status = Ended(0, *capsys.readouterr())
     assert (status.headline, status.coverage) == (first.headline, first.coverage)
-    machine = json.loads(rollgym(folder, "status", str(RUN), "--json").stdout)
+    assert main(["status", str(RUN), "--json"]) == 0
+    machine = json.loads(capsys.readouterr().out)
     assert (machine["coverage"]["expected"], machine["exit_status"]) == (40, 0)
 
 
 def test_another_seed_is_another_run_and_is_rejected_with_the_difference(
-    demo: tuple[Path, Ended], tmp_path: Path
+    demo: tuple[Path, Ended],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     shutil.copytree(demo[0], tmp_path, dirs_exist_ok=True)
-    rejected = rollgym(tmp_path, "demo", QUICK, "+seed=1")
-    assert rejected.status == 6
-    assert "seed: 0 in the run, 1 now" in rejected.stderr
-    assert "--" not in rejected.stderr, "options of another dialect"
-    journal = tmp_path / RUN / "journal.jsonl"
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", QUICK, "+seed=1"]) == 6
+    rejected = capsys.readouterr().err
+    assert "seed: 0 in the run, 1 now" in rejected
+    assert "--" not in rejected, "options of another dialect"
+    journal = RUN / "journal.jsonl"
     journal.write_bytes(b"nonsense\n" + journal.read_bytes())
-    rejected = rollgym(tmp_path, "demo", QUICK)
-    assert rejected.status == 6
-    assert "journal.jsonl:1: " in rejected.stderr
-    assert "Traceback" not in rejected.stderr
+    assert main(["demo", QUICK]) == 6
+    assert "journal.jsonl:1: " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_demo_continues_with_the_same_command(
     tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -121,9 +128,7 @@ def test_an_interrupted_demo_continues_with_the_same_command(
 
 def test_a_second_ctrl_c_does_not_wait_for_running_rollouts(tmp_path: Path) -> None:
     process = start(tmp_path, "demo", ENDLESS)
-    wait_for_records(tmp_path / RUN, 0)
-    while not (tmp_path / RUN / "journal.jsonl").exists():
-        time.sleep(0.05)
+    wait_until((tmp_path / RUN / "journal.jsonl").exists)
     time.sleep(0.5)
     for _ in range(3):
         process.send_signal(signal.SIGINT)
