@@ -18,16 +18,30 @@ neither does a value that is a URL. Everything else does.
 """
 
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import cache
 from types import NoneType
-from typing import Annotated, Any, NamedTuple, TypeAlias, TypeGuard, get_args, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    NamedTuple,
+    TypeAlias,
+    TypeGuard,
+    get_args,
+    get_type_hints,
+)
 
 import msgspec
-from pydantic import BaseModel, SecretBytes, SecretStr
 
-SettingsClass: TypeAlias = type[BaseModel] | type[msgspec.Struct]
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    SettingsClass: TypeAlias = type[BaseModel] | type[msgspec.Struct]
+else:  # a run without pydantic models does not load pydantic, which takes 9 MiB
+    SettingsClass = type
 HIDDEN = "***"
 _SECRET_NAME = re.compile(
     r"(.*_)?(api_?keys?|keys|passwords?|passwd|secrets?|credentials?|authorization)"
@@ -165,20 +179,20 @@ def _credential(name: str) -> _Field | None:
 @cache
 def _fields(declared: SettingsClass) -> dict[str, _Field]:
     """The settings of a class, by the names that a configuration uses."""
-    if issubclass(declared, BaseModel):
-        return {
-            field.alias or name: _field(Annotated[field.annotation, *field.metadata, None])
-            for name, field in declared.model_fields.items()
-        }
-    hints = get_type_hints(declared, include_extras=True)
-    fields = msgspec.structs.fields(declared)
-    return {field.encode_name: _field(hints[field.name]) for field in fields}
+    if issubclass(declared, msgspec.Struct):
+        hints = get_type_hints(declared, include_extras=True)
+        fields = msgspec.structs.fields(declared)
+        return {field.encode_name: _field(hints[field.name]) for field in fields}
+    return {
+        field.alias or name: _field(Annotated[field.annotation, *field.metadata, None])
+        for name, field in declared.model_fields.items()
+    }
 
 
 def _field(annotation: Any) -> _Field:
     parts = list(_parts(annotation))
     marks = [part for part in parts if isinstance(part, Setting)]
-    if any(part is SecretStr or part is SecretBytes for part in parts):
+    if any(_is_secret_type(part) for part in parts):
         marks.insert(0, Setting.SECRET)
     classes = tuple(part for part in parts if _declares_settings(part))
     return _Field(marks[0] if marks else None, _Declaration(classes, by_name=False))
@@ -193,7 +207,18 @@ def _parts(annotation: Any) -> Iterator[Any]:
 
 
 def _declares_settings(part: object) -> TypeGuard[SettingsClass]:
-    return isinstance(part, type) and issubclass(part, BaseModel | msgspec.Struct)
+    return isinstance(part, type) and (_is_model(part) or issubclass(part, msgspec.Struct))
+
+
+def _is_model(declared: type) -> bool:
+    pydantic = sys.modules.get("pydantic")
+    return pydantic is not None and issubclass(declared, pydantic.BaseModel)
+
+
+def _is_secret_type(part: object) -> bool:
+    pydantic = sys.modules.get("pydantic")
+    secret_types = (pydantic.SecretStr, pydantic.SecretBytes) if pydantic else ()
+    return any(part is each for each in secret_types)
 
 
 def _flatten(value: Any, path: str, declaration: _Declaration) -> Iterator[tuple[str, Any, bool]]:
@@ -202,7 +227,7 @@ def _flatten(value: Any, path: str, declaration: _Declaration) -> Iterator[tuple
         case SettingsIdentity():
             yield from ((_join(path, name), part, True) for name, part in value.values.items())
             yield from ((_join(path, name), None, False) for name in value.left_out)
-        case BaseModel() | msgspec.Struct():
+        case _ if _declares_settings(type(value)):
             known = _Declaration((type(value),), by_name=False)
             yield from _flatten(_as_mapping(value), path, known)
         case Mapping() if value:
@@ -243,8 +268,8 @@ def _hide(value: Any, declaration: _Declaration) -> Any:
             return value
 
 
-def _as_mapping(value: BaseModel | msgspec.Struct) -> dict[str, Any]:
-    if isinstance(value, BaseModel):
+def _as_mapping(value: Any) -> dict[str, Any]:
+    if _is_model(type(value)):
         return {
             field.alias or name: getattr(value, name)
             for name, field in type(value).model_fields.items()
