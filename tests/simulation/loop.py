@@ -66,7 +66,7 @@ class _Clock(selectors.SelectSelector):
 class SimulatedLoop(asyncio.SelectorEventLoop):
     """The loop. It is used for one `run` and then closed.
 
-    `complaints` are the errors that reached nobody but the loop. `closing` tells deaf simulated
+    `complaints` are the errors that only the loop saw. `closing` tells deaf simulated
     workers that the simulation is over.
     """
 

@@ -69,7 +69,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """One simulation: a run and the lives it takes. The last life meets no trouble.
+    """One simulation: a run and the lives it takes. The last life has no faults.
 
     `fork_before` is the life before which the directory is copied; the copy is finished by itself
     and both are merged at the end. `merged` merges the run alone. `repeated` runs everything twice.
@@ -114,15 +114,15 @@ def draw_plan(random: Random) -> Plan:
     """A plan; mostly small, so that many fit into a second."""
     tasks = _draw_tasks(random)
     rollouts = sum(task.repeats for task in tasks)
-    troubled = random.choice((0, 1, 1, 2, 2, 3, 4))
-    lives = [_draw_life(random, rollouts) for _ in range(troubled)]
+    faulty = random.choice((0, 1, 1, 2, 2, 3, 4))
+    lives = [_draw_life(random, rollouts) for _ in range(faulty)]
     ending = random.random()
     return Plan(
         run_seed=random.randrange(1000),
         tasks=tasks,
         policy=_draw_policy(random),
         lives=(*lives, *_draw_last_lives(random)),
-        fork_before=random.randrange(troubled) if troubled and ending < 0.1 else None,
+        fork_before=random.randrange(faulty) if faulty and ending < 0.1 else None,
         merged=0.1 <= ending < 0.2,
         repeated=random.random() < 0.25,
     )
@@ -197,7 +197,7 @@ def _draw_reopen(random: Random) -> tuple[Status, ...]:
 
 
 def _draw_last_lives(random: Random) -> list[Life]:
-    """A life without trouble: of the whole run, or of all the shards of a division."""
+    """A life without faults: of the whole run, or of all the shards of a division."""
     count = random.choice((1, 1, 1, 2, 3))
     concurrency, sync, reopen = (
         _draw_concurrency(random),
@@ -212,7 +212,7 @@ def _draw_last_lives(random: Random) -> list[Life]:
 
 def _draw_life(random: Random, rollouts: int) -> Life:
     count = random.choice((1, 1, 1, 2, 3))
-    trouble = random.random()
+    fault_kind = random.random()
     operations = 12 + 3 * rollouts
     return Life(
         shard=Shard(random.randrange(count), count),
@@ -221,10 +221,10 @@ def _draw_life(random: Random, rollouts: int) -> Life:
         sync=_draw_sync(random),
         sync_seconds=random.choice((0.0, 0.001, 0.2)),
         reopen=_draw_reopen(random),
-        death=_draw_death(random, operations) if trouble < 0.6 else None,
-        fault=_draw_fault(random, operations) if 0.5 <= trouble < 0.75 else None,
-        stops=_draw_stops(random) if 0.75 <= trouble < 0.95 else (),
-        cancelled_at=random.uniform(0.0, LATEST_STOP) if trouble >= 0.95 else None,
+        death=_draw_death(random, operations) if fault_kind < 0.6 else None,
+        fault=_draw_fault(random, operations) if 0.5 <= fault_kind < 0.75 else None,
+        stops=_draw_stops(random) if 0.75 <= fault_kind < 0.95 else (),
+        cancelled_at=random.uniform(0.0, LATEST_STOP) if fault_kind >= 0.95 else None,
         intrusion=random.choice((None, None, None, *Intrusion)),
     )
 

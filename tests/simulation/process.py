@@ -76,7 +76,7 @@ class Process:
         self._log.follow(store.journal_path.name)
         self._listen(store)
         stop = Stop()
-        self._schedule_troubles(stop)
+        self._schedule_faults(stop)
         try:
             return await collect(
                 _WatchedSource(store.inputs, self._log),
@@ -105,7 +105,7 @@ class Process:
 
         store.on_durable = on_durable  # type: ignore[method-assign]
 
-    def _schedule_troubles(self, stop: Stop) -> None:
+    def _schedule_faults(self, stop: Stop) -> None:
         death, task = self._life.death, asyncio.current_task()
         assert task is not None
         if death is not None and death.at is not None:
@@ -128,7 +128,7 @@ class Process:
     def _count(self, chapter: Chapter) -> None:
         """The metrics of this life's tasks, live and from disk."""
         reopened = {
-            key: record for key, record in chapter.standing_before.items() if chapter.reopened(key)
+            key: record for key, record in chapter.current_before.items() if chapter.reopened(key)
         }
         add_live(self._metrics, (event.record for event in self._log.acknowledged), reopened)
         chapter.live_summary = self._metrics.summary()

@@ -70,10 +70,10 @@ def parse_journals(journals: dict[str, bytes]) -> list[Record]:
     ]
 
 
-def standing(records: Iterable[Record]) -> dict[Key, Record]:
+def current_records(records: Iterable[Record]) -> dict[Key, Record]:
     """Each rollout's outcome.
 
-    A completed record stands before any other, then the latest attempt, then the smaller digest.
+    A completed record comes before any other, then the latest attempt, then the smaller digest.
     """
     chosen: dict[Key, Record] = {}
     for record in records:

@@ -16,7 +16,7 @@ _MEMORY = Path("/dev/shm")
 
 
 def plan_of(seed: int) -> Plan:
-    """The plan that a seed of the campaign stands for."""
+    """The plan of a seed."""
     return draw_plan(Random(seed))
 
 

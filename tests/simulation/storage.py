@@ -47,7 +47,7 @@ class Storage:
         self._renamings.append(_Renaming(target, target.read_bytes() if target.exists() else None))
 
     def lose_power(self, random: Random) -> None:
-        """Take away what nobody synced, or a part of it."""
+        """Remove unsynced data, or a part of it."""
         for renaming in reversed(self._renamings):
             if random.random() < 0.5:
                 self._undo(renaming)

@@ -9,7 +9,7 @@ from rollgym.metrics import Summary
 from rollgym.store import MergeReport
 from tests.simulation.log import Acknowledged, Ended, Event, Started, Written
 from tests.simulation.plan import Intrusion, Life, Plan
-from tests.simulation.records import Key, Record, parse_journals, standing
+from tests.simulation.records import Key, Record, current_records, parse_journals
 
 
 class Ending(StrEnum):
@@ -68,12 +68,12 @@ class Chapter:
         return parse_journals(self.after_bytes)
 
     @cached_property
-    def standing_before(self) -> dict[Key, Record]:
-        return standing(self.before)
+    def current_before(self) -> dict[Key, Record]:
+        return current_records(self.before)
 
     @cached_property
-    def standing_after(self) -> dict[Key, Record]:
-        return standing(self.after)
+    def current_after(self) -> dict[Key, Record]:
+        return current_records(self.after)
 
     @cached_property
     def starts(self) -> list[Started]:
@@ -95,12 +95,12 @@ class Chapter:
 
     def reopened(self, key: Key) -> bool:
         """Whether the rollout had an outcome that this life was to replace."""
-        record = self.standing_before.get(key)
+        record = self.current_before.get(key)
         return record is not None and record.status in self.life.reopen
 
-    def settled_before(self, keys: Iterable[Key]) -> set[Key]:
+    def resolved_before(self, keys: Iterable[Key]) -> set[Key]:
         """The rollouts with an outcome that must not run in this life."""
-        return {key for key in keys if key in self.standing_before and not self.reopened(key)}
+        return {key for key in keys if key in self.current_before and not self.reopened(key)}
 
 
 class Merging:

@@ -27,8 +27,8 @@ def _tally_chapter(story: Story, chapter: Chapter, counts: Tally) -> None:
     counts["lives", "in all"] += 1
     counts["lives", f"that {chapter.ending}"] += 1
     counts["lives", "of a shard"] += life.shard.count > 1
-    counts["lives", "that resumed outcomes"] += bool(chapter.standing_before)
-    counts["lives", "that reopened outcomes"] += any(map(chapter.reopened, chapter.standing_before))
+    counts["lives", "that resumed outcomes"] += bool(chapter.current_before)
+    counts["lives", "that reopened outcomes"] += any(map(chapter.reopened, chapter.current_before))
     counts["lives", "that cut off a torn record"] += chapter.torn
     counts["lives", "refused for another identity"] += chapter.refusal is not None
     if chapter.ending is Ending.DIED and life.death is not None:

@@ -25,8 +25,8 @@ def _describe_plan(plan: Plan) -> Iterator[str]:
         for repeat, script in enumerate(task.scripts):
             for number, behaviour in enumerate(script, start=1):
                 what = msgspec.structs.asdict(behaviour)
-                told = ", ".join(f"{name} {value}" for name, value in what.items())
-                yield f"  {(task.index, repeat)} attempt {number}: {told}"
+                described = ", ".join(f"{name} {value}" for name, value in what.items())
+                yield f"  {(task.index, repeat)} attempt {number}: {described}"
 
 
 def _describe_chapter(chapter: Chapter) -> Iterator[str]:
@@ -34,13 +34,13 @@ def _describe_chapter(chapter: Chapter) -> Iterator[str]:
     yield f"life {chapter.number}: {chapter.life}"
     if chapter.refusal is not None:
         yield f"  another {chapter.refusal.intrusion} was refused: {chapter.refusal.message}"
-    yield f"  {len(chapter.before)} records on disk, {len(chapter.standing_before)} outcomes"
+    yield f"  {len(chapter.before)} records on disk, {len(chapter.current_before)} outcomes"
     for event in chapter.events:
         yield f"  {event.at:10.4f}  {_describe_event(event)}"
     yield f"  {chapter.ending} at {chapter.seconds:.4f} s: {chapter.coverage or chapter.error!r}"
     if chapter.fault is not None:
         yield f"  the disk had: {chapter.fault}"
-    yield f"  {len(chapter.after)} records on disk, {len(chapter.standing_after)} outcomes"
+    yield f"  {len(chapter.after)} records on disk, {len(chapter.current_after)} outcomes"
 
 
 def _describe_event(event: Event) -> str:

@@ -90,13 +90,13 @@ def _few_open(chapter: Chapter) -> None:
 
 def _source_read_lazily(plan: Plan, chapter: Chapter) -> None:
     """Of the tasks taken from the source no more wait to begin than there are places."""
-    settled = chapter.settled_before(chapter.standing_before)
+    resolved = chapter.resolved_before(chapter.current_before)
     repeats = {task.index: task.repeats for task in plan.tasks}
     ahead: set[Key] = set()
     for event in chapter.events:
         match event:
             case Pulled(task=task):
-                new = {(task, repeat) for repeat in range(repeats[task])} - settled
+                new = {(task, repeat) for repeat in range(repeats[task])} - resolved
                 require(
                     len(ahead) < chapter.life.limit + max(repeats.values()),
                     PROMISE,
@@ -229,14 +229,14 @@ def _threshold_reached(plan: Plan, chapter: Chapter) -> float | None:
     """When the completion rule's part of the rollouts had an outcome that will stay."""
     threshold = plan.policy.completion_threshold
     keys = plan.keys(chapter.life.shard)
-    settled = chapter.settled_before(keys)
+    resolved = chapter.resolved_before(keys)
     if threshold == 1 or not keys:
         return None
-    if len(settled) / len(keys) >= threshold:
+    if len(resolved) / len(keys) >= threshold:
         return 0.0
     for event in chapter.acknowledged:
         if event.written.record.final:
-            settled.add(event.written.record.key)
-            if len(settled) / len(keys) >= threshold:
+            resolved.add(event.written.record.key)
+            if len(resolved) / len(keys) >= threshold:
                 return event.at
     return None

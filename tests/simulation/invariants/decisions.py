@@ -13,9 +13,9 @@ def check_seeds(story: Story) -> None:
     """A rollout has one seed, in every attempt of every life, and no other has the same."""
     seeds: dict[Key, int] = {}
     for chapter in story.chapters:
-        told = [(start.key, start.seed) for start in chapter.starts]
-        told += [(written.record.key, written.record.seed) for written in chapter.written]
-        for key, seed in told:
+        described = [(start.key, start.seed) for start in chapter.starts]
+        described += [(written.record.key, written.record.seed) for written in chapter.written]
+        for key, seed in described:
             require(
                 seeds.setdefault(key, seed) == seed,
                 PROMISE,
@@ -37,11 +37,11 @@ def check_same_decisions(one: Story, other: Story) -> None:
             first.after_bytes == second.after_bytes,
             PROMISE,
             f"life {first.number}, run twice, wrote another journal: "
-            f"{_first_difference(_told(first), _told(second))}",
+            f"{_first_difference(_described(first), _described(second))}",
         )
 
 
-def _told(chapter: Chapter) -> list[str]:
+def _described(chapter: Chapter) -> list[str]:
     return [f"at {written.at:g} s {written.record}" for written in chapter.written]
 
 

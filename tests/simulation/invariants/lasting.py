@@ -68,7 +68,7 @@ def _keeps(chapter: Chapter, lasting: dict[bytes, str]) -> None:
 
 
 def _starts_only_what_has_no_outcome(chapter: Chapter) -> None:
-    ended: set[Key] = chapter.settled_before(chapter.standing_before)
+    ended: set[Key] = chapter.resolved_before(chapter.current_before)
     for event in chapter.events:
         match event:
             case Written(record=record) if record.final:
@@ -90,10 +90,10 @@ def _ends_with_one_outcome_each(story: Story) -> None:
     last = story.last
     expected = set(story.plan.keys())
     require(
-        set(last.standing_after) == expected,
+        set(last.current_after) == expected,
         PROMISE,
-        f"at the end without an outcome: {sorted(expected - set(last.standing_after))}, "
-        f"unheard of: {sorted(set(last.standing_after) - expected)}",
+        f"at the end without an outcome: {sorted(expected - set(last.current_after))}, "
+        f"unknown: {sorted(set(last.current_after) - expected)}",
     )
     completions = Counter(record.key for record in last.after if record.completed)
     twice = [key for key, count in completions.items() if count > 1]

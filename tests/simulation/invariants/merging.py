@@ -3,7 +3,7 @@
 from collections import Counter
 
 from tests.simulation.invariants.violation import require
-from tests.simulation.records import standing
+from tests.simulation.records import current_records
 from tests.simulation.story import Merging, Story
 
 PROMISE = 1
@@ -48,8 +48,8 @@ def _completes_each_rollout_once(merging: Merging) -> None:
     completions = Counter(record.key for record in merging.merged if record.completed)
     twice = [key for key, count in completions.items() if count > 1]
     require(not twice, PROMISE, f"completed more than once after merging: {twice}")
-    before = {key: record.status for key, record in standing(merging.sources).items()}
-    after = {key: record.status for key, record in standing(merging.merged).items()}
+    before = {key: record.status for key, record in current_records(merging.sources).items()}
+    after = {key: record.status for key, record in current_records(merging.merged).items()}
     require(before == after, PROMISE, "merging changed an outcome")
 
 

@@ -11,7 +11,7 @@ def check_surviving(story: Story) -> None:
         require(
             not chapter.complaints,
             3,
-            f"life {chapter.number}: errors that reached nobody: {chapter.complaints}",
+            f"life {chapter.number}: errors that only the event loop saw: {chapter.complaints}",
         )
 
 

@@ -58,7 +58,7 @@ def _record_is_true(
 def _coverage_is_what_is_on_disk(plan: Plan, chapter: Chapter, coverage: Coverage) -> None:
     keys = plan.keys(chapter.life.shard)
     by_key = {
-        key: chapter.standing_after[key].status for key in keys if key in chapter.standing_after
+        key: chapter.current_after[key].status for key in keys if key in chapter.current_after
     }
     statuses = list(by_key.values())
     on_disk = {
@@ -69,7 +69,7 @@ def _coverage_is_what_is_on_disk(plan: Plan, chapter: Chapter, coverage: Coverag
         "unresolved": len(keys) - len(statuses),
         "groups": len({task for task, _ in keys}),
         "groups_complete": _complete_groups(keys, by_key),
-        "resumed": sum(key in chapter.standing_before for key in keys),
+        "resumed": sum(key in chapter.current_before for key in keys),
         "attempts": len(chapter.acknowledged),
     }
     said = {name: getattr(coverage, name) for name in on_disk}
