@@ -71,8 +71,8 @@ def test_servers_are_listed_when_ready_and_stopped_by_ctrl_c(
     assert [line.split()[0] for line in lines[:4]] == ["server", "here", "many", "many"]
     for url in [here["url"], *many["urls"]]:
         assert url in serving.stdout
-    assert lines[4].startswith("All 2 servers are ready: here, many; ")
-    assert lines[4].endswith("Ctrl-C stops them")
+    assert lines[4].startswith("All 2 servers are ready: here, many. ")
+    assert lines[4].endswith("Ctrl-C stops them.")
     assert serving.stderr.count("\n") == serving.stderr.count(" starts")
 
 

@@ -83,7 +83,7 @@ class Ledger(ResourcesServer[LedgerTask, Account]):
     async def meet(self, state: Account, parties: int) -> str:
         """Answer when that many calls of the session are waiting at the same time."""
         state.gathering = state.gathering or asyncio.Barrier(parties)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await state.gathering.wait()
         return f"met {parties}"
 

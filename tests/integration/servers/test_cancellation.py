@@ -57,7 +57,7 @@ async def everything_ended(shop: Shop, gauge: Gauge) -> None:
 def test_a_caller_that_is_cancelled_cancels_the_tool(transport: Transport) -> None:
     async def scenario() -> None:
         server = workshop()
-        async with reach(server, transport) as client, asyncio.timeout(20):
+        async with reach(server, transport) as client, asyncio.timeout(60):
             calling = asyncio.ensure_future(client.post("/hang", {}, await seeded(client)))
             await server.gauge.began.wait()
             calling.cancel()
@@ -73,7 +73,7 @@ def test_a_caller_that_is_cancelled_cancels_the_tool(transport: Transport) -> No
 def test_a_caller_that_waits_no_longer_cancels_the_tool(transport: Transport) -> None:
     async def scenario() -> None:
         server = workshop()
-        async with reach(server, transport) as client, asyncio.timeout(20):
+        async with reach(server, transport) as client, asyncio.timeout(60):
             jar = await seeded(client)
             with pytest.raises(ToolError, match="workshop gave no answer to /hang within 0.2 s"):
                 await client.exchange("/hang", b"", error=ToolError, jar=jar, within=IN_A_MOMENT)
@@ -233,7 +233,7 @@ def test_a_server_that_stops_listening_cancels_what_it_works_on(
 
     async def scenario() -> Failure:
         server = workshop()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             async with reach(server, Transport.HTTP) as client:
                 jar = await seeded(client)
                 calling = asyncio.ensure_future(

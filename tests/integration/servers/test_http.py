@@ -45,7 +45,7 @@ class RawClient:
 async def wired(server: Workshop) -> AsyncIterator[RawClient]:
     await server.start()
     try:
-        async with listening(server) as port, asyncio.timeout(20):
+        async with listening(server) as port, asyncio.timeout(60):
             wire = RawClient(*await asyncio.open_connection("127.0.0.1", port))
             try:
                 yield wire
@@ -223,7 +223,7 @@ def test_the_work_of_many_callers_that_go_away_ends() -> None:
     async def scenario() -> None:
         server = workshop()
         await server.start()
-        async with listening(server) as port, http_session() as session, asyncio.timeout(20):
+        async with listening(server) as port, http_session() as session, asyncio.timeout(60):
             client = ServerClient("workshop", [Http(f"http://127.0.0.1:{port}", session)])
             calls = [
                 asyncio.ensure_future(client.post("/hang", {}, await seeded(client)))

@@ -21,6 +21,8 @@ def about(record: logging.LogRecord) -> dict[str, Any]:
 def test_an_error_is_logged_with_its_server_path_rollout_and_status(
     transport: Transport, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.clear()
+
     async def scenario() -> None:
         async with reach(workshop(), transport) as client:
             with working_for("12/3"):
@@ -43,6 +45,8 @@ def test_an_error_is_logged_with_its_server_path_rollout_and_status(
 def test_what_is_in_order_or_the_callers_fault_is_not_logged(
     transport: Transport, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.clear()
+
     async def scenario() -> None:
         async with reach(workshop(), transport) as client:
             await client.post("/echo", {"words": "hello"})
@@ -57,6 +61,7 @@ def test_what_is_in_order_or_the_callers_fault_is_not_logged(
 def test_every_request_can_be_logged(
     transport: Transport, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.clear()
     caplog.set_level(logging.DEBUG, "rollgym.servers")
 
     async def scenario() -> None:
@@ -80,6 +85,8 @@ def test_every_request_can_be_logged(
 def test_a_bug_is_logged_with_its_traceback(
     transport: Transport, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.clear()
+
     async def scenario() -> None:
         server = workshop()
 
@@ -87,7 +94,7 @@ def test_a_bug_is_logged_with_its_traceback(
             raise ZeroDivisionError
 
         server.health = health  # type: ignore[method-assign]
-        async with reach(server, transport) as client, asyncio.timeout(20):
+        async with reach(server, transport) as client, asyncio.timeout(60):
             with working_for("12/3"), pytest.raises(RolloutError, match="ZeroDivisionError"):
                 await client.exchange("/healthz", b"", error=RolloutError, method="GET")
             await seeded(client)

@@ -149,7 +149,7 @@ def test_a_session_that_nobody_uses_expires(
 
     async def scenario() -> None:
         server, clock = with_clock(60)
-        async with reach(server, transport) as client, asyncio.timeout(20):
+        async with reach(server, transport) as client, asyncio.timeout(60):
             unused, used = await seeded(client), await seeded(client)
             clock.now += 59
             await add(client, used)
@@ -170,7 +170,7 @@ def test_a_session_does_not_expire_during_a_call(
 
     async def scenario() -> None:
         server, clock = with_clock(60)
-        async with reach(server, transport) as client, asyncio.timeout(20):
+        async with reach(server, transport) as client, asyncio.timeout(60):
             jar, other = await seeded(client), await seeded(client)
             calling = asyncio.ensure_future(client.post("/hang", {}, jar))
             await server.gauge.began.wait()
@@ -261,7 +261,7 @@ def test_a_state_for_which_there_is_no_room_is_closed(transport: Transport) -> N
 
     async def scenario() -> None:
         server: Slow = make(Slow, "workshop", max_sessions=2)
-        async with reach(server, transport) as client, asyncio.timeout(20):
+        async with reach(server, transport) as client, asyncio.timeout(60):
             seeding = [client.post("/seed_session", {}) for _ in range(3)]
             results = await asyncio.gather(*seeding, return_exceptions=True)
             refusals = [each for each in results if isinstance(each, BaseException)]
@@ -297,6 +297,8 @@ class Jammed(Workshop):
 def test_a_session_that_cannot_be_closed_does_not_cost_the_verdict(
     transport: Transport, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.clear()
+
     async def scenario() -> None:
         server: Jammed = make(Jammed, "workshop")
         async with reach(server, transport) as client:
@@ -319,7 +321,7 @@ def test_one_session_that_cannot_be_closed_does_not_keep_the_others_open(
         server: Jammed = make(Jammed, "workshop", session_lifetime=60)
         clock = Clock()
         server._sessions = Sessions(server.name, 60, 100, clock)
-        async with reach(server, transport) as client, asyncio.timeout(20):
+        async with reach(server, transport) as client, asyncio.timeout(60):
             for _ in range(3):
                 await seeded(client)
                 await seeded(client)
@@ -345,7 +347,7 @@ def test_a_session_is_closed_to_the_end_even_when_the_caller_leaves(transport: T
     async def scenario() -> None:
         server: Tidy = make(Tidy, "workshop")
         server.closing, server.may_close = asyncio.Event(), asyncio.Event()
-        async with reach(server, transport) as client, asyncio.timeout(20):
+        async with reach(server, transport) as client, asyncio.timeout(60):
             verifying = asyncio.ensure_future(verify(client, await seeded(client)))
             await server.closing.wait()
             verifying.cancel()

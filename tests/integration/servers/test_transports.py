@@ -296,7 +296,7 @@ def test_a_typed_error_in_a_tool_fails_the_rollout(transport: Transport) -> None
 @over_both
 def test_calls_of_one_session_are_served_at_the_same_time(transport: Transport) -> None:
     async def ask() -> list[Answer]:
-        async with reach(workshop(), transport) as client, asyncio.timeout(20):
+        async with reach(workshop(), transport) as client, asyncio.timeout(60):
             jar = await seeded(client)
             return await asyncio.gather(*[client.post("/meet", {}, jar) for _ in range(3)])
 

@@ -1,12 +1,11 @@
-"""The two ways to reach a server, so that one test can be run over both."""
+"""The two transports to a server, so that one test runs over both."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from enum import StrEnum
 
-import pytest
-
 from rollgym.servers import Http, Server, ServerClient, connect, http_session, listening
+from tests.cases import for_each
 
 
 class Transport(StrEnum):
@@ -14,8 +13,8 @@ class Transport(StrEnum):
     HTTP = "http"
 
 
-over_both = pytest.mark.parametrize("transport", list(Transport))
-"""Marks a test of what holds whether or not there is a socket between caller and callee."""
+over_both = for_each("transport", list(Transport))
+"""Runs a test in one process and over HTTP."""
 
 
 class Clients:

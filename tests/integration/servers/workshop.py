@@ -263,7 +263,7 @@ async def open_shop(
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for what nobody announces."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 

@@ -28,7 +28,7 @@ def test_states_are_closed_side_by_side() -> None:
             await barrier.wait()
             closed.append(state)
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await SessionCloser("shop", close).close_all(["one", "two", "three"])
         return closed
 

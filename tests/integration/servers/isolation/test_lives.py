@@ -103,7 +103,7 @@ def test_other_calls_go_on_while_one_is_killed(run: Run) -> None:
     run(functions.sleep, scenario, workers=2)
 
 
-def test_cancelling_a_call_kills_its_work_and_frees_its_turn(run: Run, tmp_path: Path) -> None:
+def test_cancelling_a_call_kills_its_work_and_frees_its_slot(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "lock"
 
     async def scenario(workers: IsolatedWorkers) -> None:
@@ -119,7 +119,8 @@ def test_cancelling_a_call_kills_its_work_and_frees_its_turn(run: Run, tmp_path:
     run(functions.hold_lock, scenario, workers=1)
 
 
-def test_cancelling_calls_at_any_moment_leaves_the_turns_as_they_were(run: Run) -> None:
+@pytest.mark.campaign
+def test_cancelling_calls_at_any_moment_leaves_the_slots_as_they_were(run: Run) -> None:
     async def scenario(workers: IsolatedWorkers) -> None:
         for step in range(20):
             calls = [asyncio.ensure_future(workers.call(0.01, timeout=PATIENCE)) for _ in range(6)]
