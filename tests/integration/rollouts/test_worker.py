@@ -124,18 +124,20 @@ def test_times_of_a_failure_that_cannot_be_read_are_none() -> None:
     assert (found.phases, found.spans, bytes(found.result)) == ({}, (), b"")
 
 
-@pytest.mark.parametrize("partial", [b"[1]", b'"text"', b"1", b"null"])
-def test_a_part_that_is_no_object_is_not_kept(partial: bytes) -> None:
-    error = ModelContextError("too long")
-    error.partial = partial
-    assert bytes(failure(Agent(lambda _: failure_answer(error))).result) == b""
+def test_a_part_that_is_no_object_is_not_kept() -> None:
+    cases: list[bytes] = [b"[1]", b'"text"', b"1", b"null"]
+    for partial in cases:
+        error = ModelContextError("too long")
+        error.partial = partial
+        assert bytes(failure(Agent(lambda _: failure_answer(error))).result) == b""
 
 
-@pytest.mark.parametrize(("status", "retryable"), [(500, True), (429, True), (404, False)])
-def test_an_untyped_error_of_the_agent_is_the_agents(status: int, retryable: bool) -> None:
-    found = failure(Agent(lambda _: Answer(status, b"what happened here")))
-    assert (found.failure.kind, found.failure.retryable) == (FailureKind.AGENT, retryable)
-    assert f"HTTP {status}: what happened here" in found.failure.detail
+def test_an_untyped_error_of_the_agent_is_the_agents() -> None:
+    cases: list[tuple[int, bool]] = [(500, True), (429, True), (404, False)]
+    for status, retryable in cases:
+        found = failure(Agent(lambda _: Answer(status, b"what happened here")))
+        assert (found.failure.kind, found.failure.retryable) == (FailureKind.AGENT, retryable)
+        assert f"HTTP {status}: what happened here" in found.failure.detail
 
 
 def test_an_answer_that_is_no_verified_row_is_the_verifiers_failure() -> None:

@@ -77,23 +77,16 @@ def test_none_takes_the_place_of_a_command_of_rollgym(
     assert "RUN" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_wrong_use_is_told(points: list[EntryPoint], capsys: pytest.CaptureFixture[str]) -> None:
+    cases: list[tuple[list[str], str]] = [
         (["jugle"], "did you mean juggle?"),
         (["juggle"], "required: action"),
         (["juggle", "begin", "--bals=3"], "did you mean --balls?"),
-    ],
-)
-def test_wrong_use_is_told(
-    points: list[EntryPoint],
-    arguments: list[str],
-    message: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(arguments)
-    assert message in capsys.readouterr().err
+    ]
+    for arguments, message in cases:
+        with pytest.raises(SystemExit, match="2"):
+            main(arguments)
+        assert message in capsys.readouterr().err
 
 
 def test_the_help_of_the_browser_command_fits_80_columns_and_loads_nothing() -> None:

@@ -21,15 +21,15 @@ def test_a_command_that_ends_gives_its_own_status() -> None:
     assert exit_status_of(lambda: 4) == 4
 
 
-@pytest.mark.parametrize(
-    ("error", "status"),
-    [(IdentityError("no"), 6), (DiskFullError("no"), 7), (SourceError("no"), 1)],
-)
-def test_a_known_error_is_a_message_and_a_status(
-    error: Exception, status: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert failing(error) == status
-    assert capsys.readouterr().err == "rollgym: no\n"
+def test_a_known_error_is_a_message_and_a_status(capsys: pytest.CaptureFixture[str]) -> None:
+    cases: list[tuple[Exception, int]] = [
+        (IdentityError("no"), 6),
+        (DiskFullError("no"), 7),
+        (SourceError("no"), 1),
+    ]
+    for error, status in cases:
+        assert failing(error) == status
+        assert capsys.readouterr().err == "rollgym: no\n"
 
 
 def test_a_message_keeps_its_lines_and_notes_but_no_escape_sequences(

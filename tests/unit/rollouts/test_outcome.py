@@ -70,15 +70,19 @@ def test_a_reward_and_what_else_the_verifier_says_make_a_completed_rollout() -> 
     }
 
 
-@pytest.mark.parametrize(
-    ("reward", "threshold", "success"),
-    [(1.0, 1.0, True), (0.99, 1.0, False), (0.5, 0.5, True), (0.4, 0.5, False), (1, 1.0, True)],
-)
-def test_the_threshold_decides_where_the_verifier_says_nothing_of_success(
-    reward: float, threshold: float, success: bool
-) -> None:
-    assert completed({"reward": reward}, threshold=threshold).success is success
-    assert completed({"reward": reward, "success": "yes"}, threshold=threshold).success is success
+def test_the_threshold_decides_where_the_verifier_says_nothing_of_success() -> None:
+    cases: list[tuple[float, float, bool]] = [
+        (1.0, 1.0, True),
+        (0.99, 1.0, False),
+        (0.5, 0.5, True),
+        (0.4, 0.5, False),
+        (1, 1.0, True),
+    ]
+    for reward, threshold, success in cases:
+        assert completed({"reward": reward}, threshold=threshold).success is success
+        assert (
+            completed({"reward": reward, "success": "yes"}, threshold=threshold).success is success
+        )
 
 
 def test_the_verifiers_word_on_success_counts_more_than_the_reward() -> None:
@@ -113,9 +117,8 @@ def test_an_answer_laid_out_over_lines_is_kept_on_one() -> None:
 # No reward.
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
+def test_whatever_is_no_reward_is_a_failure_of_the_verifier() -> None:
+    cases: list[Any] = [
         {},
         {"reward": None},
         {"reward": True},
@@ -135,12 +138,11 @@ def test_an_answer_laid_out_over_lines_is_kept_on_one() -> None:
         b'{"reward": 1.0, "response": {"x": 1e400}}',
         b'{"reward": 1.0, "_ng_no_persist": 1e400}',
         b'{"reward": 1.0, "deep": %b%b}' % (b"[" * 100_000, b"]" * 100_000),
-    ],
-)
-def test_whatever_is_no_reward_is_a_failure_of_the_verifier(answer: Any) -> None:
-    with pytest.raises(VerifierError) as refused:
-        outcome(answer)
-    assert len(str(refused.value)) < 500
+    ]
+    for answer in cases:
+        with pytest.raises(VerifierError) as refused:
+            outcome(answer)
+        assert len(str(refused.value)) < 500
 
 
 def test_a_mark_of_failure_is_a_failure_whatever_the_reward_beside_it() -> None:
@@ -171,10 +173,13 @@ def test_a_terminal_mark_alone_is_a_failure_too() -> None:
     assert not found.failure.retryable
 
 
-@pytest.mark.parametrize("nothing", [None, "", False, 0])
-def test_marks_that_say_nothing_are_none(nothing: object) -> None:
-    marks = dict.fromkeys(("_ng_failure_class", "_ng_failure_terminal", "_ng_no_persist"), nothing)
-    assert completed({"reward": 1.0, **marks}).reward == 1.0
+def test_marks_that_say_nothing_are_none() -> None:
+    cases: list[object] = [None, "", False, 0]
+    for nothing in cases:
+        marks = dict.fromkeys(
+            ("_ng_failure_class", "_ng_failure_terminal", "_ng_no_persist"), nothing
+        )
+        assert completed({"reward": 1.0, **marks}).reward == 1.0
 
 
 def test_a_row_that_is_not_to_be_kept_is_omitted() -> None:

@@ -176,9 +176,8 @@ def test_what_was_sent_and_what_is_kept_make_up_what_was_answered(
         assert json.loads(bytes(sent.fields[name])) == json.loads(bytes(answered.fields[name]))
 
 
-@pytest.mark.parametrize(
-    ("sent", "answered", "kept"),
-    [
+def test_the_same_value_in_other_words_is_not_kept_twice() -> None:
+    cases: list[tuple[str, str, bool]] = [
         ("1", "1.0", False),
         ('{"a": 1, "b": [2]}', '{"b":[2.0],"a":1}', False),
         ('"é"', '"\\u00e9"', False),
@@ -190,13 +189,10 @@ def test_what_was_sent_and_what_is_kept_make_up_what_was_answered(
         ("[1]", "[1,1]", True),
         ("1e400", "1e401", True),
         ("9007199254740993", "9007199254740992.0", True),
-    ],
-)
-def test_the_same_value_in_other_words_is_not_kept_twice(
-    sent: str, answered: str, kept: bool
-) -> None:
-    rows = [Row.parse(b'{"x":%b}' % text.encode()) for text in (sent, answered)]
-    assert ("x" in added_fields(*rows)) is kept
+    ]
+    for sent, answered, kept in cases:
+        rows = [Row.parse(b'{"x":%b}' % text.encode()) for text in (sent, answered)]
+        assert ("x" in added_fields(*rows)) is kept
 
 
 def test_what_the_task_was_is_not_the_verifiers_to_say() -> None:

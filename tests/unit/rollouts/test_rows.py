@@ -24,9 +24,8 @@ def edited(text: str, overrides: dict[str, Any]) -> str:
     return merge_fields(Row.parse(text.encode()), overrides).raw.decode()
 
 
-@pytest.mark.parametrize(
-    ("text", "overrides", "expected"),
-    [
+def test_overrides_are_merged_deeply() -> None:
+    cases: list[tuple[str, dict[str, Any], str]] = [
         ('{"a": 1.0}', {}, '{"a": 1.0}'),
         ('{"a": 1.0, "b":  [ 1 ]}', {"a": 2}, '{"a":2,"b":[ 1 ]}'),
         (
@@ -38,10 +37,9 @@ def edited(text: str, overrides: dict[str, Any]) -> str:
         ('{"t":{"x":1}}', {"t": None}, '{"t":null}'),
         ('{"t":[1]}', {"t": {"x": 1}}, '{"t":{"x":1}}'),
         ("{}", {"t": {"x": {"y": [1, "é"]}}}, '{"t":{"x":{"y":[1,"é"]}}}'),
-    ],
-)
-def test_overrides_are_merged_deeply(text: str, overrides: dict[str, Any], expected: str) -> None:
-    assert edited(text, overrides) == expected
+    ]
+    for text, overrides, expected in cases:
+        assert edited(text, overrides) == expected
 
 
 NESTED: st.SearchStrategy[Any] = st.recursive(

@@ -3,8 +3,6 @@
 from contextlib import nullcontext
 from typing import Any
 
-import pytest
-
 from rollgym.rollouts.servers import CollectionServers, ServerDescription
 from rollgym.servers.server import ServerConfig, ServerKind
 from rollgym.store import settings_identity
@@ -75,16 +73,15 @@ def test_the_environment_of_an_agent_is_known_by_its_reference() -> None:
     assert servers().resources_server("unknown") is None
 
 
-@pytest.mark.parametrize(("own", "usual"), [(True, []), (False, ["agent"]), (None, [])])
-def test_only_an_environment_that_surely_has_no_metrics_need_not_be_asked(
-    own: bool | None, usual: list[str]
-) -> None:
-    links = {"resources_server": reference("resources_servers", "environment")}
-    found = collection_servers(
-        [
-            described("agent", ServerKind.AGENT, "simple_agent", links),
-            described("other", ServerKind.AGENT, "unknown", {}),
-            described("environment", ServerKind.RESOURCES, "counter", {}, own),
-        ]
-    )
-    assert found.without_own_metrics(found.agents) == usual
+def test_only_an_environment_that_surely_has_no_metrics_need_not_be_asked() -> None:
+    cases: list[tuple[bool | None, list[str]]] = [(True, []), (False, ["agent"]), (None, [])]
+    for own, usual in cases:
+        links = {"resources_server": reference("resources_servers", "environment")}
+        found = collection_servers(
+            [
+                described("agent", ServerKind.AGENT, "simple_agent", links),
+                described("other", ServerKind.AGENT, "unknown", {}),
+                described("environment", ServerKind.RESOURCES, "counter", {}, own),
+            ]
+        )
+        assert found.without_own_metrics(found.agents) == usual
