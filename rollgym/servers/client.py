@@ -42,6 +42,9 @@ LARGEST_ANSWER = 2**28
 ONE_PIECE = 2**20
 """The most bytes to write at once; for more, aiohttp logs a warning."""
 _NO_COOKIES: Mapping[str, str] = {}
+FIRST_RETRY_PAUSE = 0.1
+LONGEST_RETRY_PAUSE = 2.0
+HEALTH_CHECK_TIMEOUT = 5.0
 
 
 class NoAnswerError(Exception):
@@ -219,11 +222,6 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
         return float(headers.get("retry-after", ""))
     except ValueError:
         return None
-
-
-FIRST_RETRY_PAUSE = 0.1
-LONGEST_RETRY_PAUSE = 2.0
-HEALTH_CHECK_TIMEOUT = 5.0
 
 
 class RecoveryWait:

@@ -23,6 +23,21 @@ from rollgym.records import Failure, FailureKind, RolloutError, error_of
 
 JSON = "application/json"
 _NONE: Mapping[str, str] = {}
+FAILURE_HEADER = "x-rollgym-failure"
+_STATUS = {
+    FailureKind.MODEL_RATE_LIMIT: 429,
+    FailureKind.MODEL_UNAVAILABLE: 503,
+    FailureKind.MODEL_MALFORMED: 502,
+    FailureKind.MODEL_REQUEST: 400,
+    FailureKind.MODEL_CONTEXT: 400,
+    FailureKind.MODEL_AUTH: 401,
+    FailureKind.TOOL: 502,
+    FailureKind.ENVIRONMENT: 503,
+    FailureKind.BROWSER: 502,
+    FailureKind.BROWSER_UNAVAILABLE: 503,
+    FailureKind.TASK: 422,
+    FailureKind.TIMEOUT: 504,
+}
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -71,24 +86,6 @@ def error_answer(status: int, message: str) -> Answer:
     """An error that is not a failure of the rollout: the caller decides what it means."""
     readable = message.encode("utf-8", "replace").decode()
     return json_answer({"error": {"message": readable}}, status)
-
-
-FAILURE_HEADER = "x-rollgym-failure"
-
-_STATUS = {
-    FailureKind.MODEL_RATE_LIMIT: 429,
-    FailureKind.MODEL_UNAVAILABLE: 503,
-    FailureKind.MODEL_MALFORMED: 502,
-    FailureKind.MODEL_REQUEST: 400,
-    FailureKind.MODEL_CONTEXT: 400,
-    FailureKind.MODEL_AUTH: 401,
-    FailureKind.TOOL: 502,
-    FailureKind.ENVIRONMENT: 503,
-    FailureKind.BROWSER: 502,
-    FailureKind.BROWSER_UNAVAILABLE: 503,
-    FailureKind.TASK: 422,
-    FailureKind.TIMEOUT: 504,
-}
 
 
 class _FailureBody(msgspec.Struct):

@@ -11,6 +11,8 @@ its length.
 import re
 
 _BRACE = re.compile(r"(?P<box>\\(?:boxed|fbox)\s{0,8}\{)|\\.|(?P<open>\{)|(?P<close>\})", re.DOTALL)
+OPENING = "<think>"
+CLOSING = "</think>"
 
 
 def without_thinking(text: str) -> str:
@@ -32,10 +34,6 @@ def last_boxed(text: str) -> str | None:
             if start is not None:
                 found = (start, brace.start())
     return text[slice(*found)].strip() if found else None
-
-
-OPENING = "<think>"
-CLOSING = "</think>"
 
 
 def split_thinking(text: str) -> tuple[str, str]:

@@ -36,6 +36,12 @@ RESERVED_NAMES = frozenset(
 _MARK = "__rollgym_tool__"
 _UNNAMED = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 _ARGUMENT = re.compile(r"\s*(\w+)\s*(?:\([^)]*\))?:\s*(.*)")
+_SCHEMA_VALUES = {"const", "default", "enum", "examples"}
+_STRICT_KEYWORDS = {
+    *("$defs", "$ref", "additionalProperties", "anyOf", "const", "description", "enum"),
+    *("exclusiveMaximum", "exclusiveMinimum", "format", "items", "maxItems", "maximum", "minItems"),
+    *("minimum", "multipleOf", "pattern", "properties", "required", "type"),
+}
 
 
 class ToolRejection(Exception):  # noqa: N818 - a response to the model, not an error
@@ -206,14 +212,6 @@ def _encode_model(value: object) -> object:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     raise TypeError(f"a tool returned a {type(value).__name__}, which is not JSON")
-
-
-_SCHEMA_VALUES = {"const", "default", "enum", "examples"}
-_STRICT_KEYWORDS = {
-    *("$defs", "$ref", "additionalProperties", "anyOf", "const", "description", "enum"),
-    *("exclusiveMaximum", "exclusiveMinimum", "format", "items", "maxItems", "maximum", "minItems"),
-    *("minimum", "multipleOf", "pattern", "properties", "required", "type"),
-}
 
 
 def schema_of(arguments: type[BaseModel]) -> dict[str, Any]:

@@ -31,6 +31,12 @@ from rollgym.servers.config.problems import (
     key_path,
 )
 
+DEEPEST = 50
+ENVIRONMENT_FILE = "env.yaml"
+_WANTED_KEY = re.compile(r"Interpolation key '(.+)' not found")
+_WANTED_VARIABLE = re.compile(r"Environment variable '(.+)' not found")
+_USED = re.compile(r"\$\{\s*([A-Za-z_]\w*)\s*[.}\[]")
+
 
 class KeyLine(NamedTuple):
     """The line of a key, and whether its value is a mapping."""
@@ -116,13 +122,6 @@ def _reason(error: yaml.MarkedYAMLError) -> str:
 
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
-
-
-DEEPEST = 50
-ENVIRONMENT_FILE = "env.yaml"
-_WANTED_KEY = re.compile(r"Interpolation key '(.+)' not found")
-_WANTED_VARIABLE = re.compile(r"Environment variable '(.+)' not found")
-_USED = re.compile(r"\$\{\s*([A-Za-z_]\w*)\s*[.}\[]")
 
 
 class Resolver:

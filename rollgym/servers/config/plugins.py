@@ -25,6 +25,8 @@ from rollgym.servers.config.problems import ConfigError, Problem, Problems, list
 from rollgym.servers.server import Server, ServerConfig, ServerKind
 from rollgym.store.settings import hide_secrets_in_text
 
+_PACKAGE = Path(rollgym.__file__).resolve().parent
+
 
 def load_server_class(instance: ServerInstance) -> type[Server]:
     """The one server class that the entrypoint defines. Raises ConfigError."""
@@ -147,9 +149,6 @@ def _innermost(error: BaseException, instance: ServerInstance) -> str:
 
 def _refused(instance: ServerInstance, what: str, fix: str) -> ConfigError:
     return ConfigError([Problem(str(instance.source), f"{instance.name}: {what}", fix)])
-
-
-_PACKAGE = Path(rollgym.__file__).resolve().parent
 
 
 def plugin_roots(cwd: Path, config_files: Iterable[Path] = ()) -> tuple[Path, ...]:

@@ -19,6 +19,11 @@ from rollgym.store import RefusedError
 
 CLOSE_ENOUGH = 0.6
 NAMES_LISTED = 20
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+Settings: TypeAlias = dict[str, JsonValue]
+KeyPath: TypeAlias = tuple[str, ...]
+COMMAND_LINE = "command line"
+_SEPARATORS = re.compile(r"[.\[\]]+")
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -87,14 +92,6 @@ def listed(names: Iterable[str]) -> str:
 
 def _indented(lines: Iterable[str]) -> Iterable[str]:
     return (f"  {line}" for line in lines)
-
-
-JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
-Settings: TypeAlias = dict[str, JsonValue]
-KeyPath: TypeAlias = tuple[str, ...]
-
-COMMAND_LINE = "command line"
-_SEPARATORS = re.compile(r"[.\[\]]+")
 
 
 def key_path(dotted: str) -> KeyPath:

@@ -41,6 +41,43 @@ _ADVICE = {
 }
 _REDIRECTED = "; redirections are not followed: give the final address as the base URL"
 
+# Both a conversation that is too long and a wrong request get a status of the 400s. OpenAI marks
+# the first with a code and llama.cpp with a type; all others are recognised by the wording, which
+# changes with the version. Only the message is searched, never the whole body: some servers repeat
+# the conversation in their errors, and the conversation may be about context windows.
+_OVERFLOW_NAMES = frozenset({"context_length_exceeded", "exceed_context_size_error"})
+_OVERFLOW_WORDINGS = re.compile(
+    "|".join(
+        [
+            # OpenAI, vLLM, SGLang, Mistral and the proxies in front of them.
+            r"maximum context length",
+            r"context[_ ]length[_ ]exceeded",
+            r"exceeds? (?:the |your )?(?:model's )?context (?:window|limit|length)",
+            r"model's context length is only",
+            # vLLM: prompts that are checked after tokenising, and no tokens left for the answer.
+            r"longer than the maximum model length",
+            r"too long to fit into the model",
+            r"prompt \(\d+ tokens\) is too long",
+            r"max_tokens must be at least 1, got -",
+            # SGLang.
+            r"longer than the model's context length",
+            r"input length .{0,40}exceeds the maximum allowed (?:input )?length",
+            # llama.cpp and its Python server.
+            r"exceeds? the available context size",
+            r"context size has been exceeded",
+            # Text Generation Inference, Anthropic, Gemini, xAI.
+            r"`inputs` (?:tokens \+ `max_new_tokens` must be <=|must have less than)",
+            r"(?:prompt|input) is too long",
+            r"input token count .{0,40}exceeds the maximum",
+            r"maximum prompt length is \d+",
+        ]
+    ),
+    re.IGNORECASE,
+)
+_PHRASE = re.compile(r"try again in ((?:\d+(?:\.\d+)?(?:ms|[smh]))+)", re.IGNORECASE)
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smh])", re.IGNORECASE)
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+LONGEST_WAIT = 1e9
 Redact = Callable[[str], str]
 """Replaces credentials in a text."""
 
@@ -150,53 +187,12 @@ def _one_line(text: str) -> str:
     return line if len(line) <= MESSAGE_LIMIT else f"{line[:MESSAGE_LIMIT]}…"
 
 
-# Both a conversation that is too long and a wrong request get a status of the 400s. OpenAI marks
-# the first with a code and llama.cpp with a type; all others are recognised by the wording, which
-# changes with the version. Only the message is searched, never the whole body: some servers repeat
-# the conversation in their errors, and the conversation may be about context windows.
-_OVERFLOW_NAMES = frozenset({"context_length_exceeded", "exceed_context_size_error"})
-_OVERFLOW_WORDINGS = re.compile(
-    "|".join(
-        [
-            # OpenAI, vLLM, SGLang, Mistral and the proxies in front of them.
-            r"maximum context length",
-            r"context[_ ]length[_ ]exceeded",
-            r"exceeds? (?:the |your )?(?:model's )?context (?:window|limit|length)",
-            r"model's context length is only",
-            # vLLM: prompts that are checked after tokenising, and no tokens left for the answer.
-            r"longer than the maximum model length",
-            r"too long to fit into the model",
-            r"prompt \(\d+ tokens\) is too long",
-            r"max_tokens must be at least 1, got -",
-            # SGLang.
-            r"longer than the model's context length",
-            r"input length .{0,40}exceeds the maximum allowed (?:input )?length",
-            # llama.cpp and its Python server.
-            r"exceeds? the available context size",
-            r"context size has been exceeded",
-            # Text Generation Inference, Anthropic, Gemini, xAI.
-            r"`inputs` (?:tokens \+ `max_new_tokens` must be <=|must have less than)",
-            r"(?:prompt|input) is too long",
-            r"input token count .{0,40}exceeds the maximum",
-            r"maximum prompt length is \d+",
-        ]
-    ),
-    re.IGNORECASE,
-)
-
-
 def is_overflow(message: str, *names: str) -> bool:
     """Whether an error says that the conversation does not fit into the context window.
 
     `names` are the server's names for the error: its code and its type.
     """
     return not _OVERFLOW_NAMES.isdisjoint(names) or bool(_OVERFLOW_WORDINGS.search(message))
-
-
-_PHRASE = re.compile(r"try again in ((?:\d+(?:\.\d+)?(?:ms|[smh]))+)", re.IGNORECASE)
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smh])", re.IGNORECASE)
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-LONGEST_WAIT = 1e9
 
 
 def requested_wait(headers: Mapping[str, str], message: str, clock: float) -> float | None:

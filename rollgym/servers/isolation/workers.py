@@ -24,7 +24,6 @@ import re
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from types import TracebackType
 from typing import Any, Self
 
 from rollgym.servers.isolation.child import WorkerCall, framed
@@ -191,12 +190,7 @@ class IsolatedWorkers:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def _framed(self, call: WorkerCall) -> bytes:
