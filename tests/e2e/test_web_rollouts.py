@@ -6,6 +6,7 @@ The policy plays recorded actions, so it is known what each task must come to.
 from pathlib import Path
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from tests.e2e.browsing import MODES
 from tests.e2e.rolling import (
@@ -25,7 +26,14 @@ from webgym.sites.tasks import load_tasks
 servers = stage_of_module()
 
 
-@pytest.mark.parametrize("mode", MODES)
+def one_by_default(chosen: InteractionMode) -> list[ParameterSet]:
+    """Both modes; the other one is for campaigns."""
+    return [
+        pytest.param(mode, marks=() if mode == chosen else pytest.mark.campaign) for mode in MODES
+    ]
+
+
+@pytest.mark.parametrize("mode", one_by_default("coordinates"))
 def test_a_training_rollout_leaves_trajectories_and_their_metrics(
     tmp_path: Path, servers: Stage, mode: InteractionMode
 ) -> None:
@@ -46,7 +54,7 @@ def test_a_training_rollout_leaves_trajectories_and_their_metrics(
     check_pictures(tmp_path, trajectories)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", one_by_default("set_of_marks"))
 def test_a_test_rollout_plays_the_first_tasks_so_many_times(
     tmp_path: Path, servers: Stage, mode: InteractionMode
 ) -> None:
@@ -81,6 +89,7 @@ def test_browser_requests_can_go_through_worker_processes(tmp_path: Path, server
     check_pictures(tmp_path, trajectories)
 
 
+@pytest.mark.campaign
 def test_the_same_command_again_begins_the_next_iteration(tmp_path: Path, servers: Stage) -> None:
     tasks = write_tasks(tmp_path, [number_task(1)])
     for number in range(2):

@@ -1,4 +1,4 @@
-"""What becomes of episodes that a judge decides about, and of those that stand before a wall."""
+"""Rollouts with a judge, and of sites that block the agent."""
 
 from pathlib import Path
 
@@ -19,9 +19,8 @@ from tests.e2e.rolling import (
 )
 
 ONE_RETRY = "env_config.max_retries=1"
-ILL = ("error",) * 6
-"""An attempt asks a judge that is ill three times, each time twice."""
-"""A judge is asked twice before an attempt fails."""
+FAILING = ("error",) * 6
+"""The responses of a failing judge to one attempt: three calls, each repeated once."""
 WALL: Record = {
     "task_id": "wall",
     "task_name": "What does a ticket for the evening concert on 12 June cost?",
@@ -38,61 +37,46 @@ WALL: Record = {
 servers = stage_of_module()
 
 
-def test_a_judge_decides_where_a_task_has_no_truth(tmp_path: Path, servers: Stage) -> None:
+def test_a_judge_scores_a_task_without_a_check_of_its_own(tmp_path: Path, servers: Stage) -> None:
+    """The first attempt gets no verdict, so the episode runs again."""
     tasks = write_tasks(tmp_path, [judged(number_task(1, slowly=True))])
-    with judge(tmp_path, "pass") as options:
-        roll_out(servers, tmp_path, *tasks, *options)
-    (trajectory,) = Iteration(tmp_path).trajectories
-    last = trajectory["steps"][-1]["reward"]
-    assert (trajectory["reward"], last["reward"], last["submit"]) == (1.0, 1.0, True)
-    assert last["evaluation"]["judge"] == "model:judge"
-    assert trajectory["keypoint_step_ids"]
-
-
-@pytest.mark.parametrize("behaviour", ["nonsense", "error"])
-def test_a_judge_that_fails_gives_no_reward_but_a_typed_failure(
-    tmp_path: Path, servers: Stage, behaviour: str
-) -> None:
-    tasks = write_tasks(tmp_path, [judged(number_task(1)), number_task(2)])
-    with judge(tmp_path, behaviour) as options:
-        ended = roll_out(servers, tmp_path, *tasks, *options, ONE_RETRY, status=ExitStatus.FAILED)
-    assert ended.coverage == "2 expected = 1 completed + 1 failed + 0 omitted + 0 unresolved"
-    iteration = Iteration(tmp_path)
-    assert iteration.failures == ["verifier", "verifier"]
-    assert iteration.report.metrics.crashed == 1
-    assert rewards(iteration.trajectories) == {"number-1": None, "number-2": 1.0}
-    failed = next(each for each in iteration.trajectories if each["outcome"] == "failed")
-    assert failed["failure"]["kind"] == "verifier"
-    assert failed["steps"][-1]["action"] is None
-    assert all(step["reward"] is None for step in failed["steps"])
-
-
-def test_an_episode_is_tried_again_until_the_judge_works(tmp_path: Path, servers: Stage) -> None:
-    tasks = write_tasks(tmp_path, [judged(number_task(1))])
-    with judge(tmp_path, "pass", *ILL) as options:
+    with judge(tmp_path, "pass", *FAILING) as options:
         roll_out(servers, tmp_path, *tasks, *options, ONE_RETRY)
     iteration = Iteration(tmp_path)
     assert iteration.failures == ["verifier"]
     (trajectory,) = iteration.trajectories
-    assert (trajectory["reward"], trajectory["attempt"]) == (1.0, 2)
+    last = trajectory["steps"][-1]["reward"]
+    assert (trajectory["reward"], last["reward"], last["submit"]) == (1.0, 1.0, True)
+    assert trajectory["attempt"] == 2
+    assert last["evaluation"]["judge"] == "model:judge"
+    assert trajectory["keypoint_step_ids"]
 
 
-def test_failed_rollouts_are_run_again_when_that_is_asked_for(
+def test_a_judge_that_fails_gives_a_typed_failure_that_can_be_retried(
     tmp_path: Path, servers: Stage
 ) -> None:
-    tasks = write_tasks(tmp_path, [judged(number_task(1))])
-    with judge(tmp_path, "pass", *ILL) as options:
+    tasks = write_tasks(tmp_path, [judged(number_task(1)), number_task(2)])
+    with judge(tmp_path, "pass", *FAILING) as options:
         once = [*tasks, *options, "env_config.max_retries=0", "iteration=0"]
-        roll_out(servers, tmp_path, *once, status=ExitStatus.FAILED)
+        ended = roll_out(servers, tmp_path, *once, status=ExitStatus.FAILED)
+        assert ended.coverage == "2 expected = 1 completed + 1 failed + 0 omitted + 0 unresolved"
+        iteration = Iteration(tmp_path)
+        assert iteration.failures == ["verifier"]
+        assert iteration.report.metrics.crashed == 1
+        assert rewards(iteration.trajectories) == {"number-1": None, "number-2": 1.0}
+        failed = next(each for each in iteration.trajectories if each["outcome"] == "failed")
+        assert failed["failure"]["kind"] == "verifier"
+        assert failed["steps"][-1]["action"] is None
+        assert all(step["reward"] is None for step in failed["steps"])
         roll_out(servers, tmp_path, *once, "retry_failed=true")
-    assert rewards(Iteration(tmp_path).trajectories) == {"number-1": 1.0}
+    assert rewards(Iteration(tmp_path).trajectories) == {"number-1": 1.0, "number-2": 1.0}
 
 
-@pytest.mark.parametrize("watched", [False, True])
-def test_a_judge_that_sees_a_wall_calls_the_episode_blocked(
+@pytest.mark.parametrize("watched", [True, pytest.param(False, marks=pytest.mark.campaign)])
+def test_a_judge_that_sees_a_blocking_page_marks_the_episode_as_blocked(
     tmp_path: Path, servers: Stage, watched: bool
 ) -> None:
-    """While the episode is watched, it ends there and then."""
+    """With `watch_for_blocking` the episode ends at once."""
     tasks = write_tasks(tmp_path, [judged(WALL) | {"website": "{sites}/captcha/"}])
     watching = f"env_config.watch_for_blocking={watched}"
     with judge(tmp_path, "blocked") as options:
@@ -105,10 +89,8 @@ def test_a_judge_that_sees_a_wall_calls_the_episode_blocked(
     assert (metrics.blocked, metrics.blocked_rate, metrics.crashed) == (1, 1.0, 0)
 
 
-def test_training_leaves_a_domain_out_that_blocks_and_tests_do_not(
-    tmp_path: Path, servers: Stage
-) -> None:
-    """The bundled sites have no domain of their own, so nothing is learnt about them."""
+def test_training_excludes_a_domain_that_blocks_the_agent(tmp_path: Path, servers: Stage) -> None:
+    """The bundled sites share one address, so the blocklist ignores them."""
     wall = WALL | {"website": f"http://localhost:{servers.sites.port}/captcha/"}
     bundled = WALL | {"task_id": "bundled", "website": "{sites}/captcha/"}
     tasks = write_tasks(tmp_path, [wall, bundled, number_task(1, site=servers.sites.url)])
@@ -121,8 +103,5 @@ def test_training_leaves_a_domain_out_that_blocks_and_tests_do_not(
     assert blocked["steps"][-1]["reward"]["is_blocked"]
 
     again = roll_out(servers, tmp_path, *options)
-    assert "tasks of blocked domains are left out: 1 of localhost" in again.stderr
+    assert "tasks of blocked domains are excluded: 1 of localhost" in again.stderr
     assert set(Iteration(tmp_path, number=1).sampled) == {"bundled", "number-1"}
-
-    roll_out(servers, tmp_path, *options, config="rollout_test")
-    assert Iteration(tmp_path, "test").sampled == ["wall", "bundled", "number-1"]

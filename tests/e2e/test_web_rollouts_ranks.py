@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from rollgym.engine import ExitStatus
 from tests.e2e.rolling import (
     Iteration,
@@ -60,6 +62,7 @@ def test_a_rank_that_is_killed_and_run_again_is_in_the_whole_once(
     assert whole.report.metrics.successes == TASKS
 
 
+@pytest.mark.campaign
 def test_a_rank_that_is_missing_is_named_and_taken_in_later(tmp_path: Path, servers: Stage) -> None:
     options = [*options_of(tmp_path), "env_config.aggregation_timeout_minutes=0.05"]
     other = Rollout(servers, tmp_path, *options, variables=variables(1))
@@ -92,6 +95,7 @@ class OwnServers(Stage):
         return ["model_config.model_type=baseline", "embedded=[browser,sites,scripted]"]
 
 
+@pytest.mark.campaign
 def test_ranks_and_splits_of_one_folder_have_servers_of_their_own(tmp_path: Path) -> None:
     options = [*options_of(tmp_path), "env_config.train_tasks_rollout_size=4"]
     ranks = [
@@ -107,6 +111,7 @@ def test_ranks_and_splits_of_one_folder_have_servers_of_their_own(tmp_path: Path
     assert sorted(logs) == sorted(["browser", "scripted", "sites"] * (RANKS + 1))
 
 
+@pytest.mark.campaign
 def test_a_finished_iteration_is_only_that_of_its_settings(tmp_path: Path, servers: Stage) -> None:
     options = [*write_tasks(tmp_path, [number_task(1)]), "env_config.server_size=2"]
     roll_out(servers, tmp_path, *options)
