@@ -1,4 +1,4 @@
-"""`scripts/rollout.py` as a program: help, mistakes and what it leaves alone."""
+"""`scripts/rollout.py` as a program: help, configuration and mistakes."""
 
 import os
 import subprocess
@@ -8,19 +8,21 @@ from pathlib import Path
 import pytest
 
 from rollgym.engine import ExitStatus
+from rollgym.store import RefusedError
+from webgym.rollout.command import main
 from webgym.rollout.settings import WebRolloutSettings
 from webgym.settings import keys_of
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "rollout.py"
+HIDDEN = ("CPU_CLUSTER_TOKEN", "RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS")
 TRAIN = ("--config-name", "rollout_train", "save_path=results/x")
 
 
 def rollout(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    hidden = {"CPU_CLUSTER_TOKEN", "RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS"}
     return subprocess.run(
         [sys.executable, SCRIPT, *arguments],
         cwd=folder,
-        env={name: value for name, value in os.environ.items() if name not in hidden},
+        env={name: value for name, value in os.environ.items() if name not in HIDDEN},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -43,27 +45,37 @@ def test_the_whole_configuration_can_be_shown(tmp_path: Path) -> None:
     assert "  server_size: 3\n" in shown.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--config-name", "rollout_trian"], "did you mean 'rollout_train'?"),
-        ([*TRAIN, "env_config.sever_size=3"], "did you mean env_config.server_size?"),
-        ([*TRAIN, "seed=1,2"], "give one value"),
-        ([*TRAIN], "there is no task file train.jsonl and data_path is not given"),
-        ([*TRAIN, "env_config.train_tasks=sites/train.jsonl"], "embedded=[sites]"),
-        ([*TRAIN, "env_config.host_ip=10.0.0.1"], "CPU_CLUSTER_TOKEN is not set"),
-        ([*TRAIN, "env_config.multinode_rank_suffix=_a"], "by which the master finds them"),
-        ([*TRAIN, "embedded=[scripted]"], "model_config.model_type=baseline"),
-    ],
-)
-def test_a_mistake_is_refused_in_words_and_nothing_is_made(
-    tmp_path: Path, arguments: list[str], words: str
+MISTAKES: list[tuple[list[str], str]] = [
+    (["--config-name", "rollout_trian"], "did you mean 'rollout_train'?"),
+    ([*TRAIN, "env_config.sever_size=3"], "did you mean env_config.server_size?"),
+    ([*TRAIN, "seed=1,2"], "give one value"),
+    ([*TRAIN], "task file train.jsonl was not found because data_path is not set"),
+    ([*TRAIN, "env_config.train_tasks=sites/train.jsonl"], "embedded=[sites]"),
+    ([*TRAIN, "env_config.host_ip=10.0.0.1"], "CPU_CLUSTER_TOKEN is not set"),
+    ([*TRAIN, "env_config.multinode_rank_suffix=_a"], "where rank 0 looks for them"),
+    ([*TRAIN, "embedded=[scripted]"], "model_config.model_type=baseline"),
+]
+
+
+def test_every_mistake_is_explained_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in HIDDEN:
+        monkeypatch.delenv(name, raising=False)
+    for arguments, words in MISTAKES:
+        with pytest.raises(RefusedError) as refused:
+            main(arguments, SCRIPT.parent / "config")
+        assert words in str(refused.value)
+        assert not list(tmp_path.iterdir())
+
+
+def test_a_mistake_has_its_exit_status_and_no_traceback(tmp_path: Path) -> None:
+    arguments, words = MISTAKES[1]
     refused = rollout(tmp_path, *arguments)
     assert refused.returncode == ExitStatus.REFUSED
     assert words in refused.stderr
     assert "Traceback" not in refused.stderr
-    assert not list(tmp_path.iterdir())
 
 
 def test_unknown_options_are_wrong_use(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from webgym.browser.contract.errors import (
     StepDeadlineError,
     UnauthorizedError,
 )
-from webgym.client import isolation, operations
+from webgym.client import isolation, operations, sessions
 from webgym.client.client import BrowserClient
 from webgym.client.isolation import IsolatedBrowserClient, ProcessIsolator
 from webgym.client.sessions import TOKEN_VARIABLE, SessionSource
@@ -423,8 +423,10 @@ def test_those_who_hold_a_session_find_a_worker_while_others_wait_for_one() -> N
 
 
 def test_finished_work_is_not_lost_because_its_session_cannot_be_given_back(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sessions, "RELEASE_SECONDS", 0.3)
+
     async def using(server: ScriptedServer, client: IsolatedBrowserClient) -> None:
         server.script("/reset", fault("internal", 500))
         with caplog.at_level(logging.WARNING):

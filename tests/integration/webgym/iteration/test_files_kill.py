@@ -52,6 +52,7 @@ class Reader:
             self.promised.append(int(str(metadata["completed"])) + int(str(metadata["failed"])))
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(120)
 def test_a_killed_iteration_loses_nothing_and_its_file_is_always_whole(tmp_path: Path) -> None:
     chance = random.Random(5)

@@ -73,13 +73,14 @@ def test_steps_take_the_place_of_those_in_the_files() -> None:
     assert steps.plain == {"easy": 10, "medium": 20, "hard": 3}
 
 
-@pytest.mark.parametrize("override", ["~openai_config", "~env_config.sites_url", "~seed=0"])
-def test_a_key_may_be_left_out_also_one_that_is_null(override: str) -> None:
-    node: object = compose_config(CONFIGS, "rollout", [override]).values
-    for name in override.strip("~").partition("=")[0].split("."):
-        assert isinstance(node, dict)
-        parent, node = node, node.get(name)
-    assert name not in parent
+def test_a_key_may_be_left_out_also_one_that_is_null() -> None:
+    cases: list[str] = ["~openai_config", "~env_config.sites_url", "~seed=0"]
+    for override in cases:
+        node: object = compose_config(CONFIGS, "rollout", [override]).values
+        for name in override.strip("~").partition("=")[0].split("."):
+            assert isinstance(node, dict)
+            parent, node = node, node.get(name)
+        assert name not in parent
 
 
 def test_values_may_refer_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,9 +90,8 @@ def test_values_may_refer_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["save_path"] == found["tracker_config"]["name"] == "results/seven"
 
 
-@pytest.mark.parametrize(
-    ("name", "overrides", "words"),
-    [
+def test_what_cannot_be_put_together_is_refused_in_a_line() -> None:
+    cases: list[tuple[str, list[str], str]] = [
         ("rollout_trian", [], "did you mean 'rollout_train'?"),
         ("nothing", [], "the configs are default, demo, rollout, rollout_test, rollout_train"),
         ("rollout", ["seed=1,2"], 'a list in brackets: "seed=[1,2]"'),
@@ -101,14 +101,11 @@ def test_values_may_refer_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
         ("rollout", ["~seed=3"], "~seed=3: its value is 0"),
         ("rollout", ['env_config.difficulty_ratio={"1-3": 2'], "this is not an override"),
         ("rollout", ["save_path=${nothing}"], "nothing"),
-    ],
-)
-def test_what_cannot_be_put_together_is_refused_in_a_line(
-    name: str, overrides: list[str], words: str
-) -> None:
-    with pytest.raises(WebSettingsError) as caught:
-        compose_config(CONFIGS, name, overrides)
-    assert words in str(caught.value)
+    ]
+    for name, overrides, words in cases:
+        with pytest.raises(WebSettingsError) as caught:
+            compose_config(CONFIGS, name, overrides)
+        assert words in str(caught.value)
 
 
 def test_nothing_is_made_and_nobody_is_moved(tmp_path: Path) -> None:

@@ -124,6 +124,7 @@ def test_a_server_that_dies_is_started_again_at_its_address(
         assert server.url == url
 
 
+@pytest.mark.campaign
 def test_runs_that_share_a_folder_have_servers_of_their_own(
     make: Callable[..., EmbeddedServer], tmp_path: Path
 ) -> None:

@@ -54,9 +54,10 @@ def test_every_key_says_what_it_means() -> None:
     assert all(key.description for key in keys_of(WebRolloutSettings))
 
 
-@pytest.mark.parametrize("name", ["rollout", "rollout_train", "rollout_test", "demo"])
-def test_every_config_can_be_read(name: str) -> None:
-    assert composed(name=name).save_path == Path("results/x")
+def test_every_config_can_be_read() -> None:
+    cases: list[str] = ["rollout", "rollout_train", "rollout_test", "demo"]
+    for name in cases:
+        assert composed(name=name).save_path == Path("results/x")
 
 
 def test_train_and_test_differ_in_their_tasks_and_files() -> None:
@@ -68,10 +69,11 @@ def test_train_and_test_differ_in_their_tasks_and_files() -> None:
     assert repeated.env_config.repeats == 4
 
 
-@pytest.mark.parametrize("sign", ["", "+", "++"])
-def test_overrides_set_values_with_and_without_a_plus(sign: str) -> None:
-    settings = composed(f"{sign}env_config.server_size=3", f"{sign}seed=7")
-    assert (settings.env_config.server_size, settings.seed) == (3, 7)
+def test_overrides_set_values_with_and_without_a_plus() -> None:
+    cases: list[str] = ["", "+", "++"]
+    for sign in cases:
+        settings = composed(f"{sign}env_config.server_size=3", f"{sign}seed=7")
+        assert (settings.env_config.server_size, settings.seed) == (3, 7)
 
 
 def test_an_empty_list_of_steps_means_the_defaults() -> None:
@@ -94,10 +96,11 @@ def test_a_task_may_not_last_longer_than_its_browser() -> None:
     assert both.env_config.task_timeout_minutes == 60
 
 
-@pytest.mark.parametrize("retry", ["retry_failed", "retry_omitted"])
-def test_what_runs_again_is_not_left_out_because_most_has_ended(retry: str) -> None:
-    assert composed().completion_threshold == 0.98
-    assert composed(f"{retry}=true").completion_threshold == 1
+def test_what_runs_again_is_not_left_out_because_most_has_ended() -> None:
+    cases: list[str] = ["retry_failed", "retry_omitted"]
+    for retry in cases:
+        assert composed().completion_threshold == 0.98
+        assert composed(f"{retry}=true").completion_threshold == 1
 
 
 def test_null_is_the_default_where_it_means_nothing_itself() -> None:
@@ -109,11 +112,10 @@ def test_null_is_the_default_where_it_means_nothing_itself() -> None:
     assert settings.openai_config.temperature is None
 
 
-@pytest.mark.parametrize(
-    "written", ["2,1,1", "'2,1,1'", "[2,1,1]", '"2,1,1"'], ids=["bare", "quoted", "list", "double"]
-)
-def test_weights_of_ranks_may_be_written_in_several_ways(written: str) -> None:
-    assert composed(f"env_config.rank_weights={written}").env_config.rank_weights == "2,1,1"
+def test_weights_of_ranks_may_be_written_in_several_ways() -> None:
+    cases: list[str] = ["2,1,1", "'2,1,1'", "[2,1,1]", '"2,1,1"']
+    for written in cases:
+        assert composed(f"env_config.rank_weights={written}").env_config.rank_weights == "2,1,1"
 
 
 def test_ratios_may_have_keys_that_are_numbers() -> None:
@@ -141,9 +143,8 @@ def test_without_progress_files_are_written_once() -> None:
     assert composed().env_config.save_percent == 25
 
 
-@pytest.mark.parametrize(
-    ("override", "words"),
-    [
+def test_a_mistake_is_named_with_its_place_and_remedy() -> None:
+    cases: list[tuple[str, str]] = [
         ("env_config.sever_size=3", "did you mean env_config.server_size?"),
         ("sede=3", "did you mean seed?"),
         ("policy_config.server_size=3", "did you mean env_config.server_size?"),
@@ -157,12 +158,11 @@ def test_without_progress_files_are_written_once() -> None:
         ("embedded=[heuristic]", "`heuristic` was removed"),
         ("env_config.http_pools=3", "a mapping of keys to values is needed, not 3"),
         ("openai_config.base_url=http://x", "openai_config.model is missing"),
-    ],
-)
-def test_a_mistake_is_named_with_its_place_and_remedy(override: str, words: str) -> None:
-    message = refusal(override)
-    assert words in message
-    assert "command line" in message or "is missing" in message
+    ]
+    for override, words in cases:
+        message = refusal(override)
+        assert words in message
+        assert "command line" in message or "is missing" in message
 
 
 def test_all_mistakes_are_named_at_once() -> None:

@@ -185,19 +185,13 @@ with_coordinates = _anywhere | _aimed(_points)
 with_marks = _anywhere | _aimed(_marks) | st.builds(Select, _marks, _texts | st.none())
 
 
-@pytest.mark.parametrize(("mode", "action", "arguments", "text", "command"), TABLE)
-def test_an_action_is_one_call_one_text_and_one_command(
-    mode: InteractionMode,
-    action: Action,
-    arguments: dict[str, object],
-    text: str,
-    command: Command | None,
-) -> None:
-    assert action.write(mode) == ToolCall(TOOLS[mode], arguments)
-    assert read_action(mode, TOOLS[mode], arguments) == action
-    assert str(action) == text
-    assert action.to_command(VIEWPORT) == command
-    assert action.arguments == {name: arguments[name] for name in arguments if name != "action"}
+def test_an_action_is_one_call_one_text_and_one_command() -> None:
+    for mode, action, arguments, text, command in TABLE:
+        assert action.write(mode) == ToolCall(TOOLS[mode], arguments)
+        assert read_action(mode, TOOLS[mode], arguments) == action
+        assert str(action) == text
+        assert action.to_command(VIEWPORT) == command
+        assert action.arguments == {name: arguments[name] for name in arguments if name != "action"}
 
 
 def test_the_table_has_every_action_of_both_modes() -> None:
@@ -256,9 +250,8 @@ def test_points_are_scaled_by_the_viewport_that_was_stored() -> None:
     assert Click(Point(250, 1000)).to_command(Viewport(800, 600)) == ClickCoords(200, 599)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
+def test_a_wrong_call_is_told_what_is_wrong_with_it() -> None:
+    cases: list[tuple[object, str]] = [
         ({}, "`action` is missing: it is one of left_click, hover, type"),
         ({"action": None}, "`action` is missing"),
         ({"action": "click"}, "there is no action 'click': did you mean left_click?"),
@@ -285,31 +278,29 @@ def test_points_are_scaled_by_the_viewport_that_was_stored() -> None:
         ({"action": "navigate", "url": "javascript:alert(1)"}, "`url` must be a whole address"),
         ("left_click", "`arguments` must be an object; it was 'left_click'"),
         (None, "`arguments` must be an object; it was None"),
-    ],
-)  # fmt: skip
-def test_a_wrong_call_is_told_what_is_wrong_with_it(arguments: object, said: str) -> None:
-    with pytest.raises(ActionError, match=f"^{said}"):
-        read_action(COORDINATES, "computer_use", arguments)
+    ]
+    for arguments, said in cases:
+        with pytest.raises(ActionError, match=f"^{said}"):
+            read_action(COORDINATES, "computer_use", arguments)
 
 
-@pytest.mark.parametrize(
-    "coordinate",
-    [
+def test_a_coordinate_out_of_range_or_of_another_shape_is_refused() -> None:
+    cases: list[object] = [
         *([1001, 1], [-1, 1], [1], [1, 2, 3], [math.nan, 1], [math.inf, 1], ["1", "2"]),
         *([True, False], 10**400, "[500, 500]", {"x": 1, "y": 2}, [[1, 2]], [None, 1]),
-    ],
-)
-def test_a_coordinate_out_of_range_or_of_another_shape_is_refused(coordinate: object) -> None:
-    with pytest.raises(
-        ActionError, match=r"^`coordinate` must be \[x, y\], two numbers from 0 to 1000"
-    ):
-        read_action(COORDINATES, "computer_use", {"action": "hover", "coordinate": coordinate})
+    ]
+    for coordinate in cases:
+        with pytest.raises(
+            ActionError, match=r"^`coordinate` must be \[x, y\], two numbers from 0 to 1000"
+        ):
+            read_action(COORDINATES, "computer_use", {"action": "hover", "coordinate": coordinate})
 
 
-@pytest.mark.parametrize("element_id", [0, -3, 1.5, "12", True, [12], 10**10])
-def test_a_mark_that_no_element_can_have_is_refused(element_id: object) -> None:
-    with pytest.raises(ActionError, match="^`element_id` must be the number of an element"):
-        read_action(MARKS, "web_interaction", {"action": "click", "element_id": element_id})
+def test_a_mark_that_no_element_can_have_is_refused() -> None:
+    cases: list[object] = [0, -3, 1.5, "12", True, [12], 10**10]
+    for element_id in cases:
+        with pytest.raises(ActionError, match="^`element_id` must be the number of an element"):
+            read_action(MARKS, "web_interaction", {"action": "click", "element_id": element_id})
 
 
 def test_an_option_of_the_wrong_kind_is_refused() -> None:
@@ -360,21 +351,21 @@ def test_long_texts_are_cut_for_people() -> None:
     assert "\n" not in shown
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_the_tool_of_a_mode_describes_all_its_actions(mode: InteractionMode) -> None:
-    function = msgspec.convert(tool_schema(mode)["function"], dict[str, object])
-    parameters = msgspec.convert(function["parameters"], dict[str, object])
-    properties = msgspec.convert(parameters["properties"], dict[str, dict[str, object]])
-    verbs = list(actions_of(mode))
-    assert function["name"] == TOOLS[mode]
-    assert properties["action"]["enum"] == verbs
-    for verb, kind in actions_of(mode).items():
-        line = rf"^- {verb}\(.*\): {re.escape(kind.meaning)}$"
-        assert re.search(line, str(function["description"]), re.MULTILINE)
-    for row_mode, _, arguments, *_ in TABLE:
-        if row_mode == mode:
-            assert set(arguments) <= set(properties)
-            assert accepts(parameters, arguments)
+def test_the_tool_of_a_mode_describes_all_its_actions() -> None:
+    for mode in MODES:
+        function = msgspec.convert(tool_schema(mode)["function"], dict[str, object])
+        parameters = msgspec.convert(function["parameters"], dict[str, object])
+        properties = msgspec.convert(parameters["properties"], dict[str, dict[str, object]])
+        verbs = list(actions_of(mode))
+        assert function["name"] == TOOLS[mode]
+        assert properties["action"]["enum"] == verbs
+        for verb, kind in actions_of(mode).items():
+            line = rf"^- {verb}\(.*\): {re.escape(kind.meaning)}$"
+            assert re.search(line, str(function["description"]), re.MULTILINE)
+        for row_mode, _, arguments, *_ in TABLE:
+            if row_mode == mode:
+                assert set(arguments) <= set(properties)
+                assert accepts(parameters, arguments)
 
 
 def test_signatures_in_the_prompt_are_those_that_users_know() -> None:
@@ -397,18 +388,18 @@ def test_signatures_in_the_prompt_are_those_that_users_know() -> None:
     assert "select(element_id, option?)" in marked
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_the_exact_schema_takes_what_is_read_and_refuses_what_is_not(mode: InteractionMode) -> None:
-    schema, tool = call_schema(mode), TOOLS[mode]
-    for row_mode, _, arguments, *_ in TABLE:
-        fits = row_mode == mode or any(arguments == common for _, common, *_ in COMMON)
-        assert accepts(schema, {"name": tool, "arguments": arguments}) == fits
-    for wrong in (
-        {},
-        {"action": "fly"},
-        {"action": "go_back", "x": 1},
-        {"action": "scroll", "direction": "left"},
-    ):
-        assert not accepts(schema, {"name": tool, "arguments": wrong})
-        with pytest.raises(ActionError):
-            read_action(mode, tool, wrong)
+def test_the_exact_schema_takes_what_is_read_and_refuses_what_is_not() -> None:
+    for mode in MODES:
+        schema, tool = call_schema(mode), TOOLS[mode]
+        for row_mode, _, arguments, *_ in TABLE:
+            fits = row_mode == mode or any(arguments == common for _, common, *_ in COMMON)
+            assert accepts(schema, {"name": tool, "arguments": arguments}) == fits
+        for wrong in (
+            {},
+            {"action": "fly"},
+            {"action": "go_back", "x": 1},
+            {"action": "scroll", "direction": "left"},
+        ):
+            assert not accepts(schema, {"name": tool, "arguments": wrong})
+            with pytest.raises(ActionError):
+                read_action(mode, tool, wrong)

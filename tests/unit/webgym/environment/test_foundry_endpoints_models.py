@@ -15,9 +15,8 @@ def urls(value: object) -> list[str]:
     return [endpoint.base_url for endpoint in read_endpoints(value)]
 
 
-@pytest.mark.parametrize(
-    ("written", "base_url"),
-    [
+def test_a_url_gets_the_version_that_it_lacks() -> None:
+    cases: list[tuple[str, str]] = [
         ("http://localhost:8999", "http://localhost:8999/v1"),
         ("http://localhost:8999/", "http://localhost:8999/v1"),
         ("http://localhost:8999/v1", "http://localhost:8999/v1"),
@@ -29,26 +28,22 @@ def urls(value: object) -> list[str]:
             "https://gateway.example/deployments/a?api-version=1",
             "https://gateway.example/deployments/a?api-version=1",
         ),
-    ],
-)
-def test_a_url_gets_the_version_that_it_lacks(written: str, base_url: str) -> None:
-    assert urls(written) == [base_url]
+    ]
+    for written, base_url in cases:
+        assert urls(written) == [base_url]
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
+def test_endpoints_are_the_same_however_they_are_written() -> None:
+    cases: list[object] = [
         "http://a:1, http://b:2/v1,",
         ["http://a:1", "http://b:2"],
         ("http://a:1", {"base_url": "http://b:2"}),
         [{"base_url": "http://a:1"}, FoundryEndpoint(base_url="http://b:2")],
         OmegaConf.create(["http://a:1", {"base_url": "http://b:2"}]),
         OmegaConf.create({"first": "http://a:1", "all": ["${first}", "http://b:2"]}).all,
-    ],
-    ids=["commas", "list", "tuple", "mappings", "node", "node with a reference"],
-)
-def test_endpoints_are_the_same_however_they_are_written(written: object) -> None:
-    assert urls(written) == ["http://a:1/v1", "http://b:2/v1"]
+    ]
+    for written in cases:
+        assert urls(written) == ["http://a:1/v1", "http://b:2/v1"]
 
 
 def test_an_endpoint_keeps_all_that_is_said_about_it() -> None:
@@ -75,9 +70,8 @@ def test_an_endpoint_without_a_name_is_called_by_its_address_without_the_query()
     assert endpoint.name == "https://gateway.example/a"
 
 
-@pytest.mark.parametrize(
-    ("written", "says"),
-    [
+def test_what_is_no_endpoint_is_refused_with_its_place_and_a_remedy() -> None:
+    cases: list[tuple[object, str]] = [
         (None, "no model endpoint is named"),
         ("", "no model endpoint is named"),
         ([], "no model endpoint is named"),
@@ -91,14 +85,11 @@ def test_an_endpoint_without_a_name_is_called_by_its_address_without_the_query()
         ([{"base_url": "http://a", "max_concurrency": 0}], "`$.max_concurrency`"),
         ("http://a:1,http://a:1/v1", "is given twice"),
         (OmegaConf.create(["${nowhere}"]), "cannot be resolved"),
-    ],
-)
-def test_what_is_no_endpoint_is_refused_with_its_place_and_a_remedy(
-    written: object, says: str
-) -> None:
-    with pytest.raises(EndpointError) as refused:
-        read_endpoints(written)
-    assert says in str(refused.value)
+    ]
+    for written, says in cases:
+        with pytest.raises(EndpointError) as refused:
+            read_endpoints(written)
+        assert says in str(refused.value)
 
 
 def test_credentials_in_a_url_are_refused_and_not_repeated() -> None:

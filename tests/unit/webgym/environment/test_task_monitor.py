@@ -75,22 +75,20 @@ def test_a_rollout_goes_through_its_states() -> None:
     assert run.seen.live == ()
 
 
-@pytest.mark.parametrize(
-    ("outcome", "state"),
-    [
+def test_every_outcome_is_an_end() -> None:
+    cases: list[tuple[Outcome, TaskState]] = [
         (RIGHT, TaskState.SUCCESS),
         (WRONG, TaskState.FAILURE),
         (BLOCKED, TaskState.BLOCKED),
         (BROKEN_TOOL, TaskState.FAILED),
         (TIMEOUT, TaskState.FAILED),
         (STRAGGLER, TaskState.OMITTED),
-    ],
-)
-def test_every_outcome_is_an_end(outcome: Outcome, state: TaskState) -> None:
-    run = Run().begin()
-    run.events(started(3), recorded(outcome, 3))
-    assert run.seen.counts[state] == 1
-    assert run.seen.ended == 1
+    ]
+    for outcome, state in cases:
+        run = Run().begin()
+        run.events(started(3), recorded(outcome, 3))
+        assert run.seen.counts[state] == 1
+        assert run.seen.ended == 1
 
 
 def test_a_rollout_that_is_tried_again_goes_back_to_waiting() -> None:

@@ -41,13 +41,14 @@ def test_the_configuration_comes_before_variables_and_those_before_slurm() -> No
     assert rank(slurm | variables, multinode_rank=0, multinode_total_workers=2).count == 2
 
 
-@pytest.mark.parametrize("written", ["2,1,1", " 2, 1 ,1.0", [2, 1, 1]])
-def test_weights_divide_servers_exactly(written: str | list[float]) -> None:
-    ranks = [
-        rank(multinode_rank=index, multinode_total_workers=3, rank_weights=written)
-        for index in range(3)
-    ]
-    assert [each.sessions(64) for each in ranks] == [32, 16, 16]
+def test_weights_divide_servers_exactly() -> None:
+    cases: list[str | list[float]] = ["2,1,1", " 2, 1 ,1.0", [2, 1, 1]]
+    for written in cases:
+        ranks = [
+            rank(multinode_rank=index, multinode_total_workers=3, rank_weights=written)
+            for index in range(3)
+        ]
+        assert [each.sessions(64) for each in ranks] == [32, 16, 16]
 
 
 def test_a_rank_without_weight_has_no_servers() -> None:
@@ -62,9 +63,8 @@ def test_too_few_servers_are_refused_on_every_rank() -> None:
             each.sessions(2)
 
 
-@pytest.mark.parametrize(
-    ("environment", "said"),
-    [
+def test_variables_that_name_no_rank_are_refused() -> None:
+    cases: list[tuple[dict[str, str], str]] = [
         ({"RANK": "0"}, "RANK is set and WORLD_SIZE is not"),
         ({"WORLD_SIZE": "2"}, "WORLD_SIZE is set and RANK is not"),
         ({"RANK": "one", "WORLD_SIZE": "2"}, "the variable RANK is 'one'"),
@@ -72,16 +72,14 @@ def test_too_few_servers_are_refused_on_every_rank() -> None:
         ({"RANK": "2", "WORLD_SIZE": "2"}, "rank 2 of 2 does not exist"),
         ({"RANK": "0", "WORLD_SIZE": "0"}, "rank 0 of 0 does not exist"),
         ({"SLURM_PROCID": "x", "SLURM_NTASKS": "2"}, "SLURM_PROCID is 'x'"),
-    ],
-)
-def test_variables_that_name_no_rank_are_refused(environment: dict[str, str], said: str) -> None:
-    with pytest.raises(RankError, match=said):
-        rank(environment)
+    ]
+    for environment, said in cases:
+        with pytest.raises(RankError, match=said):
+            rank(environment)
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
+def test_settings_that_contradict_themselves_are_refused() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"multinode_rank": 1}, "multinode_total_workers is not"),
         ({"multinode_total_workers": 2}, "multinode_rank is not"),
         ({"rank_weights": "2,1,1"}, "has 3 weight.* for 1 rank"),
@@ -89,13 +87,10 @@ def test_variables_that_name_no_rank_are_refused(environment: dict[str, str], sa
         ({"rank_load_weight": 2.0}, "set the weights of all ranks"),
         ({"rank_weights": "2", "rank_load_weight": 1.0}, "rank_load_weight=1 contradicts"),
         ({"rank_weights": "2", "total_load_weight": 3.0}, "total_load_weight=3 contradicts"),
-    ],
-)
-def test_settings_that_contradict_themselves_are_refused(
-    settings: dict[str, Any], said: str
-) -> None:
-    with pytest.raises(RankError, match=said):
-        rank(**settings)
+    ]
+    for settings, said in cases:
+        with pytest.raises(RankError, match=said):
+            rank(**settings)
 
 
 def test_a_ranks_own_weight_may_be_said_beside_those_of_all() -> None:

@@ -41,17 +41,18 @@ def test_no_line_is_too_wide_and_there_are_never_too_many(
     assert all(cell_len(line) <= width for line in lines)
 
 
-@pytest.mark.parametrize(("width", "height"), [(80, 25), (200, 60)])
-def test_a_thousand_rollouts_have_a_cell_each(width: int, height: int) -> None:
-    snapshot = crowd(1000)
-    lines = drawn(snapshot, width, height)
-    shown = cells_of(lines).replace(" ", "")
-    assert "one cell per rollout" in "".join(lines)
-    for state in TaskState:
-        if state is not TaskState.RUNNING:
-            assert shown.count(state.mark) == snapshot.counts[state]
-    assert shown.count("?") == 1
-    assert any(line.startswith("?") and "step " in line for line in lines)
+def test_a_thousand_rollouts_have_a_cell_each() -> None:
+    cases: list[tuple[int, int]] = [(80, 25), (200, 60)]
+    for width, height in cases:
+        snapshot = crowd(1000)
+        lines = drawn(snapshot, width, height)
+        shown = cells_of(lines).replace(" ", "")
+        assert "one cell per rollout" in "".join(lines)
+        for state in TaskState:
+            if state is not TaskState.RUNNING:
+                assert shown.count(state.mark) == snapshot.counts[state]
+        assert shown.count("?") == 1
+        assert any(line.startswith("?") and "step " in line for line in lines)
 
 
 def test_at_80_columns_a_running_cell_is_a_character() -> None:

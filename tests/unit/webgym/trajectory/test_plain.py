@@ -74,25 +74,22 @@ def test_the_reward_is_that_of_the_last_step_where_the_outcome_names_none() -> N
     assert to_plain(trajectory())["reward"] is None
 
 
-@pytest.mark.parametrize(
-    "partial",
-    [
+def test_a_failed_trajectory_has_no_reward_and_is_crashed() -> None:
+    cases: list[Trajectory] = [
         trajectory(),
         trajectory(step(None)),
         trajectory(*[step(reward=1.0)] * 12),
         trajectory(step("answer", reward=1.0)),
         trajectory(full_step()),
-    ],
-    ids=["nothing", "broken", "long", "answered", "blocked"],
-)
-def test_a_failed_trajectory_has_no_reward_and_is_crashed(partial: Trajectory) -> None:
-    plain = failed_to_plain(partial, LOST)
-    assert plain["outcome"] == "failed"
-    assert plain["failure"]["kind"] == "browser"
-    assert plain["reward"] is None
-    assert all(one["reward"] is None for one in plain["steps"])
-    assert is_crashed(plain)
-    assert is_crashed(from_plain(plain))
+    ]
+    for partial in cases:
+        plain = failed_to_plain(partial, LOST)
+        assert plain["outcome"] == "failed"
+        assert plain["failure"]["kind"] == "browser"
+        assert plain["reward"] is None
+        assert all(one["reward"] is None for one in plain["steps"])
+        assert is_crashed(plain)
+        assert is_crashed(from_plain(plain))
 
 
 def test_the_steps_of_a_failed_trajectory_are_kept() -> None:
@@ -110,16 +107,14 @@ def test_a_row_with_a_number_out_of_range_is_no_obstacle() -> None:
     assert to_plain(odd)["task"] == {"task_name": "Buy", "limit": None}
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
+def test_what_is_no_trajectory_is_refused() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"task_id": None}, "task_id"),
         ({"steps": [{}]}, "observation"),
         ({"steps": 3}, "steps"),
         ({"task": {"bad": object()}}, "object"),
         ({"task": {"bad": "\ud800"}}, "surrogates"),
-    ],
-)
-def test_what_is_no_trajectory_is_refused(change: dict[str, Any], named: str) -> None:
-    with pytest.raises(TrajectoryError, match=named):
-        from_plain({**to_plain(full_trajectory()), **change})
+    ]
+    for change, named in cases:
+        with pytest.raises(TrajectoryError, match=named):
+            from_plain({**to_plain(full_trajectory()), **change})

@@ -40,14 +40,11 @@ def test_a_fragment_refers_to_nothing_outside_itself() -> None:
     assert not {name for name in names if "PUT" in name or "GET" in name or "MEMO" in name}
 
 
-@pytest.mark.parametrize(
-    "value",
-    [(1, 2), {1, 2}, b"bytes", object(), len, Path(), 1j, [{"deep": ()}]],
-    ids=lambda each: type(each).__name__,
-)
-def test_what_is_not_plain_is_not_written(value: object) -> None:
-    with pytest.raises(PlainError):
-        encode(value)
+def test_what_is_not_plain_is_not_written() -> None:
+    cases: list[object] = [(1, 2), {1, 2}, b"bytes", object(), len, Path(), 1j, [{"deep": ()}]]
+    for value in cases:
+        with pytest.raises(PlainError):
+            encode(value)
 
 
 def test_what_is_nested_without_end_is_not_written() -> None:
@@ -77,9 +74,8 @@ def test_a_fragment_that_would_run_a_command_is_refused(protocol: int, tmp_path:
     assert not proof.exists()
 
 
-@pytest.mark.parametrize(
-    "fragment",
-    [
+def test_an_opcode_that_is_not_plain_is_refused() -> None:
+    cases: list[bytes] = [
         b"cos\nsystem\n",
         b"\x8c\x02os\x8c\x06system\x93",
         b"Pid\n",
@@ -87,18 +83,17 @@ def test_a_fragment_that_would_run_a_command_is_refused(protocol: int, tmp_path:
         b"\x96\xff\xff\xff\xff\xff\xff\xff\x7f",
         b"}2",
         b".",
-    ],
-    ids=["global", "stack global", "persistent", "huge memo", "huge bytes", "copies", "an end"],
-)
-def test_an_opcode_that_is_not_plain_is_refused(fragment: bytes) -> None:
-    with pytest.raises(PlainError, match="not allowed in plain containers"):
-        check(fragment)
+    ]
+    for fragment in cases:
+        with pytest.raises(PlainError, match="not allowed in plain containers"):
+            check(fragment)
 
 
-@pytest.mark.parametrize("fragment", [b"", b"(", b"}}s", b"a", b"K\x01K\x02s", b"(K\x01u", b"}Na"])
-def test_plain_opcodes_that_make_no_value_are_refused(fragment: bytes) -> None:
-    with pytest.raises(PlainError):
-        decode(fragment)
+def test_plain_opcodes_that_make_no_value_are_refused() -> None:
+    cases: list[bytes] = [b"", b"(", b"}}s", b"a", b"K\x01K\x02s", b"(K\x01u", b"}Na"]
+    for fragment in cases:
+        with pytest.raises(PlainError):
+            decode(fragment)
 
 
 @given(PLAIN, st.data())

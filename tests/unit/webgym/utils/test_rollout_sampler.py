@@ -127,9 +127,8 @@ def test_where_no_part_has_a_task_there_is_nothing_to_draw() -> None:
         ratio(**{"7+": 1}).draw(table_of_difficulties([1, 2]), 0, 0)
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
+def test_settings_that_contradict_themselves_are_refused() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"size": 0}, "train_tasks_rollout_size=0"),
         ({"size": -2}, "-1 for all"),
         ({"sampler": "ratio"}, "either difficulty_ratio or domain_ratio"),
@@ -151,13 +150,10 @@ def test_where_no_part_has_a_task_there_is_nothing_to_draw() -> None:
             {"sampler": "ratio", "domain_ratio": {"News": 0}},
             "domain_ratio: .*one weight must be above 0",
         ),
-    ],
-)
-def test_settings_that_contradict_themselves_are_refused(
-    settings: dict[str, Any], said: str
-) -> None:
-    with pytest.raises(SamplingError, match=said):
-        sampler(**settings)
+    ]
+    for settings, said in cases:
+        with pytest.raises(SamplingError, match=said):
+            sampler(**settings)
 
 
 def test_test_tasks_are_the_first_of_the_file_in_its_order() -> None:
