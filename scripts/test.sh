@@ -28,5 +28,13 @@ setup_environment dev
 setup_browser || say "Going on without a browser: the tests that need one are skipped."
 cd -- "$root"
 setup_miniwob || say "Going on without MiniWoB++: the tests that need it are skipped."
-names_tests "$@" || set -- -n 3 --dist loadgroup "$@"
-exec "$venv/bin/python" scripts/supervise.py scripts/lint.sh -- "$venv/bin/python" -m pytest "$@"
+linters=(scripts/lint.sh)
+if ! names_tests "$@"; then
+    set -- -n 3 --dist loadgroup "$@"
+    # In a new clone one process compiles the tests while the linters run; otherwise three would.
+    if ! [ -d tests/__pycache__ ] && ! [ -d "$venv/bytecode" ]; then
+        linters=(bash -c '"$@" >/dev/null 2>&1 & scripts/lint.sh; status=$?; wait; exit $status'
+            - "$venv/bin/python" -m pytest --collect-only -q)
+    fi
+fi
+exec "$venv/bin/python" scripts/supervise.py "${linters[@]}" -- "$venv/bin/python" -m pytest "$@"

@@ -1,9 +1,9 @@
 """Which tests may run side by side: those of different files.
 
 The tests of a file share servers and browsers, so they stay in one process. Files that start
-browsers are two groups, for the browser server and the viewer, and for web rollouts: more than a
-few dozen Chromium processes at a time are too many for a small machine. Files whose commands use
-well-known ports, as a reader of the documentation would, are one group together.
+browsers are in two groups, one for the browser server and the viewer and one for web rollouts: more
+than a few dozen Chromium processes at a time are too many for a small machine. Files whose commands
+use the default ports, as a reader of the documentation would, are one group.
 """
 
 import re
@@ -13,7 +13,6 @@ import pytest
 
 LONGEST_VALUE = 100
 _GROUPS = {
-    "well-known ports": re.compile(r"tests/e2e/test_(docs|tutorial)\.py"),
     "browser server and viewer": re.compile(
         r"tests/chaos/test_browser_\w+\.py"
         r"|tests/e2e/(page_script/\w+|viewer/\w+|test_browser_\w+|test_guard_chromium)\.py"
@@ -24,7 +23,13 @@ _GROUPS = {
         r"|tests/e2e/test_(web_\w+|rollout_script|isolated_browsers|miniwob|policies|sites)\.py"
         r"|tests/e2e/test_benchmarks\.py"
     ),
+    "well-known ports": re.compile(r"tests/e2e/test_(docs|tutorial)\.py"),
 }
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """pytest-xdist would start with the groups that have the most tests, not with the longest."""
+    config.option.loadscopereorder = False
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -37,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """Names of tests are sent from process to process: one with a value of megabytes is no name."""
+    """Processes send each other the names of tests, so a long value is cut in the name."""
     if isinstance(val, str | bytes) and len(val) > LONGEST_VALUE:
         return f"{val[:LONGEST_VALUE]!r} and on to {len(val)}"
     return None
@@ -45,7 +50,7 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Where pytest and pytest-xdist do not go together, groups would be torn apart unnoticed."""
+    """Some versions of pytest and pytest-xdist together ignore the groups without a message."""
     config = session.config
     if hasattr(config, "workerinput") and config.getoption("loadgroup", False):
         apart = [item.nodeid for item in session.items if "@" not in item.nodeid]
@@ -55,7 +60,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """What a test printed or logged must get to the other process, also half a character."""
+    """Make the output of tests valid UTF-8: processes send it to each other."""
     report = yield
     report.sections = [
         (name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections
@@ -63,12 +68,21 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
-def _turn(item: pytest.Item) -> int:
-    """The longest group comes first, but its kills last: not beside those of the other."""
+def _turn(item: pytest.Item) -> tuple[int, bool]:
+    """Long groups come first, so that short files fill the gaps; in a group the kills come last."""
     file = _file(item)
-    if not _GROUPS["web rollouts"].fullmatch(file):
-        return 1
-    return 2 if file.startswith("tests/chaos") else 0
+    group = next((n for n, files in enumerate(_GROUPS.values()) if files.fullmatch(file)), None)
+    if group is not None:
+        return group, file.startswith("tests/chaos")
+    folders = (
+        "tests/chaos",
+        "tests/e2e",
+        "resources_servers",
+        "responses_api",
+        "tests/integration",
+    )
+    others = (n for n, folder in enumerate(folders) if file.startswith(folder))
+    return len(_GROUPS) + next(others, len(folders)), False
 
 
 def _file(item: pytest.Item) -> str:

@@ -152,10 +152,10 @@ def ready(clone: Clone) -> Clone:
     return clone
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
-def test_every_script_is_executable_and_parses(script: Path) -> None:
-    assert script.stat().st_mode & 0o111
-    subprocess.run(["bash", "-n", script], check=True)
+def test_every_script_is_executable_and_parses() -> None:
+    for script in SCRIPTS:
+        assert script.stat().st_mode & 0o111
+        subprocess.run(["bash", "-n", script], check=True)
 
 
 def test_a_python_that_is_too_old_is_named_with_what_to_do(clone: Clone) -> None:
@@ -169,10 +169,8 @@ def test_a_python_that_is_too_old_is_named_with_what_to_do(clone: Clone) -> None
     assert "PYTHON=" in stderr
     assert not clone.venv.exists()
 
-
-def test_without_any_python_the_message_says_none_was_found(clone: Clone) -> None:
+    (clone.bin / "python3").unlink()
     status, _, stderr = clone.run("test.sh")
-
     assert status == 1
     assert "Found: none." in stderr
 
@@ -188,44 +186,32 @@ def test_a_newer_python_further_down_the_path_is_found(clone: Clone) -> None:
     assert clone.installed() == [".[dev]"]
 
 
-def test_a_matching_stamp_skips_the_set_up(ready: Clone) -> None:
-    assert ready.run("setup.sh", "base") == (0, "", "")
-
-
 def test_the_demo_runs_in_the_callers_folder_with_the_callers_arguments(ready: Clone) -> None:
-    ready.put(ready.venv / "bin/ng_collect_rollouts", '#!/bin/sh\nprintf "%s\\n" "$PWD" "$@"\n')
+    ready.put(ready.venv / "bin" / "ng_collect_rollouts", '#!/bin/sh\nprintf "%s\\n" "$PWD" "$@"\n')
+    (ready.venv / "browser.stamp").write_text("fetched none\n")
 
-    status, stdout, _ = ready.run("demo.sh", "+name=two words")
+    status, stdout, stderr = ready.run("demo.sh", "+limit=3", "+name=two words")
 
-    assert status == 0
+    assert status == 0, stderr
     lines = stdout.splitlines()
     assert lines[0] == str(ready.bin)
-    assert lines[1].startswith("+config_paths=[")
-    assert lines[-1] == "+name=two words"
+    assert lines[-2:] == ["+limit=3", "+name=two words"]
+    assert "the web tasks" in stderr.lower()
 
 
-def test_a_changed_pyproject_is_installed_again(ready: Clone) -> None:
+def test_an_environment_that_is_current_is_kept_and_a_changed_one_updated(ready: Clone) -> None:
+    assert ready.run("setup.sh", "base") == (0, "", "")
     ready.put_uv()
-    (ready.root / "pyproject.toml").write_text("[project]\n# changed\n")
-
-    assert ready.run("setup.sh", "base", PYTHON=sys.executable)[0] == 0
-
-    assert ready.installed() == ["."]
-
-
-def test_dev_packages_are_added_once_and_kept(ready: Clone) -> None:
-    ready.put_uv()
-
     for wanted in ("dev", "base", "dev"):
         assert ready.run("setup.sh", wanted, PYTHON=sys.executable)[0] == 0
-    assert ready.installed() == [".[dev]"]
+    assert ready.installed() == [".[dev]"], "dev packages are added once and kept"
 
     (ready.root / "pyproject.toml").write_text("[project]\n# changed\n")
     assert ready.run("setup.sh", "base", PYTHON=sys.executable)[0] == 0
     assert ready.installed() == [".[dev]", ".[dev]"]
 
 
-def test_an_environment_whose_python_is_gone_is_made_again(ready: Clone) -> None:
+def test_an_environment_whose_python_is_gone_or_that_was_moved_is_made_again(ready: Clone) -> None:
     ready.put_uv()
     for python in ready.venv.glob("bin/python*"):
         python.unlink()
@@ -237,11 +223,22 @@ def test_an_environment_whose_python_is_gone_is_made_again(ready: Clone) -> None
     assert "Setting up .venv" in stderr
     subprocess.run([ready.venv / "bin/python", "-c", ""], check=True)
 
+    fetched = ready.venv / "browser/unpacked/chrome-headless-shell"
+    fetched.parent.mkdir(parents=True)
+    ready.put(fetched, "#!/bin/sh\n")
+    ready.root = ready.root.rename(ready.root.with_name("moved"))
+    ready.venv = ready.root / ".venv"
+    status, _, stderr = ready.run("setup.sh", "browser", PYTHON=sys.executable)
+    assert status == 0, stderr
+    assert "Setting up .venv" in stderr
+    moved = ready.venv / "browser/unpacked/chrome-headless-shell"
+    assert ready.remembered() == ["", str(moved)], "the browser that was fetched is kept"
+
 
 def test_an_environment_whose_set_up_was_killed_is_made_again(clone: Clone) -> None:
     clone.put_uv()
     with clone.start("setup.sh", "dev", PYTHON=sys.executable, INSTALL_SECONDS="2") as first:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not clone.installed() and time.monotonic() < deadline:
             time.sleep(0.02)
         (clone.venv / "left-behind").touch()
@@ -269,16 +266,6 @@ def test_two_set_ups_at_once_install_once(clone: Clone) -> None:
     assert clone.installed() == [".[dev]"]
 
 
-def test_a_moved_clone_is_set_up_again(ready: Clone) -> None:
-    ready.put_uv()
-    ready.root = ready.root.rename(ready.root.with_name("moved"))
-
-    status, _, stderr = ready.run("setup.sh", "base", PYTHON=sys.executable)
-
-    assert status == 0, stderr
-    assert "Setting up .venv" in stderr
-
-
 def test_a_failed_install_says_what_to_do_and_leaves_what_worked(ready: Clone) -> None:
     break_pip(ready)
 
@@ -303,26 +290,27 @@ def test_an_environment_made_by_hand_is_installed_into(clone: Clone) -> None:
     assert clone.installed() == ["."]
 
 
-def test_a_browser_that_is_there_is_remembered_and_not_looked_for_again(ready: Clone) -> None:
+def test_a_browser_is_remembered_until_it_has_gone_or_another_is_named(ready: Clone) -> None:
     browser = ready.put_browser()
+    trial = ready.root / "webgym/browser/chromium/trial.py"
 
     assert ready.run("setup.sh", "browser") == (0, "", "")
     assert ready.remembered() == ["", str(browser)]
-    (ready.root / "webgym/browser/chromium/__main__.py").write_text("raise SystemExit('asked')")
+    trial.write_text("raise SystemExit('asked')")
     assert set_up_browser(ready) == (0, "", "")
+    trial.write_text(TRIAL)
 
-
-def test_a_browser_that_has_gone_is_looked_for_again(ready: Clone) -> None:
-    ready.put_browser()
-    assert ready.run("setup.sh", "browser")[0] == 0
-    (ready.bin / "chromium-headless-shell").unlink()
-    other = ready.venv / "browser/unpacked/chrome-headless-shell"
-    other.parent.mkdir(parents=True)
+    other = ready.bin / "other"
     ready.put(other, "#!/bin/sh\n")
+    assert set_up_browser(ready, ROLLGYM_BROWSER=str(other)) == (0, "", "")
+    assert ready.remembered() == [str(other), str(other)]
 
+    browser.unlink()
+    fetched = ready.venv / "browser/unpacked/chrome-headless-shell"
+    fetched.parent.mkdir(parents=True)
+    ready.put(fetched, "#!/bin/sh\n")
     assert set_up_browser(ready) == (0, "", "")
-
-    assert ready.remembered() == ["", str(other)]
+    assert ready.remembered() == ["", str(fetched)]
 
 
 def test_a_browser_that_is_named_wrongly_is_an_error_and_none_is_fetched(ready: Clone) -> None:
@@ -337,17 +325,6 @@ def test_a_browser_that_is_named_wrongly_is_an_error_and_none_is_fetched(ready: 
         assert "ROLLGYM_BROWSER names cannot be used" in stderr
         assert "no /no/browser here" in stderr
         assert "fetching" not in stderr
-
-
-def test_a_browser_is_asked_for_again_when_another_is_named(ready: Clone) -> None:
-    ready.put_browser()
-    assert ready.run("setup.sh", "browser")[0] == 0
-    other = ready.bin / "other"
-    ready.put(other, "#!/bin/sh\n")
-
-    assert set_up_browser(ready, ROLLGYM_BROWSER=str(other)) == (0, "", "")
-
-    assert ready.remembered() == [str(other), str(other)]
 
 
 def test_root_gets_the_browser_of_the_distribution(ready: Clone) -> None:
@@ -469,34 +446,15 @@ def test_continuous_integration_fails_without_a_browser(ready: Clone) -> None:
 
 def test_an_installer_that_hangs_is_ended_with_what_it_started(ready: Clone) -> None:
     child = ready.bin.parent / "child"
-    hanging = f'sleep 60 & echo $! >"{child}"; wait'
+    hanging = f'sleep 600 & echo $! >"{child}"; wait'
 
-    began = time.monotonic()
     status, _, stderr = call_function(ready, "bounded", "0.5", "bash", "-c", hanging)
 
-    assert time.monotonic() - began < 20
     assert status == 1
     assert "stopped after 0.5 seconds" in stderr
     with pytest.raises(ProcessLookupError):
         wait_for_end(int(child.read_text()))
-
-
-def test_the_exit_status_of_a_bounded_installer_is_its_own(ready: Clone) -> None:
-    assert call_function(ready, "bounded", "30", "bash", "-c", "exit 7")[0] == 7
-
-
-def test_a_new_environment_keeps_the_browser_that_was_fetched(ready: Clone) -> None:
-    ready.put_uv()
-    fetched = ready.venv / "browser/unpacked/chrome-headless-shell"
-    fetched.parent.mkdir(parents=True)
-    ready.put(fetched, "#!/bin/sh\n")
-    ready.root = ready.root.rename(ready.root.with_name("moved"))
-    ready.venv = ready.root / ".venv"
-
-    assert ready.run("setup.sh", "browser", PYTHON=sys.executable)[0] == 0
-
-    moved = ready.venv / "browser/unpacked/chrome-headless-shell"
-    assert ready.remembered() == ["", str(moved)]
+    assert call_function(ready, "bounded", "60", "bash", "-c", "exit 7")[0] == 7
 
 
 def call_function(clone: Clone, *call: str, **environment: str) -> tuple[int, str, str]:
@@ -566,7 +524,7 @@ def add_file(archive: tarfile.TarFile, name: str, content: bytes) -> None:
 
 def wait_for_end(pid: int) -> None:
     """Returns when the deadline passed; raises ProcessLookupError when the process has ended."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         os.kill(pid, 0)
         if Path(f"/proc/{pid}/stat").exists():

@@ -51,6 +51,8 @@ async def scores(
         return await asyncio.gather(*(score(*answer) for answer in answers))
 
 
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # a dataset leaves a file open
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_answers_with_tuples_have_the_full_score_after_the_journey_through_json() -> None:
     entries = {name: next(generate_rows(1, 5, [name]))["entry"] for name in ("arc_agi", "rearc")}
     asked = [(name, entry, entry["answer"]) for name, entry in entries.items()]
