@@ -75,7 +75,7 @@ def test_a_dead_machine_may_forget_a_name_until_its_directory_is_synced(
     assert seen == {True, False}
 
 
-def test_a_synced_name_lasts(storage: Storage, tmp_path: Path) -> None:
+def test_a_synced_name_survives(storage: Storage, tmp_path: Path) -> None:
     disk = SimulatedDisk(storage)
     for luck in range(20):
         (tmp_path / "new").write_bytes(b"{}")

@@ -146,7 +146,7 @@ def test_stragglers_are_cancelled_in_the_order_they_began(tmp_path: Path) -> Non
 
 
 def test_an_abandoned_worker_is_held_until_it_ends(tmp_path: Path) -> None:
-    """The loop holds its tasks weakly: a task that nobody holds may vanish while it waits."""
+    """The loop holds tasks weakly: a task without another reference may vanish while it waits."""
     loop = SimulatedLoop()
 
     async def deaf(item: WorkItem, _attempt: int, _deadline: float) -> Outcome:
@@ -192,7 +192,7 @@ MALFORMED: dict[str, Any] = {
     "a reward beyond every float": Completed(10**400),
     "a reward that cannot be shown": Completed(Unspeakable()),  # type: ignore[arg-type]
     "a failure that is a text": Failed("it broke"),  # type: ignore[arg-type]
-    "a kind nobody knows": failure(kind="unheard_of"),
+    "an unknown kind": failure(kind="unheard_of"),
     "a wait that is a text": failure(retry_after="soon"),
     "a wait that is no number": failure(retry_after=math.nan),
     "a wait into the past": failure(retry_after=-5.0),

@@ -586,9 +586,7 @@ class TestReopening:
         assert (coverage.resumed, coverage.attempts) == (4, 2)
         assert [line["attempt"] for line in collector.lines if line["task"] == 0] == [1, 2]
 
-    def test_an_interrupted_rerun_leaves_the_old_outcome_standing(
-        self, collector: Collector
-    ) -> None:
+    def test_an_interrupted_rerun_keeps_the_old_outcome(self, collector: Collector) -> None:
         async def broken(item: WorkItem, attempt: int, deadline: float) -> Outcome:
             raise TaskError("broke")
 

@@ -65,7 +65,7 @@ class Hanging:
         self.release.wait()
 
 
-def test_an_observer_is_told_of_every_attempt_in_order(tmp_path: Path) -> None:
+def test_an_observer_receives_every_event_in_order(tmp_path: Path) -> None:
     recording = Recording()
     coverage = Collector(tmp_path, count=50, repeats=2)(complete, observers=[recording])
     assert recording.events[0] == CollectionStarted(100, 50, 0)

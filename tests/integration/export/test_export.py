@@ -183,7 +183,7 @@ def test_a_transcript_that_chat_cannot_express_leaves_the_old_export(tmp_path: P
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "rollouts.jsonl"]
 
 
-def test_a_transcript_that_nobody_asks_for_is_not_read(tmp_path: Path) -> None:
+def test_a_transcript_that_is_not_exported_is_not_read(tmp_path: Path) -> None:
     odd = row(9, 0, 0.0, output=[{"role": "assistant", "item": {}}])
     assert len(exported(tmp_path, [*ROWS, odd], SupervisedExamples())) == 3
 

@@ -23,19 +23,19 @@ def before_the_next_flock(monkeypatch: pytest.MonkeyPatch, happens: Callable[[],
     monkeypatch.setattr(fcntl, "flock", flock)
 
 
-def test_the_lock_of_a_directory_put_aside_meanwhile_is_not_taken_for_the_new_ones(
+def test_the_lock_of_a_renamed_directory_is_not_mistaken_for_that_of_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = tmp_path / "run"
     directory.mkdir()
     theirs, ours = FileLock(directory / "lock"), FileLock(directory / "lock")
 
-    def somebody_puts_it_aside() -> None:
+    def replace_the_directory() -> None:
         directory.rename(tmp_path / "run.previous-1")
         directory.mkdir()
         assert theirs.try_acquire()
 
-    before_the_next_flock(monkeypatch, somebody_puts_it_aside)
+    before_the_next_flock(monkeypatch, replace_the_directory)
     assert not ours.try_acquire()
     theirs.release()
     assert ours.try_acquire()
@@ -49,10 +49,10 @@ def test_a_lock_whose_directory_vanishes_meanwhile_is_not_taken(
     directory.mkdir()
     lock = FileLock(directory / "lock")
 
-    def somebody_moves_it() -> None:
+    def rename_the_directory() -> None:
         directory.rename(tmp_path / "aside")
 
-    before_the_next_flock(monkeypatch, somebody_moves_it)
+    before_the_next_flock(monkeypatch, rename_the_directory)
     assert not lock.try_acquire()
 
 

@@ -154,7 +154,7 @@ def test_a_second_completion_is_set_aside_and_reported(tmp_path: Path) -> None:
     assert winner.attempt.outcome.reward == kept[0]["outcome"]["reward"]
 
 
-def test_what_an_earlier_merge_put_aside_stays_aside(tmp_path: Path) -> None:
+def test_superseded_records_of_an_earlier_merge_stay_superseded(tmp_path: Path) -> None:
     rewards = [[record(0, outcome=Completed(0.25))], [record(0, outcome=Completed(0.75))]]
     merge_runs([run_with(tmp_path / "run", rewards)], tmp_path / "once")
     report = merge_runs([tmp_path / "once"], tmp_path / "twice")

@@ -142,7 +142,7 @@ def test_drafts_of_killed_processes_are_removed_and_those_of_living_ones_kept(
     living.close()
 
 
-def test_the_present_directory_can_be_put_aside(
+def test_a_forced_new_run_works_in_the_present_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "run").mkdir()

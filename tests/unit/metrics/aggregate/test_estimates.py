@@ -60,7 +60,7 @@ def test_pass_at_k_of_successes_is_the_estimate_of_the_runs_metrics(
 
 @settings(max_examples=50)
 @given(tasks_of_scores, tasks_of_scores)
-def test_best_of_k_merges_without_a_trace(
+def test_merged_estimates_are_those_of_all_tasks(
     ours: list[list[float]], theirs: list[list[float]]
 ) -> None:
     whole, left, right = PassAtK(), PassAtK(), PassAtK()
