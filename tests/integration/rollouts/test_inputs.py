@@ -361,5 +361,5 @@ def test_a_task_costs_a_few_dozen_bytes_of_memory_at_the_most(given_file: Given)
         finally:
             tracemalloc.stop()
 
-    few, many = 1_000, 9_000
+    few, many = 500, 3_500
     assert (peak(many) - peak(few)) / (many - few) < 150
