@@ -39,7 +39,7 @@ async def work_on(visitor: Visitor) -> None:
     assert (await visitor.click("Push")).page.title == "Pushed"
 
 
-@pytest.mark.parametrize("features", ["", "noopener"])
+@pytest.mark.parametrize("features", ["", pytest.param("noopener", marks=pytest.mark.campaign)])
 def test_a_popup_that_crashes_is_a_typed_crash_and_the_session_goes_on(
     browser: Server, features: str
 ) -> None:
@@ -79,7 +79,7 @@ def test_a_crash_of_a_popup_and_its_opener_is_met_once(browser: Server) -> None:
     browser.browse(scenario)
 
 
-@pytest.mark.parametrize("features", ["", "noopener"])
+@pytest.mark.parametrize("features", ["", pytest.param("noopener", marks=pytest.mark.campaign)])
 def test_a_page_that_opens_another_and_never_lets_go_is_the_one_to_be_stopped(
     browser: Server, features: str
 ) -> None:
