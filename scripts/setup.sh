@@ -57,7 +57,7 @@ find_python() {
     return 1
 }
 
-# Prints the stamp that .venv deserves now, less its first word. Fails if .venv's Python does not
+# Prints the stamp that .venv must have now, without its first word. Fails if .venv's Python does not
 # run, is too old, or is not really inside .venv (packages would land elsewhere).
 fingerprint() {
     "$venv/bin/python" -I -c 'import hashlib, os, sys

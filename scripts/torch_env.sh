@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Makes an environment of its own that has torch, for the tests that open our files with it, and
-# prints the path of its Python. Nothing else of this project needs torch.
+# Makes a separate environment with torch, for `make test-torch`, and prints the path of its Python.
+# Only those tests need torch.
 #
-# It is in the user's cache, so that clones share it: $XDG_CACHE_HOME/rollgym/torch, by default
-# ~/.cache/rollgym/torch. It gets what the extra torch-test of pyproject.toml names, from the index
-# that pip is configured to use. On Linux the newest build for CPUs alone is taken (its version ends
-# in +cpu), because the usual one brings gigabytes of libraries for GPUs; where the index has none,
-# nothing is installed. ROLLGYM_TORCH_INDEX names another index to look in, such as PyTorch's own
-# for CPUs. The stamp says what it was made for: while that matches nothing is done.
+# The environment is in the user's cache, so that clones share it: $XDG_CACHE_HOME/rollgym/torch, by
+# default ~/.cache/rollgym/torch. It contains the packages of the extra torch-test in pyproject.toml,
+# from the index that pip is configured to use. On Linux it gets the newest build for CPUs (its version
+# ends in +cpu), because the usual build brings gigabytes of libraries for GPUs; if the index has none,
+# nothing is installed. ROLLGYM_TORCH_INDEX names another index, such as PyTorch's own for CPUs. The
+# stamp says what the environment was made for; while it matches nothing is done.
 #
 # Needs bash 3.2 or newer, which is what macOS ships.
 
@@ -15,12 +15,12 @@ set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/setup.sh"
 trap 'exit 130' INT
 
-# The functions of setup.sh work on the environment that these name.
+# The functions of setup.sh use these.
 venv=${XDG_CACHE_HOME:-${HOME:?names no folder}/.cache}/rollgym/torch
 stamp=$venv/setup.stamp
 log=$venv/setup.log
 
-# Prints what the extra names, one requirement a line.
+# Prints the requirements of the extra, one per line.
 requirements() {
     "$python" -I -c 'import sys, tomllib
 with open(sys.argv[1], "rb") as file:
@@ -28,7 +28,7 @@ with open(sys.argv[1], "rb") as file:
 print("\n".join(extras["torch-test"]))' "$root/pyproject.toml"
 }
 
-# Prints the stamp that the environment deserves: what it is to hold, and for which Python.
+# Prints the stamp that the environment must have: its requirements and its Python.
 wanted_stamp() {
     printf '%s | %s' "$(requirements | tr '\n' ' ')" "$(probe_python "$python")"
 }
@@ -37,7 +37,7 @@ is_made() {
     [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$(wanted_stamp)" ] && [ -x "$venv/bin/python" ]
 }
 
-# Runs pip, in the index that was named if one was.
+# Runs pip, with the index of ROLLGYM_TORCH_INDEX if that is set.
 ask_index() {
     if [ -n "${ROLLGYM_TORCH_INDEX:-}" ]; then
         run_pip "$@" --index-url "$ROLLGYM_TORCH_INDEX"
@@ -46,7 +46,7 @@ ask_index() {
     fi
 }
 
-# Prints the newest version that is built for CPUs alone. Fails where the index names none.
+# Prints the newest version that is built for CPUs. Fails if the index has none.
 cpu_version() {
     local start
     start=$(wc -l <"$log")
