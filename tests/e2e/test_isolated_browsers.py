@@ -9,7 +9,7 @@ import pytest
 
 from rollgym.records import BrowserError
 from tests.e2e.browsing import PATIENCE, VIEWPORT, Server, Site, shared_server, size_of
-from tests.integration.webgym.environment import worker_functions
+from tests.integration.webgym.client import worker_functions
 from webgym.browser.contract.answers import Observe
 from webgym.browser.contract.commands import ClickId, Sleep, VisitPage
 from webgym.browser.contract.errors import SessionLostError

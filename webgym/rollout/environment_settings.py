@@ -23,7 +23,6 @@ from webgym.settings import (
 )
 from webgym.tasks import DEFAULT_MAX_STEPS, Difficulty, Split
 
-_TRAIN_STEPS, _TEST_STEPS = DEFAULT_MAX_STEPS["train"], DEFAULT_MAX_STEPS["test"]
 GYM_KEYS = (
     "evaluation_workers",
     "instance_lifetime_max",
@@ -102,21 +101,18 @@ class HttpPools(SettingsSection):
         return max(*steps, self.execute) + self.allocate + self.release
 
 
+def _max_steps(split: Split, difficulty: Difficulty, numbers: str) -> Any:
+    """The field for the most steps of an episode."""
+    description = f"most steps for a task of difficulty {numbers}"
+    return Field(default=DEFAULT_MAX_STEPS[split][difficulty], description=description)
+
+
 class MaxSteps(SettingsSection):
     """The longest episode, by the difficulty of its task."""
 
-    easy: Count = Field(
-        default=_TRAIN_STEPS[Difficulty.EASY],
-        description="most steps for a task of difficulty 1 to 3",
-    )
-    medium: Count = Field(
-        default=_TRAIN_STEPS[Difficulty.MEDIUM],
-        description="most steps for a task of difficulty 4 to 6",
-    )
-    hard: Count = Field(
-        default=_TRAIN_STEPS[Difficulty.HARD],
-        description="most steps for a task of difficulty 7 or more",
-    )
+    easy: Count = _max_steps("train", Difficulty.EASY, "1 to 3")
+    medium: Count = _max_steps("train", Difficulty.MEDIUM, "4 to 6")
+    hard: Count = _max_steps("train", Difficulty.HARD, "7 or more")
 
 
 class TestMaxSteps(MaxSteps):
@@ -124,18 +120,9 @@ class TestMaxSteps(MaxSteps):
 
     __test__: ClassVar[bool] = False  # pytest would collect a class of this name
 
-    easy: Count = Field(
-        default=_TEST_STEPS[Difficulty.EASY],
-        description="most steps for a task of difficulty 1 to 3",
-    )
-    medium: Count = Field(
-        default=_TEST_STEPS[Difficulty.MEDIUM],
-        description="most steps for a task of difficulty 4 to 6",
-    )
-    hard: Count = Field(
-        default=_TEST_STEPS[Difficulty.HARD],
-        description="most steps for a task of difficulty 7 or more",
-    )
+    easy: Count = _max_steps("test", Difficulty.EASY, "1 to 3")
+    medium: Count = _max_steps("test", Difficulty.MEDIUM, "4 to 6")
+    hard: Count = _max_steps("test", Difficulty.HARD, "7 or more")
 
 
 class EnvironmentSettings(ModelCallSettings):

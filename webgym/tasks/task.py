@@ -101,7 +101,7 @@ DEFAULT_MAX_STEPS: dict[Split, MaxSteps] = {
 }
 
 
-class _TaskFields(msgspec.Struct, frozen=True):
+class _WebTaskFields(msgspec.Struct, frozen=True):
     task_name: Annotated[str, msgspec.Meta(min_length=1)]
     website: Annotated[str, msgspec.Meta(min_length=1)]
     difficulty: Annotated[int, msgspec.Meta(ge=1)] = 1
@@ -134,7 +134,7 @@ class WebTask(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, row: Row, default_id: str) -> "WebTask":
         """Read a row. Raises RowError, naming the field."""
         try:
-            fields = msgspec.json.decode(row.raw, type=_TaskFields)
+            fields = msgspec.json.decode(row.raw, type=_WebTaskFields)
             rubric = Rubric.of(fields.evaluator_reference)
         except msgspec.ValidationError as error:
             raise RowError(str(error)) from error

@@ -7,7 +7,7 @@ import pytest
 
 from rollgym.engine import ExitStatus
 from rollgym.store import IdentityError, RefusedError, open_run
-from tests.integration.webgym.iteration.rank_files import a_trajectory, leave_files
+from tests.integration.webgym.rollout.rank_files import a_trajectory, leave_files
 from tests.integration.webgym.tasks.task_rows import some_tasks
 from webgym.models.web_agent import WebAgent
 from webgym.rollout.gym import AsyncWebGym

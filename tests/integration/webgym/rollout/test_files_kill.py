@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rollgym.store import StorageVanishedError, StoreError
-from tests.integration.webgym.iteration.iteration import Iteration
+from tests.integration.webgym.rollout.iteration import Iteration
 from webgym.trajectory.metrics import calculate_rollout_metrics
 from webgym.trajectory.torch_file import TorchFile
 
@@ -57,7 +57,7 @@ class Reader:
 def test_a_killed_iteration_loses_nothing_and_its_file_is_always_whole(tmp_path: Path) -> None:
     chance = random.Random(5)
     iteration = Iteration(tmp_path, COUNT)
-    command = [sys.executable, "-m", "tests.integration.webgym.iteration.iteration"]
+    command = [sys.executable, "-m", "tests.integration.webgym.rollout.iteration"]
     command += [str(tmp_path), str(COUNT)]
     with Reader(iteration.trajectories) as reader:
         for _ in range(KILLS):

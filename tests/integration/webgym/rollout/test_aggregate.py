@@ -10,7 +10,7 @@ import pytest
 from rollgym.engine import ExitStatus
 from rollgym.store import FileLock, RefusedError, RunBusyError, StorageError
 from rollgym.store import disk as disk_module
-from tests.integration.webgym.iteration.rank_files import a_trajectory, leave_files
+from tests.integration.webgym.rollout.rank_files import a_trajectory, leave_files
 from tests.integration.webgym.tasks.task_rows import some_tasks
 from webgym.rollout.aggregation import Aggregation, aggregate
 from webgym.rollout.iteration import IterationPaths, find_iteration, read_report

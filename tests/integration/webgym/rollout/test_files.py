@@ -24,7 +24,7 @@ from rollgym.records import (
 from rollgym.store import Status, open_run
 from tests.builders import record, write_journal
 from tests.collecting import hang, policy
-from tests.integration.webgym.iteration.iteration import (
+from tests.integration.webgym.rollout.iteration import (
     Iteration,
     completed,
     failed,

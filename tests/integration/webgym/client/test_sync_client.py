@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.integration.webgym.environment.scripted_server import (
+from tests.integration.webgym.client.scripted_server import (
     PNG,
     ScriptedServer,
     answer,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.webgym.environment.schemas import accepts
+from tests.unit.webgym.actions.schemas import accepts
 from webgym.actions import (
     ACTIONS,
     TOOLS,

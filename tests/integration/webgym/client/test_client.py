@@ -7,7 +7,7 @@ import pytest
 
 from rollgym.records import Failure, FailureKind
 from rollgym.servers.context import working_for
-from tests.integration.webgym.environment.scripted_server import (
+from tests.integration.webgym.client.scripted_server import (
     PNG,
     Asked,
     ScriptedServer,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.webgym.iteration.rank_files import a_report
+from tests.integration.webgym.rollout.rank_files import a_report
 from webgym.rollout.iteration import (
     IterationPaths,
     find_iteration,

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from rollgym.engine import Coverage
 from rollgym.store import RefusedError
-from tests.integration.webgym.environment.scripted_server import ScriptedServer, answer, scripted
+from tests.integration.webgym.client.scripted_server import ScriptedServer, answer, scripted
 from tests.integration.webgym.episode.playing import START, ListedAgent, Planned, page
 from webgym.actions import Answer, Scroll
 from webgym.rollout.gym import AsyncWebGym

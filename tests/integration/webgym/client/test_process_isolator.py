@@ -14,8 +14,8 @@ import pytest
 
 from rollgym.records import Failure, FailureKind, RolloutError
 from rollgym.servers.context import working_for
-from tests.integration.webgym.environment import worker_functions
-from tests.integration.webgym.environment.scripted_server import (
+from tests.integration.webgym.client import worker_functions
+from tests.integration.webgym.client.scripted_server import (
     PNG,
     ScriptedServer,
     answer,
