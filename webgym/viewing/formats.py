@@ -81,12 +81,12 @@ class _AnswerArguments(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-class _TaskFields(msgspec.Struct, frozen=True):
+class _SubdomainField(msgspec.Struct, frozen=True):
     subdomain: str = ""
 
 
 _ANSWER = msgspec.json.Decoder(_AnswerArguments)
-_TASK_FIELDS = msgspec.json.Decoder(_TaskFields)
+_SUBDOMAIN_FIELD = msgspec.json.Decoder(_SubdomainField)
 
 
 def summarise(account: AttemptAccount[StepSummaries], facts_of: FactsOf) -> RecordSummary:
@@ -157,7 +157,7 @@ def _is_blocked(step: StepSummary) -> bool:
 
 def _subdomain(task: msgspec.Raw) -> str:
     try:
-        return _TASK_FIELDS.decode(task).subdomain
+        return _SUBDOMAIN_FIELD.decode(task).subdomain
     except msgspec.DecodeError:
         return ""
 

@@ -1,9 +1,9 @@
-// Before anything is drawn: the theme that was chosen at an earlier visit, if one was.
+// Runs before anything is drawn: applies the stored theme, if there is one.
 (() => {
   try {
     const theme = localStorage.getItem("rollgym.theme");
     if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
   } catch {
-    // Storage may be forbidden; the system's theme does then.
+    // Storage may be forbidden: the theme of the system is used.
   }
 })();
