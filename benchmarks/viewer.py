@@ -8,7 +8,7 @@ machine where that is large enough: disks are not measured.
 
 *Index*: everything of the file is read and summed up once. That is compared with reading the lines
 of the same file, and with decoding its JSON, in the same run. *First paint*: the index is there,
-the process has just been started; of several starts the median is told, and the first, before
+the process has just been started; the median of several starts is reported, and the first, before
 which no page was ever asked for. What filters find is compared with what was counted when the file
 was made.
 
@@ -154,7 +154,7 @@ class Benchmark:
         self._answer(viewer, "answer.neighbours", neighbours, "success=false&sort=seconds")
 
     def _answer(self, viewer: Viewer, name: str, path: str, query: str) -> None:
-        """The first is told too: later ones may have been kept."""
+        """The first is reported too: later responses may have been kept."""
         first, *more = (viewer.ask(path, query.lstrip("&")).seconds for _ in range(ROUNDS))
         self._tell(f"{name}.first", first, "s", ANSWER)
         self._tell(f"{name}.again", median(more), "s", ANSWER)

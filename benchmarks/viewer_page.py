@@ -103,7 +103,7 @@ def longest_task(page: Page) -> float:
 
 
 def scroll(page: Page, scroller: str, row: str, jumps: int) -> Scrolled:
-    """Jump through a list to its end; `row` is what every row has that is no stand-in."""
+    """Jump through a list to its end; `row` selects what every loaded row has."""
     longest_task(page)
     told: dict[str, Any] = page.evaluate(
         """async ({ scroller, row, jumps }) => {

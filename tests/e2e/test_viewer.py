@@ -101,7 +101,7 @@ def test_the_viewer_shows_a_file_until_it_is_stopped(folder: Path, number: signa
         assert viewer.end(number) == ""
 
 
-def test_it_ends_at_once_though_somebody_is_listening(folder: Path) -> None:
+def test_it_ends_at_once_while_a_client_is_listening(folder: Path) -> None:
     with (
         viewing(folder, *NG_VIEWER, "+jsonl_fpath=results/x.jsonl") as viewer,
         urllib.request.urlopen(f"{viewer.url}api/events", timeout=PATIENCE) as stream,

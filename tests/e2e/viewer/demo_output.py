@@ -102,7 +102,7 @@ def play_demo(folder: Path) -> Demo:
 
 
 def start(folder: Path, *command: str | Path) -> "subprocess.Popen[str]":
-    """A command as somebody types it in a folder."""
+    """A command as a user types it in a folder."""
     return subprocess.Popen(
         command,
         cwd=folder,

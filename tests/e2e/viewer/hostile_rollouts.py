@@ -1,7 +1,7 @@
 """Rollouts in which every text is an attempt to run something, or to be noticed somewhere.
 
 Each string of `hostile(canary)` would, were it ever taken for markup, script or an address, set
-`window.pwned`, open a dialog, or ask the canary, a server that nobody has a reason to ask.
+`window.pwned`, open a dialog, or ask the canary, a server that must not get any request.
 """
 
 from collections.abc import Iterator

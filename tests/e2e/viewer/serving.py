@@ -109,8 +109,8 @@ class Visit:
     def __init__(self, page: Page, viewer: Viewer) -> None:
         self.page = page
         self.viewer = viewer
-        self.troubles: list[str] = []
-        page.on("pageerror", lambda error: self.troubles.append(f"script: {error}"))
+        self.problems: list[str] = []
+        page.on("pageerror", lambda error: self.problems.append(f"script: {error}"))
         page.on("console", lambda line: self._said(line.type, line.text))
         page.on("request", lambda request: self._asked(request.url))
 
@@ -127,11 +127,11 @@ class Visit:
 
     def _said(self, kind: str, text: str) -> None:
         if kind in {"error", "warning"}:
-            self.troubles.append(f"console: {text}")
+            self.problems.append(f"console: {text}")
 
     def _asked(self, url: str) -> None:
         if not url.startswith((self.viewer.root + "/", "data:")):
-            self.troubles.append(f"request: {url}")
+            self.problems.append(f"request: {url}")
 
 
 @contextmanager
@@ -147,7 +147,7 @@ def visiting(
     try:
         visit = Visit(context.new_page(), viewer)
         yield visit
-        assert visit.troubles == []
+        assert visit.problems == []
     finally:
         context.close()
 

@@ -44,7 +44,7 @@ NOTHING_FOREIGN = """
 
 
 class Canary:
-    """A server that nobody has a reason to ask."""
+    """A server that must not get any request."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -93,7 +93,7 @@ def stage(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def innocent(stage: Stage) -> Iterator[Visit]:
     """A visit in which nothing of the corpus may have had an effect."""
     with visiting(stage.browser, stage.viewer) as visit:
-        visit.page.on("dialog", lambda dialog: visit.troubles.append(f"dialog: {dialog.message}"))
+        visit.page.on("dialog", lambda dialog: visit.problems.append(f"dialog: {dialog.message}"))
         yield visit
         assert visit.page.evaluate("window.pwned") is None
     assert stage.canary.asked == []
@@ -156,11 +156,11 @@ def test_a_page_that_was_taken_away_runs_nothing_when_it_is_opened_as_a_file(sta
     source = stage.viewer.sources()[0]
     entries = stage.viewer.json(f"/api/s/{source}/rollouts?limit=500")["entries"]
     page = stage.browser.new_context().new_page()
-    troubles: list[str] = []
-    page.on("dialog", lambda dialog: troubles.append(f"dialog: {dialog.message}"))
-    page.on("console", lambda line: troubles.append(f"console: {line.text}"))
-    page.on("pageerror", lambda error: troubles.append(f"script: {error}"))
-    page.on("request", lambda request: troubles.append(request.url))
+    problems: list[str] = []
+    page.on("dialog", lambda dialog: problems.append(f"dialog: {dialog.message}"))
+    page.on("console", lambda line: problems.append(f"console: {line.text}"))
+    page.on("pageerror", lambda error: problems.append(f"script: {error}"))
+    page.on("request", lambda request: problems.append(request.url))
     for number, entry in enumerate(entries):
         saved = stage.folder / "saved.html"
         saved.write_bytes(stage.viewer.body(f"/api/s/{source}/rollouts/{entry['id']}/page.html"))
@@ -168,7 +168,7 @@ def test_a_page_that_was_taken_away_runs_nothing_when_it_is_opened_as_a_file(sta
         page.evaluate(UNFOLD)
         assert page.evaluate("window.pwned") is None
         assert page.locator("script, iframe, object, embed, base, form, link").count() == 0
-        opened = [url for url in troubles if not url.startswith("data:image/")]
+        opened = [url for url in problems if not url.startswith("data:image/")]
         assert opened == [saved.as_uri()] * (number + 1)
     page.context.close()
     assert stage.canary.asked == []

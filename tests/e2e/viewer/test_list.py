@@ -237,7 +237,7 @@ def test_what_the_server_refuses_is_said_where_it_matters_with_a_way_to_try_agai
     # It also tries by itself, and may have been first.
     page.evaluate("document.querySelector('[role=alert] button')?.click()")
     say_total(page, counts.rollouts)
-    visit.troubles.clear()  # the browser tells of each answer that did not come
+    visit.problems.clear()  # the browser tells of each answer that did not come
 
 
 @pytest.mark.campaign
@@ -291,7 +291,7 @@ def test_a_filter_can_be_taken_back_while_something_is_searched(visit: Visit) ->
 
 
 @pytest.mark.campaign
-def test_whoever_opens_a_rollout_while_typing_stays_there(visit: Visit) -> None:
+def test_a_reader_who_opens_a_rollout_while_typing_stays_there(visit: Visit) -> None:
     page = visit.go(LIST)
     link = rows(page).nth(2).get_by_role("link").first.element_handle()
     page.locator(".search").evaluate(
@@ -308,7 +308,7 @@ def test_whoever_opens_a_rollout_while_typing_stays_there(visit: Visit) -> None:
 
 
 @pytest.mark.campaign
-def test_the_focus_stays_where_it_was_when_the_list_is_drawn_anew(visit: Visit) -> None:
+def test_the_focus_stays_where_it_was_when_the_list_is_drawn_again(visit: Visit) -> None:
     page = visit.go(f"{LIST}?success=true&min_reward=0.5")
     first = page.get_by_label("Remove the filter success")
     first.focus()
@@ -352,7 +352,7 @@ def test_rows_are_as_high_as_large_letters_need(visit: Visit) -> None:
     assert tops[1] - tops[0] == pytest.approx(2.125 * 24, abs=1)
 
 
-def test_a_line_that_is_no_record_is_listed_as_that_and_not_counted_as_a_rollout(
+def test_a_line_that_is_not_a_record_is_listed_as_that_and_not_counted_as_a_rollout(
     browser: Browser, tmp_path: Path
 ) -> None:
     broken = line(0, 0) + line(0, 1)[:200] + b"\n" + line(1, 0) + line(1, 1)
@@ -389,7 +389,7 @@ def test_a_filter_that_means_nothing_is_said_to_and_can_be_removed(
     notice.get_by_role("button").click()
     page.wait_for_url("**/rollouts?success=true")
     say_total(page, counts.successes)
-    visit.troubles.clear()  # the browser tells of the answer that was none
+    visit.problems.clear()  # the browser tells of the answer that was none
 
 
 @pytest.mark.campaign

@@ -288,7 +288,7 @@ def test_a_view_that_found_no_server_comes_when_the_server_is_back(
         expect(page.locator("header.top")).to_contain_text("not connected")
         page.unroute_all()
         expect(page.get_by_role("region", name="Key figures")).to_be_visible(timeout=10_000)
-        visit.troubles.clear()  # the browser itself says which requests failed
+        visit.problems.clear()  # the browser itself says which requests failed
 
 
 @pytest.mark.campaign

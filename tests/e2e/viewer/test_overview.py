@@ -116,7 +116,7 @@ def test_errors_are_grouped_by_cause_and_a_filter_for_one_says_what_it_is(visit:
     cause.click()
     assert total(page) == expected
     expect(page.locator(".chip")).to_contain_text(f"cause: {words}")
-    # Whoever gets the address alone is told too.
+    # The address alone shows it too.
     page.reload()
     expect(page.locator(".chip")).to_contain_text(f"cause: {words}")
 

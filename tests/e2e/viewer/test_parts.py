@@ -115,7 +115,7 @@ def test_an_item_of_a_long_list_stays_where_it_is_while_those_above_are_measured
         page.wait_for_timeout(40)
         assert abs(page.evaluate(OFFSET, 2500)) < 1.5
     assert page.locator(".virtual-item").count() < 60
-    # Upwards into items that nobody has measured yet.
+    # Upwards into items that were not measured yet.
     for _ in range(15):
         before = page.evaluate("window.list.visible()[0]")
         offset = page.evaluate(OFFSET, before)

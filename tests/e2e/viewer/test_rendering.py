@@ -111,7 +111,7 @@ def test_html_is_shown_as_it_is_written(page: Page) -> None:
     assert page.locator(".md b, .md script").count() == 0
 
 
-def test_formulas_are_told_from_money(page: Page) -> None:
+def test_formulas_are_reported_from_money(page: Page) -> None:
     for source, selector, expected in [
         ("It costs $5 and $10, or US$3/$4.", "math", []),
         ("$HOME:$PATH and $5-$10", "math", []),

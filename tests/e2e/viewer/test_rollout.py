@@ -201,7 +201,7 @@ def test_rollouts_can_be_leafed_through_faster_than_they_come(visit: Visit) -> N
 
 
 @pytest.mark.campaign
-def test_whoever_goes_beyond_the_last_rollout_before_it_is_known_sees_where_they_are(
+def test_a_reader_who_goes_beyond_the_last_rollout_before_it_is_known_sees_where_they_are(
     visit: Visit,
 ) -> None:
     held: list[Route] = []
@@ -345,7 +345,7 @@ def test_a_rollout_that_is_not_there_is_said_to_be_missing(
         page = visit.go("/s/ships/rollouts/0-99")
         expect(page.get_by_role("alert")).to_contain_text("There is no rollout")
         # That the server answered 404 is a line on the console.
-        visit.troubles.clear()
+        visit.problems.clear()
 
 
 @pytest.mark.campaign

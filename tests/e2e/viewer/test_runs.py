@@ -152,7 +152,7 @@ def test_an_address_that_leads_nowhere_says_so_and_leads_back(visit: Visit) -> N
     expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
     page.get_by_role("link", name="Show all runs").click()
     expect(page.get_by_role("heading", name="Runs")).to_be_visible()
-    visit.troubles.clear()  # the browser tells that the page itself had status 404
+    visit.problems.clear()  # the browser tells that the page itself had status 404
 
 
 @pytest.mark.campaign
@@ -160,7 +160,7 @@ def test_a_rollout_that_is_not_there_leads_back_to_the_list(visit: Visit) -> Non
     page = visit.go("/s/before/rollouts/0-999999")
     page.get_by_role("alert").get_by_role("link", name="Show all rollouts").click()
     page.wait_for_url("**/s/before/rollouts")
-    visit.troubles.clear()  # the browser tells of the answer that was none
+    visit.problems.clear()  # the browser tells of the answer that was none
 
 
 @pytest.mark.campaign

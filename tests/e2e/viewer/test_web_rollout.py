@@ -202,4 +202,4 @@ def test_a_screenshot_that_is_gone_is_said_to_be(
     with viewing([experiment]) as viewer, visiting(browser, viewer) as visit:
         page = visit.go(FIRST)
         expect(page.locator(".stage")).to_contain_text("Cannot show this picture")
-        visit.troubles.clear()  # the pictures that were not found
+        visit.problems.clear()  # the pictures that were not found

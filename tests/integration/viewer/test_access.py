@@ -41,7 +41,7 @@ def test_only_a_host_of_this_machine_is_answered(path: Path) -> None:
                 assert "requests to localhost and 127.0.0.1" in answer.text
 
 
-def test_a_request_with_the_origin_of_another_page_is_refused(path: Path) -> None:
+def test_a_request_with_the_origin_of_another_page_is_rejected(path: Path) -> None:
     for origin, status in [
         ("http://localhost:7", 200),
         ("HTTP://localhost:7", 403),
@@ -59,7 +59,7 @@ def test_a_request_with_the_origin_of_another_page_is_refused(path: Path) -> Non
             assert "Another site sent this request" in answer.error
 
 
-def test_what_another_site_fetches_is_refused_and_a_link_from_there_is_not(path: Path) -> None:
+def test_what_another_site_fetches_is_rejected_and_a_link_from_there_is_not(path: Path) -> None:
     for site, mode, target, status in [
         ("same-origin", "cors", "empty", 200),
         ("none", "navigate", "document", 200),
@@ -147,7 +147,7 @@ def test_a_loopback_url_has_no_token(path: Path) -> None:
         asyncio.run(asking(host))
 
 
-def test_a_second_viewer_has_another_port_and_a_port_that_is_taken_is_refused(path: Path) -> None:
+def test_a_second_viewer_has_another_port_and_a_port_that_is_taken_is_rejected(path: Path) -> None:
     async def twice() -> None:
         async with serving([path], LOOPBACK, 0) as one, serving([path], LOOPBACK, 0) as other:
             assert one != other

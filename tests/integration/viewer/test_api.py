@@ -261,7 +261,7 @@ def test_two_sources_are_joined_by_their_tasks(path: Path) -> None:
     assert sum(joined["counts"].values()) == joined["total"]
 
 
-def test_what_several_runs_have_in_common_is_told_from_what_they_have_not(path: Path) -> None:
+def test_what_several_runs_have_in_common_is_reported_from_what_they_have_not(path: Path) -> None:
     folder = path.parent
     make_run(folder / "a", config={"model": "one", "steps": 5}).close()
     make_run(folder / "b", config={"model": "two", "steps": 5}).close()
@@ -286,7 +286,7 @@ def test_the_monitor_draws_what_has_ended_and_what_has_not(path: Path) -> None:
     }
 
 
-def test_a_line_that_is_no_record_is_listed_and_its_text_can_be_had(path: Path) -> None:
+def test_a_line_that_is_not_a_record_is_listed_and_its_text_can_be_had(path: Path) -> None:
     write(path, [rollout(), b"{broken\n"])
     listed, shown, raw, text, page = browse(
         path,
@@ -315,7 +315,7 @@ def test_a_line_that_is_no_record_is_listed_and_its_text_can_be_had(path: Path) 
     assert "{broken" in page.text
 
 
-def test_only_the_beginning_of_what_is_no_record_is_told_and_all_of_it_can_be_printed(
+def test_only_the_beginning_of_what_is_no_record_is_reported_and_all_of_it_can_be_printed(
     path: Path,
 ) -> None:
     write(path, [b"\x1b[31m\xff" + "ä".encode() * 10_000 + b"\n"])
@@ -525,7 +525,7 @@ def test_pictures_below_the_folder_of_a_source_are_served(
     asyncio.run(looking())
 
 
-def test_a_file_that_goes_away_is_told_in_words(path: Path) -> None:
+def test_a_file_that_goes_away_is_reported_in_words(path: Path) -> None:
     async def removing() -> None:
         async with browsing(path) as browser:
             path.unlink()  # noqa: ASYNC240 - as anybody could

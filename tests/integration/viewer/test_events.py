@@ -67,7 +67,7 @@ def path(tmp_path: Path) -> Path:
     return write(tmp_path / "x.jsonl", [rollout()])
 
 
-def test_what_is_appended_is_told_without_being_asked_for(path: Path) -> None:
+def test_what_is_appended_is_reported_without_being_asked_for(path: Path) -> None:
     async def growing() -> None:
         async with browsing(path) as browser, listening(browser) as stream:
             first = await stream.entries(1)
@@ -84,7 +84,7 @@ def test_what_is_appended_is_told_without_being_asked_for(path: Path) -> None:
     asyncio.run(growing())
 
 
-def test_how_fast_a_run_goes_is_told(path: Path) -> None:
+def test_how_fast_a_run_goes_is_reported(path: Path) -> None:
     run = make_run(path.with_name("x.run"), 5, 2)
     now = time.time()
     row = '{"_ng_task_index":%d,"reward":1.0,"started":%f,"seconds":30.0}\n'
@@ -102,7 +102,7 @@ def test_how_fast_a_run_goes_is_told(path: Path) -> None:
     asyncio.run(asking())
 
 
-def test_of_an_empty_folder_is_told_what_begins_in_it(
+def test_of_an_empty_folder_is_reported_what_begins_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(library, "DISCOVERY_SECONDS", 0.0)
@@ -117,7 +117,7 @@ def test_of_an_empty_folder_is_told_what_begins_in_it(
     asyncio.run(beginning())
 
 
-def test_two_who_listen_are_told_the_same(path: Path) -> None:
+def test_two_who_listen_are_reported_the_same(path: Path) -> None:
     async def growing() -> None:
         async with (
             browsing(path) as browser,
@@ -146,7 +146,7 @@ def test_when_the_viewer_ends_so_does_the_stream(path: Path) -> None:
     asyncio.run(ending())
 
 
-def test_more_than_enough_listeners_are_refused_and_a_place_becomes_free_again(
+def test_more_than_enough_listeners_are_rejected_and_a_place_becomes_free_again(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events, "MOST_CLIENTS", 1)
@@ -201,7 +201,7 @@ def test_the_stream_cannot_be_asked_for_its_head(path: Path) -> None:
     asyncio.run(asking())
 
 
-def test_the_monitor_of_a_run_is_told_as_it_changes(
+def test_the_monitor_of_a_run_is_reported_as_it_changes(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monitor = path.with_name("monitor.json")
@@ -260,7 +260,7 @@ def test_a_monitor_of_any_depth_does_not_end_the_stream(
     asyncio.run(watching())
 
 
-def test_which_rollouts_a_monitor_has_is_told_only_to_those_who_ask(
+def test_which_rollouts_a_monitor_has_is_reported_only_to_those_who_ask(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monitor = path.with_name("monitor.json")

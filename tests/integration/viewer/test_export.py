@@ -78,7 +78,7 @@ def test_lines_that_are_no_rows_are_left_out(path: Path) -> None:
     assert answer.body == rollout() + rollout(1)
 
 
-def test_a_filter_that_cannot_be_used_is_refused_before_anything_is_sent(path: Path) -> None:
+def test_a_filter_that_cannot_be_used_is_rejected_before_anything_is_sent(path: Path) -> None:
     [answer] = browse(path, "/api/s/x/export.jsonl?success=perhaps")
     assert answer.status == 400
     assert "success" in answer.error

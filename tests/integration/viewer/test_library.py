@@ -87,7 +87,7 @@ def test_the_first_question_is_answered_from_the_first_lines(path: Path) -> None
         assert connection.execute("SELECT count(*) FROM entry").fetchone() == (4,)
 
 
-def test_a_source_that_somebody_asks_for_is_read_before_the_others(
+def test_a_source_that_is_requested_is_read_before_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order: list[str] = []
@@ -187,7 +187,7 @@ def test_a_source_that_is_not_open_is_not_found(path: Path) -> None:
         library.source("y")
 
 
-def test_a_file_that_goes_away_is_told_and_what_was_read_is_still_listed(path: Path) -> None:
+def test_a_file_that_goes_away_is_reported_and_what_was_read_is_still_listed(path: Path) -> None:
     with open_library(path) as library:
         opened = library.source("x")
         wait_until(lambda: entries(opened) == 4)
@@ -365,7 +365,7 @@ def test_a_shard_that_begins_later_is_read_with_the_others(
         assert ids == ["0-1", "0-2", "1-1"], "the first has the id that it had before"
 
 
-def test_a_run_that_is_divided_later_is_read_anew(
+def test_a_run_that_is_divided_later_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = tmp_path / "run"
@@ -385,7 +385,7 @@ def test_sources_that_are_gone_stay_listed(path: Path, monkeypatch: pytest.Monke
         wait_until(lambda: list(library.sources) == ["x", "y"])
 
 
-def test_a_rollout_is_opened_anew_when_its_file_was_written_over(path: Path) -> None:
+def test_a_rollout_is_opened_again_when_its_file_was_written_over(path: Path) -> None:
     write(path, [rollout(1, question="aaaa")])
     with open_library(path) as library:
         opened = library.source("x")
@@ -458,7 +458,7 @@ def test_a_source_that_is_closed_is_not_opened_again(path: Path) -> None:
     assert not list(path.parent.glob(".*.lock"))
 
 
-def test_a_source_whose_index_is_gone_is_told_of_all_the_same(path: Path) -> None:
+def test_a_source_whose_index_is_gone_is_reported_of_all_the_same(path: Path) -> None:
     (source,) = open_sources([path])
     opened = OpenSource(source)
     opened.index()

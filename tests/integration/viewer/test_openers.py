@@ -161,7 +161,7 @@ def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:
     ]
 
 
-def test_a_link_that_somebody_names_is_followed(tmp_path: Path) -> None:
+def test_a_link_that_the_user_names_is_followed(tmp_path: Path) -> None:
     make(tmp_path, "away/x.jsonl")
     (tmp_path / "link.jsonl").symlink_to("away/x.jsonl")
     [source] = open_sources([tmp_path / "link.jsonl"])
@@ -191,7 +191,7 @@ def test_what_is_named_twice_is_opened_once(tmp_path: Path) -> None:
         ("pipe.jsonl", "the viewer cannot show"),
     ],
 )
-def test_a_path_at_which_there_is_nothing_is_refused(tmp_path: Path, name: str, said: str) -> None:
+def test_a_path_at_which_there_is_nothing_is_rejected(tmp_path: Path, name: str, said: str) -> None:
     make(tmp_path, "x.jsonl", "notes.txt", "folder/notes.txt")
     (tmp_path / "pipe.jsonl").symlink_to("/dev/null")
     with pytest.raises(ViewerError, match=said):

@@ -17,7 +17,7 @@ WEBP = b"RIFF\x20\0\0\0WEBP" + bytes(32)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Pictures in it, and one beside it that is nobody's business."""
+    """Pictures in it, and one beside it, which is private."""
     images = tmp_path / "screenshots"
     (images / "ab").mkdir(parents=True)
     (images / "ab/one.png").write_bytes(PNG)
@@ -37,7 +37,7 @@ def test_a_picture_is_what_it_begins_as_whatever_it_is_called(folder: Path) -> N
         assert (found.media_type, found.data) == (media_type, data)
 
 
-def test_a_file_that_only_has_the_name_of_a_picture_is_refused(folder: Path) -> None:
+def test_a_file_that_only_has_the_name_of_a_picture_is_rejected(folder: Path) -> None:
     for data in [
         b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>',
         b"<!doctype html><script>alert(1)</script>",
@@ -95,7 +95,7 @@ def test_a_folder_that_is_a_link_itself_is_read_where_it_leads(folder: Path) -> 
     assert refused(link, "../secret.png") == HTTPStatus.NOT_FOUND
 
 
-def test_pipes_and_devices_are_no_pictures_and_nobody_waits_for_them(folder: Path) -> None:
+def test_pipes_and_devices_are_not_pictures_and_are_not_waited_for(folder: Path) -> None:
     os.mkfifo(folder / "pipe.png")
     (folder / "zero.png").symlink_to("/dev/zero")
 
@@ -107,7 +107,7 @@ def test_pipes_and_devices_are_no_pictures_and_nobody_waits_for_them(folder: Pat
     assert asyncio.run(ask()) == [HTTPStatus.NOT_FOUND, HTTPStatus.NOT_FOUND]
 
 
-def test_a_picture_that_is_too_large_is_refused(
+def test_a_picture_that_is_too_large_is_rejected(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "LARGEST_PICTURE", len(PNG) - 1)

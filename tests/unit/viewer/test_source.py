@@ -14,7 +14,7 @@ def test_ids_are_ordered_as_the_records_are() -> None:
     assert EntryId(0, 17).number == 17
 
 
-def test_what_is_no_id_is_refused() -> None:
+def test_what_is_no_id_is_rejected() -> None:
     for text in [
         "",
         "0",

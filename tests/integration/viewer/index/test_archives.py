@@ -65,7 +65,7 @@ def test_records_are_where_the_format_says(tmp_path: Path) -> None:
         assert index.state() == state
 
 
-def test_an_archive_that_was_changed_is_read_anew(tmp_path: Path) -> None:
+def test_an_archive_that_was_changed_is_read_again(tmp_path: Path) -> None:
     path = write(tmp_path / "a.blocks", [*blocks(3, 4), END])
     with indexed(source(path, kind=BLOCKS)) as index:
         write(path, [*blocks(5, 4), END])

@@ -1,4 +1,4 @@
-"""Files that grow, break off, are replaced, or hold what is no record."""
+"""Files that grow, break off, are replaced, or hold what is not a record."""
 
 import os
 import time
@@ -84,7 +84,7 @@ def test_a_line_that_is_no_row_is_an_entry_of_its_own_and_a_blank_one_is_none(
         b'[{"reward": 1.0}, {"reward": 0.0}]\n\n',
     ],
 )
-def test_one_document_over_many_lines_is_told_once(tmp_path: Path, document: bytes) -> None:
+def test_one_document_over_many_lines_is_reported_once(tmp_path: Path, document: bytes) -> None:
     path = write(tmp_path / "x.jsonl", [document])
     with indexed(source(path)) as index:
         state = index.state()
@@ -163,7 +163,7 @@ def test_a_last_line_that_another_one_took_the_place_of_leaves_no_trace(tmp_path
         assert index.state().entries == 2
 
 
-def test_a_file_that_was_replaced_or_cut_is_read_anew(tmp_path: Path) -> None:
+def test_a_file_that_was_replaced_or_cut_is_read_again(tmp_path: Path) -> None:
     path = write(tmp_path / "x.jsonl", [rollout(0), rollout(1)])
     with indexed(source(path)) as index:
         versions = [index.state().version]
@@ -176,12 +176,12 @@ def test_a_file_that_was_replaced_or_cut_is_read_anew(tmp_path: Path) -> None:
         assert column(index, "task") == [5]
         versions.append(index.state().version)
         assert versions == sorted(set(versions))
-        write(path, [rollout(8), rollout(9), rollout(10)])  # the same file, written anew
+        write(path, [rollout(8), rollout(9), rollout(10)])  # the same file, written again
         assert index.extend(PATIENCE)
         assert column(index, "task") == [8, 9, 10]
 
 
-def test_a_file_that_was_replaced_while_nobody_looked_is_read_anew(tmp_path: Path) -> None:
+def test_a_file_that_was_replaced_while_it_was_closed_is_read_again(tmp_path: Path) -> None:
     path = write(tmp_path / "x.jsonl", [rollout(0), rollout(1)])
     with indexed(source(path)):
         pass
@@ -196,7 +196,7 @@ LARGE = [rollout(task, question=f"{task} {'x' * 10_000}") for task in range(20)]
 """The task in the middle is neither where the file begins nor where it ends."""
 
 
-@pytest.mark.parametrize("looked", [True, False], ids=["while it is open", "while nobody looked"])
+@pytest.mark.parametrize("looked", [True, False], ids=["while it is open", "while it is closed"])
 def test_a_change_in_the_middle_of_a_file_is_noticed_though_its_size_is_the_same(
     tmp_path: Path, looked: bool
 ) -> None:
@@ -215,7 +215,7 @@ def test_a_change_in_the_middle_of_a_file_is_noticed_though_its_size_is_the_same
             assert titles(index)[9:12] == ["9", "77", "11"]
 
 
-def test_a_change_is_told_from_growth_only_when_nobody_is_writing(tmp_path: Path) -> None:
+def test_a_change_is_told_from_growth_only_in_a_file_at_rest(tmp_path: Path) -> None:
     path = write(tmp_path / "x.jsonl", LARGE)
     change(path, seconds_ago=1000.0)
     with indexed(source(path)) as index:
@@ -227,7 +227,7 @@ def test_a_change_is_told_from_growth_only_when_nobody_is_writing(tmp_path: Path
         assert index.extend(PATIENCE)
         change(path, seconds_ago=500.0)
         assert index.extend(PATIENCE)
-        assert index.state().version == version + 1  # it grew by one record, and was not read anew
+        assert index.state().version == version + 1  # it grew by one record, and was not read again
 
 
 def test_a_change_while_a_file_is_being_read_is_noticed(tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_what_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
         assert column(index, "task") == [0, 1]
 
 
-def test_what_cannot_be_read_is_told_and_the_rest_is_shown(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_reported_and_the_rest_is_shown(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     good = write(tmp_path / "x.jsonl", [rollout()])
     with indexed(source(tmp_path / "pipe", good, path=tmp_path)) as index:

@@ -23,7 +23,7 @@ from tests.integration.viewer.index.sources import (
 from tests.integration.viewer.rollouts import rollout, write
 
 LONG_NAME = "x" * 245 + ".jsonl"
-"""The name of an index beside it would be too long, whoever may write the folder."""
+"""The name of an index beside it would be too long, for every user."""
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_where_no_place_lasts_the_index_is_temporary(
     assert list(tmp_path.glob("rollgym-viewer-*")) == []
 
 
-def test_without_any_place_the_reason_is_told(
+def test_without_any_place_the_reason_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(write(tmp_path / "no-folder", [])))

@@ -122,7 +122,7 @@ def test_several_indexes_of_one_key_are_one_task(
     assert (task.right.mean, task.right.rollouts, task.right.first) == (0.75, 2, "0-1")
 
 
-def test_what_means_nothing_is_told() -> None:
+def test_what_means_nothing_is_reported() -> None:
     with pytest.raises(RequestError, match="did you mean 'improved'"):
         ComparisonQuery.of({"change": ["improve"]})
     with pytest.raises(RequestError, match=f"one of {', '.join(COMPARISON_SORTS)}"):

@@ -162,7 +162,7 @@ def test_an_entry_that_does_not_fit_has_no_neighbours(run: Rows) -> None:
     assert (found.previous, found.next, found.position, found.total) == (None, None, None, 2)
 
 
-def test_an_entry_that_is_not_there_is_told(run: Rows) -> None:
+def test_an_entry_that_is_not_there_is_reported(run: Rows) -> None:
     with pytest.raises(RequestError, match="no record 0-99") as refused:
         neighbours(run.connection, Filter(), Orders(), EntryId(0, 99))
     assert refused.value.status == HTTPStatus.NOT_FOUND

@@ -146,7 +146,7 @@ def test_the_pace_is_that_of_the_last_minutes(rows: Rows) -> None:
     assert totals(rows.connection, None).pace == RolloutPace(1000.0, 2600.0, 1.0)
 
 
-def test_of_a_moment_no_pace_is_told(rows: Rows) -> None:
+def test_of_a_moment_no_pace_is_reported(rows: Rows) -> None:
     rows.add(1, started=1000.0, seconds=0.1)
     assert totals(rows.connection, None).pace == RolloutPace(1000.0, 1000.1, None)
 

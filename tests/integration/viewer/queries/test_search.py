@@ -148,7 +148,7 @@ def test_a_search_goes_on_when_the_file_grows(searches: SourceSearches, rollouts
     index.close()
 
 
-def test_a_search_begins_anew_when_the_file_was_replaced(
+def test_a_search_begins_again_when_the_file_was_replaced(
     searches: SourceSearches, rollouts: Path
 ) -> None:
     index = opened(SourcePart(rollouts, ROLLOUTS))
@@ -162,7 +162,7 @@ def test_a_search_begins_anew_when_the_file_was_replaced(
     index.close()
 
 
-def test_a_search_begins_anew_though_the_records_of_the_other_file_are_in_the_same_places(
+def test_a_search_begins_again_though_the_records_of_the_other_file_are_in_the_same_places(
     searches: SourceSearches, rollouts: Path
 ) -> None:
     rollouts.write_bytes(line("aaaa") + line("aaab"))
@@ -234,7 +234,7 @@ def test_archives_are_searched_too(searches: SourceSearches, rollouts: Path) -> 
     index.close()
 
 
-def test_a_file_that_is_gone_is_told(searches: SourceSearches, rollouts: Path) -> None:
+def test_a_file_that_is_gone_is_reported(searches: SourceSearches, rollouts: Path) -> None:
     index = opened(SourcePart(rollouts, ROLLOUTS))
     rollouts.unlink()
     with pytest.raises(StorageError, match="searching it"):
@@ -258,7 +258,7 @@ def test_one_thread_reads_for_all_searches_and_ends_with_them(
     index.close()
 
 
-def test_a_search_that_nobody_asks_about_is_not_gone_on_with(
+def test_a_search_that_is_not_requested_is_not_continued(
     rollouts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rollgym.viewer.queries.search.ABANDONED_SECONDS", 0.0)

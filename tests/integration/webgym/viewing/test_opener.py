@@ -173,13 +173,13 @@ def test_a_file_that_was_taken_elsewhere_is_opened_without_its_screenshots(tmp_p
     assert (source.id, source.images) == ("best.pt", None)
 
 
-def test_a_file_that_is_no_archive_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_archive_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "a.pt").write_bytes(b"PK")
     with pytest.raises(TorchFileError):
         open_web(tmp_path / "a.pt")
 
 
-def test_a_run_that_was_taken_elsewhere_is_told_by_its_records(tmp_path: Path) -> None:
+def test_a_run_that_was_taken_elsewhere_is_reported_by_its_records(tmp_path: Path) -> None:
     run = tmp_path / "copied"
     run.mkdir()
     journal = record(run)

@@ -51,7 +51,7 @@ def test_ids_make_no_difference() -> None:
     assert first_difference(repeats(one, other)) == FirstDifference("turn", None, "")
 
 
-def test_the_first_difference_is_told_in_a_line() -> None:
+def test_the_first_difference_is_reported_in_a_line() -> None:
     for one, other, words in [
         ([called("f")], [said("a")], "repeat 0 calls f, repeat 1 answers"),
         ([said("a")], [said("b")], "repeat 0 answers, repeat 1 too, but in other words"),

@@ -72,7 +72,7 @@ def test_where_the_input_is_not_known_the_fields_of_task_and_verifier_stand_toge
     assert "Task" not in shown
 
 
-def test_a_field_that_the_verifier_wrote_anew_is_the_verifiers() -> None:
+def test_a_field_that_the_verifier_wrote_again_is_the_verifiers() -> None:
     assert "expected" in names(opened({**ROW, "expected": 2}, KNOWN))["Verifier"]
 
 
@@ -130,7 +130,7 @@ def test_turns_are_given_in_portions() -> None:
     assert document.turns(10, 50) == []
 
 
-def test_a_failure_is_told_with_what_its_kind_means() -> None:
+def test_a_failure_is_reported_with_what_its_kind_means() -> None:
     failure = {
         "kind": "tool",
         "detail": "it broke",

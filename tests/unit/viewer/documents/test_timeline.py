@@ -71,7 +71,7 @@ def test_chat_messages_have_several_calls_in_one_turn() -> None:
     assert [span.step for span in timeline.spans] == [0, 0, 0, 3]
 
 
-def test_calls_side_by_side_are_told_apart_by_name_and_then_by_order() -> None:
+def test_calls_side_by_side_are_reported_apart_by_name_and_then_by_order() -> None:
     output = [call("read"), call("search"), call("read"), result(), result(), result(), said()]
     told = spans(MODEL, tool("read"), tool("search"), tool("read"), MODEL)
     for span, start in zip(told[1:4], (1.0, 1.001, 1.002), strict=True):

@@ -281,7 +281,7 @@ def test_an_omitted_rollout_says_why() -> None:
     assert found.detail == "straggler"
 
 
-def test_what_is_no_record_of_ours_is_told() -> None:
+def test_what_is_no_record_of_ours_is_reported() -> None:
     for line in [
         b"",
         b"{}",

@@ -55,7 +55,7 @@ def test_children_are_made_while_the_page_is_written() -> None:
     assert sum(map(len, pieces)) > 900_000
 
 
-def test_a_url_that_is_no_picture_is_refused() -> None:
+def test_a_url_that_is_no_picture_is_rejected() -> None:
     for url in [
         "javascript:alert(1)",
         "//x.org",
@@ -69,7 +69,7 @@ def test_a_url_that_is_no_picture_is_refused() -> None:
                 element("img", **{name: url})
 
 
-def test_elements_and_attributes_that_hold_code_are_refused() -> None:
+def test_elements_and_attributes_that_hold_code_are_rejected() -> None:
     for name in ("script", "style", "svg", "iframe", "a", "link", "p onclick=x"):
         with pytest.raises(ValueError, match="not allowed on a page"):
             element(name, HOSTILE)
@@ -93,13 +93,13 @@ def test_a_shape_is_made_of_numbers() -> None:
     assert [name for name, _ in page.elements] == ["svg", "circle", "polygon", "text"]
 
 
-def test_what_is_no_number_is_refused() -> None:
+def test_what_is_no_number_is_rejected() -> None:
     for value in ["1", "url(#x)", float("nan"), float("inf"), True, None]:
         with pytest.raises(ValueError, match="is not a number"):
             shape("rect", x=value)  # type: ignore[arg-type]
 
 
-def test_shapes_that_could_do_more_than_be_seen_are_refused() -> None:
+def test_shapes_that_could_do_more_than_be_seen_are_rejected() -> None:
     for name in ("script", "use", "image", "foreignObject", "a", "animate", "style"):
         with pytest.raises(ValueError, match="not an allowed shape"):
             shape(name)

@@ -167,7 +167,7 @@ def test_the_title_stands_once_on_the_page() -> None:
     assert text.count(summary.facts.title) == 2, "in the head and on the page"
 
 
-def test_a_picture_that_is_not_there_is_told() -> None:
+def test_a_picture_that_is_not_there_is_reported() -> None:
     images = [{"image_url": PIXEL}, {"image_url": "https://elsewhere.example/x.png"}]
     read = shown(opened({"output": [{"role": "user", "content": images}]}))
     assert not read.count("img")
@@ -175,7 +175,7 @@ def test_a_picture_that_is_not_there_is_told() -> None:
     assert "not loaded: https://elsewhere.example/x.png" in read.text
 
 
-def test_what_is_left_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_left_out_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "MOST_TURNS", 3)
     monkeypatch.setattr(markup, "PICTURES_LIMIT", 1)
     content = ["x" * 30_000, {"image_url": PIXEL}, {"image_url": PIXEL}]

@@ -114,7 +114,7 @@ def test_numbers_at_the_ends_of_what_floats_can_hold_do() -> None:
         assert made(values).count == 2
 
 
-def test_portions_of_time_are_equal_and_empty_ones_are_told() -> None:
+def test_portions_of_time_are_equal_and_empty_ones_are_reported() -> None:
     started = [second * 1_000_000 for second in (100, 100, 110, 159)]
     found = over_time(range(4), started, [1, 0, None, 1], [1.0, 0.0, None, 1.0])
     assert found.by == "time"

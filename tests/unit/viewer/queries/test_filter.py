@@ -59,7 +59,7 @@ def test_the_same_value_twice_is_one() -> None:
     )
 
 
-def test_what_means_nothing_is_told() -> None:
+def test_what_means_nothing_is_reported() -> None:
     for query, told in [
         ({"succes": ["true"]}, r"'succes' is an unknown parameter \(did you mean 'success'\?\)"),
         ({"success": ["perhaps"]}, "success='perhaps' is not valid: give one of true, false"),

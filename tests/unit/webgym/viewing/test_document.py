@@ -149,7 +149,7 @@ def test_a_text_is_found_where_it_is_shown(opened: Opened) -> None:
     assert document.find("") == ([], [])
 
 
-def test_the_verdict_is_told_criterion_by_criterion(opened: Opened) -> None:
+def test_the_verdict_is_reported_criterion_by_criterion(opened: Opened) -> None:
     found = Evaluation(
         judge="model:j",
         criteria={
@@ -184,7 +184,7 @@ def test_a_verdict_of_another_form_is_shown_as_it_is(opened: Opened) -> None:
     assert '"passed": false' in shown["criteria"]
 
 
-def test_the_task_and_the_run_are_told(opened: Opened) -> None:
+def test_the_task_and_the_run_are_reported(opened: Opened) -> None:
     row = {
         "task_name": "Buy",
         "website": "w",
@@ -214,7 +214,7 @@ def test_the_usage_is_that_of_all_steps(opened: Opened) -> None:
     }
 
 
-def test_a_failure_is_told_with_what_its_kind_means() -> None:
+def test_a_failure_is_reported_with_what_its_kind_means() -> None:
     for document in (
         TRAJECTORIES.document(failed(full_trajectory()), Shelf()),
         TORCH.document(failed_fragment(full_trajectory()), Shelf()),
@@ -263,7 +263,7 @@ def test_no_picture_is_in_the_record(opened: Opened) -> None:
         opened(full_trajectory()).image("/steps/0")
 
 
-def test_a_pointer_to_nothing_is_refused(opened: Opened) -> None:
+def test_a_pointer_to_nothing_is_rejected(opened: Opened) -> None:
     for path in ["/nothing", "steps", "/steps/99999", "/steps/-1"]:
         with pytest.raises(KeyError):
             opened(full_trajectory()).raw(path)
@@ -281,7 +281,7 @@ def test_a_trajectory_of_many_steps_gives_a_few_at_once(opened: Opened) -> None:
     assert len(document.turns(0, 1_000)) == 100
 
 
-def test_what_is_told_of_a_trajectory_of_many_steps_is_bounded(opened: Opened) -> None:
+def test_what_is_reported_of_a_trajectory_of_many_steps_is_bounded(opened: Opened) -> None:
     view = opened(trajectory(*(full_step() for _ in range(2_100)))).view()
     assert view.timeline is not None
     assert len(view.timeline.spans) == MOST_SPANS

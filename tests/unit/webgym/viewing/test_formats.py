@@ -108,13 +108,13 @@ def test_a_failed_trajectory_of_a_file_has_its_kind() -> None:
     assert (summary.status, summary.kind, summary.reward) == (EntryStatus.FAILED, "browser", None)
 
 
-def test_what_is_no_record_is_refused() -> None:
+def test_what_is_no_record_is_rejected() -> None:
     for record in [b"", b"{}", b"[1]", b'{"task":1}', b"\xff", COMPLETED[:-9], UNHEARD_OF]:
         with pytest.raises(ValueError, match=r"."):
             TRAJECTORIES.summary(record, nothing_known)
 
 
-def test_what_is_no_trajectory_is_refused() -> None:
+def test_what_is_no_trajectory_is_rejected() -> None:
     for record in [b"", b"}", b"]", b"cos\nsystem\n", fragment()[:-3]]:
         with pytest.raises(ValueError, match=r"."):
             TORCH.summary(record, nothing_known)
