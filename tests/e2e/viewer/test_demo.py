@@ -383,7 +383,7 @@ def test_a_rollout_that_was_retried_has_all_its_attempts_with_their_causes(
     for at, record in enumerate(records):
         tries[record["task"], record["repeat"]].append(at)
     lines = max(tries.values(), key=len)
-    assert len(lines) > 2
+    assert len(lines) > 1
     page = visit.go(f"{PUZZLE_RUN}/rollouts/0-{lines[-1] + 1}")
     attempts = page.locator(".attempts tbody tr")
     expect(attempts).to_have_count(len(lines))
@@ -507,13 +507,13 @@ def test_the_monitors_grid_is_that_of_the_finished_run(visit: Visit, demo: Demo)
     monitor = json.loads(demo.iteration.paths.monitor.read_bytes())
     counts = monitor["counts"]
     page = visit.go(f"{WEB_RUN}/live")
-    expect(page.get_by_role("status").filter(has_text="This run has ended.")).to_be_visible()
+    # A run counts as live for some seconds after its last record.
+    ended_note = page.get_by_role("status").filter(has_text="This run has ended.")
+    expect(ended_note).to_be_visible(timeout=60_000)
     grid = page.locator(".cell-grid canvas")
-    expect(grid).to_have_attribute(
-        "aria-label",
-        f"6 squares: {counts['success']} success, {counts['failure']} no success, "
-        f"{counts['blocked']} blocked",
-    )
+    names = {"success": "success", "failure": "no success", "blocked": "blocked"}
+    states = [f"{counts[state]} {name}" for state, name in names.items() if counts.get(state)]
+    expect(grid).to_have_attribute("aria-label", f"6 squares: {', '.join(states)}")
     records = read_json_lines(demo.iteration.paths.run / "journal.jsonl")
     ended = sorted(filter(itemgetter("final"), records), key=itemgetter("task"))
     for at, record in enumerate(ended):

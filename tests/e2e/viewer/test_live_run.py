@@ -119,7 +119,8 @@ def story(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     folder = tmp_path_factory.mktemp("live")
     results = folder / "results"
     for name in ("first", "second"):
-        ended = rollgym(folder, "demo", f"results/{name}", "--tasks", "2", "--latency", "0.01")
+        output = f"+output_jsonl_fpath=results/{name}.jsonl"
+        ended = rollgym(folder, "demo", output, "+num_repeats=1")
         assert ended.status == 0, ended.stderr
     with ExitStack() as stack:
         servers = stack.enter_context(stage(folder, latency=0.5))
@@ -152,7 +153,7 @@ def story(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def test_a_run_that_begins_later_appears_by_itself(story: Story) -> None:
-    assert set(story.looks[0].runs["runs"]) == {"first", "second"}
+    assert set(story.looks[0].runs["runs"]) == {"first.jsonl", "second.jsonl"}
     for run in (AGENT_RUN, WEB_RUN):
         appeared = next(at for at, words in enumerate(story.rollouts(run)) if words)
         assert story.looks[appeared].at < APPEARS_WITHIN
