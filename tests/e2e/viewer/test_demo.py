@@ -512,8 +512,8 @@ def test_the_monitors_grid_is_that_of_the_finished_run(visit: Visit, demo: Demo)
     expect(ended_note).to_be_visible(timeout=60_000)
     grid = page.locator(".cell-grid canvas")
     names = {"success": "success", "failure": "no success", "blocked": "blocked"}
-    states = [f"{counts[state]} {name}" for state, name in names.items() if counts.get(state)]
-    expect(grid).to_have_attribute("aria-label", f"6 squares: {', '.join(states)}")
+    parts = [f"{counts[state]} {name}" for state, name in names.items() if counts.get(state)]
+    expect(grid).to_have_attribute("aria-label", f"6 squares: {', '.join(parts)}")
     records = read_json_lines(demo.iteration.paths.run / "journal.jsonl")
     ended = sorted(filter(itemgetter("final"), records), key=itemgetter("task"))
     for at, record in enumerate(ended):
