@@ -38,7 +38,7 @@ def scripted_elsewhere() -> Iterator[tuple[ScriptedServer, str]]:
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(60)
     server, url, loop = found[0]
     try:
         yield server, url

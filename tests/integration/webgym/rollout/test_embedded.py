@@ -49,7 +49,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Embed
 
 
 def pid_of(server: EmbeddedServer) -> int:
-    with urlopen(server.url, timeout=5) as answer:
+    with urlopen(server.url, timeout=60) as answer:
         assert answer.status == HTTPStatus.OK
         return int(answer.read())
 
@@ -169,7 +169,7 @@ def test_the_servers_of_a_run_that_was_killed_end_by_themselves(
         [sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, text=True
     )
     assert run.stdout is not None
-    with run, urlopen(run.stdout.readline().strip(), timeout=5) as answer:
+    with run, urlopen(run.stdout.readline().strip(), timeout=60) as answer:
         server = int(answer.read())
         run.kill()
     assert eventually(lambda: not is_alive(server))
@@ -179,7 +179,7 @@ def test_the_test_sites_come_up_by_their_name(tmp_path: Path) -> None:
     with embedded_servers(["sites"], tmp_path, "secret") as found:
         assert found.token == "secret"
         assert found.browser_url is None
-        with urlopen(f"{found.sites_url}/shop/", timeout=10) as answer:
+        with urlopen(f"{found.sites_url}/shop/", timeout=60) as answer:
             assert b"<html" in answer.read().lower()
     (log,) = (tmp_path / "logs").iterdir()
     assert log.name.startswith("sites-")

@@ -252,13 +252,13 @@ def test_an_observer_that_was_left_behind_adds_nothing_to_what_was_rebuild(
     class Slow(list[Any]):
         def __iter__(self) -> Any:
             reached.set()
-            assert go_on.wait(10)
+            assert go_on.wait(60)
             return super().__iter__()
 
     with iteration.files() as files:
         thread = threading.Thread(target=files.observe, args=(Slow([event]),))
         thread.start()
-        assert reached.wait(10)
+        assert reached.wait(60)
         files.finish(missed=True)
         go_on.set()
         thread.join(10)

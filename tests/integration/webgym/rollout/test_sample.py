@@ -159,7 +159,7 @@ def _race(path: Path, file: Path, rank: int, start: Barrier) -> tuple[list[int],
     weights = origin(tasks, size=12, rank_weights=(2.0, 1.0, 1.0))
 
     def blocked() -> frozenset[str]:
-        start.wait(20)
+        start.wait(60)
         return frozenset({("odd.example", "even.example", "none")[rank]})
 
     sample = share_sample(path, weights, tasks, blocked)
