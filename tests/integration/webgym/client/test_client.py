@@ -171,9 +171,8 @@ def test_the_nodes_of_the_server_are_told() -> None:
     with_client(using)
 
 
-@pytest.mark.parametrize(
-    ("kind", "status", "expected"),
-    [
+def test_what_the_server_reports_is_raised_as_what_it_is() -> None:
+    cases: list[tuple[str, int, type[Exception]]] = [
         ("command_failed", 422, CommandError),
         ("unknown_element", 422, UnknownElementError),
         ("navigation_failed", 422, NavigationError),
@@ -186,20 +185,18 @@ def test_the_nodes_of_the_server_are_told() -> None:
         ("deadline", 504, StepDeadlineError),
         ("internal", 500, ServerUnreachableError),
         ("something new", 422, CommandError),
-    ],
-)
-def test_what_the_server_reports_is_raised_as_what_it_is(
-    kind: str, status: int, expected: type[Exception]
-) -> None:
-    async def using(server: ScriptedServer, client: BrowserClient) -> None:
-        server.script("/execute", fault(kind, status, "because of rain"))
-        async with client.session() as session:
-            with pytest.raises(expected, match="because of rain") as caught:
-                await session.back()
-            assert type(caught.value) is expected
-        assert server.paths() == ["/get", "/execute", "/reset"]
+    ]
+    for kind, status, expected in cases:
 
-    with_client(using)
+        async def using(server: ScriptedServer, client: BrowserClient) -> None:
+            server.script("/execute", fault(kind, status, "because of rain"))
+            async with client.session() as session:
+                with pytest.raises(expected, match="because of rain") as caught:
+                    await session.back()
+                assert type(caught.value) is expected
+            assert server.paths() == ["/get", "/execute", "/reset"]
+
+        with_client(using)
 
 
 def test_a_lost_session_is_not_alive_and_need_not_be_given_back() -> None:
@@ -260,17 +257,17 @@ def test_a_server_that_keeps_saying_at_once_is_not_asked_for_ever(
     with_client(using)
 
 
-@pytest.mark.parametrize(
-    "retry_after", ["soon", "nan", "-1", "1e99", "Wed, 21 Oct 2026 07:28:00 GMT"]
-)
-def test_nonsense_in_retry_after_counts_as_nothing_said(retry_after: str) -> None:
-    async def using(server: ScriptedServer, client: BrowserClient) -> None:
-        full = fault("no_session", 503, retry_after=retry_after)
-        server.script("/get", full, answer({"instance_id": "i-2", "node": "n"}))
-        await client.get(wait_seconds=5)
-        assert len(server.asked) == 2
+def test_nonsense_in_retry_after_counts_as_nothing_said() -> None:
+    cases: list[str] = ["soon", "nan", "-1", "1e99", "Wed, 21 Oct 2026 07:28:00 GMT"]
+    for retry_after in cases:
 
-    with_client(using)
+        async def using(server: ScriptedServer, client: BrowserClient) -> None:
+            full = fault("no_session", 503, retry_after=retry_after)
+            server.script("/get", full, answer({"instance_id": "i-2", "node": "n"}))
+            await client.get(wait_seconds=5)
+            assert len(server.asked) == 2
+
+        with_client(using)
 
 
 def test_who_may_not_ask_is_told_at_once() -> None:
@@ -283,13 +280,15 @@ def test_who_may_not_ask_is_told_at_once() -> None:
     with_client(using)
 
 
-@pytest.mark.parametrize("broken", [None, HTML, answer({"instance_id": 5})])
-def test_a_server_that_is_restarting_is_waited_for(broken: bytes | None) -> None:
-    async def using(server: ScriptedServer, client: BrowserClient) -> None:
-        server.script("/get", broken, broken, answer({"instance_id": "i-2", "node": "n"}))
-        assert (await client.get()).lease.instance_id == "i-2"
+def test_a_server_that_is_restarting_is_waited_for() -> None:
+    cases: list[bytes | None] = [None, HTML, answer({"instance_id": 5})]
+    for broken in cases:
 
-    with_client(using)
+        async def using(server: ScriptedServer, client: BrowserClient) -> None:
+            server.script("/get", broken, broken, answer({"instance_id": "i-2", "node": "n"}))
+            assert (await client.get()).lease.instance_id == "i-2"
+
+        with_client(using)
 
 
 def test_where_nobody_listens_that_is_said() -> None:
@@ -327,49 +326,54 @@ GARBAGE = {
 }
 
 
-@pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE)
-def test_a_command_without_a_readable_answer_is_not_repeated(garbage: bytes | None) -> None:
-    async def using(server: ScriptedServer, client: BrowserClient) -> None:
-        server.script("/step", garbage)
-        server.script("/execute", garbage)
-        session = await client.get()
-        for doing in (session.step(commands.Back()), session.execute(commands.Back())):
-            with pytest.raises(ServerUnreachableError) as caught:
-                await doing
-            assert len(str(caught.value)) < 1_000
-        assert server.paths() == ["/get", "/step", "/execute"]
+def test_a_command_without_a_readable_answer_is_not_repeated() -> None:
+    for garbage in GARBAGE.values():
 
-    with_client(using)
+        async def using(server: ScriptedServer, client: BrowserClient) -> None:
+            server.script("/step", garbage)
+            server.script("/execute", garbage)
+            session = await client.get()
+            for doing in (session.step(commands.Back()), session.execute(commands.Back())):
+                with pytest.raises(ServerUnreachableError) as caught:
+                    await doing
+                assert len(str(caught.value)) < 1_000
+            assert server.paths() == ["/get", "/step", "/execute"]
 
-
-@pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE)
-def test_a_request_that_changes_nothing_is_repeated(garbage: bytes | None) -> None:
-    async def using(server: ScriptedServer, client: BrowserClient) -> None:
-        server.script("/screenshot", garbage, garbage, answer(PNG, content_type="image/png"))
-        server.script("/info", garbage, garbage, answer({"nodes": []}))
-        session = await client.get()
-        assert (await session.screenshot()).data == PNG
-        await client.info()
-        asked = [path for path in server.paths() if path != "/get"]
-        # The HTTP client itself asks once more where a connection that was kept is cut.
-        assert 6 <= len(asked) <= 8
-
-    with_client(using)
+        with_client(using)
 
 
-@pytest.mark.parametrize(
-    "picture",
-    [answer(PNG, content_type="image/jpeg"), answer(b"GIF89a", content_type="image/png"), HTML],
-)
-def test_what_is_no_picture_of_the_wanted_kind_is_refused(picture: bytes) -> None:
-    async def using(server: ScriptedServer, client: BrowserClient) -> None:
-        server.script("/screenshot", picture)
-        session = await client.get()
-        with pytest.raises(ServerUnreachableError):
-            await session.screenshot()
-        assert server.paths().count("/screenshot") == 3
+def test_a_request_that_changes_nothing_is_repeated() -> None:
+    for garbage in GARBAGE.values():
 
-    with_client(using)
+        async def using(server: ScriptedServer, client: BrowserClient) -> None:
+            server.script("/screenshot", garbage, garbage, answer(PNG, content_type="image/png"))
+            server.script("/info", garbage, garbage, answer({"nodes": []}))
+            session = await client.get()
+            assert (await session.screenshot()).data == PNG
+            await client.info()
+            asked = [path for path in server.paths() if path != "/get"]
+            # The HTTP client itself asks once more where a connection that was kept is cut.
+            assert 6 <= len(asked) <= 8
+
+        with_client(using)
+
+
+def test_what_is_no_picture_of_the_wanted_kind_is_refused() -> None:
+    cases: list[bytes] = [
+        answer(PNG, content_type="image/jpeg"),
+        answer(b"GIF89a", content_type="image/png"),
+        HTML,
+    ]
+    for picture in cases:
+
+        async def using(server: ScriptedServer, client: BrowserClient) -> None:
+            server.script("/screenshot", picture)
+            session = await client.get()
+            with pytest.raises(ServerUnreachableError):
+                await session.screenshot()
+            assert server.paths().count("/screenshot") == 3
+
+        with_client(using)
 
 
 def test_an_answer_without_an_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -572,10 +576,11 @@ def test_many_sessions_share_few_connections() -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("url", ["localhost:7000", "ftp://x", "", "http://"])
-def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match="is not the address of a browser server"):
-        BrowserClient(url)
+def test_what_is_no_address_is_refused() -> None:
+    cases: list[str] = ["localhost:7000", "ftp://x", "", "http://"]
+    for url in cases:
+        with pytest.raises(ValueError, match="is not the address of a browser server"):
+            BrowserClient(url)
 
 
 def test_a_client_that_is_not_open_says_how_to_open_it() -> None:

@@ -12,8 +12,6 @@ import termios
 import time
 from pathlib import Path
 
-import pytest
-
 PROGRAM = "tests.integration.webgym.monitor.watched_run"
 ROOT = Path(__file__).parents[4]
 PATIENCE = 60.0
@@ -72,21 +70,22 @@ def left_clean(written: bytes) -> bool:
     return written.count(HIDE) == written.count(SHOW) == 1 and drawn < shown
 
 
-@pytest.mark.parametrize("how", ["finish", "raise", "interrupt"])
-def test_however_the_run_ends_the_terminal_is_left_clean(how: str) -> None:
-    terminal = Terminal(how, 0.6)
-    try:
-        terminal.read_until(b"test run: one cell per rollout")
-        if how == "interrupt":
-            time.sleep(0.8)
-            os.killpg(terminal.process.pid, signal.SIGINT)
-        terminal.read_until(None)
-    finally:
-        terminal.close()
-    assert left_clean(terminal.written)
-    after = terminal.written[terminal.written.rindex(SHOW) :]
-    wanted = {"finish": b"CPU", "raise": b"RuntimeError", "interrupt": b"KeyboardInterrupt"}
-    assert wanted[how] in after
+def test_however_the_run_ends_the_terminal_is_left_clean() -> None:
+    cases: list[str] = ["finish", "raise", "interrupt"]
+    for how in cases:
+        terminal = Terminal(how, 0.6)
+        try:
+            terminal.read_until(b"test run: one cell per rollout")
+            if how == "interrupt":
+                time.sleep(0.8)
+                os.killpg(terminal.process.pid, signal.SIGINT)
+            terminal.read_until(None)
+        finally:
+            terminal.close()
+        assert left_clean(terminal.written)
+        after = terminal.written[terminal.written.rindex(SHOW) :]
+        wanted = {"finish": b"CPU", "raise": b"RuntimeError", "interrupt": b"KeyboardInterrupt"}
+        assert wanted[how] in after
 
 
 def test_a_terminal_whose_size_changes_is_cleared_and_drawn_anew() -> None:
