@@ -113,6 +113,8 @@ class ModelMalformedError(RolloutError):
 
 class ModelRequestError(RolloutError):
     kind = FailureKind.MODEL_REQUEST
+    status: int | None = None
+    """The HTTP status, if an endpoint rejected the request."""
 
 
 class ModelContextError(RolloutError):

@@ -69,7 +69,7 @@ done, and say what was done. What you could not find, say so."""
 _PARTS: dict[PromptVersion, str] = {
     "complete": """\
 Memory and Progress: a JSON object with "memory" (what you must not forget: facts seen that the \
-answer needs, and where; pages of earlier rounds go out of your current) and "progress" (what is \
+answer needs, and where; pages of earlier rounds go out of your sight) and "progress" (what is \
 done and what is left)
 Intention: what you want to reach next, and why
 Action: the one action that you take now, in words

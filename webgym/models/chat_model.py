@@ -20,8 +20,8 @@ closes those of the loop it is called in.
 
 import asyncio
 import logging
-import re
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import NamedTuple, Self
 
 import msgspec
@@ -33,7 +33,7 @@ from rollgym.records import (
     ModelUnavailableError,
 )
 from rollgym.servers.context import seconds_left
-from rollgym.servers.endpoints import EndpointPool, PoolReport, PoolSettings
+from rollgym.servers.endpoints import EndpointPool, PoolSettings
 from rollgym.servers.limit import Limit
 from webgym.models.completion import Completion, read_completion
 from webgym.models.endpoints import FoundryEndpoint
@@ -50,7 +50,7 @@ MAX_OTHER_ENDPOINTS = 3
 """The most other endpoints that a call may be sent to beyond its retries."""
 
 _PATH = "/chat/completions"
-_REJECTED = re.compile(r" answered (?:400|422)\b")
+_REJECTED = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 _LOGGER = logging.getLogger("webgym.models")
 
 
@@ -141,10 +141,6 @@ class ChatModel:
             self._connect(), asyncio.get_running_loop().time() + NAME_TIMEOUT
         )
 
-    def report(self) -> PoolReport:
-        """The health of the endpoints, as this event loop sees it."""
-        return self._connect().pool.report()
-
     def _connect(self) -> "_ModelConnections":
         loop = asyncio.get_running_loop()
         connections = self._connections.get(loop)
@@ -179,7 +175,7 @@ class ChatModel:
         try:
             return await _readable(connections, {**request, **TOKEN_FIELDS}, deadline)
         except ModelRequestError as error:
-            if not _REJECTED.search(str(error)):
+            if error.status not in _REJECTED:
                 raise
             rejection = str(error)
         answer = await _readable(connections, request, deadline)

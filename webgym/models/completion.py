@@ -38,20 +38,11 @@ _ABORTED = frozenset({"abort", "error"})
 _OBJECT = msgspec.json.Decoder(dict[str, object])
 
 
-class CompletionTokens(msgspec.Struct, frozen=True):
-    """The exact tokens of a reply, if its server returned them. `problem`: why there are none."""
-
-    prompt_ids: tuple[int, ...] | None = None
-    ids: tuple[int, ...] | None = None
-    logprobs: tuple[float, ...] | None = None
-    problem: str | None = None
-
-
-NO_TOKENS = CompletionTokens()
-
-
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
-    """One completion. `seconds` is its duration, with all waits and retries."""
+    """One completion. `seconds` is its duration, with all waits and retries.
+
+    `token_problem` says why the server's tokens cannot be used.
+    """
 
     text: str
     finish_reason: str | None = None
@@ -64,7 +55,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
-def read_completion(answer: bytes, seconds: float = 0.0) -> Completion:
+def read_completion(answer: bytes) -> Completion:
     """The first choice of a chat completion. Raises ModelMalformedError, saying what is wrong."""
     try:
         whole: JsonObject = _OBJECT.decode(answer)
@@ -77,18 +68,13 @@ def read_completion(answer: bytes, seconds: float = 0.0) -> Completion:
             if finish in _ABORTED:
                 raise ShapeError("finish_reason", f"the server aborted the reply ({finish})")
             text = _text(get_object(choice, "message"), finish)
-        tokens = _tokens(whole, choice)
-        return Completion(
+        completion = Completion(
             text=text,
             finish_reason=finish,
             model=get_optional_text(whole, "model") or "",
             usage=_usage(whole),
-            prompt_token_ids=tokens.prompt_ids,
-            token_ids=tokens.ids,
-            logprobs=tokens.logprobs,
-            token_problem=tokens.problem,
-            seconds=seconds,
         )
+        return _with_tokens(completion, whole, choice)
 
 
 def _first_choice(whole: JsonObject) -> JsonObject:
@@ -130,16 +116,15 @@ def _usage(whole: JsonObject) -> Usage:
     )
 
 
-def _tokens(whole: JsonObject, choice: JsonObject) -> CompletionTokens:
+def _with_tokens(completion: Completion, whole: JsonObject, choice: JsonObject) -> Completion:
     try:
         fields = chat_token_fields(whole, choice)
     except ShapeError as problem:
-        return CompletionTokens(problem=str(problem))
+        return msgspec.structs.replace(completion, token_problem=str(problem))
     prompt, sampled, logprobs = (fields.get(name) for name in (PROMPT, GENERATION, LOG_PROBS))
-    if prompt is sampled is logprobs is None:
-        return NO_TOKENS
-    return CompletionTokens(
-        prompt_ids=None if prompt is None else tuple(prompt),
-        ids=None if sampled is None else tuple(sampled),
+    return msgspec.structs.replace(
+        completion,
+        prompt_token_ids=None if prompt is None else tuple(prompt),
+        token_ids=None if sampled is None else tuple(sampled),
         logprobs=None if logprobs is None else tuple(map(float, logprobs)),
     )

@@ -13,20 +13,18 @@ from difflib import get_close_matches
 from typing import Annotated
 
 import msgspec
-from omegaconf import DictConfig, ListConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from pydantic import SecretStr, ValidationError
 from yarl import URL
 
 from rollgym.servers.endpoints import EndpointSettings
-from rollgym.store import RefusedError
+from webgym.settings import WebSettingsError, plain_value
 
 _VERSION = re.compile(r"v\d+[a-z0-9]*")
 _DEFAULT_VERSION = "v1"
 _EXAMPLE = "such as http://localhost:8999"
 
 
-class EndpointError(RefusedError):
+class EndpointError(WebSettingsError):
     """The setting of a model endpoint is not valid."""
 
 
@@ -78,28 +76,14 @@ def read_endpoints(
     It may be a URL, several URLs with commas between them, a mapping with the fields of
     FoundryEndpoint, or a list of URLs and mappings; also as a Hydra node. A URL without a version
     gets `/v1`. `key_variable` is the default for endpoints that name none. Raises EndpointError,
-    naming the entry.
+    naming the entry, and WebSettingsError if the node refers to a missing value.
     """
-    entries = _entries(plain(value))
+    entries = _entries(plain_value(value))
     if not entries:
         raise EndpointError(f"no model endpoint is named: give its URL, {_EXAMPLE}")
     endpoints = [_read(entry, place, key_variable) for place, entry in enumerate(entries, 1)]
     _reject_duplicates(endpoints)
     return tuple(endpoints)
-
-
-def plain(value: object) -> object:
-    """A Hydra node as plain containers; any other value unchanged.
-
-    Raises EndpointError if it refers to a missing value.
-    """
-    if not isinstance(value, DictConfig | ListConfig):
-        return value
-    try:
-        return OmegaConf.to_container(value, resolve=True, throw_on_missing=True)
-    except OmegaConfBaseException as error:
-        reason = str(error).splitlines()[0]
-        raise EndpointError(f"the configuration cannot be resolved: {reason}") from error
 
 
 def _entries(value: object) -> list[object]:

@@ -16,6 +16,7 @@ from webgym.sites.markup import Markup
 
 T = TypeVar("T")
 SiteHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+MakeRoute = Callable[[str, SiteHandler], web.RouteDef]
 
 REQUEST_BYTES = 64 * 1024
 FIELD_CHARACTERS = 300
@@ -44,23 +45,20 @@ class Site:
         static = StaticFiles(folder / "static")
         self.routes = [web.get(f"/{name}/static/{{file}}", static.send)]
 
-    def get(self, path: str) -> Callable[[SiteHandler], SiteHandler]:
+    def get(
+        self, path: str, make_route: MakeRoute = web.get
+    ) -> Callable[[SiteHandler], SiteHandler]:
         """Register a handler for GET requests to a path of the site."""
 
         def register(handler: SiteHandler) -> SiteHandler:
-            self.routes.append(web.get(f"/{self.name}/{path}", handler))
+            self.routes.append(make_route(f"/{self.name}/{path}", handler))
             return handler
 
         return register
 
     def post(self, path: str) -> Callable[[SiteHandler], SiteHandler]:
         """Register a handler for POST requests to a path of the site."""
-
-        def register(handler: SiteHandler) -> SiteHandler:
-            self.routes.append(web.post(f"/{self.name}/{path}", handler))
-            return handler
-
-        return register
+        return self.get(path, web.post)
 
 
 class StaticFiles:

@@ -87,7 +87,8 @@ class FailedTry(msgspec.Struct, frozen=True):
 
     `reason` completes a sentence that starts with the request: "answered 500: …". `retryable`
     overrides the default of the error's kind. `local` says that the failure concerns this endpoint
-    rather than the request, so another endpoint may accept it.
+    rather than the request, so another endpoint may accept it. `status` is the HTTP status of a
+    rejected request.
     """
 
     error: type[RolloutError]
@@ -95,6 +96,7 @@ class FailedTry(msgspec.Struct, frozen=True):
     retry_after: float | None = None
     retryable: bool | None = None
     local: bool = False
+    status: int | None = None
 
     @property
     def worth_retrying(self) -> bool:
@@ -104,7 +106,10 @@ class FailedTry(msgspec.Struct, frozen=True):
 
     def to_error(self, sentence: str) -> RolloutError:
         """The error to raise, with the whole sentence as its message."""
-        return self.error(sentence, retryable=self.retryable, retry_after=self.retry_after)
+        error = self.error(sentence, retryable=self.retryable, retry_after=self.retry_after)
+        if isinstance(error, ModelRequestError):
+            error.status = self.status
+        return error
 
 
 class UpstreamError(msgspec.Struct, frozen=True):
@@ -147,7 +152,7 @@ def failed_try_of(
     advice = _ADVICE.get(status, _REDIRECTED if status < 400 else "")
     kind = ModelAuthError if advice is _CHECK_KEY else ModelRequestError
     # What the user can correct at this endpoint need not be wrong at the others.
-    return FailedTry(kind, said + advice, local=bool(advice))
+    return FailedTry(kind, said + advice, local=bool(advice), status=status)
 
 
 def json_object(body: bytes, redact: Redact) -> bytes | FailedTry:

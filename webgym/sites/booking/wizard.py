@@ -39,24 +39,15 @@ Problems = dict[str, str]
 
 
 def fill_dates(draft: BookingDraft, fields: Mapping[str, str]) -> BookingDraft:
-    return msgspec.structs.replace(
-        draft,
-        cabin=fields.get("cabin", ""),
-        arrival=fields.get("arrival", ""),
-        departure=fields.get("departure", ""),
-        guests=fields.get("guests", ""),
-        sent=_sent(draft, DATES),
-    )
+    typed = {name: fields.get(name, "") for name in ("cabin", "arrival", "departure", "guests")}
+    return msgspec.structs.replace(draft, **typed, sent=_sent(draft, DATES))
 
 
 def fill_guests(draft: BookingDraft, fields: Mapping[str, str]) -> BookingDraft:
+    names = ("first_name", "last_name", "email", "phone", "arrival_time")
     return msgspec.structs.replace(
         draft,
-        first_name=fields.get("first_name", ""),
-        last_name=fields.get("last_name", ""),
-        email=fields.get("email", ""),
-        phone=fields.get("phone", ""),
-        arrival_time=fields.get("arrival_time", ""),
+        **{name: fields.get(name, "") for name in names},
         extras=tuple(name for name in EXTRAS if fields.get(f"extra-{name}")),
         dog=bool(fields.get("dog")),
         sent=_sent(draft, GUESTS),
@@ -97,21 +88,9 @@ def preview(draft: BookingDraft) -> Booking:
     """The booking that a draft without problems becomes."""
     arrival, departure = date.fromisoformat(draft.arrival), date.fromisoformat(draft.departure)
     nights = (departure - arrival).days
-    return Booking(
-        reference="",
-        cabin=draft.cabin,
-        arrival=draft.arrival,
-        departure=draft.departure,
-        guests=int(draft.guests),
-        first_name=draft.first_name,
-        last_name=draft.last_name,
-        email=draft.email,
-        phone=draft.phone,
-        arrival_time=draft.arrival_time,
-        extras=draft.extras,
-        dog=draft.dog,
-        total=price(BY_SLUG[draft.cabin], nights, draft.extras, dog=draft.dog),
-    )
+    total = price(BY_SLUG[draft.cabin], nights, draft.extras, dog=draft.dog)
+    computed = {"reference": "", "guests": int(draft.guests), "total": total}
+    return msgspec.convert(msgspec.structs.asdict(draft) | computed, Booking)
 
 
 def book(state: BookingState) -> Booking:

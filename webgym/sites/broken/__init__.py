@@ -1,15 +1,34 @@
-"""A site in disrepair: errors, loops, traps, and unusual HTML."""
+"""A site in disrepair: errors, loops, traps, unusual HTML, and responses that break off."""
 
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator
+from http import HTTPStatus
 from pathlib import Path
 
 from aiohttp import web
 
 from webgym.served import json_response
-from webgym.sites.broken import faults
-from webgym.sites.errors import MissingPageError
+from webgym.sites.errors import InvalidInputError, MissingPageError
 from webgym.sites.markup import Template
 from webgym.sites.sessions import PRESSED_KEPT, session_of
-from webgym.sites.site import Site, append_bounded, page_response, read_form
+from webgym.sites.site import (
+    Site,
+    append_bounded,
+    page_response,
+    read_form,
+    read_number,
+    read_query,
+    stream_response,
+)
+
+MOST_MEGABYTES = 200
+LONGEST_CHAIN = 1_000
+SOCKET_MESSAGES = 100
+SOCKET_SECONDS = 60.0
+_MEGABYTE = 1_000_000
+_NO_LINGER = struct.pack("ii", 1, 0)
 
 _FOLDER = Path(__file__).parent
 _PAGES = {path.stem: path.read_bytes() for path in (_FOLDER / "pages").glob("*.html")}
@@ -63,19 +82,6 @@ BROKEN = Site(
     folder=_FOLDER,
 )
 
-_FAULTS = {
-    "status/{code:[0-9]{3}}": faults.status,
-    "loop": faults.redirect_to_itself,
-    "chain": faults.redirect_chain,
-    "reset": faults.reset,
-    "hang-up": faults.hang_up,
-    "cut-short": faults.cut_short,
-    "big": faults.big,
-    "file/{name:[a-z]{1,20}[.][a-z]{1,5}}": faults.download,
-    "sign-in": faults.sign_in,
-    "line": faults.line,
-}
-
 
 @BROKEN.get("")
 async def _index(_: web.Request) -> web.Response:
@@ -99,8 +105,129 @@ async def _worker(_: web.Request) -> web.Response:
     return web.Response(body=_WORKER, content_type="text/javascript")
 
 
-for _path, _handler in _FAULTS.items():
-    BROKEN.get(_path)(_handler)
+@BROKEN.get("status/{code:[0-9]{3}}")
+async def _status(request: web.Request) -> web.Response:
+    """Any status between 400 and 599."""
+    code = int(request.match_info["code"])
+    if not 400 <= code <= 599:
+        raise InvalidInputError("The status must be from 400 to 599.")
+    session_of(request).broken.failures += 1
+    try:
+        phrase = HTTPStatus(code).phrase
+    except ValueError:
+        phrase = "Unknown"
+    text = (
+        f"<!doctype html><title>{code} {phrase}</title><h1>{code} {phrase}</h1>"
+        "<hr><address>anchor/0.4 (rust)</address>"
+    )
+    return web.Response(text=text, content_type="text/html", status=code)
+
+
+@BROKEN.get("loop")
+async def _redirect_to_itself(request: web.Request) -> web.Response:
+    session_of(request).broken.redirects += 1
+    raise web.HTTPFound("/broken/loop")
+
+
+@BROKEN.get("chain")
+async def _redirect_chain(request: web.Request) -> web.Response:
+    """A chain of redirects of the requested length, each to another address, and then a page."""
+    left = read_number(read_query(request), "left", 30, 0, LONGEST_CHAIN)
+    session_of(request).broken.redirects += 1
+    raise web.HTTPFound(f"/broken/chain?left={left - 1}" if left else "/broken/")
+
+
+@BROKEN.get("reset")
+async def _reset(request: web.Request) -> web.StreamResponse:
+    """Reset the connection without a response."""
+    _reset_connection(request)
+    return web.StreamResponse()
+
+
+@BROKEN.get("hang-up")
+async def _hang_up(request: web.Request) -> web.StreamResponse:
+    """Close the connection without a response."""
+    if request.transport is not None:
+        request.transport.close()
+    return web.StreamResponse()
+
+
+@BROKEN.get("cut-short")
+async def _cut_short(request: web.Request) -> web.StreamResponse:
+    """Send half of a page, and then reset the connection."""
+    response = web.StreamResponse(headers={"Content-Length": "100000"})
+    response.content_type = "text/html"
+    await response.prepare(request)
+    await response.write(b"<!doctype html><title>Cut short</title><h1>The first half of a")
+    _reset_connection(request)
+    return response
+
+
+@BROKEN.get("big")
+async def _big(request: web.Request) -> web.StreamResponse:
+    """A page of the requested number of megabytes."""
+    megabytes = read_number(read_query(request), "megabytes", 10, 1, MOST_MEGABYTES)
+    return await stream_response(request, _lines(megabytes))
+
+
+async def _lines(megabytes: int) -> AsyncIterator[bytes]:
+    row = b"<p>One more line of the longest log of the isles, number %08d.</p>\n"
+    at_a_time = _MEGABYTE // len(row % 0)
+    yield b"<!doctype html><title>Big</title><h1>A big page</h1>"
+    for first in range(0, megabytes * at_a_time, at_a_time):
+        yield b"".join(row % number for number in range(first, first + at_a_time))
+        await asyncio.sleep(0)
+
+
+@BROKEN.get("file/{name:[a-z]{1,20}[.][a-z]{1,5}}")
+async def _download(request: web.Request) -> web.Response:
+    session_of(request).broken.downloads += 1
+    name = request.match_info["name"]
+    return web.Response(
+        body=b"barrel,rope,salt\n12,40,9\n" * 400,
+        content_type="application/octet-stream",
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+@BROKEN.get("sign-in")
+async def _sign_in(request: web.Request) -> web.Response:
+    """Ask for a user name and a password; none is accepted."""
+    session_of(request).broken.failures += 1
+    return web.Response(
+        text="<!doctype html><title>Locked</title><h1>Crew only</h1>",
+        content_type="text/html",
+        status=HTTPStatus.UNAUTHORIZED,
+        headers={"WWW-Authenticate": 'Basic realm="Crew only"'},
+    )
+
+
+@BROKEN.get("line")
+async def _line(request: web.Request) -> web.WebSocketResponse:
+    """A web socket that echoes messages, for a bounded time."""
+    response = web.WebSocketResponse(max_msg_size=4_096, timeout=5.0)
+    await response.prepare(request)
+    try:
+        async with asyncio.timeout(SOCKET_SECONDS):
+            for _ in range(SOCKET_MESSAGES):
+                message = await response.receive()
+                if message.type != web.WSMsgType.TEXT:
+                    break
+                await response.send_str(message.data)
+    except TimeoutError:
+        pass
+    await response.close()
+    return response
+
+
+def _reset_connection(request: web.Request) -> None:
+    transport = request.transport
+    if transport is None:
+        return
+    connection = transport.get_extra_info("socket")
+    if connection is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+    transport.abort()
 
 
 @BROKEN.get("{page}")

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from webgym.sites.markup import Content, Markup, Template, flag, options
 from webgym.sites.shop.catalogue import BY_SLUG
 from webgym.sites.shop.catalogue_pages import TEMPLATES, frame, note
@@ -65,7 +67,7 @@ _RADIO = Template(
 )
 _ORDERS = Template("<h1>Your orders</h1>{table}")
 _ORDER_TABLE = Template(
-    "<table><thead><tr><th>ShopOrder</th><th>Products</th><th>Delivery to</th>"
+    "<table><thead><tr><th>Order</th><th>Products</th><th>Delivery to</th>"
     '<th class="amount">Total</th></tr></thead><tbody>{rows}</tbody></table>'
 )
 _ORDER_ROW = Template(
@@ -122,19 +124,15 @@ def checkout_page(state: ShopState, details: DeliveryDetails, errors: Mapping[st
 
 
 def review_page(state: ShopState, details: DeliveryDetails) -> Markup:
-    body = _REVIEW(
-        lines=_lines(_FIXED_LINE, state.cart),
-        name=details.name,
-        email=details.email,
-        address=details.address,
-        city=details.city,
-        postcode=details.postcode,
-        country=COUNTRIES[details.country],
-        delivery=DELIVERIES[details.delivery],
-        payment=PAYMENTS[details.payment],
-        gift=" · Gift wrapping" if details.gift else "",
-        totals=_summary(state, cart_totals(state, details.delivery)),
-    )
+    values: dict[str, Content] = msgspec.structs.asdict(details) | {
+        "lines": _lines(_FIXED_LINE, state.cart),
+        "country": COUNTRIES[details.country],
+        "delivery": DELIVERIES[details.delivery],
+        "payment": PAYMENTS[details.payment],
+        "gift": " · Gift wrapping" if details.gift else "",
+        "totals": _summary(state, cart_totals(state, details.delivery)),
+    }
+    body = _REVIEW(**values)
     return frame(state, "Review your order", body)
 
 

@@ -172,12 +172,9 @@ _POSTCODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 -]{2,9}")
 
 def read_details(fields: Mapping[str, str]) -> DeliveryDetails:
     """The form as it was sent. Raises InvalidInputError for values that the form does not offer."""
+    typed = ("name", "email", "address", "city", "postcode")
     return DeliveryDetails(
-        name=fields.get("name", ""),
-        email=fields.get("email", ""),
-        address=fields.get("address", ""),
-        city=fields.get("city", ""),
-        postcode=fields.get("postcode", ""),
+        **{name: fields.get(name, "") for name in typed},
         country=read_choice(fields, "country", COUNTRIES),
         delivery=read_choice(fields, "delivery", DELIVERIES),
         payment=read_choice(fields, "payment", PAYMENTS),

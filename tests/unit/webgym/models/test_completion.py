@@ -19,8 +19,8 @@ def said(content: object, **more: object) -> dict[str, object]:
 
 
 def test_an_answer_is_its_text_and_why_it_ended() -> None:
-    assert read_completion(completion(said("Hello.")), 1.5) == Completion(
-        text="Hello.", finish_reason="stop", model="m", usage=NO_USAGE, seconds=1.5
+    assert read_completion(completion(said("Hello."))) == Completion(
+        text="Hello.", finish_reason="stop", model="m", usage=NO_USAGE
     )
 
 

@@ -9,6 +9,7 @@ from webgym.models.endpoints import (
     FoundryEndpoint,
     read_endpoints,
 )
+from webgym.settings import WebSettingsError
 
 
 def urls(value: object) -> list[str]:
@@ -87,7 +88,7 @@ def test_what_is_no_endpoint_is_refused_with_its_place_and_a_remedy() -> None:
         (OmegaConf.create(["${nowhere}"]), "cannot be resolved"),
     ]
     for written, says in cases:
-        with pytest.raises(EndpointError) as refused:
+        with pytest.raises(WebSettingsError) as refused:
             read_endpoints(written)
         assert says in str(refused.value)
 
