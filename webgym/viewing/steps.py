@@ -61,7 +61,6 @@ class StepReader:
         self._keypoints = frozenset(keypoints)
         self._has_images = has_images
         self._decoder = msgspec.json.Decoder(names.step)
-        self._turns = TurnReader(lambda _: "", has_folder=False)
 
     def read(self, raw: msgspec.Raw) -> StepRecord:
         """Raises ValueError."""
@@ -176,8 +175,9 @@ class StepReader:
     def _prompt(self, said: ViewedResponse | None, path: str) -> tuple[TurnView, ...]:
         at = f"{path}/response/raw_prompt"
         asked = said.raw_prompt if said else ()
+        reader = TurnReader(lambda _: "", has_folder=False)
         turns = (
-            self._turns.turn(TurnItem(child(at, number), raw), number)
+            reader.turn(TurnItem(child(at, number), raw), number)
             for number, raw in enumerate(asked)
         )
         return tuple(

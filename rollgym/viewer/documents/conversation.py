@@ -14,27 +14,7 @@ import msgspec
 from rollgym.rollouts.rows import OUTPUT, PARAMS, RESPONSE
 from rollgym.viewer.documents.texts import short
 from rollgym.viewer.documents.turns import TurnItem
-from rollgym.viewer.values import ABSENT, Fields, is_present, items_of, read, text_of
-
-
-class ResponseFields(msgspec.Struct, frozen=True):
-    """The undecoded fields of a row's `response` that are used."""
-
-    id: msgspec.Raw = ABSENT
-    status: msgspec.Raw = ABSENT
-    model: msgspec.Raw = ABSENT
-    incomplete_details: msgspec.Raw = ABSENT
-    error: msgspec.Raw = ABSENT
-    usage: msgspec.Raw = ABSENT
-    output: msgspec.Raw = ABSENT
-
-
-_RESPONSE = msgspec.json.Decoder(ResponseFields)
-
-
-def response_fields(row: Fields) -> ResponseFields:
-    """The fields of a row's `response`; all absent where the row has none."""
-    return read(row.get(RESPONSE), _RESPONSE) or ResponseFields()
+from rollgym.viewer.values import ABSENT, Fields, fields_of, is_present, items_of, text_of
 
 
 PROMPT_TURNS = 20
@@ -66,10 +46,10 @@ class RowConversation:
     """The undecoded items of a row."""
 
     def __init__(self, row: Fields) -> None:
-        params = read(row.get(PARAMS), _PROMPT) or _PromptFields()
+        params = fields_of(row.get(PARAMS)) or {}
         prompt = [
-            *_sequence(f"/{PARAMS}/instructions", params.instructions, "system"),
-            *_sequence(f"/{PARAMS}/input", params.input, "user"),
+            *_sequence(f"/{PARAMS}/instructions", params.get("instructions"), "system"),
+            *_sequence(f"/{PARAMS}/input", params.get("input"), "user"),
         ]
         self.field, turns = _turns(row)
         long = sum(len(sequence.items) for sequence in prompt) > PROMPT_TURNS
@@ -110,7 +90,9 @@ class RowConversation:
             if others:
                 replies.append(ModelReply(turn, []))
                 others = False
-            replies[-1].calls.extend((text_of(call.name) or "", turn) for call in _calls(raw))
+            replies[-1].calls.extend(
+                (text_of(call.get("name")) or "", turn) for call in _calls(raw)
+            )
         return replies
 
     def tool_of(self, call: str) -> str:
@@ -119,74 +101,48 @@ class RowConversation:
 
     @cached_property
     def _tools(self) -> dict[str, str]:
-        """Made in one pass over all items, which decodes only ids and names."""
+        """Made in one pass over all items, which decodes only ids and names of calls."""
         names: dict[str, str] = {}
         for sequence in (*self.prompt, *self.turns):
             for raw in sequence.items:
                 for call in _calls(raw):
-                    name = short(text_of(call.name))
-                    for identity in (call.id, call.call_id):
+                    name = short(text_of(call.get("name")))
+                    for identity in (call.get("id"), call.get("call_id")):
                         if is_present(identity):
                             names[short(text_of(identity))] = name
         return names
 
 
-class _PromptFields(msgspec.Struct, frozen=True):
-    instructions: msgspec.Raw = ABSENT
-    input: msgspec.Raw = ABSENT
-
-
-class _ItemFields(msgspec.Struct, frozen=True):
-    """The fields of an item, or of a call in a chat message, that are used."""
-
-    id: msgspec.Raw = ABSENT
-    call_id: msgspec.Raw = ABSENT
-    name: msgspec.Raw = ABSENT
-    function: msgspec.Raw = ABSENT
-    type: msgspec.Raw = ABSENT
-    role: msgspec.Raw = ABSENT
-    tool_calls: msgspec.Raw = ABSENT
-
-
-_PROMPT = msgspec.json.Decoder(_PromptFields)
-_ITEM = msgspec.json.Decoder(_ItemFields)
-
-
 def _is_of_model(raw: msgspec.Raw) -> bool:
-    item = read(raw, _ITEM) or _ItemFields()
-    return text_of(item.type) != "function_call_output" and text_of(item.role) in (
-        None,
-        "assistant",
-    )
+    item = fields_of(raw) or {}
+    is_result = text_of(item.get("type")) == "function_call_output"
+    return not is_result and text_of(item.get("role")) in (None, "assistant")
 
 
-def _calls(raw: msgspec.Raw) -> Iterator[_ItemFields]:
-    item = read(raw, _ITEM)
-    if item is None:
-        return
-    if text_of(item.type) == "function_call":
+def _calls(raw: msgspec.Raw) -> Iterator[Fields]:
+    """The calls of an item: the item itself, or those of a chat message."""
+    item = fields_of(raw) or {}
+    if text_of(item.get("type")) == "function_call":
         yield item
-    if not is_present(item.tool_calls):
-        return
-    for each in items_of(item.tool_calls) or ():
-        if (call := read(each, _ITEM)) is not None:
-            function = read(call.function, _ITEM)
-            yield call if function is None else msgspec.structs.replace(call, name=function.name)
+    for each in items_of(item.get("tool_calls")) or ():
+        if (call := fields_of(each)) is not None:
+            function = fields_of(call.get("function"))
+            yield call if function is None else {**call, "name": function.get("name", ABSENT)}
 
 
 def _turns(row: Fields) -> tuple[str, list[ItemSequence]]:
     """The field that has the turns, and the turns themselves."""
     if items := items_of(row.get(OUTPUT)):
         return OUTPUT, [ItemSequence(f"/{OUTPUT}", items)]
-    if items := items_of(response_fields(row).output):
+    if items := items_of((fields_of(row.get(RESPONSE)) or {}).get(OUTPUT)):
         return RESPONSE, [ItemSequence(f"/{RESPONSE}/{OUTPUT}", items)]
     if items := items_of(row.get(MESSAGES)):
         return MESSAGES, [ItemSequence(f"/{MESSAGES}", items)]
-    return OUTPUT, _sequence(f"/{OUTPUT}", row.get(OUTPUT, ABSENT), "assistant")
+    return OUTPUT, _sequence(f"/{OUTPUT}", row.get(OUTPUT), "assistant")
 
 
-def _sequence(path: str, raw: msgspec.Raw, role: str) -> list[ItemSequence]:
-    if not is_present(raw):
+def _sequence(path: str, raw: msgspec.Raw | None, role: str) -> list[ItemSequence]:
+    if raw is None or not is_present(raw):
         return []
     items = items_of(raw)
     if items is not None:

@@ -24,17 +24,14 @@ from rollgym.rollouts.rows import (
     SUCCESS,
     TASK_INDEX,
 )
-from rollgym.viewer.documents.conversation import response_fields
 from rollgym.viewer.documents.texts import child, json_text, short, string_text
 from rollgym.viewer.values import (
-    ABSENT,
     Fields,
     count_of,
     fields_of,
     flag_of,
     is_present,
     items_of,
-    read,
     text_of,
 )
 from rollgym.viewer.view import FIELD_TEXT_LIMIT, FailureView, FieldView, SectionView, Text
@@ -90,21 +87,14 @@ _WITHIN = {
 }
 
 
-class _Metadata(msgspec.Struct, frozen=True):
-    usage: msgspec.Raw = ABSENT
-
-
-_METADATA = msgspec.json.Decoder(_Metadata)
-
-
 def usage_of(row: Fields) -> dict[str, int]:
     """Token counts from the metadata if it has any, else from the response."""
-    metadata = read(row.get(METADATA), _METADATA) or _Metadata()
-    return _counts(metadata.usage) or _counts(response_fields(row).usage)
+    return _counts(row.get(METADATA)) or _counts(row.get(RESPONSE))
 
 
-def _counts(raw: msgspec.Raw) -> dict[str, int]:
-    usage = fields_of(raw) or {}
+def _counts(holder: msgspec.Raw | None) -> dict[str, int]:
+    """The counts in the `usage` of an object."""
+    usage = fields_of((fields_of(holder) or {}).get("usage")) or {}
     counts = {name: _count(usage, name) for name in _TOLD}
     told = {name: count for name, count in counts.items() if count is not None}
     return told if any(told.values()) else {}
@@ -124,22 +114,10 @@ _COMPARED_UP_TO = 65_536
 _CONVERSATION = frozenset(("input", "instructions", "tools"))
 _ATTEMPT = ("attempt", "final", "started", "seconds", FAILURE_TERMINAL)
 _SHOWN_OF_RESPONSE = ("id", "status", "incomplete_details", "error", "usage")
-_ELSEWHERE = frozenset(
-    (
-        PARAMS,
-        OUTPUT,
-        RESPONSE,
-        REWARD,
-        SUCCESS,
-        METADATA,
-        TASK_INDEX,
-        ROLLOUT_INDEX,
-        FAILURE,
-        FAILURE_CLASS,
-        NO_PERSIST,
-        STORED_ROLLOUTS,
-    )
-)
+_ELSEWHERE = frozenset((
+    PARAMS, OUTPUT, RESPONSE, REWARD, SUCCESS, METADATA, TASK_INDEX, ROLLOUT_INDEX, FAILURE,
+    FAILURE_CLASS, NO_PERSIST, STORED_ROLLOUTS,
+))  # fmt: skip
 
 
 def sections_of(
@@ -207,8 +185,8 @@ def _is_new(raw: msgspec.Raw, asked: Mapping[str, msgspec.Raw], name: str) -> bo
 def _sampling(row: Fields, params: Fields) -> list[FieldView]:
     told = {name: raw for name, raw in params.items() if name not in _CONVERSATION}
     fields = _fields(told, f"/{PARAMS}")
-    model = response_fields(row).model
-    if not is_present(params.get("model")) and is_present(model):
+    model = (fields_of(row.get(RESPONSE)) or {}).get("model")
+    if not is_present(params.get("model")) and model is not None and is_present(model):
         fields.insert(0, field_of("model", model, f"/{RESPONSE}/model"))
     return fields
 
@@ -235,9 +213,9 @@ def _tool_name(raw: msgspec.Raw) -> str:
 
 
 def _response(row: Fields) -> list[FieldView]:
-    facts = response_fields(row)
-    told = {name: getattr(facts, name) for name in _SHOWN_OF_RESPONSE}
-    return _fields({name: raw for name, raw in told.items() if is_present(raw)}, f"/{RESPONSE}")
+    response = fields_of(row.get(RESPONSE)) or {}
+    told = {name: response[name] for name in _SHOWN_OF_RESPONSE if is_present(response.get(name))}
+    return _fields(told, f"/{RESPONSE}")
 
 
 def _left_out(number: int, path: str) -> Iterator[FieldView]:

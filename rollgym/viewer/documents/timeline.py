@@ -20,7 +20,7 @@ import msgspec
 from rollgym.servers.episode import span_label
 from rollgym.viewer.documents.conversation import ModelReply
 from rollgym.viewer.documents.texts import short
-from rollgym.viewer.values import ABSENT, Fields, fields_of, number_of, read
+from rollgym.viewer.values import Fields, fields_of, number_of, read
 from rollgym.viewer.view import SpanView, TimelineView
 
 MOST_SPANS = 2_000
@@ -30,13 +30,6 @@ LEFT_OUT_SECONDS = 1e-3
 _LABEL_LIMIT = 80
 
 
-class _TimeFields(msgspec.Struct, frozen=True):
-    """The fields of a row's metadata about time."""
-
-    spans: msgspec.Raw = ABSENT
-    timings: msgspec.Raw = ABSENT
-
-
 class _SpanFields(msgspec.Struct, frozen=True):
     phase: str
     start: float
@@ -44,7 +37,6 @@ class _SpanFields(msgspec.Struct, frozen=True):
     label: str = ""
 
 
-_TIMES = msgspec.json.Decoder(_TimeFields)
 _SPANS = msgspec.json.Decoder(list[_SpanFields])
 
 
@@ -54,12 +46,10 @@ def timeline_of(metadata: msgspec.Raw | None, seconds: float | None) -> Timeline
     It is exact if the metadata has spans. A rollout with very many calls only stores the first
     spans, so the totals come from the metadata if it has any.
     """
-    times = read(metadata, _TIMES)
-    if times is None:
-        return None
-    told = read(times.spans, _SPANS) or []
+    times = fields_of(metadata) or {}
+    told = read(times.get("spans"), _SPANS) or []
     spans = _spans(told[:MOST_SPANS])
-    totals = _totals(fields_of(times.timings) or {}) or _sums(spans)
+    totals = _totals(fields_of(times.get("timings")) or {}) or _sums(spans)
     if not spans and not totals:
         return None
     end = max((span.start + span.seconds for span in spans), default=0.0)

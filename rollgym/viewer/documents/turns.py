@@ -59,9 +59,10 @@ class TurnItem(NamedTuple):
 
 
 class TurnReader:
-    """Reads turns. `tool_of` gives the tool of a call id.
+    """Reads turns, and keeps the budget of their texts. For one thread at a time.
 
-    `has_folder` says that pictures may be files. With `whole` no text is cut.
+    `tool_of` gives the tool of a call id. `has_folder` says that pictures may be files. With
+    `whole` no text is cut.
     """
 
     def __init__(
@@ -70,22 +71,11 @@ class TurnReader:
         self._tool_of = tool_of
         self._has_folder = has_folder
         self._whole = whole
-
-    def turn(self, item: TurnItem, index: int) -> TurnView:
-        """Read an item. It never raises for the content of the item."""
-        return _TurnBuilder(self._tool_of, self._has_folder, self._whole).turn(item, index)
-
-
-class _TurnBuilder:
-    """Reads one turn, and keeps the budget of its texts."""
-
-    def __init__(self, tool_of: Callable[[str], str], has_folder: bool, whole: bool) -> None:
-        self._tool_of = tool_of
-        self._has_folder = has_folder
-        self._whole = whole
         self._left = TURN_TEXT_LIMIT
 
     def turn(self, item: TurnItem, index: int) -> TurnView:
+        """Read an item. It never raises for the content of the item."""
+        self._left = TURN_TEXT_LIMIT
         entry, path = fields_of(item.raw), item.path
         if entry is None:
             return TurnView(index, item.role, path, tuple(self._content(item.raw, path)))
