@@ -80,10 +80,6 @@ class OpenSource:
         self._prepared: int | None = None
 
     @property
-    def images(self) -> Path | None:
-        return self.source.images
-
-    @property
     def manifest(self) -> Path | None:
         """The manifest of the run, unless it has become a link out of the folder."""
         manifest = self.source.manifest

@@ -198,11 +198,8 @@ class ViewerSource(msgspec.Struct, frozen=True, kw_only=True):
         return path != self.path and self.leads_out(path)
 
 
-class Opener(Protocol):
-    """Finds the sources at a path."""
+Opener = Callable[[Path], Sequence[ViewerSource]]
+"""Gives the sources at a path; empty where the opener does not know it. Raises StoreError.
 
-    def __call__(self, path: Path) -> Sequence[ViewerSource]:
-        """The sources at this path; empty where the opener does not know it. Raises StoreError.
-
-        It only looks into subfolders that belong to a source.
-        """
+It only looks into subfolders that belong to a source.
+"""

@@ -5,7 +5,8 @@ length of the whole text, and `path` is the JSON pointer to it in the record. Al
 none is markup.
 """
 
-from typing import Literal, Protocol
+from abc import ABC, abstractmethod
+from typing import Literal
 
 import msgspec
 
@@ -205,35 +206,47 @@ class RolloutView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     unreadable: UnreadableView | None = None
 
 
-class RolloutDocument(Protocol):
-    """An opened record. It holds the bytes of the record, and little else.
-
-    `turns` and `steps` return at most `count` of them from `start` on. `raw` returns the JSON at a
-    pointer ("" is the whole record, as `row` returns it) and raises KeyError where there is none.
-    `image` returns the bytes of a picture in the record. `find` returns the indexes of the turns
-    and of the steps in which a text occurs, ignoring case.
-    """
-
-    @property
-    def size(self) -> int: ...
-
-    def view(self) -> RolloutView: ...
-
-    def turns(self, start: int, count: int) -> list[TurnView]: ...
-
-    def steps(self, start: int, count: int) -> list[StepView]: ...
-
-    def raw(self, path: str) -> bytes: ...
-
-    def image(self, path: str) -> "PictureData": ...
-
-    def find(self, text: str) -> tuple[list[int], list[int]]: ...
-
-    def row(self) -> bytes: ...
-
-
 class PictureData(msgspec.Struct, frozen=True):
     """The bytes of a picture, of one of the types that the viewer shows."""
 
     media_type: Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
     data: bytes
+
+
+class RolloutDocument(ABC):
+    """An opened record. It holds the bytes of the record, and little else.
+
+    A document has no turns, steps and pictures unless its class provides them.
+    """
+
+    def __init__(self, summary: RecordSummary, size: int) -> None:
+        """`size` is the length of the record in its file."""
+        self.size = size
+        self._summary = summary
+
+    @abstractmethod
+    def view(self) -> RolloutView: ...
+
+    def turns(self, start: int, count: int) -> list[TurnView]:
+        """At most `count` turns from `start` on."""
+        return []
+
+    def steps(self, start: int, count: int) -> list[StepView]:
+        """At most `count` steps from `start` on."""
+        return []
+
+    @abstractmethod
+    def raw(self, path: str) -> bytes:
+        """The JSON at a pointer; "" is the whole record, as `row` returns it. Raises KeyError."""
+
+    def image(self, path: str) -> PictureData:
+        """The picture at a pointer in the record. Raises KeyError, ValueError."""
+        raise KeyError(path)
+
+    def find(self, text: str) -> tuple[list[int], list[int]]:
+        """The indexes of the turns and of the steps in which a text occurs, ignoring case."""
+        return [], []
+
+    @abstractmethod
+    def row(self) -> bytes:
+        """The row of a file of rollouts. Raises ValueError."""

@@ -24,7 +24,7 @@ from rollgym.viewer.view import (
     TEXT_LIMIT,
     TURNS_LIMIT,
     FailureView,
-    PictureData,
+    RolloutDocument,
     RolloutView,
     SectionView,
     StepView,
@@ -33,16 +33,18 @@ from rollgym.viewer.view import (
 )
 from webgym.trajectory.plain import rollout_row
 from webgym.viewing.drawing import build_timeline
-from webgym.viewing.records import AttemptAccount, FailureRecord, RawSteps, RecordNames
+from webgym.viewing.records import (
+    AttemptAccount,
+    FailureRecord,
+    RawSteps,
+    RecordNames,
+    ResponseUsage,
+)
 from webgym.viewing.sections import judge_section, run_section, task_section
 from webgym.viewing.steps import StepReader
 
 _TASK_NAME = "task_name"
 PlainOf = Callable[[], dict[str, Any]]
-
-
-class _OutlineResponse(msgspec.Struct, frozen=True):
-    usage: Usage = NO_USAGE
 
 
 class _OutlineReward(msgspec.Struct, frozen=True):
@@ -54,15 +56,15 @@ class _StepOutline(msgspec.Struct, frozen=True):
     """The part of every step that is decoded at once, under the same names in both forms."""
 
     timings: dict[str, float] = {}
-    response: _OutlineResponse | None = None
+    response: ResponseUsage | None = None
     reward: _OutlineReward | None = None
 
 
 _OUTLINE = msgspec.json.Decoder(_StepOutline)
 
 
-class TrajectoryDocument:
-    """The `RolloutDocument` of a web rollout."""
+class TrajectoryDocument(RolloutDocument):
+    """The document of a web rollout. Screenshots are separate files, not in the record."""
 
     def __init__(
         self,
@@ -75,16 +77,12 @@ class TrajectoryDocument:
         size: int,
         has_images: bool,
     ) -> None:
-        """`plain_of` returns the plain form of the trajectory; it may raise ValueError.
-
-        `size` is the length of the record in its file.
-        """
+        """`plain_of` returns the plain form of the trajectory; it may raise ValueError."""
+        super().__init__(summary, size)
         self._record = record
         self._account = account
         self._names = names
-        self._summary = summary
         self._plain_of = plain_of
-        self._size = size
         self._steps = account.trajectory.steps or ()
         self._reader = StepReader(
             names,
@@ -93,16 +91,12 @@ class TrajectoryDocument:
             has_images=has_images,
         )
 
-    @property
-    def size(self) -> int:
-        return self._size
-
     def view(self) -> RolloutView:
         asked = self._asked()
         return RolloutView(
             summary=self._summary,
             title=self._summary.facts.title or f"task {self._account.trajectory_index}",
-            bytes=self._size,
+            bytes=self.size,
             turns=2 * len(self._steps),
             steps=len(self._steps),
             prompt=() if asked is None else (asked,),
@@ -128,10 +122,6 @@ class TrajectoryDocument:
 
     def raw(self, path: str) -> bytes:
         return bytes(value_at(msgspec.Raw(self._record), names_in(path)))
-
-    def image(self, path: str) -> PictureData:
-        """Raises KeyError: screenshots are separate files."""
-        raise KeyError(path)
 
     def find(self, text: str) -> tuple[list[int], list[int]]:
         """Prompts are not searched, because they repeat the earlier steps."""

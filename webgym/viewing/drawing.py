@@ -31,7 +31,8 @@ from webgym.actions import (
 )
 from webgym.browser.contract.answers import Box
 from webgym.episode.worker import WAITING
-from webgym.viewing.records import StepRecord, ViewedAction
+from webgym.trajectory.records import ActionRecord
+from webgym.viewing.records import StepRecord
 
 LABEL_LIMIT = 80
 ARROW = 0.2
@@ -72,7 +73,7 @@ def draw_marks(step: StepRecord, interaction_mode: str) -> StepDrawing:
     return _aimed(action, interaction_mode, Viewport(page.width, page.height))
 
 
-def _aimed(action: ViewedAction, mode: str, viewport: Viewport) -> StepDrawing:
+def _aimed(action: ActionRecord, mode: str, viewport: Viewport) -> StepDrawing:
     pixel = action.pixel or _stored_point(action, mode, viewport)
     if pixel is None:
         return StepDrawing(unplaced="The target of the action was not stored.")
@@ -83,7 +84,7 @@ def _aimed(action: ViewedAction, mode: str, viewport: Viewport) -> StepDrawing:
     return StepDrawing(tuple(_marks(action, x / viewport.width, y / viewport.height, viewport)))
 
 
-def _marks(action: ViewedAction, x: float, y: float, viewport: Viewport) -> list[MarkView]:
+def _marks(action: ActionRecord, x: float, y: float, viewport: Viewport) -> list[MarkView]:
     marks = [MarkView("point", x, y, label=_label(action))]
     if action.box is not None:
         marks.insert(0, _box(action.box, viewport))
@@ -106,7 +107,7 @@ def _box(box: Box, viewport: Viewport) -> MarkView:
     )
 
 
-def _arrow(action: ViewedAction, x: float, y: float) -> tuple[MarkView, ...]:
+def _arrow(action: ActionRecord, x: float, y: float) -> tuple[MarkView, ...]:
     direction = action.arguments.get("direction")
     if not isinstance(direction, str) or direction not in _DIRECTIONS:
         return ()
@@ -114,12 +115,12 @@ def _arrow(action: ViewedAction, x: float, y: float) -> tuple[MarkView, ...]:
     return (MarkView("arrow", x, y, width, height, label=direction),)
 
 
-def _label(action: ViewedAction) -> str:
+def _label(action: ActionRecord) -> str:
     written = action.arguments.get(_LABELS.get(action.key, ""))
     return printable_line(written, LABEL_LIMIT) if isinstance(written, str) else ""
 
 
-def _stored_point(action: ViewedAction, mode: str, viewport: Viewport) -> tuple[int, int] | None:
+def _stored_point(action: ActionRecord, mode: str, viewport: Viewport) -> tuple[int, int] | None:
     """The pixel of the coordinates in a record that has no pixel, in coordinates mode."""
     if mode != "coordinates":
         return None

@@ -27,7 +27,7 @@ from rollgym.records import (
     RowError,
     decode_attempt,
 )
-from rollgym.viewer.formats.facts import cause_of, facts_of_row
+from rollgym.viewer.formats.facts import cause_of, task_facts
 from rollgym.viewer.source import DocumentContext, FactsOf, RecordRange
 from rollgym.viewer.summary import (
     DETAIL_LIMIT,
@@ -63,7 +63,7 @@ from webgym.viewing.records import (
 def facts_in(task: msgspec.Raw) -> TaskFacts:
     """The facts in the row of a trajectory; empty where it has none."""
     try:
-        return facts_of_row(Row.parse(bytes(task)))
+        return task_facts(Row.parse(bytes(task)).fields)
     except RowError:
         return NO_FACTS
 

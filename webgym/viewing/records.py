@@ -12,14 +12,14 @@ and decodes the steps that are requested.
 *No placeholders.* Unlike where trajectories are written, a size that was not stored is None.
 """
 
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
 from rollgym.records import NO_USAGE, NOTHING, Usage
 from rollgym.records.outcome import SUCCESS_REWARD
-from webgym.browser.contract.answers import Box, CommandFailure, Incident
-from webgym.trajectory.records import Image
+from webgym.browser.contract.answers import Incident
+from webgym.trajectory.records import ActionRecord, Image, RewardRecord
 
 Steps = TypeVar("Steps")
 
@@ -192,17 +192,6 @@ class ViewedObservation(msgspec.Struct, frozen=True, kw_only=True):
     settled: bool = True
 
 
-class ViewedAction(msgspec.Struct, frozen=True, kw_only=True):
-    """The action of a step."""
-
-    key: str
-    arguments: dict[str, Any] = {}
-    text: str = ""
-    pixel: tuple[int, int] | None = None
-    box: Box | None = None
-    problem: CommandFailure | None = None
-
-
 class ViewedResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The prompt and the response of the model, without token ids."""
 
@@ -215,22 +204,13 @@ class ViewedResponse(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = NO_USAGE
 
 
-class ViewedReward(msgspec.Struct, frozen=True, kw_only=True):
-    """The reward of a step."""
-
-    reward: float | None = None
-    evaluation: dict[str, Any] = {}
-    submit: bool = False
-    submission_judgment: str | None = None
-
-
 class StepRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A step of a journal."""
 
     observation: ViewedObservation = ViewedObservation()
-    action: ViewedAction | None = None
+    action: ActionRecord | None = None
     response: ViewedResponse | None = None
-    reward: ViewedReward | None = None
+    reward: RewardRecord | None = None
     same_as_next_screenshot: bool | None = None
     timings: dict[str, float] = {}
 
@@ -241,7 +221,7 @@ class _PlainObservation(ViewedObservation, frozen=True, kw_only=True):
     tree: str | None = msgspec.field(default=None, name="ac_tree")
 
 
-class _PlainAction(ViewedAction, frozen=True, kw_only=True):
+class _PlainAction(ActionRecord, frozen=True, kw_only=True):
     text: str = msgspec.field(default="", name="action_string")
 
 

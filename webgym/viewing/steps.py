@@ -11,9 +11,10 @@ from typing import NamedTuple
 import msgspec
 
 from rollgym.servers.final_answer import split_thinking
+from rollgym.viewer.documents.sections import field_of
 from rollgym.viewer.documents.texts import child, cut, json_text, short
 from rollgym.viewer.documents.turns import TurnItem, TurnReader
-from rollgym.viewer.values import raw_of, text_of
+from rollgym.viewer.values import raw_of
 from rollgym.viewer.view import (
     FIELD_TEXT_LIMIT,
     TEXT_LIMIT,
@@ -24,12 +25,12 @@ from rollgym.viewer.view import (
     TurnView,
 )
 from webgym.trajectory.plain import SCREENSHOTS
+from webgym.trajectory.records import ActionRecord
 from webgym.trajectory.records import Image as Screenshot
 from webgym.viewing.drawing import draw_marks
 from webgym.viewing.records import (
     RecordNames,
     StepRecord,
-    ViewedAction,
     ViewedObservation,
     ViewedResponse,
 )
@@ -128,7 +129,9 @@ class StepReader:
             problem=_problem(action),
             notes=tuple(_notes(record)),
             fields=self._fields(said, path),
-            response=_response(said, path),
+            response=cut(said.raw_response, TEXT_LIMIT, f"{path}/response/raw_response")
+            if said
+            else None,
             prompt=self._prompt(said, path),
             tree=self._tree(seen, path),
             parse_failure=(said.parse_failure or "") if said else "",
@@ -170,7 +173,7 @@ class StepReader:
     def _fields(self, said: ViewedResponse | None, path: str) -> dict[str, Text]:
         at = f"{path}/response/{self._names.fields}"
         fields = said.fields if said else {}
-        return {name: _field(raw, child(at, name)) for name, raw in fields.items()}
+        return {name: field_of(name, raw, child(at, name)).value for name, raw in fields.items()}
 
     def _prompt(self, said: ViewedResponse | None, path: str) -> tuple[TurnView, ...]:
         at = f"{path}/response/raw_prompt"
@@ -188,7 +191,7 @@ class StepReader:
     def _part(self, part: Text | PictureView) -> Text | PictureView:
         """A part of a prompt: a text cut shorter, or a screenshot in place of its name."""
         if isinstance(part, Text):
-            return _cut_again(part, FIELD_TEXT_LIMIT)
+            return msgspec.structs.replace(part, text=part.text[:FIELD_TEXT_LIMIT])
         return self._picture(part.note.removeprefix(_BLOB)) if part.note else part
 
     def _screenshot(self, stored: Screenshot | None) -> PictureView | None:
@@ -231,32 +234,13 @@ def _other_texts(record: StepRecord) -> Iterator[str]:
     yield from _notes(record)
 
 
-def _cut_again(text: Text, limit: int) -> Text:
-    """A text that was cut already, cut to a lower limit."""
-    return msgspec.structs.replace(text, text=text.text[:limit])
-
-
-def _field(raw: msgspec.Raw, path: str) -> Text:
-    """A text as it is, anything else as JSON."""
-    text = text_of(raw)
-    if text is None:
-        return json_text(raw, FIELD_TEXT_LIMIT, path)
-    return cut(text, FIELD_TEXT_LIMIT, path)
-
-
-def _response(said: ViewedResponse | None, path: str) -> Text | None:
-    if said is None:
-        return None
-    return cut(said.raw_response, TEXT_LIMIT, f"{path}/response/raw_response")
-
-
-def _arguments(action: ViewedAction | None, path: str) -> Text | None:
+def _arguments(action: ActionRecord | None, path: str) -> Text | None:
     if action is None or not action.arguments:
         return None
     return json_text(raw_of(action.arguments), TEXT_LIMIT, f"{path}/action/arguments")
 
 
-def _problem(action: ViewedAction | None) -> str:
+def _problem(action: ActionRecord | None) -> str:
     problem = action.problem if action else None
     return f"{problem.type}: {problem.message}" if problem else ""
 

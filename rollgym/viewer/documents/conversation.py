@@ -16,7 +16,6 @@ from rollgym.viewer.documents.texts import short
 from rollgym.viewer.documents.turns import TurnItem
 from rollgym.viewer.values import ABSENT, Fields, fields_of, is_present, items_of, text_of
 
-
 PROMPT_TURNS = 20
 MESSAGES = "messages"
 

@@ -11,17 +11,8 @@ from typing import Any
 import msgspec
 
 from rollgym.records import Attempt, Completed, Failed, Omitted, Row, Task, decode_attempt
+from rollgym.rollouts import rows
 from rollgym.rollouts.output_row import failure_row, output_row
-from rollgym.rollouts.rows import (
-    FAILURE_CLASS,
-    METADATA,
-    RESPONSE,
-    REWARD,
-    ROLLOUT_INDEX,
-    SUCCESS,
-    TASK_INDEX,
-    rollout_row,
-)
 from rollgym.viewer.documents.row_document import FieldsDocument
 from rollgym.viewer.documents.sections import FAILURE
 from rollgym.viewer.documents.texts import names_in, value_at
@@ -71,7 +62,7 @@ class JournalDocument(FieldsDocument):
 
     @property
     def _has_response(self) -> bool:
-        return fields_of(self._fields.get(RESPONSE)) is not None
+        return fields_of(self._fields.get(rows.RESPONSE)) is not None
 
     def _input_fields(self) -> Fields | None:
         return None if self._input is None else dict(self._input.fields)
@@ -83,7 +74,7 @@ def _input_row(context: DocumentContext, attempt: Attempt) -> Row | None:
     if row is None:
         return None
     try:
-        return rollout_row(Task(attempt.task, row, max(attempt.repeats, 1)), attempt.repeat)[0]
+        return rows.rollout_row(Task(attempt.task, row, max(attempt.repeats, 1)), attempt.repeat)[0]
     except (ValueError, LookupError, RecursionError):
         return row
 
@@ -94,14 +85,14 @@ def _added_fields(attempt: Attempt) -> dict[str, msgspec.Raw]:
     result = fields_of(outcome.result)
     if result is None:
         result = {RESULT: outcome.result} if bytes(outcome.result) else {}
-    values: dict[str, Any] = {TASK_INDEX: attempt.task, ROLLOUT_INDEX: attempt.repeat}
+    values: dict[str, Any] = {rows.TASK_INDEX: attempt.task, rows.ROLLOUT_INDEX: attempt.repeat}
     if isinstance(outcome, Completed):
-        values |= {REWARD: outcome.reward, SUCCESS: outcome.succeeded}
+        values |= {rows.REWARD: outcome.reward, rows.SUCCESS: outcome.succeeded}
     elif isinstance(outcome, Failed):
-        values |= {FAILURE: outcome.failure, FAILURE_CLASS: outcome.failure.kind}
-    metadata = (fields_of(result.get(METADATA)) or {}) | _metadata(attempt)
+        values |= {FAILURE: outcome.failure, rows.FAILURE_CLASS: outcome.failure.kind}
+    metadata = (fields_of(result.get(rows.METADATA)) or {}) | _metadata(attempt)
     added = {name: raw_of(value) for name, value in values.items()}
-    return result | added | {METADATA: raw_of(metadata)}
+    return result | added | {rows.METADATA: raw_of(metadata)}
 
 
 def _metadata(attempt: Attempt) -> dict[str, msgspec.Raw]:

@@ -7,7 +7,7 @@ inputs. Bytes that are not UTF-8 are shown as `\\ufffd`.
 """
 
 import codecs
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 
@@ -27,9 +27,9 @@ from rollgym.viewer.view import (
     FailureView,
     FieldView,
     PictureData,
+    RolloutDocument,
     RolloutView,
     SectionView,
-    StepView,
     Text,
     TimelineView,
     TurnView,
@@ -37,32 +37,24 @@ from rollgym.viewer.view import (
 )
 
 
-class FieldsDocument(ABC):
-    """A `RolloutDocument` over the fields of a row, which subclasses provide."""
+class FieldsDocument(RolloutDocument):
+    """A document over the fields of a row, which subclasses provide."""
 
     def __init__(self, context: DocumentContext, summary: RecordSummary, size: int) -> None:
+        super().__init__(summary, size)
         self._context = context
-        self._summary = summary
-        self._size = size
-
-    @abstractmethod
-    def row(self) -> bytes: ...
 
     @property
     @abstractmethod
     def _fields(self) -> Fields:
         """The fields of the row that is shown."""
 
-    @property
-    def size(self) -> int:
-        return self._size
-
     def view(self) -> RolloutView:
         summary, reader, failure = self._summary, self._reader(), failure_of(self._fields)
         return RolloutView(
             summary=summary,
             title=summary.facts.title or _name(summary),
-            bytes=self._size,
+            bytes=self.size,
             turns=len(self._conversation),
             prompt=tuple(
                 reader.turn(item, index)
@@ -79,10 +71,6 @@ class FieldsDocument(ABC):
     def turns(self, start: int, count: int) -> list[TurnView]:
         reader = self._reader()
         return [reader.turn(item, index) for index, item in self._conversation.items(start, count)]
-
-    def steps(self, start: int, count: int) -> list[StepView]:
-        """Empty: a row has turns."""
-        return []
 
     def raw(self, path: str) -> bytes:
         if not path:
@@ -202,16 +190,12 @@ def _texts(record: bytes, errors: str) -> Iterator[str]:
 TITLE = "Unreadable record"
 
 
-class UnreadableDocument:
-    """A `RolloutDocument` of a line that is not a record: where it is, and how it starts."""
+class UnreadableDocument(RolloutDocument):
+    """The document of a line that is not a record: where it is, and how it starts."""
 
     def __init__(self, summary: RecordSummary, unreadable: UnreadableView) -> None:
-        self._summary = summary
+        super().__init__(summary, len(unreadable.text))
         self._unreadable = unreadable
-
-    @property
-    def size(self) -> int:
-        return len(self._unreadable.text)
 
     def view(self) -> RolloutView:
         unreadable = self._unreadable
@@ -223,21 +207,9 @@ class UnreadableDocument:
             unreadable=unreadable,
         )
 
-    def turns(self, start: int, count: int) -> list[TurnView]:
-        return []
-
-    def steps(self, start: int, count: int) -> list[StepView]:
-        return []
-
     def raw(self, path: str) -> bytes:
         """Raises ValueError: the line is not a record."""
         raise ValueError(self._unreadable.problem)
-
-    def image(self, path: str) -> PictureData:
-        raise KeyError(path)
-
-    def find(self, text: str) -> tuple[list[int], list[int]]:
-        return [], []
 
     def row(self) -> bytes:
         """Raises ValueError: the line is not a record."""

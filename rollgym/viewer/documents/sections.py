@@ -9,21 +9,8 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from rollgym.records import TRAITS
+from rollgym.rollouts import rows
 from rollgym.rollouts.output_row import same_value
-from rollgym.rollouts.rows import (
-    FAILURE_CLASS,
-    FAILURE_TERMINAL,
-    METADATA,
-    NO_PERSIST,
-    OUTPUT,
-    PARAMS,
-    RESPONSE,
-    REWARD,
-    ROLLOUT_INDEX,
-    STORED_ROLLOUTS,
-    SUCCESS,
-    TASK_INDEX,
-)
 from rollgym.viewer.documents.texts import child, json_text, short, string_text
 from rollgym.viewer.values import (
     Fields,
@@ -50,7 +37,7 @@ def meaning_of(kind: str) -> str:
 def failure_of(row: Fields) -> FailureView | None:
     """The failure of a row; None where it has none."""
     failure = fields_of(row.get(FAILURE))
-    named = text_of(row.get(FAILURE_CLASS))
+    named = text_of(row.get(rows.FAILURE_CLASS))
     if failure is None and named is None:
         return None
     failure = failure or {}
@@ -89,7 +76,7 @@ _WITHIN = {
 
 def usage_of(row: Fields) -> dict[str, int]:
     """Token counts from the metadata if it has any, else from the response."""
-    return _counts(row.get(METADATA)) or _counts(row.get(RESPONSE))
+    return _counts(row.get(rows.METADATA)) or _counts(row.get(rows.RESPONSE))
 
 
 def _counts(holder: msgspec.Raw | None) -> dict[str, int]:
@@ -112,11 +99,12 @@ SAMPLING, TOOLS, METADATA_TITLE, RESPONSE_TITLE = "Sampling", "Tools", "Metadata
 _VERDICTS = frozenset((VERIFIER, VERIFIER_AND_TASK))
 _COMPARED_UP_TO = 65_536
 _CONVERSATION = frozenset(("input", "instructions", "tools"))
-_ATTEMPT = ("attempt", "final", "started", "seconds", FAILURE_TERMINAL)
+_ATTEMPT = ("attempt", "final", "started", "seconds", rows.FAILURE_TERMINAL)
 _SHOWN_OF_RESPONSE = ("id", "status", "incomplete_details", "error", "usage")
 _ELSEWHERE = frozenset((
-    PARAMS, OUTPUT, RESPONSE, REWARD, SUCCESS, METADATA, TASK_INDEX, ROLLOUT_INDEX, FAILURE,
-    FAILURE_CLASS, NO_PERSIST, STORED_ROLLOUTS,
+    rows.PARAMS, rows.OUTPUT, rows.RESPONSE, rows.REWARD, rows.SUCCESS, rows.METADATA,
+    rows.TASK_INDEX, rows.ROLLOUT_INDEX, rows.FAILURE_CLASS, rows.NO_PERSIST, rows.STORED_ROLLOUTS,
+    FAILURE,
 ))  # fmt: skip
 
 
@@ -130,9 +118,9 @@ def sections_of(
     elsewhere = _ELSEWHERE | {conversation}
     own = {name: raw for name, raw in row.items() if name not in elsewhere}
     about_attempt = {name: own.pop(name) for name in _ATTEMPT if name in own and FAILURE in row}
-    judged = {name: row[name] for name in (REWARD, SUCCESS) if name in row}
-    params = fields_of(row.get(PARAMS)) or {}
-    metadata = fields_of(row.get(METADATA))
+    judged = {name: row[name] for name in (rows.REWARD, rows.SUCCESS) if name in row}
+    params = fields_of(row.get(rows.PARAMS)) or {}
+    metadata = fields_of(row.get(rows.METADATA))
     told = {name: raw for name, raw in (metadata or {}).items() if name != "spans"}
     added = own if asked is None else {n: raw for n, raw in own.items() if _is_new(raw, asked, n)}
     kept = {name: raw for name, raw in own.items() if name not in added}
@@ -145,11 +133,11 @@ def sections_of(
         (TASK, _fields(kept, ""), False),
         (SAMPLING, _sampling(row, params), False),
         (TOOLS, _tools(params), True),
-        (METADATA_TITLE, [*_fields(told, f"/{METADATA}"), *_fields(about_attempt, "")], False),
+        (METADATA_TITLE, [*_fields(told, f"/{rows.METADATA}"), *_fields(about_attempt, "")], False),
         (RESPONSE_TITLE, _response(row), True),
     ]
-    if metadata is None and is_present(row.get(METADATA)):
-        drawn[4] = (METADATA_TITLE, _fields({METADATA: row[METADATA]}, ""), False)
+    if metadata is None and is_present(row.get(rows.METADATA)):
+        drawn[4] = (METADATA_TITLE, _fields({rows.METADATA: row[rows.METADATA]}, ""), False)
     return tuple(
         SectionView(title, tuple(fields), folded, verdict=title in _VERDICTS)
         for title, fields, folded in drawn
@@ -184,15 +172,15 @@ def _is_new(raw: msgspec.Raw, asked: Mapping[str, msgspec.Raw], name: str) -> bo
 
 def _sampling(row: Fields, params: Fields) -> list[FieldView]:
     told = {name: raw for name, raw in params.items() if name not in _CONVERSATION}
-    fields = _fields(told, f"/{PARAMS}")
-    model = (fields_of(row.get(RESPONSE)) or {}).get("model")
+    fields = _fields(told, f"/{rows.PARAMS}")
+    model = (fields_of(row.get(rows.RESPONSE)) or {}).get("model")
     if not is_present(params.get("model")) and model is not None and is_present(model):
-        fields.insert(0, field_of("model", model, f"/{RESPONSE}/model"))
+        fields.insert(0, field_of("model", model, f"/{rows.RESPONSE}/model"))
     return fields
 
 
 def _tools(params: Fields) -> list[FieldView]:
-    base = f"/{PARAMS}/tools"
+    base = f"/{rows.PARAMS}/tools"
     tools = items_of(params.get("tools")) or []
     shown = [
         FieldView(
@@ -213,9 +201,9 @@ def _tool_name(raw: msgspec.Raw) -> str:
 
 
 def _response(row: Fields) -> list[FieldView]:
-    response = fields_of(row.get(RESPONSE)) or {}
+    response = fields_of(row.get(rows.RESPONSE)) or {}
     told = {name: response[name] for name in _SHOWN_OF_RESPONSE if is_present(response.get(name))}
-    return _fields(told, f"/{RESPONSE}")
+    return _fields(told, f"/{rows.RESPONSE}")
 
 
 def _left_out(number: int, path: str) -> Iterator[FieldView]:

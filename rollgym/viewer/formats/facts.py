@@ -18,7 +18,6 @@ from typing import NamedTuple
 import msgspec
 
 from rollgym.monitor import printable_line
-from rollgym.records import Row
 from rollgym.rollouts.rows import AGENT, PARAMS
 from rollgym.viewer.documents.conversation import MESSAGES
 from rollgym.viewer.formats.result import Content, content_text
@@ -60,13 +59,11 @@ _MESSAGES = msgspec.json.Decoder(list[_PromptMessage])
 _CONTENT = msgspec.json.Decoder(Content)
 
 
-def facts_of_row(row: Row) -> TaskFacts:
-    """The facts of a task, from its input row or from the row of one of its rollouts."""
-    return facts_of_fields(row.fields)
+def task_facts(fields: Fields) -> TaskFacts:
+    """The facts of a task, each empty where the fields do not have it.
 
-
-def facts_of_fields(fields: Fields) -> TaskFacts:
-    """The facts of a task, each empty where the fields do not have it."""
+    The fields are those of its input row, or of the row of one of its rollouts.
+    """
     task = fields_of(fields.get(TASK)) or {}
     asked = _prompt(fields) or _prompt(task)
     users = [each.said for each in asked if each.role == "user" and each.said]

@@ -7,7 +7,7 @@ function calls) are read alike. Contents are skipped, except for the last one.
 """
 
 from collections import Counter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -72,10 +72,13 @@ _NO_ITEM = ConversationItem()
 class ConversationSummary(msgspec.Struct, frozen=True):
     """`turns` counts those of the model: a text, or the calls that it made at once."""
 
-    turns: int
-    calls: int
-    tools: dict[str, int]
-    last_words: str
+    turns: int | None = None
+    calls: int | None = None
+    tools: dict[str, int] = {}
+    last_words: str = ""
+
+
+NO_CONVERSATION = ConversationSummary()
 
 
 def summarise_conversation(raw: msgspec.Raw | None) -> ConversationSummary | None:
@@ -91,11 +94,6 @@ def summarise_conversation(raw: msgspec.Raw | None) -> ConversationSummary | Non
         if raws is None:
             return None
         items = [read(each, _ITEM) or _NO_ITEM for each in raws]
-    return summarise_items(items)
-
-
-def summarise_items(items: list[ConversationItem]) -> ConversationSummary:
-    """Summarise the items of a conversation."""
     called: list[str] = []
     turns, calling = 0, False
     for item in items:
@@ -143,106 +141,63 @@ def _last_words(items: list[ConversationItem]) -> str:
     return ""
 
 
-class ResponseSummary(msgspec.Struct, frozen=True):
-    """What a response says beside its items, of the Responses API or a chat completion."""
+class RolloutResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a rollout. Each value is None or empty where the result does not say it.
 
-    model: str = ""
-    ending: str = ""
-    input_tokens: int | None = None
-    output_tokens: int | None = None
+    Counts in the metadata come before those of the response and of the conversation.
+    """
 
-
-def summarise_response(fields: Fields) -> ResponseSummary:
-    """Each field is empty where the response does not have it."""
-    usage = tokens_of(fields_of(fields.get("usage")) or {})
-    incomplete = fields_of(fields.get("incomplete_details")) or {}
-    return ResponseSummary(
-        model=text_of(fields.get("model")) or "",
-        ending=text_of(incomplete.get("reason")) or "",
-        input_tokens=usage[0],
-        output_tokens=usage[1],
-    )
-
-
-def tokens_of(usage: Fields) -> tuple[int | None, int | None]:
-    """Input and output tokens, by the names of either API; None where they are missing."""
-    into = count_of(usage.get("input_tokens")), count_of(usage.get("prompt_tokens"))
-    out = count_of(usage.get("output_tokens")), count_of(usage.get("completion_tokens"))
-    return either(*into), either(*out)
-
-
-class ResultNumbers(NamedTuple):
-    """The numbers in the metadata of a row."""
-
+    conversation: ConversationSummary
+    metadata: Fields
     attempt: int | None
-    seconds: float | None
-    started: float | None
+    steps: int | None
+    tool_calls: int | None
     input_tokens: int | None
     output_tokens: int | None
-
-
-class RolloutResult(msgspec.Struct, frozen=True):
-    """The result of a rollout. `conversation` is None where there is none at all."""
-
-    conversation: ConversationSummary | None
-    response: ResponseSummary
-    metadata: Fields
+    seconds: float | None
+    started: float | None
+    model: str
+    ending: str
 
     @classmethod
     def of(cls, fields: Fields) -> "RolloutResult":
         response = fields_of(fields.get(RESPONSE)) or {}
-        conversation = summarise_conversation(fields.get(OUTPUT))
-        if conversation is None:
-            conversation = summarise_conversation(response.get(OUTPUT))
-        if conversation is None and begins(fields.get(RESPONSE), b'"'):
-            conversation = summarise_conversation(fields.get(RESPONSE))
-        if conversation is None:
-            conversation = _answered(fields)
         metadata = fields_of(fields.get(METADATA)) or {}
-        return cls(conversation, summarise_response(response), metadata)
-
-    @property
-    def numbers(self) -> ResultNumbers:
-        metadata = self.metadata
-        into, out = tokens_of(fields_of(metadata.get("usage")) or {})
-        return ResultNumbers(
+        incomplete = fields_of(response.get("incomplete_details")) or {}
+        conversation = _conversation(fields, response)
+        tokens = zip(_tokens(metadata), _tokens(response), strict=True)
+        into, out = (either(counted, told) for counted, told in tokens)
+        steps = either(count_of(metadata.get("reasoning_steps")), count_of(metadata.get("steps")))
+        return cls(
+            conversation=conversation,
+            metadata=metadata,
             attempt=either(count_of(metadata.get("attempts")), count_of(metadata.get("attempt"))),
+            steps=either(steps, conversation.turns),
+            tool_calls=either(count_of(metadata.get("tool_calls_made")), conversation.calls),
+            input_tokens=into,
+            output_tokens=out,
             seconds=number_of(metadata.get("seconds")),
             started=number_of(metadata.get("started")),
-            input_tokens=either(into, self.response.input_tokens),
-            output_tokens=either(out, self.response.output_tokens),
+            model=text_of(response.get("model")) or text_of(metadata.get("model")) or "",
+            ending=text_of(metadata.get("ending")) or text_of(incomplete.get("reason")) or "",
         )
 
-    @property
-    def model(self) -> str:
-        return self.response.model or text_of(self.metadata.get("model")) or ""
 
-    @property
-    def ending(self) -> str:
-        return text_of(self.metadata.get("ending")) or self.response.ending
-
-    @property
-    def steps(self) -> int | None:
-        """The number in the metadata, or else the model's turns in the conversation."""
-        metadata = self.metadata
-        told = either(count_of(metadata.get("reasoning_steps")), count_of(metadata.get("steps")))
-        return told if told is not None or self.conversation is None else self.conversation.turns
-
-    @property
-    def tool_calls(self) -> int | None:
-        told = count_of(self.metadata.get("tool_calls_made"))
-        return told if told is not None or self.conversation is None else self.conversation.calls
-
-    @property
-    def tools(self) -> dict[str, int]:
-        return self.conversation.tools if self.conversation else {}
-
-    @property
-    def last_words(self) -> str:
-        return self.conversation.last_words if self.conversation else ""
+def _conversation(fields: Fields, response: Fields) -> ConversationSummary:
+    found = summarise_conversation(fields.get(OUTPUT))
+    found = found or summarise_conversation(response.get(OUTPUT))
+    if found is None and begins(fields.get(RESPONSE), b'"'):
+        found = summarise_conversation(fields.get(RESPONSE))
+    if found is None:
+        # Without an answer of the assistant, `messages` are a prompt.
+        messages = summarise_conversation(fields.get(MESSAGES))
+        found = messages if messages is not None and messages.turns else None
+    return found or NO_CONVERSATION
 
 
-def _answered(fields: Fields) -> ConversationSummary | None:
-    """The conversation in `messages`, if the assistant answers there; else it is a prompt."""
-    conversation = summarise_conversation(fields.get(MESSAGES))
-    return conversation if conversation is not None and conversation.turns else None
+def _tokens(holder: Fields) -> tuple[int | None, int | None]:
+    """Input and output tokens of a `usage`, by the names of either API."""
+    usage = fields_of(holder.get("usage")) or {}
+    into = count_of(usage.get("input_tokens")), count_of(usage.get("prompt_tokens"))
+    out = count_of(usage.get("output_tokens")), count_of(usage.get("completion_tokens"))
+    return either(*into), either(*out)

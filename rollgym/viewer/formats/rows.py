@@ -16,19 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rollgym.records import Attempt, Completed, Failed, Omitted, Outcome, Usage, decode_attempt
-from rollgym.rollouts.rows import (
-    AGENT,
-    FAILURE_CLASS,
-    FAILURE_TERMINAL,
-    METADATA,
-    OUTPUT,
-    PARAMS,
-    RESPONSE,
-    REWARD,
-    ROLLOUT_INDEX,
-    SUCCESS,
-    TASK_INDEX,
-)
+from rollgym.rollouts import rows
 from rollgym.viewer.documents.conversation import MESSAGES
 from rollgym.viewer.documents.journal_document import JournalDocument
 from rollgym.viewer.documents.row_document import RowDocument
@@ -38,9 +26,9 @@ from rollgym.viewer.formats.facts import (
     DOMAIN,
     QUESTIONS,
     cause_of,
-    facts_of_fields,
+    task_facts,
 )
-from rollgym.viewer.formats.result import RolloutResult
+from rollgym.viewer.formats.result import NO_CONVERSATION, RolloutResult
 from rollgym.viewer.source import DocumentContext, FactsOf, RecordRange
 from rollgym.viewer.summary import (
     DETAIL_LIMIT,
@@ -65,9 +53,9 @@ from rollgym.viewer.values import (
 from rollgym.viewer.view import RolloutDocument
 
 _KNOWN_ROW = frozenset((
-    PARAMS, AGENT, TASK_INDEX, ROLLOUT_INDEX, OUTPUT, RESPONSE, REWARD, SUCCESS, METADATA,
-    FAILURE, FAILURE_CLASS, FAILURE_TERMINAL, "final", "attempt", "started", "seconds",
-    MESSAGES, DOMAIN, DIFFICULTY, *QUESTIONS,
+    rows.PARAMS, rows.AGENT, rows.TASK_INDEX, rows.ROLLOUT_INDEX, rows.OUTPUT, rows.RESPONSE,
+    rows.REWARD, rows.SUCCESS, rows.METADATA, rows.FAILURE_CLASS, rows.FAILURE_TERMINAL, FAILURE,
+    "final", "attempt", "started", "seconds", MESSAGES, DOMAIN, DIFFICULTY, *QUESTIONS,
 ))  # fmt: skip
 _KNOWN_METADATA = frozenset((
     "reasoning_steps", "steps", "tool_calls_made", "attempts", "attempt", "seconds", "started",
@@ -90,31 +78,31 @@ class RolloutsFormat:
         fields = fields_of_record(record)
         result = RolloutResult.of(fields)
         status = _row_status(fields, result)
-        numbers = result.numbers
         failure = fields_of(fields.get(FAILURE)) or {}
         failed = status in (EntryStatus.FAILED, EntryStatus.RETRIED)
         message = text_of(failure.get("detail")) or text_of(fields.get(FAILURE)) or ""
-        task = count_of(fields.get(TASK_INDEX))
+        task = count_of(fields.get(rows.TASK_INDEX))
+        params = fields_of(fields.get(rows.PARAMS)) or {}
         return RecordSummary(
             status=status,
             task=task,
-            repeat=count_of(fields.get(ROLLOUT_INDEX)),
-            attempt=either(count_of(fields.get("attempt")), numbers.attempt),
-            reward=None if failed else number_of(fields.get(REWARD)),
+            repeat=count_of(fields.get(rows.ROLLOUT_INDEX)),
+            attempt=either(count_of(fields.get("attempt")), result.attempt),
+            reward=None if failed else number_of(fields.get(rows.REWARD)),
             success=None if failed else _success(fields),
             kind=_kind(fields, failure) if failed else "",
             cause=cause_of(message) if failed else "",
             steps=result.steps,
             tool_calls=result.tool_calls,
-            input_tokens=numbers.input_tokens,
-            output_tokens=numbers.output_tokens,
-            seconds=either(numbers.seconds, number_of(fields.get("seconds"))),
-            started=either(numbers.started, number_of(fields.get("started"))),
-            model=result.model or text_of((fields_of(fields.get(PARAMS)) or {}).get("model")) or "",
+            input_tokens=result.input_tokens,
+            output_tokens=result.output_tokens,
+            seconds=either(result.seconds, number_of(fields.get("seconds"))),
+            started=either(result.started, number_of(fields.get("started"))),
+            model=result.model or text_of(params.get("model")) or "",
             ending=result.ending,
             facts=_facts(fields, task, facts_of),
-            detail=one_line(message if failed else result.last_words, DETAIL_LIMIT),
-            tools=result.tools,
+            detail=one_line(message if failed else result.conversation.last_words, DETAIL_LIMIT),
+            tools=result.conversation.tools,
             fields=_row_fields(fields, result),
         )
 
@@ -128,26 +116,25 @@ ROLLOUTS = RolloutsFormat()
 
 def _row_status(fields: Fields, result: RolloutResult) -> EntryStatus:
     failure = fields.get(FAILURE)
-    if fields_of(failure) or text_of(failure) or text_of(fields.get(FAILURE_CLASS)):
+    if fields_of(failure) or text_of(failure) or text_of(fields.get(rows.FAILURE_CLASS)):
         return EntryStatus.RETRIED if flag_of(fields.get("final")) is False else EntryStatus.FAILED
-    if number_of(fields.get(REWARD)) is not None or flag_of(fields.get(SUCCESS)) is not None:
-        return EntryStatus.COMPLETED
-    if result.conversation is not None or fields_of(fields.get(RESPONSE)):
+    has_result = result.conversation is not NO_CONVERSATION or fields_of(fields.get(rows.RESPONSE))
+    if has_result or _success(fields) is not None:
         return EntryStatus.COMPLETED
     return EntryStatus.INPUT
 
 
 def _success(fields: Fields) -> bool | None:
-    reward, success = number_of(fields.get(REWARD)), flag_of(fields.get(SUCCESS))
+    reward, success = number_of(fields.get(rows.REWARD)), flag_of(fields.get(rows.SUCCESS))
     return success if reward is None else Completed(reward, success).succeeded
 
 
 def _kind(fields: Fields, failure: Fields) -> str:
-    return text_of(fields.get(FAILURE_CLASS)) or text_of(failure.get("kind")) or "unknown"
+    return text_of(fields.get(rows.FAILURE_CLASS)) or text_of(failure.get("kind")) or "unknown"
 
 
 def _facts(fields: Fields, task: int | None, facts_of: FactsOf) -> TaskFacts:
-    facts = facts_of_fields(fields)
+    facts = task_facts(fields)
     if facts.key or task is None:
         return facts
     return facts_of(task) or facts
@@ -159,7 +146,9 @@ def _row_fields(fields: Fields, result: RolloutResult) -> dict[str, Scalar]:
     return dict(list(found.items())[-MOST_FIELDS:])
 
 
-_KNOWN_RESULT = frozenset((OUTPUT, RESPONSE, REWARD, SUCCESS, METADATA, MESSAGES, *QUESTIONS))
+_KNOWN_RESULT = frozenset(
+    (rows.OUTPUT, rows.RESPONSE, rows.REWARD, rows.SUCCESS, rows.METADATA, MESSAGES, *QUESTIONS)
+)
 _STEPS = "steps"
 _TOOL_CALLS = "tool_calls"
 
@@ -199,9 +188,9 @@ class JournalFormat:
             started=attempt.started,
             model=result.model,
             ending=outcome.reason.value if isinstance(outcome, Omitted) else result.ending,
-            facts=facts_of(attempt.task) or facts_of_fields(given),
-            detail=one_line(_detail(outcome, result.last_words), DETAIL_LIMIT),
-            tools=result.tools,
+            facts=facts_of(attempt.task) or task_facts(given),
+            detail=one_line(_detail(outcome, result.conversation.last_words), DETAIL_LIMIT),
+            tools=result.conversation.tools,
             fields=_attempt_fields(given, measures),
         )
 
@@ -239,7 +228,7 @@ def _tokens(usage: Usage, result: RolloutResult) -> tuple[int | None, int | None
     """Input and output tokens. Zeros mean that they were not counted."""
     if usage.input_tokens or usage.output_tokens:
         return usage.input_tokens, usage.output_tokens
-    return result.numbers.input_tokens, result.numbers.output_tokens
+    return result.input_tokens, result.output_tokens
 
 
 def _detail(outcome: Outcome, last_words: str) -> str:

@@ -19,13 +19,12 @@ from rollgym.viewer.errors import RequestError
 from rollgym.viewer.index.lines import reason_of
 from rollgym.viewer.library import Library
 from rollgym.viewer.open_source import OpenSource
-from rollgym.viewer.queries.filter import Filter
+from rollgym.viewer.queries.filter import Filter, natural
 from rollgym.viewer.queries.search import SearchProgress
 from rollgym.viewer.source import EntryId
 from rollgym.viewer.view import RolloutDocument
 
 LIBRARY = web.AppKey("library", Library)
-_DIGITS = 15
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 _ENCODER = msgspec.json.Encoder()
 
@@ -64,16 +63,7 @@ def query_of(request: web.Request) -> Mapping[str, list[str]]:
 
 def number_of(request: web.Request, name: str, otherwise: int) -> int:
     """A parameter that is a whole number. Raises RequestError."""
-    return whole_number(name, request.query.get(name) or str(otherwise))
-
-
-def whole_number(name: str, text: str) -> int:
-    """Raises RequestError."""
-    if not (text.isascii() and text.isdecimal()) or len(text) > _DIGITS:
-        raise RequestError(
-            HTTPStatus.BAD_REQUEST, f"`{name}` must be a whole number of at least 0, such as 20."
-        )
-    return int(text)
+    return natural(name, request.query.get(name) or str(otherwise))
 
 
 def text_of(request: web.Request, name: str) -> str:

@@ -33,14 +33,13 @@ from rollgym.viewer.http.handling import (
     query_of,
     source_of,
     text_of,
-    whole_number,
 )
 from rollgym.viewer.library import Library
 from rollgym.viewer.offline.page import offline_page as page_of
 from rollgym.viewer.open_source import OpenSource
-from rollgym.viewer.queries.filter import Filter
+from rollgym.viewer.queries.filter import Filter, natural
 from rollgym.viewer.queries.listing import neighbours as neighbours_of
-from rollgym.viewer.queries.tasks import AttemptSummary, RepeatOutcome, related
+from rollgym.viewer.queries.tasks import AttemptSummary, RepeatCell, RepeatOutcome, related
 from rollgym.viewer.queries.tasks import repeats as repeats_of
 from rollgym.viewer.source import EntryId
 from rollgym.viewer.view import (
@@ -154,7 +153,7 @@ async def picture(request: web.Request) -> web.Response:
 
 async def picture_file(request: web.Request) -> web.Response:
     """A picture in a file of the source."""
-    images, name = source_of(request).images, request.match_info["file"]
+    images, name = source_of(request).source.images, request.match_info["file"]
     return await library_of(request).work(lambda: _shown(read_picture(images, name)))
 
 
@@ -189,7 +188,7 @@ def _picture_of(
     try:
         if image.path:
             return document.image(image.path)
-        return read_picture(opened.images, image.file)
+        return read_picture(opened.source.images, image.file)
     except (KeyError, ValueError, RequestError):
         return None
 
@@ -229,15 +228,9 @@ MOST_COMPARED = 32
 COMPARED_BYTES = 128 << 20
 
 
-class _ComparedRepeat(msgspec.Struct, frozen=True, omit_defaults=True):
-    id: str
-    repeat: int | None
-    status: str
-    reward: float | None
-    success: bool | None
+class _ComparedRepeat(RepeatCell, frozen=True, omit_defaults=True, kw_only=True):
     turns: int
     steps: int
-    blocked: bool = False
 
 
 class _RepeatComparison(msgspec.Struct, frozen=True):
@@ -251,7 +244,7 @@ class _RepeatComparison(msgspec.Struct, frozen=True):
 async def repeats(request: web.Request) -> web.Response:
     """The repeats of a task side by side, and their first difference."""
     library, opened = library_of(request), source_of(request)
-    task = whole_number("task", request.match_info["task"])
+    task = natural("task", request.match_info["task"])
 
     def compare() -> _RepeatComparison:
         with opened.reading() as connection:
@@ -295,13 +288,5 @@ def _documents_to_compare(
 
 
 def _compared_repeat(found: RepeatOutcome, view: RolloutView) -> _ComparedRepeat:
-    return _ComparedRepeat(
-        found.id,
-        found.repeat,
-        found.status,
-        found.reward,
-        found.success,
-        view.turns,
-        view.steps,
-        found.blocked,
-    )
+    cell = {name: getattr(found, name) for name in RepeatCell.__struct_fields__}
+    return _ComparedRepeat(turns=view.turns, steps=view.steps, **cell)

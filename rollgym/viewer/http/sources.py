@@ -7,7 +7,7 @@ from time import time
 import msgspec
 from aiohttp import web
 
-from rollgym.store import StorageError, StoreError, read_manifest
+from rollgym.store import Manifest, StorageError, StoreError, read_manifest
 from rollgym.viewer.http.handling import (
     FilteredIndex,
     as_json,
@@ -21,7 +21,7 @@ from rollgym.viewer.http.handling import (
 from rollgym.viewer.index.source_index import IndexState
 from rollgym.viewer.live import Snapshot, read_monitors
 from rollgym.viewer.open_source import OpenSource
-from rollgym.viewer.queries.comparison import ComparedSource, ComparisonQuery, RunManifest
+from rollgym.viewer.queries.comparison import ComparedSource, ComparisonQuery, RunName
 from rollgym.viewer.queries.comparison import compare_configurations as configuration_of
 from rollgym.viewer.queries.comparison import compare_tasks as joined_of
 from rollgym.viewer.queries.counts import RATE_SECONDS, RolloutPace, SourceCoverage, SourceTotals
@@ -63,7 +63,7 @@ def describe_source(opened: OpenSource) -> SourceInfo:
     try:
         state, totals = opened.totals()
     except (StorageError, sqlite3.Error) as error:
-        state, totals = _unknown(str(error)), _NO_TOTALS
+        state, totals = IndexState(problem=str(error)), SourceTotals()
     source, pace = opened.source, totals.pace
     rate = pace.rate if opened.is_live and not _is_stalled(pace) else None
     return SourceInfo(
@@ -92,26 +92,6 @@ def _left_seconds(coverage: SourceCoverage, rate: float | None) -> float | None:
     if coverage.unresolved == 0:
         return 0.0
     return 60 * coverage.unresolved / rate if coverage.unresolved and rate else None
-
-
-_NO_TOTALS = SourceTotals(
-    SourceCoverage(
-        expected=None,
-        completed=0,
-        failed=0,
-        omitted=0,
-        unresolved=None,
-        unreadable=0,
-        retried=0,
-        inputs=0,
-    ),
-    None,
-    None,
-)
-
-
-def _unknown(problem: str) -> IndexState:
-    return IndexState(version=0, entries=0, read=0, size=0, ready=False, problem=problem)
 
 
 class _Monitor(msgspec.Struct, frozen=True):
@@ -220,11 +200,11 @@ async def _filtered(
     return await library_of(request).work(look_up)
 
 
-def _run(opened: OpenSource) -> RunManifest:
+def _run(opened: OpenSource) -> tuple[RunName, Manifest | None]:
     """A run with its manifest; an unreadable manifest counts as missing."""
     path = opened.manifest
     try:
         manifest = read_manifest(path.parent) if path else None
     except StoreError:
         manifest = None
-    return RunManifest(opened.source.id, opened.title, manifest)
+    return RunName(opened.source.id, opened.title), manifest

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
+from functools import lru_cache, partial
 from pathlib import Path
 
 import msgspec
@@ -9,8 +10,8 @@ import msgspec
 from rollgym.records import Row
 from rollgym.rollouts.rows import TASK_INDEX
 from rollgym.store.inputs import decode_task
-from rollgym.viewer.formats.facts import facts_of_row
-from rollgym.viewer.index.entries import EntryWriter, TaskFactsCache, copy_facts_from_inputs
+from rollgym.viewer.formats.facts import task_facts
+from rollgym.viewer.index.entries import EntryWriter, copy_facts_from_inputs, facts_from_inputs
 from rollgym.viewer.index.lines import FileLine
 from rollgym.viewer.index.progress import ReadProgress
 from rollgym.viewer.index.readers import (
@@ -26,6 +27,8 @@ from rollgym.viewer.values import LARGEST_INTEGER
 INPUTS_PART = -1
 """The inputs are not a part and have no entries; their progress is kept under this number."""
 _BATCH = 512
+_REMEMBERED = 8192
+"""Tasks whose facts are kept in memory."""
 
 
 def input_task(line: bytes) -> tuple[int, Row]:
@@ -69,7 +72,7 @@ class InputReader(LineReader):
             task, row = input_task(line.content or b"")
         except (ValueError, RecursionError):
             return False
-        facts = facts_of_row(row)
+        facts = task_facts(row.fields)
         place = (line.position, line.length)
         told = (facts.key, facts.title, facts.agent, facts.domain, facts.difficulty)
         self._pending.append((task, *place, *told))
@@ -141,7 +144,7 @@ class Builder:
     def _advance(self, reader: FileReader, deadline: float) -> bool:
         done = reader.advance(deadline)
         if isinstance(reader, InputReader) and reader.take_changed():
-            self._facts.forget()
+            self._facts.cache_clear()
             self._writer.flush()
             copy_facts_from_inputs(self._connection)
             self._writer.changed = True
@@ -149,7 +152,7 @@ class Builder:
 
     def _start(self) -> None:
         self._writer = EntryWriter(self._connection, self._source.parts)
-        self._facts = TaskFactsCache(self._connection)
+        self._facts = lru_cache(_REMEMBERED)(partial(facts_from_inputs, self._connection))
         self._readers = list(self._made_readers())
         found = self._connection.execute("SELECT value FROM about WHERE name = 'ready'").fetchone()
         self._is_ready = bool(found[0])
@@ -164,7 +167,7 @@ class Builder:
             made = EntryLineReader if part.format.by_lines else ArchiveReader
             name = self._named(part.path)
             progress = ReadProgress.load(self._connection, number, name, part.format.name)
-            yield made(part, progress, self._writer, self._facts.of)
+            yield made(part, progress, self._writer, self._facts)
 
     def _followed(self) -> list[FileReader]:
         """The readers of files that are not links out of the source's folder now."""

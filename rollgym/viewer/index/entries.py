@@ -8,7 +8,7 @@ are read first, know more about the task; without them, other records of the sam
 """
 
 import sqlite3
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
@@ -28,7 +28,6 @@ from rollgym.viewer.summary import (
 )
 from rollgym.viewer.values import LARGEST_INTEGER, fields_of_record
 
-_REMEMBERED = 8192
 _FROM_INPUTS = "SELECT task_key, title, agent, domain, difficulty FROM task WHERE task = ?"
 _FROM_ANOTHER = (
     "SELECT task_key, title, agent, domain, difficulty FROM entry JOIN words ON entry = id "
@@ -36,41 +35,15 @@ _FROM_ANOTHER = (
 )
 
 
-class TaskFactsCache:
-    """The facts of tasks from the inputs, with the recently used ones in memory."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self._recent: OrderedDict[int, TaskFacts] = OrderedDict()
-
-    def of(self, task: int) -> TaskFacts | None:
-        """The facts of a task; None where the inputs do not have it."""
-        found = self._recent.get(task)
-        if found is None:
-            found = self._looked_up(task)
-        else:
-            self._recent.move_to_end(task)
-        return found
-
-    def forget(self) -> None:
-        """Forget all, because the inputs have changed."""
-        self._recent.clear()
-
-    def _looked_up(self, task: int) -> TaskFacts | None:
-        facts = _select_facts(self._connection, _FROM_INPUTS, task)
-        if facts is None:
-            return None
-        self._recent[task] = facts
-        if len(self._recent) > _REMEMBERED:
-            self._recent.popitem(last=False)
-        return facts
+def facts_from_inputs(connection: sqlite3.Connection, task: int) -> TaskFacts | None:
+    """The facts of a task; None where the inputs do not have it."""
+    return _select_facts(connection, _FROM_INPUTS, task)
 
 
 def find_task_facts(connection: sqlite3.Connection, task: int) -> TaskFacts | None:
     """The facts of a task from the inputs, or else from another record of it; else None."""
-    return _select_facts(connection, _FROM_INPUTS, task) or _select_facts(
-        connection, _FROM_ANOTHER, task
-    )
+    found = facts_from_inputs(connection, task)
+    return found or _select_facts(connection, _FROM_ANOTHER, task)
 
 
 def copy_facts_from_entries(

@@ -171,8 +171,8 @@ class LineReader(FileReader):
         """Remove the record of the unfinished line."""
 
 
-class EntryLineReader(LineReader):
-    """A part with a record on each line. Blank lines are counted, but have no entries."""
+class EntryReader(FileReader):
+    """A part whose records become entries."""
 
     def __init__(
         self, part: SourcePart, progress: ReadProgress, writer: EntryWriter, facts_of: FactsOf
@@ -182,21 +182,37 @@ class EntryLineReader(LineReader):
         self._writer = writer
         self._facts_of = facts_of
 
+    def _summary(self, record: bytes | None, name: str) -> RecordSummary:
+        """`record` is None if it is too long; `name` is for one that is unreadable."""
+        if record is None:
+            return unreadable_summary(name, TOO_LONG)
+        try:
+            return self._format.summary(record, self._facts_of)
+        except UNREADABLE as error:
+            return unreadable_summary(name, reason_of(error))
+
+    @property
+    def _next(self) -> int:
+        """The number of the next entry."""
+        return EntryId(self.progress.part, self.progress.records + 1).number
+
+
+class EntryLineReader(EntryReader, LineReader):
+    """A part with a record on each line. Blank lines are counted, but have no entries."""
+
     def _read(self, descriptor: int, deadline: float) -> bool:
         if not self.progress.read:
             require_lines(descriptor, self.path)
         return super()._read(descriptor, deadline)
 
     def _take(self, line: FileLine) -> None:
-        if line.content is None:
-            self._add(line, unreadable_summary(self._named, TOO_LONG))
-        elif line.content and not line.content.isspace():
-            self._add(line, self._summary(line.content))
+        if line.content is None or (line.content and not line.content.isspace()):
+            self._add(line, self._summary_of(line))
 
     def _take_whole(self, line: FileLine) -> bool:
         if line.content is None or line.content.isspace():
             return False
-        summary = self._summary(line.content)
+        summary = self._summary_of(line)
         if summary.status is EntryStatus.UNREADABLE:
             return False
         self._add(line, summary)
@@ -208,36 +224,18 @@ class EntryLineReader(LineReader):
     def _add(self, line: FileLine, summary: RecordSummary) -> None:
         self._writer.add(self._next, RecordRange(line.position, line.length), summary)
 
-    def _summary(self, content: bytes) -> RecordSummary:
-        try:
-            return self._format.summary(content, self._facts_of)
-        except UNREADABLE as error:
-            return unreadable_summary(self._named, reason_of(error))
-
-    @property
-    def _named(self) -> str:
-        return f"line {self.progress.records + 1}"
-
-    @property
-    def _next(self) -> int:
-        return EntryId(self.progress.part, self.progress.records + 1).number
+    def _summary_of(self, line: FileLine) -> RecordSummary:
+        return self._summary(line.content, f"line {self.progress.records + 1}")
 
 
-class ArchiveReader(FileReader):
+class ArchiveReader(EntryReader):
     """A part whose format finds its records. Such a file does not grow.
 
     `progress.read` is the sum of the records' lengths until the end is reached, then the file's
     size.
     """
 
-    def __init__(
-        self, part: SourcePart, progress: ReadProgress, writer: EntryWriter, facts_of: FactsOf
-    ) -> None:
-        super().__init__(part.path, progress)
-        self._format = part.format
-        self._writer = writer
-        self._facts_of = facts_of
-        self._places: Iterator[RecordRange] | None = None
+    _places: Iterator[RecordRange] | None = None
 
     def _read(self, descriptor: int, deadline: float) -> bool:
         progress, size = self.progress, os.fstat(descriptor).st_size
@@ -251,9 +249,8 @@ class ArchiveReader(FileReader):
             self._places = self._format.places(self.path)
         places, self._places = self._places, None
         for place in places:
+            self._writer.add(self._next, place, self._summary_at(descriptor, place))
             progress.records += 1
-            number = EntryId(progress.part, progress.records).number
-            self._writer.add(number, place, self._summary_at(descriptor, place))
             progress.read = min(progress.read + place.length, size)
             if monotonic() >= deadline:
                 self._places = places
@@ -263,11 +260,6 @@ class ArchiveReader(FileReader):
         return True
 
     def _summary_at(self, descriptor: int, place: RecordRange) -> RecordSummary:
-        named = f"record {self.progress.records}"
-        if place.length > LONGEST_RECORD:
-            return unreadable_summary(named, TOO_LONG)
-        record = read_exactly(descriptor, place.position, place.length)
-        try:
-            return self._format.summary(record, self._facts_of)
-        except UNREADABLE as error:
-            return unreadable_summary(named, reason_of(error))
+        is_long = place.length > LONGEST_RECORD
+        record = None if is_long else read_exactly(descriptor, *place)
+        return self._summary(record, f"record {self.progress.records + 1}")

@@ -38,12 +38,12 @@ class IndexState(msgspec.Struct, frozen=True):
     cannot be read; it is empty if all can.
     """
 
-    version: int
-    entries: int
-    read: int
-    size: int
-    ready: bool
-    problem: str
+    version: int = 0
+    entries: int = 0
+    read: int = 0
+    size: int = 0
+    ready: bool = False
+    problem: str = ""
 
 
 class SourceIndex:

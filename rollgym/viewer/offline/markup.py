@@ -21,33 +21,10 @@ from rollgym.viewer.view import FieldView, PictureData, PictureView, SectionView
 
 PICTURES = tuple(f"data:image/{kind};base64," for kind in ("png", "jpeg", "gif", "webp"))
 _VOID = frozenset(("img", "meta"))
-_NAMES = frozenset(
-    (
-        "html",
-        "head",
-        "meta",
-        "title",
-        "body",
-        "header",
-        "main",
-        "section",
-        "article",
-        "figure",
-        "div",
-        "p",
-        "span",
-        "h1",
-        "h2",
-        "h3",
-        "dl",
-        "dt",
-        "dd",
-        "details",
-        "summary",
-        "code",
-        "img",
-    )
-)
+_NAMES = frozenset((
+    "html", "head", "meta", "title", "body", "header", "main", "section", "article", "figure",
+    "div", "p", "span", "h1", "h2", "h3", "dl", "dt", "dd", "details", "summary", "code", "img",
+))  # fmt: skip
 _SHAPES = frozenset(("svg", "rect", "circle", "line", "polygon", "text"))
 _URLS = frozenset(("href", "src", "action", "formaction", "poster", "srcset", "background"))
 _CLASS = re.compile(r"[a-z][a-z -]*")

@@ -152,8 +152,8 @@ def _quantile(numbers: Sequence[float], share: float) -> float:
 
 
 MOST_POINTS = 60
-
-
+_Outcomes = Counter[tuple[int | None, float | None]]
+"""The number of entries by success and reward."""
 _NAMES = {"begin": "from", "end": "to", "least": "min", "most": "max"}
 
 
@@ -181,37 +181,6 @@ class OverTime(msgspec.Struct, frozen=True):
     points: tuple[TimePoint, ...]
 
 
-class _PointTotals:
-    """The counts of a portion."""
-
-    __slots__ = ("judged", "reward", "rewarded", "rollouts", "successes")
-
-    def __init__(self) -> None:
-        self.rollouts = self.successes = self.judged = self.rewarded = 0
-        self.reward = 0.0
-
-    def add(self, success: int | None, reward: float | None, count: int) -> None:
-        self.rollouts += count
-        if success is not None:
-            self.judged += count
-            self.successes += count * success
-        if reward is not None:
-            self.rewarded += count
-            self.reward += count * reward
-
-    def point(self, begin: float, end: float, least: float, most: float) -> TimePoint:
-        return TimePoint(
-            begin,
-            end,
-            least,
-            most,
-            self.rollouts,
-            self.successes,
-            self.judged,
-            self.reward / self.rewarded if self.rewarded else None,
-        )
-
-
 def over_time(
     numbers: Sequence[int],
     started: Sequence[int | None],
@@ -235,17 +204,16 @@ def _by_time(
     number = min(MOST_POINTS, last - first + 1)
     width = -(-(last - first + 1) // number)
     places = [None if time is None else (time - first) // width for time in started]
-    portions = [_PointTotals() for _ in range((last - first) // width + 1)]
+    portions: list[_Outcomes] = [Counter() for _ in range((last - first) // width + 1)]
     # Most rewards are 0 or 1, so equal values are counted first.
-    for (place, success, reward), count in Counter(
-        zip(places, successes, rewards, strict=True)
-    ).items():
+    counts = Counter(zip(places, successes, rewards, strict=True))
+    for (place, success, reward), count in counts.items():
         if place is not None:
-            portions[place].add(success, reward, count)
+            portions[place][success, reward] = count
     points = []
     for begin, portion in zip(range(first, last + 1, width), portions, strict=True):
         edges = (begin, begin + width, begin, begin + width - 1)
-        points.append(portion.point(*(edge / MICROSECONDS for edge in edges)))
+        points.append(_point(*(edge / MICROSECONDS for edge in edges), portion=portion))
     return points
 
 
@@ -259,9 +227,23 @@ def _by_order(
     points = []
     for place in range(number):
         begin, end = place * total // number, (place + 1) * total // number
-        portion = _PointTotals()
-        same = Counter(zip(successes[begin:end], rewards[begin:end], strict=True))
-        for (success, reward), count in same.items():
-            portion.add(success, reward, count)
-        points.append(portion.point(begin + 1, end, numbers[begin], numbers[end - 1]))
+        portion = Counter(zip(successes[begin:end], rewards[begin:end], strict=True))
+        edges = (begin + 1, end, numbers[begin], numbers[end - 1])
+        points.append(_point(*edges, portion=portion))
     return points
+
+
+def _point(begin: float, end: float, least: float, most: float, *, portion: _Outcomes) -> TimePoint:
+    judged = [(count, success) for (success, _), count in portion.items() if success is not None]
+    scored = [(count, reward) for (_, reward), count in portion.items() if reward is not None]
+    rewarded = sum(count for count, _ in scored)
+    return TimePoint(
+        begin,
+        end,
+        least,
+        most,
+        rollouts=portion.total(),
+        successes=sum(count * success for count, success in judged),
+        judged=sum(count for count, _ in judged),
+        mean_reward=sum(count * reward for count, reward in scored) / rewarded if scored else None,
+    )

@@ -278,14 +278,6 @@ def _summary(side: ComparedSource, totals: Mapping[str, _TaskTotals]) -> Compare
     )
 
 
-class RunManifest(NamedTuple):
-    """A source, and its manifest if it has one."""
-
-    id: str
-    title: str
-    manifest: Manifest | None
-
-
 class RunName(msgspec.Struct, frozen=True):
     id: str
     title: str
@@ -313,9 +305,11 @@ class ConfigurationComparison(msgspec.Struct, frozen=True):
     differences: tuple[SettingDifference, ...]
 
 
-def compare_configurations(runs: Sequence[RunManifest]) -> ConfigurationComparison:
+def compare_configurations(
+    runs: Sequence[tuple[RunName, Manifest | None]],
+) -> ConfigurationComparison:
     """Compare runs. Settings are in alphabetical order, after those of the inputs and the seed."""
-    settings = [_settings(run.manifest) for run in runs]
+    settings = [_settings(manifest) for _, manifest in runs]
     names = dict.fromkeys(name for each in settings for name in list(each)[:_FIXED])
     names.update(dict.fromkeys(sorted({name for each in settings for name in each})))
     constants, differences = [], []
@@ -327,7 +321,7 @@ def compare_configurations(runs: Sequence[RunManifest]) -> ConfigurationComparis
         else:
             differences.append(SettingDifference(name, values))
     return ConfigurationComparison(
-        tuple(RunName(run.id, run.title) for run in runs), tuple(constants), tuple(differences)
+        tuple(run for run, _ in runs), tuple(constants), tuple(differences)
     )
 
 

@@ -45,14 +45,14 @@ class SourceCoverage(msgspec.Struct, frozen=True, kw_only=True):
     `retried` counts the attempts that were superseded.
     """
 
-    expected: int | None
-    completed: int
-    failed: int
-    omitted: int
-    unresolved: int | None
-    unreadable: int
-    retried: int
-    inputs: int
+    expected: int | None = None
+    completed: int = 0
+    failed: int = 0
+    omitted: int = 0
+    unresolved: int | None = None
+    unreadable: int = 0
+    retried: int = 0
+    inputs: int = 0
 
 
 class RolloutPace(msgspec.Struct, frozen=True):
@@ -69,9 +69,9 @@ class RolloutPace(msgspec.Struct, frozen=True):
 class SourceTotals(msgspec.Struct, frozen=True):
     """The totals of a source. The means are None where nothing was scored."""
 
-    coverage: SourceCoverage
-    mean_reward: float | None
-    success_rate: float | None
+    coverage: SourceCoverage = SourceCoverage()
+    mean_reward: float | None = None
+    success_rate: float | None = None
     pace: RolloutPace = RolloutPace()
 
 
@@ -103,18 +103,20 @@ def coverage(connection: sqlite3.Connection, expected: int | None) -> SourceCove
             outcomes[status] += count
         else:
             retried += count
-    ended = (
-        outcomes[EntryStatus.COMPLETED]
-        + outcomes[EntryStatus.FAILED]
-        + outcomes[EntryStatus.OMITTED]
+    completed, failed, omitted = (
+        outcomes[status]
+        for status in (EntryStatus.COMPLETED, EntryStatus.FAILED, EntryStatus.OMITTED)
     )
+    unresolved = None
+    if expected is not None:
+        # A file can hold a rollout more than once, and so more than were expected.
+        unresolved = max(expected - completed - failed - omitted, 0)
     return SourceCoverage(
         expected=expected,
-        completed=outcomes[EntryStatus.COMPLETED],
-        failed=outcomes[EntryStatus.FAILED],
-        omitted=outcomes[EntryStatus.OMITTED],
-        # A file can hold a rollout more than once, and so more than were expected.
-        unresolved=None if expected is None else max(expected - ended, 0),
+        completed=completed,
+        failed=failed,
+        omitted=omitted,
+        unresolved=unresolved,
         unreadable=outcomes[EntryStatus.UNREADABLE],
         retried=retried,
         inputs=outcomes[EntryStatus.INPUT],

@@ -79,7 +79,7 @@ class Parameters:
         return None if not value else chosen(name, value, ("true", "false")) == "true"
 
     def naturals(self, name: str) -> tuple[int, ...]:
-        return tuple(_read(name, value, _natural, "a whole number") for value in self.texts(name))
+        return tuple(natural(name, value) for value in self.texts(name))
 
     def natural(self, name: str, default: int, least: int = 0, most: int = LARGEST_INTEGER) -> int:
         value = self.text(name)
@@ -94,6 +94,11 @@ class Parameters:
     def number(self, name: str) -> float | None:
         value = self.text(name)
         return _read(name, value, _finite, "a finite number") if value else None
+
+
+def natural(name: str, value: str) -> int:
+    """A whole number of at least 0. Raises RequestError."""
+    return _read(name, value, _natural, "a whole number")
 
 
 def chosen(name: str, value: str, allowed: Sequence[str]) -> str:

@@ -9,9 +9,10 @@ read as rows, in the same order. They are only held in memory during the call.
 import sqlite3
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress, pairwise, repeat
 from operator import is_not
+from typing import Any
 
 import msgspec
 
@@ -98,20 +99,21 @@ def tools(connection: sqlite3.Connection, numbers: Sequence[int]) -> tuple[ToolC
     return tuple(ToolCount(*row) for row in rows)
 
 
-_COLUMNS = (
-    "entry.id",
-    "coalesce(task, task_key)",
-    "success",
-    "steps",
-    "tool_calls",
-    TOKENS,
-    MOMENT.format("started"),
-    "nullif(ending, '')",
-)
 _ROLLOUTS = "entry.status NOT IN ('input', 'unreadable')"
 _NAMES = msgspec.json.Decoder(list[int | str | None])
 _NUMBERS = msgspec.json.Decoder(list[int])
 _INTEGERS = msgspec.json.Decoder(list[int | None])
+_COLUMNS: Mapping[str, msgspec.json.Decoder[Any]] = {
+    "entry.id": _NUMBERS,
+    "coalesce(task, task_key)": _NAMES,
+    "success": _INTEGERS,
+    "steps": _INTEGERS,
+    "tool_calls": _INTEGERS,
+    TOKENS: _INTEGERS,
+    MOMENT.format("started"): _INTEGERS,
+    "nullif(ending, '')": _NAMES,
+}
+"""The columns that are read as JSON, in the order that `_Columns` has them in."""
 
 
 class EndingCount(msgspec.Struct, frozen=True):
@@ -184,6 +186,8 @@ def overview(
 class _Columns(msgspec.Struct, frozen=True):
     """One value for each entry, in the order of their records."""
 
+    rewards: list[float | None]
+    seconds: list[float | None]
     numbers: list[int]
     tasks: list[int | str | None]
     successes: list[int | None]
@@ -192,8 +196,6 @@ class _Columns(msgspec.Struct, frozen=True):
     tokens: list[int | None]
     started: list[int | None]
     endings: list[int | str | None]
-    rewards: list[float | None]
-    seconds: list[float | None]
 
 
 def _columns(connection: sqlite3.Connection, wanted: Filter) -> _Columns:
@@ -201,9 +203,8 @@ def _columns(connection: sqlite3.Connection, wanted: Filter) -> _Columns:
     # Without an index both statements scan the table in the order of the numbers.
     chosen = f"FROM entry NOT INDEXED WHERE {where} AND {_ROLLOUTS}"
     arrays = ", ".join(f"json_group_array({column})" for column in _COLUMNS)
-    numbers, tasks, successes, steps, tool_calls, tokens, started, endings = connection.execute(
-        f"SELECT {arrays} {chosen}", values
-    ).fetchone()
+    read = connection.execute(f"SELECT {arrays} {chosen}", values).fetchone()
+    columns = [decoder.decode(text) for decoder, text in zip(_COLUMNS.values(), read, strict=True)]
     rewards: list[float | None] = []
     seconds: list[float | None] = []
     rows = connection.execute(f"SELECT reward, seconds {chosen} ORDER BY entry.id", values)
@@ -211,18 +212,7 @@ def _columns(connection: sqlite3.Connection, wanted: Filter) -> _Columns:
         some_rewards, some_seconds = zip(*portion, strict=True)
         rewards += some_rewards
         seconds += some_seconds
-    return _Columns(
-        numbers=_NUMBERS.decode(numbers),
-        tasks=_NAMES.decode(tasks),
-        successes=_INTEGERS.decode(successes),
-        steps=_INTEGERS.decode(steps),
-        tool_calls=_INTEGERS.decode(tool_calls),
-        tokens=_INTEGERS.decode(tokens),
-        started=_INTEGERS.decode(started),
-        endings=_NAMES.decode(endings),
-        rewards=rewards,
-        seconds=seconds,
-    )
+    return _Columns(rewards, seconds, *columns)
 
 
 def _endings(endings: list[int | str | None]) -> tuple[EndingCount, ...]:

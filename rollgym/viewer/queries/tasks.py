@@ -7,6 +7,7 @@ that match the filter count, and only they have cells.
 
 import sqlite3
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -41,8 +42,8 @@ TASK_SORTS = tuple(_ORDERS)
 """The columns that the table can be sorted by; `spread` is the variance of a task's rewards."""
 
 
-class RepeatCell(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One repeat. `blocked` says that a page blocked it."""
+class RepeatCell(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The outcome of one repeat. `blocked` says that a page blocked it."""
 
     id: str
     repeat: int | None
@@ -138,32 +139,35 @@ def _cells(
         if not some:
             continue
         rows = connection.execute(
-            f"SELECT {_KEY}, entry.id, repeat, status, reward, success, "  # noqa: S608
-            f"{IS_BLOCKED} FROM entry "
+            f"SELECT {_KEY}, {_CELL} FROM entry "  # noqa: S608 - our own names
             f"WHERE entry.{condition} IN (SELECT value FROM json_each(?)) AND {where} "
             "ORDER BY repeat NULLS LAST, entry.id",
             (msgspec.json.encode(some).decode(), *values),
         )
-        for key, number, repeat, status, reward, success, blocked in rows:
+        for key, *cell in rows:
             if len(cells[key]) < MOST_CELLS:
-                id_, good = str(EntryId.of(number)), None if success is None else bool(success)
-                cells[key].append(RepeatCell(id_, repeat, status, reward, good, bool(blocked)))
+                cells[key].append(RepeatCell(**_cell(cell)))
     return cells
+
+
+_CELL = f"entry.id, repeat, status, reward, success, {IS_BLOCKED}"
+
+
+def _cell(columns: Sequence[Any]) -> dict[str, Any]:
+    """The fields of a `RepeatCell` from the columns of `_CELL`."""
+    cell = dict(zip(RepeatCell.__struct_fields__, columns, strict=True))
+    success = None if cell["success"] is None else bool(cell["success"])
+    identity = str(EntryId.of(cell["id"]))
+    return cell | {"id": identity, "success": success, "blocked": bool(cell["blocked"])}
 
 
 MOST_RELATED = 1_000
 
 
-class RepeatOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The outcome of one repeat of a task. `blocked` says that a page blocked it."""
+class RepeatOutcome(RepeatCell, frozen=True, omit_defaults=True, kw_only=True):
+    """The outcome of one repeat, with its last attempt."""
 
-    id: str
-    repeat: int | None
     attempt: int | None
-    status: str
-    reward: float | None
-    success: bool | None
-    blocked: bool = False
 
 
 class AttemptSummary(msgspec.Struct, frozen=True):
@@ -204,22 +208,11 @@ def related(connection: sqlite3.Connection, entry: EntryId) -> RelatedEntries:
 def repeats(connection: sqlite3.Connection, task: int) -> list[RepeatOutcome]:
     """The outcomes of a task, in the order of their repeats."""
     rows = connection.execute(
-        f"SELECT id, repeat, attempt, status, reward, success, {IS_BLOCKED} FROM entry "  # noqa: S608
+        f"SELECT attempt, {_CELL} FROM entry "  # noqa: S608 - our own names
         "WHERE task = ? AND is_outcome ORDER BY repeat NULLS LAST, id LIMIT ?",
         (task, MOST_RELATED),
     )
-    return [
-        RepeatOutcome(
-            str(EntryId.of(number)),
-            repeat,
-            attempt,
-            status,
-            reward,
-            None if success is None else bool(success),
-            bool(blocked),
-        )
-        for number, repeat, attempt, status, reward, success, blocked in rows
-    ]
+    return [RepeatOutcome(attempt=attempt, **_cell(cell)) for attempt, *cell in rows]
 
 
 def _attempts(connection: sqlite3.Connection, task: int, repeat: int) -> list[AttemptSummary]:

@@ -8,7 +8,7 @@ import msgspec
 
 from rollgym.records import Row
 from rollgym.viewer.documents.row_document import RowDocument
-from rollgym.viewer.formats.facts import facts_of_row
+from rollgym.viewer.formats.facts import task_facts
 from rollgym.viewer.summary import EntryStatus, RecordSummary, TaskFacts
 from rollgym.viewer.view import PictureView, Text, TurnView
 
@@ -32,7 +32,7 @@ class Surroundings:
 
     def facts(self, task: int) -> TaskFacts | None:
         row = self.input_row(task)
-        return None if row is None else facts_of_row(row)
+        return None if row is None else task_facts(row.fields)
 
     @property
     def images(self) -> Path | None:

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollgym.records import Row
-from rollgym.viewer.formats.facts import CAUSE_LIMIT, cause_of, facts_of_row
+from rollgym.viewer.formats.facts import CAUSE_LIMIT, cause_of, task_facts
 from rollgym.viewer.summary import NO_FACTS, TITLE_LIMIT, TaskFacts
 
 
 def facts(**fields: Any) -> TaskFacts:
-    return facts_of_row(Row.of(fields))
+    return task_facts(Row.of(fields).fields)
 
 
 def asked(*messages: Any, **params: Any) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def test_the_same_prompt_has_the_same_key_however_it_is_written() -> None:
         b'{"responses_create_params" : {"input": [ {"content": "You are terse.", "role":"system"},'
         b' {"role": "user", "content": "How  many\\nleg\\u0073?"} ]} }'
     )
-    assert facts_of_row(spaced).key == facts(**prompts[0]).key
+    assert task_facts(spaced.fields).key == facts(**prompts[0]).key
 
 
 def test_other_prompts_have_other_keys() -> None:

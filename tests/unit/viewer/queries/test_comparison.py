@@ -3,7 +3,7 @@ from typing import Any
 from rollgym.store import Manifest
 from rollgym.store.identity import Identity, InputsIdentity
 from rollgym.viewer.queries.comparison import (
-    RunManifest,
+    RunName,
     SettingDifference,
     SharedSetting,
     compare_configurations,
@@ -17,8 +17,8 @@ def manifest(seed: int = 0, **config: Any) -> Manifest:
 def test_settings_are_constants_where_all_runs_have_the_same() -> None:
     found = compare_configurations(
         [
-            RunManifest("a", "A", manifest(model="small", steps=20, only_here=True)),
-            RunManifest("b", "B", manifest(seed=1, model="small", steps=30)),
+            (RunName("a", "A"), manifest(model="small", steps=20, only_here=True)),
+            (RunName("b", "B"), manifest(seed=1, model="small", steps=30)),
         ]
     )
     assert [source.id for source in found.sources] == ["a", "b"]
@@ -36,12 +36,12 @@ def test_settings_are_constants_where_all_runs_have_the_same() -> None:
 
 
 def test_one_run_has_no_differences() -> None:
-    found = compare_configurations([RunManifest("a", "A", manifest(steps=[1, 2]))])
+    found = compare_configurations([(RunName("a", "A"), manifest(steps=[1, 2]))])
     assert SharedSetting("steps", "[1,2]") in found.constants
     assert found.differences == ()
 
 
 def test_beside_a_run_without_a_manifest_everything_differs() -> None:
-    found = compare_configurations([RunManifest("a", "A", None), RunManifest("b", "B", manifest())])
+    found = compare_configurations([(RunName("a", "A"), None), (RunName("b", "B"), manifest())])
     assert found.constants == ()
     assert SettingDifference("seed", (None, "0")) in found.differences

@@ -16,7 +16,7 @@ from rollgym.records import (
     Row,
     encode_attempt,
 )
-from rollgym.viewer.formats.facts import facts_of_row
+from rollgym.viewer.formats.facts import task_facts
 from rollgym.viewer.summary import TaskFacts
 from tests.trajectories import full_trajectory
 from webgym.trajectory import Trajectory
@@ -37,7 +37,7 @@ class Shelf:
         return self._row
 
     def facts(self, task: int) -> TaskFacts | None:
-        return None if self._row is None else facts_of_row(self._row)
+        return None if self._row is None else task_facts(self._row.fields)
 
 
 def nothing_known(task: int) -> TaskFacts | None:

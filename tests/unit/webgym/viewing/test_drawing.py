@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from rollgym.viewer.view import MarkView, SpanView
 from webgym.actions import ACTIONS, Point, Viewport
 from webgym.browser.contract.answers import Box
-from webgym.trajectory.records import Image
+from webgym.trajectory.records import ActionRecord, Image
 from webgym.viewing.drawing import StepDrawing, build_timeline, draw_marks
-from webgym.viewing.records import PageRecord, StepRecord, ViewedAction, ViewedObservation
+from webgym.viewing.records import PageRecord, StepRecord, ViewedObservation
 
 PAGE = PageRecord(width=1000, height=500)
 SHOT = Image("ab" * 32 + ".png", "image/png", 1000, 500)
@@ -28,7 +28,7 @@ def drawn(
 ) -> StepDrawing:
     step = StepRecord(
         observation=ViewedObservation(screenshot=shot, page=page),
-        action=ViewedAction(key=key, arguments=arguments or {}, **aim),
+        action=ActionRecord(key=key, arguments=arguments or {}, **aim),
     )
     return draw_marks(step, mode)
 
