@@ -1,4 +1,4 @@
-"""Metrics of a run: streaming, mergeable aggregates over its attempt records."""
+"""Metrics of a run: streaming aggregates over its attempt records."""
 
 from rollgym.metrics.distribution import Distribution
 from rollgym.metrics.metrics import Metrics

@@ -3,10 +3,10 @@
 *Quantiles* have a relative accuracy of one percent in bounded memory. A value is counted under
 itself rounded to seven significant bits, so a bucket is at most 1/128 of its value away from
 every value in it, and the integers up to 128 have buckets of their own. The bucket of a value
-depends on the value alone: merging adds counts, and the order of adding does not matter. (Sketches
-that adapt their buckets to the data, such as t-digest, do not have this property.) Magnitudes below
-`FLOOR` count as zero and magnitudes above `CEILING` as `CEILING`; 64 buckets for each of the 104
-powers of two between them, for either sign, bound the number of buckets.
+depends on the value alone, so the order of adding does not matter. (Sketches that adapt their
+buckets to the data, such as t-digest, do not have this property.) Magnitudes below `FLOOR` count as
+zero and magnitudes above `CEILING` as `CEILING`; 64 buckets for each of the 104 powers of two
+between them, for either sign, bound the number of buckets.
 
 *Names* come from workers and verifiers, which may put something unbounded into them, such as the
 id of a task. `ByName` keeps only the names that come first in the alphabet. A kept name was among
@@ -16,7 +16,7 @@ the order of adding.
 
 from collections.abc import Callable, Iterator, Mapping
 from math import inf
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from rollgym.metrics.exact import Moments
 from rollgym.metrics.summary import DistributionSummary
@@ -51,11 +51,6 @@ class QuantileSketch:
             bucket = CEILING if value > 0.0 else -CEILING
         self._buckets[bucket] = self._buckets.get(bucket, 0) + 1
         self._count += 1
-
-    def merge(self, other: Self) -> None:
-        self._count += other._count
-        for bucket, count in other._buckets.items():
-            self._buckets[bucket] = self._buckets.get(bucket, 0) + count
 
     def quantile(self, q: float) -> float | None:
         """The bucket of the value at rank floor(q * (count - 1)), from 0; None without values.
@@ -93,13 +88,6 @@ class Distribution:
         self._sketch.add(value)
         self._lowest = min(self._lowest, value)
         self._highest = max(self._highest, value)
-
-    def merge(self, other: Self) -> None:
-        """Add the other's values."""
-        self._moments.merge(other._moments)
-        self._sketch.merge(other._sketch)
-        self._lowest = min(self._lowest, other._lowest)
-        self._highest = max(self._highest, other._highest)
 
     @property
     def count(self) -> int:
@@ -147,7 +135,6 @@ class Distribution:
 
 class _Statistic(Protocol):
     def add(self, value: float, /) -> None: ...
-    def merge(self, other: Self, /) -> None: ...
 
 
 StatisticT = TypeVar("StatisticT", bound=_Statistic)
@@ -174,14 +161,6 @@ class ByName(Generic[StatisticT]):
             statistic = self._by_name.get(name) or self._new(name)
             if statistic is not None:
                 statistic.add(value)
-
-    def merge(self, other: Self) -> None:
-        """Add the other's numbers; the other is left unchanged."""
-        self.truncated |= other.truncated
-        for name, theirs in other._by_name.items():
-            ours = self._by_name.get(name) or self._new(name)
-            if ours is not None:
-                ours.merge(theirs)
 
     def items(self) -> Iterator[tuple[str, StatisticT]]:
         """The statistics in the order of their names."""

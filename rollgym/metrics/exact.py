@@ -67,11 +67,6 @@ class Moments:
         self._total.add_ratio(numerator, denominator)
         self._squares.add_ratio(numerator * numerator, denominator * denominator)
 
-    def merge(self, other: Self) -> None:
-        self.count += other.count
-        self._total.merge(other._total)
-        self._squares.merge(other._squares)
-
     @property
     def mean(self) -> float | None:
         """The exact mean, rounded once; None without values."""

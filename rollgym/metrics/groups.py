@@ -46,13 +46,6 @@ class Group:
             self.successes += outcome.succeeded
             self.rewards.add(float(outcome.reward))
 
-    def merge(self, other: Self) -> None:
-        """Add the counts of other repeats of the same task."""
-        self.resolved += other.resolved
-        self.completed += other.completed
-        self.successes += other.successes
-        self.rewards.merge(other.rewards)
-
 
 class GroupTotals:
     """The counts of many groups, and the estimates pass@k and mean@k."""
@@ -113,17 +106,12 @@ class Groups:
 
     def add(self, attempt: Attempt, *, resolved: bool) -> None:
         """Count the outcome of one rollout; `resolved` means that no other will replace it."""
-        group = self._group(attempt.task, attempt.repeats)
+        group = self._open.get(attempt.task)
+        if group is None:
+            group = self._open[attempt.task] = Group(attempt.repeats)
         group.add(attempt.outcome, resolved=resolved)
-        self._close_if_full(attempt.task, group)
-
-    def merge(self, other: Self) -> None:
-        """Add the other's groups; two parts of one group become one."""
-        self._closed.merge(other._closed)
-        for task, theirs in other._open.items():
-            ours = self._group(task, theirs.repeats)
-            ours.merge(theirs)
-            self._close_if_full(task, ours)
+        if group.full:
+            self._closed.add(self._open.pop(attempt.task))
 
     def totals(self) -> GroupTotals:
         """The totals of all groups, open and closed."""
@@ -132,13 +120,3 @@ class Groups:
         for group in self._open.values():
             everything.add(group)
         return everything
-
-    def _group(self, task: int, repeats: int) -> Group:
-        group = self._open.get(task)
-        if group is None:
-            group = self._open[task] = Group(repeats)
-        return group
-
-    def _close_if_full(self, task: int, group: Group) -> None:
-        if group.full:
-            self._closed.add(self._open.pop(task))

@@ -1,15 +1,15 @@
 """The aggregate of a run's attempt records.
 
 The same records give the same summary, bit for bit, in any order and however they are split: in a
-live run, a resumed one, a merge of shards, a recount from disk. Each part is a commutative monoid
-made of integers, exact sums, sets and extremes, and only the summary rounds. Memory is bounded by
+live run, a resumed one, a merge of shards, a recount from disk. Each part consists of integers,
+exact sums, sets and extremes, and only the summary rounds. Memory is bounded by
 the open groups, the hours of the run and the names of measures, not by the number of records.
 """
 
 from collections import Counter
 from enum import StrEnum
 from math import floor
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from rollgym.metrics.distribution import ByName, Distribution
 from rollgym.metrics.groups import Groups
@@ -41,8 +41,8 @@ class ActiveTime:
 
     A rate over the time from the first to the last record would punish a run for having been
     killed on Friday and resumed on Monday, so rates are over active seconds. They are bits, 3600 in
-    an integer for each hour, and merging is a bitwise OR, so a second is counted once however many
-    attempts report it. A month takes 350 kB.
+    an integer for each hour, so a second is counted once however many attempts report it. A month
+    takes 350 kB.
     """
 
     __slots__ = ("_hours",)
@@ -60,10 +60,6 @@ class ActiveTime:
             low = first_bit if hour == first_hour else 0
             high = last_bit if hour == last_hour else _HOUR - 1
             bits = ((1 << (high - low + 1)) - 1) << low
-            self._hours[hour] = self._hours.get(hour, 0) | bits
-
-    def merge(self, other: Self) -> None:
-        for hour, bits in other._hours.items():
             self._hours[hour] = self._hours.get(hour, 0) | bits
 
     @property
@@ -134,21 +130,6 @@ class Metrics:
                 self._failures[outcome.failure.kind] -= 1
             case Omitted():
                 self._omissions[outcome.reason] -= 1
-
-    def merge(self, other: Self) -> None:
-        """Add the other's records; the other is left unchanged."""
-        self._attempts += other._attempts
-        self._successes += other._successes
-        self._usage += other._usage
-        self._failed_attempts.update(other._failed_attempts)
-        self._failures.update(other._failures)
-        self._omissions.update(other._omissions)
-        self._rewards.merge(other._rewards)
-        self._seconds.merge(other._seconds)
-        self._output_tokens.merge(other._output_tokens)
-        self._measures.merge(other._measures)
-        self._groups.merge(other._groups)
-        self._activity.merge(other._activity)
 
     def summary(self) -> Summary:
         """The present numbers. Costs O(open groups + buckets), not O(records)."""

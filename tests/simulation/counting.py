@@ -18,14 +18,6 @@ def recount(directory: Path, tasks: Collection[int]) -> Metrics:
     return metrics
 
 
-def recount_in_parts(directory: Path, parts: Iterable[Collection[int]]) -> Metrics:
-    """Each part of the tasks by itself, then merged."""
-    total = Metrics()
-    for tasks in parts:
-        total.merge(recount(directory, tasks))
-    return total
-
-
 def add_live(metrics: Metrics, acknowledged: Iterable[Record], reopened: dict[Key, Record]) -> None:
     """As a front door does while the collection runs, on top of what was replayed to it."""
     waiting = dict(reopened)

@@ -116,7 +116,6 @@ class Merging:
         reordered: bool,
         resumed: Chapter,
         run_summary: Summary,
-        parts_summary: Summary,
         merged_summary: Summary,
     ) -> None:
         self.sources = sources
@@ -126,7 +125,6 @@ class Merging:
         self.reordered = reordered
         self.resumed = resumed
         self.run_summary = run_summary
-        self.parts_summary = parts_summary
         self.merged_summary = merged_summary
 
 

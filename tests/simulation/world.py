@@ -5,9 +5,9 @@ from pathlib import Path
 from unittest.mock import patch
 
 from rollgym.engine import admission
-from rollgym.store import Shard, merge_runs
+from rollgym.store import merge_runs
 from tests.simulation.command import intrude
-from tests.simulation.counting import recount, recount_in_parts
+from tests.simulation.counting import recount
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.plan import Life, Plan
 from tests.simulation.process import Process
@@ -17,9 +17,6 @@ from tests.simulation.story import Chapter, Ending, Merging, Story
 
 SKIPS_PER_TURN = 2
 """Small, so that small runs too take several turns to skip what they have already."""
-
-PARTS = 2
-"""How many metrics of a merged run are merged again."""
 
 
 class World:
@@ -75,7 +72,6 @@ class World:
         superseded = target / "superseded.jsonl"
         others = superseded.read_bytes() if superseded.exists() else b""
         merged = read_bytes(target)
-        parts = [self._plan.indexes(Shard(index, PARTS)) for index in range(PARTS)]
         return Merging(
             sources=[record for source in sources for record in parse_journals(read_bytes(source))],
             merged=parse_journals(merged),
@@ -83,7 +79,6 @@ class World:
             report=report,
             reordered=merged != read_bytes(again),
             run_summary=recount(self._storage.directory, self._plan.indexes()).summary(),
-            parts_summary=recount_in_parts(target, parts).summary(),
             merged_summary=recount(target, self._plan.indexes()).summary(),
             resumed=self._live(self._merged, len(self._plan.lives) + 1, Life()),
         )

@@ -1,15 +1,15 @@
 """The aggregate metrics of one agent's rollouts, built rollout by rollout.
 
-The same rollouts give the same result, bit for bit, in any order and however they are split and
-merged. Over all tasks, only sums and a bounded number of values are kept. The numbers of a task are
-kept while it is open; a caller that knows that a task has ended closes it and stores its entry, so
-memory is that of the open tasks. Closing changes no number.
+The same rollouts give the same result, bit for bit, in any order. Over all tasks, only sums and a
+bounded number of values are kept. The numbers of a task are kept while it is open; a caller that
+knows that a task has ended closes it and stores its entry, so memory is that of the open tasks.
+Closing changes no number.
 """
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
@@ -71,13 +71,6 @@ class _TaskNumbers:
         if success is not None:
             self._successes.append(success)
 
-    def merge(self, other: Self) -> None:
-        """Add other rollouts of the same task; the other is left unchanged."""
-        self._rollouts += other._rollouts
-        self._successes.extend(other._successes)
-        for name, values in other._values.items():
-            self._values.setdefault(name, []).extend(values)
-
     @property
     def successes(self) -> "array[float]":
         """A 1 or a 0 for each rollout with a known verdict."""
@@ -110,17 +103,12 @@ class AgentMetrics:
 
     def add(self, rollout: Rollout) -> None:
         """Count one rollout. Raises ValueError if its task's index is not an integer."""
-        group = self._group(task_of(rollout))
-        numbers = numbers_of(rollout)
+        task, numbers = task_of(rollout), numbers_of(rollout)
+        group = self._open.get(task)
+        if group is None:
+            group = self._open[task] = _TaskNumbers()
         self._fields.add(numbers)
         group.add(numbers, success=succeeded(rollout))
-
-    def merge(self, other: Self) -> None:
-        """Add the other's rollouts; the other is left unchanged."""
-        self._fields.merge(other._fields)
-        self._closed.merge(other._closed)
-        for task, theirs in other._open.items():
-            self._group(task).merge(theirs)
 
     def close(self, task: int) -> dict[str, float] | None:
         """Drop a task that gets no more rollouts, and return its entry, which is no longer part of
@@ -157,12 +145,6 @@ class AgentMetrics:
             key_metrics=default_key_metrics(agent_metrics),
             group_level_metrics=self.groups(),
         )
-
-    def _group(self, task: int) -> _TaskNumbers:
-        group = self._open.get(task)
-        if group is None:
-            group = self._open[task] = _TaskNumbers()
-        return group
 
 
 def aggregate(

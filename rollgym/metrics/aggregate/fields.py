@@ -5,11 +5,11 @@ value that is not finite is left out too, and counted.
 
 *Median.* Up to `EXACT_VALUES` values are kept, and the median is exact. With one more, all values
 go into a quantile sketch, and from then on the median is within one percent. The choice depends
-only on the number of values, so the order of adding or merging does not matter.
+only on the number of values, so the order of adding does not matter.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import lru_cache
 from math import inf, isfinite
@@ -35,20 +35,10 @@ class Median:
         self._count += 1
         if self._sketch is None:
             self._values.append(value)
-            self._limit_values()
+            if len(self._values) > EXACT_VALUES:
+                self._use_sketch()
         else:
             self._sketch.add(value)
-
-    def merge(self, other: Self) -> None:
-        """Add the other's values; the other is left unchanged."""
-        self._count += other._count
-        if other._sketch is not None:
-            self._use_sketch().merge(other._sketch)
-        elif self._sketch is None:
-            self._values.extend(other._values)
-            self._limit_values()
-        else:
-            _fill(self._sketch, other._values)
 
     @property
     def value(self) -> float | None:
@@ -67,21 +57,11 @@ class Median:
         # The sketch rounds down to a rank, so aim at the middle of it, clear of float rounding.
         return self._sketch.quantile((rank + 0.5) / (self._count - 1))
 
-    def _limit_values(self) -> None:
-        if len(self._values) > EXACT_VALUES:
-            self._use_sketch()
-
-    def _use_sketch(self) -> QuantileSketch:
-        if self._sketch is None:
-            self._sketch = QuantileSketch()
-            _fill(self._sketch, self._values)
-            self._values = array("d")
-        return self._sketch
-
-
-def _fill(sketch: QuantileSketch, values: Sequence[float]) -> None:
-    for value in values:
-        sketch.add(value)
+    def _use_sketch(self) -> None:
+        self._sketch = QuantileSketch()
+        for value in self._values:
+            self._sketch.add(value)
+        self._values = array("d")
 
 
 def constant_metrics(field: str, value: float) -> Iterator[tuple[str, float]]:
@@ -125,14 +105,6 @@ class FieldStatistics:
         self._median.add(value)
         self._lowest = min(self._lowest, value)
         self._highest = max(self._highest, value)
-
-    def merge(self, other: Self) -> None:
-        """Add the other's values; the other is left unchanged."""
-        self._moments.merge(other._moments)
-        self._median.merge(other._median)
-        self._lowest = min(self._lowest, other._lowest)
-        self._highest = max(self._highest, other._highest)
-        self._non_finite += other._non_finite
 
     def metrics(self, field: str) -> Iterator[tuple[str, float]]:
         """The statistics, each under its key, such as `mean/reward`."""

@@ -38,13 +38,3 @@ def test_integers_and_negative_zero_count_as_the_float_they_are_read_back_as() -
         assert low is not None
         assert high is not None
         assert math.copysign(1.0, low) == math.copysign(1.0, high) == 1.0
-
-
-@given(st.lists(numbers), st.lists(numbers))
-def test_merging_adds_what_the_other_has_seen_and_leaves_it_alone(
-    ours: list[float], theirs: list[float]
-) -> None:
-    merged, other = distribution_of(ours), distribution_of(theirs)
-    merged.merge(other)
-    assert merged.summary() == distribution_of(theirs + ours).summary()
-    assert other.summary() == distribution_of(theirs).summary()

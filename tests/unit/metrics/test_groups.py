@@ -97,15 +97,6 @@ def test_a_closed_group_is_not_held() -> None:
     assert groups.totals().counts().seen == 100
 
 
-def test_halves_of_a_group_close_when_they_meet() -> None:
-    records = group(REWARDED, UNREWARDED, REWARDED, failed())
-    merged, other = groups_of(records[:2]), groups_of(records[2:])
-    merged.merge(other)
-    assert not merged._open
-    assert merged.totals().counts() == GroupCounts(seen=1, complete=0)
-    assert merged.totals().pass_at_k() == groups_of(records).totals().pass_at_k()
-
-
 def test_a_group_that_will_be_resolved_again_stays_open() -> None:
     groups = Groups()
     groups.add(attempt(failed()), resolved=False)

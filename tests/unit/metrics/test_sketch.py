@@ -3,7 +3,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollgym.metrics.distribution import CEILING, FLOOR, QuantileSketch
-from tests.unit.metrics.strategies import numbers
 
 magnitudes = st.floats(FLOOR, CEILING)
 in_range = magnitudes | magnitudes.map(lambda magnitude: -magnitude) | st.just(0.0)
@@ -35,15 +34,6 @@ def test_buckets_are_ordered_and_exact_for_small_integers_and_simple_shares() ->
 def test_the_number_of_buckets_is_bounded_by_the_range() -> None:
     octave = sketch_of([1.0 + step / 10_000 for step in range(10_000)])
     assert len(octave._buckets) == 65
-
-
-@given(st.lists(numbers), st.lists(numbers), st.floats(0, 1))
-def test_a_merged_sketch_has_the_quantiles_of_both(
-    ours: list[float], theirs: list[float], q: float
-) -> None:
-    merged = sketch_of(ours)
-    merged.merge(sketch_of(theirs))
-    assert merged.quantile(q) == sketch_of(theirs + ours).quantile(q)
 
 
 def test_a_quantile_outside_the_unit_interval_is_refused() -> None:
