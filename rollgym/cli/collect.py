@@ -78,7 +78,7 @@ def run(arguments: Sequence[str]) -> int:
             clients,
             success_threshold=settings.success_threshold,
             first_seed=first_seed,
-            patience=RecoveryWait(settings.server_patience),
+            recovery=RecoveryWait(settings.server_patience),
         )
 
     return run_collection(inputs, settings, servers, config, make_worker)

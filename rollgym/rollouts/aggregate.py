@@ -17,17 +17,7 @@ import msgspec
 
 from rollgym.metrics.aggregate import AgentMetrics
 from rollgym.records import AgentError, Attempt, Completed, RolloutError, Task
-from rollgym.rollouts.rows import (
-    AGENT,
-    PARAMS,
-    RESPONSE,
-    REWARD,
-    ROLLOUT_INDEX,
-    SUCCESS,
-    TASK_INDEX,
-    agent_name,
-    rollout_row,
-)
+from rollgym.rollouts import rows
 from rollgym.servers.client import ServerClient
 from rollgym.store import TaskLookup, inputs_path, journal_paths, read_records, write_derived
 
@@ -75,7 +65,7 @@ class DefaultMetrics:
 
     def add(self, task: Task, attempt: Attempt) -> None:
         """Count a completed rollout."""
-        agent = agent_name(task.row)
+        agent = rows.agent_name(task.row)
         metrics = self._metrics.get(agent)
         if metrics is None:
             metrics = self._metrics[agent] = AgentMetrics()
@@ -148,8 +138,8 @@ class AggregateFile:
             )
             return {}, [note]
         answers, notes = {}, []
-        for agent, rows in requests.items():
-            body = b'{"verify_responses":[%b]}' % b",".join(rows)
+        for agent, sent in requests.items():
+            body = b'{"verify_responses":[%b]}' % b",".join(sent)
             try:
                 answer = await clients(agent).call(
                     "/aggregate_metrics", body, error=AgentError, within=REQUEST_TIMEOUT
@@ -164,15 +154,15 @@ class AggregateFile:
 
     def _requests(self, besides: Collection[str]) -> dict[str, list[bytes]] | None:
         """The rows of each agent; None when they are too large."""
-        rows: dict[str, list[bytes]] = {}
+        requests: dict[str, list[bytes]] = {}
         size = 0
         for agent, task, attempt in self._completed(besides):
             encoded = msgspec.json.encode(metrics_row(task, attempt))
             size += len(encoded)
             if size > LARGEST_REQUEST:
                 return None
-            rows.setdefault(agent, []).append(encoded)
-        return rows
+            requests.setdefault(agent, []).append(encoded)
+        return requests
 
     def _write(
         self,
@@ -203,7 +193,7 @@ class AggregateFile:
         with TaskLookup(inputs_path(self._directory)) as tasks:
             for attempt in completed_attempts(self._directory, self._holds):
                 task = tasks.task(attempt.task)
-                agent = agent_name(task.row)
+                agent = rows.agent_name(task.row)
                 if agent not in besides:
                     yield agent, task, attempt
 
@@ -221,21 +211,21 @@ def metrics_row(task: Task, attempt: Attempt) -> MetricsRow:
     outcome = attempt.outcome
     if not isinstance(outcome, Completed):
         raise TypeError(f"{attempt.key} is not completed")
-    sent, number = rollout_row(task, attempt.repeat)
+    sent, number = rows.rollout_row(task, attempt.repeat)
     added = _FIELDS.decode(outcome.result)
-    response = _FIELDS.decode(added.pop(RESPONSE)) if RESPONSE in added else {}
+    response = _FIELDS.decode(added.pop(rows.RESPONSE)) if rows.RESPONSE in added else {}
     row: MetricsRow = {
-        name: raw for name, raw in sent.fields.items() if name not in (PARAMS, AGENT)
+        name: raw for name, raw in sent.fields.items() if name not in (rows.PARAMS, rows.AGENT)
     }
     row |= added
     row |= {
-        REWARD: outcome.reward,
-        SUCCESS: outcome.succeeded,
-        TASK_INDEX: attempt.task,
-        ROLLOUT_INDEX: number,
+        rows.REWARD: outcome.reward,
+        rows.SUCCESS: outcome.succeeded,
+        rows.TASK_INDEX: attempt.task,
+        rows.ROLLOUT_INDEX: number,
     }
     if "usage" in response:
-        row[RESPONSE] = {"usage": response["usage"]}
+        row[rows.RESPONSE] = {"usage": response["usage"]}
     return _decoded(row)
 
 
@@ -264,7 +254,7 @@ def _document(entries: Iterable[_AgentEntry]) -> Iterator[bytes]:
         yield b"[" if first else b",\n"
         first = False
         head = {
-            AGENT: {"name": entry.agent},
+            rows.AGENT: {"name": entry.agent},
             "agent_metrics": entry.agent_metrics,
             "key_metrics": entry.key_metrics,
         }

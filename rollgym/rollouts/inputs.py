@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from rollgym.records import Row, RowError, Task
+from rollgym.rollouts import rows
 from rollgym.rollouts.compact_map import CompactMap
 from rollgym.rollouts.input_file import (
     InputFile,
@@ -25,30 +26,20 @@ from rollgym.rollouts.input_file import (
     params_problems,
     row_at,
 )
-from rollgym.rollouts.rows import (
-    AGENT,
-    FAILURE_CLASS,
-    FAILURE_TERMINAL,
-    NO_PERSIST,
-    PARAMS,
-    RESPONSE,
-    REWARD,
-    ROLLOUT_INDEX,
-    SEED,
-    STORED_ROLLOUTS,
-    TASK_INDEX,
-    merge_fields,
-    parse_row,
-    requested_agent,
-    without_fields,
-)
 from rollgym.store import InputsError
 from rollgym.store.errors import storage_error
 
 DEFAULT_REPEATS = "_default"
 SHOWN_BAD_ROWS = 20
 _NO_INDEX = 2**64 - 1
-_NO_INPUT = (RESPONSE, REWARD, FAILURE_CLASS, FAILURE_TERMINAL, NO_PERSIST, STORED_ROLLOUTS)
+_NO_INPUT = (
+    rows.RESPONSE,
+    rows.REWARD,
+    rows.FAILURE_CLASS,
+    rows.FAILURE_TERMINAL,
+    rows.NO_PERSIST,
+    rows.STORED_ROLLOUTS,
+)
 """Only a verifier may set these. In an input row, it would echo them as if they were its own."""
 
 
@@ -97,15 +88,15 @@ class PreparedInputs:
 
     def _prepared(self, row: Row, index: int) -> Row:
         settings = self._settings
-        row = without_fields(_content(row, seeded=settings.seeded), _NO_INPUT)
+        row = rows.without_fields(_content(row, seeded=settings.seeded), _NO_INPUT)
         changes: dict[str, Any] = {}
         if settings.params:
-            params = merge_fields(Row(bytes(row.fields[PARAMS])), settings.params)
-            changes[PARAMS] = msgspec.Raw(params.raw)
-        if requested_agent(row) is None:
-            changes[AGENT] = {"type": "responses_api_agents", "name": settings.agent_name}
-        if TASK_INDEX not in row.fields:
-            changes[TASK_INDEX] = index
+            params = rows.merge_fields(Row(bytes(row.fields[rows.PARAMS])), settings.params)
+            changes[rows.PARAMS] = msgspec.Raw(params.raw)
+        if rows.requested_agent(row) is None:
+            changes[rows.AGENT] = {"type": "responses_api_agents", "name": settings.agent_name}
+        if rows.TASK_INDEX not in row.fields:
+            changes[rows.TASK_INDEX] = index
         return row.with_fields(changes)
 
 
@@ -164,8 +155,8 @@ class _FirstReading:
             raise InputsError(f"{path} has no rows: there is nothing to collect")
 
     def _read(self, file: BinaryIO, again: BinaryIO) -> None:
-        for rows, line in enumerate(lines_of(file)):
-            if rows == self._settings.limit:
+        for count, line in enumerate(lines_of(file)):
+            if count == self._settings.limit:
                 return
             problems = list(self._add(line, again))
             self._bad_rows += bool(problems)
@@ -176,7 +167,7 @@ class _FirstReading:
     def _add(self, line: InputLine, again: BinaryIO) -> Iterator[str]:
         """Add a good row to the table; yield the problems of a bad one."""
         try:
-            row = parse_row(line.content)
+            row = rows.parse_row(line.content)
         except RowError as error:
             yield f"this is not a row: {error}"
             return
@@ -184,7 +175,7 @@ class _FirstReading:
         if problems:
             yield from problems
             return
-        index = row.get(TASK_INDEX, int)
+        index = row.get(rows.TASK_INDEX, int)
         place = self._place(_content(row, seeded=self._settings.seeded).raw, index, again)
         if isinstance(place, str):
             yield place
@@ -210,22 +201,20 @@ class _FirstReading:
 
     def _conflict(self, content: bytes, index: int, place: int, again: BinaryIO) -> str:
         """The problem of two different rows with one index."""
+        earlier = f"an earlier row has the same {rows.TASK_INDEX} {index} and"
         unseeded = _content(Row(content), seeded=True)
         if unseeded == self._content_at(place, again, seeded=True):
             return (
-                f"an earlier row has the same {TASK_INDEX} {index} and another {PARAMS}.{SEED}; "
-                f"give +num_repeats_add_seed=true to seed the repeats, or leave {TASK_INDEX} out"
+                f"{earlier} another {rows.PARAMS}.{rows.SEED}; give +num_repeats_add_seed=true to "
+                f"seed the repeats, or leave {rows.TASK_INDEX} out"
             )
-        return (
-            f"an earlier row has the same {TASK_INDEX} {index} and other content; leave the field "
-            "out to have the rows numbered"
-        )
+        return f"{earlier} other content; leave the field out to have the rows numbered"
 
     def _content_at(self, place: int, again: BinaryIO, *, seeded: bool) -> Row:
         return _content(row_at(again, self._table.offsets[place]), seeded=seeded)
 
     def _agent(self, row: Row) -> str:
-        return requested_agent(row) or self._settings.agent_name or ""
+        return rows.requested_agent(row) or self._settings.agent_name or ""
 
     def _agent_problems(self, row: Row) -> Iterator[str]:
         try:
@@ -235,7 +224,7 @@ class _FirstReading:
             return
         known = self._settings.agents
         if not name:
-            yield f"the row has no {AGENT}.name, and +agent_name is not given"
+            yield f"the row has no {rows.AGENT}.name, and +agent_name is not given"
         elif known is not None and (problem := agent_problem(name, known)):
             yield problem
 
@@ -256,9 +245,11 @@ class _FirstReading:
 
 def _content(row: Row, *, seeded: bool) -> Row:
     """The part of a row that distinguishes tasks, without the fields that distinguish repeats."""
-    row = without_fields(row, (ROLLOUT_INDEX,))
+    row = rows.without_fields(row, (rows.ROLLOUT_INDEX,))
     if seeded:
-        params = Row(bytes(row.fields[PARAMS]))
-        if SEED in params.fields:
-            row = row.with_fields({PARAMS: msgspec.Raw(without_fields(params, (SEED,)).raw)})
+        params = Row(bytes(row.fields[rows.PARAMS]))
+        if rows.SEED in params.fields:
+            row = row.with_fields(
+                {rows.PARAMS: msgspec.Raw(rows.without_fields(params, (rows.SEED,)).raw)}
+            )
     return row

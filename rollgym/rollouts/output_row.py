@@ -10,26 +10,14 @@ from typing import Any
 import msgspec
 
 from rollgym.records import Attempt, Completed, Failed, Row, Task, Usage
-from rollgym.rollouts.rows import (
-    AGENT,
-    FAILURE_CLASS,
-    FAILURE_TERMINAL,
-    METADATA,
-    OUTPUT,
-    PARAMS,
-    RESPONSE,
-    REWARD,
-    ROLLOUT_INDEX,
-    SEED,
-    SUCCESS,
-    TASK_INDEX,
-    rollout_row,
-)
+from rollgym.rollouts import rows
 from rollgym.servers.responses import Response, chat_transcript
 
 SCORE = "verification_score"
-_WRITTEN = frozenset((OUTPUT, REWARD, SUCCESS, METADATA, TASK_INDEX, ROLLOUT_INDEX))
-_INPUT_ONLY = frozenset((PARAMS, AGENT, TASK_INDEX, ROLLOUT_INDEX))
+_WRITTEN = frozenset(
+    (rows.OUTPUT, rows.REWARD, rows.SUCCESS, rows.METADATA, rows.TASK_INDEX, rows.ROLLOUT_INDEX)
+)
+_INPUT_ONLY = frozenset((rows.PARAMS, rows.AGENT, rows.TASK_INDEX, rows.ROLLOUT_INDEX))
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
@@ -54,20 +42,20 @@ def output_row(task: Task, attempt: Attempt, first_seed: int | None = None) -> R
         raise TypeError(f"{attempt.key} is not completed")
     row, changes = _changes(task, attempt.repeat, first_seed)
     added = _FIELDS.decode(outcome.result)
-    raw_response = added.pop(RESPONSE, None)
+    raw_response = added.pop(rows.RESPONSE, None)
     response = Response.of(_OBJECT.decode(raw_response) if raw_response else {})
     transcript = chat_transcript(response.output)
     fields: dict[str, Any] = {
         **changes,
-        OUTPUT: transcript,
-        REWARD: outcome.reward,
-        SUCCESS: outcome.succeeded,
-        METADATA: _metadata(row, attempt, outcome, added, transcript),
+        rows.OUTPUT: transcript,
+        rows.REWARD: outcome.reward,
+        rows.SUCCESS: outcome.succeeded,
+        rows.METADATA: _metadata(row, attempt, outcome, added, transcript),
     }
     if raw_response is not None:
-        fields[RESPONSE] = raw_response
+        fields[rows.RESPONSE] = raw_response
     fields |= {name: raw for name, raw in added.items() if name not in _WRITTEN}
-    return row.with_fields({**fields, TASK_INDEX: task.index})
+    return row.with_fields({**fields, rows.TASK_INDEX: task.index})
 
 
 def failure_row(task: Task, attempt: Attempt) -> Row:
@@ -76,21 +64,21 @@ def failure_row(task: Task, attempt: Attempt) -> Row:
     if not isinstance(outcome, Failed):
         raise TypeError(f"{attempt.key} did not fail")
     failure = outcome.failure
-    row, number = rollout_row(task, attempt.repeat)
+    row, number = rows.rollout_row(task, attempt.repeat)
     partial = _FIELDS.decode(outcome.result) if outcome.result else {}
-    agent = row.fields.get(AGENT)
+    agent = row.fields.get(rows.AGENT)
     fields: dict[str, Any] = {
-        TASK_INDEX: attempt.task,
-        ROLLOUT_INDEX: number,
+        rows.TASK_INDEX: attempt.task,
+        rows.ROLLOUT_INDEX: number,
         "attempt": attempt.attempt,
         "final": attempt.final,
-        **({} if agent is None else {AGENT: agent}),
-        FAILURE_CLASS: _failure_class(partial) or str(failure.kind),
-        FAILURE_TERMINAL: not failure.retryable,
+        **({} if agent is None else {rows.AGENT: agent}),
+        rows.FAILURE_CLASS: _failure_class(partial) or str(failure.kind),
+        rows.FAILURE_TERMINAL: not failure.retryable,
         "failure": failure,
         "started": attempt.started,
         "seconds": attempt.seconds,
-        **({METADATA: _metadata_of(partial) | _times(outcome)} if outcome.phases else {}),
+        **({rows.METADATA: _metadata_of(partial) | _times(outcome)} if outcome.phases else {}),
     }
     return Row.of({**fields, **{name: raw for name, raw in partial.items() if name not in fields}})
 
@@ -106,11 +94,11 @@ def input_row(task: Task, repeat: int, first_seed: int | None = None) -> Row:
 
 def _changes(task: Task, repeat: int, first_seed: int | None) -> tuple[Row, dict[str, Any]]:
     """The row of a task, and the fields that one of its rollouts changes."""
-    row, number = rollout_row(task, repeat)
-    changes: dict[str, Any] = {ROLLOUT_INDEX: number}
+    row, number = rows.rollout_row(task, repeat)
+    changes: dict[str, Any] = {rows.ROLLOUT_INDEX: number}
     if first_seed is not None:
-        params = Row(bytes(row.fields[PARAMS])).with_fields({SEED: first_seed + number})
-        changes[PARAMS] = msgspec.Raw(params.raw)
+        params = Row(bytes(row.fields[rows.PARAMS])).with_fields({rows.SEED: first_seed + number})
+        changes[rows.PARAMS] = msgspec.Raw(params.raw)
     return row, changes
 
 
@@ -155,7 +143,7 @@ def _metadata(
 
 def _metadata_of(fields: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
     """The metadata among these fields, where it is an object."""
-    raw = fields.get(METADATA)
+    raw = fields.get(rows.METADATA)
     return _FIELDS.decode(raw) if raw is not None and bytes(raw).startswith(b"{") else {}
 
 
@@ -175,7 +163,7 @@ def _score(added: dict[str, msgspec.Raw], reward: float) -> float:
 
 
 def _failure_class(partial: dict[str, msgspec.Raw]) -> str | None:
-    raw = partial.get(FAILURE_CLASS)
+    raw = partial.get(rows.FAILURE_CLASS)
     named = None if raw is None else msgspec.json.decode(raw)
     return named if isinstance(named, str) else None
 

@@ -5,7 +5,6 @@ state, the tool calls of the stored rollout are repeated in their order before i
 """
 
 import asyncio
-import contextlib
 from typing import Any
 
 import msgspec
@@ -26,9 +25,9 @@ from rollgym.rollouts.rows import PARAMS, RESPONSE, ROLLOUT_INDEX, agent_name, r
 from rollgym.rollouts.servers import Clients, CollectionServers
 from rollgym.rollouts.stored_rollouts import StoredRollouts
 from rollgym.rollouts.worker import outcome_of
-from rollgym.servers.agent import CLOSING_TIMEOUT
+from rollgym.servers.agent import close_session
 from rollgym.servers.client import ServerClient
-from rollgym.servers.context import after_the_deadline, working_for
+from rollgym.servers.context import working_for
 from rollgym.servers.exchange import CookieJar
 from rollgym.servers.resources import CLOSABLE_HEADER
 from rollgym.servers.responses import Response
@@ -81,7 +80,7 @@ class ReverifyWorker:
             answer = await client.call("/verify", verified.raw, error=VerifierError, jar=jar)
         except RolloutError:
             if CLOSABLE_HEADER in seeded.headers:
-                await _close(client, jar)
+                await close_session(client, jar)
             raise
         return outcome_of(row, answer, self._success_threshold)
 
@@ -96,7 +95,9 @@ class ReverifyWorker:
         if self._replay_tools is not None:
             return self._replay_tools
         if client.name not in self._stateful:
-            answer = await client.exchange("/healthz", b"", error=VerifierError, method="GET")
+            answer = await client.call(
+                "/healthz", b"", error=VerifierError, method="GET", any_status=True
+            )
             health = _OBJECT.decode(answer.body) if answer.ok else {}
             self._stateful[client.name] = health.get("stateful") is not False
         return self._stateful[client.name]
@@ -108,19 +109,7 @@ async def _replay(client: ServerClient, jar: CookieJar, row: Row, response: msgs
     for call in Response.of(_OBJECT.decode(response)).function_calls:
         if call.name in tools and _is_object(call.arguments):
             arguments = (call.arguments or "{}").encode()
-            await client.exchange(f"/{call.name}", arguments, error=ToolError, jar=jar)
-
-
-async def _close(client: ServerClient, jar: CookieJar) -> None:
-    """Close the session; where the server cannot, it expires."""
-    with after_the_deadline(), contextlib.suppress(RolloutError):
-        await client.exchange(
-            "/close_session",
-            b"{}",
-            error=EnvironmentSessionError,
-            jar=jar,
-            within=CLOSING_TIMEOUT,
-        )
+            await client.call(f"/{call.name}", arguments, error=ToolError, jar=jar, any_status=True)
 
 
 def _is_object(arguments: str) -> bool:

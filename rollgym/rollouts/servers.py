@@ -18,7 +18,7 @@ from rollgym.servers.config import (
     ServerInstance,
     load_server_class,
 )
-from rollgym.servers.launch import NoHeadError, RemoteServers, fetch_records, started_in_process
+from rollgym.servers.launch import NoHeadError, connected_to, fetch_records, started_in_process
 from rollgym.servers.resources import ResourcesServer
 from rollgym.servers.server import ServerConfig, ServerKind
 from rollgym.store import SettingsIdentity, hide_secrets, settings_identity
@@ -112,11 +112,8 @@ def running_servers(options: RunOptions) -> CollectionServers:
 
     @asynccontextmanager
     async def clients() -> AsyncIterator[Clients]:
-        servers = RemoteServers(records)
-        try:
-            yield servers.client
-        finally:
-            await servers.close()
+        async with connected_to(records) as directory:
+            yield directory.client
 
     described = (
         ServerDescription(

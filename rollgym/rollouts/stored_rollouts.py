@@ -16,27 +16,15 @@ import msgspec
 
 from rollgym.records import Attempt, Completed, Row, RowError, Task
 from rollgym.records.task import Natural
+from rollgym.rollouts import rows
 from rollgym.rollouts.input_file import InputFile, agent_problem, lines_of, row_at
 from rollgym.rollouts.paths import run_beside
-from rollgym.rollouts.rows import (
-    AGENT,
-    METADATA,
-    OUTPUT,
-    PARAMS,
-    RESPONSE,
-    REWARD,
-    ROLLOUT_INDEX,
-    STORED_ROLLOUTS,
-    SUCCESS,
-    StoredRollout,
-    agent_name,
-    parse_row,
-    without_fields,
-)
 from rollgym.store import InputsError, TaskLookup, inputs_path
 from rollgym.store.errors import storage_error
 
-_WRITTEN = frozenset((OUTPUT, RESPONSE, REWARD, SUCCESS, METADATA, ROLLOUT_INDEX))
+_WRITTEN = frozenset(
+    (rows.OUTPUT, rows.RESPONSE, rows.REWARD, rows.SUCCESS, rows.METADATA, rows.ROLLOUT_INDEX)
+)
 
 
 class _StoredRow(msgspec.Struct):
@@ -104,7 +92,7 @@ class StoredRollouts:
         """The stored response of the task's k-th rollout. Raises InputsError, StorageError."""
         try:
             with self._file.open() as file:
-                return row_at(file, self._offsets[task][repeat]).fields[RESPONSE]
+                return row_at(file, self._offsets[task][repeat]).fields[rows.RESPONSE]
         except OSError as error:
             raise storage_error(error, self._file.path, "reading a stored rollout") from error
         except (KeyError, RowError) as error:
@@ -113,13 +101,15 @@ class StoredRollouts:
     def _tasks(self, inputs: TaskLookup | None) -> Iterator[Task]:
         with self._file.open() as file:
             for index, offsets in self._offsets.items():
-                rows = [row_at(file, offset) for offset in offsets]
-                stored = [*map(StoredRollout.of, rows)]
+                found = [row_at(file, offset) for offset in offsets]
+                stored = [*map(rows.StoredRollout.of, found)]
                 # Without its run, only the fields that every collection writes are known.
                 row = (
-                    self._input_row(index, inputs) if inputs else without_fields(rows[0], _WRITTEN)
+                    self._input_row(index, inputs)
+                    if inputs
+                    else rows.without_fields(found[0], _WRITTEN)
                 )
-                yield Task(index, row.with_fields({STORED_ROLLOUTS: stored}), len(rows))
+                yield Task(index, row.with_fields({rows.STORED_ROLLOUTS: stored}), len(found))
 
     def _input_row(self, index: int, inputs: TaskLookup) -> Row:
         try:
@@ -138,26 +128,26 @@ class StoredRollouts:
                 raise _not_a_rollout(self._file.path, number, error) from error
 
     def _add(self, content: bytes, offset: int, limit: int | None) -> None:
-        row = parse_row(content)
+        row = rows.parse_row(content)
         task = _STORED_ROW.decode(content).task
-        for name in (PARAMS, RESPONSE):
+        for name in (rows.PARAMS, rows.RESPONSE):
             if not bytes(row.fields.get(name, b"")).startswith(b"{"):
                 raise RowError(f"it has no `{name}`")
-        StoredRollout.of(row)
+        rows.StoredRollout.of(row)
         if task not in self._offsets:
             if len(self._offsets) == limit:
                 return
             self._offsets[task] = array("Q")
         self._offsets[task].append(offset)
-        self._digest.update(bytes(row.fields[RESPONSE]) + b"\n")
-        self._add_agent(agent_name(row))
+        self._digest.update(bytes(row.fields[rows.RESPONSE]) + b"\n")
+        self._add_agent(rows.agent_name(row))
         self.rollouts += 1
 
     def _add_agent(self, name: str) -> None:
         if name in self.agents:
             return
         if not name:
-            raise RowError(f"it has no {AGENT}.name, so its environment is unknown")
+            raise RowError(f"it has no {rows.AGENT}.name, so its environment is unknown")
         if self._known is not None and (problem := agent_problem(name, self._known)):
             raise RowError(problem)
         self.agents.add(name)

@@ -27,16 +27,8 @@ from rollgym.records import (
     VerifierError,
 )
 from rollgym.records.failure import shorten
+from rollgym.rollouts import rows
 from rollgym.rollouts.output_row import added_fields, input_row, measures_of, same_value
-from rollgym.rollouts.rows import (
-    FAILURE_CLASS,
-    FAILURE_TERMINAL,
-    NO_PERSIST,
-    RESPONSE,
-    REWARD,
-    SUCCESS,
-    agent_name,
-)
 from rollgym.servers.agent import PHASES_HEADER
 from rollgym.servers.client import RecoveryWait, ServerClient
 from rollgym.servers.context import working_for
@@ -62,12 +54,12 @@ class AgentWorker:
         *,
         success_threshold: float = 1.0,
         first_seed: int | None = None,
-        patience: RecoveryWait | None = None,
+        recovery: RecoveryWait | None = None,
     ) -> None:
         self._clients = clients
         self._success_threshold = success_threshold
         self._first_seed = first_seed
-        self._patience = patience or RecoveryWait()
+        self._recovery = recovery or RecoveryWait()
 
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
         sent = input_row(item.task, item.repeat, self._first_seed)
@@ -75,7 +67,7 @@ class AgentWorker:
         row = item.task.row
         with working_for(f"{item.task.index}/{item.repeat}", deadline):
             try:
-                answer = await self._run(agent_name(row), sent)
+                answer = await self._run(rows.agent_name(row), sent)
                 return outcome_of(row, answer, self._success_threshold)
             except RolloutError as error:
                 return _failed(error)
@@ -85,7 +77,7 @@ class AgentWorker:
         try:
             return await client.call("/run", row.raw, error=AgentError)
         except RolloutError as error:
-            await self._patience.wait_for(client, error)
+            await self._recovery.wait_for(client, error)
             raise
 
 
@@ -98,7 +90,7 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
     except (RowError, RecursionError) as error:
         raise VerifierError(f"the verified row cannot be read: {error}") from error
     if reported.no_persist:
-        return Omitted(OmitReason.SKIPPED, f"the verifier asked for it with {NO_PERSIST}")
+        return Omitted(OmitReason.SKIPPED, f"the verifier asked for it with {rows.NO_PERSIST}")
     if reported.failure_class or reported.failure_terminal:
         return _marked_failure(reported, added, answer.headers)
     reward, response = _reward(answered), _response(answered)
@@ -124,8 +116,8 @@ class _ReportedFields(NamedTuple):
     @classmethod
     def of(cls, row: Row) -> "_ReportedFields":
         """Raises RowError."""
-        named = row.get(FAILURE_CLASS, object)
-        terminal, skipped = row.get(FAILURE_TERMINAL, object), row.get(NO_PERSIST, object)
+        named = row.get(rows.FAILURE_CLASS, object)
+        terminal, skipped = row.get(rows.FAILURE_TERMINAL, object), row.get(rows.NO_PERSIST, object)
         return cls(named, bool(terminal), bool(skipped))
 
 
@@ -137,7 +129,7 @@ def _marked_failure(
     kinds = {str(kind): kind for kind in FailureKind}
     kind = kinds.get(named, FailureKind.VERIFIER)
     detail = shorten(f"the environment marked the rollout as failed: {named}")
-    kept = {name: raw for name, raw in added.items() if name not in (REWARD, SUCCESS)}
+    kept = {name: raw for name, raw in added.items() if name not in (rows.REWARD, rows.SUCCESS)}
     failure = Failure(kind, detail, retryable=not reported.failure_terminal)
     return Failed(
         failure,
@@ -149,7 +141,7 @@ def _marked_failure(
 
 def _reward(row: Row) -> float:
     try:
-        reward = row.get(REWARD, object)
+        reward = row.get(rows.REWARD, object)
         if isinstance(reward, bool) or not isinstance(reward, int | float):
             raise VerifierError(f"the verified row has no number as reward but {reward!r:.100}")
         return float(reward)
@@ -159,15 +151,15 @@ def _reward(row: Row) -> float:
 
 def _success(sent: Row, answered: Row, *, by_reward: bool) -> bool:
     """The verdict of the verifier, unless it only echoes the input row."""
-    raw = answered.fields.get(SUCCESS)
-    if raw is None or same_value(sent.fields.get(SUCCESS), raw):
+    raw = answered.fields.get(rows.SUCCESS)
+    if raw is None or same_value(sent.fields.get(rows.SUCCESS), raw):
         return by_reward
     return {b"true": True, b"false": False}.get(bytes(raw), by_reward)
 
 
 def _response(row: Row) -> Response:
     try:
-        return Response.of(row.get(RESPONSE, dict[str, Any], {}))
+        return Response.of(row.get(rows.RESPONSE, dict[str, Any], {}))
     except (RowError, RecursionError) as error:
         raise VerifierError(f"the verified row's `response` cannot be read: {error}") from error
 

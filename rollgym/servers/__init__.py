@@ -3,7 +3,6 @@
 from rollgym.servers.agent import AgentConfig, AgentServer
 from rollgym.servers.client import (
     Http,
-    InProcess,
     NoAnswerError,
     ServerClient,
     connect,
@@ -28,7 +27,6 @@ __all__ = [
     "Episode",
     "FunctionCall",
     "Http",
-    "InProcess",
     "ModelServer",
     "NoAnswerError",
     "RefusedRequestError",

@@ -26,7 +26,7 @@ from rollgym.records import (
 from rollgym.servers.client import RecoveryWait, ServerClient
 from rollgym.servers.context import after_the_deadline
 from rollgym.servers.episode import SPANS_HEADER, Episode, encode_spans
-from rollgym.servers.exchange import Answer, Request
+from rollgym.servers.exchange import Answer, CookieJar, Request
 from rollgym.servers.resources import CLOSABLE_HEADER
 from rollgym.servers.server import (
     Server,
@@ -102,7 +102,8 @@ class AgentServer(Server):
         except BaseException as error:
             if isinstance(error, RolloutError) and error.partial is None:
                 error.partial = _partial(episode)
-            await self._abandon(episode)
+            if episode.closable:
+                await close_session(episode.resources, episode.resources_jar)
             raise
 
     async def _seed(self, row: Row, episode: Episode) -> None:
@@ -135,20 +136,6 @@ class AgentServer(Server):
         if answer.body.startswith(sent[:-1]):
             return answer.body  # the row with further fields
         return _with_response(answer.body, response)
-
-    async def _abandon(self, episode: Episode) -> None:
-        """Close the session; it expires at a server that cannot close it."""
-        if episode.closable:
-            with after_the_deadline(), contextlib.suppress(RolloutError):
-                await asyncio.shield(
-                    episode.resources.exchange(
-                        "/close_session",
-                        b"{}",
-                        error=EnvironmentSessionError,
-                        jar=episode.resources_jar,
-                        within=CLOSING_TIMEOUT,
-                    )
-                )
 
     def _client(self, reference: ServerRef) -> ServerClient:
         try:
@@ -184,6 +171,19 @@ class AgentServer(Server):
             "/aggregate_metrics", request.body, error=AgentError, within=AGGREGATE_TIMEOUT
         )
         return Answer(200, answer.body)
+
+
+async def close_session(client: ServerClient, jar: CookieJar) -> None:
+    """Close a session that is not verified; at a server that cannot close it, it expires."""
+    with after_the_deadline(), contextlib.suppress(RolloutError):
+        closing = client.call(
+            "/close_session",
+            b"{}",
+            error=EnvironmentSessionError,
+            jar=jar,
+            within=CLOSING_TIMEOUT,
+        )
+        await asyncio.shield(closing)
 
 
 def _partial(episode: Episode) -> bytes | None:

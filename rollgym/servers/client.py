@@ -1,6 +1,6 @@
 """Calling a server: one client over two transports, and waiting for a server to come back.
 
-`InProcess` hands the request to the server object, `Http` writes it to a socket. The client
+In one process the request is handed to the server object; `Http` writes it to a socket. The client
 promises the same for both: an answer, or a typed error when there is none in time or when the
 server reports a failure. Cancelling a caller cancels the work it requested, over either transport.
 
@@ -12,7 +12,7 @@ bounded time, and the others wait with it.
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import Protocol
 from urllib.parse import quote
@@ -51,27 +51,14 @@ class NoAnswerError(Exception):
     """The server cannot be reached, or closed the connection before it answered."""
 
 
-class Transport(Protocol):
-    """Sends requests to one server."""
-
-    def send(self, request: Request, seconds: float) -> Awaitable[Answer]:
-        """The caller cancels after `seconds`. Raises NoAnswerError."""
+Transport = Callable[[Request, float], Awaitable[Answer]]
+"""Sends a request to one server. The caller cancels after these seconds. Raises NoAnswerError."""
 
 
 class RequestHandler(Protocol):
-    """A server object, as a transport in the same process uses it."""
+    """A server object; its method `handle` is the transport in the same process."""
 
     def handle(self, request: Request, seconds: float) -> Awaitable[Answer]: ...
-
-
-class InProcess:
-    """The transport to a server object of this process."""
-
-    def __init__(self, server: RequestHandler) -> None:
-        self._server = server
-
-    def send(self, request: Request, seconds: float) -> Awaitable[Answer]:
-        return self._server.handle(request, seconds)
 
 
 class Http:
@@ -81,7 +68,7 @@ class Http:
         self._url = url.rstrip("/")
         self._session = session
 
-    async def send(self, request: Request, seconds: float) -> Answer:
+    async def __call__(self, request: Request, seconds: float) -> Answer:
         headers = outgoing_headers()
         headers["content-type"] = JSON
         if request.cookies:
@@ -145,7 +132,7 @@ class ServerClient:
         self._next = (self._next + 1) % len(self._transports)
         return ServerClient(self.name, [self._transports[self._next]])
 
-    async def exchange(
+    async def call(
         self,
         path: str,
         body: bytes,
@@ -154,12 +141,13 @@ class ServerClient:
         jar: CookieJar | None = None,
         within: float = LONGEST_WAIT,
         method: str = "POST",
-        any_status: bool = True,
+        any_status: bool = False,
     ) -> Answer:
-        """Send a request and return the answer, by default of any status.
+        """Send a request and return the answer; with `any_status` also one outside of the 200s.
 
-        Raises `error` when there is no answer `within` these seconds, DeadlineError when there is
-        none before the rollout's deadline, and the server's error where it reports a failure.
+        Raises `error` when there is no answer `within` these seconds or its status is not allowed,
+        DeadlineError when there is none before the rollout's deadline, and the server's error where
+        it reports a failure.
         """
         # A copy: parallel calls share the jar, and their answers change it.
         request = Request(method, path, body, dict(jar.cookies) if jar else _NO_COOKIES)
@@ -168,7 +156,7 @@ class ServerClient:
             raise DeadlineError(f"{path} was not sent to {self.name}: the deadline has passed")
         try:
             with Limit(seconds):
-                answer = await self._transports[0].send(request, seconds)
+                answer = await self._transports[0](request, seconds)
         except NoAnswerError as cause:
             raise error(f"{self.name} gave no answer: {cause}", retryable=True) from cause
         except TimeoutError as cause:
@@ -192,29 +180,15 @@ class ServerClient:
             )
         return answer
 
-    def call(
-        self,
-        path: str,
-        body: bytes,
-        *,
-        error: type[RolloutError],
-        jar: CookieJar | None = None,
-        within: float = LONGEST_WAIT,
-        method: str = "POST",
-    ) -> Awaitable[Answer]:
-        """Like `exchange`, but raises `error` also for a status outside of the 200s."""
-        return self.exchange(
-            path, body, error=error, jar=jar, within=within, method=method, any_status=False
-        )
-
     async def post(self, path: str, value: object, jar: CookieJar | None = None) -> Answer:
         """Send a value as JSON; for tests and small programs."""
-        return await self.exchange(path, msgspec.json.encode(value), error=RolloutError, jar=jar)
+        encoded = msgspec.json.encode(value)
+        return await self.call(path, encoded, error=RolloutError, jar=jar, any_status=True)
 
 
 def connect(server: RequestHandler, name: str = "server") -> ServerClient:
     """A client of a server object of this process."""
-    return ServerClient(name, [InProcess(server)])
+    return ServerClient(name, [server.handle])
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
@@ -256,8 +230,13 @@ class RecoveryWait:
                 return
             await asyncio.sleep(pause)
             try:
-                await client.exchange(
-                    "/healthz", b"", error=AgentError, within=HEALTH_CHECK_TIMEOUT, method="GET"
+                await client.call(
+                    "/healthz",
+                    b"",
+                    error=AgentError,
+                    within=HEALTH_CHECK_TIMEOUT,
+                    method="GET",
+                    any_status=True,
                 )
             except RolloutError:
                 continue

@@ -110,12 +110,13 @@ class Episode:
             return error_answer(404, f"there is no tool {name!r}").text
         began = time.perf_counter()
         try:
-            answer = await self.resources.exchange(
+            answer = await self.resources.call(
                 f"/{name}",
                 arguments,
                 error=ToolError,
                 jar=self.resources_jar,
                 within=self._tool_timeout,
+                any_status=True,
             )
         finally:
             self.spent("tools", began, name)

@@ -22,7 +22,7 @@ from rollgym.servers.endpoints.failures import FailedTry, failed_try_of, json_ob
 from rollgym.servers.endpoints.settings import PoolSettings
 from rollgym.servers.limit import Limit
 
-# Servers built on uvicorn close a connection that was idle for 5 s. SessionCloser it earlier avoids
+# Servers built on uvicorn close a connection that was idle for 5 s. Closing it earlier avoids
 # sending a request into a connection that is being closed.
 _KEEP_ALIVE = 4.0
 _ERROR_BODY_LIMIT = 1 << 16

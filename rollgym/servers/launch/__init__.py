@@ -2,7 +2,6 @@
 
 from rollgym.servers.launch.fleet import START_TIMEOUT, Fleet, started_in_process
 from rollgym.servers.launch.head import (
-    RemoteServers,
     check_health,
     connected_to,
     fetch_records,
@@ -22,7 +21,6 @@ __all__ = [
     "Fleet",
     "InstanceRecord",
     "NoHeadError",
-    "RemoteServers",
     "ServerLostError",
     "ServerStatus",
     "StartError",

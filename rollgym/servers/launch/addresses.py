@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import aiohttp
 
-from rollgym.servers.client import Http, InProcess, RequestHandler, ServerClient, http_session
+from rollgym.servers.client import Http, RequestHandler, ServerClient, http_session
 from rollgym.servers.config import Address, ServerInstance, listening_socket
 from rollgym.servers.config.instances import port_advice
 from rollgym.servers.launch.records import StartError
@@ -32,7 +32,7 @@ class Directory:
 
     def add(self, name: str, server: RequestHandler) -> None:
         """From now on the server of this name is called directly."""
-        self._clients[name] = ServerClient(name, [InProcess(server)])
+        self._clients[name] = ServerClient(name, [server.handle])
 
     def client(self, name: str) -> ServerClient:
         """Raises KeyError for an unknown name."""

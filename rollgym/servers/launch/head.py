@@ -11,7 +11,7 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
-from rollgym.servers.client import ServerClient, http_session
+from rollgym.servers.client import http_session
 from rollgym.servers.config import Address
 from rollgym.servers.config.instances import head_advice
 from rollgym.servers.launch.addresses import Directory
@@ -57,32 +57,14 @@ def _json(value: object) -> web.Response:
     return web.Response(body=msgspec.json.encode(value), content_type="application/json")
 
 
-class RemoteServers:
-    """Clients of the servers that a head lists."""
-
-    def __init__(self, records: Sequence[InstanceRecord]) -> None:
-        self._records = list(records)
-        self._directory = Directory({record.name: record.urls for record in records})
-
-    def client(self, name: str) -> ServerClient:
-        """Raises KeyError for an unknown name."""
-        return self._directory.client(name)
-
-    def records(self) -> list[InstanceRecord]:
-        return self._records
-
-    async def close(self) -> None:
-        await self._directory.close()
-
-
 @asynccontextmanager
-async def connected_to(head: Address) -> AsyncIterator[RemoteServers]:
-    """The servers of the `ng_run` with this head. Raises NoHeadError."""
-    servers = RemoteServers(await fetch_records(head))
+async def connected_to(records: Sequence[InstanceRecord]) -> AsyncIterator[Directory]:
+    """Clients of the servers that a head lists, for the block."""
+    directory = Directory({record.name: record.urls for record in records})
     try:
-        yield servers
+        yield directory
     finally:
-        await servers.close()
+        await directory.close()
 
 
 async def fetch_records(head: Address) -> list[InstanceRecord]:

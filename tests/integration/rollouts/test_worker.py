@@ -164,7 +164,7 @@ class Away:
         self.most_at_once = 0
         self._at_once = 0
 
-    async def send(self, request: Request, _seconds: float) -> Answer:
+    async def __call__(self, request: Request, _seconds: float) -> Answer:
         if request.path != "/healthz":
             raise NoAnswerError("connection refused")
         self._at_once += 1

@@ -29,7 +29,7 @@ def small_workshop() -> Workshop:
 def test_a_request_has_a_largest_size(transport: Transport, size: int, status: int) -> None:
     async def ask() -> Answer:
         async with reach(small_workshop(), transport) as client:
-            return await client.exchange("/echo", words(size), error=ToolError)
+            return await client.call("/echo", words(size), error=ToolError, any_status=True)
 
     answer = asyncio.run(ask())
     assert answer.status == status
@@ -47,7 +47,9 @@ def test_a_request_that_is_too_large_is_so_wherever_it_goes(
 ) -> None:
     async def ask() -> Answer:
         async with reach(small_workshop(), transport) as client:
-            return await client.exchange(path, words(SMALL + 1), error=ToolError, method=method)
+            return await client.call(
+                path, words(SMALL + 1), error=ToolError, any_status=True, method=method
+            )
 
     assert asyncio.run(ask()).status == 413
 
@@ -60,7 +62,10 @@ def test_requests_after_one_that_was_too_large_are_answered(
     async def ask() -> list[int]:
         async with reach(small_workshop(), transport) as client:
             sizes = [size, 20, size, 20, 20]
-            asked = [await client.exchange("/echo", words(each), error=ToolError) for each in sizes]
+            asked = [
+                await client.call("/echo", words(each), error=ToolError, any_status=True)
+                for each in sizes
+            ]
             return [answer.status for answer in asked]
 
     assert asyncio.run(ask()) == [413, 200, 413, 200, 200]
@@ -91,15 +96,22 @@ def test_nothing_is_asked_when_no_time_is_left(transport: Transport, within: flo
         async with reach(server, transport) as client:
             jar = await seeded(client)
             with pytest.raises(DeadlineError, match="/add was not sent to workshop"):
-                await client.exchange(
-                    "/add", b'{"amount": 1}', error=ToolError, jar=jar, within=within
+                await client.call(
+                    "/add",
+                    b'{"amount": 1}',
+                    error=ToolError,
+                    any_status=True,
+                    jar=jar,
+                    within=within,
                 )
             now = asyncio.get_running_loop().time()
             with (
                 working_for("1/2", now),
                 pytest.raises(DeadlineError, match="the deadline has passed"),
             ):
-                await client.exchange("/add", b'{"amount": 1}', error=ToolError, jar=jar)
+                await client.call(
+                    "/add", b'{"amount": 1}', error=ToolError, any_status=True, jar=jar
+                )
             assert server.benches[0].total == 0
 
     asyncio.run(scenario())
@@ -112,7 +124,7 @@ def test_a_server_that_is_not_there_gives_no_answer() -> None:
         async with http_session() as session:
             gone = ServerClient("workshop", [Http(url, session)])
             with pytest.raises(ToolError, match="workshop gave no answer: http://") as raised:
-                await gone.exchange("/echo", b"", error=ToolError)
+                await gone.call("/echo", b"", error=ToolError, any_status=True)
             return raised.value
 
     error = asyncio.run(scenario())

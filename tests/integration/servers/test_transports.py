@@ -85,7 +85,7 @@ class Mirror(Server):
 def mirrored(transport: Transport, path: str, body: bytes = b"", **options: Any) -> Answer:
     async def ask() -> Answer:
         async with reach(Mirror("/mirror", path), transport) as client:
-            return await client.exchange(path, body, error=ToolError, **options)
+            return await client.call(path, body, error=ToolError, any_status=True, **options)
 
     return asyncio.run(ask())
 
@@ -211,7 +211,7 @@ def test_a_row_that_is_no_json_object_is_refused(
 ) -> None:
     async def ask() -> Answer:
         async with reach(workshop(), transport) as client:
-            return await client.exchange(path, body, error=ToolError)
+            return await client.call(path, body, error=ToolError, any_status=True)
 
     answer = asyncio.run(ask())
     assert answer.status == 400
@@ -247,7 +247,7 @@ def test_a_tool_gets_its_arguments_and_answers_json(transport: Transport) -> Non
 def test_a_tool_without_arguments_takes_an_empty_body(transport: Transport) -> None:
     async def ask() -> Answer:
         async with reach(workshop(), transport) as client:
-            return await client.exchange("/fail", b"", error=ToolError)
+            return await client.call("/fail", b"", error=ToolError, any_status=True)
 
     assert asyncio.run(ask()).status == 500
 
@@ -273,7 +273,7 @@ def test_arguments_that_are_no_json_object_are_refused(transport: Transport, bod
     async def ask() -> Answer:
         async with reach(workshop(), transport) as client:
             jar = await seeded(client)
-            return await client.exchange("/add", body, error=ToolError, jar=jar)
+            return await client.call("/add", body, error=ToolError, any_status=True, jar=jar)
 
     assert asyncio.run(ask()).status == 422
 
@@ -394,7 +394,7 @@ def test_text_that_cannot_be_encoded_is_still_reported(transport: Transport) -> 
 def test_an_answer_that_is_no_failure_is_an_error_only_to_call(transport: Transport) -> None:
     async def ask() -> tuple[Answer, RolloutError]:
         async with reach(Mirror(), transport) as client:
-            answer = await client.exchange("/busy", b"", error=ToolError)
+            answer = await client.call("/busy", b"", error=ToolError, any_status=True)
             with pytest.raises(ToolError) as raised:
                 await client.call("/busy", b"", error=ToolError)
             return answer, raised.value
@@ -426,7 +426,7 @@ def model_failure(transport: Transport, path: str, body: bytes, method: str = "P
     async def ask() -> Failure:
         async with reach(make(Puppet, "model"), transport) as client:
             with pytest.raises(RolloutError) as raised:
-                await client.exchange(path, body, error=ToolError, method=method)
+                await client.call(path, body, error=ToolError, any_status=True, method=method)
             return Failure.of(raised.value)
 
     return asyncio.run(ask())
@@ -481,6 +481,8 @@ def test_a_model_without_an_answer_says_why(
 def test_a_model_server_lists_its_models(transport: Transport) -> None:
     async def ask() -> Answer:
         async with reach(make(Puppet, "model"), transport) as client:
-            return await client.exchange("/v1/models", b"", error=ToolError, method="GET")
+            return await client.call(
+                "/v1/models", b"", error=ToolError, any_status=True, method="GET"
+            )
 
     assert msgspec.json.decode(asyncio.run(ask()).body) == {"object": "list", "data": []}

@@ -19,7 +19,7 @@ class EndpointTransport:
         self._answer = answer
         self.seen: list[tuple[Request, float]] = []
 
-    async def send(self, request: Request, seconds: float) -> Answer:
+    async def __call__(self, request: Request, seconds: float) -> Answer:
         self.seen.append((request, seconds))
         if self._answer is None:
             await asyncio.sleep(300)
@@ -100,7 +100,7 @@ def test_a_transport_knows_how_long_its_caller_waits() -> None:
         wire = EndpointTransport(Answer(200))
         client = ServerClient("shop", [wire])
         with working_for("1/0", asyncio.get_running_loop().time() + 20):
-            await client.exchange("/tool", b"{}", error=ToolError, within=60)
+            await client.call("/tool", b"{}", error=ToolError, any_status=True, within=60)
         return wire.seen[0][1]
 
     assert asyncio.run(ask()) == pytest.approx(20, abs=5)

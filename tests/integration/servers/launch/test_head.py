@@ -62,15 +62,16 @@ def test_another_process_reaches_the_servers_through_the_head(probes: ProbeRun) 
         try:
             async with head_listening(head, fleet.records):
                 await fleet.start()
-                async with connected_to(head) as servers:
+                records = await fetch_records(head)
+                async with connected_to(records) as servers:
                     assert await ask(servers.client("here"), "/echo", x=2) == {"x": 2}
                     with pytest.raises(KeyError):
                         servers.client("there")
-                    health = await check_health(servers.records())
+                    health = await check_health(records)
                     assert list(health.values()) == ["ok"]
         finally:
             await fleet.stop()
-        assert set((await check_health(servers.records())).values()) == {"nothing listens there"}
+        assert set((await check_health(records)).values()) == {"nothing listens there"}
 
     asyncio.run(scenario())
 
