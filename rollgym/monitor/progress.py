@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
+from rollgym.closing import Closable
 from rollgym.engine import (
     AttemptRecorded,
     AttemptStarted,
@@ -53,7 +54,7 @@ class RecentRate:
         return gained / elapsed if gained > 0 and elapsed > 0 else None
 
 
-class ProgressObserver:
+class ProgressObserver(Closable):
     """Shows a collection on `stream` while it runs, and counts it in `metrics`.
 
     Pass `metrics.replay` to `open_run`, so that a resumed run starts from its numbers. Use it as a
@@ -84,12 +85,6 @@ class ProgressObserver:
         self._summary: Summary | None = None
         # Last, because a screen may request its first view at once.
         self._screen = choose_screen(stream, self.view, line_interval)
-
-    def __enter__(self) -> "ProgressObserver":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Draw the last view. It is safe to call this again, and from another thread."""

@@ -11,10 +11,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import msgspec
 
+from rollgym.closing import Closable
 from rollgym.metrics.aggregate import AgentMetrics
 from rollgym.records import AgentError, Attempt, Completed, RolloutError, Task
 from rollgym.rollouts import rows
@@ -52,7 +53,7 @@ class _AgentEntry(NamedTuple):
     groups: Iterator[bytes]
 
 
-class DefaultMetrics:
+class DefaultMetrics(Closable):
     """The default metrics of each agent, added up one rollout at a time.
 
     It must be closed, because it holds a file.
@@ -93,12 +94,6 @@ class DefaultMetrics:
 
     def close(self) -> None:
         self._groups.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class AggregateFile:

@@ -8,8 +8,8 @@ them, before a collection and whenever events were missed.
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
 
+from rollgym.closing import Closable
 from rollgym.engine import AttemptRecorded, Event
 from rollgym.records import Attempt, Completed, Failed
 from rollgym.rollouts.aggregate import DefaultMetrics, HoldsTask, completed_attempts
@@ -30,7 +30,7 @@ WRITE_TIMEOUT = 60.0
 _BATCH = 256
 
 
-class RolloutFiles:
+class RolloutFiles(Closable):
     """The output and the failures of a run, or of its tasks that `holds` names."""
 
     name = "rollout files"
@@ -98,12 +98,6 @@ class RolloutFiles:
 
     def close(self) -> None:
         self._opened.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _sync(self) -> None:
         self._output.sync()

@@ -10,15 +10,15 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
 
+from rollgym.closing import Closable
 from rollgym.store.disk import Disk, sync_path, write_all
 from rollgym.store.errors import StorageError, storage_error
 
 _BATCH = 1 << 20
 
 
-class DerivedFile:
+class DerivedFile(Closable):
     """A derived file, open for appending. A symbolic link is followed."""
 
     def __init__(self, path: Path, disk: Disk | None = None) -> None:
@@ -63,12 +63,6 @@ class DerivedFile:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def _opened(self) -> int:

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Self
+from typing import BinaryIO, NamedTuple
 
 import msgspec
 
+from rollgym.closing import Closable
 from rollgym.records import (
     Attempt,
     Completed,
@@ -134,7 +135,7 @@ def _contested(snapshot: _Snapshot) -> set[RolloutKey]:
     return contested
 
 
-class TaskLookup:
+class TaskLookup(Closable):
     """The tasks of the materialised inputs by their index, in 8 bytes of memory each.
 
     Indexes that are not simply counted from 0 take more memory. Rows are not kept.
@@ -169,12 +170,6 @@ class TaskLookup:
     def close(self) -> None:
         self._file.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _read_offsets(self) -> None:
         offset, indexes = 0, array("Q")
         for number, line in enumerate(self._file, start=1):
@@ -190,7 +185,7 @@ class TaskLookup:
             self._positions = {index: position for position, index in enumerate(indexes)}
 
 
-class RecordLookup:
+class RecordLookup(Closable):
     """The records of journals by their offset."""
 
     def __init__(self) -> None:
@@ -212,12 +207,6 @@ class RecordLookup:
         for file in self._files.values():
             file.close()
         self._files.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _line_at(file: BinaryIO, offset: int) -> bytes:

@@ -15,8 +15,9 @@ outcome does not run again.
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+from rollgym.closing import Closable
 from rollgym.records import Attempt, RecordState, Task, encode_attempt
 from rollgym.store.blobs import BlobStore
 from rollgym.store.disk import Disk, sync_path
@@ -32,7 +33,7 @@ from rollgym.store.reader import read_records
 Replay = Callable[[Attempt, RecordState], None]
 
 
-class RunStore:
+class RunStore(Closable):
     """An open run: a collection reads its tasks from it and writes its records to it."""
 
     def __init__(
@@ -106,12 +107,6 @@ class RunStore:
     def close(self) -> None:
         """Release files and locks. Does not flush."""
         self._locks.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def open_run(

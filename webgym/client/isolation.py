@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from rollgym.closing import AsyncClosable
 from rollgym.records import (
     BrowserError,
     BrowserUnavailableError,
@@ -69,7 +70,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-class ProcessIsolator:
+class ProcessIsolator(AsyncClosable):
     """Runs functions of modules in supervised worker processes. Use it as `async with`.
 
     `memory_bytes` is the address space of a worker (Linux). `queue_limit` calls may wait for one
@@ -91,12 +92,6 @@ class ProcessIsolator:
             memory_bytes=memory_bytes,
             queue_limit=queue_limit,
         )
-
-    async def __aenter__(self) -> "ProcessIsolator":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Kill the workers; calls in progress raise."""

@@ -13,8 +13,9 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from secrets import token_hex
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+from rollgym.closing import AsyncClosable
 from rollgym.servers.context import after_the_deadline, seconds_left
 from webgym.browser.contract.answers import Lease
 from webgym.browser.contract.errors import NoSessionError, ServerUnreachableError
@@ -52,17 +53,11 @@ def request_headers(token: str | None) -> dict[str, str]:
     return headers
 
 
-class SessionClient(ABC, Generic[SessionT]):
+class SessionClient(ABC, Generic[SessionT], AsyncClosable):
     """The part of a client that acquires and releases sessions. Use a client as `async with`."""
 
     def __init__(self) -> None:
         self._releases: set[asyncio.Task[None]] = set()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Wait for the releases that are under way, then close the connections."""

@@ -14,6 +14,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 
+from rollgym.closing import Closable
 from webgym.browser.contract import commands
 from webgym.browser.contract.answers import Lease, ServerInfo
 from webgym.browser.contract.commands import InteractionMode
@@ -43,7 +44,7 @@ def _blocking(
     return call
 
 
-class SyncBrowserClient:
+class SyncBrowserClient(Closable):
     """`BrowserClient` for notebooks and small programs. Close it, or use it in a `with` block.
 
     Closing it releases the sessions that are still in use.
@@ -63,12 +64,6 @@ class SyncBrowserClient:
         )
         self._thread.start()
         self._loop, self._stop = ready.result(START_SECONDS)
-
-    def __enter__(self) -> "SyncBrowserClient":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Release all sessions and end the thread. Closing it again does nothing."""

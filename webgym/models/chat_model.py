@@ -22,10 +22,11 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import msgspec
 
+from rollgym.closing import AsyncClosable
 from rollgym.records import (
     DeadlineError,
     ModelMalformedError,
@@ -81,7 +82,7 @@ class _ModelList(msgspec.Struct, frozen=True):
     data: list[_ModelCard]
 
 
-class ChatModel:
+class ChatModel(AsyncClosable):
     """A chat model. Raises EndpointError if an endpoint's key is missing."""
 
     def __init__(
@@ -95,12 +96,6 @@ class ChatModel:
         self._name = self.settings.model
         self._asks_for_tokens = self.settings.tokens
         self._warned_of_tokens = False
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Close the connections of this event loop; running calls there fail."""

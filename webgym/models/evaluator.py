@@ -22,6 +22,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from rollgym.closing import AsyncClosable
 from rollgym.records import Row, RowError, VerifierError
 from rollgym.servers.context import seconds_left, working_for
 from rollgym.servers.limit import Limit
@@ -114,7 +115,7 @@ async def _run_until_stopped(
     await stop.wait()
 
 
-class Evaluator:
+class Evaluator(AsyncClosable):
     """Scores episodes whose screenshots are under `save_path`.
 
     `openai_config` is a dict or a Hydra node (`webgym.models.settings`); None means that there is
@@ -203,12 +204,6 @@ class Evaluator:
         """Close the connections of this event loop, and those of the thread."""
         await self._close_loop()
         await asyncio.to_thread(self._end_thread)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     def __enter__(self) -> Self:
         return self

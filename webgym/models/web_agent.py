@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
+from rollgym.closing import AsyncClosable
 from rollgym.records import derive_seed
 from webgym.browser.contract.answers import Observe
 from webgym.context.conversation import Chat, build_chat
@@ -42,7 +43,7 @@ SEED_BITS = 31
 """The size of seeds that every server accepts."""
 
 
-class WebAgent:
+class WebAgent(AsyncClosable):
     """A model that acts on web pages, and the evaluator that scores its episodes.
 
     The configurations are plain dictionaries or nodes of Hydra (`webgym.models.settings`);
@@ -140,12 +141,6 @@ class WebAgent:
             await self.model.close()
         finally:
             await self.evaluator.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     def __enter__(self) -> Self:
         self.evaluator.__enter__()

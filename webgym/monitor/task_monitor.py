@@ -26,6 +26,7 @@ from typing import TextIO
 
 import msgspec
 
+from rollgym.closing import Closable
 from rollgym.engine import (
     AttemptRecorded,
     AttemptStarted,
@@ -71,7 +72,7 @@ def _no_label(_: RolloutKey) -> str:
     return ""
 
 
-class TaskMonitor:
+class TaskMonitor(Closable):
     """Monitors a run and shows it on `stream`; None shows nothing. Use it as a context manager.
 
     Give it to `collect` as an observer, and its `replay` to `open_run`, so that a resumed run
@@ -111,12 +112,6 @@ class TaskMonitor:
         self._retried = self._missed = 0
         self._stopping: str | None = None
         self._display = Display(self.snapshot, choose_screen(stream, line_interval), file)
-
-    def __enter__(self) -> "TaskMonitor":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Show the last snapshot and release the terminal. Safe to call again."""

@@ -21,10 +21,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Self
 
 import msgspec
 
+from rollgym.closing import Closable
 from rollgym.engine import AttemptRecorded, CollectionStarted, Event
 from rollgym.records import Attempt, Completed, Failed, Omitted, RolloutKey, RowError
 from rollgym.store import (
@@ -69,7 +69,7 @@ class NoTrajectoryError(StoreError):
     """The record of a completed rollout has no trajectory."""
 
 
-class IterationFiles:
+class IterationFiles(Closable):
     """The trajectories and the metrics of one run, or of the tasks in it that `holds` accepts."""
 
     name = "trajectory files"
@@ -184,12 +184,6 @@ class IterationFiles:
     def close(self) -> None:
         self._opened.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _observe_end(self, event: AttemptRecorded, rebuilds: int) -> None:
         with self._lock.held():
             # An abandoned observer must not add what a rebuild has added since.
@@ -287,7 +281,7 @@ def _call(callback: Callable[..., object] | None, *arguments: object) -> None:
         _log.exception("a callback of the trajectory files failed; writing continues")
 
 
-class FailedFragments:
+class FailedFragments(Closable):
     """The pickled trajectories of failed rollouts, which may run again, in an unnamed file.
 
     A few words per rollout are in memory. For one thread at a time.
@@ -332,9 +326,3 @@ class FailedFragments:
 
     def close(self) -> None:
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -29,8 +29,8 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Self
 
+from rollgym.closing import Closable
 from rollgym.store import Disk, StoreError
 from rollgym.store.disk import sync_path, write_all
 from rollgym.store.errors import storage_error
@@ -72,7 +72,7 @@ class TorchFileError(StoreError):
         self.path = path
 
 
-class TorchDraft:
+class TorchDraft(Closable):
     """The trajectories of a file that is being written. For one thread at a time."""
 
     def __init__(self, path: Path, disk: Disk | None = None) -> None:
@@ -129,12 +129,6 @@ class TorchDraft:
     def close(self) -> None:
         self._draft.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _write(self, target: int, more: Iterable[bytes], ending: bytes) -> None:
         lengths, size, crc = self._lengths[:], len(_HEAD) + self._size, self._crc
         # The header is written twice: its length is known before the numbers in it.
@@ -158,7 +152,7 @@ class TorchDraft:
         write_all(self._disk, target, header(pickled))
 
 
-class TorchFile:
+class TorchFile(Closable):
     """A file of trajectories, open for reading, also after another one has replaced it."""
 
     def __init__(self, path: Path) -> None:
@@ -215,12 +209,6 @@ class TorchFile:
 
     def close(self) -> None:
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _read_lengths(self, index: StoredRecord) -> "array[int]":
         if index.size % 8 or index.size > 8 * MOST_TRAJECTORIES:

@@ -16,10 +16,11 @@ decides.
 import asyncio
 from collections.abc import Sequence
 from random import Random
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import msgspec
 
+from rollgym.closing import AsyncClosable
 from rollgym.engine import Backoff
 from rollgym.records import (
     DeadlineError,
@@ -44,7 +45,7 @@ class PoolReport(msgspec.Struct, frozen=True):
     endpoints: tuple[EndpointReport, ...]
 
 
-class EndpointPool:
+class EndpointPool(AsyncClosable):
     """The client of one model behind one or several endpoints.
 
     Belongs to the event loop of its first call; close it there.
@@ -76,12 +77,6 @@ class EndpointPool:
         self._transport = EndpointTransport(chosen)
         self._random = Random(seed)  # noqa: S311 - spreads load, guards nothing
         self._closed = False
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Fail the waiting calls and close all connections, also those in use."""

@@ -24,8 +24,9 @@ import re
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Self
+from typing import Any
 
+from rollgym.closing import AsyncClosable
 from rollgym.servers.isolation.child import WorkerCall, framed
 from rollgym.servers.isolation.process import (
     ArgumentsError,
@@ -86,7 +87,7 @@ class CallSlots:
             self._waiting -= 1
 
 
-class IsolatedWorkers:
+class IsolatedWorkers(AsyncClosable):
     """Runs one function in separate processes. Close it at the end, or use it as `async with`.
 
     Args:
@@ -186,12 +187,6 @@ class IsolatedWorkers:
                 self._settings.function,
                 self._kill_grace,
             )
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     def _framed(self, call: WorkerCall) -> bytes:
         try:

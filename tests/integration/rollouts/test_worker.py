@@ -200,7 +200,7 @@ def test_an_attempt_at_a_server_that_is_away_ends_when_it_is_back() -> None:
     away = Away(knocks=3)
 
     async def work() -> Outcome:
-        worker = AgentWorker(away.client, patience=RecoveryWait(30.0))
+        worker = AgentWorker(away.client, recovery=RecoveryWait(30.0))
         return await worker(WorkItem(TASK, 0, 0), 1, asyncio.get_running_loop().time() + 60)
 
     outcome = asyncio.run(work())
@@ -255,7 +255,7 @@ def test_no_patience_is_no_wait() -> None:
 
 def test_an_error_that_somebody_answered_with_is_not_waited_for() -> None:
     agent = Agent(lambda _: Answer(500, b"busy"))
-    failure(agent, patience=RecoveryWait(30.0))
+    failure(agent, recovery=RecoveryWait(30.0))
     assert [request.path for request in agent.requests] == ["/run"]
 
 
