@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rollgym.cli.rollout_settings import RolloutSettings, SettingsError
 from rollgym.cli.summary import (
@@ -25,12 +25,13 @@ from rollgym.cli.summary import (
 from rollgym.engine import Coverage, Policy, Worker, collect, run
 from rollgym.metrics import Summary
 from rollgym.monitor import LiveMetrics, ProgressObserver, printable_line, recount
-from rollgym.records import Task
 from rollgym.rollouts.aggregate import AggregateFile
 from rollgym.rollouts.files import RolloutFiles
+from rollgym.rollouts.inputs import PreparedInputs
 from rollgym.rollouts.paths import RolloutPaths, rename_old_files
 from rollgym.rollouts.rows import first_seed_of
 from rollgym.rollouts.servers import Clients, CollectionServers
+from rollgym.rollouts.stored_rollouts import StoredRollouts
 from rollgym.servers.launch.logs import JsonLines
 from rollgym.store import WHOLE, RefusedError, RunStore, open_run
 
@@ -39,16 +40,8 @@ NOTE_LIMIT = 1_000
 _REQUESTS = logging.getLogger("rollgym.servers")
 
 
-class TaskSource(Protocol):
-    """The checked tasks of a command: of an input file, or of stored rollouts."""
-
-    @property
-    def tasks(self) -> int: ...
-
-    @property
-    def rollouts(self) -> int: ...
-
-    def __iter__(self) -> Iterator[Task]: ...
+TaskSource = PreparedInputs | StoredRollouts
+"""The checked tasks of a command."""
 
 
 def run_collection(

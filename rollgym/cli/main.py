@@ -23,7 +23,7 @@ from importlib import import_module
 from importlib.abc import InspectLoader
 from textwrap import fill
 from types import ModuleType
-from typing import Any, NamedTuple, NoReturn, Protocol, cast
+from typing import Any, NamedTuple, NoReturn
 
 from rollgym import __version__
 from rollgym.cli.process import EXIT_STATUSES, end_process, exit_status_of, override_command
@@ -58,22 +58,6 @@ class _Command(NamedTuple):
     summary: str
 
 
-class _ParsedModule(Protocol):
-    @staticmethod
-    def configure(parser: ArgumentParser) -> None: ...
-
-    @staticmethod
-    def run(arguments: Namespace) -> int: ...
-
-
-class _OverrideModule(Protocol):
-    @staticmethod
-    def help_text() -> str: ...
-
-    @staticmethod
-    def run(arguments: Sequence[str]) -> int: ...
-
-
 _OVERRIDE_COMMANDS = (
     _Command("run", "rollgym.cli.ng_run", "start servers and keep them running (ng_run)"),
     _Command("collect", "rollgym.cli.collect", "collect rollouts (ng_collect_rollouts)"),
@@ -99,11 +83,12 @@ def main(arguments: Sequence[str]) -> int:
     asked = arguments[0] if arguments else None
     if asked == "help":
         arguments = ["--help"]
-    if any(asked == command.name for command in _OVERRIDE_COMMANDS):
-        overriding = cast("_OverrideModule", _load(asked))
-        return override_command(arguments[1:], overriding.help_text, overriding.run)
-    command, options = _parse(arguments)
-    return exit_status_of(lambda: command.run(options))
+    for command in _OVERRIDE_COMMANDS:
+        if command.name == asked:
+            overriding = import_module(command.module)
+            return override_command(arguments[1:], overriding.help_text, overriding.run)
+    parsed, options = _parse(arguments)
+    return exit_status_of(lambda: parsed.run(options))
 
 
 class _Parser(ArgumentParser):
@@ -118,7 +103,7 @@ class _Parser(ArgumentParser):
         super().__init__(*args, **options)
 
 
-def _parse(arguments: Sequence[str]) -> tuple[_ParsedModule, Namespace]:
+def _parse(arguments: Sequence[str]) -> tuple[ModuleType, Namespace]:
     parser = _Parser("rollgym", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"rollgym {__version__}")
     choices = parser.add_subparsers(metavar="COMMAND", parser_class=_Parser)
@@ -132,7 +117,7 @@ def _parse(arguments: Sequence[str]) -> tuple[_ParsedModule, Namespace]:
         parser.error("a command is missing, such as `rollgym demo`; see `rollgym --help`")
     if asked not in parsers:
         _reject_command(parser, asked, commands)
-    module = cast("_ParsedModule", import_module(commands[asked].module))
+    module = import_module(commands[asked].module)
     module.configure(parsers[asked])
     parsers[asked].description = fill(parsers[asked].description or "", HELP_WIDTH)
     options, unknown = parser.parse_known_args(arguments)
@@ -168,10 +153,6 @@ def _summary(module: str) -> str:
         source = ""
     first_line = source.partition('"""')[2].partition("\n")[0].removesuffix('"""')
     return first_line.partition(": ")[2].rstrip(".").replace("%", "%%") or "(not installed)"
-
-
-def _load(name: str | None) -> ModuleType:
-    return import_module(next(each.module for each in _OVERRIDE_COMMANDS if each.name == name))
 
 
 def _reject_command(

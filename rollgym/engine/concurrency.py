@@ -9,8 +9,6 @@ but only once for all attempts that were in flight together. Latency that double
 throughput cuts it a little.
 """
 
-from typing import Protocol
-
 from rollgym.engine.policy import Adaptive, Fixed
 
 CUT_ON_OVERLOAD = 0.7
@@ -21,16 +19,6 @@ STEP = 0.1
 SHORTEST_EPOCH = 16
 FIRST_PAUSE = 2
 LONGEST_PAUSE = 16
-
-
-class ConcurrencyLimit(Protocol):
-    """A limit that may change with every ended attempt."""
-
-    @property
-    def current(self) -> int: ...
-
-    def observe(self, *, started: float, ended: float, overload: bool, in_flight: int) -> None:
-        """Learn from one ended attempt. `in_flight` includes it."""
 
 
 class FixedLimit:
@@ -75,7 +63,7 @@ class AdaptiveLimit:
         self._usual_latency = float("inf")
 
     def observe(self, *, started: float, ended: float, overload: bool, in_flight: int) -> None:
-        """Learn from one ended attempt."""
+        """Learn from one ended attempt. `in_flight` includes it."""
         if overload:
             if started >= self._cut_at:
                 self._cut(CUT_ON_OVERLOAD, ended)
@@ -145,7 +133,7 @@ class AdaptiveLimit:
         self._epoch = _Epoch(now)
 
 
-def limit_for(concurrency: Fixed | Adaptive) -> ConcurrencyLimit:
+def limit_for(concurrency: Fixed | Adaptive) -> FixedLimit | AdaptiveLimit:
     match concurrency:
         case Fixed(limit=limit):
             return FixedLimit(limit)

@@ -5,7 +5,6 @@ A format gets a task's rollouts with their rewards and reads only the conversati
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Protocol
 
 import msgspec
 
@@ -15,12 +14,6 @@ from rollgym.servers.responses import JsonObject
 
 ExportGroup = Sequence[RolloutPosition]
 """The rollouts of one task, at least one."""
-
-
-class ExportFormat(Protocol):
-    """Turns a task's rollouts into any number of examples."""
-
-    def examples(self, group: ExportGroup, transcripts: Transcripts) -> Iterator[JsonObject]: ...
 
 
 class SupervisedExamples(msgspec.Struct, frozen=True):
@@ -105,6 +98,10 @@ class TaskGroups(msgspec.Struct, frozen=True):
             "rollouts": rollouts,
         }
         yield _with_tools(example, conversations[0])
+
+
+ExportFormat = SupervisedExamples | PreferencePairs | TaskGroups
+"""Turns a task's rollouts into any number of examples."""
 
 
 def _with_tools(example: JsonObject, conversation: ExportedConversation) -> JsonObject:

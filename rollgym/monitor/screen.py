@@ -1,13 +1,14 @@
 """Drawing the progress: a terminal is redrawn in place, other streams get a line at intervals.
 
 Both screens request the present view from their own thread, so the clock advances even when there
-are no events.
+are no events. `redraw` draws at once, because of an event that should not wait. `stop` draws the
+last view and releases the terminal; it may be called again, and before `start`.
 """
 
 import contextlib
 import threading
 from collections.abc import Callable
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -26,18 +27,6 @@ REDRAWS_PER_SECOND = 5.0
 LINE_INTERVAL = 10.0
 
 CurrentView = Callable[[], ProgressView]
-
-
-class Screen(Protocol):
-    """Shows a view that changes."""
-
-    def start(self) -> None: ...
-
-    def redraw(self) -> None:
-        """Draw now, because of an event that should not wait for the next drawing."""
-
-    def stop(self) -> None:
-        """Draw the last view and release the terminal. May be called again, or before `start`."""
 
 
 class LiveScreen:
@@ -128,7 +117,9 @@ def terminal_of(stream: TextIO) -> Console | None:
     return console if is_terminal else None
 
 
-def choose_screen(stream: TextIO, view: CurrentView, interval: float = LINE_INTERVAL) -> Screen:
+def choose_screen(
+    stream: TextIO, view: CurrentView, interval: float = LINE_INTERVAL
+) -> LiveScreen | LineScreen:
     """Choose the screen for the stream."""
     console = terminal_of(stream)
     return LiveScreen(console, view) if console else LineScreen(stream, view, interval)

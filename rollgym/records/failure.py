@@ -15,7 +15,6 @@ costs little.
 from collections.abc import Iterator
 from enum import StrEnum
 from traceback import walk_tb
-from types import TracebackType
 from typing import ClassVar, NamedTuple
 
 import msgspec
@@ -175,12 +174,7 @@ class boundary:  # noqa: N801 - read as a function: `with boundary(ToolError):`
     def __enter__(self) -> None:
         return None
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        cause: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, cause: BaseException | None, __: object) -> None:
         if not isinstance(cause, Exception) or isinstance(cause, RolloutError):
             return
         reported = _reported(cause)

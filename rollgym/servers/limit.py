@@ -8,7 +8,6 @@ else here. So one timer checks all the long ones, a few times a second; a short 
 """
 
 import asyncio
-from types import TracebackType
 
 LOOK_INTERVAL = 0.1
 LONG = 5.0
@@ -47,12 +46,7 @@ class Limit:
             self._watch.limits.add(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if not self._expired:
             if self._timer is None:
                 self._watch.limits.discard(self)
@@ -60,7 +54,7 @@ class Limit:
                 self._timer.cancel()
             return
         cancelled_by_us_alone = self._task.uncancel() <= self._cancelling
-        if cancelled_by_us_alone and kind is not None and issubclass(kind, asyncio.CancelledError):
+        if cancelled_by_us_alone and isinstance(error, asyncio.CancelledError):
             raise TimeoutError from error
 
     def expire(self) -> None:

@@ -1,13 +1,13 @@
 """Verdicts of verifiers, and aggregate metrics of an environment (`POST /aggregate_metrics`)."""
 
 import math
-from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
 from pydantic import BaseModel
 
 from rollgym.metrics.aggregate import AggregateMetrics, aggregate, tasks_of
+from rollgym.metrics.aggregate.agent import ComputeMetrics, GetKeyMetrics
 from rollgym.records import VerifierError
 from rollgym.servers.exchange import RefusedRequestError
 
@@ -46,10 +46,6 @@ def _model_fields(value: object) -> object:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     raise TypeError(f"the verdict holds a {type(value).__name__}, which is not JSON")
-
-
-ComputeMetrics = Callable[[list[list[dict[str, Any]]]], dict[str, Any]]
-GetKeyMetrics = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 
 class AggregateRequest(msgspec.Struct):

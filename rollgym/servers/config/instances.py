@@ -11,7 +11,7 @@ import socket
 from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -78,11 +78,11 @@ class ServerInstance(msgspec.Struct, frozen=True):
         return next((place for place in known if place), self.source)
 
 
-class Address(msgspec.Struct, frozen=True):
-    """The host and port on which a server listens."""
+class Address(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The host and port on which a server listens; by default those of the head."""
 
-    host: str = LOOPBACK
-    port: int = HEAD_PORT
+    host: Annotated[str, msgspec.Meta(min_length=1)] = LOOPBACK
+    port: Annotated[int, msgspec.Meta(ge=1, le=HIGHEST_PORT)] = HEAD_PORT
 
     @property
     def url(self) -> str:

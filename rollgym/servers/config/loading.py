@@ -5,7 +5,6 @@ Every check adds the problems that it finds, and all of them are reported togeth
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
 
@@ -17,7 +16,7 @@ from rollgym.servers.config.descriptions import (
     read_instances,
 )
 from rollgym.servers.config.documents import Resolver, variables_of
-from rollgym.servers.config.instances import HIGHEST_PORT, Address, ServerInstance, check_ports
+from rollgym.servers.config.instances import Address, ServerInstance, check_ports
 from rollgym.servers.config.layers import CONFIG_PATHS, EXAMPLE, merge_layers
 from rollgym.servers.config.problems import COMMAND_LINE, Problems, Settings, listed, suggestion
 
@@ -50,11 +49,6 @@ class RunConfig(msgspec.Struct, frozen=True):
             if instance.name == name:
                 return instance
         raise KeyError(name)
-
-
-class _HeadSettings(msgspec.Struct, forbid_unknown_fields=True):
-    host: Annotated[str, msgspec.Meta(min_length=1)] = Address().host
-    port: Annotated[int, msgspec.Meta(ge=1, le=HIGHEST_PORT)] = Address().port
 
 
 class Configuration:
@@ -122,7 +116,7 @@ class Configuration:
 
     def _head(self, values: Settings) -> Address:
         try:
-            settings = msgspec.convert(values.get(HEAD_SERVER) or {}, _HeadSettings)
+            return msgspec.convert(values.get(HEAD_SERVER) or {}, Address)
         except msgspec.ValidationError as error:
             self._problems.add(
                 self._layers.locations.of((HEAD_SERVER,)),
@@ -130,7 +124,6 @@ class Configuration:
                 "give +head_server.host=127.0.0.1 and +head_server.port=11000, or neither",
             )
             return Address()
-        return Address(settings.host, settings.port)
 
     def _check_names(self, known: Collection[str] | None) -> None:
         if known is None:
