@@ -10,75 +10,61 @@ task of `BackgroundTasks`, and its owner waits for it at the end, for a bounded 
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from types import TracebackType
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
+
+T = TypeVar("T")
+_LOGGER = logging.getLogger(__name__)
 
 
 class InterruptibleCalls:
     """The running calls of one session or one node."""
 
-    __slots__ = ("_calls",)
-
     def __init__(self) -> None:
-        self._calls: set[InterruptibleCall] = set()
+        self._calls: set[_RunningCall] = set()
 
     def __len__(self) -> int:
         return len(self._calls)
 
-    def begin(self) -> "InterruptibleCall":
-        """`with calls.begin(): ...` around awaits of the current task."""
-        return InterruptibleCall(self._calls)
+    @contextmanager
+    def begin(self) -> Iterator[None]:
+        """`with calls.begin(): ...` around awaits of the current task, which must be a task.
+
+        Raises the error with which the call was interrupted. A cancellation from outside has
+        priority.
+        """
+        call = _RunningCall()
+        self._calls.add(call)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if call.error is None or call.task.cancelling() - 1 > call.cancelling:
+                raise
+            raise call.error from None
+        finally:
+            self._calls.discard(call)
+            if call.error is not None:
+                call.task.uncancel()
 
     def interrupt(self, error: Exception) -> None:
-        """End all running calls with this error."""
-        for call in tuple(self._calls):
-            call.interrupt(error)
+        """End all running calls with this error, except one that the current task runs."""
+        for call in self._calls:
+            if call.error is None and call.task is not asyncio.current_task():
+                call.error = error
+                call.task.cancel()
 
 
-class InterruptibleCall:
-    """One running call. Raises the error with which it was interrupted.
+class _RunningCall:
+    __slots__ = ("cancelling", "error", "task")
 
-    A cancellation from outside has priority over an interruption.
-    """
-
-    __slots__ = ("_calls", "_cancelling", "_error", "_task")
-
-    def __init__(self, calls: "set[InterruptibleCall]") -> None:
-        self._calls = calls
-        self._error: Exception | None = None
-
-    def __enter__(self) -> "InterruptibleCall":
+    def __init__(self) -> None:
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a call must run in a task, so that it can be interrupted")
-        self._task = task
-        self._cancelling = task.cancelling()
-        self._calls.add(self)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._calls.discard(self)
-        if self._error is None:
-            return
-        interrupted_alone = self._task.uncancel() <= self._cancelling
-        if interrupted_alone and kind is not None and issubclass(kind, asyncio.CancelledError):
-            raise self._error from None
-
-    def interrupt(self, error: Exception) -> None:
-        """End the call, unless it was interrupted already or the current task runs it."""
-        if self._error is None and self._task is not asyncio.current_task():
-            self._error = error
-            self._task.cancel()
-
-
-T = TypeVar("T")
-_LOGGER = logging.getLogger(__name__)
+        self.task = task
+        self.cancelling = task.cancelling()
+        self.error: Exception | None = None
 
 
 class BackgroundTasks:

@@ -112,7 +112,7 @@ class BrowserHttpClient:
             async with self._http.request(
                 method, url, data=body, headers=headers, allow_redirects=False
             ) as response:
-                content = await _bounded_body(response)
+                content = await bounded_body(response, LARGEST_ANSWER)
                 retry_after = response.headers.get("retry-after", "")
                 return RawResponse(response.status, response.content_type, retry_after, content)
         except (aiohttp.ClientError, OSError) as error:
@@ -124,12 +124,14 @@ class BrowserHttpClient:
             ) from error
 
 
-async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
+async def bounded_body(response: aiohttp.ClientResponse, largest: int) -> bytes:
+    """Raises ClientPayloadError if the body has more bytes than `largest`."""
+    length = response.content_length
+    if length is not None and length <= largest:
+        return await response.read()
     body = bytearray()
     async for block in response.content.iter_any():
         body += block
-        if len(body) > LARGEST_ANSWER:
-            raise ServerUnreachableError(
-                f"the answer of {response.url} has over {LARGEST_ANSWER} bytes"
-            )
+        if len(body) > largest:
+            raise aiohttp.ClientPayloadError(f"the answer has over {largest} bytes")
     return bytes(body)

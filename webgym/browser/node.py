@@ -10,13 +10,11 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Generic, Protocol, TypeVar
+from typing import TypeVar
 
 from rollgym.records import RolloutError
 from rollgym.servers.limit import Limit
 from webgym.browser.calls import BackgroundTasks
-from webgym.browser.contract.answers import ImageFormat, Observe, Picture, StepAnswer
-from webgym.browser.contract.commands import Command, InteractionMode
 from webgym.browser.contract.errors import (
     BadRequestError,
     NoSessionError,
@@ -24,6 +22,8 @@ from webgym.browser.contract.errors import (
     StepDeadlineError,
 )
 from webgym.browser.leases import Leases, new_instance_id, shown_id, unknown_session
+from webgym.browser.pool.pool import BrowserPool
+from webgym.browser.session import ChromiumSession
 
 CHECK_INTERVAL = 0.5
 GRACE = 2.0
@@ -35,54 +35,20 @@ _STOPPING = "this node is stopping"
 _LOGGER = logging.getLogger(__name__)
 
 
-class LeasedSession(Protocol):
-    """What a node needs of a browser session."""
-
-    lost: asyncio.Future[str]
-
-    async def execute(self, command: Command, deadline: float) -> dict[str, object]: ...
-
-    async def step(
-        self, command: Command | None, observe: Observe, deadline: float
-    ) -> StepAnswer: ...
-
-    async def screenshot(
-        self,
-        mode: InteractionMode,
-        format: ImageFormat,  # noqa: A002 - as sessions call it
-        quality: int,
-        deadline: float,
-    ) -> Picture: ...
-
-
-S = TypeVar("S", bound=LeasedSession)
 T = TypeVar("T")
 
 
-class SessionPool(Protocol[S]):
-    """What a node needs of a pool of browsers."""
-
-    @property
-    def capacity(self) -> int: ...
-
-    async def open_session(self, deadline: float) -> S: ...
-
-    async def close_session(self, session: S) -> None: ...
-
-
-class BrowserNode(Generic[S]):
+class BrowserNode:
     """The sessions of one machine. `async with` starts and stops it.
 
     `changed` is called when a session was leased or a slot became free. `boot` differs at each
     start, so that sessions of an earlier start are recognised.
     """
 
-    def __init__(
-        self, pool: SessionPool[S], idle_seconds: float, first_use_seconds: float = 60.0
-    ) -> None:
+    def __init__(self, pool: BrowserPool, idle_seconds: float, first_use_seconds: float) -> None:
         self._pool = pool
-        self._leases: Leases[S] = Leases(
-            idle_seconds, first_use_seconds, lambda: asyncio.get_running_loop().time()
+        self._leases: Leases[ChromiumSession] = Leases(
+            idle_seconds, first_use_seconds, asyncio.get_running_loop().time
         )
         self._tasks = BackgroundTasks()
         self._opening: set[str] = set()
@@ -90,9 +56,9 @@ class BrowserNode(Generic[S]):
         self._stopping = False
         self._checking: asyncio.Task[None] | None = None
         self.boot = secrets.token_hex(8)
-        self.changed: Callable[[], None] = _ignore_change
+        self.changed: Callable[[], None] = lambda: None
 
-    async def __aenter__(self) -> "BrowserNode[S]":
+    async def __aenter__(self) -> "BrowserNode":
         self._checking = asyncio.ensure_future(self._end_due_leases())
         return self
 
@@ -161,48 +127,13 @@ class BrowserNode(Generic[S]):
         """The rest of the lifetime of a session. Counts as use. Raises SessionLostError."""
         return self._leases.seconds_left(instance_id)
 
-    async def execute(
-        self, instance_id: str, command: Command, deadline: float
-    ) -> dict[str, object]:
-        return await self._call(
-            instance_id, deadline, lambda session: session.execute(command, deadline)
-        )
-
-    async def step(
-        self, instance_id: str, command: Command | None, observe: Observe, deadline: float
-    ) -> StepAnswer:
-        return await self._call(
-            instance_id, deadline, lambda session: session.step(command, observe, deadline)
-        )
-
-    async def screenshot(
-        self,
-        instance_id: str,
-        mode: InteractionMode,
-        image_format: ImageFormat,
-        quality: int,
-        deadline: float,
-    ) -> Picture:
-        return await self._call(
-            instance_id,
-            deadline,
-            lambda session: session.screenshot(mode, image_format, quality, deadline),
-        )
-
-    async def drain(self, seconds: float) -> None:
-        """End all leases and wait this long until their sessions are closed."""
-        self._stopping = True
-        for instance_id in self.instances:
-            self._end(instance_id, "its node was stopped")
-        if self._checking is not None:
-            self._checking.cancel()
-            await asyncio.wait({self._checking}, timeout=1.0)
-        await self._tasks.finish(seconds)
-
-    async def _call(
-        self, instance_id: str, deadline: float, work: Callable[[S], Awaitable[T]]
+    async def call(
+        self, instance_id: str, deadline: float, work: Callable[[ChromiumSession], Awaitable[T]]
     ) -> T:
-        """Raises what the session raises, SessionLostError and StepDeadlineError."""
+        """Do some work with a session.
+
+        Raises what the work raises, SessionLostError and StepDeadlineError.
+        """
         now = asyncio.get_running_loop().time()
         try:
             with self._leases.using(instance_id) as session, Limit(deadline - now + GRACE):
@@ -214,6 +145,16 @@ class BrowserNode(Generic[S]):
         except SessionLostError as error:
             self._end(instance_id, str(error))
             raise
+
+    async def drain(self, seconds: float) -> None:
+        """End all leases and wait this long until their sessions are closed."""
+        self._stopping = True
+        for instance_id in self.instances:
+            self._end(instance_id, "its node was stopped")
+        if self._checking is not None:
+            self._checking.cancel()
+            await asyncio.wait({self._checking}, timeout=1.0)
+        await self._tasks.finish(seconds)
 
     async def _open(self, instance_id: str, lifetime: float, deadline: float) -> str:
         try:
@@ -230,12 +171,12 @@ class BrowserNode(Generic[S]):
         session.lost.add_done_callback(lambda lost: self._lost(instance_id, lost))
         return instance_id
 
-    def _lease(self, instance_id: str, session: S, lifetime: float) -> None:
+    def _lease(self, instance_id: str, session: ChromiumSession, lifetime: float) -> None:
         if self._stopping:
             raise NoSessionError(_STOPPING)
         self._leases.begin(instance_id, session, lifetime)
 
-    async def _open_session(self, deadline: float) -> S:
+    async def _open_session(self, deadline: float) -> ChromiumSession:
         seconds = deadline - asyncio.get_running_loop().time()
         try:
             with Limit(seconds + GRACE):
@@ -266,11 +207,11 @@ class BrowserNode(Generic[S]):
         session = self._leases.end(instance_id, reason)
         return None if session is None else self._close(session)
 
-    def _close(self, session: S) -> "asyncio.Task[None]":
+    def _close(self, session: ChromiumSession) -> "asyncio.Task[None]":
         self._closing += 1
         return self._tasks.start(self._close_session(session))
 
-    async def _close_session(self, session: S) -> None:
+    async def _close_session(self, session: ChromiumSession) -> None:
         try:
             with Limit(CLOSE_SECONDS):
                 await self._pool.close_session(session)
@@ -285,7 +226,3 @@ class BrowserNode(Generic[S]):
             await asyncio.sleep(CHECK_INTERVAL)
             for instance_id, reason in self._leases.due():
                 self.end(instance_id, reason)
-
-
-def _ignore_change() -> None:
-    return None

@@ -12,10 +12,11 @@ import msgspec
 
 from rollgym.servers.config import is_loopback
 from rollgym.servers.exchange import Answer, RefusedRequestError, json_answer
-from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH, Lease
+from webgym.browser.contract.answers import Lease
 from webgym.browser.contract.errors import WIRE_ERRORS, BadRequestError
 from webgym.browser.contract.http import (
     AVAILABLE_HEADER,
+    VIEWPORT_ANSWER,
     BrowserRequest,
     GetQuery,
     NoQuery,
@@ -28,7 +29,7 @@ from webgym.browser.contract.http import (
     rejection_answer,
     success,
 )
-from webgym.browser.master import Master
+from webgym.browser.master.master import Master
 from webgym.browser.master.registration import REGISTER_PATH, Registration
 from webgym.browser.settings import (
     TOKEN_VARIABLE,
@@ -52,19 +53,14 @@ ROUTES: dict[str, str] = {
     REGISTER_PATH: "POST",
     HEALTH_PATH: "GET",
 }
-_WITHOUT_SESSION = {
-    "/probe": success(),
-    "/metadata": json_answer({"width": VIEWPORT_WIDTH, "height": VIEWPORT_HEIGHT}),
-}
+_WITHOUT_SESSION = {"/probe": success(), "/metadata": VIEWPORT_ANSWER}
 _REGISTRATION = msgspec.json.Decoder(Registration)
 _LOGGER = logging.getLogger(__name__)
 
 
-class GrantedLease(msgspec.Struct, frozen=True):
+class GrantedLease(Lease, frozen=True):
     """The answer of `POST /get`: a lease and its lifetime."""
 
-    instance_id: str
-    node: str
     lifetime_mins: float
     status: str = "success"
 

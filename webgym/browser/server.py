@@ -17,16 +17,17 @@ from rollgym.engine import run as run_loop
 from rollgym.servers.limit import Limit
 from webgym.browser.chromium.executable import NoBrowserError, find_browser
 from webgym.browser.chromium.process import LaunchError
-from webgym.browser.guard.guard import NetworkGuard, SessionChannel
+from webgym.browser.guard.guard import NetworkGuard
 from webgym.browser.guard.rules import ForbiddenEndpoint, NetworkRules
 from webgym.browser.http_server import ServerAccess, listening
-from webgym.browser.master import LocalNode, Master
+from webgym.browser.master.master import Master
+from webgym.browser.master.nodes import LocalNode
 from webgym.browser.master.registration import Registrar, Registration
 from webgym.browser.master.remote import CONNECT_SECONDS
-from webgym.browser.node import BrowserNode, S, SessionPool
-from webgym.browser.pool import BrowserPool, BrowserPoolSettings
+from webgym.browser.node import BrowserNode
+from webgym.browser.pool.decisions import BrowserPoolSettings
+from webgym.browser.pool.pool import BrowserPool
 from webgym.browser.routes import ServerRoutes
-from webgym.browser.session import ChromiumSession
 from webgym.browser.settings import BrowserSettings, BrowserSettingsError, read_token
 from webgym.served import until_stopped
 
@@ -35,7 +36,6 @@ RESOLVE_SECONDS = 10.0
 MEGABYTE = 2**20
 DEFAULT_PORTS = {"http": 80, "https": 443}
 _ANYWHERE = frozenset(("0.0.0.0", "::"))  # noqa: S104 - only compared
-Browsers = BrowserPool[SessionChannel, ChromiumSession]
 _NAMES = {"both": "server", "master": "master", "node": "node"}
 _LOGGER = logging.getLogger("webgym.browser")
 
@@ -121,7 +121,7 @@ def url_of(settings: BrowserSettings, bound: socket.socket) -> str:
 
 @asynccontextmanager
 async def serving(
-    settings: BrowserSettings, token: str | None, bound: socket.socket, pool: SessionPool[S] | None
+    settings: BrowserSettings, token: str | None, bound: socket.socket, pool: BrowserPool | None
 ) -> AsyncIterator[Master]:
     """Serve on this socket until the end of the block, which ends every session.
 
@@ -152,7 +152,7 @@ async def serving(
 
 
 def _registrar(
-    master_url: str, token: str | None, url: str, node: BrowserNode[S], http: aiohttp.ClientSession
+    master_url: str, token: str | None, url: str, node: BrowserNode, http: aiohttp.ClientSession
 ) -> Registrar:
     def state() -> Registration:
         return Registration(url, node.boot, node.capacity, node.available, node.instances)
@@ -198,7 +198,7 @@ def _address_towards(url: str | None) -> str | None:
 @asynccontextmanager
 async def browsers(
     settings: BrowserSettings, bound: socket.socket
-) -> AsyncIterator[tuple[Browsers, str]]:
+) -> AsyncIterator[tuple[BrowserPool, str]]:
     """A pool of real browsers behind the network guard, and the name of the browser.
 
     The pool is open for the length of the block. Raises BrowserSettingsError.
@@ -211,7 +211,7 @@ async def browsers(
     guard = NetworkGuard(NetworkRules.parse(settings.allow_network, forbidden=forbidden))
     async with AsyncExitStack() as stack:
         stack.push_async_callback(guard.close)
-        pool = BrowserPool(browser, guard, ChromiumSession.open, _pool_settings(settings))
+        pool = BrowserPool(browser, guard, _pool_settings(settings))
         stack.push_async_callback(pool.close)
         try:
             await pool.__aenter__()

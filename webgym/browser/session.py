@@ -18,13 +18,12 @@ from webgym.browser.chromium.connection import CallError, ConnectionClosedError
 from webgym.browser.chromium.targets import Targets
 from webgym.browser.contract.answers import (
     CommandFailure,
-    ImageFormat,
     Incident,
     Observe,
     Picture,
     StepAnswer,
 )
-from webgym.browser.contract.commands import Command, InteractionMode
+from webgym.browser.contract.commands import Command
 from webgym.browser.contract.errors import (
     CommandError,
     NavigationError,
@@ -114,10 +113,7 @@ class ChromiumSession:
         """Carry out a command, settle and observe. The answer includes a failed command."""
         return await self._in_turn(lambda: self._step(command, observe, deadline), deadline)
 
-    async def screenshot(
-        self, mode: InteractionMode, image_format: ImageFormat, quality: int, deadline: float
-    ) -> Picture:
-        observe = Observe(mode, image_format, quality)
+    async def screenshot(self, observe: Observe, deadline: float) -> Picture:
         answer = await self.step(None, observe, deadline)
         if answer.screenshot is None:
             raise StepDeadlineError("no screenshot before the deadline")

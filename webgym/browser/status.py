@@ -3,13 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 
-import aiohttp
-import msgspec
-
 from rollgym.cli.process import say, say_error
 from webgym.browser.contract.answers import ServerInfo
-from webgym.browser.contract.errors import ErrorBody
+from webgym.browser.contract.errors import WIRE_ERRORS, ServerUnreachableError
+from webgym.browser.http_client import BrowserHttpClient
 from webgym.browser.master.registration import TOKEN_HEADER
+from webgym.browser.responses import json_reader
 from webgym.browser.settings import check_url, read_token
 
 ANSWER_SECONDS = 10.0
@@ -17,17 +16,15 @@ UNHEALTHY = 1
 _TITLES = ("node", "url", "health", "used", "capacity")
 
 
-class NoInfoError(Exception):
-    """The server did not answer with its nodes."""
-
-
 def show(url: str) -> int:
     """Print the table; returns the exit status. Raises BrowserSettingsError."""
     check_url("--url", url)
     try:
         info = asyncio.run(fetch_info(url, read_token()))
-    except NoInfoError as error:
-        say_error(f"rollgym browser status: {error}")
+    except (ServerUnreachableError, *WIRE_ERRORS) as error:
+        unreachable = isinstance(error, ServerUnreachableError)
+        problem = f"no browser server answers at {url}" if unreachable else f"{url} answered"
+        say_error(f"rollgym browser status: {problem}: {error}")
         return UNHEALTHY
     say("\n".join(table(info)))
     healthy = bool(info.nodes) and all(node.healthy for node in info.nodes)
@@ -35,29 +32,14 @@ def show(url: str) -> int:
 
 
 async def fetch_info(url: str, token: str | None) -> ServerInfo:
-    """The answer of `GET /info` at this URL. Raises NoInfoError."""
+    """The answer of `GET /info` at this URL. Raises the errors of the contract."""
     headers = {} if token is None else {TOKEN_HEADER: token}
-    timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+    client = BrowserHttpClient(url, headers, ANSWER_SECONDS, connections=1)
+    client.open()
     try:
-        async with (
-            aiohttp.ClientSession(timeout=timeout) as http,
-            http.get(f"{url.rstrip('/')}/info", headers=headers) as response,
-        ):
-            body = await response.read()
-    except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        raise NoInfoError(
-            f"no browser server answers at {url} ({error or type(error).__name__}): start one with "
-            "`rollgym browser serve`, or give another URL with --url"
-        ) from error
-    try:
-        if response.status == 200:
-            return msgspec.json.decode(body, type=ServerInfo)
-        message = msgspec.json.decode(body, type=ErrorBody).message
-    except msgspec.DecodeError as error:
-        raise NoInfoError(
-            f"the server at {url} is not a browser server: give another URL with --url"
-        ) from error
-    raise NoInfoError(f"{url} answered: {message}")
+        return await client.ask("GET", "/info", json_reader(ServerInfo))
+    finally:
+        await client.close()
 
 
 def table(info: ServerInfo) -> list[str]:

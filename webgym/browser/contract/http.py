@@ -13,7 +13,13 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from rollgym.servers.exchange import Answer, RefusedRequestError, json_answer
-from webgym.browser.contract.answers import ImageFormat, Observe, Picture
+from webgym.browser.contract.answers import (
+    VIEWPORT_HEIGHT,
+    VIEWPORT_WIDTH,
+    ImageFormat,
+    Observe,
+    Picture,
+)
 from webgym.browser.contract.commands import LONGEST_DEADLINE, LONGEST_WAIT, InteractionMode
 from webgym.browser.contract.errors import (
     BadRequestError,
@@ -159,6 +165,8 @@ def _known_arguments(known: tuple[str, ...]) -> str:
 DEFAULT_RETRY = 1.0
 RETRY_AFTER = "retry-after"
 AVAILABLE_HEADER = "x-sessions-available"
+VIEWPORT_ANSWER = json_answer({"width": VIEWPORT_WIDTH, "height": VIEWPORT_HEIGHT})
+"""The answer of `GET /metadata`."""
 _ASK_AGAIN = frozenset((429, 503))
 
 

@@ -5,10 +5,12 @@ free slot, and answer at once. The node of this process and those that registere
 """
 
 import asyncio
+from contextlib import suppress
 
 import aiohttp
 
 from rollgym.servers.exchange import Answer
+from rollgym.servers.limit import Limit
 from webgym.browser.contract.answers import Lease, ServerInfo
 from webgym.browser.contract.errors import BadRequestError, NoSessionError, SessionLostError
 from webgym.browser.contract.http import BrowserRequest, SessionReference
@@ -145,7 +147,8 @@ class Master:
             if left <= 0 or self._http is None:
                 break
             self._registered.clear()
-            await _wait_for(self._registered, left)
+            with suppress(TimeoutError), Limit(left):
+                await self._registered.wait()
         if node is not None:
             return node
         if name is None:
@@ -203,12 +206,3 @@ class Master:
             del self._nodes[node.hash]
         elif silence > self._settings.silence_seconds and node.healthy:
             node.lose(f"has been silent for {silence:.1f} s")
-
-
-async def _wait_for(event: asyncio.Event, seconds: float) -> None:
-    """Wait for the event, but not longer than this."""
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return

@@ -4,21 +4,20 @@
 the reservation up, whether it succeeds or fails.
 
 Requests to a node are the same in both cases: the node of this process is called with the requests
-that a remote one gets, so both follow one contract (`SessionRoutes`).
+that a remote one gets, so both follow one contract.
 """
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
-from typing import Generic
 
 from rollgym.servers.exchange import Answer, json_answer
-from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH, NodeInfo
+from webgym.browser.contract.answers import NodeInfo, Observe
 from webgym.browser.contract.commands import read_command, read_optional_command
 from webgym.browser.contract.errors import NoSessionError
 from webgym.browser.contract.http import (
     DEADLINE_KEY,
     OBSERVE_KEY,
+    VIEWPORT_ANSWER,
     BrowserRequest,
     ScreenshotQuery,
     SessionReference,
@@ -30,7 +29,7 @@ from webgym.browser.contract.http import (
     success,
 )
 from webgym.browser.master.registration import node_hash
-from webgym.browser.node import BrowserNode, S
+from webgym.browser.node import BrowserNode
 
 SHORTEST_COOLDOWN, LONGEST_COOLDOWN = 0.25, 10.0
 FAIR_SECONDS = 2.0
@@ -39,62 +38,6 @@ CLOSE_TO_DEADLINE = 0.05
 """A timer may fire this much early."""
 _EXECUTE_KEYS = frozenset({DEADLINE_KEY})
 _STEP_KEYS = frozenset({DEADLINE_KEY, OBSERVE_KEY})
-
-
-class SessionRoutes(Generic[S]):
-    """Answers the requests to the sessions of a node."""
-
-    def __init__(self, node: BrowserNode[S], node_hash: str) -> None:
-        self._node = node
-        self._hash = node_hash
-        self._routes: dict[str, Callable[[BrowserRequest], Awaitable[Answer]]] = {
-            "/reset": self._reset,
-            "/screenshot": self._screenshot,
-            "/execute": self._execute,
-            "/step": self._step,
-            "/probe": self._probe,
-            "/metadata": self._metadata,
-        }
-
-    async def answer(self, request: BrowserRequest) -> Answer:
-        """Raises the errors of the contract. The path must be one of `_routes`."""
-        return await self._routes[request.path](request)
-
-    async def _reset(self, request: BrowserRequest) -> Answer:
-        note = await self._node.reset(read_query(request.query, SessionReference).session)
-        return success() if note is None else success(note=note)
-
-    async def _screenshot(self, request: BrowserRequest) -> Answer:
-        wanted = read_query(request.query, ScreenshotQuery)
-        picture = await self._node.screenshot(
-            wanted.session,
-            wanted.interaction_mode,
-            wanted.format,
-            wanted.quality,
-            request.until(wanted.deadline_seconds),
-        )
-        return picture_answer(picture)
-
-    async def _execute(self, request: BrowserRequest) -> Answer:
-        reference = read_session_reference(request.body)
-        command = read_command(read_object(request.body), _EXECUTE_KEYS)
-        until = request.until(reference.deadline_seconds)
-        return json_answer(await self._node.execute(reference.session, command, until))
-
-    async def _step(self, request: BrowserRequest) -> Answer:
-        step = read_step(request.body)
-        command = read_optional_command(read_object(request.body), _STEP_KEYS)
-        until = request.until(step.deadline_seconds)
-        return json_answer(await self._node.step(step.session, command, step.observe, until))
-
-    async def _probe(self, request: BrowserRequest) -> Answer:
-        session = read_query(request.query, SessionReference).session
-        left = round(self._node.seconds_left(session), 1)
-        return success(instance_id=session, node=self._hash, expires_in_seconds=left)
-
-    async def _metadata(self, request: BrowserRequest) -> Answer:
-        self._node.seconds_left(read_query(request.query, SessionReference).session)
-        return json_answer({"width": VIEWPORT_WIDTH, "height": VIEWPORT_HEIGHT})
 
 
 class NodeHandle(ABC):
@@ -184,15 +127,12 @@ class NodeHandle(ABC):
 class LocalNode(NodeHandle):
     """The node of this process, called directly."""
 
-    def __init__(self, url: str, node: BrowserNode[S]) -> None:
+    healthy = True
+
+    def __init__(self, url: str, node: BrowserNode) -> None:
         super().__init__(url)
         self._node = node
-        self._routes = SessionRoutes(node, self.hash)
         self._reserved = 0
-
-    @property
-    def healthy(self) -> bool:
-        return True
 
     @property
     def capacity(self) -> int:
@@ -226,7 +166,48 @@ class LocalNode(NodeHandle):
     async def ask(
         self, request: BrowserRequest, instance_id: str | None, deadline: float
     ) -> Answer:
-        return await self._routes.answer(request)
+        match request.path:
+            case "/step":
+                return await self._step(request)
+            case "/execute":
+                return await self._execute(request)
+            case "/screenshot":
+                return await self._screenshot(request)
+        session = read_query(request.query, SessionReference).session
+        if request.path == "/reset":
+            note = await self._node.reset(session)
+            return success() if note is None else success(note=note)
+        left = round(self._node.seconds_left(session), 1)
+        if request.path == "/metadata":
+            return VIEWPORT_ANSWER
+        return success(instance_id=session, node=self.hash, expires_in_seconds=left)
 
     def drop(self, instance_id: str) -> None:
         self._node.end(instance_id, "its client disconnected before it got the answer")
+
+    async def _step(self, request: BrowserRequest) -> Answer:
+        step = read_step(request.body)
+        command = read_optional_command(read_object(request.body), _STEP_KEYS)
+        until = request.until(step.deadline_seconds)
+        answer = await self._node.call(
+            step.session, until, lambda session: session.step(command, step.observe, until)
+        )
+        return json_answer(answer)
+
+    async def _execute(self, request: BrowserRequest) -> Answer:
+        reference = read_session_reference(request.body)
+        command = read_command(read_object(request.body), _EXECUTE_KEYS)
+        until = request.until(reference.deadline_seconds)
+        result = await self._node.call(
+            reference.session, until, lambda session: session.execute(command, until)
+        )
+        return json_answer(result)
+
+    async def _screenshot(self, request: BrowserRequest) -> Answer:
+        wanted = read_query(request.query, ScreenshotQuery)
+        observe = Observe(wanted.interaction_mode, wanted.format, wanted.quality)
+        until = request.until(wanted.deadline_seconds)
+        picture = await self._node.call(
+            wanted.session, until, lambda session: session.screenshot(observe, until)
+        )
+        return picture_answer(picture)

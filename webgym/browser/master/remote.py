@@ -12,7 +12,6 @@ again, unless the node was restarted.
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from urllib.parse import urlencode
 
 import aiohttp
@@ -31,6 +30,7 @@ from webgym.browser.contract.errors import (
     StepDeadlineError,
 )
 from webgym.browser.contract.http import AVAILABLE_HEADER, RETRY_AFTER, BrowserRequest
+from webgym.browser.http_client import bounded_body
 from webgym.browser.leases import EndedSessions, lost_message, new_instance_id, shown_id
 from webgym.browser.master.nodes import NodeHandle
 from webgym.browser.master.registration import TOKEN_HEADER, Registration, RegistrationReply
@@ -56,36 +56,21 @@ class NodeUnreachableError(Exception):
 class RemoteNode(NodeHandle):
     """A node that registered."""
 
+    healthy = False
+    capacity = 0
+    free_slots = 0
+    instances: tuple[str, ...] = ()
+
     def __init__(self, url: str, token: str | None, http: aiohttp.ClientSession) -> None:
         super().__init__(url)
         self._headers = {} if token is None else {TOKEN_HEADER: token}
         self._http = http
-        self._healthy = False
         self._boot = ""
         self._superseded = EndedSessions(SUPERSEDED_BOOTS)
-        self._capacity = 0
-        self._available = 0
-        self._instances: tuple[str, ...] = ()
         self._calls = InterruptibleCalls()
         self._ended = EndedSessions()
         self._tasks = BackgroundTasks()
         self.last_heard = 0.0
-
-    @property
-    def healthy(self) -> bool:
-        return self._healthy
-
-    @property
-    def capacity(self) -> int:
-        return self._capacity
-
-    @property
-    def free_slots(self) -> int:
-        return self._available
-
-    @property
-    def instances(self) -> tuple[str, ...]:
-        return self._instances
 
     def update(self, registration: Registration, now: float) -> RegistrationReply:
         """Store the state that the node reports; returns the answer.
@@ -101,30 +86,30 @@ class RemoteNode(NodeHandle):
             self._lose_all(f"its node {self.url} was restarted")
         self._boot = registration.boot
         self.last_heard = now
-        self._capacity, self._available = registration.capacity, registration.available
-        self._instances = registration.instances
+        self.capacity, self.free_slots = registration.capacity, registration.available
+        self.instances = registration.instances
         if registration.leaving:
             self.lose("was stopped")
             return RegistrationReply()
-        if not self._healthy:
+        if not self.healthy:
             _LOGGER.info("node %s is up with %d sessions", self.url, registration.capacity)
-        self._healthy = True
+        self.healthy = True
         return RegistrationReply(
             tuple(each for each in registration.instances if each in self._ended)
         )
 
     def lose(self, why: str) -> None:
         """The node is down: end the running requests now."""
-        if self._healthy:
+        if self.healthy:
             _LOGGER.warning("node %s %s; its sessions are lost", self.url, why)
-        self._healthy = False
+        self.healthy = False
         self._calls.interrupt(SessionLostError(f"its node {self.url} {why}"))
 
     def reserve(self) -> None:
-        self._available -= 1
+        self.free_slots -= 1
 
     def cancel_reservation(self) -> None:
-        self._available += 1
+        self.free_slots += 1
 
     async def open(self, lifetime: float, deadline: float, instance_id: str | None = None) -> str:
         # The master chooses the identifier, so that it can end a session without having its answer.
@@ -182,7 +167,7 @@ class RemoteNode(NodeHandle):
             raise NoSessionError(f"node {self.url} could not open a session: {why}") from error
         if not answer.ok:
             why = _message(answer)
-            if self._available > 0:
+            if self.free_slots > 0:
                 self.failed_to_open(why, began, deadline)
             raise NoSessionError(f"node {self.url} could not open a session: {why}")
         self.opened()
@@ -210,7 +195,7 @@ class RemoteNode(NodeHandle):
                 headers=headers,
                 allow_redirects=False,
             ) as response:
-                body = await _bounded_body(response)
+                body = await bounded_body(response, LARGEST_ANSWER)
                 given = {name.lower(): value for name, value in response.headers.items()}
         except (aiohttp.ClientError, OSError) as error:
             refused = isinstance(
@@ -220,20 +205,17 @@ class RemoteNode(NodeHandle):
                 f"{type(error).__name__}: {error}", refused=refused
             ) from error
         self.last_heard = asyncio.get_running_loop().time()
-        self._read_headers(given)
+        available = given.get(AVAILABLE_HEADER, "")
+        if available.isdecimal():
+            self.free_slots = int(available)
         kept = {name: value for name, value in given.items() if name in _PASSED_ON}
         return Answer(response.status, body, given.get("content-type", JSON), headers=kept)
-
-    def _read_headers(self, headers: Mapping[str, str]) -> None:
-        available = headers.get(AVAILABLE_HEADER, "")
-        if available.isdecimal():
-            self._available = int(available)
 
     def _check(self, instance_id: str | None) -> None:
         reason = None if instance_id is None else self._ended.reason(instance_id)
         if instance_id is not None and reason is not None:
             raise SessionLostError(lost_message(instance_id, reason))
-        if not self._healthy:
+        if not self.healthy:
             raise self._lost(instance_id, f"its node {self.url} cannot be reached")
 
     def _lost(self, instance_id: str | None, reason: str) -> SessionLostError:
@@ -244,22 +226,9 @@ class RemoteNode(NodeHandle):
         return SessionLostError(lost_message(instance_id, reason))
 
     def _lose_all(self, reason: str) -> None:
-        for instance_id in self._instances:
+        for instance_id in self.instances:
             self._ended.remember(instance_id, reason)
         self._calls.interrupt(SessionLostError(reason))
-
-
-async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
-    """Raises ClientPayloadError if the body is larger than any answer of a node."""
-    length = response.content_length
-    if length is not None and length <= LARGEST_ANSWER:
-        return await response.read()
-    body = bytearray()
-    async for block in response.content.iter_any():
-        body += block
-        if len(body) > LARGEST_ANSWER:
-            raise aiohttp.ClientPayloadError(f"the answer is over {LARGEST_ANSWER} bytes long")
-    return bytes(body)
 
 
 def _message(answer: Answer) -> str:

@@ -13,7 +13,6 @@ import msgspec
 from webgym.browser.chromium.connection import ConnectionClosedError
 from webgym.browser.chromium.process import Chromium
 from webgym.browser.pool.decisions import (
-    BrowserInfo,
     BrowserLoad,
     BrowserPoolSettings,
     BrowserState,
@@ -84,16 +83,6 @@ class PooledBrowser:
             memory=self.memory,
             failing=self.failing,
             draining_for=now - self.draining_since if draining else 0.0,
-        )
-
-    def info(self, now: float) -> BrowserInfo:
-        return BrowserInfo(
-            pid=self.chromium.pid,
-            state=self.state,
-            sessions=self.slots,
-            opened=self.opened,
-            age=now - self.joined_at,
-            memory=self.memory,
         )
 
     def retire(self, reason: EndReason) -> None:

@@ -8,9 +8,8 @@ and ends with its last session or after `drain_seconds` seconds.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Literal
 
 import msgspec
 
@@ -48,15 +47,6 @@ class BrowserPoolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     """How long a browser may take to start."""
     close_timeout: float = 10.0
     """How long a session may take to close; its browser is recycled if it takes longer."""
-
-    def __post_init__(self) -> None:
-        wrong = [
-            name
-            for name in self.__struct_fields__
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0)
-        ]
-        if wrong:
-            raise ValueError(f"these must be greater than 0: {', '.join(wrong)}")
 
     @property
     def most_browsers(self) -> int:
@@ -107,44 +97,6 @@ class BrowserLoad(msgspec.Struct, frozen=True):
     draining_for: float = 0.0
 
 
-class BrowserInfo(msgspec.Struct, frozen=True):
-    """One browser now. `opened` counts all sessions that it ever had."""
-
-    pid: int
-    state: BrowserState
-    sessions: int
-    opened: int
-    age: float
-    memory: int
-
-
-class PoolInfo(msgspec.Struct, frozen=True):
-    """The pool now.
-
-    `sessions` includes those being opened or closed, and `waiting` counts callers that wait for a
-    slot. `replaced` counts the browsers that ended, by reason. `launch_failure` says why the last
-    start of a browser failed, until one succeeds; `failure` is a bug that ended the pool.
-    """
-
-    capacity: int
-    sessions: int
-    waiting: int
-    browsers: tuple[BrowserInfo, ...]
-    replaced: Mapping[str, int]
-    renderers_ended: int = 0
-    launch_failure: str | None = None
-    failure: str | None = None
-
-
-class PoolEvent(msgspec.Struct, frozen=True):
-    """Something that happened in a pool."""
-
-    kind: Literal["started", "not_started", "ended", "renderer_ended"]
-    detail: str
-    pid: int | None = None
-    sessions_lost: int = 0
-
-
 class LaunchBackoff:
     """Counts starts that failed in a row, and says how long to pause before the next one."""
 
@@ -159,7 +111,8 @@ class LaunchBackoff:
         self.failures += 1
         self.last_failure = cause
         self._failed_at = now
-        self._not_before = now + min(launch_pause(self.failures), longest_pause)
+        pause = _LAUNCH_PAUSES[min(self.failures, len(_LAUNCH_PAUSES)) - 1]
+        self._not_before = now + min(pause, longest_pause)
 
     def died(self, age: float, cause: str, now: float) -> None:
         """A browser that had started ended by itself, or hung.
@@ -178,11 +131,6 @@ class LaunchBackoff:
     def pause(self, now: float) -> float:
         """How long to wait before the next start."""
         return max(0.0, self._not_before - now)
-
-
-def launch_pause(failures: int) -> float:
-    """The pause before the next start after this many failures in a row."""
-    return _LAUNCH_PAUSES[min(failures, len(_LAUNCH_PAUSES)) - 1] if failures else 0.0
 
 
 def free_slots(load: BrowserLoad, settings: BrowserPoolSettings) -> int:

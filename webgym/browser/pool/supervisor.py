@@ -12,7 +12,6 @@ import asyncio
 import logging
 import os
 import signal
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -28,8 +27,6 @@ from webgym.browser.pool.decisions import (
     BrowserState,
     EndReason,
     LaunchBackoff,
-    PoolEvent,
-    PoolInfo,
     choose_browser,
     launches_wanted,
     may_drain,
@@ -52,8 +49,7 @@ _LOGGER = logging.getLogger(__name__)
 class BrowserSupervisor:
     """Browsers with slots for sessions. After `start`, `close` must be called in every case.
 
-    `on_ended` is called for each browser that ends, before its process is gone. `on_event` is
-    called for every event.
+    `on_ended` is called for each browser that ends, before its process is gone.
     """
 
     def __init__(
@@ -61,12 +57,10 @@ class BrowserSupervisor:
         browser: Browser,
         settings: BrowserPoolSettings,
         on_ended: Callable[[PooledBrowser, BrowserEnd], None],
-        on_event: Callable[[PoolEvent], None],
     ) -> None:
         self._browser = browser
         self._settings = settings
         self._on_ended = on_ended
-        self._on_event = on_event
         self._browsers: dict[int, PooledBrowser] = {}
         self._ending: set[PooledBrowser] = set()
         self._backoff = LaunchBackoff()
@@ -74,8 +68,6 @@ class BrowserSupervisor:
         self._queue: SessionQueue[PooledBrowser] = SessionQueue(
             settings.capacity, self._acquire_slot, self.release, self._why_none
         )
-        self._replaced: Counter[str] = Counter()
-        self._renderers_ended = 0
         self._changed = asyncio.Event()
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._supervisor: asyncio.Task[None] | None = None
@@ -111,19 +103,6 @@ class BrowserSupervisor:
         browser.slots -= 1
         self._queue.serve()
         self._changed.set()
-
-    def info(self) -> PoolInfo:
-        now = asyncio.get_running_loop().time()
-        return PoolInfo(
-            capacity=self._settings.capacity,
-            sessions=sum(browser.slots for browser in self._browsers.values()),
-            waiting=len(self._queue),
-            browsers=tuple(browser.info(now) for browser in self._browsers.values()),
-            replaced=dict(self._replaced),
-            renderers_ended=self._renderers_ended,
-            launch_failure=self._backoff.last_failure,
-            failure=None if self._failure is None else repr(self._failure),
-        )
 
     async def _run(self) -> None:
         try:
@@ -192,7 +171,7 @@ class BrowserSupervisor:
             chromium = await Chromium.launch(self._browser, deadline)
         except (LaunchError, OSError) as error:
             self._backoff.failed(str(error), loop.time())
-            self._on_event(PoolEvent("not_started", str(error)))
+            _LOGGER.warning("%s", error)
             if self._backoff.failures >= START_ATTEMPTS and not self._started.done():
                 self._started.set_exception(LaunchError(str(error)))
         else:
@@ -200,7 +179,7 @@ class BrowserSupervisor:
             browser = PooledBrowser(self._launched, chromium)
             self._browsers[browser.number] = browser
             group.create_task(self._watch(browser))
-            self._on_event(PoolEvent("started", f"browser {chromium.pid} started", chromium.pid))
+            _LOGGER.info("browser %d started", chromium.pid)
             if not self._started.done():
                 self._started.set_result(None)
         finally:
@@ -224,8 +203,6 @@ class BrowserSupervisor:
         browser.end(end)
         if end.reason in {EndReason.CRASHED, EndReason.HUNG}:
             self._backoff.died(now - browser.joined_at, end.detail, now)
-        if end.reason is not EndReason.CLOSED:
-            self._replaced[end.reason.value] += 1
         self._on_ended(browser, end)
         self._changed.set()
 
@@ -257,9 +234,7 @@ class BrowserSupervisor:
         with suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)
             browser.pages_ended.add(process.pid)
-            self._renderers_ended += 1
-            detail = f"page process {process.pid} was killed: {why}"
-            self._on_event(PoolEvent("renderer_ended", detail, process.pid))
+            _LOGGER.warning("page process %d was killed: %s", process.pid, why)
 
     def _loads(self) -> list[BrowserLoad]:
         now = asyncio.get_running_loop().time()

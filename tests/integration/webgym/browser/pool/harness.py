@@ -1,8 +1,10 @@
 """Scenarios with a pool of real browsers; its sessions can do as much as the tests need."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import msgspec
 
@@ -10,7 +12,11 @@ from rollgym.servers.limit import Limit
 from webgym.browser.chromium.connection import ConnectionClosedError
 from webgym.browser.chromium.executable import Browser, find_browser
 from webgym.browser.chromium.targets import TargetInfo, Targets
-from webgym.browser.pool import BrowserPool, BrowserPoolSettings, PoolEvent
+from webgym.browser.guard.guard import NetworkGuard
+from webgym.browser.pool.browser import PooledBrowser
+from webgym.browser.pool.decisions import BrowserPoolSettings
+from webgym.browser.pool.pool import BrowserPool
+from webgym.browser.session import ChromiumSession
 
 PATIENCE = 60.0
 
@@ -125,36 +131,62 @@ class StandInSession:
             self.crashed.set()
 
 
+class _Messages(logging.Handler):
+    """Keeps what a pool logs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+
 class Pools:
-    """What a scenario works with."""
+    """A pool for a test, with stand-ins for sessions and channels, and what it logs."""
 
     def __init__(self, browser: Browser, settings: BrowserPoolSettings) -> None:
         self.guard = StandInGuard()
-        self.events: list[PoolEvent] = []
-        self.open_session: Callable[[Targets, StandInChannel, float], Awaitable[StandInSession]] = (
+        self.log = _Messages()
+        self.opener: Callable[[Targets, StandInChannel, float], Awaitable[StandInSession]] = (
             StandInSession.open
         )
-        self.pool: BrowserPool[StandInChannel, StandInSession] = BrowserPool(
-            browser, self.guard, self._open_session, settings, self.events.append
+        self.pool = BrowserPool(
+            browser, cast("NetworkGuard", self.guard), settings, cast("Any", self._open_session)
         )
 
     async def open(self, count: int = 1) -> list[StandInSession]:
-        opening = (self.pool.open_session(soon()) for _ in range(count))
-        return list(await asyncio.gather(*opening))
+        return list(await asyncio.gather(*(self.open_one(soon()) for _ in range(count))))
+
+    async def open_one(self, deadline: float) -> StandInSession:
+        return cast("StandInSession", await self.pool.open_session(deadline))
 
     async def close(self, *sessions: StandInSession) -> None:
-        await asyncio.gather(*(self.pool.close_session(session) for session in sessions))
+        closing = (self.pool.close_session(cast("ChromiumSession", each)) for each in sessions)
+        await asyncio.gather(*closing)
+
+    @property
+    def browsers(self) -> list[PooledBrowser]:
+        return list(self.pool._supervisor._browsers.values())
+
+    @property
+    def waiting(self) -> int:
+        return len(self.pool._supervisor._queue)
 
     def pids(self) -> list[int]:
-        return [browser.pid for browser in self.pool.info().browsers]
+        return [browser.chromium.pid for browser in self.browsers]
 
     def sessions_by_browser(self) -> list[int]:
-        return [browser.sessions for browser in self.pool.info().browsers]
+        return [browser.slots for browser in self.browsers]
+
+    def logged(self, text: str) -> list[str]:
+        """The messages that contain this text."""
+        return [message for message in self.log.texts if text in message]
 
     async def _open_session(
         self, targets: Targets, channel: StandInChannel, deadline: float
     ) -> StandInSession:
-        return await self.open_session(targets, channel, deadline)
+        return await self.opener(targets, channel, deadline)
 
 
 @asynccontextmanager
@@ -162,8 +194,15 @@ async def pooled(program: Browser | None = None, /, **settings: float) -> AsyncI
     options = msgspec.convert(settings, BrowserPoolSettings)
     async with asyncio.timeout(3 * PATIENCE):
         pools = Pools(program or find_browser(), options)
-        async with pools.pool:
-            yield pools
+        logger = logging.getLogger("webgym.browser.pool")
+        logger.addHandler(pools.log)
+        logger.setLevel(logging.INFO)
+        try:
+            async with pools.pool:
+                yield pools
+        finally:
+            logger.removeHandler(pools.log)
+            logger.setLevel(logging.NOTSET)
     assert pools.guard.open_channels == set()
 
 

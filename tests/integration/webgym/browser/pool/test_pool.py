@@ -6,6 +6,7 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -30,6 +31,7 @@ from webgym.browser.chromium.process import LaunchError
 from webgym.browser.chromium.profile import private_folder
 from webgym.browser.chromium.targets import Targets
 from webgym.browser.contract.errors import NoSessionError
+from webgym.browser.session import ChromiumSession
 
 
 def test_the_first_browser_runs_when_the_pool_has_started_and_none_when_it_has_ended(
@@ -47,7 +49,7 @@ def test_the_first_browser_runs_when_the_pool_has_started_and_none_when_it_has_e
         assert session.lost.done()
         assert list(private_folder().iterdir()) == []
         with pytest.raises(NoSessionError, match="closed"):
-            await pools.pool.open_session(soon())
+            await pools.open_one(soon())
 
     run(scenario)
 
@@ -60,7 +62,7 @@ def test_as_many_sessions_as_the_capacity_open_at_once_on_as_many_browsers_as_ne
             sessions = await pools.open(12)
             assert pools.sessions_by_browser() == [4, 4, 4]
             with pytest.raises(NoSessionError, match="all 12 sessions are in use"):
-                await pools.pool.open_session(soon(0.05))
+                await pools.open_one(soon(0.05))
             await asyncio.gather(
                 *(session.evaluate(f"window.name = {n}") for n, session in enumerate(sessions))
             )
@@ -77,8 +79,8 @@ def test_whoever_waits_gets_the_place_of_a_session_that_closes(folder: Path) -> 
     async def scenario() -> None:
         async with pooled(capacity=1, sessions_per_browser=1) as pools:
             (first,) = await pools.open()
-            waiting = asyncio.ensure_future(pools.pool.open_session(soon()))
-            await until(lambda: pools.pool.info().waiting == 1, "it waits")
+            waiting = asyncio.ensure_future(pools.open_one(soon()))
+            await until(lambda: pools.waiting == 1, "it waits")
             await pools.close(first)
             second = await waiting
             assert await second.evaluate("2") == 2
@@ -113,7 +115,9 @@ def test_closing_goes_on_when_the_caller_is_cancelled(folder: Path) -> None:
     async def scenario() -> None:
         async with pooled() as pools:
             (session,) = await pools.open()
-            closing = asyncio.ensure_future(pools.pool.close_session(session))
+            closing = asyncio.ensure_future(
+                pools.pool.close_session(cast("ChromiumSession", session))
+            )
             await asyncio.sleep(0)
             closing.cancel()
             await until(lambda: pools.sessions_by_browser() == [0], "it is closed")
@@ -128,7 +132,7 @@ def test_an_opening_that_is_cancelled_at_any_moment_leaves_nothing(folder: Path)
             group = os.getpgid(pools.pids()[0])
             (kept,) = await pools.open()
             for moment in range(30):
-                opening = asyncio.ensure_future(pools.pool.open_session(soon()))
+                opening = asyncio.ensure_future(pools.open_one(soon()))
                 for _ in range(moment):
                     await asyncio.sleep(0.001)
                 opening.cancel()
@@ -148,13 +152,14 @@ def test_a_session_that_cannot_be_opened_is_an_error_with_the_cause(
     folder: Path, error: Exception
 ) -> None:
     async def fail(targets: Targets, channel: StandInChannel, deadline: float) -> StandInSession:
+        await channel.close()
         raise error
 
     async def scenario() -> None:
         async with pooled() as pools:
-            pools.open_session = fail
+            pools.opener = fail
             with pytest.raises(NoSessionError, match="could not open a session: .*no"):
-                await pools.pool.open_session(soon())
+                await pools.open_one(soon())
             assert pools.sessions_by_browser() == [0]
             assert pools.guard.open_channels == set()
 
@@ -162,15 +167,18 @@ def test_a_session_that_cannot_be_opened_is_an_error_with_the_cause(
 
 
 async def dawdle(targets: Targets, channel: StandInChannel, deadline: float) -> StandInSession:
-    await asyncio.sleep(60)
-    raise AssertionError
+    try:
+        await asyncio.sleep(60)
+        raise AssertionError
+    finally:
+        await channel.close()
 
 
 def test_an_opening_in_progress_ends_with_the_pool(folder: Path) -> None:
     async def scenario() -> None:
         async with pooled() as pools:
-            pools.open_session = dawdle
-            opening = asyncio.ensure_future(pools.pool.open_session(soon()))
+            pools.opener = dawdle
+            opening = asyncio.ensure_future(pools.open_one(soon()))
             await until(lambda: pools.sessions_by_browser() == [1], "it is being opened")
         with pytest.raises(NoSessionError, match="closed"):
             await opening
@@ -183,16 +191,16 @@ def test_an_opening_ends_at_its_deadline_and_a_browser_that_fails_several_is_rec
 ) -> None:
     async def scenario() -> None:
         async with pooled() as pools:
-            pools.open_session = dawdle
+            pools.opener = dawdle
             with pytest.raises(NoSessionError, match="TimeoutError"):
-                await pools.pool.open_session(soon(0.1))
+                await pools.open_one(soon(0.1))
             assert pools.sessions_by_browser() == [0]
             monkeypatch.setattr("webgym.browser.pool.pool.FAIR_OPEN_SECONDS", 0.01)
             for _ in range(3):
-                assert pools.pool.info().browsers[0].state == "serving"
+                assert pools.browsers[0].state == "serving"
                 with pytest.raises(NoSessionError):
-                    await pools.pool.open_session(soon(0.1))
-            await until(lambda: pools.pool.info().replaced == {"failing": 1}, "it is recycled")
+                    await pools.open_one(soon(0.1))
+            await until(lambda: len(pools.logged("recycled (failing)")) == 1, "it is recycled")
 
     run(scenario)
 
@@ -213,7 +221,7 @@ def test_a_browser_that_is_seen_to_be_dead_gets_no_more_sessions(folder: Path) -
 
     async def scenario() -> None:
         async with pooled() as pools:
-            pools.open_session = die_once
+            pools.opener = die_once
             (session,) = await pools.open()
             assert await session.evaluate("4") == 4
             assert attempts == 2
@@ -230,12 +238,13 @@ def test_a_session_whose_browser_dies_while_it_opens_is_opened_on_another(folder
         nonlocal attempts
         attempts += 1
         if attempts == 1:
+            await channel.close()
             raise ConnectionClosedError("gone")
         return await StandInSession.open(targets, channel, deadline)
 
     async def scenario() -> None:
         async with pooled() as pools:
-            pools.open_session = die_once
+            pools.opener = die_once
             (session,) = await pools.open()
             assert await session.evaluate("4") == 4
             assert pools.sessions_by_browser() == [1]
@@ -268,9 +277,9 @@ def test_a_browser_that_can_no_longer_be_started_is_tried_ever_more_rarely(folde
             os.kill(pools.pids()[0], 9)
             await session.lost
             with pytest.raises(NoSessionError, match="(?s)no browser is up: .*no library"):
-                await pools.pool.open_session(soon(2))
+                await pools.open_one(soon(2))
             assert 2 <= len((folder / "starts").read_text().split()) <= 6
-            assert "no library" in (pools.pool.info().launch_failure or "")
+            assert pools.logged("no library")
             (folder / "broken").unlink()
             await pools.open()
 
@@ -291,8 +300,7 @@ def test_an_unforeseen_error_breaks_the_pool_loudly(
             assert "pool broke" in await session.lost
             await until(lambda: not alive([pid]), "its browsers are ended")
             with pytest.raises(NoSessionError, match="pool broke"):
-                await pools.pool.open_session(soon())
-            assert "KeyError" in (pools.pool.info().failure or "")
+                await pools.open_one(soon())
 
     with pytest.raises(ExceptionGroup) as raised:
         run(scenario)
@@ -314,9 +322,7 @@ def test_after_a_hundred_sessions_there_are_no_more_processes_files_or_folders_t
                 sessions = await pools.open(8)
                 groups |= {os.getpgid(pid) for pid in pools.pids()}
                 await pools.close(*sessions)
-            await until(
-                lambda: pools.pool.info().replaced.get("sessions", 0) >= 2, "both were recycled"
-            )
+            await until(lambda: len(pools.logged("recycled (sessions)")) >= 2, "both were recycled")
             await until(lambda: len(pools.pids()) <= 2, "those that were recycled are gone")
             running = {os.getpgid(pid) for pid in pools.pids()}
             await until(

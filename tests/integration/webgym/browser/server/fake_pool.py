@@ -11,7 +11,6 @@ from webgym.browser.contract.answers import (
     Box,
     CommandFailure,
     Element,
-    ImageFormat,
     Observe,
     PageInfo,
     Picture,
@@ -20,7 +19,6 @@ from webgym.browser.contract.answers import (
 from webgym.browser.contract.commands import (
     Command,
     GetWebpageText,
-    InteractionMode,
     Sleep,
     VisitPage,
 )
@@ -105,15 +103,10 @@ class FakeSession:
             (element,) if observe.wants_elements else None,
         )
 
-    async def screenshot(
-        self,
-        mode: InteractionMode,
-        format: ImageFormat,  # noqa: A002 - as sessions call it
-        quality: int,
-        deadline: float,
-    ) -> Picture:
+    async def screenshot(self, observe: Observe, deadline: float) -> Picture:
+        mode, quality = observe.interaction_mode, observe.quality
         async with self._one_at_a_time:
-            return Picture(f"image/{format}", PICTURE + f"{mode} {quality}".encode())
+            return Picture(f"image/{observe.screenshot}", PICTURE + f"{mode} {quality}".encode())
 
 
 class FakePool:

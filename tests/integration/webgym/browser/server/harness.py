@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from io import BytesIO
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args
 
 import aiohttp
 import msgspec
@@ -12,7 +12,8 @@ import msgspec
 from rollgym.engine import run as run_loop
 from tests.cases import for_each
 from tests.integration.webgym.browser.server.fake_pool import FakePool
-from webgym.browser.master import Master
+from webgym.browser.master.master import Master
+from webgym.browser.pool.pool import BrowserPool
 from webgym.browser.server import bind, serving, url_of
 from webgym.browser.settings import BrowserSettings
 
@@ -111,7 +112,7 @@ async def server(
     chosen.check(token)
     bound = bind(chosen)
     try:
-        async with serving(chosen, token, bound, pool) as master:
+        async with serving(chosen, token, bound, cast("BrowserPool | None", pool)) as master:
             yield Served(url_of(chosen, bound), master, bound.getsockname()[1])
     finally:
         bound.close()

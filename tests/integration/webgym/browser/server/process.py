@@ -4,11 +4,13 @@ python -m tests.integration.webgym.browser.server.process '{"role": "master"}'
 """
 
 import asyncio
+from typing import cast
 
 import msgspec
 
 from tests.counterparts.life import begin, parser
 from tests.integration.webgym.browser.server.fake_pool import FakePool
+from webgym.browser.pool.pool import BrowserPool
 from webgym.browser.server import bind, serving
 from webgym.browser.settings import BrowserSettings, read_token
 
@@ -18,7 +20,7 @@ async def serve(settings: BrowserSettings, end_with_stdin: bool) -> None:
     settings.check(token)
     pool = FakePool(settings.sessions) if settings.has_browsers else None
     with bind(settings) as bound:
-        async with serving(settings, token, bound, pool):
+        async with serving(settings, token, bound, cast("BrowserPool | None", pool)):
             begin(bound.getsockname()[1], end_with_stdin=end_with_stdin)
             await asyncio.Event().wait()
 

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
 
 import pytest
 
 from tests.cases import for_each
-from tests.integration.webgym.browser.server.fake_pool import FakePool, FakeSession
+from tests.integration.webgym.browser.server.fake_pool import FakePool
 from tests.integration.webgym.browser.server.harness import run, until
 from webgym.browser import node as node_module
 from webgym.browser.contract.commands import VisitPage
@@ -18,6 +19,7 @@ from webgym.browser.contract.errors import (
     StepDeadlineError,
 )
 from webgym.browser.node import BrowserNode
+from webgym.browser.pool.pool import BrowserPool
 
 HOUR = 3600.0
 NAME = "an-identifier-that-nobody-guesses"
@@ -27,13 +29,22 @@ def soon(seconds: float = 10) -> float:
     return asyncio.get_running_loop().time() + seconds
 
 
+def new_node(pool: FakePool, idle_seconds: float = HOUR) -> BrowserNode:
+    return BrowserNode(cast("BrowserPool", pool), idle_seconds, first_use_seconds=60.0)
+
+
 @asynccontextmanager
-async def node_of(
-    pool: FakePool, idle_seconds: float = HOUR
-) -> AsyncIterator[BrowserNode[FakeSession]]:
-    async with asyncio.timeout(20), BrowserNode(pool, idle_seconds) as node:
+async def node_of(pool: FakePool, idle_seconds: float = HOUR) -> AsyncIterator[BrowserNode]:
+    async with asyncio.timeout(20), new_node(pool, idle_seconds) as node:
         yield node
     pool.check()
+
+
+async def visit(node: BrowserNode, name: str, url: str, seconds: float = 10) -> dict[str, object]:
+    deadline = soon(seconds)
+    return await node.call(
+        name, deadline, lambda session: session.execute(VisitPage(url), deadline)
+    )
 
 
 def test_a_session_is_opened_used_and_given_back() -> None:
@@ -42,7 +53,7 @@ def test_a_session_is_opened_used_and_given_back() -> None:
         async with node_of(pool) as node:
             name = await node.get(HOUR, soon())
             assert (node.available, node.instances) == (1, (name,))
-            done = await node.execute(name, VisitPage("http://x"), soon())
+            done = await visit(node, name, "http://x")
             assert done == {"status": "success"}
             assert await node.reset(name) is None
             assert (node.available, node.instances) == (2, ())
@@ -57,7 +68,7 @@ def test_a_session_that_never_was_cannot_be_given_back() -> None:
             with pytest.raises(SessionLostError, match="unknown session"):
                 await node.reset("zzz")
             with pytest.raises(SessionLostError, match="unknown session"):
-                await node.execute("zzz", VisitPage("x"), soon())
+                await visit(node, "zzz", "x")
             with pytest.raises(SessionLostError, match="unknown session"):
                 node.seconds_left("zzz")
 
@@ -164,15 +175,15 @@ def test_a_session_that_is_lost_ends_its_calls_and_its_lease_at_once() -> None:
         async with node_of(pool) as node:
             name, other = await node.get(HOUR, soon()), await node.get(HOUR, soon())
             lost, kept = pool.sessions
-            calling = asyncio.ensure_future(node.execute(name, VisitPage("stuck:"), soon()))
+            calling = asyncio.ensure_future(visit(node, name, "stuck:"))
             await lost.busy.wait()
             lost.lose("its browser died")
             with pytest.raises(SessionLostError, match="is lost: its browser died"):
                 await calling
             with pytest.raises(SessionLostError, match="is lost: its browser died"):
-                await node.execute(name, VisitPage("x"), soon())
+                await visit(node, name, "x")
             assert node.instances == (other,)
-            await node.execute(other, VisitPage("x"), soon())
+            await visit(node, other, "x")
             assert kept.visited == ["x"]
             await until(lambda: node.available == 1)
 
@@ -186,7 +197,7 @@ def test_a_session_that_says_itself_that_it_is_lost_is() -> None:
             name = await node.get(HOUR, soon())
             for url in ("gone:", "x"):
                 with pytest.raises(SessionLostError, match="its browser died"):
-                    await node.execute(name, VisitPage(url), soon())
+                    await visit(node, name, url)
             await until(lambda: node.available == 1)
 
     run(scenario())
@@ -198,8 +209,8 @@ def test_a_session_that_never_answers_meets_the_deadline(monkeypatch: pytest.Mon
         async with node_of(FakePool(1)) as node:
             name = await node.get(HOUR, soon())
             with pytest.raises(StepDeadlineError, match="did not answer within 0.05 s"):
-                await node.execute(name, VisitPage("stuck:"), soon(0.05))
-            await node.execute(name, VisitPage("x"), soon())
+                await visit(node, name, "stuck:", 0.05)
+            await visit(node, name, "x")
 
     run(scenario())
 
@@ -212,7 +223,7 @@ def test_leases_end_by_lifetime_and_idleness(monkeypatch: pytest.MonkeyPatch) ->
             short = await node.get(0.1, soon())
             idle, used = await node.get(HOUR, soon()), await node.get(HOUR, soon())
             node.seconds_left(idle)
-            calling = asyncio.ensure_future(node.execute(used, VisitPage("stuck:"), soon()))
+            calling = asyncio.ensure_future(visit(node, used, "stuck:"))
             await until(lambda: node.available == 2)
             assert node.instances == (used,)
             with pytest.raises(SessionLostError, match="it expired after 0.00166667 min"):
@@ -261,7 +272,7 @@ def test_a_node_that_is_drained_ends_everything_and_takes_nobody() -> None:
         pool = FakePool(3)
         async with node_of(pool) as node:
             name = await node.get(HOUR, soon())
-            calling = asyncio.ensure_future(node.execute(name, VisitPage("stuck:"), soon()))
+            calling = asyncio.ensure_future(visit(node, name, "stuck:"))
             pool.gate.clear()
             opening = asyncio.ensure_future(node.get(HOUR, soon()))
             await until(lambda: pool.opening == 1)
@@ -282,7 +293,7 @@ def test_draining_is_bounded() -> None:
     async def scenario() -> None:
         pool = FakePool(1)
         pool.closing_gate.clear()
-        node = BrowserNode(pool, HOUR)
+        node = new_node(pool)
         await node.get(HOUR, soon())
         async with asyncio.timeout(5):
             await node.drain(0.05)

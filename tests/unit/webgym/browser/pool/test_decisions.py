@@ -12,7 +12,6 @@ from webgym.browser.pool.decisions import (
     EndReason,
     choose_browser,
     free_slots,
-    launch_pause,
     launches_wanted,
     may_drain,
     renderers_to_end,
@@ -194,10 +193,3 @@ def test_the_largest_page_of_a_browser_at_twice_its_bound_is_ended() -> None:
     pages = [ProcessInfo(pid, "renderer", 500 + pid) for pid in (1, 2, 3)]
     assert ended(*pages) == []
     assert ended(*pages, ProcessInfo(9, "browser", 500)) == [3]
-
-
-def test_pauses_between_failed_starts_grow_up_to_a_bound() -> None:
-    pauses = [launch_pause(failures) for failures in range(20)]
-    assert pauses[0] == 0
-    assert pauses == sorted(pauses)
-    assert pauses[-1] == 30

@@ -13,6 +13,9 @@ def test_a_failure_is_remembered_and_followed_by_a_pause() -> None:
     assert launches.last_failure == "no such file"
     assert 0 < launches.pause(100.0) < 1
     assert launches.pause(130.0) == 0
+    for _ in range(20):
+        launches.failed("no such file", now=200.0)
+    assert launches.pause(200.0) == 30
 
 
 def test_a_browser_that_dies_young_counts_as_a_failed_start() -> None:

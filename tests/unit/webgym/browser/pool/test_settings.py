@@ -1,8 +1,4 @@
-"""Settings that make no sense are refused."""
-
-import math
-
-import pytest
+"""The limits of a pool."""
 
 from tests.cases import for_each
 from webgym.browser.pool.decisions import BrowserPoolSettings
@@ -21,10 +17,3 @@ def test_there_are_as_many_browsers_as_the_capacity_needs(
 ) -> None:
     settings = BrowserPoolSettings(capacity=capacity, sessions_per_browser=per_browser)
     assert settings.most_browsers == browsers
-
-
-def test_a_bound_that_is_not_positive_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="capacity, ping_interval"):
-        BrowserPoolSettings(capacity=0, ping_interval=-1)
-    with pytest.raises(ValueError, match="longest_age"):
-        BrowserPoolSettings(longest_age=math.nan)
