@@ -88,10 +88,10 @@ def test_loopback_is_loopback_however_it_is_spelled(run: Run) -> None:
         for number, host in enumerate(SPELLINGS):
             await stage.visit(f"http://{host}:{stage.site.port}/{number}")
             assert f"/{number}" in stage.site.asked, host
-            assert stage.channel.take_rejections() == []
+            assert stage.channel.rejections.take() == []
             await stage.visit(f"http://{host}:{stage.forbidden.port}/")
             await stage.refused()
-            assert len(stage.channel.take_rejections()) == 1
+            assert len(stage.channel.rejections.take()) == 1
 
     run(scenario)
 
@@ -125,7 +125,7 @@ def test_other_addresses_that_are_not_public_are_refused(run: Run) -> None:
         for host in NOT_PUBLIC:
             await stage.visit(f"http://{host}:{stage.forbidden.port}/")
             await stage.refused()
-            assert len(stage.channel.take_rejections()) == 1, host
+            assert len(stage.channel.rejections.take()) == 1, host
         assert stage.dialled == []
 
     run(scenario)
@@ -293,11 +293,11 @@ def test_a_page_that_is_too_large_is_cut(runner: asyncio.Runner, browser: Browse
             # A page whose transfer breaks off is never loaded.
             await stage.page.goto(f"{stage.allowed_url}/large", wait_until="commit")
             await stage.refused(stage.site.port)
-            assert "page too large" in stage.channel.take_rejections()[0].reason
-            assert stage.channel.bytes_received < 2 << 20
+            assert "page too large" in stage.channel.rejections.take()[0].reason
+            assert stage.channel.traffic.received < 2 << 20
             await stage.visit(f"{stage.allowed_url}/small")
             assert "/small" not in stage.site.asked
-            stage.channel.begin_step()
+            stage.channel.traffic.begin_step()
             page = await stage.page.context.new_page()
             await page.goto(f"{stage.allowed_url}/small")
             assert await page.title() == "site"

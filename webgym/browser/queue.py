@@ -35,7 +35,7 @@ _ClientRequests = OrderedDict[_QueuedRequest[G], None]
 
 
 class SessionQueue(Generic[G]):
-    """Hands out grants in fair turns."""
+    """Grants slots to waiting requests in fair turns."""
 
     def __init__(
         self,

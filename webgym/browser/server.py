@@ -10,7 +10,6 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import aiohttp
-import msgspec
 
 from rollgym.cli.process import say
 from rollgym.engine import run as run_loop
@@ -28,7 +27,12 @@ from webgym.browser.node import BrowserNode
 from webgym.browser.pool.decisions import BrowserPoolSettings
 from webgym.browser.pool.pool import BrowserPool
 from webgym.browser.routes import ServerRoutes
-from webgym.browser.settings import BrowserSettings, BrowserSettingsError, read_token
+from webgym.browser.settings import (
+    BrowserSettings,
+    BrowserSettingsError,
+    read_settings,
+    read_token,
+)
 from webgym.served import until_stopped
 
 KEEPALIVE_SECONDS = 30.0
@@ -45,12 +49,8 @@ def serve(given: Mapping[str, object]) -> int:
 
     Raises BrowserSettingsError.
     """
-    try:
-        settings = msgspec.convert(given, BrowserSettings)
-    except msgspec.ValidationError as error:
-        raise BrowserSettingsError(f"a setting is invalid: {error}") from error
     token = read_token()
-    settings.check(token)
+    settings = read_settings(given, token)
     log_events()
     return run_loop(until_stopped(_run_server(settings, token)))
 

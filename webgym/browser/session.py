@@ -1,4 +1,4 @@
-"""One session: a browser context of its own, and the commands in it.
+"""One session: a separate browser context, and the commands in it.
 
 A session handles one request at a time; the others wait in order. A request ends as soon as the
 session is lost, so that it does not wait for a browser that has ended.
@@ -9,7 +9,7 @@ or its tab is replaced by an empty one, and the request reports it.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -33,7 +33,7 @@ from webgym.browser.contract.errors import (
     SessionLostError,
     StepDeadlineError,
 )
-from webgym.browser.guard.guard import FailedTarget, SessionChannel
+from webgym.browser.guard.guard import FailedTargetLog, SessionChannel
 from webgym.browser.page.executor import CommandExecutor
 from webgym.browser.page.observation import PageObservation, PageObserver
 from webgym.browser.page.settle import settle
@@ -169,18 +169,17 @@ class ChromiumSession:
 
     async def _perform(self, command: Command, deadline: float) -> dict[str, object]:
         self._note_rejections()
-        self._channel.take_failures()
-        self._channel.begin_step()
+        self._channel.failures.take()
+        self._channel.traffic.begin_step()
         try:
             return await self._executor.execute(command, deadline)
         except NavigationError as error:
             rejections = self._note_rejections()
             if rejections:
                 raise NavigationRefusedError(f"{error} ({rejections[0]})") from error
-            failures = _reasons(self._channel.take_failures())
-            raise NavigationError(
-                f"{error} ({failures[-1]})" if failures else str(error)
-            ) from error
+            failures = _reasons(self._channel.failures)
+            reason = f" ({failures[-1]})" if failures else ""
+            raise NavigationError(f"{error}{reason}") from error
 
     async def _settle(self, deadline: float) -> bool:
         """Raises TimeoutError for a stuck page, also if it is behind one that it opened."""
@@ -237,9 +236,7 @@ class ChromiumSession:
             raise SessionLostError("its browser has ended") from error
 
     def _note_rejections(self) -> list[str]:
-        rejections = [
-            f"{rejection.host}: {rejection.reason}" for rejection in self._channel.take_rejections()
-        ]
+        rejections = _reasons(self._channel.rejections)
         self._incidents.extend(Incident("refused", text) for text in rejections)
         return rejections
 
@@ -250,8 +247,8 @@ class ChromiumSession:
         return incidents
 
 
-def _reasons(failed: Sequence[FailedTarget]) -> list[str]:
-    return [f"{each.host}: {each.reason}" for each in failed]
+def _reasons(failed: FailedTargetLog) -> list[str]:
+    return [f"{target.host}: {target.reason}" for target in failed.take()]
 
 
 def _phase_deadlines(deadline: float) -> tuple[float, float]:

@@ -4,6 +4,7 @@ The token is not a setting: it comes from the environment and is never printed.
 """
 
 import os
+from collections.abc import Mapping
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -86,10 +87,6 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self, token: str | None) -> None:
         """Raises BrowserSettingsError, which says what to do."""
-        try:
-            msgspec.convert(msgspec.structs.asdict(self), BrowserSettings)
-        except msgspec.ValidationError as error:
-            raise BrowserSettingsError(f"a setting is invalid: {error}") from error
         if self.role == "node" and self.master is None:
             raise BrowserSettingsError("a node needs its master: give --master http://HOST:7000")
         if self.role != "node" and self.master is not None:
@@ -101,7 +98,7 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True):
             NetworkRules.parse(self.allow_network)
         except RuleError as error:
             raise BrowserSettingsError(str(error)) from error
-        if token is not None and not _is_usable(token):
+        if token is not None and not (token.isascii() and token.isprintable()):
             raise BrowserSettingsError(
                 f"{TOKEN_VARIABLE} has characters that are not allowed in an HTTP header"
             )
@@ -112,6 +109,16 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True):
                 f"export {TOKEN_VARIABLE}=$(python3 -c 'import secrets; "
                 "print(secrets.token_urlsafe(32))')"
             )
+
+
+def read_settings(given: Mapping[str, object], token: str | None) -> BrowserSettings:
+    """Raises BrowserSettingsError, which says what to do."""
+    try:
+        settings = msgspec.convert(given, BrowserSettings)
+    except msgspec.ValidationError as error:
+        raise BrowserSettingsError(f"a setting is invalid: {error}") from error
+    settings.check(token)
+    return settings
 
 
 def read_token() -> str | None:
@@ -140,7 +147,3 @@ def check_url(name: str, url: str) -> None:
         raise BrowserSettingsError(
             f"{name}: {url!r} is not the URL of a server, such as http://10.0.0.5:7000"
         )
-
-
-def _is_usable(token: str) -> bool:
-    return token.isascii() and token.isprintable()

@@ -14,6 +14,7 @@ import msgspec
 from playwright.async_api import Browser, CDPSession, Page, Playwright, async_playwright
 
 from webgym.browser.contract.answers import Element
+from webgym.browser.page.elements import ElementFacts
 from webgym.browser.page.script import SOURCE, PageScript
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
@@ -27,6 +28,10 @@ _FLAGS = [
 _CALL = "function (name, given) { return this[name](...given); }"
 
 Result = TypeVar("Result")
+
+
+def takes_text(facts: ElementFacts | None) -> bool:
+    return facts is not None and facts.kind in {"text", "rich"} and not facts.readonly
 
 
 class Screen:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.e2e.page_script.screen import Play, Screen
+from tests.e2e.page_script.screen import Play, Screen, takes_text
 from webgym.browser.contract.errors import UnknownElementError
 
 
@@ -48,9 +48,10 @@ def test_locating_scrolls_and_says_why_it_cannot(play: Play) -> None:
             <button>Far</button><button disabled>Off</button><div style="height: 300px"></div>"""
         )
         here, far, off = await screen.elements()
-        assert not (await screen.script.locate(here.id, screen.deadline)).scrolled
+        await screen.script.locate(here.id, screen.deadline)
+        assert await screen.page.evaluate("scrollY") == 0
         place = await screen.script.locate(far.id, screen.deadline)
-        assert place.scrolled
+        assert await screen.page.evaluate("scrollY") > 0
         assert place.y < 668
         assert (await screen.script.locate(off.id, screen.deadline)).facts.disabled
         await screen.page.evaluate("document.querySelector('button').style.visibility = 'hidden'")
@@ -97,7 +98,7 @@ def test_facts_at_a_point_are_those_of_what_a_click_acts_on(play: Play) -> None:
         for y in (10, 50, 90, 130, 170, 210):
             facts = await screen.script.at(10, y, screen.deadline)
             assert facts is not None
-            kinds.append((facts.tag, facts.kind, facts.editable))
+            kinds.append((facts.tag, facts.kind, takes_text(facts)))
         assert kinds == [
             ("select", "dropdown", False),
             ("b", "rich", True),

@@ -146,7 +146,7 @@ class DevToolsConnection:
         *,
         session: str | None = None,
     ) -> None:
-        """A call without pending for its answer. Does nothing after the browser has ended."""
+        """A call without waiting for its answer. Does nothing after the browser has ended."""
         if not self.closed.done():
             self._write(method, params, session)
 

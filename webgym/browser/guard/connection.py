@@ -29,6 +29,7 @@ class SessionTraffic:
         self.overflow = overflow
 
     def begin_step(self) -> None:
+        """Start a new step with the full number of bytes."""
         self.limit = self.received + self.sent + self._step_bytes
 
     @property

@@ -103,21 +103,16 @@ class Dialler:
         connect: Connect,
         limits: GuardLimits,
     ) -> None:
-        self._current_rules = current_rules
+        self.current_rules = current_rules
         self._resolver = resolver
         self._connect = connect
         self._limits = limits
         self._lookups = asyncio.Semaphore(limits.lookups_at_once)
 
-    @property
-    def rules(self) -> NetworkRules:
-        """The rules that are in force now."""
-        return self._current_rules()
-
     async def dial(self, target: ConnectionTarget, connection: ProxiedConnection) -> None:
         """Connect the other end of a connection to the target. Raises DialError."""
         addresses = await self._addresses(target.host)
-        rules = self.rules
+        rules = self.current_rules()
         for address in addresses:
             reason = rules.rejection(address, target.port)
             if reason is not None:
@@ -128,10 +123,8 @@ class Dialler:
                 with Limit(self._limits.connect_seconds):
                     await self._connect(address, target.port, connection.upstream)
             except TimeoutError:
-                if (
-                    connection.connected
-                ):  # in the last moment; another attempt would connect it twice
-                    return
+                if connection.connected:
+                    return  # in the last moment; another attempt would connect it twice
                 waited = f"{self._limits.connect_seconds:g} s"
                 reason = f"{address} port {target.port} did not answer within {waited}"
                 failure = DialError(SocksReply.HOST_UNREACHABLE, reason)
@@ -148,7 +141,7 @@ class Dialler:
             return (host,)
         if is_localhost(host):
             return (LOCALHOST,)
-        reason = self.rules.name_rejection(host)
+        reason = self.current_rules().name_rejection(host)
         if reason is not None:
             raise DialError(SocksReply.NOT_ALLOWED, reason)
         try:

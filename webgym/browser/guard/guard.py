@@ -51,21 +51,18 @@ class FailedTargetLog:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._targets: dict[FailedTarget, None] = {}
+        self.targets: dict[FailedTarget, None] = {}
 
     def note(self, target: FailedTarget) -> None:
-        self._targets.pop(target, None)
-        self._targets[target] = None
-        if len(self._targets) > self._size:
-            del self._targets[next(iter(self._targets))]
-
-    def all(self) -> list[FailedTarget]:
-        return list(self._targets)
+        self.targets.pop(target, None)
+        self.targets[target] = None
+        if len(self.targets) > self._size:
+            del self.targets[next(iter(self.targets))]
 
     def take(self) -> list[FailedTarget]:
         """All targets since the last call, oldest first."""
-        taken = list(self._targets)
-        self._targets.clear()
+        taken = list(self.targets)
+        self.targets.clear()
         return taken
 
 
@@ -101,10 +98,11 @@ class SessionChannel:
         self._dialler = dialler
         self._limits = limits
         self._on_closed = on_closed
-        self._traffic = SessionTraffic(limits.step_bytes, self._stop_traffic)
-        self._rejections = FailedTargetLog(limits.remembered)
-        self._failures = FailedTargetLog(limits.remembered)
-        self._connections: set[ProxiedConnection] = set()
+        self.traffic = SessionTraffic(limits.step_bytes, self._stop_traffic)
+        self.rejections = FailedTargetLog(limits.remembered)
+        self.failures = FailedTargetLog(limits.remembered)
+        """Targets that were allowed but not reached: names without address, closed ports…"""
+        self.connections: set[ProxiedConnection] = set()
         self._empty = asyncio.Event()
         self._server: asyncio.Server | None = None
         self._idle_check: asyncio.TimerHandle | None = None
@@ -117,43 +115,14 @@ class SessionChannel:
         """For the `proxyServer` of the session's browser context."""
         return f"socks5://{HOST}:{self.port}"
 
-    @property
-    def rejections(self) -> list[FailedTarget]:
-        """The rejected targets since `take_rejections`, the latest last."""
-        return self._rejections.all()
-
-    @property
-    def bytes_received(self) -> int:
-        return self._traffic.received
-
-    @property
-    def bytes_sent(self) -> int:
-        return self._traffic.sent
-
-    @property
-    def open_connections(self) -> int:
-        return len(self._connections)
-
-    def take_rejections(self) -> list[FailedTarget]:
-        """The rejected targets since the last call, each once, the latest last."""
-        return self._rejections.take()
-
-    def take_failures(self) -> list[FailedTarget]:
-        """The targets that were allowed but not reached: names without address, closed ports…"""
-        return self._failures.take()
-
     def check_navigation(self, url: str) -> str:
         """The URL to open. Raises NavigationRefusedError with the reason."""
-        return check_navigation(url, self._dialler.rules)
-
-    def begin_step(self) -> None:
-        """Start a new step with the full number of bytes."""
-        self._traffic.begin_step()
+        return check_navigation(url, self._dialler.current_rules())
 
     async def open(self) -> None:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: ProxiedConnection(self, self._traffic), HOST, 0, backlog=BACKLOG
+            lambda: ProxiedConnection(self, self.traffic), HOST, 0, backlog=BACKLOG
         )
         self.port = self._server.sockets[0].getsockname()[1]
         self._check_for_idle()
@@ -170,7 +139,7 @@ class SessionChannel:
         self._on_closed(self)
         self._abort_all()
         with Limit(CLOSING_SECONDS):
-            while self._connections:
+            while self.connections:
                 self._empty.clear()
                 await self._empty.wait()
             if self._server is not None:
@@ -180,22 +149,22 @@ class SessionChannel:
         """Called by connections only."""
         if self._closed:
             return False
-        if len(self._connections) >= self._limits.connections:
+        if len(self.connections) >= self._limits.connections:
             most = self._limits.connections
-            self._rejections.note(FailedTarget("*", 0, f"more than {most} connections at once"))
+            self.rejections.note(FailedTarget("*", 0, f"more than {most} connections at once"))
             return False
-        self._connections.add(connection)
+        self.connections.add(connection)
         return True
 
     def release(self, connection: ProxiedConnection) -> None:
         """Called by connections only."""
-        self._connections.discard(connection)
-        if not self._connections:
+        self.connections.discard(connection)
+        if not self.connections:
             self._empty.set()
 
     async def dial(self, connection: ProxiedConnection, target: ConnectionTarget) -> None:
         """Called by connections only."""
-        if self._traffic.exceeded:
+        if self.traffic.exceeded:
             self._reject(target, self._too_large)
             connection.fail(SocksReply.NOT_ALLOWED)
             return
@@ -205,11 +174,11 @@ class SessionChannel:
             if error.reply is SocksReply.NOT_ALLOWED:
                 self._reject(target, error.reason)
             else:
-                self._failures.note(FailedTarget(str(target.host), target.port, error.reason))
+                self.failures.note(FailedTarget(str(target.host), target.port, error.reason))
             connection.fail(error.reply)
 
     def _reject(self, target: ConnectionTarget, reason: str) -> None:
-        self._rejections.note(FailedTarget(str(target.host), target.port, reason))
+        self.rejections.note(FailedTarget(str(target.host), target.port, reason))
 
     @property
     def _too_large(self) -> str:
@@ -221,12 +190,12 @@ class SessionChannel:
         self._abort_all()
 
     def _abort_all(self) -> None:
-        for connection in list(self._connections):
+        for connection in list(self.connections):
             connection.abort()
 
     def _check_for_idle(self) -> None:
         interval = self._limits.idle_seconds / IDLE_CHECKS
-        for connection in list(self._connections):
+        for connection in list(self.connections):
             connection.quiet = 0 if connection.active else connection.quiet + 1
             connection.active = False
             checks = 1 if connection.half_closed else IDLE_CHECKS
@@ -246,25 +215,20 @@ class NetworkGuard:
         connect: Connect = connect_directly,
         limits: GuardLimits | None = None,
     ) -> None:
-        self._rules = rules
+        self.rules = rules
+        """The rules in force now, which also forbid the ports of open channels."""
         self._resolver = resolver or CachingResolver(SystemResolver())
         self._connect = connect
         self._limits = limits or GuardLimits()
         self._channels: set[SessionChannel] = set()
 
-    @property
-    def rules(self) -> NetworkRules:
-        """The rules in force now, which also forbid the ports of open channels."""
-        return self._rules
-
-    async def open_channel(self, limits: GuardLimits | None = None) -> SessionChannel:
+    async def open_channel(self) -> SessionChannel:
         """A channel for a new session. The caller closes it."""
-        limits = limits or self._limits
-        dialler = Dialler(lambda: self._rules, self._resolver, self._connect, limits)
-        channel = SessionChannel(dialler, limits, self._forget)
+        dialler = Dialler(lambda: self.rules, self._resolver, self._connect, self._limits)
+        channel = SessionChannel(dialler, self._limits, self._forget)
         await channel.open()
         self._channels.add(channel)
-        self._rules = self._rules.forbidding(_endpoint(channel))
+        self.rules = self.rules.forbidding(_endpoint(channel))
         return channel
 
     async def close(self) -> None:
@@ -275,7 +239,7 @@ class NetworkGuard:
 
     def _forget(self, channel: SessionChannel) -> None:
         self._channels.discard(channel)
-        self._rules = self._rules.without_forbidding(_endpoint(channel))
+        self.rules = self.rules.without_forbidding(_endpoint(channel))
 
 
 def _endpoint(channel: SessionChannel) -> ForbiddenEndpoint:

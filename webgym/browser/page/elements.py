@@ -17,91 +17,42 @@ FieldKind = Literal[
 
 
 class ElementFacts(msgspec.Struct, frozen=True):
-    """Facts about an element. `type` is that of an input; `focused`: typed text goes there."""
+    """Facts about an element that decide whether and how it is filled."""
 
-    tag: str
+    tag: str = ""
     kind: FieldKind = "other"
-    type: str | None = None
     disabled: bool = False
     readonly: bool = False
-    focused: bool = False
-
-    @property
-    def editable(self) -> bool:
-        """Whether typing into it changes it."""
-        return self.kind in {"text", "rich"} and not self.disabled and not self.readonly
 
     @property
     def is_select(self) -> bool:
         return self.kind in {"dropdown", "listbox"}
 
 
-class ClickPoint(msgspec.Struct, frozen=True):
-    """A point of the viewport where a click hits an element.
-
-    `scrolled` means that the page was just scrolled, and its scripts may still react to that.
-    """
-
-    x: float
-    y: float
-    facts: ElementFacts
-    scrolled: bool = False
-
-
-class ElementAtPoint(msgspec.Struct, frozen=True):
-    """The element at a point or with the focus, if there is one."""
-
-    facts: ElementFacts | None = None
-    prepared: bool = False
-
-
-class ChosenOption(msgspec.Struct, frozen=True):
-    """The option that is chosen now. `changed` is False if it was chosen before."""
-
-    label: str
-    value: str
-    changed: bool
-
-
-class FieldSelection(msgspec.Struct, frozen=True):
-    """Whether the content of the focused field is selected, and whether there is any."""
-
-    selected: bool
-    empty: bool
-
-
-class QuietResult(msgspec.Struct, frozen=True):
-    """The result of waiting until the page stops changing."""
-
-    quiet: bool
-    mutations: int
-
-
 class LocatedElement(msgspec.Struct, frozen=True):
-    """The position of an element: a point, or the reason why there is none."""
+    """A point of the viewport where a click hits an element, or the reason why there is none."""
 
     x: float = 0
     y: float = 0
-    scrolled: bool = False
-    facts: ElementFacts | None = None
+    facts: ElementFacts = ElementFacts()
     missing: Literal["gone", "hidden", "covered", "unlisted"] | None = None
     by: str = ""
 
-    def click_point(self, number: int) -> ClickPoint:
-        if self.missing is None and self.facts is not None:
-            return ClickPoint(self.x, self.y, self.facts, self.scrolled)
+    def check(self, number: int) -> None:
+        """Raises UnknownElementError if there is no point."""
         reasons = {
             "hidden": "is hidden now: use an id from the newest list",
             "covered": f"is covered by {self.by}: close or move that first",
             "unlisted": "is an option of a closed list: choose it with select_option",
         }
-        if self.missing not in reasons:
+        if self.missing == "gone":
             raise gone(number)
-        raise UnknownElementError(f"element {number} {reasons[self.missing]}")
+        if self.missing is not None:
+            raise UnknownElementError(f"element {number} {reasons[self.missing]}")
 
 
 class OptionSelection(msgspec.Struct, frozen=True):
-    """The result of choosing an option."""
+    """The option that is chosen now. `changed` is False if it was chosen before."""
 
     label: str = ""
     value: str = ""
@@ -111,26 +62,22 @@ class OptionSelection(msgspec.Struct, frozen=True):
     labels: tuple[str, ...] = ()
     total: int = 0
 
-    def choice(self, number: int, wanted: str | None) -> ChosenOption:
-        if self.problem is None:
-            return ChosenOption(self.label, self.value, self.changed)
-        raise self._error(number, wanted)
-
-    def _error(self, number: int, wanted: str | None) -> CommandError:
+    def check(self, number: int, wanted: str | None) -> None:
+        """Raises CommandError if no option was chosen."""
         match self.problem:
+            case "gone":
+                raise gone(number)
             case "kind":
-                return UnknownElementError(
+                raise UnknownElementError(
                     f"element {number} is neither a list nor an option, but <{self.tag}>"
                 )
             case "unknown":
                 why = "give an option" if wanted is None else f"unknown option {wanted[:60]!r}"
-                return CommandError(f"list {number}: {why}; it has {self._listed()}")
+                raise CommandError(f"list {number}: {why}; it has {self._listed()}")
             case "disabled list":
-                return CommandError(f"list {number} is disabled")
+                raise CommandError(f"list {number} is disabled")
             case "disabled option":
-                return CommandError(f"option {self.label!r} is disabled")
-            case _:
-                return gone(number)
+                raise CommandError(f"option {self.label!r} is disabled")
 
     def _listed(self) -> str:
         more = self.total - len(self.labels)
@@ -157,20 +104,6 @@ class SetValueResult(msgspec.Struct, frozen=True):
         if self.problem == "gone":
             raise UnknownElementError("the field no longer exists, because the page has changed")
         raise CommandError(reasons[self.problem])
-
-
-class ScrollResult(msgspec.Struct, frozen=True):
-    """The result of scrolling."""
-
-    moved: bool = False
-    by: float = 0
-    problem: Literal["gone"] | None = None
-
-    def of(self, number: int) -> bool:
-        """Whether something moved. Raises UnknownElementError."""
-        if self.problem is not None:
-            raise gone(number)
-        return self.moved
 
 
 def gone(number: int) -> UnknownElementError:

@@ -6,19 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from webgym.browser.contract import commands
 from webgym.browser.contract.answers import Observe
-from webgym.browser.contract.commands import (
-    Back,
-    Command,
-    GetAccessibilityTree,
-    GetInteractiveRects,
-    GetPageMetadata,
-    GetScreenshotInfo,
-    GetWebpageText,
-    Screenshot,
-    Sleep,
-    VisitPage,
-)
 from webgym.browser.contract.errors import CommandError, NavigationError
 from webgym.browser.page.accessibility import accessibility_tree
 from webgym.browser.page.gestures import act
@@ -104,7 +93,7 @@ class CommandExecutor:
         self._observer = observer
         self._check_url = check_url
 
-    async def execute(self, command: Command, deadline: float) -> Result:
+    async def execute(self, command: commands.Command, deadline: float) -> Result:
         """The result of the command. Raises CommandError if the page does not allow it.
 
         Raises DocumentGoneError if the page navigates in the middle of an action: its target is
@@ -119,10 +108,12 @@ class CommandExecutor:
             tab = await self._prepare(command, deadline)
             return await self._execute(command, tab, deadline)
 
-    async def _prepare(self, command: Command, deadline: float) -> Tab:
+    async def _prepare(self, command: commands.Command, deadline: float) -> Tab:
         """The tab for a command. A tab that is between two pages settles first."""
         tab = await self._tabs.current_or_blank(deadline)
-        if tab.activity.is_requested and not isinstance(command, VisitPage | Back | Sleep):
+        if tab.activity.is_requested and not isinstance(
+            command, commands.VisitPage | commands.Back | commands.Sleep
+        ):
             await settle(lambda: self._tabs.current, deadline)
             tab = await self._tabs.current_or_blank(deadline)
         if command.acts:
@@ -130,13 +121,13 @@ class CommandExecutor:
         tab.enable_dialog_reports()
         return tab
 
-    async def _execute(self, command: Command, tab: Tab, deadline: float) -> Result:
+    async def _execute(self, command: commands.Command, tab: Tab, deadline: float) -> Result:
         match command:
-            case VisitPage():
+            case commands.VisitPage():
                 await self._visit(tab, self._check_url(command.url), deadline)
-            case Back():
+            case commands.Back():
                 return await self._back(tab, deadline)
-            case Sleep():
+            case commands.Sleep():
                 await _sleep(command.duration, deadline)
             case _ if not command.acts:
                 return await self._read(command, tab, deadline)
@@ -155,27 +146,27 @@ class CommandExecutor:
             moved = True
         return {"status": "success", "moved": moved}
 
-    async def _read(self, command: Command, tab: Tab, deadline: float) -> Result:
+    async def _read(self, command: commands.Command, tab: Tab, deadline: float) -> Result:
         script = PageScript(tab.world)
         match command:
-            case GetWebpageText():
+            case commands.GetWebpageText():
                 return {"text": await script.text(command.n_lines, deadline)}
-            case GetInteractiveRects():
+            case commands.GetInteractiveRects():
                 elements = await script.collect(deadline)
                 return {str(element.id): msgspec.to_builtins(element) for element in elements}
-            case GetPageMetadata():
+            case commands.GetPageMetadata():
                 page = await self._observer.page_info(tab, deadline)
                 about = await script.metadata(deadline)
                 return {**about, **msgspec.to_builtins(page)}
-            case GetAccessibilityTree():
+            case commands.GetAccessibilityTree():
                 return {"tree": await accessibility_tree(tab, deadline)}
-            case Screenshot():
+            case commands.Screenshot():
                 return await self._screenshot(command, deadline)
-            case GetScreenshotInfo():
+            case commands.GetScreenshotInfo():
                 return self._last_screenshot()
         raise NotImplementedError(command.command)
 
-    async def _screenshot(self, command: Screenshot, deadline: float) -> Result:
+    async def _screenshot(self, command: commands.Screenshot, deadline: float) -> Result:
         observation = await self._observer.observe(Observe(command.interaction_mode), deadline)
         if observation.picture is None:
             raise CommandError("no screenshot could be taken")

@@ -6,25 +6,8 @@ colour is not typed but set, as its picker does it; a drop-down list gets the op
 
 import re
 
-import msgspec
-
+from webgym.browser.contract import commands
 from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH
-from webgym.browser.contract.commands import (
-    ClickCoords,
-    ClickId,
-    Command,
-    FillCoords,
-    FillId,
-    HoverAndScrollCoords,
-    HoverCoords,
-    HoverId,
-    Keypress,
-    PageDown,
-    PageUp,
-    ScrollId,
-    SelectOption,
-    TabAndEnter,
-)
 from webgym.browser.contract.errors import CommandError
 from webgym.browser.page.elements import ElementFacts
 from webgym.browser.page.input import InputDevices, find_key, find_keys
@@ -32,7 +15,7 @@ from webgym.browser.page.script import PageScript
 from webgym.browser.page.tab import Tab
 
 
-async def fill_element(tab: Tab, command: FillId, deadline: float) -> None:
+async def fill_element(tab: Tab, command: commands.FillId, deadline: float) -> None:
     script = PageScript(tab.world)
     point = await script.locate(command.id, deadline)
     if point.facts.is_select:
@@ -45,7 +28,7 @@ async def fill_element(tab: Tab, command: FillId, deadline: float) -> None:
     await _fill(tab, command, facts, deadline)
 
 
-async def fill_at(tab: Tab, command: FillCoords, deadline: float) -> None:
+async def fill_at(tab: Tab, command: commands.FillCoords, deadline: float) -> None:
     script, point = PageScript(tab.world), (command.x, command.y)
     target = await script.at(*point, deadline)
     if target is not None and target.is_select:
@@ -59,7 +42,10 @@ async def fill_at(tab: Tab, command: FillCoords, deadline: float) -> None:
 
 
 async def _fill(
-    tab: Tab, command: FillCoords | FillId, facts: ElementFacts | None, deadline: float
+    tab: Tab,
+    command: commands.FillCoords | commands.FillId,
+    facts: ElementFacts | None,
+    deadline: float,
 ) -> None:
     """Put the value into the focused field."""
     script, devices = PageScript(tab.world), InputDevices(tab)
@@ -98,8 +84,7 @@ async def _place_cursor(tab: Tab, *, replace: bool, deadline: float) -> None:
     if not replace:
         await devices.press([find_key("Control"), find_key("End")], deadline)
         return
-    existing = await PageScript(tab.world).select_existing(deadline)
-    if existing.selected and not existing.empty:
+    if await PageScript(tab.world).select_existing(deadline):
         await devices.press([find_key("Delete")], deadline)
 
 
@@ -108,24 +93,31 @@ WHEEL_PIXELS = 400
 Result = dict[str, object]
 
 
-async def act(command: Command, tab: Tab, deadline: float) -> Result:
+async def act(command: commands.Command, tab: Tab, deadline: float) -> Result:
     """Carry out a gesture; returns its result. Raises CommandError."""
-    if isinstance(command, ClickCoords | FillCoords | HoverCoords | HoverAndScrollCoords):
+    if isinstance(
+        command,
+        commands.ClickCoords
+        | commands.FillCoords
+        | commands.HoverCoords
+        | commands.HoverAndScrollCoords,
+    ):
         _check_in_view(command.x, command.y)
     match command:
-        case FillCoords():
+        case commands.FillCoords():
             await fill_at(tab, command, deadline)
-        case FillId():
+        case commands.FillId():
             await fill_element(tab, command, deadline)
-        case Keypress():
+        case commands.Keypress():
             await InputDevices(tab).press(find_keys(command.keys), deadline)
-        case TabAndEnter():
+        case commands.TabAndEnter():
             for key in ("Tab", "Enter"):
                 await InputDevices(tab).press([find_key(key)], deadline)
-        case SelectOption():
-            choice = await PageScript(tab.world).select_option(command.id, command.value, deadline)
-            return {"status": "success", **msgspec.to_builtins(choice)}
-        case ScrollId() | PageDown() | PageUp():
+        case commands.SelectOption():
+            chosen = await PageScript(tab.world).select_option(command.id, command.value, deadline)
+            about = {"label": chosen.label, "value": chosen.value, "changed": chosen.changed}
+            return {"status": "success", **about}
+        case commands.ScrollId() | commands.PageDown() | commands.PageUp():
             return await _scroll(command, tab, deadline)
         case _:
             await _point(command, tab, deadline)
@@ -138,22 +130,22 @@ def _check_in_view(x: float, y: float) -> None:
         raise CommandError(f"the point {x:g}, {y:g} is outside of the viewport of {size}")
 
 
-async def _point(command: Command, tab: Tab, deadline: float) -> None:
+async def _point(command: commands.Command, tab: Tab, deadline: float) -> None:
     devices, script = InputDevices(tab), PageScript(tab.world)
     match command:
-        case ClickCoords():
+        case commands.ClickCoords():
             await script.prepare_click(command.x, command.y, deadline)
             await devices.click(command.x, command.y, deadline)
-        case ClickId():
+        case commands.ClickId():
             point = await script.locate(command.id, deadline)
             await script.prepare_click(point.x, point.y, deadline)
             await devices.click(point.x, point.y, deadline)
-        case HoverCoords():
+        case commands.HoverCoords():
             await devices.hover(command.x, command.y, deadline)
-        case HoverId():
+        case commands.HoverId():
             point = await script.locate(command.id, deadline)
             await devices.hover(point.x, point.y, deadline)
-        case HoverAndScrollCoords():
+        case commands.HoverAndScrollCoords():
             x, y, direction = command.x, command.y, command.direction
             pixels = await script.wheel_distance(x, y, direction, WHEEL_PIXELS, deadline)
             await devices.turn_wheel(x, y, direction, pixels, deadline)
@@ -161,13 +153,15 @@ async def _point(command: Command, tab: Tab, deadline: float) -> None:
             raise NotImplementedError(command.command)
 
 
-async def _scroll(command: ScrollId | PageDown | PageUp, tab: Tab, deadline: float) -> Result:
+async def _scroll(
+    command: commands.ScrollId | commands.PageDown | commands.PageUp, tab: Tab, deadline: float
+) -> Result:
     script = PageScript(tab.world)
     match command:
-        case ScrollId():
+        case commands.ScrollId():
             moved = await script.scroll_element(command.id, command.direction, deadline)
-        case PageDown() | PageUp():
+        case commands.PageDown() | commands.PageUp():
             amount = FULL_PAGE_PIXELS if command.full_page else command.amount
-            signed = amount if isinstance(command, PageDown) else -amount
+            signed = amount if isinstance(command, commands.PageDown) else -amount
             moved = await script.scroll_page(signed, deadline)
     return {"status": "success", "moved": moved}

@@ -195,7 +195,7 @@ class InputDevices:
     async def _send(self, events: list[InputEvent], deadline: float) -> None:
         """Raises PageCrashedError, and the errors that end the session.
 
-        An event without an answer is no error, nor is one that closes its tab.
+        An event without an answer is not an error, and neither is one that closes its tab.
         """
         for method, params in events[:-1]:
             self._tab.send(method, params)

@@ -18,36 +18,20 @@ import msgspec
 from webgym.browser.contract.answers import Element, PageInfo
 from webgym.browser.contract.commands import Direction
 from webgym.browser.page.elements import (
-    ChosenOption,
-    ClickPoint,
-    ElementAtPoint,
     ElementFacts,
-    FieldSelection,
     LocatedElement,
     OptionSelection,
     Outline,
-    QuietResult,
-    ScrollResult,
     SetValueResult,
+    gone,
 )
 
 MARKED_ELEMENTS = "markedElements"
 _PARTS = (
-    *(
-        "dom",
-        "ids",
-        "geometry",
-        "hits",
-        "names",
-        "describe",
-        "interactive",
-        "overlays",
-        "survey",
-        "collect",
-        "locate",
-    ),
-    *("fields", "selects", "scroll", "marks", "reading", "outline", "quiet", "api"),
-)
+    "dom", "ids", "geometry", "hits", "names", "describe", "interactive", "overlays", "survey",
+    "collect", "locate", "fields", "selects", "scroll", "marks", "reading", "outline", "quiet",
+    "api",
+)  # fmt: skip
 
 Answer = TypeVar("Answer")
 
@@ -62,20 +46,18 @@ SOURCE = _read_source()
 """The expression to evaluate once in each document."""
 
 _READ_ELEMENTS = msgspec.json.Decoder(tuple[Element, ...]).decode
-_READ_LENGTH = msgspec.json.Decoder(float).decode
-_READ_NUMBER = msgspec.json.Decoder(int).decode
+_READ_FACTS = msgspec.json.Decoder(ElementFacts | None).decode
 _READ_FLAG = msgspec.json.Decoder(bool).decode
-_READ_LOCATED = msgspec.json.Decoder(LocatedElement).decode
-_READ_MET = msgspec.json.Decoder(ElementAtPoint).decode
-_READ_SELECTION = msgspec.json.Decoder(OptionSelection).decode
-_READ_SELECTED = msgspec.json.Decoder(FieldSelection).decode
-_READ_SPECIAL_VALUE = msgspec.json.Decoder(SetValueResult).decode
-_READ_MOVEMENT = msgspec.json.Decoder(ScrollResult).decode
-_READ_PAGE_INFO = msgspec.json.Decoder(PageInfo).decode
+_READ_LENGTH = msgspec.json.Decoder(float).decode
 _READ_LINES = msgspec.json.Decoder(list[str]).decode
+_READ_LOCATED = msgspec.json.Decoder(LocatedElement).decode
 _READ_METADATA = msgspec.json.Decoder(dict[str, object]).decode
+_READ_MOVED = msgspec.json.Decoder(bool | None).decode
+_READ_NOTHING = msgspec.json.Decoder(None).decode
 _READ_OUTLINE = msgspec.json.Decoder(Outline).decode
-_READ_STILLNESS = msgspec.json.Decoder(QuietResult).decode
+_READ_PAGE_INFO = msgspec.json.Decoder(PageInfo).decode
+_READ_SELECTION = msgspec.json.Decoder(OptionSelection).decode
+_READ_SET_VALUE = msgspec.json.Decoder(SetValueResult).decode
 
 
 class ScriptEvaluator(Protocol):
@@ -102,39 +84,43 @@ class PageScript:
         """The interactive elements: first all in view, then some of the others."""
         return await self._call(_READ_ELEMENTS, "collect", [], deadline)
 
-    async def draw_marks(self, deadline: float) -> int:
+    async def draw_marks(self, deadline: float) -> None:
         """Draw numbered boxes over the elements in view of the last `collect`.
 
-        Collects the elements itself if necessary. Returns the number of marks.
+        Collects the elements itself if necessary.
         """
-        return await self._call(_READ_NUMBER, "drawMarks", [], deadline)
+        await self._call(_READ_NOTHING, "drawMarks", [], deadline)
 
     async def erase_marks(self, deadline: float) -> None:
-        await self._call(_READ_FLAG, "eraseMarks", [], deadline)
+        await self._call(_READ_NOTHING, "eraseMarks", [], deadline)
 
-    async def locate(self, number: int, deadline: float) -> ClickPoint:
+    async def locate(self, number: int, deadline: float) -> LocatedElement:
         """Scroll an element into view if necessary and find a point that hits it.
 
         Raises UnknownElementError if it is gone, hidden, or covered by something else.
         """
         located = await self._call(_READ_LOCATED, "locate", [number], deadline)
-        return located.click_point(number)
+        located.check(number)
+        return located
 
     async def at(self, x: float, y: float, deadline: float) -> ElementFacts | None:
         """The element that a click at a point would hit."""
-        return (await self._call(_READ_MET, "at", [x, y], deadline)).facts
+        return await self._call(_READ_FACTS, "at", [x, y], deadline)
 
-    async def prepare_click(self, x: float, y: float, deadline: float) -> ElementFacts | None:
-        """The same as `at`. Also makes a drop-down list there open inside the page."""
-        return (await self._call(_READ_MET, "prepareClick", [x, y], deadline)).facts
+    async def prepare_click(self, x: float, y: float, deadline: float) -> None:
+        """Make a drop-down list at a point open inside the page."""
+        await self._call(_READ_NOTHING, "prepareClick", [x, y], deadline)
 
-    async def select_option(self, number: int, value: str | None, deadline: float) -> ChosenOption:
+    async def select_option(
+        self, number: int, value: str | None, deadline: float
+    ) -> OptionSelection:
         """Choose an option by its own number, or an option of a list by value or label.
 
         Raises UnknownElementError, and CommandError that lists the options.
         """
-        answer = await self._call(_READ_SELECTION, "selectOption", [number, value], deadline)
-        return answer.choice(number, value)
+        chosen = await self._call(_READ_SELECTION, "selectOption", [number, value], deadline)
+        chosen.check(number, value)
+        return chosen
 
     async def focus_for_typing(
         self,
@@ -145,31 +131,32 @@ class PageScript:
     ) -> ElementFacts | None:
         """The element that gets typed keys after a click; focuses the clicked field."""
         x, y = point if point is not None else (None, None)
-        return (await self._call(_READ_MET, "focusForTyping", [number, x, y], deadline)).facts
+        return await self._call(_READ_FACTS, "focusForTyping", [number, x, y], deadline)
 
-    async def select_existing(self, deadline: float) -> FieldSelection:
-        """Select the content of the focused field, so that typing replaces it."""
-        return await self._call(_READ_SELECTED, "selectExisting", [], deadline)
+    async def select_existing(self, deadline: float) -> bool:
+        """Select the content of the focused field; returns whether there is any."""
+        return await self._call(_READ_FLAG, "selectExisting", [], deadline)
 
-    async def set_special_value(
-        self, value: str, deadline: float, *, number: int | None = None
-    ) -> str:
+    async def set_special_value(self, value: str, deadline: float) -> str:
         """Set the focused date, time, colour or range field; returns its new value.
 
         Raises CommandError with the format that the field accepts.
         """
-        arguments: list[object] = [number, value]
-        answer = await self._call(_READ_SPECIAL_VALUE, "setSpecialValue", arguments, deadline)
+        answer = await self._call(_READ_SET_VALUE, "setSpecialValue", [value], deadline)
         return answer.accepted(value)
 
     async def scroll_element(self, number: int, direction: Direction, deadline: float) -> bool:
         """Scroll the area of an element by most of its size; returns whether it moved."""
-        arguments: list[object] = [number, direction]
-        return (await self._call(_READ_MOVEMENT, "scrollElement", arguments, deadline)).of(number)
+        moved: bool | None = await self._call(
+            _READ_MOVED, "scrollElement", [number, direction], deadline
+        )
+        if moved is None:
+            raise gone(number)
+        return bool(moved)
 
     async def scroll_page(self, amount: float, deadline: float) -> bool:
         """Scroll the page, or its largest scrollable area in view; returns whether it moved."""
-        return (await self._call(_READ_MOVEMENT, "scrollPage", [amount], deadline)).moved
+        return await self._call(_READ_FLAG, "scrollPage", [amount], deadline)
 
     async def wheel_distance(
         self, x: float, y: float, direction: Direction, default: float, deadline: float
@@ -200,8 +187,7 @@ class PageScript:
     async def quiet(self, quiet_seconds: float, limit_seconds: float, deadline: float) -> bool:
         """Wait until nothing has changed for a while; returns whether that was before the limit."""
         arguments: list[object] = [quiet_seconds * 1000, limit_seconds * 1000]
-        answer = await self._call(_READ_STILLNESS, "quiet", arguments, deadline, wait=True)
-        return answer.quiet
+        return await self._call(_READ_FLAG, "quiet", arguments, deadline, wait=True)
 
     async def _call(
         self,

@@ -14,6 +14,7 @@ from webgym.browser.settings import (
     BrowserSettings,
     BrowserSettingsError,
     default_capacity,
+    read_settings,
     read_token,
 )
 
@@ -51,7 +52,7 @@ def test_roles_have_their_ports() -> None:
 )
 def test_what_cannot_be_is_refused_in_words(given: dict[str, Any], message: str) -> None:
     with pytest.raises(BrowserSettingsError) as raised:
-        BrowserSettings(**given).check(TOKEN)
+        read_settings(given, TOKEN)
     assert message in str(raised.value)
 
 

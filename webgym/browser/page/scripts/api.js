@@ -9,13 +9,10 @@ return {
   drawMarks: answered(drawMarks),
   eraseMarks: answered(eraseMarks),
   locate: answered(locate),
-  at: answered((x, y) => ({ facts: at(x, y) })),
-  prepareClick: answered((x, y) => {
-    const { prepared } = prepareSelect(null, x, y);
-    return { facts: at(x, y), prepared };
-  }),
+  at: answered(at),
+  prepareClick: answered(prepareSelect),
   selectOption: answered(selectOption),
-  focusForTyping: answered((...where) => ({ facts: focusForTyping(...where) })),
+  focusForTyping: answered(focusForTyping),
   selectExisting: answered(selectExisting),
   setSpecialValue: answered(setSpecialValue),
   scrollElement: answered(scrollElement),

@@ -11,7 +11,7 @@ function focusForTyping(id, x, y) {
     field.focus({ preventScroll: true });
     active = activeElement();
   }
-  return active ? { ...factsOf(active), focused: true } : null;
+  return active && factsOf(active);
 }
 
 // The element with a number or at a point; null if there is none.
@@ -36,19 +36,19 @@ function fieldFor(element) {
   return fields.length === 1 ? fields[0] : null;
 }
 
-// Select the content of the focused field, so that typing replaces it.
+// Select the content of the focused field. Returns whether there is any.
 function selectExisting() {
   const active = activeElement();
   const kind = active ? kindOf(active) : "other";
   if (kind === "text") {
     active.select();
-    return { selected: true, empty: active.value === "" };
+    return active.value !== "";
   }
-  if (kind !== "rich") return { selected: false, empty: true };
+  if (kind !== "rich") return false;
   const host = nearest(active, (node) => !isInsideEditable(node)) ?? active;
   const selection = viewOf(ownerDocument(host)).getSelection();
   selection?.selectAllChildren(host);
-  return { selected: true, empty: textContent(host).trim() === "" };
+  return textContent(host).trim() !== "";
 }
 
 const pad = (number) => String(number).padStart(2, "0");
@@ -101,9 +101,9 @@ const PICKERS = {
   range: { form: "a number", read: (text) => (/^[-+]?\d*\.?\d+$/.test(text) ? text : null) },
 };
 
-// Set the value of a field with a picker, as if it was chosen in the picker.
-function setSpecialValue(id, value) {
-  const element = id === null ? activeElement() : elementNumbered(id);
+// Set the value of the focused field as if it was chosen in its picker.
+function setSpecialValue(value) {
+  const element = activeElement();
   if (!element || !isOnPage(element)) return { problem: "gone" };
   const kind = kindOf(element);
   if (kind !== "picker") return { problem: "kind", kind };

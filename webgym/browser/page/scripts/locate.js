@@ -3,7 +3,6 @@
 function factsOf(element) {
   const kind = kindOf(element);
   const facts = { tag: tagOf(element), kind };
-  if (facts.tag === "input") facts.type = bounded(element.type, 40);
   if (isDisabled(element)) facts.disabled = true;
   if ((kind === "text" || kind === "picker") && element.readOnly) facts.readonly = true;
   return facts;
@@ -22,7 +21,7 @@ function locate(id) {
     const attempt = pointIn(element, seen);
     if (attempt.point) {
       const [x, y] = attempt.point.map((at) => Math.round(at * 10) / 10);
-      return { x, y, scrolled: block !== null, facts };
+      return { x, y, facts };
     }
     if (attempt.hidden) return { missing: "hidden", facts };
     covered = attempt.covered ?? covered;

@@ -14,20 +14,19 @@ const HOST = "page-marks";
 let marksHost = null;
 let marksBrush = null;
 
-// Draw the marks of the last `collect`, or collect now. Returns the number of marks.
+// Draw the marks of the last `collect`, or collect now.
 function drawMarks() {
   eraseMarks();
   const root = documentRoot(document);
-  if (!root) return 0;
+  if (!root) return;
   if (performance.now() - lastCollected > FRESH_MS) collect();
-  const marks = placeMarks(lastMarks);
   const host = document.createElementNS("http://www.w3.org/1999/xhtml", HOST);
   try {
     const shadow = host.attachShadow({ mode: "closed" });
     const sheet = new CSSStyleSheet();
     sheet.replaceSync(":host::backdrop { display: none !important; }");
     shadow.adoptedStyleSheets = [sheet];
-    shadow.append(paintMarks(marks));
+    shadow.append(paintMarks(placeMarks(lastMarks)));
     styleHost(host);
     marksHost = host;
     root.append(host);
@@ -36,14 +35,11 @@ function drawMarks() {
     eraseMarks();
     throw error;
   }
-  return marks.length;
 }
 
 function eraseMarks() {
-  const drawn = marksHost !== null;
   marksHost?.remove();
   marksHost = null;
-  return drawn;
 }
 
 // Above dialogs if the document allows it, else above everything with a z-index.

@@ -131,8 +131,8 @@ function labelledBy(element) {
 function nativeName(element, tag) {
   if (!isHtml(element)) return svgTitle(element) || readText(element, TEXT_LIMIT, true);
   if (tag === "input" && PRESSED.has(element.type)) {
-    const defaultDistance = { submit: "Submit", reset: "Reset" }[element.type];
-    return element.value || attribute(element, "alt") || defaultDistance;
+    const standard = { submit: "Submit", reset: "Reset" }[element.type];
+    return element.value || attribute(element, "alt") || standard;
   }
   if (tag === "input" || tag === "select" || tag === "textarea") return labelText(element);
   if (tag === "img" || tag === "area") return attribute(element, "alt");

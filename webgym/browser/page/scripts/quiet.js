@@ -23,14 +23,12 @@ function quiet(quietMs, limitMs) {
   const started = performance.now();
   const repeats = new WeakMap();
   let lastChange = started;
-  let mutations = 0;
   const observer = new MutationObserver((records) => {
     for (const record of records) {
       if (isOurs(record)) continue;
       const count = (repeats.get(record.target) ?? 0) + 1;
       repeats.set(record.target, count);
       if (count > (record.type === "childList" ? REPEATS_OF_CHILDREN : REPEATS)) continue;
-      mutations += 1;
       lastChange = performance.now();
     }
   });
@@ -39,7 +37,7 @@ function quiet(quietMs, limitMs) {
     let painted = false;
     const done = (isQuiet) => {
       observer.disconnect();
-      resolve({ quiet: isQuiet, mutations });
+      resolve(isQuiet);
     };
     const check = () => {
       const now = performance.now();

@@ -1,4 +1,5 @@
-// Scrolling an element or the page; the answers say whether something moved.
+// Scrolling an element or the page; the answers say whether something moved, or null for an element
+// that is gone.
 
 const scrollLeft = reader(Element, "scrollLeft");
 const scrollTop = reader(Element, "scrollTop");
@@ -8,10 +9,10 @@ const STEPS = { up: [0, -1], down: [0, 1], left: [-1, 0], right: [1, 0] };
 
 function scrollElement(id, direction) {
   const element = elementNumbered(id);
-  if (!element || !isOnPage(element)) return { problem: "gone" };
+  if (!element || !isOnPage(element)) return null;
   const [across, down] = STEPS[direction];
   const scroller = nearest(element, (node) => canScroll(node, down !== 0));
-  if (!scroller) return { moved: false };
+  if (!scroller) return false;
   const [width, height] = [sizeOf(scroller, false), sizeOf(scroller, true)];
   return moved(scroller, across * MOST * width, down * MOST * height);
 }
@@ -40,10 +41,10 @@ function scrollPage(amount) {
   if (!root) {
     const before = scrollY;
     window.scrollBy({ top: amount, behavior: "instant" });
-    if (scrollY !== before) return { moved: true, by: scrollY - before };
+    if (scrollY !== before) return true;
   }
   const scroller = root && canScroll(root, true) ? root : largestScroller();
-  return scroller ? moved(scroller, 0, amount) : { moved: false, by: 0 };
+  return scroller !== null && moved(scroller, 0, amount);
 }
 
 const isPageScroller = (element) => element === ownerDocument(element).scrollingElement;
@@ -73,7 +74,7 @@ function moved(scroller, across, down) {
   const before = [scrollLeft(scroller), scrollTop(scroller)];
   scrollBy(scroller, { left: across, top: down, behavior: "instant" });
   const by = [scrollLeft(scroller) - before[0], scrollTop(scroller) - before[1]];
-  return { moved: Math.abs(by[0]) + Math.abs(by[1]) > 0.5, by: down !== 0 ? by[1] : by[0] };
+  return Math.abs(by[0]) + Math.abs(by[1]) > 0.5;
 }
 
 function largestScroller() {

@@ -5,13 +5,13 @@
 const PREPARED = "data-list-in-page";
 const prepared = new WeakMap();
 
-function prepareSelect(id, x, y) {
-  const target = intendedElement(id, x, y);
-  if (!target) return { prepared: false };
-  const select = nearest(target, (node) => tagOf(node) === "select" && isHtml(node));
-  if (!select || !isDropDown(select) || isDisabled(select)) return { prepared: false };
-  if (prepared.has(select) || isOpen(select)) return { prepared: true };
-  if (!CSS.supports("appearance", "base-select")) return { prepared: false };
+// Make a drop-down list at a point open inside the page.
+function prepareSelect(x, y) {
+  const target = intendedElement(null, x, y);
+  const select = target && nearest(target, (node) => tagOf(node) === "select" && isHtml(node));
+  if (!select || !isDropDown(select) || isDisabled(select)) return;
+  if (prepared.has(select) || isOpen(select)) return;
+  if (!CSS.supports("appearance", "base-select")) return;
   const root = rootNode(select);
   const view = viewOf(ownerDocument(select));
   const sheet = new view.CSSStyleSheet();
@@ -32,7 +32,6 @@ function prepareSelect(id, x, y) {
   };
   select.addEventListener("focusout", forget);
   prepared.set(select, { sheet, root, forget });
-  return { prepared: true };
 }
 
 // Restore the original appearance of a list, which also closes it.

@@ -259,7 +259,7 @@ class Survey {
     if (!parts.some((part) => !isEmpty(overlap(part, clip.hard)))) return false;
     if (closest(element, '[aria-hidden="true"], [inert]')) return false;
     if (this.fullOverlay === undefined) this.fullOverlay = fullOverlays(this.geometry);
-    return this.fullOverlay === null || this.fullOverlay.some((blanket) => holds(blanket, element));
+    return this.fullOverlay === null || this.fullOverlay.some((overlay) => holds(overlay, element));
   }
 }
 

@@ -164,7 +164,7 @@ class Stage:
         """Wait for the refusal, and see that nobody got through."""
         port = port or self.forbidden.port
         async with asyncio.timeout(PATIENCE):
-            while all(refusal.port != port for refusal in self.channel.rejections):  # noqa: ASYNC110
+            while all(refusal.port != port for refusal in self.channel.rejections.targets):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert self.forbidden.connections == 0
 

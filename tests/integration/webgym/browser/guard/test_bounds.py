@@ -51,14 +51,14 @@ def test_a_page_that_is_too_large_is_cut_until_the_next_step(loop: str) -> None:
                     client.writer.write(b"?")
                     assert len(await client.ended()) <= 2 * MEBIBYTE
                 await idle.ended()
-            await until(lambda: channel.open_connections == 0)
-            (refusal,) = channel.take_rejections()
+            await until(lambda: len(channel.connections) == 0)
+            (refusal,) = channel.rejections.take()
             assert refusal.reason == "page too large: more than 2 MiB in one step"
             assert (refusal.host, refusal.port) == ("site.example", 80)
             async with asking(channel, "site.example") as client:
                 assert client.reply == SocksReply.NOT_ALLOWED
-            assert channel.take_rejections()[0].host == "site.example"
-            channel.begin_step()
+            assert channel.rejections.take()[0].host == "site.example"
+            channel.traffic.begin_step()
             async with asking(channel, "site.example") as client:
                 assert client.reply == SocksReply.GRANTED
                 client.writer.write(b"?")
@@ -77,7 +77,7 @@ def test_what_a_page_sends_counts_as_well() -> None:
             async with asking(channel, "site.example") as client:
                 client.writer.write(b"x" * 2 * MEBIBYTE)
                 await client.ended()
-            assert "page too large" in channel.take_rejections()[0].reason
+            assert "page too large" in channel.rejections.take()[0].reason
 
     run(scenario())
 
@@ -97,12 +97,12 @@ def test_a_flood_of_connections_is_bounded(loop: str) -> None:
                 extra = await Client.of(channel)
                 assert await extra.ended() == b""
                 extra.close()
-            assert channel.open_connections == 10
+            assert len(channel.connections) == 10
             assert site.visits == 10
-            (refusal,) = channel.take_rejections()
+            (refusal,) = channel.rejections.take()
             assert refusal.reason == "more than 10 connections at once"
             clients.pop().close()
-            await until(lambda: channel.open_connections == 9)
+            await until(lambda: len(channel.connections) == 9)
             async with asking(channel, "site.example") as client:
                 assert client.reply == SocksReply.GRANTED
             for client in clients:
@@ -119,7 +119,7 @@ def test_a_client_that_does_not_finish_its_request_is_closed(talk: bytes) -> Non
             client.writer.write(talk)
             await client.ended()
             client.close()
-            await until(lambda: channel.open_connections == 0)
+            await until(lambda: len(channel.connections) == 0)
 
     run(scenario())
 
@@ -138,7 +138,7 @@ def test_a_connection_that_moves_nothing_is_closed_and_one_that_does_is_kept(loo
             while not ended.done():
                 busy.writer.write(b"x")
                 await busy.reader.readexactly(1)
-            assert channel.open_connections == 1
+            assert len(channel.connections) == 1
 
     run(scenario(), loop)
 
@@ -160,7 +160,7 @@ def test_one_that_has_half_ended_is_closed_sooner() -> None:
         ):
             half.writer.write_eof()
             await half.ended()
-            assert channel.open_connections == 1
+            assert len(channel.connections) == 1
             assert not whole.reader.at_eof()
             silent.set()
 
@@ -210,7 +210,7 @@ def test_a_browser_that_goes_away_while_its_site_is_dialled_ends_the_dialling() 
         await begun.wait()
         await channel.close()
         assert ended.is_set()
-        assert channel.open_connections == 0
+        assert len(channel.connections) == 0
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
             await asking_for_it
         client.close()
@@ -282,7 +282,7 @@ def test_closing_ends_everything_in_whatever_state_it_is(loop: str) -> None:
             await channels[0].close()
             await channels[0].close()
             await guard.close()
-            assert [channel.open_connections for channel in channels] == [0, 0, 0]
+            assert [len(channel.connections) for channel in channels] == [0, 0, 0]
             assert not guard.rules.forbidden
             for client in clients:
                 await client.ended()

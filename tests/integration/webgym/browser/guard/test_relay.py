@@ -36,7 +36,7 @@ async def _waiting_in(channel: SessionChannel, sent: list[int]) -> int:
     while before != len(sent):
         before = len(sent)
         await asyncio.sleep(0.1)
-    (connection,) = channel._connections
+    (connection,) = channel.connections
     assert connection._upstream is not None
     ends = (connection.transport, connection._upstream)
     return sum(end.get_write_buffer_size() for end in ends)
@@ -64,8 +64,8 @@ def test_many_megabytes_go_both_ways_at_once(loop: str) -> None:
             async with asking(channel, "site.example") as client, asyncio.TaskGroup() as group:
                 group.create_task(_send(client.writer, []))
                 assert await _digest(client.reader) == DIGEST
-            assert channel.bytes_received == channel.bytes_sent == MEGABYTES
-            await until(lambda: channel.open_connections == 0)
+            assert channel.traffic.received == channel.traffic.sent == MEGABYTES
+            await until(lambda: len(channel.connections) == 0)
 
     run(scenario(), loop)
 
@@ -133,7 +133,7 @@ def test_a_browser_that_has_said_all_still_hears_the_answer(loop: str) -> None:
                 client.writer.write(b"this")
                 client.writer.write_eof()
                 assert await client.ended() == b"heard this"
-            await until(lambda: channel.open_connections == 0)
+            await until(lambda: len(channel.connections) == 0)
 
     run(scenario(), loop)
 
@@ -154,7 +154,7 @@ def test_a_site_that_has_said_all_still_hears_the_browser(loop: str) -> None:
             assert await client.ended() == b"all"
             client.writer.write(b"later")
             client.writer.write_eof()
-            await until(lambda: channel.open_connections == 0)
+            await until(lambda: len(channel.connections) == 0)
             client.close()
         assert heard == [b"later"]
 
@@ -200,7 +200,7 @@ def test_a_browser_that_vanishes_in_the_middle_ends_the_connection_to_the_site(l
             async with asking(channel, "site.example") as client:
                 await client.reader.readexactly(1 << 20)
             await until(lambda: site.left == 1)
-            await until(lambda: channel.open_connections == 0)
+            await until(lambda: len(channel.connections) == 0)
 
     run(scenario(), loop)
 
@@ -217,6 +217,6 @@ def test_a_site_that_vanishes_in_the_middle_ends_the_connection_to_the_browser(l
         async with Site(talk).served() as site, guarded(Wires({PUBLIC: site})) as (_, channel):
             async with asking(channel, "site.example") as client:
                 await client.ended()
-            await until(lambda: channel.open_connections == 0)
+            await until(lambda: len(channel.connections) == 0)
 
     run(scenario(), loop)

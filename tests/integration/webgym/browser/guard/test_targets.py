@@ -63,12 +63,12 @@ def test_a_refused_target_is_not_dialled_and_the_refusal_is_recorded(host: str) 
                 assert client.reply == SocksReply.NOT_ALLOWED
                 assert await client.ended() == b""
             assert wires.dialled == []
-            (refusal,) = channel.take_rejections()
+            (refusal,) = channel.rejections.take()
             assert refusal.host in (host.lower().removesuffix("."), "127.0.0.1")
             assert refusal.port == 8080
             assert "never allowed" in refusal.reason or "--allow-network" in refusal.reason
-            assert channel.take_rejections() == []
-            assert channel.take_failures() == []
+            assert channel.rejections.take() == []
+            assert channel.failures.take() == []
 
     run(scenario())
 
@@ -133,7 +133,7 @@ def test_a_session_cannot_reach_the_ports_of_the_guard() -> None:
                     async with asking(channel, host, port) as client:
                         assert client.reply == SocksReply.NOT_ALLOWED
             assert wires.dialled == []
-            assert "the browser server itself" in channel.take_rejections()[0].reason
+            assert "the browser server itself" in channel.rejections.take()[0].reason
             await other.close()
             async with asking(channel, "127.0.0.1", other.port) as client:
                 assert client.reply == SocksReply.CONNECTION_REFUSED
@@ -194,10 +194,10 @@ def test_a_failed_connection_is_a_failure_and_no_refusal(error: OSError, reply: 
         async with guarded(wires) as (_, channel):
             async with asking(channel, "site.example", 443) as client:
                 assert client.reply == reply
-            (failure,) = channel.take_failures()
+            (failure,) = channel.failures.take()
             assert (failure.host, failure.port) == ("site.example", 443)
             assert f"{PUBLIC} port 443" in failure.reason
-            assert channel.rejections == []
+            assert not channel.rejections.targets
 
     run(scenario())
 
@@ -207,7 +207,7 @@ def test_a_name_without_address_is_a_failure() -> None:
         async with guarded() as (_, channel):
             async with asking(channel, "nowhere.example") as client:
                 assert client.reply == SocksReply.HOST_UNREACHABLE
-            assert channel.take_failures()[0].reason == "nowhere.example has no address"
+            assert channel.failures.take()[0].reason == "nowhere.example has no address"
 
     run(scenario())
 
@@ -228,7 +228,7 @@ def test_a_site_and_a_resolver_that_never_answer_have_a_deadline() -> None:
         for host in (str(PUBLIC), "site.example"):
             async with asking(channel, host) as client:
                 assert client.reply == SocksReply.HOST_UNREACHABLE
-        assert [failure.reason for failure in channel.take_failures()] == [
+        assert [failure.reason for failure in channel.failures.take()] == [
             f"{PUBLIC} port 80 did not answer within 0.05 s",
             "the address of site.example was not found within 0.05 s",
         ]
@@ -260,7 +260,7 @@ def test_nothing_but_connections_is_served(talk: bytes, answer: bytes) -> None:
             said = await client.ended()
             client.close()
             assert said == answer
-            await until(lambda: channel.open_connections == 0)
+            await until(lambda: len(channel.connections) == 0)
 
     run(scenario())
 
