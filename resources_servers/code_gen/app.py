@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from resources_servers.code_gen.execution import SandboxError
-from resources_servers.code_gen.sandbox import REMEDY, ProgramLimits, Sandbox, inspect_machine
+from resources_servers.code_gen.execution import ProgramLimits, SandboxError
+from resources_servers.code_gen.sandbox import REMEDY, Sandbox, inspect_machine
 from resources_servers.code_gen.task import CodeTask, extract_program
 from resources_servers.code_gen.verification import CaseResult, CaseStatus, RunBudget, run_tests
 from rollgym.records import VerifierError

@@ -139,12 +139,17 @@ _FLAGS = ("-s", "-S", "-P", "-B", "-X", "utf8")
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"}
 
 
-class ExecutionBounds(msgspec.Struct, frozen=True):
-    """Limits enforced from outside; `cpu_seconds` is enforced by the kernel and recognised here."""
+class ProgramLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of one run.
 
-    cpu_seconds: int
-    wall_seconds: float
-    output_bytes: int
+    Processor time does not depend on how busy the machine is; wall time stops programs that wait.
+    """
+
+    cpu_seconds: int = 10
+    wall_seconds: float = 30.0
+    memory_bytes: int = 512 << 20
+    scratch_bytes: int = 16 << 20
+    output_bytes: int = 1 << 20
 
 
 class ProgramRun(msgspec.Struct, frozen=True):
@@ -158,7 +163,7 @@ class ProgramRun(msgspec.Struct, frozen=True):
 
 
 async def execute(
-    job: bytes, stdin: bytes, bounds: ExecutionBounds, *, python: str, wrapper: Sequence[str] = ()
+    job: bytes, stdin: bytes, limits: ProgramLimits, *, python: str, wrapper: Sequence[str] = ()
 ) -> ProgramRun:
     """Start a launcher for the job and wait for the end of the program. Raises SandboxError.
 
@@ -170,7 +175,7 @@ async def execute(
         channel, report = await loop.create_unix_connection(LauncherReport, sock=ours)
         try:
             _, execution = await loop.subprocess_exec(
-                lambda: Execution(bounds),
+                lambda: Execution(limits),
                 *wrapper,
                 python,
                 *_FLAGS,
@@ -197,9 +202,9 @@ async def execute(
 class Execution(asyncio.SubprocessProtocol):
     """The process group of one launcher and its program."""
 
-    def __init__(self, bounds: ExecutionBounds) -> None:
+    def __init__(self, limits: ProgramLimits) -> None:
         self._loop = asyncio.get_running_loop()
-        self._bounds = bounds
+        self._limits = limits
         self._streams = {1: bytearray(), 2: bytearray()}
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._stopped: RunEnding | None = None
@@ -213,7 +218,7 @@ class Execution(asyncio.SubprocessProtocol):
         pipe = cast("asyncio.WriteTransport", self._process().get_pipe_transport(0))
         pipe.write(stdin)
         pipe.write_eof()
-        timeout = START_TIMEOUT + self._bounds.wall_seconds + KILL_TIMEOUT
+        timeout = START_TIMEOUT + self._limits.wall_seconds + KILL_TIMEOUT
         await asyncio.wait([self._over, report.closed], timeout=timeout)
         if not self._over.done():
             raise SandboxError(
@@ -226,7 +231,7 @@ class Execution(asyncio.SubprocessProtocol):
             reason = report.fault or written or "it gave no reason"
             raise SandboxError(f"the launcher could not start the program: {reason}")
         end = report.end
-        ending = conclude(end, self._stopped, self._bounds.cpu_seconds)
+        ending = conclude(end, self._stopped, self._limits.cpu_seconds)
         return ProgramRun(ending, answer, errors, describe(end), self._loop.time() - self._began)
 
     async def close(self) -> None:
@@ -245,7 +250,7 @@ class Execution(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         kept = self._streams[fd]
-        free = self._bounds.output_bytes - len(kept)
+        free = self._limits.output_bytes - len(kept)
         kept += data[:free]
         if len(data) > free:
             self._stop(RunEnding.OUTPUT_LIMIT)
@@ -265,7 +270,7 @@ class Execution(asyncio.SubprocessProtocol):
         self._began = self._loop.time()
         if self._process().get_returncode() is not None:
             return  # the program has ended before this report arrived
-        self._set_timer(self._bounds.wall_seconds, lambda: self._stop(RunEnding.TIME_LIMIT))
+        self._set_timer(self._limits.wall_seconds, lambda: self._stop(RunEnding.TIME_LIMIT))
 
     def _set_timer(self, seconds: float, then: Callable[[], None]) -> None:
         """One event is waited for at a time: the start, the limit, or the end of the output."""

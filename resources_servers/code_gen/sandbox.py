@@ -24,7 +24,7 @@ from pathlib import Path
 import msgspec
 
 from resources_servers.code_gen.execution import (
-    ExecutionBounds,
+    ProgramLimits,
     ProgramRun,
     RunEnding,
     SandboxError,
@@ -41,6 +41,8 @@ from rollgym.servers.isolation import CallSlots
 
 THREADS = 64
 OPEN_FILES = 64
+SEATBELT = "seatbelt"
+_COMMAND = "sandbox-exec"
 
 
 class Program(msgspec.Struct, frozen=True):
@@ -50,19 +52,6 @@ class Program(msgspec.Struct, frozen=True):
     stdin: str = ""
     entry_point: str | None = None
     arguments: Sequence[object] = ()
-
-
-class ProgramLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of one run.
-
-    Processor time does not depend on how busy the machine is; wall time stops programs that wait.
-    """
-
-    cpu_seconds: int = 10
-    wall_seconds: float = 30.0
-    memory_bytes: int = 512 << 20
-    scratch_bytes: int = 16 << 20
-    output_bytes: int = 1 << 20
 
 
 class Sandbox:
@@ -89,9 +78,10 @@ class Sandbox:
         self._slots = CallSlots("program", workers, queue_limit)
         self._queue_timeout = queue_timeout
         self._python = python
-        self._wrapper = seatbelt_command(self.layers)
+        # The command that starts the launcher inside the macOS sandbox.
+        self._wrapper = [_COMMAND, "-p", _profile()] if SEATBELT in layers else []
 
-    async def run(self, program: Program, program_limits: ProgramLimits) -> ProgramRun:
+    async def run(self, program: Program, limits: ProgramLimits) -> ProgramRun:
         """Run a program once. Raises SandboxError, or NoFreeWorkerError if the queue is full."""
         job = ProgramJob(
             source=program.source,
@@ -100,32 +90,16 @@ class Sandbox:
             layers=self.layers,
             parent=os.getpid(),
             limits=ResourceLimits(
-                cpu_seconds=program_limits.cpu_seconds,
-                memory=program_limits.memory_bytes,
-                scratch=program_limits.scratch_bytes,
+                cpu_seconds=limits.cpu_seconds,
+                memory=limits.memory_bytes,
+                scratch=limits.scratch_bytes,
                 threads=THREADS,
                 open_files=OPEN_FILES,
             ),
         ).to_bytes()
-        bounds = ExecutionBounds(
-            program_limits.cpu_seconds, program_limits.wall_seconds, program_limits.output_bytes
-        )
         stdin = program.stdin.encode("utf-8", "surrogatepass")
         async with self._slots.acquire(self._queue_timeout):
-            return await execute(job, stdin, bounds, python=self._python, wrapper=self._wrapper)
-
-
-SEATBELT = "seatbelt"
-_COMMAND = "sandbox-exec"
-
-
-def has_seatbelt() -> bool:
-    return sys.platform == "darwin" and shutil.which(_COMMAND) is not None
-
-
-def seatbelt_command(layers: Sequence[str]) -> list[str]:
-    """The command that starts the launcher inside the macOS sandbox; empty without that layer."""
-    return [_COMMAND, "-p", _profile()] if SEATBELT in layers else []
+            return await execute(job, stdin, limits, python=self._python, wrapper=self._wrapper)
 
 
 def _profile() -> str:
@@ -202,7 +176,7 @@ class Machine(msgspec.Struct, frozen=True):
 async def inspect_machine(python: str = sys.executable) -> Machine:
     """Try all layers. Raises SandboxError if not even a harmless program can run."""
     if sys.platform != "linux":
-        found = [SEATBELT] if has_seatbelt() else []
+        found = [SEATBELT] if sys.platform == "darwin" and shutil.which(_COMMAND) else []
         lacking = {} if found else {SEATBELT: "sandbox-exec is missing"}
     else:
         candidates = (NAMESPACES, LANDLOCK, SECCOMP)

@@ -22,8 +22,8 @@ from enum import StrEnum
 import msgspec
 from pydantic import JsonValue
 
-from resources_servers.code_gen.execution import ProgramRun, RunEnding
-from resources_servers.code_gen.sandbox import Program, ProgramLimits, Sandbox
+from resources_servers.code_gen.execution import ProgramLimits, ProgramRun, RunEnding
+from resources_servers.code_gen.sandbox import Program, Sandbox
 from resources_servers.code_gen.task import CallTest, CodeTask, InputTest
 
 OUTPUT_SHOWN = 500

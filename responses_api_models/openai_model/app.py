@@ -17,15 +17,8 @@ from rollgym.records import (
     RolloutError,
     Row,
 )
-from rollgym.servers import EndpointModelServer, ServerConfig, ServerDirectory
-from rollgym.servers.endpoints import (
-    ApiKey,
-    BaseUrl,
-    EndpointPool,
-    MaxConcurrency,
-    PoolSettings,
-    endpoint_settings,
-)
+from rollgym.servers import EndpointModelConfig, EndpointModelServer
+from rollgym.servers.endpoints import ApiKey, BaseUrl, EndpointSettings, endpoint_settings
 
 T = TypeVar("T")
 _FINISHED = frozenset({"completed", "incomplete"})
@@ -35,19 +28,19 @@ _FAILURES: dict[str, type[RolloutError]] = {
 }
 
 
-class OpenAIModelConfig(ServerConfig):
+class OpenAIModelConfig(EndpointModelConfig):
     """Settings of a server in front of endpoints with the Responses API.
 
     - `openai_base_url`: one URL or a list of them, each usually ending in `/v1`. Calls are spread.
     - `openai_model`: the model's name there; it replaces whatever a request asks for.
-    - `max_concurrency`: requests in flight at each endpoint. `pool`: timeouts and retries.
     """
 
     openai_base_url: BaseUrl
     openai_api_key: ApiKey = None
     openai_model: str
-    max_concurrency: MaxConcurrency = None
-    pool: PoolSettings = PoolSettings()
+
+    def endpoints(self) -> list[EndpointSettings]:
+        return endpoint_settings(self.openai_base_url, self.openai_api_key, self.max_concurrency)
 
 
 class OpenAIModel(EndpointModelServer):
@@ -55,24 +48,19 @@ class OpenAIModel(EndpointModelServer):
 
     config: OpenAIModelConfig
 
-    def __init__(
-        self, name: str, config: OpenAIModelConfig, directory: ServerDirectory | None = None
-    ) -> None:
-        endpoints = endpoint_settings(
-            config.openai_base_url, config.openai_api_key, config.max_concurrency
-        )
-        super().__init__(name, config, directory, EndpointPool(endpoints, config.pool))
-        self._named = {"model": config.openai_model}
-
     async def responses(self, params: Row) -> bytes:
-        answer = await self.pool.post("/responses", params.with_fields(self._named).raw)
+        answer = await self._post("/responses", params)
         _check_response(answer)
         return answer
 
     async def chat_completions(self, params: Row) -> bytes:
-        answer = await self.pool.post("/chat/completions", params.with_fields(self._named).raw)
+        answer = await self._post("/chat/completions", params)
         _decoded(_COMPLETION, answer, "a chat completion with `choices`")
         return answer
+
+    async def _post(self, path: str, params: Row) -> bytes:
+        named = params.with_fields({"model": self.config.openai_model})
+        return await self.pool.post(path, named.raw)
 
 
 class _ResponseError(msgspec.Struct):

@@ -7,9 +7,8 @@ answer converted back; a request for a chat completion is passed through.
 *Messages.* Two things that are correct in a conversation make vLLM reject it or ignore a part:
 
 - vLLM decodes the arguments of earlier tool calls for the chat template, and most versions answer
-400
-  if they are not a JSON object. A mistake of the model would then end its rollout. Such arguments
-  are sent inside an object.
+  400 if they are not a JSON object. A mistake of the model would then end its rollout. Such
+  arguments are sent inside an object.
 - Most chat templates do not know the role `developer` and skip its messages. They are sent as
   `system`.
 
@@ -22,15 +21,8 @@ import msgspec
 from pydantic import Field
 
 from rollgym.records import ModelMalformedError, ModelRequestError, Row
-from rollgym.servers import EndpointModelServer, ServerConfig, ServerDirectory
-from rollgym.servers.endpoints import (
-    ApiKey,
-    BaseUrl,
-    EndpointPool,
-    MaxConcurrency,
-    PoolSettings,
-    endpoint_settings,
-)
+from rollgym.servers import EndpointModelConfig, EndpointModelServer
+from rollgym.servers.endpoints import ApiKey, BaseUrl, EndpointSettings, endpoint_settings
 from rollgym.servers.responses import JsonObject, chat_request, response_from_chat
 
 MALFORMED_ARGUMENTS = "malformed_arguments"
@@ -38,7 +30,7 @@ _OBJECT = msgspec.json.Decoder(dict[str, Any])
 _RAW_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-class VllmModelConfig(ServerConfig):
+class VllmModelConfig(EndpointModelConfig):
     """Settings of a vLLM model server.
 
     - `base_url`: one URL or a list of them, each usually ending in `/v1`. Calls are balanced.
@@ -48,7 +40,6 @@ class VllmModelConfig(ServerConfig):
     - `uses_reasoning_parser`: whether vLLM runs with `--reasoning-parser`. Without it, reasoning is
       read from the `<think>` tags of the text, and written back into them.
     - `extra_body`: parameters for vLLM in requests that do not set them.
-    - `max_concurrency`: running requests at each endpoint. `pool`: timeouts and retries.
     """
 
     base_url: BaseUrl
@@ -57,8 +48,9 @@ class VllmModelConfig(ServerConfig):
     return_token_id_information: bool = False
     uses_reasoning_parser: bool = True
     extra_body: dict[str, Any] = Field(default_factory=dict)
-    max_concurrency: MaxConcurrency = None
-    pool: PoolSettings = PoolSettings()
+
+    def endpoints(self) -> list[EndpointSettings]:
+        return endpoint_settings(self.base_url, self.api_key, self.max_concurrency)
 
 
 class VllmModel(EndpointModelServer):
@@ -66,22 +58,12 @@ class VllmModel(EndpointModelServer):
 
     config: VllmModelConfig
 
-    def __init__(
-        self, name: str, config: VllmModelConfig, directory: ServerDirectory | None = None
-    ) -> None:
-        endpoints = endpoint_settings(config.base_url, config.api_key, config.max_concurrency)
-        super().__init__(name, config, directory, EndpointPool(endpoints, config.pool))
-        self._think_tags = not config.uses_reasoning_parser
-        # These are set last, so that a request cannot change them.
-        self._fixed: JsonObject = {"model": config.model}
-        if config.return_token_id_information:
-            self._fixed |= {"return_token_ids": True, "logprobs": True}
-
     async def responses(self, params: Row) -> bytes:
+        think_tags = not self.config.uses_reasoning_parser
         asked = _decode(params.raw, ModelRequestError, "the request")
-        answer = await self._complete(chat_request(asked, think_tags=self._think_tags))
+        answer = await self._complete(chat_request(asked, think_tags=think_tags))
         completion = _decode(answer, ModelMalformedError, "vLLM's answer")
-        response = response_from_chat(completion, asked, think_tags=self._think_tags)
+        response = response_from_chat(completion, asked, think_tags=think_tags)
         if self.config.return_token_id_information:
             _check_tokens(response["output"][-1])
         return msgspec.json.encode(response)
@@ -90,7 +72,10 @@ class VllmModel(EndpointModelServer):
         return await self._complete(_decode(params.raw, ModelRequestError, "the request"))
 
     async def _complete(self, request: JsonObject) -> bytes:
-        body = {**self.config.extra_body, **request, **self._fixed}
+        # Model and tokens are set last, so that a request cannot change them.
+        body = {**self.config.extra_body, **request, "model": self.config.model}
+        if self.config.return_token_id_information:
+            body |= {"return_token_ids": True, "logprobs": True}
         body["messages"] = _acceptable_messages(body.get("messages"))
         return await self.pool.post("/chat/completions", msgspec.json.encode(body))
 

@@ -11,7 +11,7 @@ from rollgym.servers.client import (
 from rollgym.servers.episode import Episode
 from rollgym.servers.exchange import Answer, CookieJar, RefusedRequestError, Request
 from rollgym.servers.http_server import listening
-from rollgym.servers.model import EndpointModelServer, ModelServer
+from rollgym.servers.model import EndpointModelConfig, EndpointModelServer, ModelServer
 from rollgym.servers.resources import ResourcesConfig, ResourcesServer, TaskRow
 from rollgym.servers.responses import FunctionCall, Response
 from rollgym.servers.scoring import Verdict
@@ -23,6 +23,7 @@ __all__ = [
     "AgentServer",
     "Answer",
     "CookieJar",
+    "EndpointModelConfig",
     "EndpointModelServer",
     "Episode",
     "FunctionCall",

@@ -10,7 +10,12 @@ from typing import Any
 import msgspec
 
 from rollgym.records import ModelRequestError, ModelUnavailableError, Row, RowError
-from rollgym.servers.endpoints import EndpointPool
+from rollgym.servers.endpoints import (
+    EndpointPool,
+    EndpointSettings,
+    MaxConcurrency,
+    PoolSettings,
+)
 from rollgym.servers.exchange import Answer, Request, json_answer
 from rollgym.servers.server import Server, ServerConfig, ServerDirectory, ServerKind
 
@@ -52,18 +57,27 @@ class ModelServer(Server):
         return await _answer(self.models())
 
 
+class EndpointModelConfig(ServerConfig):
+    """`max_concurrency` bounds the running requests at each endpoint; `pool` has timeouts and
+    retries.
+    """
+
+    max_concurrency: MaxConcurrency = None
+    pool: PoolSettings = PoolSettings()
+
+    def endpoints(self) -> list[EndpointSettings]:
+        """The endpoints that the settings name."""
+        raise NotImplementedError
+
+
 class EndpointModelServer(ModelServer):
     """Base of model servers in front of one or several OpenAI-compatible endpoints."""
 
     def __init__(
-        self,
-        name: str,
-        config: ServerConfig,
-        directory: ServerDirectory | None,
-        pool: EndpointPool,
+        self, name: str, config: EndpointModelConfig, directory: ServerDirectory | None = None
     ) -> None:
         super().__init__(name, config, directory)
-        self.pool = pool
+        self.pool = EndpointPool(config.endpoints(), config.pool)
 
     async def close(self) -> None:
         await self.pool.close()

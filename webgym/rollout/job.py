@@ -51,6 +51,7 @@ from webgym.rollout.reporting import (
     print_files,
     print_metrics,
     print_verdict,
+    send_metrics,
 )
 from webgym.rollout.sample import Sample, SampleOrigin, share_sample
 from webgym.rollout.settings import WebRolloutSettings
@@ -223,11 +224,10 @@ class IterationJob:
     def _track(self, report: IterationReport) -> None:
         """Send the metrics of the iteration to the tracker once, when they are final."""
         is_sent = self._was_finished and self.is_done
-        if report.final and self._rank.is_master and not is_sent:
+        if self._tracker and report.final and self._rank.is_master and not is_sent:
             numbers = msgspec.structs.asdict(report.metrics)
             named = {f"{report.split}/{name}": number for name, number in numbers.items()}
-            self._tracker.log(named, report.iteration)
-        self._tracker.finish()
+            send_metrics(self._tracker, named, report.iteration)
 
     @property
     def _next_step(self) -> str:

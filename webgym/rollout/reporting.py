@@ -7,12 +7,11 @@ unreachable or broken without any effect on rollouts.
 
 import json
 import logging
-import queue
 import shlex
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -91,130 +90,68 @@ def coverage_of(report: IterationReport) -> Coverage:
     )
 
 
-QUEUE_SIZE = 1_000
-FINISH_SECONDS = 30.0
+SEND_SECONDS = 30.0
 FILE = "metrics.jsonl"
 _LOGGER = logging.getLogger("webgym.rollout")
 
 Metrics = Mapping[str, float | int | None]
+SendMetrics = Callable[[Metrics, int], object]
+"""Sends the metrics of an iteration to a tracker. It may be slow or fail."""
 
 
 class TrackerError(RefusedError):
     """The configured tracker is not installed, or cannot be used."""
 
 
-class MetricsSink(Protocol):
-    """A destination of metrics, which may be slow or fail."""
-
-    def write(self, metrics: Metrics, step: int) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class JsonlSink:
-    """Appends a line to a file for each call."""
-
-    def __init__(self, path: Path, labels: Mapping[str, str]) -> None:
-        self._path = path
-        self._labels = dict(labels)
-
-    def write(self, metrics: Metrics, step: int) -> None:
-        line = json.dumps({**self._labels, "step": step, **metrics}) + "\n"
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(line)
-
-    def close(self) -> None: ...
-
-
-class WandbSink:
-    """A run of Weights & Biases. A continued rollout continues its run."""
-
-    def __init__(self, wandb: Any, settings: TrackerSettings, name: str, folder: Path) -> None:
-        self._run = wandb.init(
-            project=settings.project, name=name, id=name, resume="allow", dir=str(folder)
-        )
-
-    def write(self, metrics: Metrics, step: int) -> None:
-        # As a value, not as the tracker's step: train and test of an iteration share it.
-        self._run.log({"iteration": step, **metrics})
-
-    def close(self) -> None:
-        self._run.finish()
-
-
-class MetricsTracker:
-    """Sends metrics to a sink through a bounded queue and a thread, so no rollout waits for it.
-
-    Without `open_sink` metrics are not sent. The thread opens the sink when the first metrics
-    come. An error is logged once.
-    """
-
-    def __init__(
-        self,
-        open_sink: Callable[[], MetricsSink] | None = None,
-        finish_seconds: float = FINISH_SECONDS,
-    ) -> None:
-        self._queue: queue.Queue[tuple[Metrics, int] | None] = queue.Queue(QUEUE_SIZE)
-        self._open_sink = open_sink
-        self._finish_seconds = finish_seconds
-        self._warned = False
-        self._thread = threading.Thread(target=self._work, name="tracker", daemon=True)
-        if open_sink is not None:
-            self._thread.start()
-
-    def log(self, metrics: Metrics, step: int) -> None:
-        """Send the metrics of an iteration. Returns at once and raises nothing."""
-        if self._open_sink is None:
-            return
-        try:
-            self._queue.put_nowait((metrics, step))
-        except queue.Full:
-            self._warn("it is too slow, and metrics were dropped")
-
-    def finish(self) -> None:
-        """Wait until everything is sent, within a bound. Raises nothing."""
-        if self._open_sink is None:
-            return
-        try:
-            self._queue.put(None, timeout=self._finish_seconds)
-        except queue.Full:
-            self._warn("it is too slow, and metrics were dropped")
-            return
-        self._thread.join(self._finish_seconds)
-        if self._thread.is_alive():
-            self._warn(f"it did not end within {self._finish_seconds:g} seconds")
-
-    def _work(self) -> None:
-        entry = self._queue.get()
-        if entry is None or self._open_sink is None:
-            return
-        try:
-            sink = self._open_sink()
-            while entry is not None:
-                sink.write(*entry)
-                entry = self._queue.get()
-            sink.close()
-        except Exception as error:  # noqa: BLE001 - an error of a tracker ends the tracker alone
-            self._warn(f"{type(error).__name__}: {error}")
-
-    def _warn(self, reason: str) -> None:
-        if not self._warned:
-            self._warned = True
-            _LOGGER.warning("the tracker does not work (%s); the metrics are in the files", reason)
-
-
-def open_tracker(settings: TrackerSettings, save_path: Path) -> MetricsTracker:
-    """The configured tracker. Raises TrackerError where it is not installed."""
+def open_tracker(settings: TrackerSettings, save_path: Path) -> SendMetrics | None:
+    """The configured tracker, if any. Raises TrackerError where it is not installed."""
     name = settings.name or save_path.resolve().name
     match settings.kind:
         case None:
-            return MetricsTracker()
+            return None
         case "jsonl":
             labels = {"project": settings.project, "name": name}
-            return MetricsTracker(lambda: JsonlSink(save_path / FILE, labels))
+
+            def append(metrics: Metrics, step: int) -> None:
+                with (save_path / FILE).open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({**labels, "step": step, **metrics}) + "\n")
+
+            return append
         case "wandb":
             wandb = _wandb()
-            return MetricsTracker(lambda: WandbSink(wandb, settings, name, save_path))
+
+            def log(metrics: Metrics, step: int) -> None:
+                # A continued rollout continues its run.
+                run = wandb.init(
+                    project=settings.project, name=name, id=name, resume="allow", dir=str(save_path)
+                )
+                # As a value, not as the tracker's step: train and test of an iteration share it.
+                run.log({"iteration": step, **metrics})
+                run.finish()
+
+            return log
+
+
+def send_metrics(
+    send: SendMetrics, metrics: Metrics, step: int, within: float = SEND_SECONDS
+) -> None:
+    """Send metrics in a thread, and wait for it at most this long. An error is only logged."""
+
+    def work() -> None:
+        try:
+            send(metrics, step)
+        except Exception as error:  # noqa: BLE001 - an error of a tracker ends the tracker alone
+            _warn(f"{type(error).__name__}: {error}")
+
+    thread = threading.Thread(target=work, name="tracker", daemon=True)
+    thread.start()
+    thread.join(within)
+    if thread.is_alive():
+        _warn(f"it did not end within {within:g} seconds")
+
+
+def _warn(reason: str) -> None:
+    _LOGGER.warning("the tracker does not work (%s); the metrics are in the files", reason)
 
 
 def _wandb() -> Any:

@@ -25,7 +25,7 @@ FRAMES_SHOWN = 10
 
 
 def run(source: str) -> None:
-    """ProgramRun a program that reads its input and prints its answer."""
+    """Run a program that reads its input and prints its answer."""
     _guard(lambda: _load(source, "__main__"), source)
 
 
@@ -72,7 +72,7 @@ def _encode(result: object) -> bytes:
 
 
 def _guard(work: Callable[[], object], source: str) -> None:
-    """ProcessEnd as the interpreter would, except that the frames of this file are not shown."""
+    """End as the interpreter would, except that the frames of this file are not shown."""
     try:
         work()
     except SystemExit:

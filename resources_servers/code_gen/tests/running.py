@@ -10,15 +10,9 @@ from uuid import uuid4
 import pytest
 
 from resources_servers.code_gen import execution
-from resources_servers.code_gen.execution import ProgramRun, SandboxError
+from resources_servers.code_gen.execution import ProgramLimits, ProgramRun, SandboxError
 from resources_servers.code_gen.isolation.confinement import LANDLOCK, NAMESPACES, SECCOMP
-from resources_servers.code_gen.sandbox import (
-    Machine,
-    Program,
-    ProgramLimits,
-    Sandbox,
-    inspect_machine,
-)
+from resources_servers.code_gen.sandbox import Machine, Program, Sandbox, inspect_machine
 
 ALL_WALLS = (NAMESPACES, LANDLOCK, SECCOMP)
 WITHOUT_NAMESPACES = (LANDLOCK, SECCOMP)

@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 
+from resources_servers.code_gen.execution import ProgramLimits
 from resources_servers.code_gen.generate import MAKERS, TESTS, generate_rows, main
-from resources_servers.code_gen.sandbox import ProgramLimits, Sandbox
+from resources_servers.code_gen.sandbox import Sandbox
 from resources_servers.code_gen.task import CodeTask
 from resources_servers.code_gen.tests.running import ALL_WALLS, require_layers
 from resources_servers.code_gen.verification import CaseStatus, RunBudget, run_tests

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from resources_servers.code_gen.sandbox import ProgramLimits, Sandbox
+from resources_servers.code_gen.execution import ProgramLimits
+from resources_servers.code_gen.sandbox import Sandbox
 from resources_servers.code_gen.task import CodeTask
 from resources_servers.code_gen.tests.running import ALL_WALLS, require_layers
 from resources_servers.code_gen.verification import CaseResult, CaseStatus, RunBudget, run_tests

@@ -10,16 +10,9 @@ from pathlib import Path
 import pytest
 
 from resources_servers.code_gen import sandbox
-from resources_servers.code_gen.execution import SandboxError
+from resources_servers.code_gen.execution import ProgramLimits, SandboxError
 from resources_servers.code_gen.isolation.confinement import LANDLOCK, NAMESPACES, SECCOMP
-from resources_servers.code_gen.sandbox import (
-    LIMITS,
-    Machine,
-    Program,
-    ProgramLimits,
-    Sandbox,
-    inspect_machine,
-)
+from resources_servers.code_gen.sandbox import LIMITS, Machine, Program, Sandbox, inspect_machine
 from resources_servers.code_gen.tests.running import ALL_WALLS, WITHOUT_NAMESPACES, require_layers
 
 SYSTEM_PYTHON = "/usr/bin/python3"

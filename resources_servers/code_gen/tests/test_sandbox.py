@@ -13,8 +13,8 @@ import pytest
 import uvloop
 
 from resources_servers.code_gen import execution
-from resources_servers.code_gen.execution import RunEnding, SandboxError
-from resources_servers.code_gen.sandbox import Program, ProgramLimits, Sandbox
+from resources_servers.code_gen.execution import ProgramLimits, RunEnding, SandboxError
+from resources_servers.code_gen.sandbox import Program, Sandbox
 from resources_servers.code_gen.tests.running import (
     ALL_WALLS,
     WITHOUT_NAMESPACES,
@@ -80,7 +80,8 @@ def test_programs_die_with_a_judge_that_is_killed(layers: tuple[str, ...], tmp_p
     script = f"""
 import asyncio
 from resources_servers.code_gen import execution
-from resources_servers.code_gen.sandbox import ProgramLimits, Program, Sandbox
+from resources_servers.code_gen.execution import ProgramLimits
+from resources_servers.code_gen.sandbox import Program, Sandbox
 execution._FLAGS += ("-X", {mark!r})
 program = Program("import time; time.sleep(1000)")
 asyncio.run(Sandbox({layers!r}).run(program, ProgramLimits(wall_seconds=1000)))
