@@ -29,7 +29,7 @@ from webgym.context.settings import ContextSettings
 from webgym.episode.interfaces import Agent, Decision, EpisodeJudge, WebSession
 from webgym.episode.worker import EpisodeWorker
 from webgym.rollout.environment_settings import EnvironmentSettings
-from webgym.tasks import WebTask
+from webgym.tasks.task import WebTask
 
 EPISODE_SECONDS = 1_200.0
 

@@ -28,7 +28,7 @@ from benchmarks.process_costs import tree_costs
 from rollgym.records import Completed
 from rollgym.store import journal_paths, read_records
 from webgym.context.page_text import read_page
-from webgym.trajectory import ActionRecord, Step, Trajectory
+from webgym.trajectory.records import ActionRecord, Step, Trajectory
 
 NAVIGATION_BEGINS_WITHIN = 200
 ACTION_SECONDS = 15.0

@@ -6,7 +6,7 @@ import msgspec
 
 from rollgym.records import Usage
 from webgym.browser.contract.answers import Box, CommandFailure, Incident, PageInfo
-from webgym.trajectory import (
+from webgym.trajectory.records import (
     ActionRecord,
     Image,
     Observation,

@@ -19,14 +19,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from webgym.actions import (
-        Action,
-        ActionError,
-        Viewport,
-        call_schema,
-        read_action,
-        tool_schema,
-    )
+    from webgym.actions.space import Action, ActionError, Viewport
+    from webgym.actions.tool_calls import call_schema, read_action, tool_schema
     from webgym.browser.contract.answers import Observe, StepAnswer
     from webgym.browser.contract.commands import (
         Back,
@@ -53,18 +47,19 @@ if TYPE_CHECKING:
     from webgym.rollout.gym import AsyncWebGym
     from webgym.sites.application import serving as serve_sites
     from webgym.sites.names import new_name as new_site_session
-    from webgym.sites.tasks import load_tasks as load_site_tasks
-    from webgym.sites.tasks import start_url as site_start_url
-    from webgym.sites.tasks import verify as verify_site_task
-    from webgym.tasks import WebTask
-    from webgym.trajectory import Trajectory
+    from webgym.sites.tasks.task import load_tasks as load_site_tasks
+    from webgym.sites.tasks.task import start_url as site_start_url
+    from webgym.sites.tasks.task import verify as verify_site_task
+    from webgym.tasks.task import WebTask
     from webgym.trajectory.metrics import RolloutMetrics, calculate_rollout_metrics
     from webgym.trajectory.plain import from_plain, to_plain
+    from webgym.trajectory.records import Trajectory
     from webgym.trajectory.torch_file import read_torch_file
     from webgym.utils.blocklist import Blocklist
 
 _MODULES = {
-    "webgym.actions": "Action ActionError Viewport call_schema read_action tool_schema",
+    "webgym.actions.space": "Action ActionError Viewport",
+    "webgym.actions.tool_calls": "call_schema read_action tool_schema",
     "webgym.browser.contract.answers": "Observe StepAnswer",
     "webgym.browser.contract.commands": (
         "Back ClickCoords ClickId FillCoords FillId Keypress PageDown PageUp SelectOption Sleep "
@@ -81,13 +76,13 @@ _MODULES = {
     "webgym.rollout.gym": "AsyncWebGym",
     "webgym.sites.application": "serve_sites=serving",
     "webgym.sites.names": "new_site_session=new_name",
-    "webgym.sites.tasks": (
+    "webgym.sites.tasks.task": (
         "load_site_tasks=load_tasks site_start_url=start_url verify_site_task=verify"
     ),
-    "webgym.tasks": "WebTask",
-    "webgym.trajectory": "Trajectory",
+    "webgym.tasks.task": "WebTask",
     "webgym.trajectory.metrics": "RolloutMetrics calculate_rollout_metrics",
     "webgym.trajectory.plain": "from_plain to_plain",
+    "webgym.trajectory.records": "Trajectory",
     "webgym.trajectory.torch_file": "read_torch_file",
     "webgym.utils.blocklist": "Blocklist",
 }

@@ -23,7 +23,7 @@ from tests.e2e.command import Ended, finish, records, wait_until
 from tests.ports import free_port
 from webgym.browser.chromium.executable import NoBrowserError, find_browser
 from webgym.rollout.iteration import IterationPaths, IterationReport, read_report
-from webgym.tasks import Split
+from webgym.tasks.task import Split
 from webgym.trajectory.torch_file import TorchFile
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "rollout.py"

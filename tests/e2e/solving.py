@@ -26,7 +26,8 @@ import msgspec
 from yarl import URL
 
 from tests.e2e.browsing import server
-from webgym.actions import Action, Answer, Viewport, read_action
+from webgym.actions.space import Action, Answer, Viewport
+from webgym.actions.tool_calls import read_action
 from webgym.browser.contract.answers import Incident, Observe, StepAnswer
 from webgym.browser.contract.commands import Command, InteractionMode, VisitPage
 from webgym.client.client import BrowserClient, BrowserSession
@@ -34,8 +35,16 @@ from webgym.context.page_text import page_of
 from webgym.context.page_view import AgentObservation, PageText
 from webgym.policies.script import Script, ScriptError
 from webgym.sites.names import new_name
-from webgym.sites.tasks import SPLITS, SiteTask, Split, load_solutions, load_tasks, start_url
-from webgym.sites.tasks.task import SiteVerdict, verify
+from webgym.sites.tasks.solutions import load_solutions
+from webgym.sites.tasks.task import (
+    SPLITS,
+    SiteTask,
+    SiteVerdict,
+    Split,
+    load_tasks,
+    start_url,
+    verify,
+)
 
 MODES: tuple[InteractionMode, ...] = ("set_of_marks", "coordinates")
 AT_ONCE = 4

@@ -13,7 +13,8 @@ import msgspec
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright
 
-from webgym.actions import FULL_SCALE, TOOLS, Action, Viewport, read_action
+from webgym.actions.space import FULL_SCALE, TOOLS, Action, Viewport
+from webgym.actions.tool_calls import read_action
 from webgym.browser.contract.answers import Observe, StepAnswer
 from webgym.browser.contract.commands import InteractionMode, VisitPage
 from webgym.browser.server import bind, browsers, url_of

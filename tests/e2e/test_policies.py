@@ -16,7 +16,7 @@ from rollgym.records import Row
 from tests.e2e.browsing import server
 from tests.e2e.solving import AT_ONCE, MODES, PATIENCE, sites, step_limit, truth_of
 from tests.integration.webgym.policies.commanding import serving
-from webgym.actions import Action, Answer, Viewport
+from webgym.actions.space import Action, Answer, Viewport
 from webgym.browser.chromium.executable import NoBrowserError, find_browser
 from webgym.browser.contract.answers import Observe, StepAnswer
 from webgym.browser.contract.commands import InteractionMode, VisitPage
@@ -27,10 +27,17 @@ from webgym.context.parsers import ParsedReply, parse_reply
 from webgym.context.settings import ContextSettings
 from webgym.policies import MODEL_NAME
 from webgym.sites.names import new_name
-from webgym.sites.tasks import SPLITS, SiteTask, Split, load_tasks, start_url
-from webgym.sites.tasks.task import SiteVerdict, verify
-from webgym.tasks import WebTask
-from webgym.trajectory import ActionRecord, Observation, ResponseRecord, Step
+from webgym.sites.tasks.task import (
+    SPLITS,
+    SiteTask,
+    SiteVerdict,
+    Split,
+    load_tasks,
+    start_url,
+    verify,
+)
+from webgym.tasks.task import WebTask
+from webgym.trajectory.records import ActionRecord, Observation, ResponseRecord, Step
 
 SOLVED = ("sites-shop-05", "sites-broken-02")
 BLOCKED = "sites-captcha-03"

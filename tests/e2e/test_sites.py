@@ -20,7 +20,7 @@ from tests.e2e.command import PATIENCE, finish
 from tests.e2e.solving import AT_ONCE, MODES, Played, play_all, sites, step_limit
 from webgym.browser.chromium.executable import NoBrowserError, find_browser
 from webgym.browser.contract.commands import InteractionMode
-from webgym.sites.tasks import SPLITS, load_tasks
+from webgym.sites.tasks.task import SPLITS, load_tasks
 
 TASKS = {task.task_id: (task, split) for split in SPLITS for task in load_tasks(split)}
 WALL = "sites-captcha-01"

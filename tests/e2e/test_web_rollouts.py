@@ -21,7 +21,7 @@ from tests.e2e.rolling import (
     write_tasks,
 )
 from webgym.browser.contract.commands import InteractionMode
-from webgym.sites.tasks import load_tasks
+from webgym.sites.tasks.task import load_tasks
 
 servers = stage_of_module()
 

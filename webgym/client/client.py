@@ -19,7 +19,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import msgspec
 
-from webgym.actions import Viewport
+from webgym.actions.space import Viewport
 from webgym.browser.contract import commands
 from webgym.browser.contract.answers import (
     ImageFormat,

@@ -44,7 +44,7 @@ from rollgym.servers.isolation import (
     WorkerStartError,
 )
 from rollgym.servers.limit import Limit
-from webgym.actions import Viewport
+from webgym.actions.space import Viewport
 from webgym.browser.contract.answers import ImageFormat, Lease, Observe, Picture, StepAnswer
 from webgym.browser.contract.commands import Command, InteractionMode, Sleep
 from webgym.browser.contract.errors import (

@@ -25,7 +25,7 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from webgym.actions import Viewport
+from webgym.actions.space import Viewport
 from webgym.browser.contract.answers import ImageFormat, Lease, StepAnswer
 from webgym.browser.contract.commands import (
     LONGEST_DEADLINE,

@@ -35,8 +35,8 @@ from webgym.context.page_view import AgentObservation, Round, cut_text
 from webgym.context.parsers import without_thinking
 from webgym.context.prompts import system_prompt
 from webgym.context.settings import ContextSettings
-from webgym.tasks import WebTask
-from webgym.trajectory import Step
+from webgym.tasks.task import WebTask
+from webgym.trajectory.records import Step
 
 REPLY_CHARACTERS = 8_000
 MEMORY_CHARACTERS = 4_000

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from webgym.actions import FULL_SCALE
+from webgym.actions.space import FULL_SCALE
 from webgym.browser.contract.answers import Element, Option, PageInfo, Picture
 from webgym.browser.contract.commands import InteractionMode
-from webgym.trajectory import Step
+from webgym.trajectory.records import Step
 
 
 class AgentObservation(msgspec.Struct, frozen=True, kw_only=True):

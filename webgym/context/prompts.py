@@ -6,7 +6,8 @@ like all others.
 
 import msgspec
 
-from webgym.actions import FULL_SCALE, Click, Mark, Point, Target, tool_schema
+from webgym.actions.space import FULL_SCALE, Click, Mark, Point, Target
+from webgym.actions.tool_calls import tool_schema
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.page_text import CLOSING, OPENING
 from webgym.context.settings import ContextSettings, PromptVersion

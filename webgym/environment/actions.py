@@ -1,6 +1,6 @@
 """The definitions of all actions."""
 
-from webgym.actions import (
+from webgym.actions.space import (
     ACTIONS,
     FULL_SCALE,
     TOOLS,
@@ -23,11 +23,8 @@ from webgym.actions import (
     Type,
     Viewport,
     Wait,
-    actions_of,
-    call_schema,
-    read_action,
-    tool_schema,
 )
+from webgym.actions.tool_calls import actions_of, call_schema, read_action, tool_schema
 
 __all__ = [
     "ACTIONS",

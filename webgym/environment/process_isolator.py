@@ -1,13 +1,5 @@
 """Process isolation: browser requests in supervised worker processes."""
 
-from webgym.client.isolation import (
-    IsolatedBrowserClient,
-    IsolatedBrowserSession,
-    ProcessIsolator,
-)
+from webgym.client.isolation import IsolatedBrowserClient, IsolatedBrowserSession, ProcessIsolator
 
-__all__ = [
-    "IsolatedBrowserClient",
-    "IsolatedBrowserSession",
-    "ProcessIsolator",
-]
+__all__ = ["IsolatedBrowserClient", "IsolatedBrowserSession", "ProcessIsolator"]

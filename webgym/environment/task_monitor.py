@@ -1,15 +1,6 @@
 """`TaskMonitor`: the state of every rollout of a run, on a terminal and as JSON."""
 
-from webgym.monitor.snapshot import (
-    MonitorSnapshot,
-    TaskState,
-)
-from webgym.monitor.task_monitor import (
-    TaskMonitor,
-)
+from webgym.monitor.snapshot import MonitorSnapshot, TaskState
+from webgym.monitor.task_monitor import TaskMonitor
 
-__all__ = [
-    "MonitorSnapshot",
-    "TaskMonitor",
-    "TaskState",
-]
+__all__ = ["MonitorSnapshot", "TaskMonitor", "TaskState"]

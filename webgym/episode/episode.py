@@ -18,14 +18,14 @@ import msgspec
 
 from rollgym.records import EnvironmentSessionError, RolloutKey, TaskError
 from rollgym.store import BlobStore
-from webgym.actions import Action, Answer, GoBack, Mark, Point, Viewport
+from webgym.actions.space import Action, Answer, GoBack, Mark, Point, Viewport
 from webgym.browser.contract.answers import Box, CommandFailure, Element, StepAnswer
 from webgym.browser.contract.commands import Command, VisitPage
 from webgym.browser.contract.errors import NavigationRefusedError
 from webgym.context.page_view import AgentObservation, Round
 from webgym.episode.interfaces import Agent, EpisodeMonitor, EpisodeSettings, WebSession
-from webgym.tasks import Split, WebTask
-from webgym.trajectory import (
+from webgym.tasks.task import Split, WebTask
+from webgym.trajectory.records import (
     BLOCKED,
     INVALID_URL,
     UNPARSED,

@@ -7,13 +7,13 @@ import msgspec
 
 from rollgym.records import RolloutKey
 from rollgym.store import Setting
-from webgym.actions import Action
+from webgym.actions.space import Action
 from webgym.browser.contract.answers import Lease, Observe, Picture, StepAnswer
 from webgym.browser.contract.commands import Command
 from webgym.context.page_view import AgentObservation, Round
 from webgym.context.settings import ContextSettings
-from webgym.tasks import SITES, Difficulty, Split, WebTask
-from webgym.trajectory import EpisodeVerdict, ResponseRecord, Trajectory
+from webgym.tasks.task import SITES, Difficulty, Split, WebTask
+from webgym.trajectory.records import EpisodeVerdict, ResponseRecord, Trajectory
 
 
 class Decision(msgspec.Struct, frozen=True):

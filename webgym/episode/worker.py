@@ -37,8 +37,8 @@ from rollgym.store import BlobStore
 from webgym.client.sessions import SessionSource
 from webgym.episode.episode import WebEpisode
 from webgym.episode.interfaces import Agent, EpisodeMonitor, EpisodeSettings, WebSession
-from webgym.tasks import WebTask
-from webgym.trajectory import UNPARSED, EpisodeVerdict, Step, Trajectory
+from webgym.tasks.task import WebTask
+from webgym.trajectory.records import UNPARSED, EpisodeVerdict, Step, Trajectory
 
 END_GRACE_SECONDS = 10.0
 """Seconds that the engine waits longer than the timeout of an episode, which ends by itself."""

@@ -39,8 +39,8 @@ from webgym.models.judge_questions import (
     wall_question,
 )
 from webgym.models.settings import Purpose
-from webgym.tasks import Fact, FactGroup, WebTask
-from webgym.trajectory import EpisodeVerdict, Step, Trajectory
+from webgym.tasks.task import Fact, FactGroup, WebTask
+from webgym.trajectory.records import EpisodeVerdict, Step, Trajectory
 
 LONGEST_REASON = 2_000
 ANSWER = "answer"

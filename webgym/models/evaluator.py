@@ -32,9 +32,9 @@ from webgym.models.judge import JudgeModels
 from webgym.models.judge_questions import ScreenshotStore
 from webgym.models.settings import JudgeSettings
 from webgym.models.task_checks import TaskCheckClient, start_url
-from webgym.tasks import WebTask
-from webgym.trajectory import EpisodeVerdict, Trajectory
+from webgym.tasks.task import WebTask
 from webgym.trajectory.plain import from_plain
+from webgym.trajectory.records import EpisodeVerdict, Trajectory
 
 START_TIMEOUT = 10.0
 STOP_TIMEOUT = 10.0

@@ -24,9 +24,9 @@ from rollgym.records.failure import shorten
 from rollgym.store import BlobRef, BlobStore, StorageError
 from webgym.browser.contract.answers import PageInfo, Picture
 from webgym.models.judge import LONGEST_LINE, Message, Relevance
-from webgym.tasks import FactGroup, WebTask
-from webgym.trajectory import Image, Step
+from webgym.tasks.task import FactGroup, WebTask
 from webgym.trajectory.plain import SCREENSHOTS
+from webgym.trajectory.records import Image, Step
 
 Part = dict[str, object]
 

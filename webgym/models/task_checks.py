@@ -21,9 +21,9 @@ from webgym.miniwob.episodes import MiniWobState
 from webgym.models.assessment import BlockingResult, CriterionResult, Evaluation, FactOutcome
 from webgym.sites.errors import StateError
 from webgym.sites.names import PARAMETER, is_name
-from webgym.sites.tasks import SiteTask, verify
-from webgym.tasks import WebTask
-from webgym.trajectory import Trajectory
+from webgym.sites.tasks.task import SiteTask, verify
+from webgym.tasks.task import WebTask
+from webgym.trajectory.records import Trajectory
 
 STATE_TIMEOUT = 30.0
 TRY_TIMEOUT = 10.0

@@ -36,8 +36,8 @@ from webgym.models.settings import (
     read_context,
 )
 from webgym.settings import read_settings
-from webgym.tasks import WebTask
-from webgym.trajectory import ResponseRecord
+from webgym.tasks.task import WebTask
+from webgym.trajectory.records import ResponseRecord
 
 SEED_BITS = 31
 """The size of seeds that every server accepts."""

@@ -18,7 +18,7 @@ from typing import Literal
 
 import msgspec
 
-from webgym.actions import TOOLS, Action
+from webgym.actions.space import TOOLS, Action
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.conversation import read_task
 from webgym.context.page_text import OPENING, read_page

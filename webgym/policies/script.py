@@ -9,11 +9,11 @@ on the page yet, with actions too, as an agent would.
 import re
 from collections import deque
 
-from webgym import actions as acts
-from webgym.actions import Action, HoverAndScroll, Mark, Point, Scroll
+from webgym.actions import space as acts
+from webgym.actions.space import Action, HoverAndScroll, Mark, Point, Scroll
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.page_view import PageElement, PageText
-from webgym.sites.tasks import ActionKind, RecordedAction, Solution
+from webgym.sites.tasks.solutions import ActionKind, RecordedAction, Solution
 
 SEARCH_STEPS = 15
 LOOKS = 3

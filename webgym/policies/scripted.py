@@ -17,12 +17,12 @@ from pathlib import Path
 import msgspec
 
 from rollgym.store import RefusedError
-from webgym.actions import Answer, Wait
+from webgym.actions.space import Answer, Wait
 from webgym.policies.chat import PolicyDecision, PolicyTurn
 from webgym.policies.script import Script, ScriptError
 from webgym.sites.errors import SitesError
-from webgym.sites.tasks import SPLITS, ActionKind, Solution, load_solutions, load_tasks
-from webgym.sites.tasks.solutions import action_of
+from webgym.sites.tasks.solutions import ActionKind, Solution, action_of, load_solutions
+from webgym.sites.tasks.task import SPLITS, load_tasks
 
 NO_RECORDING = "There is no recording for this task."
 CANNOT_CONTINUE = "The page does not show what the recording continues with."

@@ -146,9 +146,9 @@ def earlier_part(
     expected = sample.rollouts(rank)
     coverage = IterationCoverage(
         expected=expected,
-        completed=meter.total - failed,
+        completed=meter.total_trajectories - failed,
         failed=failed,
-        omitted=expected - meter.total,
+        omitted=expected - meter.total_trajectories,
         unresolved=0,
     )
     report = msgspec.structs.replace(earlier, coverage=coverage, metrics=meter.metrics)

@@ -20,7 +20,7 @@ from webgym.browser.contract.errors import UnauthorizedError
 from webgym.client.client import BrowserClient
 from webgym.models.endpoints import FoundryEndpoint
 from webgym.rollout.environment_settings import EnvironmentSettings
-from webgym.tasks import WebTask
+from webgym.tasks.task import WebTask
 
 TRY_SECONDS = 10.0
 PAUSE_SECONDS = 0.5

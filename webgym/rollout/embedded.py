@@ -76,32 +76,22 @@ def embedded_servers(
     found = EmbeddedServers(token=token)
     with contextlib.ExitStack() as stack:
 
-        def start(program: EmbeddedProgram) -> str:
+        def start(name: str, module: str, *more: str, **variables: str) -> str:
+            arguments = ("serve", "--port", "{port}", *more)
+            program = EmbeddedProgram(name, module, arguments, variables)
             return stack.enter_context(EmbeddedServer(program, save_path / LOGS)).url
 
         if "sites" in names:
-            found = found._replace(sites_url=start(_sites()))
+            found = found._replace(sites_url=start("sites", "webgym.sites"))
         if "browser" in names:
             token = token or secrets.token_urlsafe(32)
-            url = start(_browser(token, found.sites_url))
+            sites = found.sites_url
+            allowed = ("--allow-network", urlsplit(sites).netloc) if sites else ()
+            url = start("browser", "webgym.browser", *allowed, **{TOKEN_VARIABLE: token})
             found = found._replace(browser_url=url, token=token)
         if "scripted" in names:
-            found = found._replace(model_url=start(_policy()))
+            found = found._replace(model_url=start("scripted", "webgym.policies"))
         yield found
-
-
-def _sites() -> EmbeddedProgram:
-    return EmbeddedProgram("sites", "webgym.sites", ("serve", "--port", "{port}"))
-
-
-def _browser(token: str, sites_url: str | None) -> EmbeddedProgram:
-    allowed = ("--allow-network", urlsplit(sites_url).netloc) if sites_url else ()
-    arguments = ("serve", "--port", "{port}", *allowed)
-    return EmbeddedProgram("browser", "webgym.browser", arguments, {TOKEN_VARIABLE: token})
-
-
-def _policy() -> EmbeddedProgram:
-    return EmbeddedProgram("scripted", "webgym.policies", ("serve", "--port", "{port}"))
 
 
 class EmbeddedServer:

@@ -21,7 +21,7 @@ from webgym.settings import (
     Text,
     number,
 )
-from webgym.tasks import DEFAULT_MAX_STEPS, Difficulty, Split
+from webgym.tasks.task import DEFAULT_MAX_STEPS, Difficulty, Split
 
 GYM_KEYS = (
     "evaluation_workers",

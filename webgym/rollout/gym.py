@@ -50,7 +50,7 @@ from webgym.rollout.iteration import ITERATION_ADVICE, IterationLabels, Iteratio
 from webgym.rollout.iteration_files import IterationFiles, OnTrajectory
 from webgym.rollout.sample import Sampled, tasks_of
 from webgym.settings import plain_mapping, read_settings
-from webgym.tasks import Split, WebTask
+from webgym.tasks.task import Split, WebTask
 from webgym.utils.blocklist import BlocklistObserver, DomainLearner
 
 START_PAGE_ATTEMPTS = 5

@@ -250,25 +250,12 @@ def find_rank(settings: "EnvironmentSettings", environment: Mapping[str, str]) -
 def _number_and_count(
     settings: "EnvironmentSettings", environment: Mapping[str, str]
 ) -> tuple[int, int]:
-    given = (settings.multinode_rank, settings.multinode_total_workers)
-    match given:
-        case (int() as index, int() as count):
-            return index, count
-        case (None, None):
-            return _from_variables(environment) or _from_slurm(environment) or (0, 1)
-        case _:
-            raise _half_given(_SETTINGS, given)
-
-
-def _from_variables(environment: Mapping[str, str]) -> tuple[int, int] | None:
-    given = tuple(_whole_number(environment, name) for name in _VARIABLES)
-    match given:
-        case (None, None):
-            return None
-        case (int() as index, int() as count):
-            return index, count
-        case _:
-            raise _half_given(_VARIABLES, given)
+    return (
+        _both(_SETTINGS, (settings.multinode_rank, settings.multinode_total_workers))
+        or _both(_VARIABLES, tuple(_whole_number(environment, name) for name in _VARIABLES))
+        or _from_slurm(environment)
+        or (0, 1)
+    )
 
 
 def _from_slurm(environment: Mapping[str, str]) -> tuple[int, int] | None:
@@ -288,9 +275,15 @@ def _whole_number(environment: Mapping[str, str], name: str) -> int | None:
     return int(text)
 
 
-def _half_given(names: tuple[str, str], values: tuple[int | None, ...]) -> RankError:
+def _both(names: tuple[str, str], values: tuple[int | None, ...]) -> tuple[int, int] | None:
+    """The rank and the number of ranks; None if neither is set. Raises RankError if one is."""
+    match values:
+        case (int() as index, int() as count):
+            return index, count
+        case (None, None):
+            return None
     given, missing = names if values[1] is None else reversed(names)
-    return RankError(
+    raise RankError(
         f"{given} is set and {missing} is not: a rank needs its number and the number of ranks; "
         f"set {missing} too, or neither"
     )

@@ -57,8 +57,6 @@ WRITE_TIMEOUT = 600.0
 """Seconds to wait for another thread; a checkpoint copies all trajectories so far."""
 
 Holds = Callable[[int], bool]
-OnCheckpoint = Callable[[Path, int, int], object]
-"""Called with the file, the number of its trajectories, and the expected number."""
 OnTrajectory = Callable[[PlainTrajectory], object]
 
 _TRAJECTORY = msgspec.json.Decoder(Trajectory)
@@ -85,14 +83,13 @@ class IterationFiles(Closable):
         labels: IterationLabels,
         agent: Mapping[str, object] | None = None,
         save_every_percent: float = 10.0,
-        on_checkpoint: OnCheckpoint | None = None,
         on_trajectory: OnTrajectory | None = None,
     ) -> None:
         """`trajectories` and `metrics` are the files to write, `directory` is that of the run.
 
-        `agent` describes the agent in the file. The callbacks are called in the observer's thread
-        for rollouts that end from now on; their errors are logged. Raises InputsError,
-        StorageError, and ValueError for a percentage that is not above 0.
+        `agent` describes the agent in the file. `on_trajectory` is called in the observer's thread
+        for rollouts that end from now on; its errors are logged. Raises InputsError, StorageError,
+        and ValueError for a percentage that is not above 0.
         """
         if not save_every_percent > 0:
             raise ValueError(f"save_every_percent is {save_every_percent:g}: it must be above 0")
@@ -103,7 +100,6 @@ class IterationFiles(Closable):
         self._labels = labels
         self._agent = dict(agent or {})
         self._every = max(1, math.ceil(expected * save_every_percent / 100))
-        self._on_checkpoint = on_checkpoint
         self._on_trajectory = on_trajectory
         with ExitStack() as opened:
             self._tasks = opened.enter_context(TaskLookup(inputs_path(directory)))
@@ -155,13 +151,12 @@ class IterationFiles(Closable):
             self.rebuild()
         with self._lock.held():
             self._save(self.report(ended=True))
-        self._report_checkpoint()
 
     def report(self, *, ended: bool = False) -> IterationReport:
         """The current report. It is final where the collection `ended` with nothing unresolved."""
         failed = len(self._failed)
         unresolved = self._expected - len(self) - self._omitted
-        crashed = RolloutMeter(total=failed, crashed=failed)
+        crashed = RolloutMeter(total_trajectories=failed, crashed=failed)
         return IterationReport(
             **msgspec.structs.asdict(self._labels),
             final=ended and unresolved == 0,
@@ -191,13 +186,13 @@ class IterationFiles(Closable):
                 return
             self._omitted -= isinstance(event.replaced, Omitted)
             plain = self._add(self._records.record(event.journal, event.offset))
-            due = self._is_due()
-            if due:
+            if self._is_due():
                 self._save(self.report())
-        if plain is not None:
-            _call(self._on_trajectory, plain)
-        if due:
-            self._report_checkpoint()
+        if plain is not None and self._on_trajectory is not None:
+            try:
+                self._on_trajectory(plain)
+            except Exception:  # noqa: BLE001 - a user's callback may raise anything
+                _log.exception("the callback of a trajectory failed; writing continues")
 
     def _is_due(self) -> bool:
         """Whether another share of trajectories is there; `finish` saves the last one."""
@@ -266,19 +261,6 @@ class IterationFiles(Closable):
         self._completed.save(metadata | {"agent": self._agent}, self._failed.fragments())
         self._saved = len(self)
         write_report(self._metrics, report)
-
-    def _report_checkpoint(self) -> None:
-        _call(self._on_checkpoint, self._completed.path, self._saved, self._expected)
-
-
-def _call(callback: Callable[..., object] | None, *arguments: object) -> None:
-    """Call a user's callback; its errors do not stop the files."""
-    if callback is None:
-        return
-    try:
-        callback(*arguments)
-    except Exception:  # noqa: BLE001 - a user's callback may raise anything
-        _log.exception("a callback of the trajectory files failed; writing continues")
 
 
 class FailedFragments(Closable):

@@ -26,9 +26,8 @@ from rollgym.store import Disk, IdentityError, InputsError
 from rollgym.store.disk import make_directory, sync_path
 from rollgym.store.errors import storage_error
 from rollgym.store.inputs import decode_task
-from webgym.tasks import WebTask
 from webgym.tasks.file import TaskFile
-from webgym.tasks.task import Split
+from webgym.tasks.task import Split, WebTask
 from webgym.utils.rollout_sampler import (
     Draw,
     RolloutSampler,

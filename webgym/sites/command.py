@@ -51,7 +51,7 @@ def _write_tasks(split: str, base_url: str, output: Path) -> int:
     import msgspec  # noqa: PLC0415
 
     from webgym.sites.errors import SitesError  # noqa: PLC0415
-    from webgym.sites.tasks import load_tasks  # noqa: PLC0415
+    from webgym.sites.tasks.task import load_tasks  # noqa: PLC0415
 
     tasks = load_tasks("test" if split == "test" else "train", base_url)
     try:

@@ -23,7 +23,7 @@ from rollgym.rollouts.compact_map import CompactMap
 from rollgym.rollouts.input_file import InputFile, InputLine, lines_of
 from rollgym.store import InputsError
 from rollgym.store.errors import storage_error
-from webgym.sites.tasks import SiteTask
+from webgym.sites.tasks.task import SiteTask
 from webgym.tasks.task import SITES, WebTask
 
 _HARDEST = 2**32 - 1

@@ -48,7 +48,7 @@ class RolloutMeter(msgspec.Struct, kw_only=True):
     """Counts trajectories. `steps`, `characters` and `gobacks` are of those neither crashed nor
     blocked."""
 
-    total: int = 0
+    total_trajectories: int = 0
     crashed: int = 0
     blocked: int = 0
     successes: int = 0
@@ -59,20 +59,12 @@ class RolloutMeter(msgspec.Struct, kw_only=True):
     @classmethod
     def of(cls, metrics: RolloutMetrics) -> "RolloutMeter":
         """The meter with these metrics."""
-        return cls(
-            total=metrics.total_trajectories,
-            crashed=metrics.crashed,
-            blocked=metrics.blocked,
-            successes=metrics.successes,
-            steps=metrics.steps,
-            characters=metrics.characters,
-            gobacks=metrics.gobacks,
-        )
+        return cls(**{name: getattr(metrics, name) for name in cls.__struct_fields__})
 
     def add(self, trajectory: AnyTrajectory | None) -> None:
         """Count one trajectory; None is an empty one."""
         facts = _facts_of(trajectory)
-        self.total += 1
+        self.total_trajectories += 1
         if _crashed(facts):
             self.crashed += 1
         elif _blocked(facts):
@@ -92,28 +84,17 @@ class RolloutMeter(msgspec.Struct, kw_only=True):
 
     @property
     def metrics(self) -> RolloutMetrics:
-        whole = self.total - self.crashed
+        whole = self.total_trajectories - self.crashed
         scored = whole - self.blocked
         return RolloutMetrics(
             success_rate=_ratio(self.successes, scored),
             avg_steps=_ratio(self.steps, scored),
             avg_chars_per_response=_ratio(self.characters, self.steps),
             goback_rate=_ratio(self.gobacks, self.steps),
-            crashed_rate=_ratio(self.crashed, self.total),
+            crashed_rate=_ratio(self.crashed, self.total_trajectories),
             blocked_rate=_ratio(self.blocked, whole),
-            total_trajectories=self.total,
-            crashed=self.crashed,
-            blocked=self.blocked,
-            successes=self.successes,
-            steps=self.steps,
-            characters=self.characters,
-            gobacks=self.gobacks,
+            **msgspec.structs.asdict(self),
         )
-
-
-def is_crashed(trajectory: AnyTrajectory | None) -> bool:
-    """Whether a trajectory is crashed, by the rule above."""
-    return _crashed(_facts_of(trajectory))
 
 
 def calculate_rollout_metrics(trajectories: Iterable[AnyTrajectory | None]) -> RolloutMetrics:

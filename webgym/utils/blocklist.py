@@ -34,8 +34,8 @@ from rollgym.records import Attempt, Completed
 from rollgym.store import Disk, RefusedError, StorageError, TaskLookup
 from rollgym.store.disk import make_directory, write_all, write_atomically
 from rollgym.store.errors import storage_error
-from webgym.tasks import SITES, WebTask
-from webgym.trajectory import BLOCKED
+from webgym.tasks.task import SITES, WebTask
+from webgym.trajectory.records import BLOCKED
 
 _SLOTS = 64
 """Observations are counted in this number of time slots within the hours of the rule."""

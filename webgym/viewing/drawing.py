@@ -19,7 +19,7 @@ import msgspec
 from rollgym.monitor import printable_line
 from rollgym.viewer.documents.timeline import MOST_SPANS
 from rollgym.viewer.view import MarkView, SpanView, TimelineView
-from webgym.actions import (
+from webgym.actions.space import (
     ACTIONS,
     FULL_SCALE,
     HoverAndScroll,

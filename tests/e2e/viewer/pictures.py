@@ -37,7 +37,7 @@ from tests.e2e.viewer.population import REPEATS, line, populate
 from tests.e2e.viewer.serving import LAPTOP, PHONE, Theme, Viewer, chromium, viewing, visiting
 from webgym.monitor.snapshot import LiveTask, MonitorSnapshot, TaskState
 from webgym.rollout.iteration import IterationPaths
-from webgym.sites.tasks import load_tasks
+from webgym.sites.tasks.task import load_tasks
 
 RESULTS = Path("results")
 AGENT_SETTINGS = "+example_multi_step_simple_agent.responses_api_agents.simple_agent.max_steps"

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from webgym.actions import ACTIONS, TOOLS, Action, ActionError, actions_of, read_action
+from webgym.actions.space import ACTIONS, TOOLS, Action, ActionError
+from webgym.actions.tool_calls import actions_of, read_action
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.parsers.loose_json import ReplyError, Tolerances, UnreadableError, read_whole
 

@@ -25,7 +25,7 @@ import re
 
 import msgspec
 
-from webgym.actions import Action, ActionError
+from webgym.actions.space import Action, ActionError
 from webgym.context.parsers.blocks import OPENING, find_call
 from webgym.context.parsers.calls import read_call
 from webgym.context.parsers.loose_json import ReplyError, Tolerances, UnreadableError, read_whole

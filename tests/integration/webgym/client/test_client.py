@@ -16,7 +16,7 @@ from tests.integration.webgym.client.scripted_server import (
     never,
     scripted,
 )
-from webgym.actions import Viewport
+from webgym.actions.space import Viewport
 from webgym.browser import http_client
 from webgym.browser.contract import commands
 from webgym.browser.contract.answers import Observe

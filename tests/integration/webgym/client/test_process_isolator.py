@@ -23,7 +23,7 @@ from tests.integration.webgym.client.scripted_server import (
     never,
     scripted,
 )
-from webgym.actions import Viewport
+from webgym.actions.space import Viewport
 from webgym.browser.contract import commands
 from webgym.browser.contract.answers import Lease, Observe
 from webgym.browser.contract.errors import (

@@ -5,7 +5,7 @@ from typing import Any
 
 from rollgym.engine import WorkItem
 from rollgym.records import RolloutKey, Row, Task
-from webgym.actions import Action
+from webgym.actions.space import Action
 from webgym.browser.contract.answers import (
     CommandFailure,
     Lease,
@@ -18,8 +18,8 @@ from webgym.browser.contract.commands import Command, VisitPage
 from webgym.context.page_view import AgentObservation, Round
 from webgym.context.settings import ContextSettings
 from webgym.episode.interfaces import Decision
-from webgym.tasks import WebTask
-from webgym.trajectory import EpisodeVerdict, ResponseRecord, Trajectory
+from webgym.tasks.task import WebTask
+from webgym.trajectory.records import EpisodeVerdict, ResponseRecord, Trajectory
 
 START = "http://shop.example/start"
 Planned = Action | str | Exception

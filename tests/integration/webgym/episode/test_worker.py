@@ -29,15 +29,15 @@ from tests.integration.webgym.episode.playing import (
     page,
     refusal,
 )
-from webgym.actions import Answer, Click, GoBack, Point, Scroll, Wait
+from webgym.actions.space import Answer, Click, GoBack, Point, Scroll, Wait
 from webgym.browser.contract.answers import StepAnswer
 from webgym.browser.contract.commands import Back, Command, PageDown, VisitPage
 from webgym.episode import worker as worker_module
 from webgym.episode.interfaces import Decision, EpisodeSettings
 from webgym.episode.worker import EpisodeWorker
 from webgym.rollout.environment_settings import EnvironmentSettings
-from webgym.tasks import Difficulty
-from webgym.trajectory import BLOCKED, INVALID_URL, UNPARSED, EpisodeVerdict, Trajectory
+from webgym.tasks.task import Difficulty
+from webgym.trajectory.records import BLOCKED, INVALID_URL, UNPARSED, EpisodeVerdict, Trajectory
 
 DONE = Answer("the kettle")
 FOREVER = 3600.0

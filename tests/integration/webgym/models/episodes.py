@@ -10,9 +10,9 @@ import msgspec
 from rollgym.records import Row
 from rollgym.store import BlobStore
 from webgym.browser.contract.answers import PageInfo
-from webgym.tasks import WebTask
-from webgym.trajectory import ActionRecord, Image, Observation, Step, Trajectory
+from webgym.tasks.task import WebTask
 from webgym.trajectory.plain import SCREENSHOTS
+from webgym.trajectory.records import ActionRecord, Image, Observation, Step, Trajectory
 
 PNG = b"\x89PNG\r\n\x1a\n"
 ROW: dict[str, Any] = {

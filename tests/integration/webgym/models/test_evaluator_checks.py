@@ -21,9 +21,9 @@ from webgym.miniwob.catalogue import Catalogue
 from webgym.miniwob.rows import load_tasks as load_miniwob_tasks
 from webgym.models.evaluator import Evaluator
 from webgym.sites.application import serving as serving_sites
-from webgym.sites.tasks import SPLITS, load_tasks
-from webgym.tasks import WebTask
-from webgym.trajectory import EpisodeVerdict, Trajectory
+from webgym.sites.tasks.task import SPLITS, load_tasks
+from webgym.tasks.task import WebTask
+from webgym.trajectory.records import EpisodeVerdict, Trajectory
 
 KETTLE = "sites-shop-01"
 SAVED = "sites-shop-03"

@@ -13,7 +13,7 @@ from tests.integration.webgym.models.episodes import PNG, ROW, episode, task_of
 from tests.integration.webgym.models.judge_server import Behaviour, JudgeServer
 from webgym.browser.contract.answers import Picture
 from webgym.models.evaluator import Evaluator
-from webgym.trajectory import EpisodeVerdict, Trajectory
+from webgym.trajectory.records import EpisodeVerdict, Trajectory
 
 T = TypeVar("T")
 UNFINISHED = {"verdict": "not_asked", "reason": "the reward was decided before"}

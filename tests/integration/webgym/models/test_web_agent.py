@@ -14,14 +14,14 @@ from rollgym.records import ModelUnavailableError, Row, Usage
 from rollgym.store import RefusedError
 from tests.faulty_model import FaultyModel, Step, answer, error, in_background
 from tests.integration.webgym.models.chatting import in_a_loop, saying
-from webgym.actions import Answer, Click
+from webgym.actions.space import Answer, Click
 from webgym.browser.contract.answers import Box, Element, PageInfo, Picture
 from webgym.context.page_view import AgentObservation, Round
 from webgym.episode.interfaces import Decision
 from webgym.models import Evaluator, WebAgent
-from webgym.tasks import WebTask
-from webgym.trajectory import ActionRecord, Observation
-from webgym.trajectory import Step as TrajectoryStep
+from webgym.tasks.task import WebTask
+from webgym.trajectory.records import ActionRecord, Observation
+from webgym.trajectory.records import Step as TrajectoryStep
 
 TASK = WebTask.of(
     Row(b'{"task_name": "Buy the red lamp", "website": "http://shop.example"}'), default_id="7"

@@ -19,7 +19,7 @@ from tests.collecting import QUICK_SYNC, Work, policy
 from tests.trajectories import step
 from webgym.rollout.iteration import IterationLabels, IterationReport, read_report
 from webgym.rollout.iteration_files import IterationFiles
-from webgym.trajectory import Trajectory
+from webgym.trajectory.records import Trajectory
 from webgym.trajectory.torch_file import TorchFile, read_torch_file
 
 LABELS = IterationLabels(split="train", iteration=5, rank=1, world_size=3)

@@ -14,7 +14,7 @@ from rollgym.engine import Coverage
 from rollgym.store import RefusedError
 from tests.integration.webgym.client.scripted_server import ScriptedServer, answer, scripted
 from tests.integration.webgym.episode.playing import START, ListedAgent, Planned, page
-from webgym.actions import Answer, Scroll
+from webgym.actions.space import Answer, Scroll
 from webgym.rollout.gym import AsyncWebGym
 from webgym.rollout.iteration import read_report
 from webgym.trajectory.torch_file import TorchFile

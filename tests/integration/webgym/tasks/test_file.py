@@ -9,8 +9,8 @@ import pytest
 from rollgym.store import InputsError
 from tests.integration.webgym.tasks.task_rows import some_tasks, task_row, write_tasks
 from webgym.sites.tasks.task import PLACEHOLDER
-from webgym.tasks import SITES, WebTask
 from webgym.tasks.file import BUNDLED, TaskFile, find_task_file
+from webgym.tasks.task import SITES, WebTask
 
 
 def problems(path: Path) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from webgym.actions import ACTIONS
+from webgym.actions.space import ACTIONS
 from webgym.actions.tool_calls import _parameters, _signature
 
 PAGE = (Path(__file__).parents[4] / "docs/browser-client.md").read_text()

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.webgym.actions.schemas import accepts
-from webgym.actions import (
+from webgym.actions.space import (
     ACTIONS,
+    EXCERPT,
     TOOLS,
     Action,
     ActionError,
@@ -29,12 +30,8 @@ from webgym.actions import (
     Type,
     Viewport,
     Wait,
-    actions_of,
-    call_schema,
-    read_action,
-    tool_schema,
 )
-from webgym.actions.space import EXCERPT
+from webgym.actions.tool_calls import actions_of, call_schema, read_action, tool_schema
 from webgym.browser.contract.commands import (
     Back,
     ClickCoords,

@@ -5,8 +5,8 @@ import msgspec
 from rollgym.records import Row
 from webgym.browser.contract.answers import Box, CommandFailure, Element, Option, PageInfo, Picture
 from webgym.context.page_view import AgentObservation, Round
-from webgym.tasks import WebTask
-from webgym.trajectory import ActionRecord, Observation, ResponseRecord, Step
+from webgym.tasks.task import WebTask
+from webgym.trajectory.records import ActionRecord, Observation, ResponseRecord, Step
 
 PICTURE = Picture("image/png", b"\x89PNG picture")
 

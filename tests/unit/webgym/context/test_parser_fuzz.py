@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from webgym.actions import (
+from webgym.actions.space import (
     Action,
     Answer,
     Click,

@@ -4,7 +4,7 @@ import time
 
 import msgspec
 
-from webgym.actions import (
+from webgym.actions.space import (
     Action,
     Answer,
     Click,

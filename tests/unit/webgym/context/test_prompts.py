@@ -4,7 +4,8 @@ import msgspec
 import pytest
 from pydantic import ValidationError
 
-from webgym.actions import TOOLS, actions_of, tool_schema
+from webgym.actions.space import TOOLS
+from webgym.actions.tool_calls import actions_of, tool_schema
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.parsers import parse_reply
 from webgym.context.prompts import example_reply, system_prompt

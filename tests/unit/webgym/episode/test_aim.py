@@ -1,6 +1,6 @@
 """Where an action was aimed, as its record keeps it."""
 
-from webgym.actions import Click, HoverAndScroll, Mark, Point, Scroll, Select
+from webgym.actions.space import Click, HoverAndScroll, Mark, Point, Scroll, Select
 from webgym.browser.contract.answers import Box, Element, Option, PageInfo
 from webgym.context.page_view import AgentObservation
 from webgym.episode.episode import record_of

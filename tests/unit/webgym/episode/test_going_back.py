@@ -1,9 +1,9 @@
 """Going back where there is nothing to go back to."""
 
-from webgym.actions import Action, GoBack, Scroll
+from webgym.actions.space import Action, GoBack, Scroll
 from webgym.browser.contract.commands import Back, VisitPage
 from webgym.episode.episode import GoingBack
-from webgym.tasks import Split
+from webgym.tasks.task import Split
 
 START = "http://shop.example/start"
 ELSEWHERE = "http://shop.example/cart"

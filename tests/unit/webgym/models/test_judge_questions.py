@@ -17,8 +17,8 @@ from webgym.models.judge_questions import (
     support_question,
     wall_question,
 )
-from webgym.tasks import WebTask
-from webgym.trajectory import Image
+from webgym.tasks.task import WebTask
+from webgym.trajectory.records import Image
 
 TASK = WebTask.of(
     Row.of(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from webgym.browser.contract.answers import PageInfo
 from webgym.models.judge import Relevance
 from webgym.models.judge_questions import ScreenshotChoice, choose_screenshots, distinct_screenshots
-from webgym.trajectory import Image, Observation, Step
+from webgym.trajectory.records import Image, Observation, Step
 
 
 def steps_of(pictures: str) -> list[Step]:

@@ -12,7 +12,7 @@ from webgym.context.page_view import AgentObservation, PageElement, PageText
 from webgym.context.settings import ContextSettings
 from webgym.policies import MODEL_NAME
 from webgym.policies.chat import ChatRequest, PolicyTurn
-from webgym.tasks import WebTask
+from webgym.tasks.task import WebTask
 
 
 def element(

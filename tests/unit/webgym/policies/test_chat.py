@@ -3,7 +3,7 @@ from itertools import product
 import pytest
 
 from tests.unit.webgym.policies.pages import decoded, request, turn
-from webgym.actions import Answer, Click, Mark, Point, Target
+from webgym.actions.space import Answer, Click, Mark, Point, Target
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.parsers import parse_reply
 from webgym.context.settings import ContextSettings, PromptVersion

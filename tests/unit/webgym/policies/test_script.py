@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from tests.unit.webgym.policies.pages import element, page, turn
-from webgym.actions import (
+from webgym.actions.space import (
     Action,
     Answer,
     Click,
@@ -28,7 +28,7 @@ from webgym.policies.scripted import (
     ScriptedPolicy,
     load_recordings,
 )
-from webgym.sites.tasks import ActionKind, RecordedAction, Solution
+from webgym.sites.tasks.solutions import ActionKind, RecordedAction, Solution
 
 BELOW = ScrollState(below=500)
 

@@ -10,17 +10,9 @@ from webgym.sites.booking.cabins import CABINS, is_free, is_free_for
 from webgym.sites.errors import SitesError
 from webgym.sites.sessions import SiteSession
 from webgym.sites.shop.catalogue import ProductQuery, search_products
-from webgym.sites.tasks import (
-    SPLITS,
-    ActionKind,
-    SiteTask,
-    load_solutions,
-    load_tasks,
-    start_url,
-)
 from webgym.sites.tasks.checks import Says, SaysNumber
-from webgym.sites.tasks.solutions import action_of
-from webgym.sites.tasks.task import verify
+from webgym.sites.tasks.solutions import ActionKind, action_of, load_solutions
+from webgym.sites.tasks.task import SPLITS, SiteTask, load_tasks, start_url, verify
 
 TASKS = [task for split in SPLITS for task in load_tasks(split)]
 

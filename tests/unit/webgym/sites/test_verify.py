@@ -3,7 +3,6 @@ import pytest
 
 from webgym.sites.errors import StateError
 from webgym.sites.sessions import SiteSession
-from webgym.sites.tasks import RubricGroup, SiteTask
 from webgym.sites.tasks.checks import (
     LONGEST_ANSWER,
     Check,
@@ -17,7 +16,7 @@ from webgym.sites.tasks.checks import (
     is_like,
     numbers_in,
 )
-from webgym.sites.tasks.task import SiteVerdict, verify
+from webgym.sites.tasks.task import RubricGroup, SiteTask, SiteVerdict, verify
 
 TRUTH: dict[str, object] = {
     "session": "abc",

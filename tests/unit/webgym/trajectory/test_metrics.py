@@ -7,14 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trajectories import step, steps_to, trajectory
-from webgym.trajectory import INVALID_URL, UNPARSED, Trajectory
 from webgym.trajectory.metrics import (
     RolloutMeter,
     RolloutMetrics,
     calculate_rollout_metrics,
-    is_crashed,
 )
 from webgym.trajectory.plain import to_plain
+from webgym.trajectory.records import INVALID_URL, UNPARSED, Trajectory
 
 BLOCKED = step("click", blocked=True)
 
@@ -38,14 +37,12 @@ CRASHES = [
 
 def test_a_trajectory_is_crashed_by_each_clause_alone() -> None:
     for steps, crashed in [case[1:] for case in CRASHES]:
-        assert is_crashed(trajectory(*steps)) is crashed
-        assert is_crashed(to_plain(trajectory(*steps))) is crashed
+        for each in (trajectory(*steps), to_plain(trajectory(*steps))):
+            assert calculate_rollout_metrics([each]).crashed == crashed
 
 
 def test_no_trajectory_at_all_is_crashed() -> None:
-    assert is_crashed(None)
-    assert is_crashed({})
-    assert is_crashed({"steps": None})
+    assert calculate_rollout_metrics([None, {}, {"steps": None}]).crashed == 3
     assert calculate_rollout_metrics([None]).crashed_rate == 1.0
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from rollgym.records import Failure, FailureKind
 from tests.trajectories import ROW, SCREENSHOT, full_step, full_trajectory, step, trajectory
-from webgym.trajectory import Trajectory
-from webgym.trajectory.metrics import is_crashed
+from webgym.trajectory.metrics import calculate_rollout_metrics
 from webgym.trajectory.plain import TrajectoryError, failed_to_plain, from_plain, to_plain
+from webgym.trajectory.records import Trajectory
 from webgym.trajectory.torch_archive import decode, encode
 
 LOST = Failure.make(FailureKind.BROWSER, "the browser died")
@@ -88,8 +88,8 @@ def test_a_failed_trajectory_has_no_reward_and_is_crashed() -> None:
         assert plain["failure"]["kind"] == "browser"
         assert plain["reward"] is None
         assert all(one["reward"] is None for one in plain["steps"])
-        assert is_crashed(plain)
-        assert is_crashed(from_plain(plain))
+        assert calculate_rollout_metrics([plain]).crashed == 1
+        assert calculate_rollout_metrics([from_plain(plain)]).crashed == 1
 
 
 def test_the_steps_of_a_failed_trajectory_are_kept() -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from rollgym.records import Row
-from webgym.tasks import WebTask
 from webgym.tasks.file import TaskTable
+from webgym.tasks.task import WebTask
 
 
 def table_of(rows: Iterable[tuple[int, str, str]]) -> TaskTable:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webgym.tasks import Difficulty
+from webgym.tasks.task import Difficulty
 from webgym.utils.rollout_sampler import DifficultyRange
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.webgym.utils.tables import table_of, table_of_difficulties
-from webgym.utils import RolloutSampler, SamplerSettings, SamplingError, first_tasks
+from webgym.utils.rollout_sampler import RolloutSampler, SamplerSettings, SamplingError, first_tasks
 
 DIFFICULTIES = st.lists(st.integers(1, 9), min_size=1, max_size=40)
 

@@ -19,8 +19,8 @@ from rollgym.records import (
 from rollgym.viewer.formats.facts import task_facts
 from rollgym.viewer.summary import TaskFacts
 from tests.trajectories import full_trajectory
-from webgym.trajectory import Trajectory
 from webgym.trajectory.plain import failed_to_plain, to_plain
+from webgym.trajectory.records import Trajectory
 from webgym.trajectory.torch_archive import encode
 
 LOST = Failure.make(FailureKind.BROWSER, "the browser 17 died")

@@ -19,7 +19,7 @@ from tests.unit.webgym.viewing.recorded import (
     line,
 )
 from webgym.models.assessment import BlockingResult, CriterionResult, Evaluation, FactOutcome
-from webgym.trajectory import EpisodeVerdict, ResponseRecord, Trajectory
+from webgym.trajectory.records import EpisodeVerdict, ResponseRecord, Trajectory
 from webgym.viewing.formats import TORCH, TRAJECTORIES
 
 FILE = f"screenshots/ab/{SCREENSHOT.name}"

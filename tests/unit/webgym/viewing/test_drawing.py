@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollgym.viewer.view import MarkView, SpanView
-from webgym.actions import ACTIONS, Point, Viewport
+from webgym.actions.space import ACTIONS, Point, Viewport
 from webgym.browser.contract.answers import Box
 from webgym.trajectory.records import ActionRecord, Image
 from webgym.viewing.drawing import StepDrawing, build_timeline, draw_marks

@@ -14,7 +14,7 @@ from tests.unit.webgym.viewing.recorded import (
     line,
     nothing_known,
 )
-from webgym.trajectory import ActionRecord, Step
+from webgym.trajectory.records import ActionRecord, Step
 from webgym.viewing.formats import TORCH, TRAJECTORIES
 
 COMPLETED = completed()
