@@ -9,7 +9,7 @@ from rollgym.export.filter import GroupFilter, GroupRewards
 from rollgym.export.formats import ExportFormat
 from rollgym.export.rollouts import ExportError, RolloutIndex, Transcripts
 from rollgym.store import write_derived
-from rollgym.store.errors import storage_error
+from rollgym.store.errors import storage_errors
 
 
 class ExportReport(msgspec.Struct, kw_only=True):
@@ -60,9 +60,7 @@ def _lines(
 
 
 def _reject_same_file(source: Path, target: Path) -> None:
-    try:
+    with storage_errors(target, "checking the output path"):
         same = target.exists() and source.exists() and target.samefile(source)
-    except OSError as error:
-        raise storage_error(error, target, "checking the output path") from error
     if same:
         raise ExportError(f"{target} is the file to export: choose another output")

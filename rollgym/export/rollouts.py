@@ -18,7 +18,7 @@ import msgspec
 from rollgym.export.messages import ConversationError, ExportedConversation, conversation
 from rollgym.records import Completed
 from rollgym.store import RefusedError
-from rollgym.store.errors import storage_error
+from rollgym.store.errors import storage_errors
 
 SHOWN = 20
 
@@ -68,10 +68,8 @@ class RolloutIndex:
         self._tasks, self._repeats = array("q"), array("q")
         self._lines, self._offsets = array("q"), array("q")
         self._rewards, self._successes = array("d"), array("b")
-        try:
+        with storage_errors(path, "reading the rollouts"):
             problems = list(islice(self._read(), SHOWN + 1))
-        except OSError as error:
-            raise storage_error(error, path, "reading the rollouts") from error
         if problems:
             raise BadRowsError(path, problems)
         self._order = sorted(range(len(self._tasks)), key=self._repeats.__getitem__)
@@ -142,18 +140,14 @@ class Transcripts:
     def __init__(self, path: Path) -> None:
         """Raises StorageError."""
         self._path = path
-        try:
+        with storage_errors(path, "reading the rollouts"):
             self._file = path.open("rb")
-        except OSError as error:
-            raise storage_error(error, path, "reading the rollouts") from error
 
     def of(self, position: RolloutPosition) -> ExportedConversation:
         """Raises BadRowsError if chat messages cannot express the rollout, StorageError."""
-        try:
+        with storage_errors(self._path, "reading the rollouts"):
             self._file.seek(position.offset)
             line = self._file.readline()
-        except OSError as error:
-            raise storage_error(error, self._path, "reading the rollouts") from error
         try:
             return conversation(line)
         except ConversationError as error:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rollgym.store import WHOLE, InputsError, Shard
-from rollgym.store.errors import storage_error
+from rollgym.store.errors import storage_errors
 
 JSONL = ".jsonl"
 RUN_SUFFIX = ".run"
@@ -65,10 +65,8 @@ def rename_old_files(paths: RolloutPaths) -> None:
     while any(_previous(path, number).exists() for path in paths.derived):
         number += 1
     for path in present:
-        try:
+        with storage_errors(path, "renaming the old file"):
             path.rename(_previous(path, number))
-        except OSError as error:
-            raise storage_error(error, path, "renaming the old file") from error
 
 
 def _previous(path: Path, number: int) -> Path:

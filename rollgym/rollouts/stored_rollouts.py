@@ -20,7 +20,7 @@ from rollgym.rollouts import rows
 from rollgym.rollouts.input_file import InputFile, agent_problem, lines_of, row_at
 from rollgym.rollouts.paths import run_beside
 from rollgym.store import InputsError, TaskLookup, inputs_path
-from rollgym.store.errors import storage_error
+from rollgym.store.errors import storage_error, storage_errors
 
 _WRITTEN = frozenset(
     (rows.OUTPUT, rows.RESPONSE, rows.REWARD, rows.SUCCESS, rows.METADATA, rows.ROLLOUT_INDEX)
@@ -57,11 +57,8 @@ class StoredRollouts:
         self._digest = sha256()
         self.agents: set[str] = set()
         self.rollouts = 0
-        try:
-            with self._file.open() as file:
-                self._read(file, limit)
-        except OSError as error:
-            raise storage_error(error, path, "reading the rollouts") from error
+        with storage_errors(path, "reading the rollouts"), self._file.open() as file:
+            self._read(file, limit)
         if not self._offsets:
             raise InputsError(f"{path} has no rollouts: there is nothing to verify")
 
@@ -176,15 +173,12 @@ def attempts_in(path: Path) -> Iterator[Attempt]:
 
 
 def _scored_rows(source: InputFile) -> Iterator[_ScoredRow]:
-    try:
-        with source.open() as file:
-            for number, _, content in lines_of(file):
-                try:
-                    yield _SCORED_ROW.decode(content)
-                except msgspec.DecodeError as error:
-                    raise _not_a_rollout(source.path, number, error) from error
-    except OSError as error:
-        raise storage_error(error, source.path, "reading the rollouts") from error
+    with storage_errors(source.path, "reading the rollouts"), source.open() as file:
+        for number, _, content in lines_of(file):
+            try:
+                yield _SCORED_ROW.decode(content)
+            except msgspec.DecodeError as error:
+                raise _not_a_rollout(source.path, number, error) from error
 
 
 def _not_a_rollout(path: Path, number: int, error: Exception) -> InputsError:

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from rollgym.store.disk import Disk, make_directory, sync_path, write_atomically
-from rollgym.store.errors import StorageError, storage_error
+from rollgym.store.errors import StorageError, storage_errors
 
 _NAME = re.compile(r"[0-9a-f]{64}(\.[a-z0-9]{1,8})?")
 
@@ -40,24 +40,20 @@ class BlobStore:
         """Store bytes, waiting for the disk. Raises StorageError."""
         ref = BlobRef(sha256(data).hexdigest() + extension, len(data))
         path = self.path(ref)
-        try:
+        with storage_errors(path, "storing a blob"):
             if path.is_file() and path.stat().st_size == ref.size:
                 # The process that stored it may have died before syncing its name.
                 sync_path(self._disk, path.parent)
                 return ref
             make_directory(self._disk, path.parent)
             write_atomically(self._disk, path, data)
-        except OSError as error:
-            raise storage_error(error, path, "storing a blob") from error
         return ref
 
     def get(self, ref: BlobRef) -> bytes:
         """Read a blob. Raises StorageError when it is missing or damaged."""
         path = self.path(ref)
-        try:
+        with storage_errors(path, "reading a blob"):
             data = path.read_bytes()
-        except OSError as error:
-            raise storage_error(error, path, "reading a blob") from error
         if sha256(data).hexdigest() != ref.name[:64]:
             raise StorageError(f"{path}: the content does not match its name: the file is damaged")
         return data

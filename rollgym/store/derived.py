@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rollgym.closing import Closable
 from rollgym.store.disk import Disk, sync_path, write_all
-from rollgym.store.errors import StorageError, storage_error
+from rollgym.store.errors import StorageError, storage_errors
 
 _BATCH = 1 << 20
 
@@ -27,19 +27,19 @@ class DerivedFile(Closable):
         self._disk = disk or Disk()
         self._descriptor: int | None = None
         self._size = 0
-        with _storage(self.path, "opening the file"):
+        with storage_errors(self.path, "opening the file"):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._open()
 
     def append(self, lines: bytes) -> None:
         """Append whole lines, which readers see at once. Raises StorageError."""
-        with _storage(self.path, "writing the file"):
+        with storage_errors(self.path, "writing the file"):
             write_all(self._disk, self._opened, lines)
             self._size += len(lines)
 
     def reconcile(self, lines: Callable[[], Iterable[bytes]]) -> None:
         """Make the file hold exactly these lines. Raises StorageError, and what `lines` raises."""
-        with _storage(self.path, "reconciling the file"):
+        with storage_errors(self.path, "reconciling the file"):
             self._open()
             if self._size == 0 or not self._continue(iter(lines())):
                 _replace(self._disk, self.path, lines())
@@ -56,7 +56,7 @@ class DerivedFile(Closable):
 
     def sync(self) -> None:
         """Raises StorageError."""
-        with _storage(self.path, "syncing the file"):
+        with storage_errors(self.path, "syncing the file"):
             self._disk.sync(self._opened)
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ class WriteLock:
 def write_derived(path: Path, parts: Iterable[bytes], disk: Disk | None = None) -> None:
     """Replace a file as a whole, or leave it unchanged on an error. Raises StorageError."""
     target = Path(os.path.realpath(path))
-    with _storage(target, "writing the file"):
+    with storage_errors(target, "writing the file"):
         target.parent.mkdir(parents=True, exist_ok=True)
         _replace(disk or Disk(), target, parts)
 
@@ -158,11 +158,3 @@ def _batches(first: bytes, lines: Iterator[bytes]) -> Iterator[bytes]:
         batch.append(line)
         size += len(line)
     yield b"".join(batch)
-
-
-@contextmanager
-def _storage(path: Path, doing: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise storage_error(error, path, doing) from error

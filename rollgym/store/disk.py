@@ -19,7 +19,7 @@ from pathlib import Path
 from uuid import uuid4
 from weakref import WeakSet
 
-from rollgym.store.errors import RunBusyError, storage_error
+from rollgym.store.errors import RunBusyError, storage_error, storage_errors
 
 CLOSE_TIMEOUT = 5.0
 LOCK_TIMEOUT = 10.0
@@ -147,10 +147,8 @@ class FileLock:
 
     def try_acquire(self) -> bool:
         """Try once and return whether the lock is held now. Raises StorageError."""
-        try:
+        with storage_errors(self.path, "acquiring the lock"):
             descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise storage_error(error, self.path, "acquiring the lock") from error
         mode = fcntl.LOCK_SH if self._shared else fcntl.LOCK_EX
         try:
             fcntl.flock(descriptor, mode | fcntl.LOCK_NB)

@@ -86,3 +86,20 @@ def storage_error(error: OSError, path: Path, doing: str) -> StorageError:
     kind, advice = _KINDS.get(error.errno or 0, (StorageError, ""))
     message = f"{path}: {error.strerror or error} while {doing}"
     return kind(f"{message}: {advice}" if advice else message)
+
+
+class storage_errors:  # noqa: N801 - reads as a statement: `with storage_errors(path, "writing"):`
+    """Turn an OSError in this block into the typed error for `path`; see `storage_error`."""
+
+    __slots__ = ("_doing", "_path")
+
+    def __init__(self, path: Path, doing: str) -> None:
+        self._path = path
+        self._doing = doing
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, OSError):
+            raise storage_error(error, self._path, self._doing) from error

@@ -19,7 +19,7 @@ import msgspec
 from rollgym.records import Row, RowError, Task
 from rollgym.records.task import Natural
 from rollgym.store.disk import Disk, sync_path
-from rollgym.store.errors import InputsError, storage_error
+from rollgym.store.errors import InputsError, storage_errors
 from rollgym.store.identity import InputsIdentity
 from rollgym.store.layout import WHOLE, Shard
 from rollgym.store.progress import KeySet
@@ -76,18 +76,16 @@ class InputsDraft:
         """Raises StorageError."""
         self.path = directory / f"{_DRAFT}{uuid4().hex}.tmp"
         self._disk = disk
-        try:
+        with storage_errors(self.path, "writing the inputs"):
             _remove_stale(directory)
             self._file = _open_locked(self.path)
-        except OSError as error:
-            raise storage_error(error, self.path, "writing the inputs") from error
 
     def write(self, tasks: Iterable[Task], shard: Shard) -> Materialised:
         """Write and sync every task. Raises InputsError, StorageError."""
         digest, seen = sha256(), KeySet()
         own = seen if shard == WHOLE else KeySet()
         rollouts = own_rollouts = 0
-        try:
+        with storage_errors(self.path, "writing the inputs"):
             for position, task in enumerate(tasks):
                 if not seen.add(task.index, 0):
                     raise InputsError(
@@ -103,18 +101,14 @@ class InputsDraft:
                     own_rollouts += task.repeats
             self._file.flush()
             self._disk.sync(self._file.fileno())
-        except OSError as error:
-            raise storage_error(error, self.path, "writing the inputs") from error
         identity = InputsIdentity(len(seen), rollouts, digest.hexdigest())
         return Materialised(identity, own, own_rollouts)
 
     def keep(self, path: Path) -> None:
         """Rename the draft to the run's inputs. Raises StorageError."""
-        try:
+        with storage_errors(path, "keeping the inputs"):
             self._disk.replace(self.path, path)
             sync_path(self._disk, path.parent)
-        except OSError as error:
-            raise storage_error(error, path, "keeping the inputs") from error
 
     def moved_to(self, directory: Path) -> None:
         """Note that the directory of the draft was renamed."""
@@ -157,17 +151,14 @@ def decode_task(line: bytes) -> Task:
 
 def read_tasks(path: Path) -> Iterator[Task]:
     """Read every task of the inputs. Raises InputsError with file and line, StorageError."""
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    yield decode_task(line)
-                except ValueError as error:
-                    raise InputsError(
-                        f"{path}:{number}: this line is not a valid task ({error})"
-                    ) from error
-    except OSError as error:
-        raise storage_error(error, path, "reading the inputs") from error
+    with storage_errors(path, "reading the inputs"), path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield decode_task(line)
+            except ValueError as error:
+                raise InputsError(
+                    f"{path}:{number}: this line is not a valid task ({error})"
+                ) from error
 
 
 def read_rows(path: Path) -> Iterator[Row]:
@@ -175,19 +166,16 @@ def read_rows(path: Path) -> Iterator[Row]:
 
     Raises InputsError with file and line, StorageError.
     """
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if line.isspace():
-                    continue
-                try:
-                    yield Row.parse(line)
-                except RowError as error:
-                    raise InputsError(
-                        f"{path}:{number}: this line is not a valid row ({error})"
-                    ) from error
-    except OSError as error:
-        raise storage_error(error, path, "reading the rows") from error
+    with storage_errors(path, "reading the rows"), path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if line.isspace():
+                continue
+            try:
+                yield Row.parse(line)
+            except RowError as error:
+                raise InputsError(
+                    f"{path}:{number}: this line is not a valid row ({error})"
+                ) from error
 
 
 def first_difference(one: Path, other: Path) -> int | None:

@@ -26,7 +26,7 @@ from pathlib import Path
 import msgspec
 
 from rollgym.store.disk import Disk, sync_path, write_all
-from rollgym.store.errors import StorageError, StorageVanishedError, storage_error
+from rollgym.store.errors import StorageError, StorageVanishedError, storage_error, storage_errors
 
 SYNC_TIMEOUT = 60.0
 EXTRA_WAIT = 1.0
@@ -56,10 +56,8 @@ class Journal:
         self.appended = 0
         self._disk = disk
         self._broken: StorageError | None = None
-        try:
+        with storage_errors(path, "opening the journal"):
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        except OSError as error:
-            raise storage_error(error, path, "opening the journal") from error
         try:
             size = os.fstat(self._descriptor).st_size
             self.end = whole_lines(self._descriptor, size)

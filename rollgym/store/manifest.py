@@ -8,7 +8,7 @@ import msgspec
 
 from rollgym.records import SCHEMA_VERSION
 from rollgym.store.disk import Disk, write_atomically
-from rollgym.store.errors import IdentityError, ManifestError, storage_error
+from rollgym.store.errors import IdentityError, ManifestError, storage_error, storage_errors
 from rollgym.store.identity import Identity, differences
 from rollgym.store.layout import MANIFEST
 
@@ -73,10 +73,8 @@ def read_manifest(directory: Path, advice: OpenAdvice | None = None) -> Manifest
 def write_manifest(directory: Path, manifest: Manifest, disk: Disk) -> None:
     path = directory / MANIFEST
     data = msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
-    try:
+    with storage_errors(path, "writing the manifest"):
         write_atomically(disk, path, data)
-    except OSError as error:
-        raise storage_error(error, path, "writing the manifest") from error
 
 
 def require_same(

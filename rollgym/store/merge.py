@@ -28,6 +28,7 @@ from rollgym.store.errors import (
     RefusedError,
     StorageError,
     storage_error,
+    storage_errors,
 )
 from rollgym.store.identity import differences
 from rollgym.store.layout import BLOBS, INPUTS, MANIFEST, WHOLE, journal_path, journal_paths
@@ -91,10 +92,8 @@ def _journals_of(source: Path) -> list[Path]:
 
 def _copy_files(sources: Sequence[Path], target: Path) -> None:
     for name in (MANIFEST, INPUTS):
-        try:
+        with storage_errors(sources[0] / name, "merging"):
             shutil.copyfile(sources[0] / name, target / name)
-        except OSError as error:
-            raise storage_error(error, sources[0] / name, "merging") from error
     unfinished_blobs = shutil.ignore_patterns("*.tmp")
     for source in sources:
         if (source / BLOBS).is_dir():

@@ -15,7 +15,13 @@ from typing import Any
 
 from rollgym.records import Task
 from rollgym.store.disk import Disk, FileLock, make_directory, sync_path
-from rollgym.store.errors import InputsError, ManifestError, RunBusyError, storage_error
+from rollgym.store.errors import (
+    InputsError,
+    ManifestError,
+    RunBusyError,
+    storage_error,
+    storage_errors,
+)
 from rollgym.store.identity import Identity
 from rollgym.store.inputs import Inputs, InputsDraft, first_difference
 from rollgym.store.layout import (
@@ -84,10 +90,8 @@ class RunOpening:
         return manifest, Inputs(self._directory / INPUTS, self._shard, found)
 
     def _make_directory(self) -> None:
-        try:
+        with storage_errors(self._directory, "making the directory"):
             make_directory(self._disk, self._directory)
-        except OSError as error:
-            raise storage_error(error, self._directory, "making the directory") from error
 
     def _acquire_opening_lock(self, opening: ExitStack) -> None:
         lock = FileLock(self._directory / OPENING_LOCK)
@@ -102,10 +106,8 @@ class RunOpening:
         if manifest is None:
             return self._make_run(identity, draft)
         inputs = self._directory / INPUTS
-        try:
+        with storage_errors(inputs, "comparing the inputs"):
             line = first_difference(inputs, draft.path) if inputs.exists() else None
-        except OSError as error:
-            raise storage_error(error, inputs, "comparing the inputs") from error
         hint = f"inputs: the first difference is in line {line} of {inputs}" if line else ""
         same_inputs = manifest.identity.inputs == identity.inputs
         require_same(self._directory, manifest, identity, self._advice, "" if same_inputs else hint)
@@ -118,10 +120,8 @@ class RunOpening:
             draft.keep(inputs)
         # The process that made the run may have died before it synced the directory, and a
         # journal must not survive without its manifest.
-        try:
+        with storage_errors(self._directory, "syncing the manifest"):
             sync_path(self._disk, self._directory)
-        except OSError as error:
-            raise storage_error(error, self._directory, "syncing the manifest") from error
         return manifest
 
     def _make_run(self, identity: Identity, draft: InputsDraft) -> Manifest:

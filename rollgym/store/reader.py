@@ -29,6 +29,7 @@ from rollgym.store.errors import (
     InputsError,
     RecordVersionError,
     storage_error,
+    storage_errors,
 )
 from rollgym.store.inputs import decode_task
 from rollgym.store.progress import KeySet
@@ -53,21 +54,18 @@ def read_journal(path: Path, end: int | None = None) -> Iterator[JournalEntry]:
     the file cannot be read.
     """
     offset = 0
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if not line.endswith(b"\n") or (end is not None and offset + len(line) > end):
-                    return
-                try:
-                    attempt = decode_attempt(line)
-                except SchemaVersionError as error:
-                    raise RecordVersionError(f"{path}:{number}: {error}") from error
-                except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                    raise CorruptJournalError(path, number, str(error)) from error
-                yield JournalEntry(attempt, line, path, offset)
-                offset += len(line)
-    except OSError as error:
-        raise storage_error(error, path, "reading the journal") from error
+    with storage_errors(path, "reading the journal"), path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n") or (end is not None and offset + len(line) > end):
+                return
+            try:
+                attempt = decode_attempt(line)
+            except SchemaVersionError as error:
+                raise RecordVersionError(f"{path}:{number}: {error}") from error
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise CorruptJournalError(path, number, str(error)) from error
+            yield JournalEntry(attempt, line, path, offset)
+            offset += len(line)
 
 
 def rank(entry: JournalEntry) -> tuple[bool, int, bytes]:
@@ -86,10 +84,8 @@ class _Snapshot:
     def __init__(self, paths: Iterable[Path]) -> None:
         self._ends: dict[Path, int] = {}
         for path in paths:
-            try:
+            with storage_errors(path, "reading the journal"):
                 self._ends[path] = path.stat().st_size
-            except OSError as error:
-                raise storage_error(error, path, "reading the journal") from error
 
     def __iter__(self) -> Iterator[JournalEntry]:
         for path, end in self._ends.items():
@@ -146,13 +142,10 @@ class TaskLookup(Closable):
         self._path = path
         self._offsets = array("Q")
         self._positions: dict[int, int] | None = None
-        try:
-            with ExitStack() as opened:
-                self._file = opened.enter_context(path.open("rb"))
-                self._read_offsets()
-                opened.pop_all()
-        except OSError as error:
-            raise storage_error(error, path, "reading the inputs") from error
+        with storage_errors(path, "reading the inputs"), ExitStack() as opened:
+            self._file = opened.enter_context(path.open("rb"))
+            self._read_offsets()
+            opened.pop_all()
 
     def task(self, index: int) -> Task:
         """Raises KeyError for an unknown index, InputsError, StorageError."""

@@ -21,7 +21,7 @@ from rollgym.closing import Closable
 from rollgym.records import Attempt, RecordState, Task, encode_attempt
 from rollgym.store.blobs import BlobStore
 from rollgym.store.disk import Disk, sync_path
-from rollgym.store.errors import storage_error
+from rollgym.store.errors import storage_errors
 from rollgym.store.inputs import Inputs
 from rollgym.store.journal import GroupCommit, Journal, SyncPolicy, TornTail
 from rollgym.store.layout import BLOBS, WHOLE, Shard, journal_path, journal_paths
@@ -167,7 +167,5 @@ def open_run(
 def _sync_journals(directory: Path, disk: Disk) -> None:
     """Sync the records that were read: a killed process may have left them unsynced."""
     for path in journal_paths(directory):
-        try:
+        with storage_errors(path, "syncing the journal"):
             sync_path(disk, path)
-        except OSError as error:
-            raise storage_error(error, path, "syncing the journal") from error

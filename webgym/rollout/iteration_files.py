@@ -38,7 +38,7 @@ from rollgym.store import (
     read_records,
 )
 from rollgym.store.disk import write_all
-from rollgym.store.errors import storage_error
+from rollgym.store.errors import storage_errors
 from webgym.rollout.iteration import (
     IterationCoverage,
     IterationLabels,
@@ -275,21 +275,17 @@ class FailedFragments(Closable):
         self._disk = disk or Disk()
         self._locations: dict[RolloutKey, tuple[int, int]] = {}
         self._size = 0
-        try:
+        with storage_errors(folder, "making a draft of failed trajectories"):
             self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
-        except OSError as error:
-            raise storage_error(error, folder, "making a draft of failed trajectories") from error
 
     def __len__(self) -> int:
         return len(self._locations)
 
     def put(self, key: RolloutKey, fragment: bytes) -> None:
         """Store the fragment of a rollout, in place of an earlier one. Raises StorageError."""
-        try:
+        with storage_errors(self._folder, "drafting a failed trajectory"):
             os.lseek(self._file.fileno(), self._size, os.SEEK_SET)
             write_all(self._disk, self._file.fileno(), fragment)
-        except OSError as error:
-            raise storage_error(error, self._folder, "drafting a failed trajectory") from error
         self._locations[key] = (self._size, len(fragment))
         self._size += len(fragment)
 

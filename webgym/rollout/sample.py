@@ -24,7 +24,7 @@ import msgspec
 from rollgym.records import Row, RowError, Task
 from rollgym.store import Disk, IdentityError, InputsError
 from rollgym.store.disk import make_directory, sync_path
-from rollgym.store.errors import storage_error
+from rollgym.store.errors import storage_error, storage_errors
 from rollgym.store.inputs import decode_task
 from webgym.tasks.file import TaskFile
 from webgym.tasks.task import Split, WebTask
@@ -178,7 +178,7 @@ def _lines(header: SampleHeader, draw: Draw, tasks: TaskFile) -> Iterator[bytes]
 def _publish(path: Path, lines: Iterable[bytes], disk: Disk) -> None:
     """Link a complete file to its name, unless another process has done so."""
     draft = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
-    try:
+    with storage_errors(path, "writing the sample"):
         make_directory(disk, path.parent)
         try:
             with draft.open("wb") as file:
@@ -192,8 +192,6 @@ def _publish(path: Path, lines: Iterable[bytes], disk: Disk) -> None:
             sync_path(disk, path.parent)
         finally:
             draft.unlink(missing_ok=True)
-    except OSError as error:
-        raise storage_error(error, path, "writing the sample") from error
 
 
 def _read_header(path: Path) -> SampleHeader:

@@ -33,7 +33,7 @@ from pathlib import Path
 from rollgym.closing import Closable
 from rollgym.store import Disk, StoreError
 from rollgym.store.disk import sync_path, write_all
-from rollgym.store.errors import storage_error
+from rollgym.store.errors import storage_error, storage_errors
 from webgym.trajectory.torch_archive import (
     ArchiveError,
     PlainError,
@@ -292,7 +292,5 @@ def _copy(disk: Disk, source: int, target: int, size: int) -> None:
 
 @contextmanager
 def _storage(path: Path, doing: str) -> Iterator[None]:
-    try:
+    with storage_errors(path, doing):
         yield
-    except OSError as error:
-        raise storage_error(error, path, doing) from error
