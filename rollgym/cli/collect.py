@@ -11,12 +11,7 @@ from typing import NoReturn
 
 from rollgym.cli.collection import run_collection
 from rollgym.cli.process import run_override_command
-from rollgym.cli.rollout_settings import (
-    CollectSettings,
-    SettingsError,
-    read_settings,
-    rollout_help,
-)
+from rollgym.cli.rollout_settings import CollectSettings, SettingsError, read_settings, rollout_help
 from rollgym.engine import Worker
 from rollgym.rollouts.input_file import agent_problem
 from rollgym.rollouts.inputs import DEFAULT_REPEATS, InputSettings, PreparedInputs

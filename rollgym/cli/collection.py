@@ -16,12 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rollgym.cli.rollout_settings import RolloutSettings, SettingsError
-from rollgym.cli.summary import (
-    OVERRIDES,
-    explain_coverage,
-    format_count,
-    summary_lines,
-)
+from rollgym.cli.summary import OVERRIDES, explain_coverage, format_count, summary_lines
 from rollgym.engine import Coverage, Policy, Worker, collect, run
 from rollgym.metrics import Summary
 from rollgym.monitor import LiveMetrics, ProgressObserver, printable_line, recount

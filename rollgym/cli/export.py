@@ -5,17 +5,10 @@ from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
 
-from rollgym.export import (
-    ExportError,
-    ExportFormat,
-    ExportReport,
-    GroupFilter,
-    PreferencePairs,
-    SupervisedExamples,
-    TaskGroups,
-    export,
-    parse_filter,
-)
+from rollgym.export.export import ExportReport, export
+from rollgym.export.filter import GroupFilter, parse_filter
+from rollgym.export.formats import ExportFormat, PreferencePairs, SupervisedExamples, TaskGroups
+from rollgym.export.rollouts import ExportError
 
 _DEFAULT_MARGIN = 0.0
 

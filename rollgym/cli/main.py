@@ -11,12 +11,7 @@ importing the module.
 """
 
 import sys
-from argparse import (
-    ArgumentParser,
-    Namespace,
-    RawDescriptionHelpFormatter,
-    _SubParsersAction,
-)
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter, _SubParsersAction
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module

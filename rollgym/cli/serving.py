@@ -20,17 +20,10 @@ from rollgym.servers.config import (
     Settings,
     load_config,
 )
-from rollgym.servers.launch import (
-    START_TIMEOUT,
-    Fleet,
-    InstanceRecord,
-    NoHeadError,
-    ServerLostError,
-    check_health,
-    fetch_records,
-    head_listening,
-    log_to,
-)
+from rollgym.servers.launch.fleet import START_TIMEOUT, Fleet
+from rollgym.servers.launch.head import check_health, fetch_records, head_listening
+from rollgym.servers.launch.logs import log_to
+from rollgym.servers.launch.records import InstanceRecord, NoHeadError, ServerLostError
 
 LOST = 1
 UNHEALTHY = 1

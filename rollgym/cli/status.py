@@ -9,12 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from rollgym.cli.summary import (
-    OVERRIDES,
-    PYTHON,
-    explain_coverage,
-    summary_lines,
-)
+from rollgym.cli.summary import OVERRIDES, PYTHON, explain_coverage, summary_lines
 from rollgym.engine import Coverage, ExitStatus
 from rollgym.monitor import LiveMetrics, coverage_of, recount
 from rollgym.rollouts.paths import JSONL, RUN_SUFFIX, RolloutPaths, run_beside

@@ -21,15 +21,8 @@ from rollgym.engine.policy import (
     RetryRule,
 )
 from rollgym.engine.runner import run
-from rollgym.engine.stop import Stop, StopLevel, done_before, stopping_on_signals
-from rollgym.engine.work import (
-    EngineError,
-    Source,
-    SourceError,
-    StuckWorkersError,
-    Worker,
-    WorkItem,
-)
+from rollgym.engine.stop import Stop, done_before, stopping_on_signals
+from rollgym.engine.work import EngineError, SourceError, StuckWorkersError, Worker, WorkItem
 
 __all__ = [
     "NO_RETRIES",
@@ -48,10 +41,8 @@ __all__ = [
     "Policy",
     "RetryPolicy",
     "RetryRule",
-    "Source",
     "SourceError",
     "Stop",
-    "StopLevel",
     "StopRequested",
     "StuckWorkersError",
     "WorkItem",

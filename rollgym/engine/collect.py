@@ -29,14 +29,7 @@ from rollgym.engine.policy import Policy
 from rollgym.engine.recorder import Recorder
 from rollgym.engine.stop import Stop, StopLevel, stopping_on_signals
 from rollgym.engine.supervisor import Signal, Supervisor
-from rollgym.engine.work import (
-    EngineError,
-    Halt,
-    OpenRollout,
-    Source,
-    SourceError,
-    Worker,
-)
+from rollgym.engine.work import EngineError, Halt, OpenRollout, Source, SourceError, Worker
 from rollgym.records import (
     TRAITS,
     Completed,

@@ -12,13 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from rollgym.closing import Closable
-from rollgym.engine import (
-    AttemptRecorded,
-    AttemptStarted,
-    CollectionStarted,
-    Event,
-    StopRequested,
-)
+from rollgym.engine import AttemptRecorded, AttemptStarted, CollectionStarted, Event, StopRequested
 from rollgym.metrics import Summary
 from rollgym.monitor.live_metrics import LiveMetrics, printable_line
 from rollgym.monitor.progress_view import ProgressView

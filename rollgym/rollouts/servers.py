@@ -18,7 +18,9 @@ from rollgym.servers.config import (
     ServerInstance,
     load_server_class,
 )
-from rollgym.servers.launch import NoHeadError, connected_to, fetch_records, started_in_process
+from rollgym.servers.launch.fleet import started_in_process
+from rollgym.servers.launch.head import connected_to, fetch_records
+from rollgym.servers.launch.records import NoHeadError
 from rollgym.servers.resources import ResourcesServer
 from rollgym.servers.server import ServerConfig, ServerKind
 from rollgym.store import SettingsIdentity, hide_secrets, settings_identity

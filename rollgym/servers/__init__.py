@@ -1,13 +1,7 @@
 """Model, agent and resources servers: contracts, base classes and transports."""
 
 from rollgym.servers.agent import AgentConfig, AgentServer
-from rollgym.servers.client import (
-    Http,
-    NoAnswerError,
-    ServerClient,
-    connect,
-    http_session,
-)
+from rollgym.servers.client import Http, NoAnswerError, ServerClient, connect, http_session
 from rollgym.servers.episode import Episode
 from rollgym.servers.exchange import Answer, CookieJar, RefusedRequestError, Request
 from rollgym.servers.http_server import listening

@@ -13,14 +13,7 @@ from itertools import pairwise
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import msgspec
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    PydanticUserError,
-    ValidationError,
-    create_model,
-)
+from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
 
 from rollgym.servers.exchange import RefusedRequestError
 

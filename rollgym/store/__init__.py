@@ -19,27 +19,14 @@ from rollgym.store.errors import (
 )
 from rollgym.store.identity import Identity, InputsIdentity, differences
 from rollgym.store.inputs import Inputs, read_rows, read_tasks
-from rollgym.store.journal import EVERY_RECORD, SyncPolicy, TornTail
+from rollgym.store.journal import EVERY_RECORD, SyncPolicy
 from rollgym.store.layout import WHOLE, Shard, inputs_path, journal_paths
 from rollgym.store.manifest import Manifest, OpenAdvice, read_manifest
 from rollgym.store.merge import MergeReport, merge_runs
-from rollgym.store.progress import KeySet, Prior, Progress, Status, status_of
-from rollgym.store.reader import (
-    JournalEntry,
-    RecordLookup,
-    TaskLookup,
-    read_journal,
-    read_records,
-)
+from rollgym.store.progress import KeySet, Progress, Status, status_of
+from rollgym.store.reader import RecordLookup, TaskLookup, read_journal, read_records
 from rollgym.store.run import RunStore, open_run
-from rollgym.store.settings import (
-    Setting,
-    SettingsIdentity,
-    hide_secrets,
-    hide_secrets_in_text,
-    is_secret_name,
-    settings_identity,
-)
+from rollgym.store.settings import Setting, SettingsIdentity, hide_secrets, settings_identity
 
 __all__ = [
     "EVERY_RECORD",
@@ -56,13 +43,11 @@ __all__ = [
     "Inputs",
     "InputsError",
     "InputsIdentity",
-    "JournalEntry",
     "KeySet",
     "Manifest",
     "ManifestError",
     "MergeReport",
     "OpenAdvice",
-    "Prior",
     "Progress",
     "RecordLookup",
     "RecordVersionError",
@@ -79,13 +64,10 @@ __all__ = [
     "StoreError",
     "SyncPolicy",
     "TaskLookup",
-    "TornTail",
     "WriteLock",
     "differences",
     "hide_secrets",
-    "hide_secrets_in_text",
     "inputs_path",
-    "is_secret_name",
     "journal_paths",
     "merge_runs",
     "open_run",

@@ -35,13 +35,7 @@ from rollgym.store.layout import (
     shard_lock_path,
     shard_locks,
 )
-from rollgym.store.manifest import (
-    Manifest,
-    OpenAdvice,
-    read_manifest,
-    require_same,
-    write_manifest,
-)
+from rollgym.store.manifest import Manifest, OpenAdvice, read_manifest, require_same, write_manifest
 from rollgym.store.settings import settings_identity
 
 

@@ -16,14 +16,7 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from rollgym.closing import Closable
-from rollgym.records import (
-    Attempt,
-    Completed,
-    RolloutKey,
-    SchemaVersionError,
-    Task,
-    decode_attempt,
-)
+from rollgym.records import Attempt, Completed, RolloutKey, SchemaVersionError, Task, decode_attempt
 from rollgym.store.errors import (
     CorruptJournalError,
     InputsError,

@@ -5,13 +5,8 @@ The other functions are for hooks: `compute_metrics` and `get_key_metrics` of a 
 """
 
 from rollgym.metrics.aggregate.agent import AgentMetrics, AggregateMetrics, aggregate
-from rollgym.metrics.aggregate.estimates import (
-    AverageOfK,
-    average_of_k,
-    majority_at_k,
-    pass_at_k,
-)
-from rollgym.metrics.aggregate.rollouts import ROLLOUT_INDEX, TASK_INDEX, tasks_of
+from rollgym.metrics.aggregate.estimates import average_of_k, majority_at_k, pass_at_k
+from rollgym.metrics.aggregate.rollouts import tasks_of
 from rollgym.metrics.aggregate.standard_metrics import (
     accuracy,
     default_agent_metrics,
@@ -21,11 +16,8 @@ from rollgym.metrics.aggregate.standard_metrics import (
 )
 
 __all__ = [
-    "ROLLOUT_INDEX",
-    "TASK_INDEX",
     "AgentMetrics",
     "AggregateMetrics",
-    "AverageOfK",
     "accuracy",
     "aggregate",
     "average_of_k",

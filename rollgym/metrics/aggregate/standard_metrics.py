@@ -33,14 +33,7 @@ from rollgym.metrics.aggregate.estimates import (
     majority_curve,
     passes_of,
 )
-from rollgym.metrics.aggregate.rollouts import (
-    Rollout,
-    Scores,
-    Tasks,
-    number,
-    scores_of,
-    succeeded,
-)
+from rollgym.metrics.aggregate.rollouts import Rollout, Scores, Tasks, number, scores_of, succeeded
 from rollgym.metrics.exact import rounded
 from rollgym.metrics.pass_at_k import PassAtK
 

@@ -1,30 +1,15 @@
 """From command-line overrides and YAML files to the checked servers of a run."""
 
-from rollgym.servers.config.instances import (
-    Address,
-    ServerInstance,
-    is_loopback,
-    listening_socket,
-)
+from rollgym.servers.config.instances import Address, ServerInstance, is_loopback, listening_socket
 from rollgym.servers.config.loading import Configuration, RunConfig, RunOptions, load_config
 from rollgym.servers.config.overrides import parse_overrides
 from rollgym.servers.config.plugins import load_server_class, load_settings, plugin_roots
-from rollgym.servers.config.problems import (
-    ConfigError,
-    JsonValue,
-    Location,
-    Problem,
-    Problems,
-    Settings,
-    suggestion,
-)
+from rollgym.servers.config.problems import ConfigError, Problem, Problems, Settings, suggestion
 
 __all__ = [
     "Address",
     "ConfigError",
     "Configuration",
-    "JsonValue",
-    "Location",
     "Problem",
     "Problems",
     "RunConfig",

@@ -4,7 +4,6 @@ It has health-aware balancing, bounded retries, concurrency limits, deadlines an
 Model servers use it, and agents that call a model directly.
 """
 
-from rollgym.servers.endpoints.endpoint import EndpointReport
 from rollgym.servers.endpoints.pool import EndpointPool, PoolReport
 from rollgym.servers.endpoints.settings import (
     ApiKey,
@@ -19,7 +18,6 @@ __all__ = [
     "ApiKey",
     "BaseUrl",
     "EndpointPool",
-    "EndpointReport",
     "EndpointSettings",
     "MaxConcurrency",
     "PoolReport",

@@ -14,7 +14,6 @@ that fail with one dying server count once.
 
 import logging
 from collections import Counter
-from typing import NamedTuple
 
 import msgspec
 from yarl import URL
@@ -28,7 +27,7 @@ from rollgym.records import (
     ModelUnavailableError,
 )
 from rollgym.servers.endpoints.failures import FailedTry
-from rollgym.servers.endpoints.settings import EndpointSettings
+from rollgym.servers.endpoints.settings import EndpointSettings, PoolSettings
 
 _LOGGER = logging.getLogger("rollgym.servers.endpoints")
 _UNBOUNDED = 1 << 62
@@ -53,31 +52,15 @@ class EndpointReport(msgspec.Struct, frozen=True):
     last_failure: str | None
 
 
-class HealthRules(NamedTuple):
-    """When an endpoint gets no requests: failures in a row, lengths of cooldowns, longest pause."""
-
-    failures_before_cooldown: int
-    cooldown: Backoff
-    longest_pause: float
-
-
 class EndpointHealth:
     """Cooldown and pause of one endpoint: a state machine without a task or a clock.
 
     All times are of the one clock that the caller reads.
     """
 
-    __slots__ = (
-        "_cooldown_ends",
-        "_cooldown_started",
-        "_cooldowns",
-        "_failures",
-        "_paused_until",
-        "_rules",
-    )
-
-    def __init__(self, rules: HealthRules) -> None:
-        self._rules = rules
+    def __init__(self, settings: PoolSettings) -> None:
+        self._settings = settings
+        self._cooldown = Backoff(settings.rest_initial, maximum=settings.rest_maximum, jitter=0.0)
         self._failures = 0
         self._cooldowns = 0
         self._cooldown_started = float("-inf")
@@ -110,18 +93,18 @@ class EndpointHealth:
         if started <= self._cooldown_started:
             return
         self._failures += 1
-        if self._failures >= self._rules.failures_before_cooldown:
+        if self._failures >= self._settings.failures_before_rest:
             self._cooldowns += 1
             self._cooldown_started = now
             self._cooldown_ends = now + self._cooldown_length()
 
     def pause(self, now: float, seconds: float) -> None:
         """The endpoint asked for a pause; of two pauses the later end holds."""
-        until = now + min(seconds, self._rules.longest_pause)
+        until = now + min(seconds, self._settings.max_retry_after)
         self._paused_until = max(self._paused_until, until)
 
     def _cooldown_length(self) -> float:
-        return self._rules.cooldown.delay(self._cooldowns, seed=0)
+        return self._cooldown.delay(self._cooldowns, seed=0)
 
 
 class Endpoint:
@@ -130,8 +113,8 @@ class Endpoint:
     `last_failed_try` is the latest failure that counted against the endpoint.
     """
 
-    def __init__(self, settings: EndpointSettings, rules: HealthRules) -> None:
-        self.health = EndpointHealth(rules)
+    def __init__(self, settings: EndpointSettings, pool: PoolSettings) -> None:
+        self.health = EndpointHealth(pool)
         self.weight = settings.weight
         self.in_flight = 0
         self.acquired = 0

@@ -16,20 +16,14 @@ decides.
 import asyncio
 from collections.abc import Sequence
 from random import Random
-from typing import NamedTuple
 
 import msgspec
 
 from rollgym.closing import AsyncClosable
 from rollgym.engine import Backoff
-from rollgym.records import (
-    DeadlineError,
-    ModelMalformedError,
-    ModelUnavailableError,
-    RolloutError,
-)
+from rollgym.records import DeadlineError, ModelMalformedError, ModelUnavailableError, RolloutError
 from rollgym.servers.context import current_deadline
-from rollgym.servers.endpoints.endpoint import Endpoint, EndpointReport, HealthRules
+from rollgym.servers.endpoints.endpoint import Endpoint, EndpointReport
 from rollgym.servers.endpoints.failures import FailedTry
 from rollgym.servers.endpoints.settings import EndpointSettings, PoolSettings
 from rollgym.servers.endpoints.slots import NoSlot, SlotQueue
@@ -62,17 +56,7 @@ class EndpointPool(AsyncClosable):
         if not endpoints:
             raise ValueError("a pool needs at least one endpoint")
         chosen = self._settings = settings or PoolSettings()
-        self._retries = RetryRules(
-            chosen.max_retries,
-            Backoff(chosen.backoff_initial, maximum=chosen.backoff_maximum, jitter=1.0),
-            chosen.max_retry_after,
-        )
-        rules = HealthRules(
-            chosen.failures_before_rest,
-            Backoff(chosen.rest_initial, maximum=chosen.rest_maximum, jitter=0.0),
-            chosen.max_retry_after,
-        )
-        self._endpoints = tuple(Endpoint(each, rules) for each in endpoints)
+        self._endpoints = tuple(Endpoint(each, chosen) for each in endpoints)
         self._slots = SlotQueue(self._endpoints, chosen.max_rest_wait)
         self._transport = EndpointTransport(chosen)
         self._random = Random(seed)  # noqa: S311 - spreads load, guards nothing
@@ -156,7 +140,7 @@ class EndpointPool(AsyncClosable):
             each not in tried and each.health.available_at <= now for each in self._endpoints
         )
         seed = self._random.getrandbits(63)
-        return self._retries.wait(failures, deadline - now, seed, elsewhere=elsewhere)
+        return retry_wait(self._settings, failures, deadline - now, seed, elsewhere=elsewhere)
 
     def _not_sent(self, method: str, path: str, first: Endpoint | None) -> RolloutError:
         """The error of a call that never got a slot."""
@@ -181,38 +165,36 @@ class EndpointPool(AsyncClosable):
         )
 
 
-class RetryRules(NamedTuple):
-    """Whether a call tries again, and when."""
+def retry_wait(
+    settings: PoolSettings,
+    failures: Sequence[FailedTry],
+    left: float,
+    seed: int,
+    *,
+    elsewhere: bool,
+) -> float | None:
+    """Seconds until the next try of a call, or None for no further try.
 
-    max_retries: int
-    backoff: Backoff
-    max_retry_after: float
-
-    def wait(
-        self, failures: Sequence[FailedTry], left: float, seed: int, *, elsewhere: bool
-    ) -> float | None:
-        """Seconds until the next try, or None for no further try.
-
-        `left` is the time until the deadline. `elsewhere` says that an endpoint is available that
-        this call has not tried: it is tried at once, also after a failure that concerns one
-        endpoint only.
-        """
-        latest = failures[-1]
-        malformed = sum(failed.error is ModelMalformedError for failed in failures)
-        if (
-            not (latest.worth_retrying or (latest.local and elsewhere))
-            or latest.error is DeadlineError
-            or len(failures) > self.max_retries
-            or malformed > MALFORMED_RETRIES
-        ):
-            return None
-        if elsewhere:
-            return 0.0
-        delay = self.backoff.delay(len(failures), seed)
-        asked = latest.retry_after or 0.0
-        if asked > self.max_retry_after or max(delay, asked) >= left:
-            return None
-        return delay
+    `left` is the time until the deadline. `elsewhere` says that an endpoint is available that this
+    call has not tried: it is tried at once, also after a failure that concerns one endpoint only.
+    """
+    latest = failures[-1]
+    malformed = sum(failed.error is ModelMalformedError for failed in failures)
+    if (
+        not (latest.worth_retrying or (latest.local and elsewhere))
+        or latest.error is DeadlineError
+        or len(failures) > settings.max_retries
+        or malformed > MALFORMED_RETRIES
+    ):
+        return None
+    if elsewhere:
+        return 0.0
+    backoff = Backoff(settings.backoff_initial, maximum=settings.backoff_maximum, jitter=1.0)
+    delay = backoff.delay(len(failures), seed)
+    asked = latest.retry_after or 0.0
+    if asked > settings.max_retry_after or max(delay, asked) >= left:
+        return None
+    return delay
 
 
 def _error(

@@ -10,7 +10,6 @@ from rollgym.servers.isolation.process import (
     WorkerDiedError,
     WorkersClosedError,
     WorkerStartError,
-    describe_exit,
 )
 from rollgym.servers.isolation.workers import CallSlots, IsolatedWorkers
 
@@ -26,5 +25,4 @@ __all__ = [
     "WorkerDiedError",
     "WorkerStartError",
     "WorkersClosedError",
-    "describe_exit",
 ]

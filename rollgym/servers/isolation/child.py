@@ -90,8 +90,8 @@ def framed(message: msgspec.Struct) -> bytes:
 
 def main() -> None:
     setup = msgspec.json.decode(sys.argv.pop(), type=WorkerSetup)
-    calls, answers = _take_standard_streams()
-    _end_with_parent(setup.parent)
+    calls, answers = take_standard_streams()
+    end_with_parent(setup.parent, signal.SIGKILL)
     _limit(setup.memory_bytes)
     faulthandler.enable()
     sys.path[:] = setup.search_path
@@ -107,7 +107,7 @@ def main() -> None:
         _send(answers, _answer(function, decoder.decode(body)))
 
 
-def _take_standard_streams() -> tuple[BinaryIO, BinaryIO]:
+def take_standard_streams() -> tuple[BinaryIO, BinaryIO]:
     """Copy descriptors 0 and 1, which no grandchild inherits, and put harmless ones in place."""
     calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -118,11 +118,12 @@ def _take_standard_streams() -> tuple[BinaryIO, BinaryIO]:
     return calls, answers
 
 
-def _end_with_parent(parent: int) -> None:
+def end_with_parent(parent: int, by: signal.Signals) -> None:
+    """End this process by a signal when its parent ends; at once where that has ended already."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, by)
     if os.getppid() != parent:  # it died before this process could request the signal
-        os._exit(0)
+        os._exit(1)
 
 
 def _limit(memory_bytes: int | None) -> None:

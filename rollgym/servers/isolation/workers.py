@@ -40,6 +40,10 @@ from rollgym.servers.isolation.process import (
 
 WAIT_TIMEOUT = 600.0
 LONGEST_TIMEOUT = 1e6
+MAX_CALLS = 1000
+"""The number of calls after which a worker is replaced."""
+KILL_GRACE = 5.0
+"""Seconds to wait for killed processes to end."""
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 log = logging.getLogger(__name__)
@@ -97,9 +101,7 @@ class IsolatedWorkers(AsyncClosable):
         start_timeout: Seconds that a process may take to start and to import the function.
         memory_bytes: Limit of a worker's address space, beyond which Python raises MemoryError
             there. Only Linux enforces it.
-        max_calls: Number of calls after which a worker is replaced.
         queue_limit: Number of calls that may wait for a worker.
-        kill_grace: Seconds to wait for killed processes to end.
         environment: Variables for the workers beside the few that they inherit.
     """
 
@@ -110,16 +112,14 @@ class IsolatedWorkers(AsyncClosable):
         workers: int = 2,
         start_timeout: float = 20.0,
         memory_bytes: int | None = None,
-        max_calls: int = 1000,
         queue_limit: int = 10_000,
-        kill_grace: float = 5.0,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """Raises ValueError for an invalid name or number; starts nothing."""
         if not _FUNCTION.fullmatch(function):
             raise ValueError(f"{function!r} is not of the form 'package.module:function'")
-        if workers < 1 or max_calls < 1 or queue_limit < 0:
-            raise ValueError("workers and max_calls must be at least 1, queue_limit at least 0")
+        if workers < 1 or queue_limit < 0:
+            raise ValueError("workers must be at least 1, queue_limit at least 0")
         if memory_bytes is not None and sys.platform != "linux":
             log.warning("%s: this system does not enforce memory_bytes", function)
         self._settings = WorkerSettings(
@@ -128,8 +128,6 @@ class IsolatedWorkers(AsyncClosable):
             memory_bytes,
             worker_environment(os.environ, environment or {}),
         )
-        self._max_calls = max_calls
-        self._kill_grace = _duration("kill_grace", kill_grace)
         self._slots = CallSlots(function, workers, queue_limit)
         self._calls = 0
         self._no_calls = asyncio.Event()
@@ -176,16 +174,14 @@ class IsolatedWorkers(AsyncClosable):
             worker.kill()
         await self._no_calls.wait()
         if self._processes:
-            await asyncio.wait(
-                [worker.ended for worker in self._processes], timeout=self._kill_grace
-            )
+            await asyncio.wait([worker.ended for worker in self._processes], timeout=KILL_GRACE)
         if self._processes:
             log.error(
                 "%d workers of %s were killed %g s ago and have not ended; a system call must be "
                 "blocking them",
                 len(self._processes),
                 self._settings.function,
-                self._kill_grace,
+                KILL_GRACE,
             )
 
     def _framed(self, call: WorkerCall) -> bytes:
@@ -238,7 +234,7 @@ class IsolatedWorkers(AsyncClosable):
             usable = True
             raise
         finally:
-            if usable and worker.calls < self._max_calls and not self._closed:
+            if usable and worker.calls < MAX_CALLS and not self._closed:
                 self._idle.append(worker)
             else:
                 worker.kill()

@@ -10,7 +10,6 @@ that is still importing. It kills everything that its plug-in started.
 """
 
 import asyncio
-import ctypes
 import os
 import signal
 import sys
@@ -19,20 +18,20 @@ from typing import BinaryIO, NoReturn
 
 from rollgym.engine import done_before, run
 from rollgym.servers.config import ConfigError
+from rollgym.servers.isolation.child import end_with_parent, take_standard_streams
 from rollgym.servers.launch.addresses import Directory
 from rollgym.servers.launch.local_server import STOP_TIMEOUT, LocalServer, make_server
 from rollgym.servers.launch.logs import log_to
 from rollgym.servers.launch.records import StartError, StartRequest, StartResult
 
 NOT_STARTED = 1
-_PR_SET_PDEATHSIG = 1
 
 
 def main() -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    requests, results = _move_standard_streams()
+    requests, results = take_standard_streams()
     request = StartRequest.from_line(requests.readline())
-    _end_with(request.launcher)
+    end_with_parent(request.launcher, signal.SIGTERM)
     log_to(request.log_level)
     launcher = _Launcher(requests)
     status = run(_serve(request, launcher, results))
@@ -94,23 +93,6 @@ class _Launcher:
             return
         threading.Event().wait(STOP_TIMEOUT)
         self.kill_all()
-
-
-def _move_standard_streams() -> tuple[BinaryIO, BinaryIO]:
-    """Move the pipes to where plug-ins do not read or write by accident."""
-    requests, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    return requests, results
-
-
-def _end_with(launcher: int) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != launcher:  # it died before this process could request the signal
-        os._exit(NOT_STARTED)
 
 
 def _send(results: BinaryIO, result: StartResult) -> None:

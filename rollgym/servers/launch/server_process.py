@@ -21,7 +21,7 @@ from typing import Any, cast
 
 import msgspec
 
-from rollgym.servers.isolation import describe_exit
+from rollgym.servers.isolation.process import describe_exit
 from rollgym.servers.launch.logs import relay
 from rollgym.servers.launch.records import (
     TAIL_LINES,

@@ -5,17 +5,10 @@ from typing import Any
 
 import pytest
 
-from rollgym.export import (
-    BadRowsError,
-    ExportError,
-    ExportFormat,
-    ExportReport,
-    PreferencePairs,
-    SupervisedExamples,
-    TaskGroups,
-    export,
-    parse_filter,
-)
+from rollgym.export.export import ExportReport, export
+from rollgym.export.filter import parse_filter
+from rollgym.export.formats import ExportFormat, PreferencePairs, SupervisedExamples, TaskGroups
+from rollgym.export.rollouts import BadRowsError, ExportError
 from rollgym.store import Disk, DiskFullError, StorageError, StorageVanishedError
 from tests.integration.export.rollouts import group, read, row, write
 

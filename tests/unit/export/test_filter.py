@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollgym.export import ExportError, GroupRewards, parse_filter
-from rollgym.export.filter import DEEPEST
+from rollgym.export.filter import DEEPEST, GroupRewards, parse_filter
+from rollgym.export.rollouts import ExportError
 
 HALF = GroupRewards.of([1.0, 0.0, 1.0, 0.0])
 ALL = GroupRewards.of([1.0, 1.0])

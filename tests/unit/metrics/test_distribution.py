@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollgym.metrics import Distribution
+from rollgym.metrics.distribution import Distribution
 from tests.unit.metrics.strategies import numbers
 
 

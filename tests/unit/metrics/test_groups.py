@@ -5,8 +5,8 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollgym.metrics import GroupCounts
 from rollgym.metrics.groups import Groups
+from rollgym.metrics.summary import GroupCounts
 from rollgym.records import Attempt, Completed
 from tests.unit.metrics.strategies import (
     REWARDED,

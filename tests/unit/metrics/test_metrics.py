@@ -4,7 +4,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollgym.metrics import GroupCounts, Metrics, Summary, Throughput
+from rollgym.metrics import Metrics, Summary
+from rollgym.metrics.summary import GroupCounts, Throughput
 from rollgym.records import (
     Attempt,
     Completed,

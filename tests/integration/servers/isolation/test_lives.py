@@ -70,12 +70,14 @@ def test_calls_one_after_the_other_need_one_process_however_many_are_allowed(run
     run(functions.process_id, scenario, workers=4)
 
 
-def test_a_worker_is_replaced_after_so_many_calls(run: Run) -> None:
+def test_a_worker_is_replaced_after_many_calls(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rollgym.servers.isolation.workers.MAX_CALLS", 3)
+
     async def scenario(workers: IsolatedWorkers) -> None:
         processes = [await workers.call(timeout=PATIENCE) for _ in range(7)]
         assert [processes.count(process) for process in dict.fromkeys(processes)] == [3, 3, 1]
 
-    run(functions.process_id, scenario, max_calls=3)
+    run(functions.process_id, scenario)
 
 
 def test_a_worker_that_died_while_idle_is_replaced(run: Run) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from rollgym.engine import run
 from rollgym.servers.config import ConfigError
-from rollgym.servers.launch import Fleet, ServerStatus, StartError, started_in_process
+from rollgym.servers.launch.fleet import Fleet, started_in_process
+from rollgym.servers.launch.records import ServerStatus, StartError
 from tests.cases import for_each
 from tests.e2e.command import wait_until
 from tests.integration.servers.launch.probe import ProbeRun, ask, is_alive, until

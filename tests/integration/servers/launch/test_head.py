@@ -9,16 +9,9 @@ import pytest
 from aiohttp import web
 
 from rollgym.servers.config import Address
-from rollgym.servers.launch import (
-    Fleet,
-    NoHeadError,
-    ServerStatus,
-    StartError,
-    check_health,
-    connected_to,
-    fetch_records,
-    head_listening,
-)
+from rollgym.servers.launch.fleet import Fleet
+from rollgym.servers.launch.head import check_health, connected_to, fetch_records, head_listening
+from rollgym.servers.launch.records import NoHeadError, ServerStatus, StartError
 from tests.integration.servers.launch.probe import ProbeRun, ask
 from tests.ports import free_port
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from rollgym.servers.launch import log_to, started_in_process
-from rollgym.servers.launch.logs import relay
+from rollgym.servers.launch.fleet import started_in_process
+from rollgym.servers.launch.logs import log_to, relay
 from tests.cases import for_each
 from tests.integration.servers.launch.probe import ProbeRun, ask
 

@@ -7,7 +7,8 @@ import pytest
 
 from rollgym.engine import run
 from rollgym.records import ToolError
-from rollgym.servers.launch import Fleet, ServerLostError, ServerStatus, started_in_process
+from rollgym.servers.launch.fleet import Fleet, started_in_process
+from rollgym.servers.launch.records import ServerLostError, ServerStatus
 from tests.integration.servers.launch.probe import ProbeRun, ask, is_alive, until
 
 

@@ -4,7 +4,6 @@ from collections import Counter
 
 from pydantic import SecretStr
 
-from rollgym.engine import Backoff
 from rollgym.records import (
     DeadlineError,
     ModelAuthError,
@@ -12,12 +11,12 @@ from rollgym.records import (
     ModelRequestError,
     ModelUnavailableError,
 )
-from rollgym.servers.endpoints.endpoint import Endpoint, HealthRules
+from rollgym.servers.endpoints.endpoint import Endpoint
 from rollgym.servers.endpoints.failures import FailedTry
-from rollgym.servers.endpoints.settings import EndpointSettings
+from rollgym.servers.endpoints.settings import EndpointSettings, PoolSettings
 from rollgym.servers.endpoints.slots import choose, first_available
 
-RULES = HealthRules(3, Backoff(initial=1.0, maximum=8.0, jitter=0.0), longest_pause=60.0)
+RULES = PoolSettings(failures_before_rest=3, rest_initial=1.0, rest_maximum=8.0)
 DOWN = FailedTry(ModelUnavailableError, "broke off")
 
 

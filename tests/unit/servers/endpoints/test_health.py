@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollgym.engine import Backoff
-from rollgym.servers.endpoints.endpoint import EndpointHealth, HealthRules
+from rollgym.servers.endpoints import PoolSettings
+from rollgym.servers.endpoints.endpoint import EndpointHealth
 
-RULES = HealthRules(3, Backoff(initial=1.0, maximum=8.0, jitter=0.0), longest_pause=60.0)
+RULES = PoolSettings(failures_before_rest=3, rest_initial=1.0, rest_maximum=8.0)
 
 
 def failing(times: int, *, at: float = 10.0) -> EndpointHealth:
@@ -111,4 +111,4 @@ def test_whatever_happens_an_endpoint_wakes_within_its_bounds(
                 health.failed(now, started=0.0)
             case _:
                 health.pause(now, passed * 10)
-        assert health.available_at - now <= RULES.longest_pause + 1e-6
+        assert health.available_at - now <= RULES.max_retry_after + 1e-6

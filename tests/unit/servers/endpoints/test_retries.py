@@ -3,7 +3,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollgym.engine import Backoff
 from rollgym.records import (
     DeadlineError,
     ModelAuthError,
@@ -11,11 +10,12 @@ from rollgym.records import (
     ModelRateLimitError,
     ModelUnavailableError,
 )
+from rollgym.servers.endpoints import PoolSettings
 from rollgym.servers.endpoints.failures import FailedTry
-from rollgym.servers.endpoints.pool import RetryRules
+from rollgym.servers.endpoints.pool import retry_wait
 from tests.cases import for_each
 
-RULES = RetryRules(4, Backoff(initial=1.0, maximum=8.0, jitter=1.0), max_retry_after=60.0)
+RULES = PoolSettings(max_retries=4, backoff_initial=1.0, backoff_maximum=8.0)
 LONG = 1000.0
 
 DOWN = FailedTry(ModelUnavailableError, "is down")
@@ -28,45 +28,45 @@ def limited(seconds: float | None) -> FailedTry:
 
 @given(st.integers(1, 4), st.integers(0, 2**63 - 1))
 def test_waits_grow_with_full_jitter_and_repeat_with_their_seed(tries: int, seed: int) -> None:
-    wait = RULES.wait([DOWN] * tries, LONG, seed, elsewhere=False)
+    wait = retry_wait(RULES, [DOWN] * tries, LONG, seed, elsewhere=False)
     assert wait is not None
     assert 0 <= wait <= 2 ** (tries - 1)
-    assert RULES.wait([DOWN] * tries, LONG, seed, elsewhere=False) == wait
+    assert retry_wait(RULES, [DOWN] * tries, LONG, seed, elsewhere=False) == wait
 
 
 def test_the_budget_ends_the_retries_also_where_another_endpoint_is_left() -> None:
-    assert RULES.wait([DOWN] * 4, LONG, 0, elsewhere=True) == 0.0
-    assert RULES.wait([DOWN] * 5, LONG, 0, elsewhere=True) is None
+    assert retry_wait(RULES, [DOWN] * 4, LONG, 0, elsewhere=True) == 0.0
+    assert retry_wait(RULES, [DOWN] * 5, LONG, 0, elsewhere=True) is None
 
 
 def test_an_endpoint_that_was_not_tried_is_tried_at_once() -> None:
-    assert RULES.wait([DOWN], LONG, 0, elsewhere=True) == 0.0
-    assert RULES.wait([limited(3600.0)], LONG, 0, elsewhere=True) == 0.0
+    assert retry_wait(RULES, [DOWN], LONG, 0, elsewhere=True) == 0.0
+    assert retry_wait(RULES, [limited(3600.0)], LONG, 0, elsewhere=True) == 0.0
 
 
 def test_a_malformed_answer_is_asked_for_once_more_only() -> None:
-    assert RULES.wait([ODD], LONG, 0, elsewhere=False) is not None
-    assert RULES.wait([ODD, DOWN, ODD], LONG, 0, elsewhere=False) is None
+    assert retry_wait(RULES, [ODD], LONG, 0, elsewhere=False) is not None
+    assert retry_wait(RULES, [ODD, DOWN, ODD], LONG, 0, elsewhere=False) is None
 
 
 @for_each("kind", [ModelAuthError, DeadlineError])
 def test_what_another_try_cannot_mend_is_not_tried_again(kind: type[ModelAuthError]) -> None:
-    assert RULES.wait([FailedTry(kind, "is so")], LONG, 0, elsewhere=True) is None
+    assert retry_wait(RULES, [FailedTry(kind, "is so")], LONG, 0, elsewhere=True) is None
 
 
 def test_a_fault_of_one_endpoint_is_tried_at_another_and_only_there() -> None:
     refused = FailedTry(ModelAuthError, "has another key", local=True)
-    assert RULES.wait([refused], LONG, 0, elsewhere=True) == 0.0
-    assert RULES.wait([refused], LONG, 0, elsewhere=False) is None
+    assert retry_wait(RULES, [refused], LONG, 0, elsewhere=True) == 0.0
+    assert retry_wait(RULES, [refused], LONG, 0, elsewhere=False) is None
 
 
 def test_a_fault_may_say_itself_that_no_retry_helps() -> None:
     spent = FailedTry(ModelRateLimitError, "is spent", retryable=False)
-    assert RULES.wait([spent], LONG, 0, elsewhere=True) is None
+    assert retry_wait(RULES, [spent], LONG, 0, elsewhere=True) is None
 
 
 @for_each(("asked", "left", "waits"), [(60.0, LONG, True), (61.0, LONG, False), (5.0, 5.0, False)])
 def test_a_wait_that_is_too_long_or_passes_the_deadline_is_the_callers_to_decide(
     asked: float, left: float, waits: bool
 ) -> None:
-    assert (RULES.wait([limited(asked)], left, 0, elsewhere=False) is not None) is waits
+    assert (retry_wait(RULES, [limited(asked)], left, 0, elsewhere=False) is not None) is waits

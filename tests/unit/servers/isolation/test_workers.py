@@ -21,10 +21,8 @@ def test_a_function_without_a_proper_name_is_refused(name: str) -> None:
     "options",
     [
         {"workers": 0},
-        {"max_calls": 0},
         {"queue_limit": -1},
         {"start_timeout": 0},
-        {"kill_grace": float("inf")},
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
