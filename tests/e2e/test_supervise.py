@@ -5,8 +5,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ SUPERVISE = Path(__file__).resolve().parents[2] / "scripts" / "supervise.py"
 # Starts a process in a session of its own, which ignores SIGTERM; writes both process ids.
 COMMAND = """
 import os, subprocess, sys, time
-wait = "from signal import *; signal(SIGTERM, SIG_IGN); print(); pause()"
+wait = "from signal import *; signal(SIGTERM, SIG_IGN); print(flush=True); pause()"
 child = subprocess.Popen(
     [sys.executable, "-c", wait], start_new_session=True, stdout=subprocess.PIPE
 )
@@ -30,7 +30,8 @@ sys.exit(7)
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has child subreapers")
 
 
-def start(pids: Path, seconds: int, *more: str) -> "subprocess.Popen[str]":
+@contextmanager
+def supervised(pids: Path, seconds: int, *more: str) -> "Iterator[subprocess.Popen[str]]":
     command = [
         sys.executable,
         str(SUPERVISE),
@@ -41,7 +42,13 @@ def start(pids: Path, seconds: int, *more: str) -> "subprocess.Popen[str]":
         str(seconds),
         *more,
     ]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -63,7 +70,7 @@ def test_the_processes_that_a_command_leaves_are_ended_and_its_exit_status_count
     tmp_path: Path,
 ) -> None:
     pids = tmp_path / "pids"
-    with start(pids, 0, "--", sys.executable, "-c", "print('second')") as process:
+    with supervised(pids, 0, "--", sys.executable, "-c", "print('second')") as process:
         assert process.communicate(timeout=60)[0] == "second\n"
     assert process.returncode == 7
     assert not any(exists(int(pid)) for pid in pids.read_text().split())
@@ -80,7 +87,9 @@ def test_no_process_survives_when_the_run_is_stopped_or_killed(tmp_path: Path) -
         "SIGKILL to the guard": 128 + signal.SIGKILL,
     }
     with ExitStack() as stack:
-        runs = {name: stack.enter_context(start(tmp_path / name, 600)) for name in exit_statuses}
+        runs = {
+            name: stack.enter_context(supervised(tmp_path / name, 600)) for name in exit_statuses
+        }
         wait_until(lambda: all((tmp_path / name).exists() for name in runs))
         pids = {name: [*map(int, (tmp_path / name).read_text().split())] for name in runs}
         for name, run in runs.items():
