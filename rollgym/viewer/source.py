@@ -136,14 +136,12 @@ class DocumentContext(Protocol):
 class RecordFormat(Protocol):
     """A kind of file. With `by_lines` each line is a record; otherwise `places` finds them."""
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def by_lines(self) -> bool: ...
+    name: str
+    by_lines: bool = True
 
     def places(self, path: Path) -> Iterator[RecordRange]:
         """Where the records of a file are that is not `by_lines`. Raises StoreError."""
+        return iter(())
 
     def summary(self, record: bytes, facts_of: FactsOf) -> RecordSummary:
         """Summarise a record. Raises ValueError where it is not a record of this format."""

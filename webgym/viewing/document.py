@@ -5,25 +5,30 @@ Pointers refer to this JSON. A small part of every step is decoded at once, for 
 verdict; the rest of a step, which is most of it, when the step is requested.
 
 A step is two turns of a chat: the observation, and the model's response.
+
+*Sections* show the verdict, the task and the run. Rows may come from other programs, and the
+findings of a judge from a later version: a value that does not have the expected shape is shown as
+JSON.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from rollgym.records import NO_USAGE, Usage
-from rollgym.viewer.documents.sections import meaning_of
-from rollgym.viewer.documents.texts import cut, names_in, value_at
+from rollgym.viewer.documents.sections import MOST_FIELDS, field_of, meaning_of
+from rollgym.viewer.documents.texts import child, cut, names_in, value_at
 from rollgym.viewer.summary import RecordSummary
-from rollgym.viewer.values import ABSENT, fields_of, text_of
+from rollgym.viewer.values import ABSENT, Fields, fields_of, is_present, raw_of, read, text_of
 from rollgym.viewer.view import (
     FIELD_TEXT_LIMIT,
     STEPS_LIMIT,
     TEXT_LIMIT,
     TURNS_LIMIT,
     FailureView,
+    FieldView,
     RolloutDocument,
     RolloutView,
     SectionView,
@@ -31,16 +36,18 @@ from rollgym.viewer.view import (
     TimelineView,
     TurnView,
 )
+from webgym.models.assessment import BlockingResult, CriterionResult
+from webgym.tasks.task import Rubric
 from webgym.trajectory.plain import rollout_row
 from webgym.viewing.drawing import build_timeline
 from webgym.viewing.records import (
-    AttemptAccount,
+    AttemptRecord,
     FailureRecord,
     RawSteps,
     RecordNames,
     ResponseUsage,
+    TrajectoryRecord,
 )
-from webgym.viewing.sections import judge_section, run_section, task_section
 from webgym.viewing.steps import StepReader
 
 _TASK_NAME = "task_name"
@@ -69,7 +76,7 @@ class TrajectoryDocument(RolloutDocument):
     def __init__(
         self,
         record: bytes,
-        account: AttemptAccount[RawSteps],
+        attempt: AttemptRecord[RawSteps],
         names: RecordNames,
         summary: RecordSummary,
         plain_of: PlainOf,
@@ -80,14 +87,14 @@ class TrajectoryDocument(RolloutDocument):
         """`plain_of` returns the plain form of the trajectory; it may raise ValueError."""
         super().__init__(summary, size)
         self._record = record
-        self._account = account
+        self._attempt = attempt
         self._names = names
         self._plain_of = plain_of
-        self._steps = account.trajectory.steps or ()
+        self._steps = attempt.trajectory.steps or ()
         self._reader = StepReader(
             names,
-            account.trajectory.interaction_mode,
-            account.trajectory.keypoint_step_ids,
+            attempt.trajectory.interaction_mode,
+            attempt.trajectory.keypoint_step_ids,
             has_images=has_images,
         )
 
@@ -95,12 +102,12 @@ class TrajectoryDocument(RolloutDocument):
         asked = self._asked()
         return RolloutView(
             summary=self._summary,
-            title=self._summary.facts.title or f"task {self._account.trajectory_index}",
+            title=self._summary.facts.title or f"task {self._attempt.task}",
             bytes=self.size,
             turns=2 * len(self._steps),
             steps=len(self._steps),
             prompt=() if asked is None else (asked,),
-            failure=_failure_view(self._account.failure, self._names.failure),
+            failure=_failure_view(self._attempt.outcome.failure, self._names.failure),
             timeline=self._timeline(),
             usage=_counts(self._usage()),
             sections=tuple(self._sections()),
@@ -143,14 +150,14 @@ class TrajectoryDocument(RolloutDocument):
 
     def _asked(self) -> TurnView | None:
         path = f"{self._names.trajectory}/task/{_TASK_NAME}"
-        row = fields_of(self._account.trajectory.task) or {}
+        row = fields_of(self._attempt.trajectory.task) or {}
         words = text_of(row.get(_TASK_NAME))
         if words is None:
             return None
         return TurnView(0, "user", path, (cut(words, TEXT_LIMIT, path),))
 
     def _sections(self) -> list[SectionView]:
-        trajectory, at = self._account.trajectory, self._names.trajectory
+        trajectory, at = self._attempt.trajectory, self._names.trajectory
         rewards = {
             index: outline.reward
             for index, outline in enumerate(self._outlines)
@@ -169,15 +176,15 @@ class TrajectoryDocument(RolloutDocument):
             trajectory.keypoint_step_ids,
         )
         task = task_section(trajectory.task, f"{at}/task")
-        sections = (judge, task, run_section(self._account, at))
+        sections = (judge, task, run_section(self._attempt, at))
         return [section for section in sections if section is not None]
 
     def _timeline(self) -> TimelineView | None:
         timings = [outline.timings for outline in self._outlines]
-        return build_timeline(timings, self._account.phases, self._account.seconds)
+        return build_timeline(timings, self._attempt.outcome.phases, self._attempt.seconds)
 
     def _usage(self) -> Usage:
-        said = self._account.usage
+        said = self._attempt.outcome.usage
         if said != NO_USAGE:
             return said
         usages = (outline.response.usage for outline in self._outlines if outline.response)
@@ -209,3 +216,101 @@ def _failure_view(failure: FailureRecord | None, path: str) -> FailureView | Non
         causes=tuple((cause.type, cause.message) for cause in failure.causes),
         traceback=cut(trace, FIELD_TEXT_LIMIT, f"{path}/traceback") if trace else None,
     )
+
+
+_FINDING = msgspec.json.Decoder(CriterionResult)
+_BLOCKING = msgspec.json.Decoder(BlockingResult)
+_ROW_FIELDS = (
+    "task_id", "website", "domain", "subdomain", "difficulty", "definite_answer", "verifier",
+)  # fmt: skip
+_RUBRIC = "evaluator_reference"
+_ELSEWHERE = frozenset(("task_name", _RUBRIC))
+_TOLD = ("model", "interaction_mode", "max_steps", "ending", "split", "start_url", "session")
+_USUAL = {field.name: field.default for field in msgspec.structs.fields(TrajectoryRecord)}
+"""The defaults, which journals leave out, so that no pointer leads to them."""
+
+
+def judge_section(
+    evaluation: msgspec.Raw, path: str, judgments: Mapping[int, str], seen: Sequence[int]
+) -> SectionView | None:
+    """The verdict at the pointer `path`.
+
+    `seen` are the steps whose screenshots the judge saw, `judgments` why it did or did not.
+    """
+    found = fields_of(evaluation) or {}
+    fields = list(_verdict(found, path))
+    if seen:
+        steps = ", ".join(f"step {index + 1}" for index in sorted(seen))
+        fields.append(_words("screenshots judged", steps))
+    fields += [_words(f"step {index + 1}", why) for index, why in sorted(judgments.items())]
+    return SectionView("Judge", tuple(fields[:MOST_FIELDS]), verdict=True) if fields else None
+
+
+def task_section(task: msgspec.Raw, path: str) -> SectionView | None:
+    """The task's row at the pointer `path`: known fields first, then the others."""
+    row = fields_of(task) or {}
+    known = [name for name in _ROW_FIELDS if name in row]
+    others = [name for name in row if name not in _ROW_FIELDS and name not in _ELSEWHERE]
+    fields = [
+        field_of(name, row[name], child(path, name)) for name in known if is_present(row[name])
+    ]
+    if _RUBRIC in row:
+        fields.append(_rubric(row[_RUBRIC], child(path, _RUBRIC)))
+    fields += [field_of(name, row[name], child(path, name)) for name in others]
+    return SectionView("Task", tuple(fields[:MOST_FIELDS])) if fields else None
+
+
+def run_section(attempt: AttemptRecord[Any], path: str) -> SectionView:
+    """The settings of the rollout; `path` is the pointer to its trajectory."""
+    told = [(name, getattr(attempt.trajectory, name)) for name in _TOLD]
+    fields = [
+        field_of(name, raw_of(value), "" if value == _USUAL[name] else child(path, name))
+        for name, value in told
+        if value
+    ]
+    fields += [
+        _words(name, str(number))
+        for name, number in (
+            ("trajectory_index", attempt.task),
+            ("repeat", attempt.repeat),
+            ("attempt", attempt.attempt),
+        )
+    ]
+    if why := attempt.outcome.why:
+        fields.append(_words(attempt.outcome.status, why))
+    return SectionView("Run", tuple(fields), folded=True)
+
+
+def _verdict(found: Fields, path: str) -> Iterator[FieldView]:
+    for name, raw in found.items():
+        at = child(path, name)
+        if name == "criteria" and (criteria := fields_of(raw)) is not None:
+            for criterion, finding in criteria.items():
+                yield _finding(criterion, finding, child(at, criterion))
+        elif name == "blocking" and (blocking := read(raw, _BLOCKING)) is not None:
+            yield _words(name, f"{blocking.verdict}: {blocking.reason}", at)
+        else:
+            yield field_of(name, raw, at)
+
+
+def _finding(criterion: str, raw: msgspec.Raw, path: str) -> FieldView:
+    finding = read(raw, _FINDING)
+    if finding is None:
+        return field_of(criterion, raw, path)
+    facts = (
+        f"{fact.verdict}: {fact.fact}" + (f" ({fact.reason})" if fact.reason else "")
+        for fact in finding.facts
+    )
+    return _words(criterion, "\n".join((f"{finding.verdict}: {finding.reason}", *facts)), path)
+
+
+def _rubric(raw: msgspec.Raw, path: str) -> FieldView:
+    try:
+        rubric = Rubric.of(msgspec.json.decode(raw))
+    except (ValueError, RecursionError):
+        return field_of(_RUBRIC, raw, path)
+    return _words("rubric", "\n".join(fact.text for fact in rubric.facts), path)
+
+
+def _words(name: str, text: str, path: str = "") -> FieldView:
+    return FieldView(name, cut(text, FIELD_TEXT_LIMIT, path))

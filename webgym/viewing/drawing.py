@@ -125,14 +125,12 @@ def _stored_point(action: ActionRecord, mode: str, viewport: Viewport) -> tuple[
     if mode != "coordinates":
         return None
     match action.arguments.get("coordinate"):
-        case [int() | float() as x, int() | float() as y] if _in_scale(x) and _in_scale(y):
+        case [int() | float() as x, int() | float() as y] if (
+            0 <= x <= FULL_SCALE and 0 <= y <= FULL_SCALE
+        ):
             return Point(x, y).pixel(viewport)
         case _:
             return None
-
-
-def _in_scale(number: float) -> bool:
-    return 0 <= number <= FULL_SCALE
 
 
 FIRST_PHASE, LAST_PHASE = "navigate", "reward"

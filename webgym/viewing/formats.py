@@ -28,7 +28,7 @@ from rollgym.records import (
     decode_attempt,
 )
 from rollgym.viewer.formats.facts import cause_of, task_facts
-from rollgym.viewer.source import DocumentContext, FactsOf, RecordRange
+from rollgym.viewer.source import DocumentContext, FactsOf, RecordFormat, RecordRange
 from rollgym.viewer.summary import (
     DETAIL_LIMIT,
     FIELD_LIMIT,
@@ -51,12 +51,12 @@ from webgym.viewing.records import (
     OMITTED,
     PLAIN_NAMES,
     ActionSummary,
-    AttemptAccount,
-    JournalRecord,
+    AttemptRecord,
     PlainRecord,
     RawSteps,
     StepSummaries,
     StepSummary,
+    TrajectoryRecord,
 )
 
 
@@ -89,43 +89,44 @@ _ANSWER = msgspec.json.Decoder(_AnswerArguments)
 _SUBDOMAIN_FIELD = msgspec.json.Decoder(_SubdomainField)
 
 
-def summarise(account: AttemptAccount[StepSummaries], facts_of: FactsOf) -> RecordSummary:
+def summarise(attempt: AttemptRecord[StepSummaries], facts_of: FactsOf) -> RecordSummary:
     """Summarise an attempt. Raises ValueError for an unknown outcome."""
-    if account.status not in _STATUSES:
-        raise ValueError(f"unknown outcome {account.status!r:.60}")
-    trajectory, steps = account.trajectory, account.trajectory.steps or ()
+    outcome, trajectory = attempt.outcome, attempt.trajectory
+    if outcome.status not in _STATUSES:
+        raise ValueError(f"unknown outcome {outcome.status!r:.60}")
+    steps = trajectory.steps or ()
     keys = Counter(step.action.key for step in steps if step.action)
-    failure, usage = account.failure, account.usage
+    failure, usage = outcome.failure, outcome.usage
     is_blocked = any(map(_is_blocked, steps))
     return RecordSummary(
-        status=_STATUSES[account.status] if account.final else EntryStatus.RETRIED,
-        task=account.trajectory_index,
-        repeat=account.repeat,
-        attempt=account.attempt,
-        reward=account.reward,
-        success=None if is_blocked else account.success,
+        status=_STATUSES[outcome.status] if attempt.final else EntryStatus.RETRIED,
+        task=attempt.task,
+        repeat=attempt.repeat,
+        attempt=attempt.attempt,
+        reward=outcome.reward,
+        success=None if is_blocked else outcome.succeeded,
         kind=failure.kind if failure else "",
         cause=cause_of(failure.detail) if failure else "",
         steps=len(steps),
         tool_calls=sum(count for key, count in keys.items() if key not in _NO_ACTIONS),
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
-        seconds=account.seconds,
-        started=account.started,
+        seconds=attempt.seconds,
+        started=attempt.started,
         model=trajectory.model,
         ending=trajectory.ending,
-        facts=facts_of(account.trajectory_index) or facts_in(trajectory.task),
-        detail=printable_line(_detail(account, steps), DETAIL_LIMIT),
+        facts=facts_of(attempt.task) or facts_in(trajectory.task),
+        detail=printable_line(_detail(attempt, steps), DETAIL_LIMIT),
         tools=dict(keys),
-        fields=_fields(account, is_blocked=is_blocked),
+        fields=_fields(trajectory, is_blocked=is_blocked),
     )
 
 
-def _detail(account: AttemptAccount[StepSummaries], steps: StepSummaries) -> str:
-    if account.failure is not None:
-        return account.failure.detail
+def _detail(attempt: AttemptRecord[StepSummaries], steps: StepSummaries) -> str:
+    if attempt.outcome.failure is not None:
+        return attempt.outcome.failure.detail
     last = steps[-1].action if steps else None
-    return account.reason or _answer(last)
+    return attempt.outcome.why or _answer(last)
 
 
 def _answer(last: ActionSummary | None) -> str:
@@ -137,8 +138,7 @@ def _answer(last: ActionSummary | None) -> str:
         return ""
 
 
-def _fields(account: AttemptAccount[StepSummaries], *, is_blocked: bool) -> dict[str, Scalar]:
-    trajectory = account.trajectory
+def _fields(trajectory: TrajectoryRecord[StepSummaries], *, is_blocked: bool) -> dict[str, Scalar]:
     texts = {
         "task_id": trajectory.task_id,
         "subdomain": _subdomain(trajectory.task),
@@ -162,30 +162,25 @@ def _subdomain(task: msgspec.Raw) -> str:
         return ""
 
 
-_JOURNAL_SUMMARY = msgspec.json.Decoder(JournalRecord[StepSummaries])
-_JOURNAL_STEPS = msgspec.json.Decoder(JournalRecord[RawSteps])
+_JOURNAL_SUMMARY = msgspec.json.Decoder(AttemptRecord[StepSummaries])
+_JOURNAL_STEPS = msgspec.json.Decoder(AttemptRecord[RawSteps])
 _TRAJECTORY = msgspec.json.Decoder(Trajectory)
 
 
-class TrajectoryFormat:
+class TrajectoryFormat(RecordFormat):
     """A journal of web rollouts, one attempt on each line."""
 
     name = "web journal"
-    by_lines = True
-
-    def places(self, path: Path) -> Iterator[RecordRange]:
-        """Not used: each line is a record."""
-        raise NotImplementedError(f"{path} has a record on each line")
 
     def summary(self, record: bytes, facts_of: FactsOf) -> RecordSummary:
         """Raises ValueError."""
-        return summarise(_JOURNAL_SUMMARY.decode(record).account, facts_of)
+        return summarise(_JOURNAL_SUMMARY.decode(record), facts_of)
 
     def document(self, record: bytes, context: DocumentContext) -> RolloutDocument:
         """Raises ValueError."""
         return TrajectoryDocument(
             record,
-            _JOURNAL_STEPS.decode(record).account,
+            _JOURNAL_STEPS.decode(record),
             JOURNAL_NAMES,
             self.summary(record, context.facts),
             lambda: plain_of(record, context),
@@ -228,7 +223,7 @@ _TORCH_SUMMARY = msgspec.json.Decoder(PlainRecord[StepSummaries])
 _TORCH_STEPS = msgspec.json.Decoder(PlainRecord[RawSteps])
 
 
-class TorchFormat:
+class TorchFormat(RecordFormat):
     """A `.pt` file, one trajectory in each record."""
 
     name = "trajectories"
@@ -249,7 +244,7 @@ class TorchFormat:
         json = json_of(record)
         return TrajectoryDocument(
             json,
-            _TORCH_STEPS.decode(json).account(NO_USAGE),
+            _TORCH_STEPS.decode(json).as_attempt(NO_USAGE),
             PLAIN_NAMES,
             _torch_summary(json, context.facts),
             lambda: _plain(json),
@@ -272,7 +267,7 @@ def json_of(fragment: bytes) -> bytes:
 def _torch_summary(json: bytes, facts_of: FactsOf) -> RecordSummary:
     record = _TORCH_SUMMARY.decode(json)
     usages = (step.response.usage for step in record.steps or () if step.response)
-    return summarise(record.account(sum(usages, NO_USAGE)), facts_of)
+    return summarise(record.as_attempt(sum(usages, NO_USAGE)), facts_of)
 
 
 def _plain(json: bytes) -> dict[str, Any]:

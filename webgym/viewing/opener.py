@@ -31,7 +31,7 @@ from webgym.tasks.task import Split
 from webgym.trajectory.plain import SCREENSHOTS
 from webgym.trajectory.torch_file import TorchFile
 from webgym.viewing.formats import TORCH, TRAJECTORIES
-from webgym.viewing.records import JournalRecord, StepSummaries
+from webgym.viewing.records import AttemptRecord, StepSummaries
 
 KIND = "web rollouts"
 SPLITS: tuple[Split, ...] = ("train", "test")
@@ -45,7 +45,7 @@ _RUN = re.compile(rf"iteration(?P<iteration>\d{{1,9}}){_RANK}\.run")
 _TORCH = re.compile(rf"(?:.+\.)?pt\.iteration(?P<iteration>\d{{1,9}}){_RANK}")
 _SAMPLE = re.compile(r"iteration(?P<iteration>\d{1,9})(?P<rank>)\.sample\.jsonl")
 _FOLDERS: dict[str, Split] = {f"{split}_trajectories": split for split in SPLITS}
-_RECORD = msgspec.json.Decoder(JournalRecord[StepSummaries])
+_RECORD = msgspec.json.Decoder(AttemptRecord[StepSummaries])
 
 
 class IterationPlace(NamedTuple):
@@ -87,7 +87,7 @@ def open_web(path: Path) -> Sequence[ViewerSource]:
 
 def _iterations(save_path: Path, split: Split) -> list[ViewerSource]:
     folder = IterationPaths(save_path, split, 0).folder
-    begun = {found.iteration for found in _found(folder)}
+    begun = {iteration for iteration, _ in _found(folder)}
     return [
         source
         for iteration in sorted(begun)
@@ -95,13 +95,8 @@ def _iterations(save_path: Path, split: Split) -> list[ViewerSource]:
     ]
 
 
-class _FoundRank(NamedTuple):
-    iteration: int
-    rank: int | None
-
-
-def _found(folder: Path) -> Iterator[_FoundRank]:
-    """The iterations and ranks that the files in a folder belong to."""
+def _found(folder: Path) -> Iterator[tuple[int, int | None]]:
+    """The iteration and the rank that each file in a folder belongs to."""
     try:
         names = [path.name for path in islice(folder.iterdir(), MOST_NAMES)]
     except OSError as error:
@@ -110,7 +105,7 @@ def _found(folder: Path) -> Iterator[_FoundRank]:
         for pattern in (_RUN, _TORCH, _SAMPLE):
             if match := pattern.fullmatch(name):
                 rank = match["rank"]
-                yield _FoundRank(int(match["iteration"]), int(rank) if rank else None)
+                yield int(match["iteration"]), int(rank) if rank else None
 
 
 def _iteration(paths: IterationPaths) -> ViewerSource | None:
@@ -135,8 +130,11 @@ def _iteration(paths: IterationPaths) -> ViewerSource | None:
 
 def _ranks(paths: IterationPaths) -> list[IterationPaths]:
     """The paths of all ranks: those in the sample, and those that have files."""
-    present = {found.rank for found in _found(paths.folder) if found.iteration == paths.iteration}
-    numbers = {rank for rank in present if rank is not None} | set(range(_rank_count(paths)))
+    numbers = {
+        rank
+        for iteration, rank in _found(paths.folder)
+        if iteration == paths.iteration and rank is not None
+    } | set(range(_rank_count(paths)))
     if not numbers:
         return [paths]
     # Even a single rank is one of several, because its name has a rank.

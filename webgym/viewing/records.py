@@ -2,10 +2,10 @@
 
 *Two forms.* A line of a journal is an attempt whose result is a trajectory with the names of
 `webgym.trajectory.records`. In a `.pt` file, a trajectory has the names of
-`webgym.trajectory.plain` and includes its outcome. Both become an `AttemptAccount`; their steps
-have the same attributes.
+`webgym.trajectory.plain` and includes its outcome. Both become an `AttemptRecord`; their steps have
+the same attributes.
 
-*Decoding only what is needed.* `AttemptAccount` is generic in its steps: for the index step
+*Decoding only what is needed.* `AttemptRecord` is generic in its steps: for the index step
 summaries are enough, which skip pages, prompts and token ids; a document keeps each step as bytes
 and decodes the steps that are requested.
 
@@ -41,29 +41,6 @@ class FailureRecord(msgspec.Struct, frozen=True):
     traceback: str | None = None
 
 
-class AttemptAccount(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
-    """What a record says about its attempt, its outcome and its trajectory.
-
-    `status` is the name of the outcome. `phases` are the seconds of the whole attempt; a `.pt` file
-    does not have them.
-    """
-
-    status: str
-    trajectory_index: int
-    repeat: int
-    attempt: int
-    final: bool = True
-    started: float | None = None
-    seconds: float | None = None
-    reward: float | None = None
-    success: bool | None = None
-    failure: FailureRecord | None = None
-    reason: str = ""
-    usage: Usage = NO_USAGE
-    phases: dict[str, float] = {}
-    trajectory: "TrajectoryRecord[Steps]"
-
-
 class TrajectoryRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
     """A trajectory, with the same names in both forms. `task` is the unchanged input row."""
 
@@ -80,40 +57,27 @@ class TrajectoryRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True
     keypoint_step_ids: tuple[int, ...] = ()
 
 
-class JournalRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
-    """A line of a journal."""
+class AttemptRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
+    """An attempt: a line of a journal. A `.pt` file does not have its times."""
 
     task: int
     repeat: int
     attempt: int
     final: bool
-    started: float
-    seconds: float
+    started: float | None
+    seconds: float | None
     outcome: "OutcomeRecord[Steps]"
 
     @property
-    def account(self) -> AttemptAccount[Steps]:
-        outcome = self.outcome
-        return AttemptAccount(
-            status=outcome.status,
-            trajectory_index=self.task,
-            repeat=self.repeat,
-            attempt=self.attempt,
-            final=self.final,
-            started=self.started,
-            seconds=self.seconds,
-            reward=outcome.reward,
-            success=_success(outcome.reward, outcome.success),
-            failure=outcome.failure,
-            reason=": ".join(filter(None, (outcome.reason, outcome.detail))),
-            usage=outcome.usage,
-            phases=outcome.phases,
-            trajectory=outcome.result or TrajectoryRecord(),
-        )
+    def trajectory(self) -> TrajectoryRecord[Steps]:
+        return self.outcome.result or TrajectoryRecord()
 
 
 class OutcomeRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
-    """An outcome of any status; `result` is None where there is no trajectory."""
+    """An outcome of any status; `result` is None where there is no trajectory.
+
+    `phases` are the seconds of the whole attempt.
+    """
 
     status: str
     reward: float | None = None
@@ -124,6 +88,18 @@ class OutcomeRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
     usage: Usage = NO_USAGE
     phases: dict[str, float] = {}
     result: TrajectoryRecord[Steps] | None = None
+
+    @property
+    def succeeded(self) -> bool | None:
+        """None where there is no reward."""
+        if self.reward is None:
+            return None
+        return self.reward >= SUCCESS_REWARD if self.success is None else self.success
+
+    @property
+    def why(self) -> str:
+        """Why the rollout was omitted; empty for another outcome."""
+        return ": ".join(filter(None, (self.reason, self.detail)))
 
 
 class PlainRecord(TrajectoryRecord[Steps], Generic[Steps], frozen=True, kw_only=True):
@@ -136,17 +112,22 @@ class PlainRecord(TrajectoryRecord[Steps], Generic[Steps], frozen=True, kw_only=
     reward: float | None = None
     failure: FailureRecord | None = None
 
-    def account(self, usage: Usage) -> AttemptAccount[Steps]:
-        return AttemptAccount(
-            status=self.outcome,
-            trajectory_index=self.trajectory_index,
+    def as_attempt(self, usage: Usage) -> AttemptRecord[Steps]:
+        """The same attempt in the form of a journal; its tokens are counted by the caller."""
+        return AttemptRecord(
+            task=self.trajectory_index,
             repeat=self.repeat,
             attempt=self.attempt,
-            reward=self.reward,
-            success=_success(self.reward, None),
-            failure=self.failure,
-            usage=usage,
-            trajectory=self,
+            final=True,
+            started=None,
+            seconds=None,
+            outcome=OutcomeRecord(
+                status=self.outcome,
+                reward=self.reward,
+                failure=self.failure,
+                usage=usage,
+                result=self,
+            ),
         )
 
 
@@ -249,9 +230,3 @@ class RecordNames(msgspec.Struct, frozen=True):
 
 JOURNAL_NAMES = RecordNames("/outcome/result", "/outcome/failure", StepRecord, "tree", "fields")
 PLAIN_NAMES = RecordNames("", "/failure", PlainStepRecord, "ac_tree", "answering_tokens")
-
-
-def _success(reward: float | None, said: bool | None) -> bool | None:
-    if reward is None:
-        return None
-    return reward >= SUCCESS_REWARD if said is None else said

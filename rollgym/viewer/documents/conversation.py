@@ -5,7 +5,7 @@ The prompt is in `responses_create_params`. The turns are the row's `output`, el
 longer one is shown in front of the other turns, and read in portions like them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -20,20 +20,6 @@ PROMPT_TURNS = 20
 MESSAGES = "messages"
 
 
-class ItemSequence(msgspec.Struct, frozen=True):
-    """The items of one array, or one value that is a single item (`alone`)."""
-
-    path: str
-    items: Sequence[msgspec.Raw]
-    role: str = "unknown"
-    alone: bool = False
-
-    def item(self, index: int) -> TurnItem:
-        return TurnItem(
-            self.path if self.alone else f"{self.path}/{index}", self.items[index], self.role
-        )
-
-
 class ModelReply(NamedTuple):
     """One reply of the model: its first turn, and its calls, each with its turn."""
 
@@ -42,35 +28,19 @@ class ModelReply(NamedTuple):
 
 
 class RowConversation:
-    """The undecoded items of a row."""
+    """The undecoded items of a row. `field` is the field that the turns are read from."""
 
     def __init__(self, row: Fields) -> None:
         params = fields_of(row.get(PARAMS)) or {}
         prompt = [
-            *_sequence(f"/{PARAMS}/instructions", params.get("instructions"), "system"),
-            *_sequence(f"/{PARAMS}/input", params.get("input"), "user"),
+            *_items(f"/{PARAMS}/instructions", params.get("instructions"), "system"),
+            *_items(f"/{PARAMS}/input", params.get("input"), "user"),
         ]
         self.field, turns = _turns(row)
-        long = sum(len(sequence.items) for sequence in prompt) > PROMPT_TURNS
-        self.prompt: list[ItemSequence] = [] if long else prompt
-        self.turns: list[ItemSequence] = [*prompt, *turns] if long else turns
-        self._without_prompt = turns
-
-    def __len__(self) -> int:
-        return sum(len(sequence.items) for sequence in self.turns)
-
-    def prompt_items(self) -> Iterator[TurnItem]:
-        for sequence in self.prompt:
-            yield from map(sequence.item, range(len(sequence.items)))
-
-    def items(self, start: int, count: int) -> Iterator[tuple[int, TurnItem]]:
-        """At most `count` items from `start` on, each with its index."""
-        end, first = start + count, 0
-        for sequence in self.turns:
-            last = first + len(sequence.items)
-            for index in range(max(start, first), min(end, last)):
-                yield index, sequence.item(index - first)
-            first = last
+        is_long = len(prompt) > PROMPT_TURNS
+        self.prompt = [] if is_long else prompt
+        self.turns = [*prompt, *turns] if is_long else turns
+        self._first = len(self.turns) - len(turns)
 
     def replies(self) -> list[ModelReply]:
         """The model's replies; consecutive turns of the model are one reply.
@@ -81,16 +51,15 @@ class RowConversation:
             return []
         replies: list[ModelReply] = []
         others = True
-        first = len(self) - sum(len(sequence.items) for sequence in self._without_prompt)
-        for turn, (_, raw, _) in self.items(first, len(self)):
-            if not _is_of_model(raw):
+        for turn, item in enumerate(self.turns[self._first :], self._first):
+            if not _is_of_model(item.raw):
                 others = True
                 continue
             if others:
                 replies.append(ModelReply(turn, []))
                 others = False
             replies[-1].calls.extend(
-                (text_of(call.get("name")) or "", turn) for call in _calls(raw)
+                (text_of(call.get("name")) or "", turn) for call in _calls(item.raw)
             )
         return replies
 
@@ -102,13 +71,12 @@ class RowConversation:
     def _tools(self) -> dict[str, str]:
         """Made in one pass over all items, which decodes only ids and names of calls."""
         names: dict[str, str] = {}
-        for sequence in (*self.prompt, *self.turns):
-            for raw in sequence.items:
-                for call in _calls(raw):
-                    name = short(text_of(call.get("name")))
-                    for identity in (call.get("id"), call.get("call_id")):
-                        if is_present(identity):
-                            names[short(text_of(identity))] = name
+        for item in (*self.prompt, *self.turns):
+            for call in _calls(item.raw):
+                name = short(text_of(call.get("name")))
+                for identity in (call.get("id"), call.get("call_id")):
+                    if is_present(identity):
+                        names[short(text_of(identity))] = name
         return names
 
 
@@ -129,21 +97,24 @@ def _calls(raw: msgspec.Raw) -> Iterator[Fields]:
             yield call if function is None else {**call, "name": function.get("name", ABSENT)}
 
 
-def _turns(row: Fields) -> tuple[str, list[ItemSequence]]:
+def _turns(row: Fields) -> tuple[str, list[TurnItem]]:
     """The field that has the turns, and the turns themselves."""
-    if items := items_of(row.get(OUTPUT)):
-        return OUTPUT, [ItemSequence(f"/{OUTPUT}", items)]
-    if items := items_of((fields_of(row.get(RESPONSE)) or {}).get(OUTPUT)):
-        return RESPONSE, [ItemSequence(f"/{RESPONSE}/{OUTPUT}", items)]
-    if items := items_of(row.get(MESSAGES)):
-        return MESSAGES, [ItemSequence(f"/{MESSAGES}", items)]
-    return OUTPUT, _sequence(f"/{OUTPUT}", row.get(OUTPUT), "assistant")
+    response = fields_of(row.get(RESPONSE)) or {}
+    for field, path, raw in (
+        (OUTPUT, f"/{OUTPUT}", row.get(OUTPUT)),
+        (RESPONSE, f"/{RESPONSE}/{OUTPUT}", response.get(OUTPUT)),
+        (MESSAGES, f"/{MESSAGES}", row.get(MESSAGES)),
+    ):
+        if items := items_of(raw):
+            return field, [TurnItem(f"{path}/{index}", item) for index, item in enumerate(items)]
+    return OUTPUT, _items(f"/{OUTPUT}", row.get(OUTPUT), "assistant")
 
 
-def _sequence(path: str, raw: msgspec.Raw | None, role: str) -> list[ItemSequence]:
+def _items(path: str, raw: msgspec.Raw | None, role: str) -> list[TurnItem]:
+    """The items of an array; any other value is a single item."""
     if raw is None or not is_present(raw):
         return []
     items = items_of(raw)
-    if items is not None:
-        return [ItemSequence(path, items, role)]
-    return [ItemSequence(path, (raw,), role, alone=True)]
+    if items is None:
+        return [TurnItem(path, raw, role)]
+    return [TurnItem(f"{path}/{index}", item, role) for index, item in enumerate(items)]

@@ -1,28 +1,37 @@
-"""Documents over the rows of a file, and over lines that are not records.
+"""Documents over rows of a file, over lines of a journal, and over lines that are not records.
 
 The fields of a row are windows on the record's bytes. Opening a document decodes the first level of
 the row; items of the conversation are decoded when their turns are requested. A row without a
 prompt, which is common for failed rollouts, is shown with the prompt of its task from the source's
 inputs. Bytes that are not UTF-8 are shown as `\\ufffd`.
+
+*Journals.* A line is one attempt at a rollout and has only the fields that the input row does not
+have. The document shows both together. The conversation is where the worker put it: in the items of
+its `response`, or under `output`. The row of the output file, with its transcript, is made on
+request.
 """
 
 import codecs
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
+from typing import Any
 
 import msgspec
 
+from rollgym.records import Attempt, Completed, Failed, Omitted, Row, Task, decode_attempt
+from rollgym.rollouts import rows
+from rollgym.rollouts.output_row import failure_row, output_row
 from rollgym.rollouts.rows import METADATA, PARAMS
 from rollgym.viewer.documents.conversation import MESSAGES, RowConversation
 from rollgym.viewer.documents.images import picture_of
-from rollgym.viewer.documents.sections import failure_of, sections_of, usage_of
+from rollgym.viewer.documents.sections import FAILURE, failure_of, sections_of, usage_of
 from rollgym.viewer.documents.texts import names_in, value_at
 from rollgym.viewer.documents.timeline import assign_turns, timeline_of
 from rollgym.viewer.documents.turns import TextMatcher, TurnReader
 from rollgym.viewer.source import DocumentContext
 from rollgym.viewer.summary import RecordSummary
-from rollgym.viewer.values import Fields, fields_of_record, is_present, raw_of, text_of
+from rollgym.viewer.values import Fields, fields_of, fields_of_record, is_present, raw_of, text_of
 from rollgym.viewer.view import (
     FailureView,
     FieldView,
@@ -55,10 +64,9 @@ class FieldsDocument(RolloutDocument):
             summary=summary,
             title=summary.facts.title or _name(summary),
             bytes=self.size,
-            turns=len(self._conversation),
+            turns=len(self._conversation.turns),
             prompt=tuple(
-                reader.turn(item, index)
-                for index, item in enumerate(self._conversation.prompt_items())
+                reader.turn(item, index) for index, item in enumerate(self._conversation.prompt)
             ),
             failure=failure,
             timeline=self._timeline(failure),
@@ -70,7 +78,8 @@ class FieldsDocument(RolloutDocument):
 
     def turns(self, start: int, count: int) -> list[TurnView]:
         reader = self._reader()
-        return [reader.turn(item, index) for index, item in self._conversation.items(start, count)]
+        wanted = self._conversation.turns[start : start + count]
+        return [reader.turn(item, index) for index, item in enumerate(wanted, start)]
 
     def raw(self, path: str) -> bytes:
         if not path:
@@ -92,7 +101,7 @@ class FieldsDocument(RolloutDocument):
         needle, reader = TextMatcher(text), self._reader(whole=True)
         found = [
             index
-            for index, item in self._conversation.items(0, len(self._conversation))
+            for index, item in enumerate(self._conversation.turns)
             if needle.is_in(item.raw, partial(reader.turn, item, index))
         ]
         return found, []
@@ -221,3 +230,99 @@ def _fields(unreadable: UnreadableView) -> list[FieldView]:
     shown = {"problem": unreadable.problem, **{name: f"{n:,}" for name, n in numbers.items()}}
     shown["starts with"] = unreadable.text
     return [FieldView(name, Text(text, len(text))) for name, text in shown.items()]
+
+
+RESULT = "result"
+"""The field for a result that is not an object."""
+
+
+class JournalDocument(FieldsDocument):
+    """A record of an attempt, with the input row of its task if the source has it."""
+
+    def __init__(self, record: bytes, context: DocumentContext, summary: RecordSummary) -> None:
+        """Raises ValueError if the record is not an attempt."""
+        try:
+            self._attempt = decode_attempt(record)
+        except RecursionError as error:
+            raise ValueError("the record is nested too deeply to be shown") from error
+        self._input = _input_row(context, self._attempt)
+        super().__init__(context, summary, len(record))
+
+    def row(self) -> bytes:
+        """The row of the file of rollouts or failures, or else all fields that are known."""
+        attempt = self._attempt
+        try:
+            task = Task(attempt.task, self._input or Row(b"{}"), max(attempt.repeats, 1))
+            if isinstance(attempt.outcome, Failed):
+                return failure_row(task, attempt).raw
+            if isinstance(attempt.outcome, Completed) and self._has_response:
+                return output_row(task, attempt).raw
+        except (ValueError, LookupError, TypeError, RecursionError):
+            # A result of an unknown shape has no row in any file.
+            pass
+        return msgspec.json.encode(self._fields)
+
+    def raw(self, path: str) -> bytes:
+        try:
+            return super().raw(path)
+        except KeyError:
+            return bytes(value_at(msgspec.Raw(self.row()), names_in(path)))
+
+    @cached_property
+    def _fields(self) -> Fields:
+        return dict(self._input_fields() or {}) | _added_fields(self._attempt)
+
+    @property
+    def _has_response(self) -> bool:
+        return fields_of(self._fields.get(rows.RESPONSE)) is not None
+
+    def _input_fields(self) -> Fields | None:
+        return None if self._input is None else dict(self._input.fields)
+
+
+def _input_row(context: DocumentContext, attempt: Attempt) -> Row | None:
+    """The input row of the rollout, as output files have it."""
+    row = context.input_row(attempt.task)
+    if row is None:
+        return None
+    try:
+        return rows.rollout_row(Task(attempt.task, row, max(attempt.repeats, 1)), attempt.repeat)[0]
+    except (ValueError, LookupError, RecursionError):
+        return row
+
+
+def _added_fields(attempt: Attempt) -> dict[str, msgspec.Raw]:
+    """The fields that the record adds to its input row."""
+    outcome = attempt.outcome
+    result = fields_of(outcome.result)
+    if result is None:
+        result = {RESULT: outcome.result} if bytes(outcome.result) else {}
+    values: dict[str, Any] = {rows.TASK_INDEX: attempt.task, rows.ROLLOUT_INDEX: attempt.repeat}
+    if isinstance(outcome, Completed):
+        values |= {rows.REWARD: outcome.reward, rows.SUCCESS: outcome.succeeded}
+    elif isinstance(outcome, Failed):
+        values |= {FAILURE: outcome.failure, rows.FAILURE_CLASS: outcome.failure.kind}
+    metadata = (fields_of(result.get(rows.METADATA)) or {}) | _metadata(attempt)
+    added = {name: raw_of(value) for name, value in values.items()}
+    return result | added | {rows.METADATA: raw_of(metadata)}
+
+
+def _metadata(attempt: Attempt) -> dict[str, msgspec.Raw]:
+    """The numbers of an attempt, by the names that rows use."""
+    outcome = attempt.outcome
+    numbers: dict[str, Any] = {
+        "attempts": attempt.attempt,
+        "final": attempt.final,
+        "seed": attempt.seed,
+        "started": attempt.started,
+        "seconds": attempt.seconds,
+        "timings": outcome.phases,
+        "spans": outcome.spans,
+        "usage": outcome.usage,
+    }
+    match outcome:
+        case Completed():
+            numbers["measures"] = outcome.measures
+        case Omitted():
+            numbers |= {"omitted": outcome.reason, "omitted_because": outcome.detail}
+    return {name: raw_of(value) for name, value in numbers.items()}

@@ -12,14 +12,10 @@ what its worker returned: the `response` of an agent, an `output`, or an object 
 which only short values are kept.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
-
 from rollgym.records import Attempt, Completed, Failed, Omitted, Outcome, Usage, decode_attempt
 from rollgym.rollouts import rows
 from rollgym.viewer.documents.conversation import MESSAGES
-from rollgym.viewer.documents.journal_document import JournalDocument
-from rollgym.viewer.documents.row_document import RowDocument
+from rollgym.viewer.documents.row_document import JournalDocument, RowDocument
 from rollgym.viewer.documents.sections import FAILURE
 from rollgym.viewer.formats.facts import (
     DIFFICULTY,
@@ -29,7 +25,7 @@ from rollgym.viewer.formats.facts import (
     task_facts,
 )
 from rollgym.viewer.formats.result import NO_CONVERSATION, RolloutResult
-from rollgym.viewer.source import DocumentContext, FactsOf, RecordRange
+from rollgym.viewer.source import DocumentContext, FactsOf, RecordFormat
 from rollgym.viewer.summary import (
     DETAIL_LIMIT,
     MOST_FIELDS,
@@ -63,15 +59,10 @@ _KNOWN_METADATA = frozenset((
 ))  # fmt: skip
 
 
-class RolloutsFormat:
+class RolloutsFormat(RecordFormat):
     """A file of rows, one on each line."""
 
     name = "rollouts"
-    by_lines = True
-
-    def places(self, path: Path) -> Iterator[RecordRange]:
-        """Not used: each line is a record."""
-        return iter(())
 
     def summary(self, record: bytes, facts_of: FactsOf) -> RecordSummary:
         """Raises ValueError if the record is not a JSON object."""
@@ -153,15 +144,10 @@ _STEPS = "steps"
 _TOOL_CALLS = "tool_calls"
 
 
-class JournalFormat:
+class JournalFormat(RecordFormat):
     """A journal of a run, one attempt on each line."""
 
     name = "journal"
-    by_lines = True
-
-    def places(self, path: Path) -> Iterator[RecordRange]:
-        """Not used: each line is a record."""
-        return iter(())
 
     def summary(self, record: bytes, facts_of: FactsOf) -> RecordSummary:
         """Raises ValueError if the record is not an attempt."""

@@ -18,7 +18,6 @@ from rollgym.store import StorageError
 from rollgym.viewer.errors import RequestError
 from rollgym.viewer.http import rollouts, sources
 from rollgym.viewer.http.access import METHODS, ViewerAccess
-from rollgym.viewer.http.downloads import export
 from rollgym.viewer.http.events import Events
 from rollgym.viewer.http.files import INDEX, read_static, static_response
 from rollgym.viewer.http.handling import LIBRARY, as_json, library_of
@@ -81,7 +80,7 @@ def application(library: Library, access: ViewerAccess) -> web.Application:
             web.get(f"{_SOURCE}/tasks/{{task}}/repeats", rollouts.repeats),
             web.get(f"{_SOURCE}/monitor", sources.monitor),
             web.get(f"{_SOURCE}/pictures/{{file:.+}}", rollouts.picture_file),
-            web.get(f"{_SOURCE}/export.jsonl", export, allow_head=False),
+            web.get(f"{_SOURCE}/export.jsonl", sources.export, allow_head=False),
             web.get(f"{_SOURCE}/rollouts", sources.listing),
             web.get(_ROLLOUT, rollouts.rollout),
             web.get(f"{_ROLLOUT}/turns", rollouts.turns),

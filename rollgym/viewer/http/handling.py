@@ -2,10 +2,17 @@
 
 The text in `q` is not in the index: a search reads the records in the background, and the filter
 gets the entries that it has found so far (`filtered_index`).
+
+Large responses are sent in portions: a thread makes the pieces of one portion, and the next portion
+only after the client has taken it. An error on the way aborts the connection, so that a partial
+file is never taken for a whole one.
 """
 
+import asyncio
+import logging
 import re
 import sqlite3
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -15,6 +22,7 @@ from urllib.parse import quote
 import msgspec
 from aiohttp import hdrs, web
 
+from rollgym.store import StorageError
 from rollgym.viewer.errors import RequestError
 from rollgym.viewer.index.lines import reason_of
 from rollgym.viewer.library import Library
@@ -154,3 +162,76 @@ def existing_entry(entry: EntryId) -> Iterator[None]:
         yield
     except KeyError:
         raise missing_entry(str(entry)) from None
+
+
+PORTION_BYTES = 1 << 20
+PORTION_PIECES = 256
+WRITE_SECONDS = 60.0
+_log = logging.getLogger(__name__)
+
+
+async def send_download(
+    request: web.Request, pieces: Iterator[bytes], content_type: str, name: str
+) -> web.StreamResponse:
+    """Send the pieces as a download. Errors of the first portion become a normal response."""
+    library = library_of(request)
+    portion = await library.work(lambda: _portion(pieces))
+    response = web.StreamResponse()
+    response.content_type = content_type
+    as_download(response, name)
+    await response.prepare(request)
+    try:
+        while portion:
+            while portion:
+                await _write(response, portion.popleft())
+            portion = await library.work(lambda: _portion(pieces))
+        await response.write_eof()
+    except (RequestError, StorageError, TimeoutError, ConnectionError) as error:
+        _give_up(request, error)
+    return response
+
+
+async def send_body(request: web.Request, answer: web.Response) -> web.StreamResponse:
+    """The response itself if it is small; a large one is sent without copying it whole."""
+    body = answer.body
+    if request.method == hdrs.METH_HEAD or not isinstance(body, bytes) or _is_small(body):
+        return answer
+    response = web.StreamResponse(headers=answer.headers)
+    response.content_length = len(body)
+    await response.prepare(request)
+    try:
+        await _write(response, body)
+        await response.write_eof()
+    except (TimeoutError, ConnectionError) as error:
+        _give_up(request, error)
+    return response
+
+
+async def _write(response: web.StreamResponse, data: bytes) -> None:
+    """Raises TimeoutError if the client does not take it."""
+    view = memoryview(data)
+    for start in range(0, len(data), PORTION_BYTES):
+        async with asyncio.timeout(WRITE_SECONDS):
+            await response.write(view[start : start + PORTION_BYTES])
+
+
+def _portion(pieces: Iterator[bytes]) -> deque[bytes]:
+    """The next pieces; empty at the end. Small pieces are joined, large ones stay separate."""
+    small = bytearray()
+    for number, piece in enumerate(pieces, start=1):
+        if len(piece) >= PORTION_BYTES:
+            return deque((bytes(small), piece) if small else (piece,))
+        small += piece
+        if small and (len(small) >= PORTION_BYTES or number >= PORTION_PIECES):
+            break
+    return deque((bytes(small),) if small else ())
+
+
+def _is_small(body: bytes) -> bool:
+    return len(body) <= PORTION_BYTES
+
+
+def _give_up(request: web.Request, error: Exception) -> None:
+    _log.warning("%s was sent in part: %s", request.path, str(error) or "the client is too slow")
+    if request.transport is not None:
+        request.transport.abort()

@@ -16,7 +16,6 @@ from aiohttp import hdrs, web
 from rollgym.store import StorageError
 from rollgym.viewer.documents.difference import FirstDifference, first_difference
 from rollgym.viewer.errors import RequestError
-from rollgym.viewer.http.downloads import send_body, send_download
 from rollgym.viewer.http.files import read_picture
 from rollgym.viewer.http.handling import (
     answer_from_document,
@@ -31,6 +30,8 @@ from rollgym.viewer.http.handling import (
     open_document,
     open_or_explain,
     query_of,
+    send_body,
+    send_download,
     source_of,
     text_of,
 )

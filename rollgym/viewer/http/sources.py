@@ -1,13 +1,20 @@
-"""Sources as JSON: the list of sources, their overviews, tasks, rollouts and comparisons."""
+"""Sources as JSON: the list of sources, their overviews, tasks, rollouts and comparisons.
 
+The rows that a filter selects can be exported as JSON lines.
+"""
+
+import asyncio
+import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from http import HTTPStatus
 from time import time
 
 import msgspec
 from aiohttp import web
 
 from rollgym.store import Manifest, StorageError, StoreError, read_manifest
+from rollgym.viewer.errors import RequestError
 from rollgym.viewer.http.handling import (
     FilteredIndex,
     as_json,
@@ -15,6 +22,7 @@ from rollgym.viewer.http.handling import (
     json_body,
     library_of,
     query_of,
+    send_download,
     source_of,
     text_of,
 )
@@ -26,13 +34,15 @@ from rollgym.viewer.queries.comparison import compare_configurations as configur
 from rollgym.viewer.queries.comparison import compare_tasks as joined_of
 from rollgym.viewer.queries.counts import RATE_SECONDS, RolloutPace, SourceCoverage, SourceTotals
 from rollgym.viewer.queries.counts import facets as facets_of
-from rollgym.viewer.queries.filter import Filter
+from rollgym.viewer.queries.filter import PAGING, Filter
 from rollgym.viewer.queries.grid import Grid
 from rollgym.viewer.queries.grid import grid as grid_of
+from rollgym.viewer.queries.listing import all_entries
 from rollgym.viewer.queries.listing import listing as listing_of
 from rollgym.viewer.queries.overview import overview as overview_of
 from rollgym.viewer.queries.tasks import TASK_SORTS
 from rollgym.viewer.queries.tasks import tasks as tasks_of
+from rollgym.viewer.source import EntryId
 
 
 class SourceInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,3 +218,80 @@ def _run(opened: OpenSource) -> tuple[RunName, Manifest | None]:
     except StoreError:
         manifest = None
     return RunName(opened.source.id, opened.title), manifest
+
+
+JSON_LINES = "application/x-ndjson"
+SEARCH_TIMEOUT = 600.0
+LONGEST_SELECTION = 80
+"""Characters of a file's name that describe the filter."""
+_NOT_IN_SELECTIONS = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+async def export(request: web.Request) -> web.StreamResponse:
+    """All rows that match, on whatever page the list is. Unreadable lines are left out."""
+    opened, wanted = source_of(request), Filter.of(query_of(request))
+    selected = await _selected(request, opened, wanted)
+    name = export_name(opened.source.id, query_of(request))
+    return await send_download(request, _rows(opened, selected), JSON_LINES, name)
+
+
+def export_name(source: str, query: Mapping[str, Sequence[str]]) -> str:
+    """The name of the file: the source, and the filter of its rows."""
+    chosen = (
+        f"{name}-{'-'.join(values)}"
+        for name, values in query.items()
+        if name not in PAGING and any(values)
+    )
+    words = [word for each in chosen if (word := _NOT_IN_SELECTIONS.sub("-", each).strip("-."))]
+    selected = ".".join(words)[:LONGEST_SELECTION].rstrip("-.")
+    return f"{source}.{selected or 'export'}.jsonl"
+
+
+async def _selected(request: web.Request, opened: OpenSource, wanted: Filter) -> Sequence[int]:
+    """The selected entries. An export must be complete, so this waits for a text search.
+
+    Raises RequestError.
+    """
+
+    def select() -> Sequence[int] | None:
+        _require_read(opened)
+        with filtered_index(opened, wanted) as asked:
+            if asked.search is not None and not asked.search.done:
+                return None
+            return all_entries(asked.connection, asked.wanted)
+
+    try:
+        async with asyncio.timeout(SEARCH_TIMEOUT):
+            while (selected := await library_of(request).work(select)) is None:
+                pass  # each call waits a moment for the search
+    except TimeoutError as error:
+        raise RequestError(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            f"The search did not finish within {SEARCH_TIMEOUT:.0f} s. Keep the list open until it "
+            "has finished, then export.",
+        ) from error
+    return selected
+
+
+def _require_read(opened: OpenSource) -> None:
+    state = opened.index().state()
+    if not state.ready:
+        raise RequestError(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            f"{opened.title} is still being read ({state.read:,} of {state.size:,} bytes). "
+            "Export it when all of it is read.",
+        )
+
+
+def _rows(opened: OpenSource, numbers: Sequence[int]) -> Iterator[bytes]:
+    """Raises StorageError."""
+    for number in numbers:
+        try:
+            row = opened.document(EntryId.of(number)).row()
+        except ValueError:
+            continue
+        except KeyError as error:
+            raise StorageError(f"{opened.source.path} was replaced during the export") from error
+        yield row
+        del row  # rows may be large: keep only one in memory
+        yield b"\n"

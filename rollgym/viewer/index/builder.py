@@ -13,12 +13,12 @@ from rollgym.store.inputs import decode_task
 from rollgym.viewer.formats.facts import task_facts
 from rollgym.viewer.index.entries import EntryWriter, copy_facts_from_inputs, facts_from_inputs
 from rollgym.viewer.index.lines import FileLine
-from rollgym.viewer.index.progress import ReadProgress
 from rollgym.viewer.index.readers import (
     ArchiveReader,
     EntryLineReader,
     FileReader,
     LineReader,
+    ReadProgress,
     ReplacedError,
 )
 from rollgym.viewer.source import ViewerSource
@@ -159,13 +159,12 @@ class Builder:
 
     def _made_readers(self) -> Iterator[FileReader]:
         if (inputs := self._source.inputs) is not None:
-            progress = ReadProgress.load(
-                self._connection, INPUTS_PART, self._named(inputs), "inputs"
-            )
+            name = relative_name(self._source, inputs)
+            progress = ReadProgress.load(self._connection, INPUTS_PART, name, "inputs")
             yield InputReader(inputs, progress, self._connection)
         for number, part in enumerate(self._source.parts):
             made = EntryLineReader if part.format.by_lines else ArchiveReader
-            name = self._named(part.path)
+            name = relative_name(self._source, part.path)
             progress = ReadProgress.load(self._connection, number, name, part.format.name)
             yield made(part, progress, self._writer, self._facts)
 
@@ -177,9 +176,6 @@ class Builder:
         if isinstance(reader, InputReader):
             return self._source.leads_out(reader.path)
         return self._source.part_leads_out(reader.path)
-
-    def _named(self, path: Path) -> str:
-        return relative_name(self._source, path)
 
     def _empty(self) -> None:
         """Delete all rows, because a file was replaced: everything is read again."""

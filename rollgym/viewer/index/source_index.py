@@ -20,7 +20,7 @@ from rollgym.viewer.index.builder import Builder, input_task
 from rollgym.viewer.index.database import Database, is_busy, is_damage
 from rollgym.viewer.index.entries import find_task_facts
 from rollgym.viewer.index.lines import LONGEST_RECORD, read_exactly
-from rollgym.viewer.index.progress import unfinished_bytes
+from rollgym.viewer.index.readers import unfinished_bytes
 from rollgym.viewer.index.storage import IndexStorage
 from rollgym.viewer.source import EntryId, RecordRange, SourcePart, ViewerSource, size_of_file
 from rollgym.viewer.summary import TaskFacts
@@ -170,10 +170,10 @@ class SourceIndex:
     def images(self) -> Path | None:
         return self.source.images
 
-    def keep(self, name: str, body: bytes, version: int | None = None) -> None:
+    def keep(self, name: str, body: bytes, version: int) -> None:
         """Keep a response while the index stays at the version that it was made from.
 
-        Without `version` that is the present one. Nothing is kept while the index is being built.
+        Nothing is kept while the index is being built.
         """
         if not self._writing.acquire(blocking=False):
             return
@@ -181,16 +181,14 @@ class SourceIndex:
             connection = self._storage.database.connection
             connection.execute(
                 "INSERT OR REPLACE INTO kept (name, version, body) SELECT ?, value, ? "
-                "FROM about WHERE name = 'version' AND value = coalesce(?, value)",
+                "FROM about WHERE name = 'version' AND value = ?",
                 (name, body, version),
             )
             connection.execute(
                 "DELETE FROM kept WHERE version <> (SELECT value FROM about WHERE name = 'version')"
             )
-        except (
-            sqlite3.OperationalError
-        ):  # perhaps a full disk: the response is made again on request
-            return
+        except sqlite3.OperationalError:
+            return  # perhaps a full disk: the response is made again on request
         finally:
             self._writing.release()
 

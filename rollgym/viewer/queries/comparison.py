@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import starmap
 from operator import attrgetter, itemgetter
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -167,9 +167,7 @@ def compare_tasks(
     counts = Counter(pair.change for pair in pairs)
     if wanted.changes:
         pairs = [pair for pair in pairs if pair.change in wanted.changes]
-    titles: Mapping[str, str] = {}
-    if wanted.sort == "title":
-        titles = _titles(left, right, pairs)
+    titles = _titles(left, right, pairs) if wanted.sort == "title" else {}
     ordered = _ordered(pairs, wanted, titles)
     page = ordered[wanted.offset : wanted.offset + wanted.limit]
     titles = titles or _titles(left, right, page)
@@ -218,13 +216,11 @@ def _ordered(
     pairs: Sequence[_TaskPair], wanted: ComparisonQuery, titles: Mapping[str, str]
 ) -> list[_TaskPair]:
     """Sorted, with pairs without a value last, and equal ones by their keys."""
-    ordered = sorted(pairs, key=attrgetter("key"))
-    if wanted.sort == "title":
-        valued: list[tuple[float | str | None, _TaskPair]] = [
-            (titles.get(pair.key), pair) for pair in ordered
-        ]
-    else:
-        valued = list(zip(map(_VALUES[wanted.sort], ordered), ordered, strict=True))
+
+    def value_of(pair: _TaskPair) -> Any:
+        return titles.get(pair.key) if wanted.sort == "title" else _VALUES[wanted.sort](pair)
+
+    valued = [(value_of(pair), pair) for pair in sorted(pairs, key=attrgetter("key"))]
     ranked = [(value, pair) for value, pair in valued if value is not None]
     ranked.sort(key=itemgetter(0), reverse=wanted.descending)
     return [pair for _, pair in ranked] + [pair for value, pair in valued if value is None]
@@ -247,18 +243,14 @@ def _titles(
     left: ComparedSource, right: ComparedSource, pairs: Sequence[_TaskPair]
 ) -> dict[str, str]:
     """The title of each task, from the left source if it has the task."""
-    lefts = _titles_of(left.connection, [pair.left for pair in pairs if pair.left])
-    rights = _titles_of(
-        right.connection, [pair.right for pair in pairs if pair.right and not pair.left]
-    )
-    return {
-        pair.key: lefts.get(pair.left.first, "")
-        if pair.left
-        else rights.get(pair.right.first, "")
-        if pair.right
-        else ""
-        for pair in pairs
-    }
+    titles: dict[str, str] = {}
+    for side, totals in (
+        (left, [pair.left for pair in pairs if pair.left]),
+        (right, [pair.right for pair in pairs if pair.right and not pair.left]),
+    ):
+        known = _titles_of(side.connection, totals)
+        titles |= {each.key: known.get(each.first, "") for each in totals}
+    return titles
 
 
 def _titles_of(connection: sqlite3.Connection, totals: Sequence[_TaskTotals]) -> dict[int, str]:

@@ -4,7 +4,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from rollgym.viewer.http import downloads
+from rollgym.viewer.http import handling
 from tests.integration.viewer.browsing import browse, browsing
 from tests.integration.viewer.rollouts import failure, rollout, write
 
@@ -65,8 +65,8 @@ def test_a_text_that_is_searched_for_is_exported_once_all_was_searched(path: Pat
 def test_many_rows_come_in_portions_and_in_order(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(downloads, "PORTION_BYTES", 5_000)
-    monkeypatch.setattr(downloads, "PORTION_PIECES", 7)
+    monkeypatch.setattr(handling, "PORTION_BYTES", 5_000)
+    monkeypatch.setattr(handling, "PORTION_PIECES", 7)
     write(path, [rollout(task) for task in range(300)])
     [answer] = browse(path, "/api/s/x/export.jsonl?status=completed")
     assert answer.body == path.read_bytes()
@@ -87,7 +87,7 @@ def test_a_filter_that_cannot_be_used_is_rejected_before_anything_is_sent(path: 
 def test_a_file_that_goes_away_meanwhile_ends_the_download_before_its_time(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(downloads, "PORTION_PIECES", 1)
+    monkeypatch.setattr(handling, "PORTION_PIECES", 1)
     write(path, [rollout(task, answer="x" * 200_000) for task in range(50)])
 
     async def removing() -> None:

@@ -97,7 +97,7 @@ def test_an_answer_is_kept_for_as_long_as_it_is_true(tmp_path: Path) -> None:
     path = write(tmp_path / "x.jsonl", [rollout(0)])
     with indexed(source(path)) as index:
         version = index.state().version
-        index.keep("overview", b"one rollout")
+        index.keep("overview", b"one rollout", version)
         assert index.kept("overview") == b"one rollout"
         assert index.kept("tasks") is None
     with indexed(source(path)) as index:

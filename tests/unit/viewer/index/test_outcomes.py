@@ -3,7 +3,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollgym.viewer.index.outcomes import OutcomeCandidate, outcome_ids
+from rollgym.viewer.index.entries import OutcomeCandidate, outcome_ids
 from rollgym.viewer.summary import EntryStatus
 
 CANDIDATES = st.lists(
