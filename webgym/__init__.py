@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from webgym.models.web_agent import WebAgent
     from webgym.monitor.task_monitor import TaskMonitor
     from webgym.rollout.gym import AsyncWebGym
+    from webgym.served import new_session_name as new_site_session
     from webgym.sites.application import serving as serve_sites
-    from webgym.sites.names import new_name as new_site_session
     from webgym.sites.tasks.task import load_tasks as load_site_tasks
     from webgym.sites.tasks.task import start_url as site_start_url
     from webgym.sites.tasks.task import verify as verify_site_task
@@ -75,7 +75,7 @@ _MODULES = {
     "webgym.monitor.task_monitor": "TaskMonitor",
     "webgym.rollout.gym": "AsyncWebGym",
     "webgym.sites.application": "serve_sites=serving",
-    "webgym.sites.names": "new_site_session=new_name",
+    "webgym.served": "new_site_session=new_session_name",
     "webgym.sites.tasks.task": (
         "load_site_tasks=load_tasks site_start_url=start_url verify_site_task=verify"
     ),

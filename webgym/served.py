@@ -8,12 +8,14 @@ import asyncio
 import errno
 import logging
 import os
+import re
 import signal
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NoReturn
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
 
 from rollgym.cli.process import INTERRUPTED, exit_now, say
 
@@ -25,6 +27,7 @@ SHUTDOWN_TIMEOUT = 0.5
 STOP_SECONDS = 15.0
 PARENT_INTERVAL = 1.0
 _LOGGER = logging.getLogger(__name__)
+_SESSION_NAME = re.compile(r"[A-Za-z0-9]{1,64}")
 
 
 def add_address_options(parser: ArgumentParser, host: str, port: int) -> None:
@@ -41,7 +44,7 @@ async def serve_until_signal(
     from rollgym.engine import stopping_on_signals  # noqa: PLC0415
 
     stop = asyncio.Event()
-    with stopping_on_signals(stop.set, _leave_at_once):
+    with stopping_on_signals(stop.set, lambda: exit_now(0)):
         async with server as url:
             say(message(url))
             await stop.wait()
@@ -111,6 +114,16 @@ async def served(
         bound.close()
 
 
+def is_session_name(text: str) -> bool:
+    """Whether the text can name a session of a task's server: 1 to 64 letters and digits."""
+    return _SESSION_NAME.fullmatch(text) is not None
+
+
+def new_session_name() -> str:
+    """A session name that cannot be guessed."""
+    return token_hex(16)
+
+
 def json_response(content: object, status: HTTPStatus = HTTPStatus.OK) -> "web.Response":
     """A response with JSON."""
     import msgspec  # noqa: PLC0415
@@ -119,10 +132,6 @@ def json_response(content: object, status: HTTPStatus = HTTPStatus.OK) -> "web.R
     return web.Response(
         body=msgspec.json.encode(content), content_type="application/json", status=status
     )
-
-
-def _leave_at_once() -> NoReturn:
-    exit_now(0)
 
 
 def _port(text: str) -> int:

@@ -34,7 +34,7 @@ from webgym.client.client import BrowserClient, BrowserSession
 from webgym.context.page_text import page_of
 from webgym.context.page_view import AgentObservation, PageText
 from webgym.policies.script import Script, ScriptError
-from webgym.sites.names import new_name
+from webgym.served import new_session_name
 from webgym.sites.tasks.solutions import load_solutions
 from webgym.sites.tasks.task import (
     SPLITS,
@@ -134,7 +134,7 @@ async def play(
     client: BrowserClient, task: SiteTask, mode: InteractionMode, album: Path | None = None
 ) -> Played:
     """Play the solution of a task of the sites. Raises ScriptError."""
-    name, script = new_name(), Script(load_solutions()[task.task_id], mode)
+    name, script = new_session_name(), Script(load_solutions()[task.task_id], mode)
     async with client.session(wait_seconds=10 * PATIENCE) as session:
         started = time.monotonic()
         player = Player(session, mode, album)

@@ -26,7 +26,7 @@ from webgym.context.page_view import AgentObservation, Round
 from webgym.context.parsers import ParsedReply, parse_reply
 from webgym.context.settings import ContextSettings
 from webgym.policies import MODEL_NAME
-from webgym.sites.names import new_name
+from webgym.served import new_session_name
 from webgym.sites.tasks.task import (
     SPLITS,
     SiteTask,
@@ -55,7 +55,7 @@ class Episode:
         self._limit = step_limit(task, split)
         self._settings = ContextSettings(interaction_mode=mode, observation="text")
         self._observe = Observe(mode, screenshot=None, elements=True, tree=True)
-        self._name = new_name()
+        self._name = new_session_name()
         row = {"task_name": task.task_name, "website": task.website}
         self._asked = WebTask.of(Row(msgspec.json.encode(row)), task.task_id)
         self._past: list[Round] = []

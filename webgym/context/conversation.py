@@ -16,8 +16,7 @@ a server that caches prefixes computes only the part that the window has moved o
 """
 
 import re
-from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -62,14 +61,6 @@ class _Image(msgspec.Struct, frozen=True):
     picture: Picture
     blob: str
 
-    @property
-    def data_url(self) -> str:
-        return f"data:{self.picture.media_type};base64,{b64encode(self.picture.data).decode()}"
-
-    @property
-    def blob_url(self) -> str:
-        return f"blob:{self.blob}"
-
 
 class _ChatTurn(msgspec.Struct, frozen=True):
     """A message before its image is written out: text, an image, text."""
@@ -93,18 +84,10 @@ def build_chat(
         turns += [_page_turn(settings, each.observation, number, opening), _reply_turn(each.step)]
         opening = ""
     turns.append(_page_turn(settings, current, len(past) + 1, opening, _memory(past)))
-    return Chat(
-        tuple(_message(turn, turn.image.data_url if turn.image else None) for turn in turns),
-        tuple(_message(turn, turn.image.blob_url if turn.image else None) for turn in turns),
-    )
-
-
-def message_text(message: Mapping[str, object]) -> str:
-    """The text of a message, without its images."""
-    content = message.get("content")
-    parts = content if isinstance(content, list) else [{"text": content}]
-    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
-    return "\n".join(text for text in texts if isinstance(text, str))
+    images = [turn.image for turn in turns]
+    sent = [image.picture.data_url if image else None for image in images]
+    recorded = [f"blob:{image.blob}" if image else None for image in images]
+    return Chat(tuple(map(_message, turns, sent)), tuple(map(_message, turns, recorded)))
 
 
 def read_task(text: str) -> str | None:

@@ -29,13 +29,11 @@ from webgym.miniwob.episodes import (
     EpisodeStarted,
     OtherTaskError,
     enlarged_page,
-    is_session_name,
     list_page,
-    new_session_name,
     task_page,
 )
 from webgym.miniwob.package import MiniWobError, MissingTaskError, Package, find_package
-from webgym.served import json_response, served
+from webgym.served import is_session_name, json_response, new_session_name, served
 
 LARGEST_REPORT = 64 * 1024
 _OWN_FILES = Path(__file__).parent

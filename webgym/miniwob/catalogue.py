@@ -68,13 +68,11 @@ class Catalogue:
             raise MissingTaskError(f"there is no task {name[:80]!r}{hint}")
         return task
 
-    def choose(
-        self, names: Iterable[str] | None = None, *, with_obstacles: bool = False
-    ) -> list[MiniWobTask]:
+    def choose(self, names: Iterable[str] | None = None) -> list[MiniWobTask]:
         """The named tasks, or all that our actions can solve. Raises MissingTaskError."""
         if names is not None:
             return [self.find(name) for name in names]
-        return [task for task in self.tasks.values() if with_obstacles or not task.obstacle]
+        return [task for task in self.tasks.values() if not task.obstacle]
 
 
 def _task(name: str, description: str) -> MiniWobTask:

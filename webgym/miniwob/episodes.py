@@ -14,7 +14,6 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterable
 from html import escape
-from secrets import token_hex
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -25,16 +24,6 @@ from webgym.miniwob.package import MiniWobError
 MOST_EPISODES = 4_096
 LONGEST_INSTRUCTION = 4_000
 LONGEST_REASON = 500
-_NAME = re.compile(r"[A-Za-z0-9]{1,64}")
-
-
-def is_session_name(text: str) -> bool:
-    """Letters and digits, at most 64."""
-    return _NAME.fullmatch(text) is not None
-
-
-def new_session_name() -> str:
-    return token_hex(16)
 
 
 class OtherTaskError(Exception):

@@ -30,7 +30,6 @@ from webgym.models.judge_questions import (
     ScreenshotStore,
     blocking_question,
     choose_screenshots,
-    data_url,
     distinct_screenshots,
     facts_question,
     reference_question,
@@ -39,7 +38,7 @@ from webgym.models.judge_questions import (
     wall_question,
 )
 from webgym.models.settings import Purpose
-from webgym.tasks.task import Fact, FactGroup, WebTask
+from webgym.tasks.task import FactGroup, WebTask
 from webgym.trajectory.records import EpisodeVerdict, Step, Trajectory
 
 LONGEST_REASON = 2_000
@@ -166,7 +165,7 @@ class Assessor:
 
     async def is_wall(self, picture: Picture) -> bool:
         """Whether this picture shows a wall. Raises VerifierError."""
-        question = wall_question(data_url(picture))
+        question = wall_question(picture.data_url)
         found = await self._judge.ask(Purpose.BLOCKING_DETECTION, BLOCKAGE, question)
         return found.verdict == "blocked"
 
@@ -263,20 +262,20 @@ class _EpisodeAssessment:
         facts: list[FactOutcome] = []
         for group in self._groups:
             if any(fact.verdict == "fail" for fact in facts):
-                facts += [FactOutcome(fact.text, "not_asked", _DECIDED) for fact in group.facts]
+                facts += [FactOutcome(fact, "not_asked", _DECIDED) for fact in group.facts]
                 continue
             question = facts_question(self._task, group, self._answer, loaded)
             form = facts_form(len(group.facts))
             found = await self._judge.ask(Purpose.EVALUATION, form, question)
             facts += [
-                FactOutcome(fact.text, opinion.verdict, opinion.reason)
+                FactOutcome(fact, opinion.verdict, opinion.reason)
                 for fact, opinion in zip(group.facts, found.facts, strict=True)
             ]
         return CriterionResult.of_facts(facts)
 
 
 def _whole_task(task: WebTask) -> FactGroup:
-    return FactGroup(task.task_name, (Fact("The task was done, all of it."),))
+    return FactGroup(task.task_name, ("The task was done, all of it.",))
 
 
 def _folded(text: str) -> str:

@@ -142,14 +142,6 @@ class Evaluator(AsyncClosable):
         self._slots: dict[asyncio.AbstractEventLoop, _EvaluatorSlots] = {}
         self._thread = LoopThread("evaluator")
 
-    @property
-    def has_judge(self) -> bool:
-        return self._assessor is not None
-
-    def needs_judge(self, task: WebTask) -> bool:
-        """Whether only a judge can score an episode of this task."""
-        return task.verifier is None
-
     def start_url(self, task: WebTask, session: str) -> str:
         """The start page of an episode. Raises VerifierError for an invalid session name."""
         return start_url(task, session)
@@ -157,7 +149,7 @@ class Evaluator(AsyncClosable):
     async def evaluate(self, trajectory: Trajectory) -> EpisodeVerdict:
         """Score the episode. Raises VerifierError if it cannot be scored."""
         task = _task_of(trajectory)
-        if self.needs_judge(task):
+        if task.verifier is None:
             assessor = self._assessor_for(f"task {task.task_id}")
             async with self._slot("evaluations"):
                 return await assessor.assess(task, trajectory)
@@ -172,7 +164,7 @@ class Evaluator(AsyncClosable):
     async def check_blocked(self, trajectory: Trajectory) -> bool:
         """Whether the site blocked the agent at the end of the episode. Raises VerifierError."""
         task = _task_of(trajectory)
-        if self.needs_judge(task):
+        if task.verifier is None:
             assessor = self._assessor_for(f"task {task.task_id}")
             async with self._slot("evaluations"):
                 return (await assessor.blocking(trajectory)).verdict == "blocked"

@@ -12,7 +12,6 @@ same holds for screenshots.
 """
 
 import asyncio
-import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -73,11 +72,7 @@ class ScreenshotStore:
             raise VerifierError(
                 f"the screenshot of step {screenshot.step} cannot be read: {error}"
             ) from error
-        return LoadedScreenshot(screenshot, data_url(Picture(screenshot.image.media_type, data)))
-
-
-def data_url(picture: Picture) -> str:
-    return f"data:{picture.media_type};base64,{base64.b64encode(picture.data).decode()}"
+        return LoadedScreenshot(screenshot, Picture(screenshot.image.media_type, data).data_url)
 
 
 def distinct_screenshots(steps: Sequence[Step]) -> tuple[EpisodeScreenshot, ...]:
@@ -196,8 +191,8 @@ def facts_question(
     task: WebTask, group: FactGroup, answer: str, screenshots: Sequence[LoadedScreenshot]
 ) -> list[Message]:
     """Criterion A: does each fact of the rubric hold?"""
-    numbered = "\n".join(f"{number}. {fact.text}" for number, fact in enumerate(group.facts, 1))
-    alone = [fact.text for fact in group.facts] == [group.description]
+    numbered = "\n".join(f"{number}. {fact}" for number, fact in enumerate(group.facts, 1))
+    alone = group.facts == (group.description,)
     about = "" if alone else f"The facts belong to this requirement: {group.description}\n"
     return _chat(
         f"{_task(task)}\n\n{_answer(answer)}\n\n{about}Facts:\n{numbered}\n\n"
@@ -254,7 +249,7 @@ def _task(task: WebTask) -> str:
 
 
 def _rubric(task: WebTask) -> str:
-    facts = [f"- {fact.text}" for fact in task.rubric.facts]
+    facts = [f"- {fact}" for fact in task.rubric.facts]
     return "\n".join(["Facts that must hold in the end:", *facts]) if facts else ""
 
 

@@ -19,8 +19,9 @@ from rollgym.servers.context import seconds_left
 from rollgym.servers.limit import Limit
 from webgym.miniwob.episodes import MiniWobState
 from webgym.models.assessment import BlockingResult, CriterionResult, Evaluation, FactOutcome
+from webgym.served import is_session_name
 from webgym.sites.errors import StateError
-from webgym.sites.names import PARAMETER, is_name
+from webgym.sites.names import PARAMETER
 from webgym.sites.tasks.task import SiteTask, verify
 from webgym.tasks.task import WebTask
 from webgym.trajectory.records import Trajectory
@@ -45,7 +46,7 @@ def start_url(task: WebTask, session: str) -> str:
     """
     if task.verifier is None:
         return task.website
-    if not is_name(session):
+    if not is_session_name(session):
         raise VerifierError(
             f"{session!r:.100} is not a session name for task {task.task_id}: give 1 to 64 letters "
             "and digits",
@@ -124,7 +125,7 @@ def _now() -> float:
 
 def _state_url(task: WebTask, trajectory: Trajectory) -> URL:
     """At the episode's start page, because the website may have moved since the row was written."""
-    if not is_name(trajectory.session):
+    if not is_session_name(trajectory.session):
         raise VerifierError(
             f"the trajectory of task {task.task_id} names no session, so its state is unknown: "
             "start the episode at Evaluator.start_url(task, session), and keep the session",

@@ -28,7 +28,6 @@ from webgym.monitor.snapshot import (
     MonitorSnapshot,
     TaskState,
     merged_cells,
-    most_frequent,
 )
 
 STYLES: dict[str, Style] = {
@@ -147,7 +146,8 @@ def _plan(count: int, width: int, room: int, reserved: int) -> GridPlan | None:
 
 def plain_line(snapshot: MonitorSnapshot) -> str:
     """The snapshot on one line, for logs."""
-    share = f"{int(100 * _share(snapshot))}% {snapshot.ended}/{snapshot.expected}"
+    percent = 100 * snapshot.ended // snapshot.expected if snapshot.expected else 100
+    share = f"{percent}% {snapshot.ended}/{snapshot.expected}"
     parts = [f"{count} {state.words}" for state, count in _shown_counts(snapshot)]
     parts += [words for _, words in (*_numbers(snapshot), *_phase_items(snapshot))]
     left = snapshot.remaining_seconds
@@ -215,9 +215,8 @@ def _phase_items(snapshot: MonitorSnapshot) -> Iterator[Item]:
 
 def _notes(snapshot: MonitorSnapshot) -> Iterator[tuple[str, Style]]:
     """The most frequent failure, why the run stops, and missed events."""
-    worst = most_frequent(snapshot.failures)
-    if worst is not None:
-        kind, count = worst
+    if snapshot.failures:
+        kind, count = max(snapshot.failures.items(), key=lambda item: item[1])
         failed = snapshot.counts.get(TaskState.FAILED, 0)
         yield (
             f"failing: {count} x {kind} ({_MEANINGS.get(kind, '?')})",
@@ -276,7 +275,3 @@ def _flowed(items: Iterable[Item], width: int, separator: str) -> Iterator[Line]
         used += size
     if line:
         yield line
-
-
-def _share(snapshot: MonitorSnapshot) -> float:
-    return snapshot.ended / snapshot.expected if snapshot.expected else 1.0

@@ -40,18 +40,6 @@ class SnapshotScreen(Protocol):
         """Show the last snapshot and release the terminal."""
 
 
-class HiddenScreen:
-    """Shows nothing."""
-
-    interval = 1.0
-
-    def show(self, snapshot: MonitorSnapshot) -> None:
-        """Do nothing."""
-
-    def stop(self, snapshot: MonitorSnapshot) -> None:
-        """Do nothing."""
-
-
 class BoardScreen:
     """A board that is redrawn in place on a terminal; printed lines scroll above it.
 
@@ -111,10 +99,12 @@ class LogScreen:
         write_line(self._stream, plain_line(snapshot))
 
 
-def choose_screen(stream: TextIO | None, line_interval: float = LINE_INTERVAL) -> SnapshotScreen:
-    """The screen for a stream; None shows nothing."""
+def choose_screen(
+    stream: TextIO | None, line_interval: float = LINE_INTERVAL
+) -> SnapshotScreen | None:
+    """The screen for a stream, if there is one."""
     if stream is None:
-        return HiddenScreen()
+        return None
     console = terminal_of(stream)
     return BoardScreen(console) if console else LogScreen(stream, line_interval)
 
@@ -125,7 +115,7 @@ class Display:
     def __init__(
         self,
         snapshot: Callable[[], MonitorSnapshot],
-        screen: SnapshotScreen,
+        screen: SnapshotScreen | None,
         file: Path | None = None,
     ) -> None:
         self._snapshot = snapshot
@@ -138,8 +128,8 @@ class Display:
 
     def start(self) -> None:
         """Start the thread, unless it runs already or there is neither a screen nor a file."""
-        is_hidden = isinstance(self._screen, HiddenScreen) and self._file is None
-        if self._thread is None and not self._stopping and not is_hidden:
+        is_shown = self._screen is not None or self._file is not None
+        if self._thread is None and not self._stopping and is_shown:
             self._thread = threading.Thread(target=self._live, name="webgym-monitor", daemon=True)
             self._thread.start()
 
@@ -157,23 +147,23 @@ class Display:
 
     def _live(self) -> None:
         while not self._stopping:
-            self._show(self._snapshot())
-            self._redraw.wait(self._screen.interval)
+            snapshot = self._snapshot()
+            self._draw(snapshot)
+            if time.monotonic() - self._written >= FILE_INTERVAL:
+                self._write(snapshot)
+            self._redraw.wait(self._screen.interval if self._screen else FILE_INTERVAL)
             self._redraw.clear()
         last = self._snapshot()
-        self._draw(self._screen.stop, last)
+        self._draw(last, is_last=True)
         self._write(last)
 
-    def _show(self, snapshot: MonitorSnapshot) -> None:
-        self._draw(self._screen.show, snapshot)
-        if time.monotonic() - self._written >= FILE_INTERVAL:
-            self._write(snapshot)
-
-    def _draw(self, draw: Callable[[MonitorSnapshot], None], snapshot: MonitorSnapshot) -> None:
+    def _draw(self, snapshot: MonitorSnapshot, *, is_last: bool = False) -> None:
+        if self._screen is None:
+            return
         try:
-            draw(snapshot)
+            (self._screen.stop if is_last else self._screen.show)(snapshot)
         except Exception:
-            self._screen = HiddenScreen()
+            self._screen = None
             log.exception("the monitor cannot draw and is hidden from now on")
 
     def _write(self, snapshot: MonitorSnapshot) -> None:

@@ -14,7 +14,6 @@ process has not seen. The size is bounded by `MOST_CELLS` characters and `MOST_L
 half of it. It is synced to the disk only at the end of the run.
 """
 
-from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
@@ -162,11 +161,6 @@ def merged_cells(cells: str, size: int) -> str:
     if size <= 1:
         return cells
     return "".join(_most(cells[start : start + size]) for start in range(0, len(cells), size))
-
-
-def most_frequent(counts: Mapping[str, int]) -> tuple[str, int] | None:
-    """The name with the highest count; None where there is none."""
-    return max(counts.items(), key=lambda item: item[1], default=None)
 
 
 def _most(part: str) -> str:

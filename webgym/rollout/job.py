@@ -57,7 +57,7 @@ from webgym.rollout.sample import Sample, SampleOrigin, share_sample
 from webgym.rollout.settings import WebRolloutSettings
 from webgym.settings import WebSettingsError
 from webgym.tasks.file import TaskFile, find_task_file
-from webgym.utils.blocklist import Blocklist, BlockRule
+from webgym.utils.blocklist import Blocklist
 
 
 def roll_out(settings: WebRolloutSettings) -> int:
@@ -284,11 +284,7 @@ class IterationJob:
         return judge.all_endpoints if judge and is_needed else ()
 
     def _blocklist(self) -> Blocklist:
-        settings = self._settings.blocklist_config
-        rule = BlockRule(
-            observations=settings.observations, rate=settings.threshold, hours=settings.expiry_hours
-        )
-        return Blocklist(self._shared.blocklist, rule)
+        return Blocklist(self._shared.blocklist, self._settings.blocklist_config)
 
     def _announce(self, sample: Sample) -> None:
         header, rank = sample.header, self._rank

@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 from uuid import uuid4
 
 import msgspec
@@ -40,18 +40,14 @@ from webgym.utils.rollout_sampler import (
 SCHEMA_VERSION = 1
 
 
-class SampleOrigin(msgspec.Struct, frozen=True, kw_only=True):
+class SampleOrigin(SamplerSettings, frozen=True, kw_only=True):
     """The settings that decide a sample, except the blocklist, and its division over ranks."""
 
     split: Split
     iteration: int
     seed: int
     tasks_sha256: str
-    sampler: Literal["uniform", "ratio"] = "uniform"
-    size: int = -1
     repeats: int = 1
-    difficulty_ratio: dict[str, float] = {}
-    domain_ratio: dict[str, float] = {}
     rank_weights: tuple[float, ...] = (1.0,)
 
     def differences(self, other: "SampleOrigin") -> list[str]:
@@ -160,13 +156,7 @@ def share_sample(
 def _draw(origin: SampleOrigin, tasks: TaskFile, blocked: Callable[[], frozenset[str]]) -> Draw:
     if origin.split == "test":
         return first_tasks(tasks.table, origin.size)
-    settings = SamplerSettings(
-        sampler=origin.sampler,
-        size=origin.size,
-        difficulty_ratio=origin.difficulty_ratio,
-        domain_ratio=origin.domain_ratio,
-    )
-    return RolloutSampler(settings).draw(tasks.table, origin.seed, origin.iteration, blocked())
+    return RolloutSampler(origin).draw(tasks.table, origin.seed, origin.iteration, blocked())
 
 
 def _lines(header: SampleHeader, draw: Draw, tasks: TaskFile) -> Iterator[bytes]:

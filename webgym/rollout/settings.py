@@ -14,15 +14,13 @@ from webgym.context.settings import ContextConfig
 from webgym.models.settings import JudgeSettings, ModelSettings, PolicySettings
 from webgym.rollout.environment_settings import EnvironmentSettings
 from webgym.settings import (
-    Count,
     KeyOrigin,
     Natural,
-    Positive,
     SettingsSection,
-    Share,
     Text,
     read_settings,
 )
+from webgym.utils.blocklist import BlocklistSettings
 
 EmbeddedName = Literal["browser", "sites", "scripted"]
 
@@ -38,20 +36,6 @@ class TrackerSettings(SettingsSection):
     name: Text | None = Field(
         default=None,
         description="name of the run at the tracker (null: the last part of save_path)",
-    )
-
-
-class BlocklistSettings(SettingsSection):
-    """Which domains training avoids, and for how long."""
-
-    observations: Count = Field(
-        default=3, description="trajectories at a domain that are needed to block it"
-    )
-    threshold: Share = Field(
-        default=0.5, description="share of these trajectories that must have been blocked"
-    )
-    expiry_hours: Positive = Field(
-        default=12.0, description="hours for which a domain stays blocked"
     )
 
 

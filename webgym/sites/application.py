@@ -11,14 +11,14 @@ from pathlib import Path
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from webgym.served import json_response, served
+from webgym.served import is_session_name, json_response, served
 from webgym.sites.booking.routes import BOOKING
 from webgym.sites.broken import BROKEN
 from webgym.sites.captcha import CAPTCHA
 from webgym.sites.encyclopedia.routes import ENCYCLOPEDIA
 from webgym.sites.errors import PageError, SitesError
 from webgym.sites.markup import Markup, Template
-from webgym.sites.names import DEFAULT_HOST, DEFAULT_PORT, is_name
+from webgym.sites.names import DEFAULT_HOST, DEFAULT_PORT
 from webgym.sites.sessions import (
     SESSIONS,
     SiteSessions,
@@ -107,7 +107,7 @@ async def _reset(request: web.Request) -> web.Response:
 
 def _session_name(request: web.Request) -> str | None:
     name = request.match_info.get("session") or cookie_of(request)
-    return name if name and is_name(name) else None
+    return name if name and is_session_name(name) else None
 
 
 @web.middleware

@@ -19,9 +19,10 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from webgym.served import is_session_name, new_session_name
 from webgym.sites.booking.cabins import BookingState
 from webgym.sites.errors import InvalidInputError
-from webgym.sites.names import COOKIE, PARAMETER, is_name, new_name
+from webgym.sites.names import COOKIE, PARAMETER
 from webgym.sites.shop.orders import ShopState
 from webgym.sites.site import append_bounded
 
@@ -182,12 +183,12 @@ async def find_session(request: web.Request, handler: Handler) -> web.StreamResp
     sessions, known = request.config_dict[SESSIONS], cookie_of(request)
     wanted = request.query.get(PARAMETER)
     if wanted is not None and request.method in ("GET", "HEAD"):
-        if not is_name(wanted):
+        if not is_session_name(wanted):
             raise InvalidInputError("A session's name has 1 to 64 letters and digits.")
         request[_SESSION] = sessions.visit(wanted, known_before=known == wanted)
         clean = request.rel_url.without_query_params(PARAMETER)
         raise web.HTTPSeeOther("/" + str(clean).lstrip("/\\"))
-    name = known or new_name()
+    name = known or new_session_name()
     request[_SESSION] = sessions.visit(name, known_before=known is not None)
     return await handler(request)
 
@@ -212,7 +213,7 @@ async def complete_response(request: web.Request, response: web.StreamResponse) 
 def cookie_of(request: web.Request) -> str | None:
     """The session name in the visitor's cookie, if it is valid."""
     name = request.cookies.get(COOKIE)
-    return name if name is not None and is_name(name) else None
+    return name if name is not None and is_session_name(name) else None
 
 
 def _has_session(request: web.Request) -> bool:

@@ -16,18 +16,11 @@ import msgspec
 from rollgym.records import Row, RowError
 
 
-class Fact(msgspec.Struct, frozen=True):
-    """A fact that the screenshots must show."""
-
-    text: str
-
-
 class FactGroup(msgspec.Struct, frozen=True):
-    """Facts that belong together; `difficulty` where the row gives one."""
+    """Facts that belong together and that the screenshots must show."""
 
     description: str
-    facts: tuple[Fact, ...]
-    difficulty: int | None = None
+    facts: tuple[str, ...]
 
 
 class _RubricPart(msgspec.Struct, frozen=True):
@@ -42,7 +35,7 @@ class Rubric(msgspec.Struct, frozen=True):
     groups: tuple[FactGroup, ...]
 
     @property
-    def facts(self) -> tuple[Fact, ...]:
+    def facts(self) -> tuple[str, ...]:
         return tuple(fact for group in self.groups for fact in group.facts)
 
     @classmethod
@@ -56,7 +49,7 @@ class Rubric(msgspec.Struct, frozen=True):
 
 def _group(part: object) -> FactGroup:
     if isinstance(part, str):
-        return FactGroup(part, (Fact(part),))
+        return FactGroup(part, (part,))
     try:
         described = msgspec.convert(part, _RubricPart)
     except msgspec.ValidationError as error:
@@ -64,16 +57,14 @@ def _group(part: object) -> FactGroup:
     facts = tuple(_fact(fact) for fact in described.facts)
     if not facts and not described.description:
         raise ValueError("a part of the rubric has neither `description` nor `facts`")
-    return FactGroup(
-        described.description, facts or (Fact(described.description),), described.difficulty
-    )
+    return FactGroup(described.description, facts or (described.description,))
 
 
-def _fact(fact: object) -> Fact:
+def _fact(fact: object) -> str:
     if isinstance(fact, str):
-        return Fact(fact)
+        return fact
     if isinstance(fact, dict) and isinstance(fact.get("description"), str):
-        return Fact(fact["description"])
+        return str(fact["description"])
     raise ValueError(f"invalid fact of a rubric: {fact!r:.100}")
 
 

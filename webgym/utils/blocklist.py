@@ -28,12 +28,14 @@ from pathlib import Path
 from typing import Annotated, Protocol
 
 import msgspec
+from pydantic import Field
 
 from rollgym.engine import AttemptRecorded, Event
 from rollgym.records import Attempt, Completed
 from rollgym.store import Disk, RefusedError, StorageError, TaskLookup
 from rollgym.store.disk import make_directory, write_all, write_atomically
 from rollgym.store.errors import storage_error
+from webgym.settings import Count, Positive, SettingsSection, Share
 from webgym.tasks.task import SITES, WebTask
 from webgym.trajectory.records import BLOCKED
 
@@ -41,7 +43,7 @@ _SLOTS = 64
 """Observations are counted in this number of time slots within the hours of the rule."""
 
 Domain = Annotated[str, msgspec.Meta(min_length=1)]
-Count = Annotated[int, msgspec.Meta(ge=0)]
+Tally = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class BlocklistLine(
@@ -52,8 +54,8 @@ class BlocklistLine(
     domain: Domain
     expires: float | datetime | None = None
     reason: str = ""
-    seen: Count | None = None
-    blocked: Count = 0
+    seen: Tally | None = None
+    blocked: Tally = 0
     at: float = 0.0
 
     def lasts(self, now: float) -> bool:
@@ -139,18 +141,22 @@ class BlocklistError(RefusedError):
     """The file has a line that is neither an entry nor an observation."""
 
 
-class BlockRule(msgspec.Struct, frozen=True, kw_only=True):
-    """When a domain is blocked: of at least `observations`, a share of at least `rate` was blocked.
+class BlocklistSettings(SettingsSection):
+    """Which domains training avoids, and for how long.
 
-    Observations count, and entries last, for `hours`.
+    A domain is blocked when of at least `observations` a share of `threshold` was blocked.
+    Observations count, and entries last, for `expiry_hours`.
     """
 
-    observations: Annotated[int, msgspec.Meta(ge=1)] = 3
-    rate: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.5
-    hours: Annotated[float, msgspec.Meta(gt=0)] = 12.0
-
-    def is_met(self, seen: int, blocked: int) -> bool:
-        return seen >= self.observations and blocked >= self.rate * seen
+    observations: Count = Field(
+        default=3, description="trajectories at a domain that are needed to block it"
+    )
+    threshold: Share = Field(
+        default=0.5, description="share of these trajectories that must have been blocked"
+    )
+    expiry_hours: Positive = Field(
+        default=12.0, description="hours for which a domain stays blocked"
+    )
 
 
 class Blocklist:
@@ -159,14 +165,14 @@ class Blocklist:
     def __init__(
         self,
         path: Path,
-        rule: BlockRule | None = None,
+        rule: BlocklistSettings | None = None,
         *,
         clock: Callable[[], float] = time.time,
         disk: Disk | None = None,
     ) -> None:
         """Opens the file, or makes it. Raises BlocklistError with file and line, StorageError."""
         self.path = path
-        self.rule = rule or BlockRule()
+        self.rule = rule or BlocklistSettings()
         self._clock = clock
         self._disk = disk or Disk()
         self._room = 0
@@ -193,9 +199,10 @@ class Blocklist:
             lines = [BlocklistLine(domain=domain, seen=1, blocked=int(blocked), at=now)]
             state.add(lines[0])
             seen, refused = state.tally(domain)
-            makes_entry = domain not in state.blocked and self.rule.is_met(seen, refused)
+            is_met = seen >= self.rule.observations and refused >= self.rule.threshold * seen
+            makes_entry = domain not in state.blocked and is_met
             if makes_entry:
-                until = now + self.rule.hours * 3600
+                until = now + self.rule.expiry_hours * 3600
                 lines.append(entry(domain, until, f"{refused} of {seen} rollouts were blocked"))
                 state.add(lines[1])
             if len(content) > self._room:
@@ -206,7 +213,7 @@ class Blocklist:
 
     def block(self, domain: str, reason: str, *, hours: float | None = None) -> None:
         """Add an entry, by default for the hours of the rule. Raises StorageError."""
-        until = self._clock() + (hours or self.rule.hours) * 3600
+        until = self._clock() + (hours or self.rule.expiry_hours) * 3600
         with self._locked() as file:
             self._append(file, _content(file), [entry(plain_domain(domain), until, reason)])
 
@@ -224,7 +231,7 @@ class Blocklist:
 
     def _state(self, content: bytes, *, strict: bool = False) -> BlocklistState:
         """The state of the file. A bad line is an error at the opening, later a warning."""
-        state = BlocklistState(self.rule.hours, self._clock())
+        state = BlocklistState(self.rule.expiry_hours, self._clock())
         lines = content.split(b"\n")
         for number, text in enumerate(lines, start=1):
             if not text.strip():

@@ -1,5 +1,6 @@
 """The answers of the browser server, typed on both sides of the wire."""
 
+from base64 import b64encode
 from typing import Annotated, Literal
 
 import msgspec
@@ -80,6 +81,10 @@ class Picture(msgspec.Struct, frozen=True):
 
     media_type: str
     data: bytes
+
+    @property
+    def data_url(self) -> str:
+        return f"data:{self.media_type};base64,{b64encode(self.data).decode()}"
 
 
 class Incident(msgspec.Struct, frozen=True):

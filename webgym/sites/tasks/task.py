@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 import msgspec
 from yarl import URL
 
+from webgym.served import is_session_name
 from webgym.sites.errors import SitesError, StateError
-from webgym.sites.names import DEFAULT_BASE, PARAMETER, is_name
+from webgym.sites.names import DEFAULT_BASE, PARAMETER
 from webgym.sites.tasks.checks import Check, Has, HasCount, Is, Tells, at_path, why_not
 
 PLACEHOLDER = "{sites}"
@@ -70,7 +71,7 @@ def load_tasks(split: Split, base_url: str = DEFAULT_BASE) -> list[SiteTask]:
 
 def start_url(task: SiteTask, session: str) -> str:
     """The start page in a session, whose state is then at `/_truth/SESSION`. Raises SitesError."""
-    if not is_name(session):
+    if not is_session_name(session):
         raise SitesError(f"{session!r} is not a session name: give 1 to 64 letters and digits")
     return str(URL(task.website).update_query({PARAMETER: session}))
 

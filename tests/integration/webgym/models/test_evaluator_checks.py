@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from rollgym.records import Row, VerifierError
+from rollgym.records import VerifierError
 from rollgym.servers.context import working_for
 from tests.faulty_model import unused_port
 from tests.integration.webgym.miniwob.small_package import make_package
@@ -22,7 +22,6 @@ from webgym.miniwob.rows import load_tasks as load_miniwob_tasks
 from webgym.models.evaluator import Evaluator
 from webgym.sites.application import serving as serving_sites
 from webgym.sites.tasks.task import SPLITS, load_tasks
-from webgym.tasks.task import WebTask
 from webgym.trajectory.records import EpisodeVerdict, Trajectory
 
 KETTLE = "sites-shop-01"
@@ -68,13 +67,6 @@ async def _nothing(_: Visitor) -> None:
 
 async def _save(browser: Visitor) -> None:
     await browser.post("/shop/save", {"product": "wool-picnic-blanket"})
-
-
-def test_rows_of_the_bundled_tasks_need_no_judge(tmp_path: Path) -> None:
-    evaluator = Evaluator(None, tmp_path)
-    for task in load_tasks("train"):
-        row = Row(msgspec.json.encode(task))
-        assert not evaluator.needs_judge(WebTask.of(row, "0"))
 
 
 def test_an_answer_is_checked_by_the_sites(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from rollgym.records import VerifierError
 from rollgym.servers.context import working_for
-from tests.integration.webgym.models.episodes import PNG, ROW, episode, task_of
+from tests.integration.webgym.models.episodes import PNG, episode
 from tests.integration.webgym.models.judge_server import Behaviour, JudgeServer
 from webgym.browser.contract.answers import Picture
 from webgym.models.evaluator import Evaluator
@@ -312,8 +312,6 @@ def test_an_episode_without_screenshots_cannot_be_judged(tmp_path: Path) -> None
 
 def test_without_a_judge_a_task_that_needs_one_says_what_to_configure(tmp_path: Path) -> None:
     with Evaluator(None, tmp_path) as evaluator:
-        assert not evaluator.has_judge
-        assert evaluator.needs_judge(task_of(ROW))
         with pytest.raises(VerifierError, match="set openai_config.model") as caught:
             evaluator.get_verifiable_reward(episode(tmp_path))
         assert caught.value.retryable is False

@@ -11,7 +11,7 @@ import pytest
 
 from rollgym.store import StorageError
 from webgym.utils import blocklist as module
-from webgym.utils.blocklist import Blocklist, BlocklistError, BlockRule
+from webgym.utils.blocklist import Blocklist, BlocklistError, BlocklistSettings
 
 HOUR = 3600.0
 
@@ -35,7 +35,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_domain_is_blocked_when_enough_rollouts_were(path: Path, clock: Clock) -> None:
-    blocklist = Blocklist(path, BlockRule(observations=4, rate=0.5), clock=clock)
+    blocklist = Blocklist(path, BlocklistSettings(observations=4, threshold=0.5), clock=clock)
     made = [blocklist.observe("www.Shop.example", blocked) for blocked in (True, False, True)]
     assert (made, blocklist.blocked_domains()) == ([False] * 3, frozenset())
     assert blocklist.observe("shop.example", blocked=False)
@@ -44,14 +44,14 @@ def test_a_domain_is_blocked_when_enough_rollouts_were(path: Path, clock: Clock)
 
 
 def test_a_domain_that_seldom_blocks_is_not_blocked(path: Path, clock: Clock) -> None:
-    blocklist = Blocklist(path, BlockRule(observations=3, rate=0.5), clock=clock)
+    blocklist = Blocklist(path, BlocklistSettings(observations=3, threshold=0.5), clock=clock)
     for number in range(30):
         assert not blocklist.observe("shop.example", blocked=number % 3 == 2)
     assert blocklist.blocked_domains() == frozenset()
 
 
 def test_an_entry_expires_and_counting_begins_anew(path: Path, clock: Clock) -> None:
-    blocklist = Blocklist(path, BlockRule(observations=2, hours=12), clock=clock)
+    blocklist = Blocklist(path, BlocklistSettings(observations=2, expiry_hours=12), clock=clock)
     blocklist.observe("shop.example", blocked=True)
     assert blocklist.observe("shop.example", blocked=True)
     clock.now += 12 * HOUR - 1
@@ -63,13 +63,13 @@ def test_an_entry_expires_and_counting_begins_anew(path: Path, clock: Clock) -> 
 
 
 def test_what_was_seen_while_blocked_makes_no_second_entry(path: Path, clock: Clock) -> None:
-    blocklist = Blocklist(path, BlockRule(observations=1), clock=clock)
+    blocklist = Blocklist(path, BlocklistSettings(observations=1), clock=clock)
     made = [blocklist.observe("shop.example", blocked=True) for _ in range(4)]
     assert made == [True, False, False, False]
 
 
 def test_what_was_learnt_is_there_for_the_next_process(path: Path, clock: Clock) -> None:
-    rule = BlockRule(observations=3)
+    rule = BlocklistSettings(observations=3)
     for _ in range(3):
         made = Blocklist(path, rule, clock=clock).observe("shop.example", blocked=True)
     assert made
@@ -87,7 +87,7 @@ def test_people_write_entries_while_it_is_open(path: Path, clock: Clock) -> None
 
 
 def test_opening_takes_out_what_no_longer_counts(path: Path, clock: Clock) -> None:
-    blocklist = Blocklist(path, BlockRule(observations=2), clock=clock)
+    blocklist = Blocklist(path, BlocklistSettings(observations=2), clock=clock)
     for _ in range(2):
         blocklist.observe("old.example", blocked=True)
     clock.now += 13 * HOUR
@@ -115,7 +115,7 @@ def test_the_file_stays_small_however_much_is_observed(
 def test_an_unfinished_last_line_is_reported_and_cut_off(
     path: Path, clock: Clock, caplog: pytest.LogCaptureFixture, cut: int
 ) -> None:
-    blocklist = Blocklist(path, BlockRule(observations=2), clock=clock)
+    blocklist = Blocklist(path, BlocklistSettings(observations=2), clock=clock)
     blocklist.observe("shop.example", blocked=True)
     whole = path.read_bytes()
     path.write_bytes(whole + whole[:cut])
@@ -165,7 +165,7 @@ def test_waiting_for_a_lock_that_is_never_given_back_ends(
 
 def _observe_much(path: Path, clock: Clock, host: str) -> int:
     """As a process of its own would: with the file opened, and so compacted, again and again."""
-    rule = BlockRule(observations=90, rate=1.0)
+    rule = BlocklistSettings(observations=90, threshold=1.0)
     return sum(Blocklist(path, rule, clock=clock).observe(host, blocked=True) for _ in range(30))
 
 
@@ -177,7 +177,7 @@ def test_processes_that_write_at_once_lose_nothing(path: Path, clock: Clock) -> 
 
 
 def test_threads_that_share_one_lose_nothing(path: Path, clock: Clock) -> None:
-    blocklist = Blocklist(path, BlockRule(observations=40, rate=1.0), clock=clock)
+    blocklist = Blocklist(path, BlocklistSettings(observations=40, threshold=1.0), clock=clock)
 
     def observe(_: int) -> bool:
         return blocklist.observe("shop.example", blocked=True)

@@ -9,7 +9,7 @@ import pytest
 from rollgym.engine import AttemptRecorded
 from rollgym.records import Attempt, Completed, Failed, Failure, FailureKind, Outcome
 from rollgym.store import StorageError, TaskLookup
-from webgym.utils.blocklist import Blocklist, BlocklistObserver, BlockRule
+from webgym.utils.blocklist import Blocklist, BlocklistObserver, BlocklistSettings
 
 WEBSITES = ("http://open.test/a", "https://www.wall.test/", "{sites}/captcha/")
 
@@ -46,7 +46,7 @@ def completed(*, blocked: bool) -> Completed:
 def test_a_domain_is_learnt_from_completed_rollouts_alone(
     tmp_path: Path, tasks: TaskLookup
 ) -> None:
-    blocklist = Blocklist(tmp_path / "blocklist.jsonl", BlockRule(observations=1))
+    blocklist = Blocklist(tmp_path / "blocklist.jsonl", BlocklistSettings(observations=1))
     failed = Failed(Failure(FailureKind.BROWSER, "gone"))
     events = [recorded(0, failed), recorded(0, completed(blocked=False))]
     BlocklistObserver(blocklist, tasks).observe([*events, recorded(1, completed(blocked=True))])
@@ -54,7 +54,7 @@ def test_a_domain_is_learnt_from_completed_rollouts_alone(
 
 
 def test_nothing_is_learnt_about_the_bundled_sites(tmp_path: Path, tasks: TaskLookup) -> None:
-    blocklist = Blocklist(tmp_path / "blocklist.jsonl", BlockRule(observations=1))
+    blocklist = Blocklist(tmp_path / "blocklist.jsonl", BlocklistSettings(observations=1))
     BlocklistObserver(blocklist, tasks).observe([recorded(2, completed(blocked=True))])
     assert blocklist.path.read_bytes() == b""
 

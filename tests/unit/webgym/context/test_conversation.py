@@ -10,7 +10,6 @@ from webgym.context.conversation import (
     REPLY_CHARACTERS,
     Chat,
     build_chat,
-    message_text,
     read_task,
 )
 from webgym.context.page_text import page_of, read_page
@@ -20,6 +19,14 @@ from webgym.context.settings import ContextSettings
 SETTINGS = ContextSettings()
 MARKS = ContextSettings(interaction_mode="set_of_marks")
 TEXT_ONLY = ContextSettings(interaction_mode="set_of_marks", observation="text")
+
+
+def message_text(message: Mapping[str, object]) -> str:
+    """The text of a message, without its images."""
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [{"text": content}]
+    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def chat(past: list[Round] | None = None, settings: ContextSettings = SETTINGS) -> Chat:

@@ -1,4 +1,4 @@
-from webgym.sites.names import is_name, new_name
+from webgym.served import is_session_name, new_session_name
 from webgym.sites.sessions import VISITS_KEPT, SiteSessions, Visit
 from webgym.sites.site import append_bounded
 
@@ -84,7 +84,7 @@ def test_appending_is_bounded() -> None:
 
 
 def test_a_name_has_letters_and_digits_only() -> None:
-    assert is_name(new_name())
-    assert new_name() != new_name()
+    assert is_session_name(new_session_name())
+    assert new_session_name() != new_session_name()
     for text in ("", "a b", "a;b", "../x", "ä", "a" * 65, "a\n"):
-        assert not is_name(text)
+        assert not is_session_name(text)
