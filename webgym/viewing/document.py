@@ -309,7 +309,7 @@ def _rubric(raw: msgspec.Raw, path: str) -> FieldView:
         rubric = Rubric.of(msgspec.json.decode(raw))
     except (ValueError, RecursionError):
         return field_of(_RUBRIC, raw, path)
-    return _words("rubric", "\n".join(fact.text for fact in rubric.facts), path)
+    return _words("rubric", "\n".join(rubric.facts), path)
 
 
 def _words(name: str, text: str, path: str = "") -> FieldView:
