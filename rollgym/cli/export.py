@@ -1,7 +1,6 @@
 """`rollgym export`: rollouts as training data."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from rollgym.export.filter import GroupFilter, parse_filter
 from rollgym.export.formats import ExportFormat, PreferencePairs, SupervisedExamples, TaskGroups
 from rollgym.export.rollouts import ExportError
 
-_DEFAULT_MARGIN = 0.0
+_FORMATS = ("sft", "preference", "groups")
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -59,30 +58,20 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     _reject_options_of_other_formats(arguments)
-    into = _FORMATS[arguments.format](arguments)
-    report = export(arguments.source, arguments.output, into, arguments.filter)
+    source, target = arguments.source, arguments.output
+    report = export(source, target, _format(arguments), arguments.filter)
     print(_sentence(report, arguments.output))
     return 0
 
 
-def _supervised(arguments: Namespace) -> ExportFormat:
-    return SupervisedExamples(arguments.min_reward)
-
-
-def _preference(arguments: Namespace) -> ExportFormat:
-    margin = _DEFAULT_MARGIN if arguments.margin is None else arguments.margin
-    return PreferencePairs(margin, arguments.all_pairs)
-
-
-def _groups(_: Namespace) -> ExportFormat:
-    return TaskGroups()
-
-
-_FORMATS: dict[str, Callable[[Namespace], ExportFormat]] = {
-    "sft": _supervised,
-    "preference": _preference,
-    "groups": _groups,
-}
+def _format(arguments: Namespace) -> ExportFormat:
+    match arguments.format:
+        case "sft":
+            return SupervisedExamples(arguments.min_reward)
+        case "preference":
+            return PreferencePairs(arguments.margin or 0.0, arguments.all_pairs)
+        case _:
+            return TaskGroups()
 
 
 def _reject_options_of_other_formats(arguments: Namespace) -> None:

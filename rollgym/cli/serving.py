@@ -66,7 +66,7 @@ async def _check(head: Address) -> tuple[list[InstanceRecord], dict[str, str]]:
 
 async def _serve(config: RunConfig, start_timeout: float) -> int:
     stop, head = asyncio.Event(), config.options.head
-    fleet = Fleet(config, serving=True, announce=_announce)
+    fleet = Fleet(config, serving=True, announce=lambda event: say_error(f"ng_run: {event}"))
 
     def stop_at_once() -> NoReturn:
         fleet.kill()
@@ -94,10 +94,6 @@ def _ready_line(records: Sequence[InstanceRecord], head: str) -> str:
     names = ", ".join(record.name for record in records)
     subject = f"All {len(records)} servers are" if len(records) > 1 else "The server is"
     return f"{subject} ready: {names}. `ng_status` lists them (head at {head}). Ctrl-C stops them."
-
-
-def _announce(event: str) -> None:
-    say_error(f"ng_run: {event}")
 
 
 def _read(values: Settings) -> ServeOptions:

@@ -100,7 +100,7 @@ async def _show(settings: ViewSettings, *, open_browser: bool) -> int:
     from rollgym.viewer.server import serving  # noqa: PLC0415
 
     stop = asyncio.Event()
-    with stopping_on_signals(stop.set, _exit_at_once):
+    with stopping_on_signals(stop.set, lambda: exit_now(0)):
         async with serving(settings.paths, settings.server_host, settings.server_port) as url:
             say(f"{_named(settings.paths)} shown at {url} until Ctrl-C")
             if open_browser and not await asyncio.to_thread(webbrowser.open, url):
@@ -112,10 +112,6 @@ async def _show(settings: ViewSettings, *, open_browser: bool) -> int:
 def _named(paths: Sequence[Path]) -> str:
     first, *others = map(str, paths)
     return f"{', '.join([first, *others])} {'are' if others else 'is'}"
-
-
-def _exit_at_once() -> NoReturn:
-    exit_now(0)
 
 
 def _read(overrides: Sequence[str]) -> ViewSettings:

@@ -80,19 +80,21 @@ async def collect(
             stack.enter_context(
                 stopping_on_signals(stop.request, requests=StopLevel.NOW, hangup=False)
             )
-        watching = Observers(observers)
         collection = _Collection(
             source=source,
             worker=worker,
             store=store,
             policy=policy or Policy(),
-            observers=watching,
+            observers=Observers(observers),
             stop=stop,
-            waits=waits or _never_waits,
+            waits=waits or (lambda _: False),
             wall_clock=wall_clock,
         )
         try:
-            await _with_syncing(collection, store)
+            async with asyncio.TaskGroup() as services:
+                syncing = services.create_task(store.commit.run())
+                await collection.run()
+                syncing.cancel()
         except BaseExceptionGroup as group:
             error = _main_error(group)
             error.add_note(f"Rollouts when it stopped: {collection.coverage()}")
@@ -100,17 +102,6 @@ async def collect(
         finally:
             await collection.close()
         return collection.coverage()
-
-
-def _never_waits(_: RolloutKey) -> bool:
-    return False
-
-
-async def _with_syncing(collection: "_Collection", store: RunStore) -> None:
-    async with asyncio.TaskGroup() as services:
-        syncing = services.create_task(store.keep_synced())
-        await collection.run()
-        syncing.cancel()
 
 
 def _main_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -175,7 +166,7 @@ class _Collection:
             if self._finished():
                 break
             await self._sleep()
-        await self._store.flush()
+        await self._store.commit.flush()
         if self._source_error:
             raise self._source_error
 

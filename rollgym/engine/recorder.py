@@ -36,7 +36,7 @@ class Recorder:
         self._observers = observers
         self._counted = counted
         self._unsynced: deque[_UnsyncedRecord] = deque()
-        store.on_durable(self._acknowledge)
+        store.commit.on_durable(self._acknowledge)
 
     async def record(
         self, rollout: OpenRollout, outcome: Outcome, seconds: float, *, final: bool
@@ -69,7 +69,7 @@ class Recorder:
         self._unsynced.append(
             _UnsyncedRecord(attempt, offset, rollout.replaces if attempt.final else None)
         )
-        await self._store.keep_pace()
+        await self._store.commit.keep_pace()
         return attempt.final
 
     def _acknowledge(self, count: int) -> None:

@@ -98,7 +98,7 @@ class Supervisor:
         task = self._remove(rollout)
         if task is None:
             return None
-        outcome = _outcome(task)
+        outcome = None if task.cancelled() else task.result()
         if isinstance(outcome, Completed):
             return outcome
         match rollout.halt:
@@ -172,11 +172,6 @@ class Supervisor:
         if rollout.timer is not None:
             rollout.timer.cancel()
             rollout.timer = None
-
-
-def _outcome(task: asyncio.Task[Outcome]) -> Outcome | None:
-    """The worker's outcome; None when it was cancelled."""
-    return None if task.cancelled() else task.result()
 
 
 def _failure_of(error: BaseException) -> Failure:

@@ -37,9 +37,6 @@ class _ServerMetrics(msgspec.Struct, kw_only=True):
     key_metrics: dict[str, msgspec.Raw] = {}
     group_level_metrics: list[msgspec.Raw] = []
 
-    def groups(self) -> Iterator[bytes]:
-        return map(bytes, self.group_level_metrics)
-
 
 _SERVER_METRICS = msgspec.json.Decoder(_ServerMetrics)
 
@@ -168,7 +165,9 @@ class AggregateFile:
         complete: bool,
     ) -> None:
         entries = (
-            _AgentEntry(agent, own.agent_metrics, own.key_metrics, own.groups())
+            _AgentEntry(
+                agent, own.agent_metrics, own.key_metrics, map(bytes, own.group_level_metrics)
+            )
             for agent, own in answers.items()
         )
         if complete:

@@ -5,7 +5,7 @@ is a completed rollout; everything else is a typed failure.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -86,13 +86,17 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
     try:
         answered = Row.parse(answer.body)
         added = added_fields(sent, answered)
-        reported = _ReportedFields.of(answered)
+        named = answered.get(rows.FAILURE_CLASS, object)
+        terminal = bool(answered.get(rows.FAILURE_TERMINAL, object))
+        skipped = bool(answered.get(rows.NO_PERSIST, object))
     except (RowError, RecursionError) as error:
         raise VerifierError(f"the verified row cannot be read: {error}") from error
-    if reported.no_persist:
+    if skipped:
         return Omitted(OmitReason.SKIPPED, f"the verifier asked for it with {rows.NO_PERSIST}")
-    if reported.failure_class or reported.failure_terminal:
-        return _marked_failure(reported, added, answer.headers)
+    if named or terminal:
+        return _marked_failure(
+            str(named or FailureKind.VERIFIER), added, answer.headers, retryable=not terminal
+        )
     reward, response = _reward(answered), _response(answered)
     usage = response.usage
     return Completed(
@@ -106,31 +110,15 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
     )
 
 
-class _ReportedFields(NamedTuple):
-    """The fields with which an environment reports a failure or an omission."""
-
-    failure_class: object
-    failure_terminal: bool
-    no_persist: bool
-
-    @classmethod
-    def of(cls, row: Row) -> "_ReportedFields":
-        """Raises RowError."""
-        named = row.get(rows.FAILURE_CLASS, object)
-        terminal, skipped = row.get(rows.FAILURE_TERMINAL, object), row.get(rows.NO_PERSIST, object)
-        return cls(named, bool(terminal), bool(skipped))
-
-
 def _marked_failure(
-    reported: _ReportedFields, added: dict[str, msgspec.Raw], headers: Mapping[str, str]
+    named: str, added: dict[str, msgspec.Raw], headers: Mapping[str, str], *, retryable: bool
 ) -> Failed:
     """A failure that the environment itself reports. A reward beside it does not count."""
-    named = str(reported.failure_class or FailureKind.VERIFIER)
     kinds = {str(kind): kind for kind in FailureKind}
     kind = kinds.get(named, FailureKind.VERIFIER)
     detail = shorten(f"the environment marked the rollout as failed: {named}")
     kept = {name: raw for name, raw in added.items() if name not in (rows.REWARD, rows.SUCCESS)}
-    failure = Failure(kind, detail, retryable=not reported.failure_terminal)
+    failure = Failure(kind, detail, retryable=retryable)
     return Failed(
         failure,
         phases=_phases(headers.get(PHASES_HEADER, "{}")),

@@ -20,15 +20,11 @@ class Limit:
     the limit expires at the same time.
     """
 
-    __slots__ = ("_cancelling", "_expired", "_seconds", "_task", "_timer", "_watch", "expires")
+    __slots__ = ("_cancelling", "_seconds", "_task", "_timer", "_watch", "expired", "expires")
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._expired = False
-
-    @property
-    def expired(self) -> bool:
-        return self._expired
+        self.expired = False
 
     def __enter__(self) -> "Limit":
         loop = asyncio.get_running_loop()
@@ -47,7 +43,7 @@ class Limit:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if not self._expired:
+        if not self.expired:
             if self._timer is None:
                 self._watch.limits.discard(self)
             else:
@@ -58,7 +54,7 @@ class Limit:
             raise TimeoutError from error
 
     def expire(self) -> None:
-        self._expired = True
+        self.expired = True
         self._task.cancel()
 
 

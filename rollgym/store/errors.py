@@ -72,10 +72,7 @@ _KINDS: dict[int, tuple[type[StorageError], str]] = {
     errno.EPERM: (StorageDeniedError, "check the owner and mode of the file and its directory"),
     errno.EROFS: (StorageDeniedError, "the file system is read-only: choose another directory"),
     errno.ENOENT: (StorageVanishedError, "check the path; was it moved or deleted during the run?"),
-    errno.EEXIST: (
-        StorageError,
-        "a file of that name exists: choose another name",
-    ),
+    errno.EEXIST: (StorageError, "a file of that name exists: choose another name"),
     errno.ENOTDIR: (StorageVanishedError, "a part of the path is a file, not a directory"),
     errno.ESTALE: (StorageVanishedError, "the network file system lost the file"),
 }

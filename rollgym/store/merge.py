@@ -65,7 +65,10 @@ def merge_runs(sources: Sequence[Path], target: Path) -> MergeReport:
     if target.exists():
         raise RefusedError(f"{target} exists already: give a new directory to merge into")
     _require_one_run(sources)
-    journals = [path for source in sources for path in _journals_of(source)]
+    # An earlier merge may have superseded records beside the journal.
+    journals = [
+        path for source in sources for path in (*journal_paths(source), *source.glob(SUPERSEDED))
+    ]
     try:
         make_directory(Disk(), target.parent)
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
@@ -83,11 +86,6 @@ def merge_runs(sources: Sequence[Path], target: Path) -> MergeReport:
     except sqlite3.Error as error:
         raise StorageError(f"{target}: {error} while merging") from error
     return report
-
-
-def _journals_of(source: Path) -> list[Path]:
-    """The run's journals, and the superseded records of an earlier merge."""
-    return [*journal_paths(source), *source.glob(SUPERSEDED)]
 
 
 def _copy_files(sources: Sequence[Path], target: Path) -> None:

@@ -93,22 +93,11 @@ class Prior(msgspec.Struct):
 
 
 @cache
-def _failed(kind: FailureKind) -> Failed:
-    return Failed(Failure.make(kind, ""))
-
-
-@cache
-def _omitted(reason: OmitReason) -> Omitted:
-    return Omitted(reason)
-
-
-def _reduced(outcome: Failed | Omitted) -> Failed | Omitted:
-    """Share a few objects between all outcomes, to save memory."""
-    match outcome:
-        case Failed():
-            return _failed(outcome.failure.kind)
-        case Omitted():
-            return _omitted(outcome.reason)
+def _reduced(cause: FailureKind | OmitReason) -> Failed | Omitted:
+    """An outcome with nothing but its cause; the same object for all, to save memory."""
+    if isinstance(cause, FailureKind):
+        return Failed(Failure.make(cause, ""))
+    return Omitted(cause)
 
 
 class Progress:
@@ -134,7 +123,9 @@ class Progress:
                 self.groups_complete += self._has_completed_all(attempt)
             elif status in self._reopen:
                 prior = self._history(key, attempt.attempt)
-                prior.reopened = _reduced(outcome)
+                prior.reopened = _reduced(
+                    outcome.failure.kind if isinstance(outcome, Failed) else outcome.reason
+                )
                 self.reopened += 1
                 return RecordState.REOPENED
             self._priors.pop(key, None)

@@ -34,7 +34,10 @@ Replay = Callable[[Attempt, RecordState], None]
 
 
 class RunStore(Closable):
-    """An open run: a collection reads its tasks from it and writes its records to it."""
+    """An open run: a collection reads its tasks from it and writes its records to it.
+
+    `commit` syncs the appended records. Await its `keep_pace` after every append.
+    """
 
     def __init__(
         self,
@@ -54,7 +57,7 @@ class RunStore(Closable):
         self.progress = progress
         self.blobs = BlobStore(directory / BLOBS, disk)
         self._journal = journal
-        self._commit = commit
+        self.commit = commit
         self._locks = locks
         self._claimed = False
 
@@ -86,23 +89,7 @@ class RunStore(Closable):
 
     def append(self, attempt: Attempt) -> int:
         """Write a record and return its offset. Raises RecordError, StorageError."""
-        return self._commit.append(encode_attempt(attempt))
-
-    async def keep_pace(self) -> None:
-        """Await this after every append, so that the number of unsynced records stays bounded."""
-        await self._commit.keep_pace()
-
-    def on_durable(self, acknowledge: Callable[[int], None]) -> None:
-        """Set the function called with the number of newly synced records, in order of `append`."""
-        self._commit.on_durable(acknowledge)
-
-    async def keep_synced(self) -> None:
-        """Sync appended records in the background until cancelled. Raises StorageError."""
-        await self._commit.run()
-
-    async def flush(self) -> None:
-        """Sync every appended record now. Raises StorageError."""
-        await self._commit.flush()
+        return self.commit.append(encode_attempt(attempt))
 
     def close(self) -> None:
         """Release files and locks. Does not flush."""

@@ -94,7 +94,7 @@ class Process:
 
     def _listen(self, store: RunStore) -> None:
         """Hear of every acknowledgement just before the engine does."""
-        subscribe = store.on_durable
+        subscribe = store.commit.on_durable
 
         def on_durable(acknowledge: Callable[[int], None]) -> None:
             def heard(count: int) -> None:
@@ -103,7 +103,7 @@ class Process:
 
             subscribe(heard)
 
-        store.on_durable = on_durable  # type: ignore[method-assign]
+        store.commit.on_durable = on_durable  # type: ignore[method-assign]
 
     def _schedule_faults(self, stop: Stop) -> None:
         death, task = self._life.death, asyncio.current_task()

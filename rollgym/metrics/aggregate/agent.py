@@ -50,14 +50,17 @@ class AggregateMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _TaskNumbers:
-    """The numbers of one task's rollouts, kept compactly until they are summarised."""
+    """The numbers of one task's rollouts, kept compactly until they are summarised.
 
-    __slots__ = ("_rollouts", "_successes", "_values")
+    `successes` has a 1 or a 0 for each rollout with a known verdict.
+    """
+
+    __slots__ = ("_rollouts", "_values", "successes")
 
     def __init__(self) -> None:
         self._rollouts = 0
         self._values: dict[str, list[float]] = {}
-        self._successes = array("d")
+        self.successes = array("d")
 
     def add(self, numbers: Mapping[str, float], *, success: bool | None) -> None:
         """Count one rollout; `success` is None if it is unknown."""
@@ -69,12 +72,7 @@ class _TaskNumbers:
             else:
                 values.append(value)
         if success is not None:
-            self._successes.append(success)
-
-    @property
-    def successes(self) -> "array[float]":
-        """A 1 or a 0 for each rollout with a known verdict."""
-        return self._successes
+            self.successes.append(success)
 
     def metrics(self, task: int, fields: ByName[FieldStatistics]) -> dict[str, float]:
         """The entry of the task: its index, its number of rollouts, and the statistics of those

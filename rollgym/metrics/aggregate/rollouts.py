@@ -81,13 +81,9 @@ def tasks_of(rollouts: Iterable[Rollout]) -> list[list[dict[str, Any]]]:
     tasks: dict[int, list[Rollout]] = {}
     for rollout in rollouts:
         tasks.setdefault(task_of(rollout), []).append(rollout)
-    return [
-        [dict(rollout) for rollout in sorted(tasks[task], key=_repeat_of)] for task in sorted(tasks)
-    ]
-
-
-def _repeat_of(rollout: Rollout) -> int:
-    return _index(rollout, ROLLOUT_INDEX)
+    for group in tasks.values():
+        group.sort(key=lambda rollout: _index(rollout, ROLLOUT_INDEX))
+    return [[dict(rollout) for rollout in tasks[task]] for task in sorted(tasks)]
 
 
 def _index(rollout: Rollout, name: str) -> int:

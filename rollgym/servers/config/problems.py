@@ -44,7 +44,8 @@ class ConfigError(RefusedError):
         self.problems = tuple(problems)
         lines = [str(problem) for problem in self.problems]
         if len(lines) > 1:
-            lines = [f"{len(lines)} problems, and nothing was started:", *_indented(lines)]
+            head = f"{len(lines)} problems, and nothing was started:"
+            lines = [head, *(f"  {line}" for line in lines)]
         super().__init__("\n".join(lines))
 
 
@@ -88,10 +89,6 @@ def listed(names: Iterable[str]) -> str:
     shown = ", ".join(ordered[:NAMES_LISTED]) or "none"
     hidden = len(ordered) - NAMES_LISTED
     return f"{shown} and {hidden} more" if hidden > 0 else shown
-
-
-def _indented(lines: Iterable[str]) -> Iterable[str]:
-    return (f"  {line}" for line in lines)
 
 
 def key_path(dotted: str) -> KeyPath:

@@ -38,13 +38,7 @@ STOP_BOUND = 7.0
 SIMULTANEOUS = 0.2
 
 _LOGGER = logging.getLogger(__name__)
-_WORST_FIRST = (
-    ServerStatus.FAILED,
-    ServerStatus.RESTARTING,
-    ServerStatus.STARTING,
-    ServerStatus.STOPPED,
-    ServerStatus.READY,
-)
+_WORST_FIRST = list(ServerStatus)
 
 
 class Fleet:

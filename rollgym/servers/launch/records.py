@@ -84,14 +84,14 @@ class StartResult(msgspec.Struct, frozen=True):
 
 
 class ServerStatus(StrEnum):
-    """The state of a server."""
+    """The state of a server, or of the worst of its processes: the worst states come first."""
 
+    FAILED = "failed"
+    RESTARTING = "restarting"
     STARTING = "starting"
+    STOPPED = "stopped"
     READY = "ready"
     EXTERNAL = "external"
-    RESTARTING = "restarting"
-    FAILED = "failed"
-    STOPPED = "stopped"
 
 
 class InstanceRecord(msgspec.Struct, frozen=True):
