@@ -124,7 +124,7 @@ class Library:
         """Stop reading, interrupt the running queries, and close the indexes."""
         self._stopping.set()
         for opened in self.sources.values():
-            opened.break_off()
+            opened.interrupt()
         if self._reader.is_alive():
             self._reader.join(CLOSING_SECONDS)
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -175,12 +175,12 @@ class Library:
                 waiting.remove(opened)
                 is_more |= opened.read_on()
             if not is_more:
-                self._look_for_others()
+                self._find_new_sources()
                 for opened in self.sources.values():
                     opened.prepare()
                 self._stopping.wait(POLL_SECONDS)
 
-    def _look_for_others(self) -> None:
+    def _find_new_sources(self) -> None:
         began = time.monotonic()
         if self._find is None or began < self._find_at:
             return
@@ -202,7 +202,7 @@ class Library:
         if changed:
             self._name_sources()
         for identity in changed.keys() & known.keys():
-            known[identity].break_off()
+            known[identity].interrupt()
             known[identity].close()
 
     def _name_sources(self) -> None:

@@ -73,7 +73,7 @@ class OpenSource:
         self._is_open = False
         self._problem = ""
         self._problem_since = 0.0
-        self._met = threading.Event()
+        self._first_read = threading.Event()
         self._closing = False
         self._totals: tuple[tuple[int, int | None], SourceTotals] | None = None
         self._manifest: tuple[_Signature | None, InputsIdentity | None] = (None, None)
@@ -93,7 +93,7 @@ class OpenSource:
 
     def wait_for_first_lines(self, deadline: float) -> None:
         """Wait until the source was read once, or until the deadline."""
-        self._met.wait(max(0.0, deadline - time.monotonic()))
+        self._first_read.wait(max(0.0, deadline - time.monotonic()))
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -192,7 +192,7 @@ class OpenSource:
     def unreadable_document(self, entry: EntryId, problem: str) -> RolloutDocument:
         """A document that explains an unreadable record. Raises KeyError, StorageError."""
         part, place = self._index.place(entry)
-        beginning = self._index.beginning(entry, EXCERPT_BYTES)
+        beginning = self._index.record(entry, EXCERPT_BYTES)
         text = printable_text(beginning, whole=place.length <= EXCERPT_BYTES)
         told = UnreadableView(entry.record, place.position, place.length, problem, text)
         named = "line" if part.format.by_lines else "record"
@@ -214,7 +214,7 @@ class OpenSource:
             is_at_end = True
         else:
             self._problem = ""
-        self._met.set()
+        self._first_read.set()
         self.is_live = self._liveness.is_live()
         return not is_at_end
 
@@ -230,7 +230,7 @@ class OpenSource:
         except (StorageError, RequestError, sqlite3.Error) as error:
             _log.info("cannot prepare the overview of %s: %s", self.source.path, error)
 
-    def break_off(self) -> None:
+    def interrupt(self) -> None:
         """Interrupt the running queries and searches."""
         self._closing = True
         self.searches.close()

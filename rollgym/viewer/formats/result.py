@@ -75,7 +75,7 @@ class ConversationSummary(msgspec.Struct, frozen=True):
     turns: int | None = None
     calls: int | None = None
     tools: dict[str, int] = {}
-    last_words: str = ""
+    final_text: str = ""
 
 
 NO_CONVERSATION = ConversationSummary()
@@ -107,7 +107,7 @@ def summarise_conversation(raw: msgspec.Raw | None) -> ConversationSummary | Non
         else:
             calling = False
     tools = dict(Counter(called).most_common(MOST_TOOLS))
-    return ConversationSummary(turns, len(called), tools, _last_words(items))
+    return ConversationSummary(turns, len(called), tools, _final_text(items))
 
 
 def content_text(content: Content) -> str:
@@ -132,7 +132,7 @@ def _tool_label(name: str | None) -> str:
     return name[:_NAME_LIMIT] if name else _UNNAMED
 
 
-def _last_words(items: list[ConversationItem]) -> str:
+def _final_text(items: list[ConversationItem]) -> str:
     for item in reversed(items):
         if item.role == "assistant" and item.content:
             said = content_text(read(item.content, _CONTENT))

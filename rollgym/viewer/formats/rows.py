@@ -92,7 +92,7 @@ class RolloutsFormat(RecordFormat):
             model=result.model or text_of(params.get("model")) or "",
             ending=result.ending,
             facts=_facts(fields, task, facts_of),
-            detail=one_line(message if failed else result.conversation.last_words, DETAIL_LIMIT),
+            detail=one_line(message if failed else result.conversation.final_text, DETAIL_LIMIT),
             tools=result.conversation.tools,
             fields=_row_fields(fields, result),
         )
@@ -175,7 +175,7 @@ class JournalFormat(RecordFormat):
             model=result.model,
             ending=outcome.reason.value if isinstance(outcome, Omitted) else result.ending,
             facts=facts_of(attempt.task) or task_facts(given),
-            detail=one_line(_detail(outcome, result.conversation.last_words), DETAIL_LIMIT),
+            detail=one_line(_detail(outcome, result.conversation.final_text), DETAIL_LIMIT),
             tools=result.conversation.tools,
             fields=_attempt_fields(given, measures),
         )
@@ -217,10 +217,10 @@ def _tokens(usage: Usage, result: RolloutResult) -> tuple[int | None, int | None
     return result.input_tokens, result.output_tokens
 
 
-def _detail(outcome: Outcome, last_words: str) -> str:
+def _detail(outcome: Outcome, final_text: str) -> str:
     match outcome:
         case Completed():
-            return last_words
+            return final_text
         case Failed(failure=failure):
             return failure.detail
         case Omitted(detail=detail, reason=reason):

@@ -27,7 +27,7 @@ from rollgym.viewer.errors import RequestError
 from rollgym.viewer.index.lines import reason_of
 from rollgym.viewer.library import Library
 from rollgym.viewer.open_source import OpenSource
-from rollgym.viewer.queries.filter import Filter, natural
+from rollgym.viewer.queries.filter import Filter
 from rollgym.viewer.queries.search import SearchProgress
 from rollgym.viewer.source import EntryId
 from rollgym.viewer.view import RolloutDocument
@@ -69,11 +69,6 @@ def query_of(request: web.Request) -> Mapping[str, list[str]]:
     return {name: query.getall(name) for name in query}
 
 
-def number_of(request: web.Request, name: str, otherwise: int) -> int:
-    """A parameter that is a whole number. Raises RequestError."""
-    return natural(name, request.query.get(name) or str(otherwise))
-
-
 def text_of(request: web.Request, name: str) -> str:
     """A required parameter. Raises RequestError."""
     text = request.query.get(name)
@@ -98,6 +93,9 @@ def as_download(response: web.StreamResponse, name: str) -> None:
     )
 
 
+EVERYTHING = Filter()
+
+
 class FilteredIndex(NamedTuple):
     """A filter and the index it applies to. `search` is the progress of its text search."""
 
@@ -120,15 +118,26 @@ def filtered_index(opened: OpenSource, wanted: Filter) -> Iterator[FilteredIndex
         yield FilteredIndex(connection, wanted, search)
 
 
+async def answer_from_index(
+    request: web.Request,
+    answer: Callable[[FilteredIndex], msgspec.Struct],
+    wanted: Filter = EVERYTHING,
+) -> web.Response:
+    """Answer in a thread, from the index of the source. Raises RequestError, StorageError."""
+    opened = source_of(request)
+
+    def look_up() -> web.Response:
+        with filtered_index(opened, wanted) as asked:
+            return as_json(answer(asked))
+
+    return await library_of(request).work(look_up)
+
+
 async def answer_from_document(
     request: web.Request, answer: Callable[[RolloutDocument], web.Response]
 ) -> web.Response:
-    """Answer in a thread, from the record that the URL names.
-
-    Raises RequestError, StorageError.
-    """
+    """Answer in a thread, from the record that the URL names. Raises RequestError, StorageError."""
     library, opened, entry = library_of(request), source_of(request), entry_of(request)
-
     return await library.work(lambda: answer(open_document(library, opened, entry)))
 
 
@@ -194,7 +203,9 @@ async def send_download(
 async def send_body(request: web.Request, answer: web.Response) -> web.StreamResponse:
     """The response itself if it is small; a large one is sent without copying it whole."""
     body = answer.body
-    if request.method == hdrs.METH_HEAD or not isinstance(body, bytes) or _is_small(body):
+    if not isinstance(body, bytes) or len(body) <= PORTION_BYTES:
+        return answer
+    if request.method == hdrs.METH_HEAD:
         return answer
     response = web.StreamResponse(headers=answer.headers)
     response.content_length = len(body)
@@ -225,10 +236,6 @@ def _portion(pieces: Iterator[bytes]) -> deque[bytes]:
         if small and (len(small) >= PORTION_BYTES or number >= PORTION_PIECES):
             break
     return deque((bytes(small),) if small else ())
-
-
-def _is_small(body: bytes) -> bool:
-    return len(body) <= PORTION_BYTES
 
 
 def _give_up(request: web.Request, error: Exception) -> None:

@@ -19,14 +19,13 @@ from rollgym.viewer.errors import RequestError
 from rollgym.viewer.http.files import read_picture
 from rollgym.viewer.http.handling import (
     answer_from_document,
+    answer_from_index,
     as_download,
     as_json,
     entry_of,
     existing_entry,
-    filtered_index,
     json_body,
     library_of,
-    number_of,
     open_document,
     open_or_explain,
     query_of,
@@ -84,24 +83,22 @@ async def rollout(request: web.Request) -> web.Response:
 async def neighbours(request: web.Request) -> web.Response:
     """The rollouts before and after it in the filtered list."""
     opened, entry = source_of(request), entry_of(request)
-    wanted = Filter.of(query_of(request))
-
-    def look_up() -> web.Response:
-        with filtered_index(opened, wanted) as asked:
-            return as_json(neighbours_of(asked.connection, asked.wanted, opened.orders, entry))
-
-    return await library_of(request).work(look_up)
+    return await answer_from_index(
+        request,
+        lambda asked: neighbours_of(asked.connection, asked.wanted, opened.orders, entry),
+        Filter.of(query_of(request)),
+    )
 
 
 async def turns(request: web.Request) -> web.Response:
-    start, count = number_of(request, "from", 0), _count_of(request, TURNS_LIMIT)
+    start, count = _portion_of(request, TURNS_LIMIT)
     return await answer_from_document(
         request, lambda it: as_json({"turns": it.turns(start, count)})
     )
 
 
 async def steps(request: web.Request) -> web.Response:
-    start, count = number_of(request, "from", 0), _count_of(request, STEPS_LIMIT)
+    start, count = _portion_of(request, STEPS_LIMIT)
     return await answer_from_document(
         request, lambda it: as_json({"steps": it.steps(start, count)})
     )
@@ -123,7 +120,7 @@ async def raw(request: web.Request) -> web.StreamResponse:
     path = request.query.get("path", "")
     answer = await answer_from_document(request, lambda it: json_body(_at(path, it.raw)))
     if request.query.get("download"):
-        as_download(answer, f"{_name_of(request)}.json")
+        as_download(answer, f"{source_of(request).source.id}-{entry_of(request)}.json")
     return await send_body(request, answer)
 
 
@@ -209,8 +206,11 @@ def _at(path: str, read: Callable[[str], T]) -> T:
         ) from None
 
 
-def _count_of(request: web.Request, most: int) -> int:
-    return min(number_of(request, "count", _USUAL_COUNT), most)
+def _portion_of(request: web.Request, most: int) -> tuple[int, int]:
+    """The first turn or step that is wanted, and how many. Raises RequestError."""
+    query = request.query
+    start, count = query.get("from") or "0", query.get("count") or str(_USUAL_COUNT)
+    return natural("from", start), min(natural("count", count), most)
 
 
 def _shown(found: PictureData) -> web.Response:
@@ -219,10 +219,6 @@ def _shown(found: PictureData) -> web.Response:
         content_type=found.media_type,
         headers={hdrs.CACHE_CONTROL: _PICTURE_CACHE},
     )
-
-
-def _name_of(request: web.Request) -> str:
-    return f"{source_of(request).source.id}-{entry_of(request)}"
 
 
 MOST_COMPARED = 32

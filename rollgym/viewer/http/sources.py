@@ -6,7 +6,7 @@ The rows that a filter selects can be exported as JSON lines.
 import asyncio
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from time import time
 
@@ -16,7 +16,9 @@ from aiohttp import web
 from rollgym.store import Manifest, StorageError, StoreError, read_manifest
 from rollgym.viewer.errors import RequestError
 from rollgym.viewer.http.handling import (
+    EVERYTHING,
     FilteredIndex,
+    answer_from_index,
     as_json,
     filtered_index,
     json_body,
@@ -125,41 +127,35 @@ async def sources(request: web.Request) -> web.Response:
 async def overview(request: web.Request) -> web.Response:
     """The overview of the rollouts that match; without a filter it is kept in the index."""
     opened, wanted = source_of(request), Filter.of(query_of(request))
-    if wanted == Filter():
+    if wanted == EVERYTHING:
         return json_body(await library_of(request).work(opened.overview))
-    return await _filtered(
+    return await answer_from_index(
         request,
-        wanted,
         lambda asked: overview_of(asked.connection, asked.wanted, opened.expected(), asked.search),
+        wanted,
     )
 
 
 async def facets(request: web.Request) -> web.Response:
     """The values to filter by."""
-    opened = source_of(request)
-
-    def look_up() -> web.Response:
-        with opened.reading() as connection:
-            return as_json(facets_of(connection))
-
-    return await library_of(request).work(look_up)
+    return await answer_from_index(request, lambda asked: facets_of(asked.connection))
 
 
 async def tasks(request: web.Request) -> web.Response:
     """A page of the table of tasks."""
     wanted = Filter.of(query_of(request), sorts=TASK_SORTS)
-    return await _filtered(
-        request, wanted, lambda asked: tasks_of(asked.connection, asked.wanted, asked.search)
+    return await answer_from_index(
+        request, lambda asked: tasks_of(asked.connection, asked.wanted, asked.search), wanted
     )
 
 
 async def listing(request: web.Request) -> web.Response:
     """A page of the list of rollouts."""
     opened, wanted = source_of(request), Filter.of(query_of(request))
-    return await _filtered(
+    return await answer_from_index(
         request,
-        wanted,
         lambda asked: listing_of(asked.connection, asked.wanted, opened.orders, asked.search),
+        wanted,
     )
 
 
@@ -167,12 +163,11 @@ async def monitor(request: web.Request) -> web.Response:
     """The last snapshot of each task monitor, and the grid from the index."""
     opened = source_of(request)
 
-    def look_up() -> web.Response:
-        with opened.reading() as connection:
-            grid = grid_of(connection, opened.expected(), opened.repeats())
-        return as_json(_Monitor(read_monitors(opened.source), grid))
+    def look_up(asked: FilteredIndex) -> _Monitor:
+        grid = grid_of(asked.connection, opened.expected(), opened.repeats())
+        return _Monitor(read_monitors(opened.source), grid)
 
-    return await library_of(request).work(look_up)
+    return await answer_from_index(request, look_up)
 
 
 async def joined(request: web.Request) -> web.Response:
@@ -195,19 +190,6 @@ async def configuration(request: web.Request) -> web.Response:
     named = request.query.getall("source", None) or list(library.sources)
     sources = [library.source(identity) for identity in dict.fromkeys(named)]
     return await library.work(lambda: as_json(configuration_of([_run(each) for each in sources])))
-
-
-async def _filtered(
-    request: web.Request, wanted: Filter, answer: Callable[[FilteredIndex], msgspec.Struct]
-) -> web.Response:
-    """Answer a filtered query in a thread. Raises RequestError, StorageError."""
-    opened = source_of(request)
-
-    def look_up() -> web.Response:
-        with filtered_index(opened, wanted) as asked:
-            return as_json(answer(asked))
-
-    return await library_of(request).work(look_up)
 
 
 def _run(opened: OpenSource) -> tuple[RunName, Manifest | None]:

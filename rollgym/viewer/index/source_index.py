@@ -127,20 +127,19 @@ class SourceIndex:
             raise KeyError(str(entry))
         return part, RecordRange(*found)
 
-    def record(self, entry: EntryId) -> bytes:
-        """The bytes of a record, without a line break. Raises KeyError, StorageError."""
+    def record(self, entry: EntryId, most: int | None = None) -> bytes:
+        """The bytes of a record, without a line break; with `most` only the first ones.
+
+        Raises KeyError, StorageError.
+        """
         part, place = self.place(entry)
-        if place.length > LONGEST_RECORD:
+        if most is None and place.length > LONGEST_RECORD:
             raise StorageError(
                 f"{part.path}: record {entry.record} is longer than the limit of "
                 f"{LONGEST_RECORD >> 20} MiB and cannot be shown"
             )
-        return _read(part.path, place)
-
-    def beginning(self, entry: EntryId, most: int) -> bytes:
-        """The first bytes of a record. Raises KeyError, StorageError."""
-        part, place = self.place(entry)
-        return _read(part.path, RecordRange(place.position, min(place.length, most)))
+        length = min(place.length, most or LONGEST_RECORD)
+        return _read(part.path, RecordRange(place.position, length))
 
     def input_row(self, task: int) -> Row | None:
         """The row of a task; None where the source's inputs do not have it.

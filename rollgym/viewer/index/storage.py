@@ -39,12 +39,6 @@ def persistent_paths(source: ViewerSource) -> Iterator[Path]:
         yield folder / _NAME
 
 
-def temporary_path() -> tuple[Path, TemporaryDirectory[str]]:
-    """A temporary path, and the folder to remove with it. Raises OSError."""
-    folder = TemporaryDirectory(prefix="rollgym-viewer-", ignore_cleanup_errors=True)
-    return Path(folder.name) / _NAME, folder
-
-
 def _hashed(source: ViewerSource) -> str:
     """A digest of the path and of the parts, because one folder may hold several sources."""
     digest = blake2b(digest_size=16)
@@ -128,12 +122,13 @@ class IndexStorage:
                 continue
             return
         try:
-            path, self._temporary = temporary_path()
+            folder = TemporaryDirectory(prefix="rollgym-viewer-", ignore_cleanup_errors=True)
         except OSError as error:
             raise storage_error(
                 error, self._source.path, "finding a location for its index"
             ) from error
-        self._opened = Database(path, self._identity)
+        self._temporary = folder
+        self._opened = Database(Path(folder.name) / _NAME, self._identity)
 
     def _close_database(self) -> None:
         if self._opened is not None:

@@ -51,7 +51,7 @@ from rollgym.viewer.view import (
 _ROLES = frozenset(("system", "developer", "user", "assistant", "tool"))
 
 
-def turn_block(turn: TurnView, album: PictureBudget) -> HtmlElement:
+def turn_block(turn: TurnView, pictures: PictureBudget) -> HtmlElement:
     """One turn: its role, its folded reasoning, its texts and pictures, and its calls."""
     heading = f"{turn.role}: {turn.tool}" if turn.tool else turn.role
     return group(
@@ -59,16 +59,16 @@ def turn_block(turn: TurnView, album: PictureBudget) -> HtmlElement:
         (
             element("h3", heading, " ", element("span", str(turn.index), class_="index")),
             folded("Reasoning", text_block(turn.reasoning)) if turn.reasoning else None,
-            *(_part(part, turn, album) for part in turn.parts),
+            *(_part(part, turn, pictures) for part in turn.parts),
             *map(_call, turn.calls),
         ),
         class_=f"turn {turn.role}" if turn.role in _ROLES else "turn",
     )
 
 
-def _part(part: Text | PictureView, turn: TurnView, album: PictureBudget) -> HtmlElement:
+def _part(part: Text | PictureView, turn: TurnView, pictures: PictureBudget) -> HtmlElement:
     if isinstance(part, PictureView):
-        return album.picture(part, "picture in the conversation")
+        return pictures.picture(part, "picture in the conversation")
     return text_block(part, "text code" if turn.role == "tool" else "text")
 
 
@@ -91,13 +91,13 @@ _HEADS = {
 }
 
 
-def step_block(step: StepView, album: PictureBudget) -> HtmlElement:
+def step_block(step: StepView, pictures: PictureBudget) -> HtmlElement:
     """One step: the page, the action on it, the model's response, and the numbers."""
     judged = "judged" if step.judged else None
-    return group("article", _step(step, album), class_="step", data_judged=judged)
+    return group("article", _step(step, pictures), class_="step", data_judged=judged)
 
 
-def _step(step: StepView, album: PictureBudget) -> Iterator[HtmlElement | None]:
+def _step(step: StepView, pictures: PictureBudget) -> Iterator[HtmlElement | None]:
     yield element("h3", f"Step {step.index + 1}: {step.action or 'no action'}")
     yield (
         element("p", step.title, " ", element("code", step.url)) if step.title or step.url else None
@@ -105,7 +105,7 @@ def _step(step: StepView, album: PictureBudget) -> Iterator[HtmlElement | None]:
     if step.screenshot is not None:
         yield element(
             "figure",
-            album.picture(step.screenshot, f"page at step {step.index + 1}"),
+            pictures.picture(step.screenshot, f"page at step {step.index + 1}"),
             drawing(step.marks) if step.marks else None,
         )
     for text in (step.unplaced, step.problem, step.parse_failure, *step.notes):
@@ -116,7 +116,7 @@ def _step(step: StepView, album: PictureBudget) -> Iterator[HtmlElement | None]:
     yield from (folded(name, text_block(text)) for name, text in step.fields.items())
     yield folded("Response", text_block(step.response)) if step.response else None
     if step.prompt:
-        yield folded("Prompt", *(turn_block(turn, album) for turn in step.prompt))
+        yield folded("Prompt", *(turn_block(turn, pictures) for turn in step.prompt))
     yield folded("Page as text", text_block(step.tree, "text code")) if step.tree else None
     yield facts(_numbers(step))
 
@@ -208,29 +208,29 @@ def _style() -> str:
 def _body(
     rollout: RolloutDocument, view: RolloutView, name: str, picture: PictureOf
 ) -> Iterator[Child]:
-    album = PictureBudget(picture)
+    pictures = PictureBudget(picture)
     yield element(
         "header", element("h1", view.title), element("p", name, class_="note"), _facts(view)
     )
-    yield group("main", _main(rollout, view, album))
+    yield group("main", _main(rollout, view, pictures))
 
 
-def _main(rollout: RolloutDocument, view: RolloutView, album: PictureBudget) -> Iterator[Child]:
+def _main(rollout: RolloutDocument, view: RolloutView, pictures: PictureBudget) -> Iterator[Child]:
     if view.failure is not None:
         yield _failure(view.failure)
     yield from (field_section(each) for each in view.sections if each.verdict)
     if view.timeline is not None:
         yield _timeline(view.timeline)
     if view.prompt:
-        yield section("Prompt", (turn_block(turn, album) for turn in view.prompt))
+        yield section("Prompt", (turn_block(turn, pictures) for turn in view.prompt))
     if view.steps:
         steps = _portions(rollout.steps, min(view.steps, MOST_STEPS), STEPS_LIMIT)
-        blocks = (step_block(step, album) for step in steps)
+        blocks = (step_block(step, pictures) for step in steps)
         yield _long("Steps", blocks, view.steps, MOST_STEPS)
     elif view.turns:
         turns = _portions(rollout.turns, min(view.turns, MOST_TURNS), TURNS_LIMIT)
         yield _long(
-            "Transcript", (turn_block(turn, album) for turn in turns), view.turns, MOST_TURNS
+            "Transcript", (turn_block(turn, pictures) for turn in turns), view.turns, MOST_TURNS
         )
     yield from (field_section(each) for each in view.sections if not each.verdict)
 

@@ -79,8 +79,7 @@ class _RunningSearch:
 class SourceSearches:
     """The searches of one source. For any thread."""
 
-    def __init__(self, patience: float = WAIT_SECONDS) -> None:
-        self._patience = patience
+    def __init__(self) -> None:
         self._asked: OrderedDict[str, _RunningSearch] = OrderedDict()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -94,7 +93,7 @@ class SourceSearches:
         state = index.state()
         with index.reading() as connection:
             version = version_of(connection)
-        deadline = monotonic() + self._patience
+        deadline = monotonic() + WAIT_SECONDS
         with self._changed:
             asked = self._ask(text, version)
             self._start(index)

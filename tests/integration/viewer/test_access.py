@@ -6,8 +6,7 @@ import pytest
 from yarl import URL
 
 from rollgym.viewer import ViewerError
-from rollgym.viewer.http.application import DATA_POLICY, HEADERS, PAGE_POLICY
-from rollgym.viewer.server import serving
+from rollgym.viewer.server import DATA_POLICY, HEADERS, PAGE_POLICY, serving
 from tests.integration.viewer.browsing import LOOPBACK, PATIENCE, Browser, browse, browsing
 from tests.integration.viewer.rollouts import rollout, write
 

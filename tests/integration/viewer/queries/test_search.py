@@ -263,7 +263,7 @@ def test_a_search_that_is_not_requested_is_not_continued(
 ) -> None:
     monkeypatch.setattr("rollgym.viewer.queries.search.ABANDONED_SECONDS", 0.0)
     index = opened(SourcePart(rollouts, ROLLOUTS))
-    searches = SourceSearches(patience=0.05)
+    searches = SourceSearches()
     found = searches.find("answer", index)
     assert not found.search.done
     assert found.search.read == 0
