@@ -82,27 +82,11 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_MODULES = {
-    "rollgym.engine": (
-        "Adaptive Backoff Coverage ExitStatus Fixed Policy RetryPolicy RetryRule WorkItem Worker "
-        "collect run"
-    ),
-    "rollgym.metrics.aggregate": "accuracy pass_majority_metrics",
-    "rollgym.records": (
-        "Completed Failed FailureKind ModelRateLimitError Omitted Outcome RolloutError Row Task "
-        "TaskError ToolError VerifierError boundary"
-    ),
-    "rollgym.servers": (
-        "AgentConfig AgentServer CookieJar Episode ModelServer ResourcesConfig ResourcesServer "
-        "Response ServerConfig ServerDirectory TaskRow ToolRejection Verdict connect tool "
-        "tool_schemas"
-    ),
-    "rollgym.servers.isolation": "IsolatedWorkers",
-    "rollgym.store": (
-        "EVERY_RECORD RefusedError Setting Shard Status StorageError SyncPolicy open_run read_rows"
-    ),
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+_PACKAGES = (
+    *("rollgym.records", "rollgym.store", "rollgym.engine", "rollgym.metrics.aggregate"),
+    *("rollgym.servers", "rollgym.servers.isolation"),
+)
+"""The packages that export these names; each imports those before it anyway."""
 
 __all__ = [
     "EVERY_RECORD",
@@ -162,10 +146,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
-    return value
+    if name in __all__:
+        for package in map(import_module, _PACKAGES):
+            if name in package.__all__:
+                value = globals()[name] = getattr(package, name)
+                return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

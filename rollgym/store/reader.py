@@ -21,7 +21,6 @@ from rollgym.store.errors import (
     CorruptJournalError,
     InputsError,
     RecordVersionError,
-    storage_error,
     storage_errors,
 )
 from rollgym.store.inputs import decode_task
@@ -145,11 +144,10 @@ class TaskLookup(Closable):
         position = index if self._positions is None else self._positions[index]
         if not 0 <= position < len(self._offsets):
             raise KeyError(index)
-        try:
+        with storage_errors(self._path, "reading the inputs"):
             line = _line_at(self._file, self._offsets[position])
+        try:
             return decode_task(line)
-        except OSError as error:
-            raise storage_error(error, self._path, "reading the inputs") from error
         except ValueError as error:
             raise InputsError(f"{self._path}: task {index} cannot be read ({error})") from error
 
@@ -179,13 +177,13 @@ class RecordLookup(Closable):
 
     def record(self, journal: Path, offset: int) -> Attempt:
         """Raises CorruptJournalError, StorageError."""
-        try:
+        with storage_errors(journal, "reading the journal"):
             file = self._files.get(journal)
             if file is None:
                 file = self._files[journal] = journal.open("rb")
-            return decode_attempt(_line_at(file, offset))
-        except OSError as error:
-            raise storage_error(error, journal, "reading the journal") from error
+            line = _line_at(file, offset)
+        try:
+            return decode_attempt(line)
         except ValueError as error:
             raise CorruptJournalError(journal, 0, f"at byte {offset}: {error}") from error
 

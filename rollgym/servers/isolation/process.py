@@ -87,37 +87,67 @@ class WorkersClosedError(IsolationError):
     """The workers were closed before the call returned."""
 
 
-class ProcessPipes(asyncio.SubprocessProtocol):
+class SessionPipes(asyncio.SubprocessProtocol):
+    """The pipes of a process that leads a session, which is killed as a whole.
+
+    `ended` is done when the process has ended.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._killed = False
+
+    @property
+    def transport(self) -> asyncio.SubprocessTransport:
+        if self._transport is None:
+            raise RuntimeError("the process has not been started")
+        return self._transport
+
+    def send(self, data: bytes) -> None:
+        cast("asyncio.WriteTransport", self.transport.get_pipe_transport(0)).write(data)
+
+    def kill(self) -> None:
+        """Kill the session: now, or as soon as it exists.
+
+        A process that has ended is left alone: its number may belong to another process.
+        """
+        self._killed = True
+        if self._transport is not None and not self.ended.done():
+            # macOS denies permission where only zombies are left.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._transport.get_pid(), signal.SIGKILL)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.SubprocessTransport", transport)
+        if self._killed:
+            self.kill()
+
+
+class ProcessPipes(SessionPipes):
     """Messages to and from one process, one call at a time."""
 
     def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        self.ended: asyncio.Future[None] = loop.create_future()
-        self._loop = loop
-        self._transport: asyncio.SubprocessTransport | None = None
+        super().__init__()
         self._received = bytearray()
         self._stderr = bytearray()
         self._message: asyncio.Future[bytes] | None = None
         self._closing: asyncio.TimerHandle | None = None
-        self._killed = False
 
     @property
     def process_id(self) -> int:
-        return self._process().get_pid()
+        return self.transport.get_pid()
 
     @property
     def exit_status(self) -> int | None:
         """None while it runs; negative: the signal that ended it."""
-        return self._process().get_returncode()
+        return self.transport.get_returncode()
 
     @property
     def last_output(self) -> str:
         """The end of what the process printed."""
         return self._stderr.decode("utf-8", "replace").strip()
-
-    def send(self, frame: bytes) -> None:
-        pipe = cast("asyncio.WriteTransport", self._process().get_pipe_transport(0))
-        pipe.write(frame)
 
     async def receive(self, seconds: float) -> bytes | None:
         """The next message; None if the process ends first.
@@ -141,23 +171,10 @@ class ProcessPipes(asyncio.SubprocessProtocol):
             return None
         raise TimeoutError
 
-    def kill(self) -> None:
-        """Kill the process and its process group: now, or as soon as it exists."""
-        self._killed = True
-        if self._transport is not None and not self.ended.done():
-            # macOS denies permission where only zombies are left.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process_id, signal.SIGKILL)
-
     def set_ended(self) -> None:
         """Note that the process has ended, or that it could not be started."""
         if not self.ended.done():
             self.ended.set_result(None)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.SubprocessTransport", transport)
-        if self._killed:
-            self.kill()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 2:
@@ -169,18 +186,13 @@ class ProcessPipes(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         self.kill()
-        self._closing = self._loop.call_later(OUTPUT_TIMEOUT, self._process().close)
+        self._closing = self._loop.call_later(OUTPUT_TIMEOUT, self.transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._closing is not None:
             self._closing.cancel()
         self.set_ended()
-        self._process().close()
-
-    def _process(self) -> asyncio.SubprocessTransport:
-        if self._transport is None:
-            raise RuntimeError("the process has not been started")
-        return self._transport
+        self.transport.close()
 
     def _deliver(self) -> None:
         if self._message is None or self._message.done() or len(self._received) < HEADER_SIZE:

@@ -11,17 +11,15 @@ hold them open.
 
 import asyncio
 import contextlib
-import os
-import signal
 import sys
 from asyncio.subprocess import PIPE
 from collections import deque
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
-from rollgym.servers.isolation.process import describe_exit
+from rollgym.servers.isolation.process import SessionPipes, describe_exit
 from rollgym.servers.launch.logs import relay
 from rollgym.servers.launch.records import (
     TAIL_LINES,
@@ -42,7 +40,7 @@ KILL_TIMEOUT = 1.0
 TAIL_TIMEOUT = 0.5
 LONGEST_LINE = 1 << 16
 _COMMAND = (sys.executable, "-m", "rollgym.servers.launch.child")
-_STDIN, _STDOUT, _STDERR = range(3)
+_STDOUT, _STDERR = 1, 2
 
 Announce = Callable[[str], None]
 
@@ -224,37 +222,16 @@ class ChildProcess:
         self._tail.extend(relay(self._name, self.pid or 0, line).splitlines())
 
 
-class ChildPipes(asyncio.SubprocessProtocol):
+class ChildPipes(SessionPipes):
     """The pipes of a process: its first line of output, its standard error, and its end."""
 
     def __init__(self, write_line: Callable[[str], None]) -> None:
         """`write_line` gets each line of its standard error; one too long comes in pieces."""
-        loop = asyncio.get_running_loop()
-        self.first_line: asyncio.Future[bytes] = loop.create_future()
-        self.ended: asyncio.Future[None] = loop.create_future()
-        self.closed: asyncio.Future[None] = loop.create_future()
+        super().__init__()
+        self.first_line: asyncio.Future[bytes] = self._loop.create_future()
+        self.closed: asyncio.Future[None] = self._loop.create_future()
         self._write_line = write_line
-        self._transport: asyncio.SubprocessTransport | None = None
         self._received = {_STDOUT: b"", _STDERR: b""}
-
-    @property
-    def transport(self) -> asyncio.SubprocessTransport:
-        if self._transport is None:
-            raise RuntimeError("the process has not been started")
-        return self._transport
-
-    def send(self, line: bytes) -> None:
-        cast("asyncio.WriteTransport", self.transport.get_pipe_transport(_STDIN)).write(line)
-
-    def kill(self) -> None:
-        """Kill its session, unless it has ended: then the number may belong to another process."""
-        if self._transport is not None and not self.ended.done():
-            # macOS denies permission where only zombies are left.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._transport.get_pid(), signal.SIGKILL)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         *lines, rest = (self._received[fd] + data).split(b"\n")
