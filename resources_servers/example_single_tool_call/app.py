@@ -104,8 +104,10 @@ class WeatherServer(ResourcesServer[WeatherTask, None]):
     async def verify(self, task: WeatherTask, response: Response, state: None) -> Verdict:
         report, text = report_of(task.expected_city), response.text
         called = any(_asked_city(call) == report.city for call in response.function_calls)
-        condition = _mentions_condition(text, report.condition)
-        temperature = _mentions_number(text, report.temperature_celsius)
+        words = rf"\b{CONDITIONS[report.condition]}"
+        condition = re.search(words, text, re.IGNORECASE) is not None
+        numbers = map(float, _NUMBER.findall(_MINUS.sub("-", text)))
+        temperature = report.temperature_celsius in numbers
         success = called and condition and temperature
         return Verdict(
             reward=float(success),
@@ -128,11 +130,3 @@ def _asked_city(call: FunctionCall) -> str | None:
         return known_city(msgspec.json.decode(call.arguments, type=_Arguments).city)
     except msgspec.DecodeError:
         return None
-
-
-def _mentions_condition(text: str, condition: str) -> bool:
-    return re.search(rf"\b{CONDITIONS[condition]}", text, re.IGNORECASE) is not None
-
-
-def _mentions_number(text: str, number: int) -> bool:
-    return number in map(float, _NUMBER.findall(_MINUS.sub("-", text)))

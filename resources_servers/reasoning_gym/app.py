@@ -115,35 +115,25 @@ class ReasoningServer(ResourcesServer[ReasoningTask, None]):
     async def verify(self, task: ReasoningTask, response: Response, state: None) -> Verdict:
         answer = find_answer(response.text)
         if answer is None:
-            return _verdict(0.0)
-        found: dict[str, Any] = {
-            "extracted_answer": answer.text[:EXCERPT],
-            "answer_source": answer.source,
-        }
+            return _verdict(0.0, None)
         try:
             score = await self._score(task, answer.text)
         except CpuTimeExceededError:
             await self._check_task(task)
-            return _verdict(0.0, timed_out=True, **found)
+            return _verdict(0.0, answer, timed_out=True)
         except CallFailedError as error:
             await self._check_task(task)
-            reason = f"{error.error_type}: {error.error_message}"
-            return _verdict(0.0, scorer_error=reason[:EXCERPT], **found)
-        return _verdict(score, **found)
+            return _verdict(0.0, answer, scorer_error=_reason(error)[:EXCERPT])
+        return _verdict(score, answer)
 
     async def _check_task(self, task: ReasoningTask) -> None:
         """Raise TaskError if the task's own answer cannot be scored."""
         try:
             await self._score(task, task.entry.answer or "")
         except (CallFailedError, CpuTimeExceededError) as error:
-            reason = (
-                f"{error.error_type}: {error.error_message}"
-                if isinstance(error, CallFailedError)
-                else str(error)
-            )
             raise TaskError(
                 f"the dataset {task.dataset!r} cannot score its own answer to this entry; remove "
-                f"the row: {reason}"
+                f"the row: {_reason(error)}"
             ) from error
 
     async def _score(self, task: ReasoningTask, answer: str) -> float:
@@ -160,19 +150,24 @@ class ReasoningServer(ResourcesServer[ReasoningTask, None]):
         return score
 
 
+def _reason(error: CallFailedError | CpuTimeExceededError) -> str:
+    if isinstance(error, CallFailedError):
+        return f"{error.error_type}: {error.error_message}"
+    return str(error)
+
+
 def _verdict(
     score: float,
+    answer: PuzzleAnswer | None,
     *,
-    extracted_answer: str | None = None,
-    answer_source: str | None = None,
     timed_out: bool = False,
     scorer_error: str | None = None,
 ) -> Verdict:
     return Verdict(
         reward=score,
         success=score >= 1,
-        extracted_answer=extracted_answer,
-        answer_source=answer_source,
+        extracted_answer=answer.text[:EXCERPT] if answer else None,
+        answer_source=answer.source if answer else None,
         timed_out=timed_out,
         scorer_error=scorer_error,
     )

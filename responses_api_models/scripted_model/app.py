@@ -24,7 +24,7 @@ from responses_api_models.scripted_model.tool_solvers import (
     DocumentSolver,
     WeatherSolver,
 )
-from responses_api_models.scripted_model.writing import MODEL, Manner, Style, write_response
+from responses_api_models.scripted_model.writing import MODEL, write_response
 from rollgym.records import Row
 from rollgym.servers import ModelServer, ServerConfig
 from rollgym.servers.context import current_rollout
@@ -41,11 +41,7 @@ SOLVERS: tuple[Solver, ...] = (
     MathSolver(),
     UnknownTaskSolver(),
 )
-
-
-def choose_solver(request: ScriptedRequest) -> Solver:
-    """The first solver that recognizes the task; the last solver recognizes every task."""
-    return next(solver for solver in SOLVERS if solver.recognizes(request))
+"""The first one that recognizes a task solves it; the last one recognizes every task."""
 
 
 GARBLING = 0.4
@@ -71,13 +67,13 @@ class ScriptedModel(ModelServer):
         choices = SeededChoices(
             self.config.seed, current_rollout(), request.variation, request.task
         )
-        solver = choose_solver(request)
+        solver = next(each for each in SOLVERS if each.recognizes(request))
         mistake = None
         if not choices.happens(self.config.skill, "plays well"):
             mistake = choices.choose(solver.mistakes, "mistake")
         turn = solver.next_turn(request, mistake, choices)
-        style = Style(choices.choose(list(Manner), "manner"), self._garbles(request, choices))
-        return write_response(params, turn, style, choices, request.words)
+        garbled = self._garbles(request, choices)
+        return write_response(params, turn, choices, request.words, garbled=garbled)
 
     async def models(self) -> bytes:
         model = {"id": MODEL, "object": "model", "created": 0, "owned_by": "rollgym"}

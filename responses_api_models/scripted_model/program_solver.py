@@ -4,18 +4,10 @@ A program contains the number or sign that its task names.
 """
 
 import re
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from responses_api_models.scripted_model.request import ScriptedRequest
 from responses_api_models.scripted_model.solver import SeededChoices, Turn
-
-
-class Recipe(NamedTuple):
-    """A program for tasks that match `wording`; the match replaces VALUE in the program."""
-
-    wording: re.Pattern[str]
-    program: str
-
 
 _WINDOW_SUM = """\
 input()
@@ -65,13 +57,14 @@ while reached and goal not in reached:
     steps += 1
 print(steps if reached else -1)
 """
-_RECIPES = (
-    Recipe(re.compile(r"largest sum of (\d+) consecutive"), _WINDOW_SUM),
-    Recipe(re.compile(r"occurs at least (\d+) times"), _WORD_COUNTS),
-    Recipe(re.compile(r"begins at most (\d+) after the end"), _MERGE_RANGES),
-    Recipe(re.compile(r"written in base (\d+)"), _CONVERT),
-    Recipe(re.compile(r"maze.*and `(.)` is a wall"), _MAZE),
-)
+_PROGRAMS = {
+    r"largest sum of (\d+) consecutive": _WINDOW_SUM,
+    r"occurs at least (\d+) times": _WORD_COUNTS,
+    r"begins at most (\d+) after the end": _MERGE_RANGES,
+    r"written in base (\d+)": _CONVERT,
+    r"maze.*and `(.)` is a wall": _MAZE,
+}
+"""Programs by the wording of their tasks; the match replaces VALUE in the program."""
 _USELESS = "raise NotImplementedError\n"
 
 
@@ -88,9 +81,9 @@ class ProgramSolver:
     ) -> Turn:
         program = next(
             (
-                recipe.program.replace("VALUE", match[1])
-                for recipe in _RECIPES
-                if (match := recipe.wording.search(request.question))
+                program.replace("VALUE", match[1])
+                for wording, program in _PROGRAMS.items()
+                if (match := re.search(wording, request.question))
             ),
             _USELESS,
         )

@@ -42,7 +42,9 @@ class ChoiceSolver:
         if mistake == "chooses_wrong":
             wrong = [letter for letter in options if letter != chosen]
             chosen = choices.choose(wrong, "wrong option")
-        return Turn(thought, f"{options[chosen]} is right.\n\n{_form(request.task, chosen)}")
+        in_box = "\\boxed" in request.task
+        form = f"\\boxed{{{chosen}}}" if in_box else f"Answer: {chosen}"
+        return Turn(thought, f"{options[chosen]} is right.\n\n{form}")
 
 
 def _solve(question: str, options: dict[str, str]) -> str | None:
@@ -56,10 +58,6 @@ def _solve(question: str, options: dict[str, str]) -> str | None:
     elif (weekday := _WEEKDAY.search(question)) and weekday[1] in _DAYS:
         right = {_DAYS[(_DAYS.index(weekday[1]) + int(weekday[2])) % len(_DAYS)]}
     return next((letter for letter, text in options.items() if text in right), None)
-
-
-def _form(task: str, letter: str) -> str:
-    return f"\\boxed{{{letter}}}" if "\\boxed" in task else f"Answer: {letter}"
 
 
 _SCREWS = re.compile(r"packs (\d+) boxes with (\d+) .* fills (\d+) bags with (\d+) ")

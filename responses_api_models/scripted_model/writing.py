@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from responses_api_models.scripted_model.solver import PlannedCall, SeededChoices, Turn
+from responses_api_models.scripted_model.solver import SeededChoices, Turn
 from rollgym.records import Row
 
 MODEL = "scripted_model (no language model)"
@@ -22,24 +22,20 @@ class Manner(Enum):
     ACTS = "acts"
 
 
-class Style(NamedTuple):
-    """How a turn is written. Garbled arguments are not JSON."""
-
-    manner: Manner
-    garbled: bool
-
-
 def write_response(
-    params: Row, turn: Turn, style: Style, choices: SeededChoices, words: int
+    params: Row, turn: Turn, choices: SeededChoices, words: int, *, garbled: bool
 ) -> bytes:
     """Write the Responses object of a turn. `words` is the length of the request.
 
+    With `garbled` the arguments of the first call are not JSON.
+
     It contains no time, so equal turns are equal bytes. Tokens are counted as words.
     """
-    reasoning = turn.thought if style.manner is Manner.THINKS else ""
-    text = turn.thought if turn.calls and style.manner is Manner.TALKS else turn.text
-    arguments = [_arguments(call) for call in turn.calls]
-    if style.garbled and arguments:
+    manner = choices.choose(list(Manner), "manner")
+    reasoning = turn.thought if manner is Manner.THINKS else ""
+    text = turn.thought if turn.calls and manner is Manner.TALKS else turn.text
+    arguments = [msgspec.json.encode(call.arguments).decode() for call in turn.calls]
+    if garbled and arguments:
         arguments[0] = arguments[0].removesuffix("}")
     thought, written = _count(reasoning), _count(reasoning, text, *arguments)
     return msgspec.json.encode(
@@ -99,10 +95,6 @@ def _calls(
             "arguments": written,
             "status": "completed",
         }
-
-
-def _arguments(call: PlannedCall) -> str:
-    return msgspec.json.encode(call.arguments).decode()
 
 
 def _count(*texts: str) -> int:

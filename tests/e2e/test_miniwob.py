@@ -22,9 +22,8 @@ from webgym.browser.server import serving as browsers_serving
 from webgym.browser.settings import BrowserSettings
 from webgym.client.client import BrowserClient
 from webgym.miniwob.application import serving as miniwob_serving
-from webgym.miniwob.catalogue import Catalogue, MiniWobTask
 from webgym.miniwob.episodes import EpisodeAddress, MiniWobState
-from webgym.miniwob.package import MiniWobError, find_package
+from webgym.miniwob.package import Catalogue, MiniWobError, MiniWobTask, find_package
 from webgym.miniwob.rows import MiniWobRow, load_tasks, read_instructions, state_url
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")

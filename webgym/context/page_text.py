@@ -195,7 +195,8 @@ def _cut(text: str, limit: int) -> str:
 
 def _element_lines(element: PageElement) -> str:
     aim = f"[{element.id}]" if element.point is None else f"{element.point}"
-    role = element.role if _is_word(element.role) else quote_json(element.role)
+    is_word = element.role.isascii() and element.role.isalpha()
+    role = element.role if is_word else quote_json(element.role)
     line = f"{aim} {role} {quote_json(element.name)}"
     for name in _DETAILS:
         detail = getattr(element, name)
@@ -206,10 +207,6 @@ def _element_lines(element: PageElement) -> str:
     if element.options_left_out:
         line += f" +{element.options_left_out} options"
     return "\n".join([line, *map(_option_line, element.options)])
-
-
-def _is_word(role: str) -> bool:
-    return role.isascii() and role.isalpha()
 
 
 def _option_line(option: PageOption) -> str:

@@ -12,17 +12,13 @@
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from webgym.miniwob import DEFAULT_HOST, DEFAULT_PORT
-from webgym.miniwob.catalogue import Catalogue
 from webgym.miniwob.episodes import (
-    LARGEST_SEED,
-    LARGEST_ZOOM,
     EpisodeAddress,
     EpisodeEnded,
     Episodes,
@@ -32,7 +28,7 @@ from webgym.miniwob.episodes import (
     list_page,
     task_page,
 )
-from webgym.miniwob.package import MiniWobError, MissingTaskError, Package, find_package
+from webgym.miniwob.package import Catalogue, MiniWobError, MissingTaskError, Package, find_package
 from webgym.served import is_session_name, json_response, new_session_name, served
 
 LARGEST_REPORT = 64 * 1024
@@ -45,13 +41,6 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 _REPORT = msgspec.json.Decoder(EpisodeStarted | EpisodeEnded)
-
-
-class _Query(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    seed: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_SEED)] = 0
-    session: str | None = None
-    zoom: Annotated[float, msgspec.Meta(ge=0.1, le=LARGEST_ZOOM)] = 1.0
-    mode: Annotated[str, msgspec.Meta(pattern="^[a-z]{1,20}$")] | None = None
 
 
 class MiniWob:
@@ -88,8 +77,7 @@ class MiniWob:
 
     async def _open(self, request: web.Request) -> web.Response:
         task = self._catalogue.find(request.match_info["name"])
-        query = _read_query(request)
-        address = EpisodeAddress(task.name, query.seed, query.session, query.zoom, query.mode)
+        address = _read_address(request, task.name)
         if address.session is None:
             in_session = msgspec.structs.replace(address, session=new_session_name())
             raise web.HTTPSeeOther(in_session.url())
@@ -139,9 +127,9 @@ async def _add_headers(request: web.Request, response: web.StreamResponse) -> No
     response.headers.setdefault("Cache-Control", "max-age=3600" if is_static else "no-store")
 
 
-def _read_query(request: web.Request) -> _Query:
+def _read_address(request: web.Request, task: str) -> EpisodeAddress:
     try:
-        return msgspec.convert(dict(request.query), _Query, strict=False)
+        return msgspec.convert({**request.query, "task": task}, EpisodeAddress, strict=False)
     except msgspec.ValidationError as error:
         raise MiniWobError(f"the query is wrong: {error}") from error
 

@@ -55,8 +55,7 @@ def run(arguments: Namespace) -> int:
 def _write_tasks(arguments: Namespace) -> int:
     import msgspec  # noqa: PLC0415
 
-    from webgym.miniwob.catalogue import Catalogue  # noqa: PLC0415
-    from webgym.miniwob.package import find_package  # noqa: PLC0415
+    from webgym.miniwob.package import Catalogue, find_package  # noqa: PLC0415
     from webgym.miniwob.rows import load_tasks  # noqa: PLC0415
 
     base_url = arguments.base_url or f"http://{arguments.host}:{arguments.port}"

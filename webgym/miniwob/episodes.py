@@ -14,12 +14,12 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterable
 from html import escape
+from typing import Annotated
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from webgym.miniwob.catalogue import MiniWobTask
-from webgym.miniwob.package import MiniWobError
+from webgym.miniwob.package import MiniWobError, MiniWobTask
 
 MOST_EPISODES = 4_096
 LONGEST_INSTRUCTION = 4_000
@@ -126,14 +126,14 @@ LARGEST_SEED = 2**53
 _CORE = re.compile(r'<script src="\.\./core/core\.js"></script>')
 
 
-class EpisodeAddress(msgspec.Struct, frozen=True):
+class EpisodeAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The parameters of an episode's page."""
 
     task: str
-    seed: int = 0
+    seed: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_SEED)] = 0
     session: str | None = None
-    zoom: float = 1.0
-    mode: str | None = None
+    zoom: Annotated[float, msgspec.Meta(ge=0.1, le=LARGEST_ZOOM)] = 1.0
+    mode: Annotated[str, msgspec.Meta(pattern="^[a-z]{1,20}$")] | None = None
 
     def url(self, base: str = "") -> str:
         """The URL at a server's address, or else the path."""

@@ -16,9 +16,8 @@ from yarl import URL
 from webgym.browser.contract.answers import Observe
 from webgym.browser.contract.commands import VisitPage
 from webgym.client.client import BrowserClient
-from webgym.miniwob.catalogue import Catalogue, MiniWobTask
 from webgym.miniwob.episodes import EpisodeAddress, MiniWobState
-from webgym.miniwob.package import MiniWobError, find_package
+from webgym.miniwob.package import Catalogue, MiniWobError, MiniWobTask, find_package
 from webgym.served import is_session_name, new_session_name
 
 DOMAIN = "MiniWoB++"

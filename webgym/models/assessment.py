@@ -186,7 +186,8 @@ class _EpisodeAssessment:
         self._answer = (trajectory.answer or "").strip()
         self._ending = trajectory.ending
         self._steps: Sequence[Step] = trajectory.steps
-        self._groups = task.rubric.groups or (_whole_task(task),)
+        whole_task = FactGroup(task.task_name, ("The task was done, all of it.",))
+        self._groups = task.rubric.groups or (whole_task,)
 
     async def criteria(self, most: int) -> tuple[dict[str, CriterionResult], ScreenshotChoice]:
         """The result of each criterion, and the chosen screenshots."""
@@ -272,10 +273,6 @@ class _EpisodeAssessment:
                 for fact, opinion in zip(group.facts, found.facts, strict=True)
             ]
         return CriterionResult.of_facts(facts)
-
-
-def _whole_task(task: WebTask) -> FactGroup:
-    return FactGroup(task.task_name, ("The task was done, all of it.",))
 
 
 def _folded(text: str) -> str:

@@ -122,7 +122,7 @@ def _read(entry: object, place: int, key_variable: str | None) -> FoundryEndpoin
     endpoint = msgspec.structs.replace(
         endpoint,
         base_url=base_url,
-        name=endpoint.name or _default_name(base_url),
+        name=endpoint.name or str(URL(base_url).with_query(None)),
         key_variable=endpoint.key_variable or key_variable,
     )
     _reject_written_key(endpoint, where)
@@ -161,11 +161,6 @@ def _versioned_url(text: str, where: str) -> str:
     if url.query_string or any(_VERSION.fullmatch(part) for part in url.parts):
         return text.rstrip("/")
     return str(url / _DEFAULT_VERSION)
-
-
-def _default_name(base_url: str) -> str:
-    """The name of an endpoint without a name: its address, without a query."""
-    return str(URL(base_url).with_query(None))
 
 
 def _reject_duplicates(endpoints: Iterable[FoundryEndpoint]) -> None:

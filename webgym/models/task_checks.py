@@ -20,8 +20,8 @@ from rollgym.servers.limit import Limit
 from webgym.miniwob.episodes import MiniWobState
 from webgym.models.assessment import BlockingResult, CriterionResult, Evaluation, FactOutcome
 from webgym.served import is_session_name
+from webgym.sites import PARAMETER
 from webgym.sites.errors import StateError
-from webgym.sites.names import PARAMETER
 from webgym.sites.tasks.task import SiteTask, verify
 from webgym.tasks.task import WebTask
 from webgym.trajectory.records import Trajectory

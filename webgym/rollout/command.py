@@ -91,13 +91,10 @@ def help_text(directory: Path) -> str:
     """The help: every key with its default and description."""
     lines = [_USAGE.strip().format(names=", ".join(config_names(directory))), "", "keys:"]
     for key in keys_of(WebRolloutSettings):
-        default = "needed" if key.default == MISSING else _as_text(key.default)
+        value = "needed" if key.default == MISSING else key.default
+        default = value if isinstance(value, str) else json.dumps(value)
         lines += [f"  {key.name}={default}", f"      {key.description}"]
     return "\n".join([*lines, "", EXIT_STATUSES.strip()])
-
-
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 COMMAND_LINE = "command line"

@@ -12,13 +12,13 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from webgym.served import is_session_name, json_response, served
+from webgym.sites import DEFAULT_HOST, DEFAULT_PORT
 from webgym.sites.booking.routes import BOOKING
 from webgym.sites.broken import BROKEN
 from webgym.sites.captcha import CAPTCHA
-from webgym.sites.encyclopedia.routes import ENCYCLOPEDIA
+from webgym.sites.encyclopedia.pages import ENCYCLOPEDIA
 from webgym.sites.errors import PageError, SitesError
 from webgym.sites.markup import Markup, Template
-from webgym.sites.names import DEFAULT_HOST, DEFAULT_PORT
 from webgym.sites.sessions import (
     SESSIONS,
     SiteSessions,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rollgym.cli.process import say
 from webgym.served import add_address_options, serve_until_signal
-from webgym.sites.names import DEFAULT_BASE, DEFAULT_HOST, DEFAULT_PORT
+from webgym.sites import DEFAULT_BASE, DEFAULT_HOST, DEFAULT_PORT
 
 
 def configure(parser: ArgumentParser) -> None:

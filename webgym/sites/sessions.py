@@ -20,9 +20,9 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from webgym.served import is_session_name, new_session_name
+from webgym.sites import COOKIE, PARAMETER
 from webgym.sites.booking.cabins import BookingState
 from webgym.sites.errors import InvalidInputError
-from webgym.sites.names import COOKIE, PARAMETER
 from webgym.sites.shop.orders import ShopState
 from webgym.sites.site import append_bounded
 

@@ -17,7 +17,7 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations
 from typing import Literal
@@ -205,15 +205,18 @@ def first_tasks(tasks: TaskTable, size: int = ALL) -> Draw:
     return Draw(positions=tuple(range(count)), notes=notes)
 
 
-Holds = Callable[[TaskTable, int], bool]
-
-
 class _Bucket(msgspec.Struct, frozen=True):
-    """A part of the tasks. `holds` says whether the task at a position belongs to it."""
+    """The tasks of a difficulty range or of a domain, or all tasks."""
 
     name: str
     weight: float
-    holds: Holds
+    wanted: DifficultyRange | str | None = None
+
+    def holds(self, tasks: TaskTable, position: int) -> bool:
+        """Whether the task at a position belongs to it."""
+        if isinstance(self.wanted, DifficultyRange):
+            return self.wanted.holds(tasks.difficulty(position))
+        return self.wanted is None or self.wanted == tasks.domain(position)
 
 
 def _buckets(settings: SamplerSettings) -> Sequence[_Bucket]:
@@ -225,7 +228,7 @@ def _buckets(settings: SamplerSettings) -> Sequence[_Bucket]:
                     "a ratio is set, but the sampler is uniform: set train_tasks_sampler=ratio, or "
                     "remove difficulty_ratio and domain_ratio"
                 )
-            return [_Bucket("all", 1.0, lambda _tasks, _position: True)]
+            return [_Bucket("all", 1.0)]
         case "ratio":
             if bool(difficulties) == bool(domains):
                 raise SamplingError(
@@ -245,24 +248,14 @@ def _by_difficulty(ratio: Mapping[str, float]) -> list[_Bucket]:
         if ranges[one].overlaps(ranges[other]):
             raise SamplingError(f"difficulty_ratio: {one!r} and {other!r} overlap")
     return [
-        _Bucket(f"difficulty {written}", weight, _of_difficulty(ranges[written]))
+        _Bucket(f"difficulty {written}", weight, ranges[written])
         for written, weight in ratio.items()
     ]
 
 
 def _by_domain(ratio: Mapping[str, float]) -> list[_Bucket]:
     _check_weights("domain_ratio", ratio.values())
-    return [
-        _Bucket(f"domain {domain}", weight, _of_domain(domain)) for domain, weight in ratio.items()
-    ]
-
-
-def _of_difficulty(wanted: DifficultyRange) -> Holds:
-    return lambda tasks, position: wanted.holds(tasks.difficulty(position))
-
-
-def _of_domain(wanted: str) -> Holds:
-    return lambda tasks, position: tasks.domain(position) == wanted
+    return [_Bucket(f"domain {domain}", weight, domain) for domain, weight in ratio.items()]
 
 
 def _drawn(positions: list[int], count: int, seed: int) -> list[int]:

@@ -16,8 +16,8 @@ import msgspec
 from yarl import URL
 
 from webgym.served import is_session_name
+from webgym.sites import DEFAULT_BASE, PARAMETER
 from webgym.sites.errors import SitesError, StateError
-from webgym.sites.names import DEFAULT_BASE, PARAMETER
 from webgym.sites.tasks.checks import Check, Has, HasCount, Is, Tells, at_path, why_not
 
 PLACEHOLDER = "{sites}"

@@ -9,12 +9,13 @@ import pytest
 
 from tests.integration.webgym.miniwob.small_package import NAMES, make_package
 from webgym.miniwob import package as package_module
-from webgym.miniwob.catalogue import Catalogue, MiniWobTask
 from webgym.miniwob.command import configure, run
 from webgym.miniwob.episodes import EpisodeEnded, Episodes, EpisodeStarted
 from webgym.miniwob.package import (
     FOLDER_VARIABLE,
+    Catalogue,
     MiniWobError,
+    MiniWobTask,
     cache_folder,
     fetch_package,
     find_package,

@@ -17,7 +17,7 @@ from tests.integration.webgym.miniwob.small_package import make_package
 from tests.integration.webgym.models.episodes import episode, task_of
 from tests.integration.webgym.sites.visiting import Visitor, visitor
 from webgym.miniwob.application import serving as serving_miniwob
-from webgym.miniwob.catalogue import Catalogue
+from webgym.miniwob.package import Catalogue
 from webgym.miniwob.rows import load_tasks as load_miniwob_tasks
 from webgym.models.evaluator import Evaluator
 from webgym.sites.application import serving as serving_sites

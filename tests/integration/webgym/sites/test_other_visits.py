@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.webgym.sites.visiting import LOOPBACK, Page, Visitor, visit
 from webgym.sites.application import serving
-from webgym.sites.slow.content import LOG
+from webgym.sites.slow import LOG
 
 STAY = {
     "cabin": "tern-loft",

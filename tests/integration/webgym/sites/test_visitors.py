@@ -5,9 +5,9 @@ import aiohttp
 import pytest
 
 from tests.integration.webgym.sites.visiting import LOOPBACK, Page, Visitor, visit, visitor
+from webgym.sites import COOKIE
 from webgym.sites.application import serving
 from webgym.sites.errors import SitesError
-from webgym.sites.names import COOKIE
 
 
 def test_the_first_page_names_the_session_and_its_visitor_can_read_the_state() -> None:
