@@ -58,12 +58,6 @@ def _configure_serve(parser: ArgumentParser) -> None:
     add("--port", type=_port, help="port to listen on, 0 for any (default: 7000; node: 8080)")
     add("--master", metavar="URL", help="URL of the master, for a node")
     add("--url", metavar="URL", help="URL at which the master reaches this node")
-    add(
-        "--capacity",
-        type=_count,
-        metavar="N",
-        help="sessions at the same time (default: by memory and cores)",
-    )
     add("--browser", metavar="PATH", help="browser to run (default: the best one found)")
     add(
         "--allow-network",
@@ -72,61 +66,8 @@ def _configure_serve(parser: ArgumentParser) -> None:
         help="network that pages may reach although it is not public: 10.1.0.0/16, 127.0.0.1:8000, "
         "loopback; can be given several times",
     )
-    add(
-        "--sessions-per-browser",
-        type=_count,
-        metavar="N",
-        help="sessions per browser (default: 16)",
-    )
-    add(
-        "--browser-sessions",
-        type=_count,
-        metavar="N",
-        help="sessions after which a browser is replaced (default: 500)",
-    )
-    add(
-        "--browser-minutes",
-        type=_positive,
-        metavar="N",
-        help="age at which a browser is replaced (default: 60)",
-    )
-    add(
-        "--browser-megabytes",
-        type=_count,
-        metavar="N",
-        help="memory at which a browser is replaced (default: 4096)",
-    )
-    add("--lifetime-mins", type=_positive, metavar="N", help="lifetime of a session (default: 60)")
-    add(
-        "--longest-lifetime-mins",
-        type=_positive,
-        metavar="N",
-        help="longest lifetime that a client can request (default: 1440)",
-    )
-    add(
-        "--idle-seconds",
-        type=_positive,
-        metavar="N",
-        help="an unused session ends after this time (default: 900)",
-    )
-    add(
-        "--first-use-seconds",
-        type=_positive,
-        metavar="N",
-        help="a session that was never used ends after this time (default: 60)",
-    )
-    add(
-        "--wait-seconds",
-        type=_wait_seconds,
-        metavar="N",
-        help="how long a client waits for a session (default: 60)",
-    )
-    add(
-        "--queue-size",
-        type=_count_or_zero,
-        metavar="N",
-        help="number of requests that may wait (default: 1024)",
-    )
+    for flag, number, description in _NUMBERS:
+        add(flag, type=number, metavar="N", help=description)
 
 
 def _configure_status(parser: ArgumentParser) -> None:
@@ -169,3 +110,25 @@ def _number(lowest: float, highest: float) -> Callable[[str], float]:
 
 _count, _count_or_zero = _integer(1), _integer(0)
 _positive, _wait_seconds = _number(0.001, 1e9), _number(0, 600)
+_NUMBERS = (
+    ("--capacity", _count, "sessions at the same time (default: by memory and cores)"),
+    ("--sessions-per-browser", _count, "sessions per browser (default: 16)"),
+    ("--browser-sessions", _count, "sessions after which a browser is replaced (default: 500)"),
+    ("--browser-minutes", _positive, "age at which a browser is replaced (default: 60)"),
+    ("--browser-megabytes", _count, "memory at which a browser is replaced (default: 4096)"),
+    ("--lifetime-mins", _positive, "lifetime of a session (default: 60)"),
+    (
+        "--longest-lifetime-mins",
+        _positive,
+        "longest lifetime that a client can request (default: 1440)",
+    ),
+    ("--idle-seconds", _positive, "an unused session ends after this time (default: 900)"),
+    (
+        "--first-use-seconds",
+        _positive,
+        "a session that was never used ends after this time (default: 60)",
+    ),
+    ("--wait-seconds", _wait_seconds, "how long a client waits for a session (default: 60)"),
+    ("--queue-size", _count_or_zero, "number of requests that may wait (default: 1024)"),
+)
+"""The options that are numbers: their names, how they are read, and their descriptions."""

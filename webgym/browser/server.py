@@ -24,7 +24,6 @@ from webgym.browser.master.nodes import LocalNode
 from webgym.browser.master.registration import Registrar, Registration
 from webgym.browser.master.remote import CONNECT_SECONDS
 from webgym.browser.node import BrowserNode
-from webgym.browser.pool.decisions import BrowserPoolSettings
 from webgym.browser.pool.pool import BrowserPool
 from webgym.browser.routes import ServerRoutes
 from webgym.browser.settings import (
@@ -37,7 +36,6 @@ from webgym.served import until_stopped
 
 KEEPALIVE_SECONDS = 30.0
 RESOLVE_SECONDS = 10.0
-MEGABYTE = 2**20
 DEFAULT_PORTS = {"http": 80, "https": 443}
 _ANYWHERE = frozenset(("0.0.0.0", "::"))  # noqa: S104 - only compared
 _NAMES = {"both": "server", "master": "master", "node": "node"}
@@ -211,7 +209,7 @@ async def browsers(
     guard = NetworkGuard(NetworkRules.parse(settings.allow_network, forbidden=forbidden))
     async with AsyncExitStack() as stack:
         stack.push_async_callback(guard.close)
-        pool = BrowserPool(browser, guard, _pool_settings(settings))
+        pool = BrowserPool(browser, guard, settings)
         stack.push_async_callback(pool.close)
         try:
             await pool.__aenter__()
@@ -239,13 +237,3 @@ async def _own_endpoints(
             ) from error
         endpoints += {ForbiddenEndpoint(ip_address(address[0]), port) for *_, address in found}
     return endpoints
-
-
-def _pool_settings(settings: BrowserSettings) -> BrowserPoolSettings:
-    return BrowserPoolSettings(
-        capacity=settings.sessions,
-        sessions_per_browser=settings.sessions_per_browser,
-        longest_age=settings.browser_minutes * 60,
-        most_sessions=settings.browser_sessions,
-        browser_memory=settings.browser_megabytes * MEGABYTE,
-    )

@@ -50,6 +50,7 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True):
     browser_sessions: _Count = 500
     browser_minutes: _Positive = 60.0
     browser_megabytes: _Count = 4096
+    """A browser that holds more is replaced; at twice as much its largest page is killed."""
     allow_network: tuple[str, ...] = ()
 
     lifetime_mins: _Positive = 60.0
@@ -62,6 +63,19 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True):
     open_seconds: _Positive = 30.0
     silence_seconds: _Positive = 8.0
     startup_seconds: Annotated[float, msgspec.Meta(ge=0)] = 15.0
+
+    page_megabytes: _Count = 1536
+    """A page process that holds more is killed."""
+    drain_seconds: _Positive = 3_600.0
+    """How long the sessions of a browser that is being replaced may continue."""
+    ping_interval: _Positive = 2.0
+    ping_timeout: _Positive = 6.0
+    """A browser that does not answer for this long hangs, and is killed."""
+    memory_interval: _Positive = 1.0
+    launch_timeout: _Positive = 20.0
+    """How long a browser may take to start."""
+    close_timeout: _Positive = 10.0
+    """How long a session may take to close; its browser is replaced if it takes longer."""
 
     @property
     def accepts_nodes(self) -> bool:
@@ -80,6 +94,16 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sessions(self) -> int:
         return default_capacity() if self.capacity is None else self.capacity
+
+    @property
+    def most_browsers(self) -> int:
+        """The largest number of browsers that get new sessions at the same time."""
+        return -(-self.sessions // self.sessions_per_browser)
+
+    @property
+    def spare_slots(self) -> int:
+        """The next browser is started when fewer slots than this are free."""
+        return max(1, self.sessions_per_browser // 8)
 
     def lifetime_of(self, minutes: float | None) -> float:
         """The lifetime of a session, in minutes, for the lifetime that a client requests."""

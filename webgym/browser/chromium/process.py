@@ -214,8 +214,7 @@ class Chromium:
     async def _all_dead(self) -> None:
         """Returns when all processes are dead and our children among them are reaped."""
         while not self._reap():
-            deadline = asyncio.get_running_loop().time() + REAP_TIMEOUT
-            if not await any_unfinished(self.group, deadline):
+            if not await asyncio.to_thread(any_unfinished, self.group):
                 self._reap()
                 return
             await asyncio.sleep(_POLL_INTERVAL)

@@ -11,10 +11,9 @@ exact, but takes 80 times as long, because the kernel walks all pages. On other 
 used, which only knows the resident size.
 
 *Cost* on Linux: 2 µs for each process of the machine and 28 µs for each of the group, so 1 ms for a
-browser with 16 sessions; it still runs in a thread.
+browser with 16 sessions; callers still run it in a thread.
 """
 
-import asyncio
 import os
 import re
 import subprocess
@@ -24,8 +23,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
-
-from rollgym.servers.limit import Limit
 
 PS_TIMEOUT = 5.0
 _HAS_PROC = sys.platform == "linux"
@@ -59,16 +56,8 @@ class _ListedProcess(msgspec.Struct, frozen=True):
     command: bytes
 
 
-async def processes_by_group(
-    groups: Collection[int], deadline: float
-) -> dict[int, list[ProcessInfo]]:
-    """The living processes of each of these groups. Raises TimeoutError and OSError."""
-    with Limit(max(0.0, deadline - asyncio.get_running_loop().time())):
-        return await asyncio.to_thread(read_groups, frozenset(groups))
-
-
 def read_groups(groups: Collection[int]) -> dict[int, list[ProcessInfo]]:
-    """The same as `processes_by_group`, but blocks."""
+    """The living processes of each of these groups; blocks. Raises TimeoutError and OSError."""
     found: dict[int, list[ProcessInfo]] = {group: [] for group in groups}
     for process in _listed(groups):
         kind = kind_of(process.command)
@@ -77,13 +66,14 @@ def read_groups(groups: Collection[int]) -> dict[int, list[ProcessInfo]]:
     return found
 
 
-async def any_unfinished(group: int, deadline: float) -> bool:
+def any_unfinished(group: int) -> bool:
     """Whether a process of the group still runs, and so may still leave children to this process.
 
-    Raises TimeoutError and OSError.
+    Blocks. Raises TimeoutError and OSError.
     """
-    with Limit(max(0.0, deadline - asyncio.get_running_loop().time())):
-        return await asyncio.to_thread(_any_unfinished, group)
+    if not _HAS_PROC:
+        return bool(read_groups([group])[group])
+    return any(not _is_finished(pid) for pid in _pids([group]))
 
 
 def processes_naming(text: str) -> list[int]:
@@ -103,12 +93,6 @@ def kind_of(command: bytes) -> str:
     program, _, rest = command.partition(b"\0")
     is_shell = Path(os.fsdecode(program)).name in {"sh", "bash", "dash"}
     return "launcher" if is_shell or not rest else "browser"
-
-
-def _any_unfinished(group: int) -> bool:
-    if not _HAS_PROC:
-        return bool(read_groups([group])[group])
-    return any(not _is_finished(pid) for pid in _pids([group]))
 
 
 def _listed(groups: Collection[int] | None) -> Iterator[_ListedProcess]:

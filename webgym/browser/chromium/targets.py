@@ -23,12 +23,11 @@ _ATTACHED_KINDS = [
 
 
 class TargetInfo(msgspec.Struct, frozen=True, rename="camel"):
-    """A tab or worker. `opener_id` is the tab whose script opened it."""
+    """A tab or worker."""
 
     target_id: str
     type: str
     url: str = ""
-    opener_id: str | None = None
     browser_context_id: str = ""
 
 

@@ -7,9 +7,12 @@ paused. When one end has sent everything, the other is half-closed. Nothing is b
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from webgym.browser.guard.socks import ConnectionTarget, SocksError, SocksHandshake, SocksReply
+
+if TYPE_CHECKING:
+    from webgym.browser.guard.guard import SessionChannel
 
 
 class SessionTraffic:
@@ -37,24 +40,6 @@ class SessionTraffic:
         return self.received + self.sent > self.limit
 
 
-class ConnectionOwner(Protocol):
-    """The session channel that a connection belongs to."""
-
-    handshake_seconds: float
-
-    def admit(self, connection: "ProxiedConnection") -> bool:
-        """Accept or reject it. An accepted connection is released at its end."""
-        ...
-
-    def release(self, connection: "ProxiedConnection") -> None:
-        """Both ends are closed."""
-        ...
-
-    async def dial(self, connection: "ProxiedConnection", target: ConnectionTarget) -> None:
-        """Connect `connection.upstream` to the target, or call `connection.fail`."""
-        ...
-
-
 class ProxiedConnection(asyncio.Protocol):
     """The end towards the browser, which is opened first and owns the other end."""
 
@@ -76,7 +61,7 @@ class ProxiedConnection(asyncio.Protocol):
         "transport",
     )
 
-    def __init__(self, owner: ConnectionOwner, traffic: SessionTraffic) -> None:
+    def __init__(self, owner: "SessionChannel", traffic: SessionTraffic) -> None:
         self._owner = owner
         self._traffic = traffic
         self._handshake: SocksHandshake | None = SocksHandshake()

@@ -146,7 +146,7 @@ class SessionChannel:
                 await self._server.wait_closed()
 
     def admit(self, connection: ProxiedConnection) -> bool:
-        """Called by connections only."""
+        """For connections only: accept or reject one. An accepted one is released at its end."""
         if self._closed:
             return False
         if len(self.connections) >= self._limits.connections:
@@ -157,13 +157,13 @@ class SessionChannel:
         return True
 
     def release(self, connection: ProxiedConnection) -> None:
-        """Called by connections only."""
+        """For connections only: both ends are closed."""
         self.connections.discard(connection)
         if not self.connections:
             self._empty.set()
 
     async def dial(self, connection: ProxiedConnection, target: ConnectionTarget) -> None:
-        """Called by connections only."""
+        """For connections only: connect `connection.upstream`, or call `connection.fail`."""
         if self.traffic.exceeded:
             self._reject(target, self._too_large)
             connection.fail(SocksReply.NOT_ALLOWED)

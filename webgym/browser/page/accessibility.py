@@ -29,6 +29,7 @@ import msgspec
 
 from webgym.browser.chromium.connection import CallError
 from webgym.browser.contract.answers import Element
+from webgym.browser.page.activity import FrameInfo
 from webgym.browser.page.elements import AxNode
 from webgym.browser.page.script import MARKED_ELEMENTS, PageScript
 from webgym.browser.page.tab import Tab
@@ -204,12 +205,8 @@ _WEIGH = f"""(() => {{
 """Counts the elements and text of one frame; stops counting above the limit."""
 
 
-class _Frame(msgspec.Struct):
-    id: str
-
-
 class _FrameTree(msgspec.Struct, rename="camel"):
-    frame: _Frame
+    frame: FrameInfo
     child_frames: list["_FrameTree"] = []
 
 
@@ -238,13 +235,13 @@ async def accessibility_tree(
     Raises DocumentGoneError if the page navigates meanwhile.
     """
     try:
-        page, *inner = await _weighed_frames(tab, deadline)
-        if page.weight > MOST_WEIGHT:
+        (_, weight), *inner = await _weighed_frames(tab, deadline)
+        if weight > MOST_WEIGHT:
             return await _outlined(tab, marked or (), deadline)
-        light = list(_light(inner, MOST_WEIGHT - page.weight))
+        light = list(_light(inner, MOST_WEIGHT - weight))
         nodes = read_tree(await tab.call(_TREE, deadline=deadline))
         marks = {} if marked is None else await _marked_nodes(tab, marked, deadline)
-        found = await _all(_frame(tab, frame.id, deadline) for frame in light)
+        found = await _all(_frame(tab, frame, deadline) for frame in light)
     except CallError as error:
         raise DocumentGoneError(str(error)) from error
     frames = dict(each for each in found if each is not None)
@@ -257,20 +254,13 @@ async def _outlined(tab: Tab, marked: Sequence[Element], deadline: float) -> str
     return tree_text(outline.nodes, marks=marks, whole=outline.whole)
 
 
-class _WeighedFrame(msgspec.Struct, frozen=True):
-    id: str
-    weight: float
-
-
-async def _weighed_frames(tab: Tab, deadline: float) -> list[_WeighedFrame]:
-    """The page, then its frames. Frames beyond `MOST_FRAMES` get an infinite weight."""
+async def _weighed_frames(tab: Tab, deadline: float) -> list[tuple[str, float]]:
+    """The page, then its frames, with weights. Frames beyond `MOST_FRAMES` weigh infinitely."""
     answer = await tab.call("Page.getFrameTree", deadline=deadline)
-    tree = _READ_FRAMES(answer).frame_tree
-    page, *inner = [tree.frame.id, *_inner_frames(tree)]
-    weights = await _all(_weight(tab, frame, deadline) for frame in (page, *inner[:MOST_FRAMES]))
-    weights += [math.inf] * (1 + len(inner) - len(weights))
-    pairs = zip((page, *inner), weights, strict=True)
-    return [_WeighedFrame(frame, weight) for frame, weight in pairs]
+    frames = _frames(_READ_FRAMES(answer).frame_tree)
+    weights = await _all(_weight(tab, frame, deadline) for frame in frames[: 1 + MOST_FRAMES])
+    weights += [math.inf] * (len(frames) - len(weights))
+    return list(zip(frames, weights, strict=True))
 
 
 async def _weight(tab: Tab, frame: str, deadline: float) -> float:
@@ -281,11 +271,11 @@ async def _weight(tab: Tab, frame: str, deadline: float) -> float:
         return 0.0
 
 
-def _light(frames: Iterable[_WeighedFrame], budget: float) -> Iterator[_WeighedFrame]:
+def _light(frames: Iterable[tuple[str, float]], budget: float) -> Iterator[str]:
     """The frames whose trees fit into the budget."""
-    for frame in frames:
-        if frame.weight <= budget:
-            budget -= frame.weight
+    for frame, weight in frames:
+        if weight <= budget:
+            budget -= weight
             yield frame
 
 
@@ -299,9 +289,10 @@ async def _frame(tab: Tab, frame: str, deadline: float) -> tuple[int, tuple[AxNo
     return _READ_OWNER(owner).backend_node_id, read_tree(tree)
 
 
-def _inner_frames(tree: _FrameTree) -> list[str]:
+def _frames(tree: _FrameTree) -> list[str]:
+    """The page and its inner frames, the outer ones first."""
     found: list[str] = []
-    waiting = deque(tree.child_frames)
+    waiting = deque([tree])
     while waiting:
         frame = waiting.popleft()
         found.append(frame.frame.id)

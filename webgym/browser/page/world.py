@@ -8,13 +8,16 @@ given up as soon as its document is gone, because then no answer can come.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from webgym.browser.chromium.connection import CallError
 from webgym.browser.page.activity import PageActivity
 from webgym.browser.page.script import SOURCE
+
+if TYPE_CHECKING:
+    from webgym.browser.page.tab import Tab
 
 
 class DocumentGoneError(Exception):
@@ -37,16 +40,6 @@ _PAINTING = """function () {
     setTimeout(() => done("blocked"), 1000);
   });
 }"""
-
-
-class DevToolsTarget(Protocol):
-    """Sends DevTools calls to a tab. `call` raises CallError and TimeoutError."""
-
-    def send(self, method: str, params: dict[str, object] | None = None) -> None: ...
-
-    async def call(
-        self, method: str, params: dict[str, object] | None = None, *, deadline: float
-    ) -> msgspec.Raw: ...
 
 
 class _CreatedWorld(msgspec.Struct, rename="camel"):
@@ -86,8 +79,8 @@ _READ_PROPERTIES = msgspec.json.Decoder(_Properties).decode
 class IsolatedWorld:
     """The world of our script in one tab: a `ScriptEvaluator` with a few more calls."""
 
-    def __init__(self, target: DevToolsTarget, activity: PageActivity) -> None:
-        self._target = target
+    def __init__(self, tab: "Tab", activity: PageActivity) -> None:
+        self._tab = tab
         self._activity = activity
         self._script: tuple[int, str] | None = None
         self._running: set[asyncio.Timeout] = set()
@@ -114,7 +107,7 @@ class IsolatedWorld:
         listed = await self._call_script(_CALL, [function], how, deadline)
         try:
             params: dict[str, object] = {"objectId": listed.object_id, "ownProperties": True}
-            answer = await self._target.call("Runtime.getProperties", params, deadline=deadline)
+            answer = await self._tab.call("Runtime.getProperties", params, deadline=deadline)
             yield [
                 entry.value.object_id if entry.value is not None else None
                 for entry in _READ_PROPERTIES(answer).result
@@ -123,7 +116,7 @@ class IsolatedWorld:
         except CallError as error:
             raise DocumentGoneError(f"{function}: {error.message}") from error
         finally:
-            self._target.send("Runtime.releaseObjectGroup", {"objectGroup": function})
+            self._tab.send("Runtime.releaseObjectGroup", {"objectGroup": function})
 
     async def painting(self, deadline: float) -> str:
         """Whether a screenshot can be taken: "painted", or the reason why not.
@@ -148,7 +141,7 @@ class IsolatedWorld:
             "contextId": context,
             "returnByValue": True,
         }
-        answer = await self._target.call("Runtime.evaluate", params, deadline=deadline)
+        answer = await self._tab.call("Runtime.evaluate", params, deadline=deadline)
         return msgspec.json.decode(_result(_READ_EVALUATED(answer)).value)
 
     def document_gone(self) -> None:
@@ -170,7 +163,7 @@ class IsolatedWorld:
         try:
             async with self._while_document_stays():
                 params["objectId"] = await self._load_script(soon)
-                answer = await self._target.call("Runtime.callFunctionOn", params, deadline=soon)
+                answer = await self._tab.call("Runtime.callFunctionOn", params, deadline=soon)
         except CallError as error:
             self._script = None
             raise DocumentGoneError(f"the page navigated: {error.message}") from error
@@ -195,7 +188,7 @@ class IsolatedWorld:
             return self._script[1]
         context = await self._context(self._activity.main.id, deadline)
         params: dict[str, object] = {"expression": SOURCE, "contextId": context}
-        answer = await self._target.call("Runtime.evaluate", params, deadline=deadline)
+        answer = await self._tab.call("Runtime.evaluate", params, deadline=deadline)
         evaluated = _READ_EVALUATED(answer)
         handle = evaluated.result.object_id
         if handle is None:
@@ -207,7 +200,7 @@ class IsolatedWorld:
     async def _context(self, frame: str, deadline: float) -> int:
         """The world in a frame. Chromium creates it if the document has none yet."""
         params: dict[str, object] = {"frameId": frame, "worldName": _WORLD}
-        answer = await self._target.call("Page.createIsolatedWorld", params, deadline=deadline)
+        answer = await self._tab.call("Page.createIsolatedWorld", params, deadline=deadline)
         return _READ_CONTEXT(answer).execution_context_id
 
 

@@ -14,10 +14,10 @@ from webgym.browser.chromium.connection import ConnectionClosedError
 from webgym.browser.chromium.process import Chromium
 from webgym.browser.pool.decisions import (
     BrowserLoad,
-    BrowserPoolSettings,
     BrowserState,
     EndReason,
 )
+from webgym.browser.settings import BrowserSettings
 
 _PINGS_TO_HANG = 2
 """One ping may be late because this process itself was slow; two in a row may not."""
@@ -97,7 +97,7 @@ class PooledBrowser:
         if not self.ended.done():
             self.ended.set_result(end)
 
-    async def watch(self, settings: BrowserPoolSettings) -> BrowserEnd:
+    async def watch(self, settings: BrowserSettings) -> BrowserEnd:
         """Returns when the browser must end: it died, it hangs, or the pool decided so."""
         closed, missed = self.chromium.connection.closed, 0
         either: set[asyncio.Future[Any]] = {closed, self.ended}

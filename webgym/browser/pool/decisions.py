@@ -14,49 +14,14 @@ from enum import StrEnum
 import msgspec
 
 from webgym.browser.chromium.process_tree import ProcessInfo
+from webgym.browser.settings import BrowserSettings
 
-GIB = 2**30
+MEGABYTE = 2**20
 PROVEN_AGE = 10.0
 """A browser that lives this long started well. One that dies sooner counts as a failed start."""
 SAME_MOMENT = 1.0
 LONGEST_PAUSE_AFTER_DEATH = 2.0
 _LAUNCH_PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
-
-
-class BrowserPoolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The limits of a pool. Durations are seconds, memory is bytes."""
-
-    capacity: int = 16
-    """Sessions at the same time, over all browsers."""
-    sessions_per_browser: int = 16
-    longest_age: float = 3_600.0
-    """A browser older than this is recycled: it gets no new sessions and ends with its last."""
-    most_sessions: int = 500
-    """A browser that has opened this many sessions is recycled."""
-    browser_memory: int = 4 * GIB
-    """A browser that holds more is recycled; at twice as much its largest page is killed."""
-    renderer_memory: int = 3 * GIB // 2
-    """A page process that holds more is killed."""
-    drain_seconds: float = 3_600.0
-    """How long the sessions of a browser that is being recycled may continue."""
-    ping_interval: float = 2.0
-    ping_timeout: float = 6.0
-    """A browser that does not answer for this long hangs, and is killed."""
-    memory_interval: float = 1.0
-    launch_timeout: float = 20.0
-    """How long a browser may take to start."""
-    close_timeout: float = 10.0
-    """How long a session may take to close; its browser is recycled if it takes longer."""
-
-    @property
-    def most_browsers(self) -> int:
-        """The largest number of browsers that get new sessions at the same time."""
-        return -(-self.capacity // self.sessions_per_browser)
-
-    @property
-    def spare_slots(self) -> int:
-        """The next browser is started when fewer slots than this are free."""
-        return max(1, self.sessions_per_browser // 8)
 
 
 class BrowserState(StrEnum):
@@ -133,22 +98,22 @@ class LaunchBackoff:
         return max(0.0, self._not_before - now)
 
 
-def free_slots(load: BrowserLoad, settings: BrowserPoolSettings) -> int:
+def free_slots(load: BrowserLoad, settings: BrowserSettings) -> int:
     """How many more sessions the browser can get now."""
     free = settings.sessions_per_browser - load.sessions
     match load.state:
         case BrowserState.SERVING:
-            return max(0, min(free, settings.most_sessions - load.opened))
+            return max(0, min(free, settings.browser_sessions - load.opened))
         case BrowserState.RETIRING:
             return max(0, free)
         case BrowserState.DRAINING:
             return 0
 
 
-def choose_browser(loads: Iterable[BrowserLoad], settings: BrowserPoolSettings) -> int | None:
+def choose_browser(loads: Iterable[BrowserLoad], settings: BrowserSettings) -> int | None:
     """The number of the browser that gets the next session; None if the session has to wait."""
     loads = list(loads)
-    if sum(load.sessions for load in loads) >= settings.capacity:
+    if sum(load.sessions for load in loads) >= settings.sessions:
         return None
     for state in (BrowserState.SERVING, BrowserState.RETIRING):
         fit = [load for load in loads if load.state is state and free_slots(load, settings)]
@@ -158,7 +123,7 @@ def choose_browser(loads: Iterable[BrowserLoad], settings: BrowserPoolSettings) 
 
 
 def launches_wanted(
-    loads: Sequence[BrowserLoad], launching: int, waiting: int, settings: BrowserPoolSettings
+    loads: Sequence[BrowserLoad], launching: int, waiting: int, settings: BrowserSettings
 ) -> int:
     """How many browsers to start besides those that are starting now.
 
@@ -167,7 +132,7 @@ def launches_wanted(
     serving = [load for load in loads if load.state is BrowserState.SERVING]
     present = len(serving) + launching
     used = sum(load.sessions for load in loads)
-    still_to_come = max(0, settings.capacity - used - waiting)
+    still_to_come = max(0, settings.sessions - used - waiting)
     needed = waiting + min(settings.spare_slots, still_to_come)
     available = sum(free_slots(load, settings) for load in serving)
     missing = needed - available - launching * settings.sessions_per_browser
@@ -175,27 +140,27 @@ def launches_wanted(
     return max(0 if present else 1, min(more, settings.most_browsers - present))
 
 
-def retirement(load: BrowserLoad, settings: BrowserPoolSettings) -> EndReason | None:
+def retirement(load: BrowserLoad, settings: BrowserSettings) -> EndReason | None:
     """Why the browser should be replaced, or None."""
     if load.failing:
         return EndReason.FAILING
-    if load.memory > settings.browser_memory:
+    if load.memory > settings.browser_megabytes * MEGABYTE:
         return EndReason.MEMORY
-    if load.opened >= settings.most_sessions:
+    if load.opened >= settings.browser_sessions:
         return EndReason.SESSIONS
-    if load.age >= settings.longest_age:
+    if load.age >= settings.browser_minutes * 60:
         return EndReason.AGE
     return None
 
 
-def may_drain(loads: Sequence[BrowserLoad], settings: BrowserPoolSettings) -> bool:
+def may_drain(loads: Sequence[BrowserLoad], settings: BrowserSettings) -> bool:
     """Whether retiring browsers are no longer needed for new sessions."""
     serving = [load for load in loads if load.state is BrowserState.SERVING]
     full = len(serving) >= settings.most_browsers
     return full or any(free_slots(load, settings) for load in serving)
 
 
-def should_end(load: BrowserLoad, settings: BrowserPoolSettings) -> bool:
+def should_end(load: BrowserLoad, settings: BrowserSettings) -> bool:
     """Whether a draining browser is to be ended now."""
     if load.state is not BrowserState.DRAINING:
         return False
@@ -203,16 +168,17 @@ def should_end(load: BrowserLoad, settings: BrowserPoolSettings) -> bool:
 
 
 def renderers_to_end(
-    processes: Sequence[ProcessInfo], settings: BrowserPoolSettings
+    processes: Sequence[ProcessInfo], settings: BrowserSettings
 ) -> list[tuple[ProcessInfo, str]]:
     """The page processes that hold too much memory, each with the reason in words."""
     renderers = [process for process in processes if process.kind == "renderer"]
-    large = [process for process in renderers if process.memory > settings.renderer_memory]
+    most = settings.page_megabytes * MEGABYTE
+    large = [process for process in renderers if process.memory > most]
     if large:
-        bound = f"more than {settings.renderer_memory >> 20} MiB"
+        bound = f"more than {settings.page_megabytes} MiB"
         return [(process, f"it held {process.memory >> 20} MiB, {bound}") for process in large]
     total = sum(process.memory for process in processes)
-    if renderers and total > 2 * settings.browser_memory:
+    if renderers and total > 2 * settings.browser_megabytes * MEGABYTE:
         largest = max(renderers, key=lambda process: process.memory)
         return [(largest, f"it was the largest of a browser that held {total >> 20} MiB")]
     return []

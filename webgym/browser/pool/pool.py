@@ -20,9 +20,9 @@ from webgym.browser.chromium.targets import Targets
 from webgym.browser.contract.errors import NoSessionError, SessionLostError
 from webgym.browser.guard.guard import NetworkGuard, SessionChannel
 from webgym.browser.pool.browser import BrowserEnd, PooledBrowser
-from webgym.browser.pool.decisions import BrowserPoolSettings
 from webgym.browser.pool.supervisor import BrowserSupervisor
 from webgym.browser.session import ChromiumSession
+from webgym.browser.settings import BrowserSettings
 
 OPEN_ATTEMPTS = 3
 """How many browsers are tried one after the other, if they die while they open the session."""
@@ -45,7 +45,7 @@ class BrowserPool:
         self,
         browser: Browser,
         guard: NetworkGuard,
-        settings: BrowserPoolSettings,
+        settings: BrowserSettings,
         open_session: Callable[
             [Targets, SessionChannel, float], Awaitable[ChromiumSession]
         ] = ChromiumSession.open,
@@ -61,7 +61,7 @@ class BrowserPool:
 
     @property
     def capacity(self) -> int:
-        return self.settings.capacity
+        return self.settings.sessions
 
     async def __aenter__(self) -> "BrowserPool":
         """Raises LaunchError if no browser can be started."""

@@ -18,12 +18,11 @@ from contextlib import suppress
 from rollgym.servers.limit import Limit
 from webgym.browser.chromium.executable import Browser
 from webgym.browser.chromium.process import Chromium, LaunchError
-from webgym.browser.chromium.process_tree import ProcessInfo, processes_by_group
+from webgym.browser.chromium.process_tree import ProcessInfo, read_groups
 from webgym.browser.chromium.profile import remove_leftovers
 from webgym.browser.pool.browser import BrowserEnd, PooledBrowser
 from webgym.browser.pool.decisions import (
     BrowserLoad,
-    BrowserPoolSettings,
     BrowserState,
     EndReason,
     LaunchBackoff,
@@ -35,6 +34,7 @@ from webgym.browser.pool.decisions import (
     should_end,
 )
 from webgym.browser.queue import SessionQueue
+from webgym.browser.settings import BrowserSettings
 
 SUPERVISE_INTERVAL = 0.25
 START_ATTEMPTS = 3
@@ -55,7 +55,7 @@ class BrowserSupervisor:
     def __init__(
         self,
         browser: Browser,
-        settings: BrowserPoolSettings,
+        settings: BrowserSettings,
         on_ended: Callable[[PooledBrowser, BrowserEnd], None],
     ) -> None:
         self._browser = browser
@@ -66,7 +66,7 @@ class BrowserSupervisor:
         self._backoff = LaunchBackoff()
         self._launched = 0
         self._queue: SessionQueue[PooledBrowser] = SessionQueue(
-            settings.capacity, self._acquire_slot, self.release, self._why_none
+            settings.sessions, self._acquire_slot, self.release, self._why_none
         )
         self._changed = asyncio.Event()
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -207,12 +207,12 @@ class BrowserSupervisor:
         self._changed.set()
 
     async def _watch_memory(self) -> None:
-        loop, settings = asyncio.get_running_loop(), self._settings
         while True:
-            await asyncio.sleep(settings.memory_interval)
+            await asyncio.sleep(self._settings.memory_interval)
             groups = {browser.chromium.group: browser for browser in self._browsers.values()}
             try:
-                found = await processes_by_group(groups, loop.time() + MEMORY_TIMEOUT)
+                with Limit(MEMORY_TIMEOUT):
+                    found = await asyncio.to_thread(read_groups, frozenset(groups))
             except OSError as error:  # a TimeoutError is one
                 _LOGGER.warning("the memory of the browsers could not be read: %r", error)
                 continue
@@ -249,8 +249,8 @@ class BrowserSupervisor:
         return browser
 
     def _why_none(self) -> str:
-        if sum(load.sessions for load in self._loads()) >= self._settings.capacity:
-            return f"all {self._settings.capacity} sessions are in use"
+        if sum(load.sessions for load in self._loads()) >= self._settings.sessions:
+            return f"all {self._settings.sessions} sessions are in use"
         if self._backoff.last_failure is not None:
             return f"no browser is up: {self._backoff.last_failure}"
         return "no browser is ready"

@@ -31,7 +31,6 @@ const textContent = reader(Node, "textContent");
 const rootNode = method(Node, "getRootNode");
 const contains = method(Node, "contains");
 const tagOf = reader(Element, "localName");
-const idOf = reader(Element, "id");
 const shadowOf = reader(Element, "shadowRoot");
 const slotOf = reader(Element, "assignedSlot");
 const firstElement = reader(Element, "firstElementChild");

@@ -14,9 +14,9 @@ from webgym.browser.chromium.executable import Browser, find_browser
 from webgym.browser.chromium.targets import TargetInfo, Targets
 from webgym.browser.guard.guard import NetworkGuard
 from webgym.browser.pool.browser import PooledBrowser
-from webgym.browser.pool.decisions import BrowserPoolSettings
 from webgym.browser.pool.pool import BrowserPool
 from webgym.browser.session import ChromiumSession
+from webgym.browser.settings import BrowserSettings
 
 PATIENCE = 60.0
 
@@ -145,7 +145,7 @@ class _Messages(logging.Handler):
 class Pools:
     """A pool for a test, with stand-ins for sessions and channels, and what it logs."""
 
-    def __init__(self, browser: Browser, settings: BrowserPoolSettings) -> None:
+    def __init__(self, browser: Browser, settings: BrowserSettings) -> None:
         self.guard = StandInGuard()
         self.log = _Messages()
         self.opener: Callable[[Targets, StandInChannel, float], Awaitable[StandInSession]] = (
@@ -191,7 +191,7 @@ class Pools:
 
 @asynccontextmanager
 async def pooled(program: Browser | None = None, /, **settings: float) -> AsyncIterator[Pools]:
-    options = msgspec.convert(settings, BrowserPoolSettings)
+    options = msgspec.convert({"capacity": 16, **settings}, BrowserSettings)
     async with asyncio.timeout(3 * PATIENCE):
         pools = Pools(program or find_browser(), options)
         logger = logging.getLogger("webgym.browser.pool")

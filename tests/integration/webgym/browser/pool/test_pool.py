@@ -313,7 +313,7 @@ def test_after_a_hundred_sessions_there_are_no_more_processes_files_or_folders_t
     folder: Path,
 ) -> None:
     async def scenario() -> None:
-        async with pooled(capacity=8, sessions_per_browser=4, most_sessions=40) as pools:
+        async with pooled(capacity=8, sessions_per_browser=4, browser_sessions=40) as pools:
             await pools.close(*await pools.open(8))
             gc.collect()
             before = open_files()

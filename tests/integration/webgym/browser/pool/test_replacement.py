@@ -127,7 +127,7 @@ def test_a_page_whose_process_is_killed_crashes_alone(folder: Path) -> None:
 
 def test_a_page_that_takes_too_much_memory_is_ended_alone(folder: Path) -> None:
     async def scenario() -> None:
-        async with pooled(renderer_memory=200 * 2**20, **QUICK) as pools:
+        async with pooled(page_megabytes=200, **QUICK) as pools:
             first, greedy = await pools.open(2)
             greedy.begin("window.all = []; while (true) all.push(new Uint8Array(1 << 20).fill(1))")
             async with asyncio.timeout(60):
@@ -142,9 +142,9 @@ def test_a_page_that_takes_too_much_memory_is_ended_alone(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("limit", "reason"),
     [
-        pytest.param({"longest_age": 3.0}, "age", marks=pytest.mark.campaign),
-        ({"most_sessions": 2}, "sessions"),
-        pytest.param({"browser_memory": 400 * 2**20}, "memory", marks=pytest.mark.campaign),
+        pytest.param({"browser_minutes": 0.05}, "age", marks=pytest.mark.campaign),
+        ({"browser_sessions": 2}, "sessions"),
+        pytest.param({"browser_megabytes": 400}, "memory", marks=pytest.mark.campaign),
     ],
 )
 def test_a_browser_beyond_a_limit_takes_no_new_sessions_and_ends_with_its_last(
@@ -172,7 +172,7 @@ def test_a_browser_beyond_a_limit_takes_no_new_sessions_and_ends_with_its_last(
 
 def test_sessions_of_a_recycled_browser_have_a_bound(folder: Path) -> None:
     async def scenario() -> None:
-        async with pooled(longest_age=1.0, drain_seconds=0.5, **QUICK) as pools:
+        async with pooled(browser_minutes=1 / 60, drain_seconds=0.5, **QUICK) as pools:
             (session,) = await pools.open()
             async with asyncio.timeout(60):
                 assert "recycled (age)" in await session.lost

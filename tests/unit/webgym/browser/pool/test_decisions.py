@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from tests.cases import for_each
 from webgym.browser.chromium.process_tree import ProcessInfo
 from webgym.browser.pool.decisions import (
+    MEGABYTE,
     BrowserLoad,
-    BrowserPoolSettings,
     BrowserState,
     EndReason,
     choose_browser,
@@ -18,14 +18,15 @@ from webgym.browser.pool.decisions import (
     retirement,
     should_end,
 )
+from webgym.browser.settings import BrowserSettings
 
-SETTINGS = BrowserPoolSettings(
+SETTINGS = BrowserSettings(
     capacity=40,
     sessions_per_browser=16,
-    longest_age=100.0,
-    most_sessions=50,
-    browser_memory=1000,
-    renderer_memory=600,
+    browser_minutes=100 / 60,
+    browser_sessions=50,
+    browser_megabytes=1000,
+    page_megabytes=600,
     drain_seconds=30.0,
 )
 RETIRING, DRAINING = BrowserState.RETIRING, BrowserState.DRAINING
@@ -83,7 +84,7 @@ def test_a_session_is_placed_only_where_there_is_room(browsers: list[BrowserLoad
     if number is not None:
         chosen = next(load for load in browsers if load.number == number)
         assert free_slots(chosen, SETTINGS) > 0
-        assert sum(load.sessions for load in browsers) < SETTINGS.capacity
+        assert sum(load.sessions for load in browsers) < SETTINGS.sessions
 
 
 def test_there_is_always_one_browser() -> None:
@@ -105,7 +106,7 @@ def test_the_next_browser_is_started_before_the_last_place_is_taken() -> None:
 
 
 def test_no_spare_is_started_for_sessions_that_cannot_come() -> None:
-    settings = BrowserPoolSettings(capacity=17, sessions_per_browser=16)
+    settings = BrowserSettings(capacity=17, sessions_per_browser=16)
     full = BrowserLoad(1, sessions=16)
     assert launches_wanted([full], 0, 0, settings) == 1
     assert launches_wanted([full, BrowserLoad(2, DRAINING, sessions=1)], 0, 0, settings) == 0
@@ -145,10 +146,10 @@ def test_whoever_waits_gets_a_browser_unless_the_bound_is_reached(
 @for_each(
     ("load", "reason"),
     [
-        (BrowserLoad(1, age=99.9, opened=49, memory=1000), None),
+        (BrowserLoad(1, age=99.9, opened=49, memory=1000 * MEGABYTE), None),
         (BrowserLoad(1, age=100.0), EndReason.AGE),
         (BrowserLoad(1, opened=50), EndReason.SESSIONS),
-        (BrowserLoad(1, memory=1001), EndReason.MEMORY),
+        (BrowserLoad(1, memory=1000 * MEGABYTE + 1), EndReason.MEMORY),
         (BrowserLoad(1, failing=True), EndReason.FAILING),
     ],
 )
@@ -178,7 +179,9 @@ def test_a_draining_browser_ends_with_its_last_session_or_its_patience() -> None
 
 
 def ended(*processes: ProcessInfo) -> list[int]:
-    return [process.pid for process, _ in renderers_to_end(processes, SETTINGS)]
+    """The processes to end, by number. Their memory is in megabytes."""
+    sized = [ProcessInfo(each.pid, each.kind, each.memory * MEGABYTE) for each in processes]
+    return [process.pid for process, _ in renderers_to_end(sized, SETTINGS)]
 
 
 def test_a_page_that_holds_too_much_memory_is_ended() -> None:
