@@ -24,7 +24,7 @@ ALLOWED = ("--allow-network", "127.0.0.1")
 GROWTH = 1.5
 
 pytestmark = pytest.mark.timeout(300)
-many = pytest.mark.parametrize("workers", [6, pytest.param(16, marks=pytest.mark.campaign)])
+many = pytest.mark.parametrize("workers", [4, pytest.param(16, marks=pytest.mark.campaign)])
 
 
 @asynccontextmanager

@@ -153,6 +153,15 @@ class Visitor:
     async def text(self) -> str:
         return await self.session.get_webpage_text()
 
+    async def in_turn(self, scenarios: Mapping[str, Scenario]) -> None:
+        """Run them one after the other in this session."""
+        for name, scenario in scenarios.items():
+            try:
+                await scenario(self)
+            except Exception as error:
+                error.add_note(f"this was: {name}")
+                raise
+
     async def at_once(self, scenarios: Mapping[str, Scenario]) -> None:
         """Run them all, each in a session of its own on the same site, a few at a time."""
         waiting = iter(scenarios.items())

@@ -172,11 +172,11 @@ def test_a_new_tab_is_followed_and_back_returns(browser: Server) -> None:
     async def scenario(visitor: Visitor) -> None:
         visitor.site.pages["/new"] = "<title>New</title><a href='/further'>Inside</a>"
         visitor.site.pages["/further"] = "<title>Further</title>"
-        await visitor.at_once(
+        await visitor.in_turn(
             {opener: opening(number, opener) for number, opener in enumerate(OPENERS)}
         )
 
-    browser.browse_in_both_modes(scenario)
+    browser.browse(scenario)
 
 
 CLICKED = {
@@ -204,7 +204,7 @@ def test_clicking_acts_on_the_element(browser: Server) -> None:
 
     async def scenario(visitor: Visitor) -> None:
         visitor.site.pages["/end"] = "<title>End</title>"
-        await visitor.at_once({name: clicking(name, page) for name, page in CLICKED.items()})
+        await visitor.in_turn({name: clicking(name, page) for name, page in CLICKED.items()})
 
     browser.browse_in_both_modes(scenario)
 
@@ -262,7 +262,7 @@ def test_lines_are_kept(browser: Server, field: str) -> None:
         answer = await visitor.fill("Letter", "!", enter=True)
         assert msgspec.json.decode(answer.page.title)[:2] == ["Sky!", ""]
 
-    browser.browse_in_both_modes(scenario)
+    browser.browse(scenario)
 
 
 def test_typing_is_seen_by_the_scripts_of_the_page(browser: Server) -> None:
@@ -283,7 +283,7 @@ def test_typing_is_seen_by_the_scripts_of_the_page(browser: Server) -> None:
         await visitor.fill("Code", "123456", replace=True)
         assert (await visitor.element("Code")).value == "1234"
 
-    browser.browse_in_both_modes(scenario)
+    browser.browse(scenario)
 
 
 KINDS = {
@@ -545,7 +545,7 @@ def test_dialogs_are_answered_and_told(browser: Server) -> None:
             assert answer.incidents == (Incident("dialog", told),)
         assert (await visitor.step()).incidents == ()
 
-    browser.browse_in_both_modes(scenario)
+    browser.browse(scenario)
 
 
 def test_what_was_asked_before_going_on_is_told(browser: Server) -> None:
@@ -560,7 +560,7 @@ def test_what_was_asked_before_going_on_is_told(browser: Server) -> None:
         told = [Incident("dialog", "confirm: Buy?"), Incident("dialog", "alert: Thanks")]
         assert answer.incidents == tuple(told)
 
-    browser.browse_in_both_modes(scenario)
+    browser.browse(scenario)
 
 
 def test_a_page_that_asks_whether_to_leave_it_is_left(browser: Server) -> None:
@@ -581,7 +581,7 @@ def test_a_page_that_asks_whether_to_leave_it_is_left(browser: Server) -> None:
         answer = await visitor.step(Back())
         assert answer.page.title == "Away"
 
-    browser.browse_in_both_modes(scenario)
+    browser.browse(scenario)
 
 
 def test_downloads_are_refused_and_told(browser: Server) -> None:
@@ -600,7 +600,7 @@ def test_downloads_are_refused_and_told(browser: Server) -> None:
         assert "download" in problem.message
         assert (await visitor.step()).page.title == "Files"
 
-    browser.browse_in_both_modes(scenario)
+    browser.browse(scenario)
 
 
 WRONG = (

@@ -12,7 +12,7 @@ from webgym.browser.contract.errors import PageCrashedError
 
 POPUP = "<!doctype html><title>Popup</title><button onclick='document.title = `Pushed`'>Push"
 SOON = 12.5
-"""A deadline that leaves room for a rescue, and does not take the test long."""
+"""A deadline that leaves time for a recovery, and does not take the test long."""
 
 
 def opener(script: str) -> str:

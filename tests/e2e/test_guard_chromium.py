@@ -65,22 +65,15 @@ def run(runner: asyncio.Runner, browser: Browser) -> Run:
 
 
 SPELLINGS = (
-    "127.0.0.1",
-    "127.0.0.1.",
-    "127.1",
     "2130706433",
     "0x7f.1",
-    "0177.0.0.1",
-    "localhost",
-    "LOCALHOST",
-    "localhost.",
-    "shop.localhost",
+    "shop.localhost.",
     "%6c%6fcalhost",
     "\u24dbocalhost",
     "\uff11\uff12\uff17.0.0.1",
     "[::ffff:127.0.0.1]",
-    "[::ffff:7f00:1]",
 )
+"""How the browser spells an address to the guard. The unit tests have more spellings."""
 
 
 def test_loopback_is_loopback_however_it_is_spelled(run: Run) -> None:

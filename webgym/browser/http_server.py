@@ -76,23 +76,16 @@ class ServerAccess:
         )
 
     def _is_own_name(self, host: str) -> bool:
+        """Whether the host is a name of this machine, or any address."""
         try:
-            name = urlsplit(f"//{host}").hostname
+            name = urlsplit(f"//{host}").hostname or ""
+            return name in self._names or ip_address(name) is not None
         except ValueError:
             return False
-        return name is not None and (name in self._names or _is_address(name))
 
 
 def _rejected(message: str) -> Answer:
     return error_answer(UnauthorizedError(message), _FORBIDDEN)
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 @asynccontextmanager

@@ -34,9 +34,6 @@ class EndedSessions:
         self._reasons: OrderedDict[str, str] = OrderedDict()
         self._most = most
 
-    def __len__(self) -> int:
-        return len(self._reasons)
-
     def __contains__(self, instance_id: str) -> bool:
         return instance_id in self._reasons
 
@@ -101,9 +98,6 @@ class Leases(Generic[S]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._leases)
-
-    def __contains__(self, instance_id: str) -> bool:
-        return instance_id in self._leases
 
     def begin(self, instance_id: str, session: S, lifetime: float) -> None:
         """Raises SessionLostError if the identifier is forbidden or was used before."""

@@ -51,7 +51,7 @@ class SessionQueue(Generic[G]):
         self._why_none = why_none
         self._clients: OrderedDict[str, _ClientRequests[G]] = OrderedDict()
         self._waiting = 0
-        self._rate = _ServiceRate()
+        self._served_at: deque[float] = deque(maxlen=RATE_SAMPLE)
         self._closed: str | None = None
 
     def __len__(self) -> int:
@@ -102,7 +102,7 @@ class SessionQueue(Generic[G]):
             grant = self._acquire()
             if grant is None:
                 return
-            self._rate.note(asyncio.get_running_loop().time())
+            self._served_at.append(asyncio.get_running_loop().time())
             self._remove(request)
             if request.client in self._clients:
                 self._clients.move_to_end(request.client)
@@ -118,9 +118,11 @@ class SessionQueue(Generic[G]):
 
     def retry_after(self) -> float:
         """When to ask again: about the time it takes to serve all requests that wait."""
-        rate = self._rate.per_second(asyncio.get_running_loop().time())
-        if rate is None:
+        now = asyncio.get_running_loop().time()
+        recent = [served for served in self._served_at if now - served <= RATE_WINDOW]
+        if len(recent) < 2:
             return DEFAULT_RETRY
+        rate = len(recent) / max(now - recent[0], 1e-3)
         return round(min(max((self._waiting + 1) / rate, SHORTEST_RETRY), LONGEST_RETRY), 1)
 
     def _next(self) -> _QueuedRequest[G]:
@@ -163,21 +165,3 @@ class SessionQueue(Generic[G]):
 
     def _rejection(self, why: str) -> NoSessionError:
         return NoSessionError(why, retry_after=self.retry_after())
-
-
-class _ServiceRate:
-    """How many requests were served recently."""
-
-    def __init__(self) -> None:
-        self._times: deque[float] = deque(maxlen=RATE_SAMPLE)
-
-    def note(self, now: float) -> None:
-        self._times.append(now)
-
-    def per_second(self, now: float) -> float | None:
-        """None until at least two requests were served."""
-        while self._times and now - self._times[0] > RATE_WINDOW:
-            self._times.popleft()
-        if len(self._times) < 2:
-            return None
-        return len(self._times) / max(now - self._times[0], 1e-3)

@@ -79,8 +79,6 @@ def tree_text(
     marks: Mapping[int, int] | None = None,
     frames: Mapping[int, Sequence[AxNode]] | None = None,
     whole: bool = True,
-    line_limit: int = LINE_LIMIT,
-    character_limit: int = CHARACTER_LIMIT,
 ) -> str:
     """The tree as indented lines, bounded; the last line says how many were left out.
 
@@ -90,7 +88,7 @@ def tree_text(
     characters = left_out = 0
     for line in _lines(nodes, marks or {}, frames or {}):
         characters += len(line) + 1
-        if left_out or len(lines) >= line_limit or characters > character_limit:
+        if left_out or len(lines) >= LINE_LIMIT or characters > CHARACTER_LIMIT:
             left_out += 1
         else:
             lines.append(line)

@@ -137,7 +137,8 @@ class CommandExecutor:
 
     async def _visit(self, tab: Tab, url: str, deadline: float) -> None:
         if not await visit(tab, url, deadline):
-            await visit(await self._tabs.replace(tab, deadline), url, deadline)
+            self._tabs.close(tab)
+            await visit(await self._tabs.open_blank(deadline), url, deadline)
 
     async def _back(self, tab: Tab, deadline: float) -> Result:
         moved = await go_back(tab, deadline)

@@ -99,12 +99,6 @@ class SessionTabs:
                 self._attached.clear()
                 await self._attached.wait()
 
-    async def replace(self, tab: Tab | None, deadline: float) -> Tab:
-        """Close a tab and open an empty one."""
-        if tab is not None:
-            self.close(tab)
-        return await self.open_blank(deadline)
-
     def close(self, tab: Tab) -> None:
         """Close a tab without an incident."""
         self._forget(tab)

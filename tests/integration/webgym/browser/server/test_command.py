@@ -91,32 +91,33 @@ def refused(*arguments: str, **more: str) -> "subprocess.CompletedProcess[str]":
     return done
 
 
-def test_a_server_says_when_it_is_ready_and_stops_on_signals() -> None:
+def shows_no_nodes(url: str) -> None:
+    told = refused("status", "--url", url, **{TOKEN_VARIABLE: "secret"})
+    assert told.stdout.splitlines()[0].split() == ["node", "url", "health", "used", "capacity"]
+    assert "0 of 0 sessions are free; 0 requests wait" in told.stdout
+    assert told.returncode == 1, "a server without nodes is not healthy"
+    unauthorized = refused("status", "--url", url)
+    assert (unauthorized.returncode, unauthorized.stdout) == (1, "")
+    assert "the token is missing" in unauthorized.stderr
+
+
+def test_a_server_says_when_it_is_ready_shows_its_nodes_and_stops_on_signals() -> None:
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    token = {TOKEN_VARIABLE: "secret"}
     with contextlib.ExitStack() as stack:
-        servers = [stack.enter_context(started(command(*MASTER))) for _ in signals]
+        servers = [stack.enter_context(started(command(*MASTER), **token)) for _ in signals]
         for process, number in zip(servers, signals, strict=True):
             line = line_of(process)
             found = re.fullmatch(READY, line)
             assert found, line
             assert answers(found[1])
+            if process is servers[0]:
+                shows_no_nodes(found[1])
             process.send_signal(number)
         for process in servers:
             assert process.wait(PATIENCE) == 0
             assert process.stderr
             assert process.stderr.read() == ""
-
-
-def test_status_shows_the_nodes() -> None:
-    with started(command(*MASTER), **{TOKEN_VARIABLE: "secret"}) as process:
-        url = line_of(process).split()[4].rstrip(":")
-        told = refused("status", "--url", url, **{TOKEN_VARIABLE: "secret"})
-        assert told.stdout.splitlines()[0].split() == ["node", "url", "health", "used", "capacity"]
-        assert "0 of 0 sessions are free; 0 requests wait" in told.stdout
-        assert told.returncode == 1, "a server without nodes is not healthy"
-        unauthorized = refused("status", "--url", url)
-        assert (unauthorized.returncode, unauthorized.stdout) == (1, "")
-        assert "the token is missing" in unauthorized.stderr
 
 
 def test_status_says_when_there_is_no_server() -> None:
@@ -130,7 +131,6 @@ def test_settings_that_cannot_be_served_are_rejected_with_advice() -> None:
     with socket.create_server(("127.0.0.1", 0)) as used:
         port = str(used.getsockname()[1])
         rejected = {
-            ("--host", "0.0.0.0"): "set CPU_CLUSTER_TOKEN",
             ("--port", "0", "--browser", "/no/such/browser"): "/no/such/browser",
             (*MASTER[:-1], port): f"cannot listen on 127.0.0.1 port {port}",
         }
