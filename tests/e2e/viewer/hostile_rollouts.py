@@ -10,6 +10,9 @@ from typing import Any
 
 import msgspec
 
+PER_FAILURE = 7
+"""Strings that one failed rollout has."""
+
 
 def hostile(canary: str) -> list[str]:
     """The strings. `canary` is the address of the server that must not be asked."""
@@ -61,17 +64,16 @@ def hostile(canary: str) -> list[str]:
 
 
 def rollout_rows(canary: str) -> Iterator[dict[str, Any]]:
-    """A completed and a failed rollout for each string, which is everywhere in them."""
-    for index, text in enumerate(hostile(canary)):
+    """A completed rollout for each string, which is everywhere in it; failed ones with several."""
+    texts = hostile(canary)
+    for index, text in enumerate(texts):
         yield _completed(index, text, canary)
-        yield _failed(index, text)
+    for index in range(0, len(texts), PER_FAILURE):
+        yield _failed(index, texts[index : index + PER_FAILURE])
 
 
-def write_rollouts(path: Path, canary: str) -> int:
-    """Returns how many rows were written."""
-    lines = [msgspec.json.encode(row) + b"\n" for row in rollout_rows(canary)]
-    path.write_bytes(b"".join(lines))
-    return len(lines)
+def write_rollouts(path: Path, canary: str) -> None:
+    path.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rollout_rows(canary)))
 
 
 def _completed(index: int, text: str, canary: str) -> dict[str, Any]:
@@ -122,7 +124,8 @@ def _completed(index: int, text: str, canary: str) -> dict[str, Any]:
     }
 
 
-def _failed(index: int, text: str) -> dict[str, Any]:
+def _failed(index: int, texts: list[str]) -> dict[str, Any]:
+    text, everything = texts[0], "\n".join(texts)
     return {
         "_ng_task_index": index,
         "_ng_rollout_index": 1,
@@ -132,9 +135,9 @@ def _failed(index: int, text: str) -> dict[str, Any]:
         "_ng_failure_class": text,
         "failure": {
             "kind": text,
-            "detail": text,
-            "causes": [{"type": text, "message": text}],
-            "traceback": text,
+            "detail": everything,
+            "causes": [{"type": each, "message": each} for each in texts],
+            "traceback": everything,
         },
         "seconds": 1.0,
         "started": 1.0e9,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.e2e.viewer.hostile_rollouts import hostile, write_rollouts
+from tests.e2e.viewer.hostile_rollouts import PER_FAILURE, hostile, write_rollouts
 from tests.e2e.viewer.serving import Viewer, Visit, viewing, visiting
 
 UNFOLD = """
@@ -123,17 +123,17 @@ def quiet(page: Page) -> None:
 def test_no_view_of_files_runs_or_loads_what_is_in_them(stage: Stage) -> None:
     left, right = stage.viewer.sources()
     with innocent(stage) as visit:
-        for source in (left, right):
-            for name in ("", "tasks", "rollouts", "live", "rollouts?status=failed"):
-                settled(visit.go(f"/s/{source}/{name}"))
-        for path in ("/", f"/compare?left={left}&right={right}", "/configuration"):
+        for name in ("tasks", "rollouts", "live", "rollouts?status=failed"):
+            settled(visit.go(f"/s/{left}/{name}"))
+        compared = f"/compare?left={left}&right={right}"
+        for path in ("/", f"/s/{left}/", f"/s/{right}/", compared, "/configuration"):
             settled(visit.go(path))
 
 
 def test_no_rollout_runs_or_loads_what_is_in_it(stage: Stage) -> None:
     source = stage.viewer.sources()[0]
     listed = stage.viewer.json(f"/api/s/{source}/rollouts?limit=500")["entries"]
-    assert len(listed) == 2 * len(hostile(""))
+    assert len(listed) == len(hostile("")) + len(hostile("")) // PER_FAILURE
     with innocent(stage) as visit:
         page = visit.go(f"/s/{source}/rollouts/{listed[0]['id']}")
         for entry in listed[1:]:
@@ -148,7 +148,7 @@ def test_no_rollout_runs_or_loads_what_is_in_it(stage: Stage) -> None:
 def test_repeats_side_by_side_run_nothing(stage: Stage) -> None:
     source = stage.viewer.sources()[0]
     with innocent(stage) as visit:
-        for task in range(0, len(hostile("")), 4):
+        for task in range(0, len(hostile("")), PER_FAILURE):
             settled(visit.go(f"/s/{source}/tasks/{task}"))
 
 
@@ -177,7 +177,7 @@ def test_a_page_that_was_taken_away_runs_nothing_when_it_is_opened_as_a_file(sta
 def test_searching_for_a_hostile_string_runs_nothing(stage: Stage) -> None:
     source = stage.viewer.sources()[0]
     with innocent(stage) as visit:
-        for text in hostile("http://127.0.0.1:9")[::5]:
+        for text in hostile("http://127.0.0.1:9")[::8]:
             page = visit.go(f"/s/{source}/rollouts")
             page.keyboard.press("/")
             page.keyboard.insert_text(text[:200].replace("\n", " "))
