@@ -176,10 +176,10 @@ def test_rollouts_that_were_looked_at_are_forgotten_when_they_are_too_large(
         assert library.document(opened, first) is not one
 
 
-@pytest.mark.parametrize("entry", [EntryId(0, 5), EntryId(0, 99), EntryId(1, 1), EntryId(9, 1)])
-def test_a_rollout_that_is_not_there_is_not_found(path: Path, entry: EntryId) -> None:
-    with open_library(path) as library, pytest.raises(KeyError):
-        library.document(library.source("x"), entry)
+def test_a_rollout_that_is_not_there_is_not_found(path: Path) -> None:
+    for entry in [EntryId(0, 5), EntryId(0, 99), EntryId(1, 1), EntryId(9, 1)]:
+        with open_library(path) as library, pytest.raises(KeyError):
+            library.document(library.source("x"), entry)
 
 
 def test_a_source_that_is_not_open_is_not_found(path: Path) -> None:
@@ -286,30 +286,24 @@ def test_a_lock_is_not_tried_again_and_again(
         assert watched.is_live()
 
 
-@pytest.mark.parametrize(
-    ("snapshot", "expected"),
-    [
+def test_a_monitor_that_is_kept_up_says_that_a_run_is_live(path: Path) -> None:
+    for snapshot, expected in [
         ({"time": "now", "finished": False}, True),
         ({"time": "now", "finished": True}, False),
         ({"time": 1000.0, "finished": False}, False),
         ({"finished": 5}, False),
         ([], False),
         (None, False),
-    ],
-    ids=["running", "finished", "old", "wrong", "list", "none"],
-)
-def test_a_monitor_that_is_kept_up_says_that_a_run_is_live(
-    path: Path, snapshot: object, expected: bool
-) -> None:
-    os.utime(path, (1, 1))
-    monitor = path.with_name("monitor.json")
-    if isinstance(snapshot, dict) and snapshot.get("time") == "now":
-        snapshot["time"] = time.time()
-    if snapshot is not None:
-        monitor.write_bytes(msgspec.json.encode(snapshot))
-    [source] = open_sources([path])
-    watched: ViewerSource = msgspec.structs.replace(source, monitors=(monitor,))
-    assert LiveCheck(watched).is_live() is expected
+    ]:
+        os.utime(path, (1, 1))
+        monitor = path.with_name("monitor.json")
+        if isinstance(snapshot, dict) and snapshot.get("time") == "now":
+            snapshot["time"] = time.time()
+        if snapshot is not None:
+            monitor.write_bytes(msgspec.json.encode(snapshot))
+        [source] = open_sources([path])
+        watched: ViewerSource = msgspec.structs.replace(source, monitors=(monitor,))
+        assert LiveCheck(watched).is_live() is expected
 
 
 def age(folder: Path) -> None:
@@ -470,20 +464,16 @@ def test_a_source_whose_index_is_gone_is_reported_of_all_the_same(path: Path) ->
         opened.close()
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"[" * 100_000, b"{", b"\xff", b"null"],
-    ids=["deep", "torn", "bytes", "null"],
-)
-def test_a_monitor_that_says_nothing_does_not_end_the_reading(path: Path, content: bytes) -> None:
-    monitor = path.with_name("monitor.json")
-    monitor.write_bytes(content)
-    os.utime(path, (1, 1))  # long finished: only the monitor could say otherwise
-    (source,) = open_sources([path])
-    opened = OpenSource(msgspec.structs.replace(source, monitors=(monitor,)))
-    try:
-        while opened.read_on():
-            pass
-        assert entries(opened) == 4
-    finally:
-        opened.close()
+def test_a_monitor_that_says_nothing_does_not_end_the_reading(path: Path) -> None:
+    for content in [b"[" * 100_000, b"{", b"\xff", b"null"]:
+        monitor = path.with_name("monitor.json")
+        monitor.write_bytes(content)
+        os.utime(path, (1, 1))  # long finished: only the monitor could say otherwise
+        (source,) = open_sources([path])
+        opened = OpenSource(msgspec.structs.replace(source, monitors=(monitor,)))
+        try:
+            while opened.read_on():
+                pass
+            assert entries(opened) == 4
+        finally:
+            opened.close()

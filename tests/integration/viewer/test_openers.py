@@ -62,19 +62,20 @@ def test_a_shard_has_the_run_of_the_whole(tmp_path: Path) -> None:
     assert source.inputs == tmp_path / "x.run/inputs.jsonl"
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("x_failures.jsonl", "failures"),
-        ("x_materialized_inputs.jsonl", "inputs"),
-        ("x.jsonl.previous-1", "rollouts"),
-    ],
-)
-def test_what_belongs_to_rollouts_can_be_opened_alone(tmp_path: Path, name: str, kind: str) -> None:
-    make(tmp_path, name)
-    [source] = open_sources([tmp_path / name])
-    assert source.kind == kind
-    assert [part.path.name for part in source.parts] == [name]
+def test_what_belongs_to_rollouts_can_be_opened_alone(tmp_path: Path) -> None:
+    for number, (name, kind) in enumerate(
+        [
+            ("x_failures.jsonl", "failures"),
+            ("x_materialized_inputs.jsonl", "inputs"),
+            ("x.jsonl.previous-1", "rollouts"),
+        ]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        make(folder, name)
+        [source] = open_sources([folder / name])
+        assert source.kind == kind
+        assert [part.path.name for part in source.parts] == [name]
 
 
 def test_a_run_is_opened_with_all_its_journals(tmp_path: Path) -> None:
@@ -181,21 +182,22 @@ def test_what_is_named_twice_is_opened_once(tmp_path: Path) -> None:
     assert len(open_sources(paths)) == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("y.jsonl", r"y.jsonl does not exist \(did you mean 'x.jsonl'\?\)"),
-        ("folde", r"did you mean 'folder'"),
-        ("none/x.jsonl", "check the path, or collect rollouts first"),
-        ("notes.txt", "the viewer cannot show"),
-        ("pipe.jsonl", "the viewer cannot show"),
-    ],
-)
-def test_a_path_at_which_there_is_nothing_is_rejected(tmp_path: Path, name: str, said: str) -> None:
-    make(tmp_path, "x.jsonl", "notes.txt", "folder/notes.txt")
-    (tmp_path / "pipe.jsonl").symlink_to("/dev/null")
-    with pytest.raises(ViewerError, match=said):
-        open_sources([tmp_path / name])
+def test_a_path_at_which_there_is_nothing_is_rejected(tmp_path: Path) -> None:
+    for number, (name, said) in enumerate(
+        [
+            ("y.jsonl", r"y.jsonl does not exist \(did you mean 'x.jsonl'\?\)"),
+            ("folde", r"did you mean 'folder'"),
+            ("none/x.jsonl", "check the path, or collect rollouts first"),
+            ("notes.txt", "the viewer cannot show"),
+            ("pipe.jsonl", "the viewer cannot show"),
+        ]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        make(folder, "x.jsonl", "notes.txt", "folder/notes.txt")
+        (folder / "pipe.jsonl").symlink_to("/dev/null")
+        with pytest.raises(ViewerError, match=said):
+            open_sources([folder / name])
 
 
 def test_a_folder_may_have_nothing_to_show_yet(
@@ -255,21 +257,22 @@ def test_a_plug_in_is_asked_first_and_in_folders_too(
         open_sources([tmp_path / "broken.pt"])
 
 
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        ("no_such_package:open", r"plug-in mine \(no_such_package:open\) cannot be loaded"),
-        (f"{__name__}:no_such_name", "cannot be loaded"),
-        (f"{__name__}:no_function", "is not a function"),
-    ],
-)
 def test_a_plug_in_that_cannot_be_used_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plug_in(monkeypatch, mine=value)
-    make(tmp_path, "x.jsonl")
-    with pytest.raises(ViewerError, match=said):
-        open_sources([tmp_path / "x.jsonl"])
+    for number, (value, said) in enumerate(
+        [
+            ("no_such_package:open", r"plug-in mine \(no_such_package:open\) cannot be loaded"),
+            (f"{__name__}:no_such_name", "cannot be loaded"),
+            (f"{__name__}:no_function", "is not a function"),
+        ]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        plug_in(monkeypatch, mine=value)
+        make(folder, "x.jsonl")
+        with pytest.raises(ViewerError, match=said):
+            open_sources([folder / "x.jsonl"])
 
 
 def test_a_packed_file_is_to_be_unpacked_first(tmp_path: Path) -> None:

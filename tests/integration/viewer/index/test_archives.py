@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from rollgym.store import StoreError
 from rollgym.viewer.documents.row_document import RowDocument
@@ -76,17 +75,19 @@ def test_an_archive_that_was_changed_is_read_again(tmp_path: Path) -> None:
         assert column(index, "task") == [6, 7, 8]
 
 
-@pytest.mark.parametrize("closed", [False, True], ids=["at once", "after a while"])
-def test_an_archive_is_read_in_portions(tmp_path: Path, closed: bool) -> None:
-    of = source(write(tmp_path / "a.blocks", [*blocks(*range(5)), END]), kind=BLOCKS)
-    with opened(of) as index:
-        assert not index.extend(0.0)
-        assert column(index, "task") == [0]
-        if not closed:
-            assert index.extend(PATIENCE)
+def test_an_archive_is_read_in_portions(tmp_path: Path) -> None:
+    for number, closed in enumerate([False, True]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        of = source(write(folder / "a.blocks", [*blocks(*range(5)), END]), kind=BLOCKS)
+        with opened(of) as index:
+            assert not index.extend(0.0)
+            assert column(index, "task") == [0]
+            if not closed:
+                assert index.extend(PATIENCE)
+                assert column(index, "task") == [0, 1, 2, 3, 4]
+        with indexed(of) as index:
             assert column(index, "task") == [0, 1, 2, 3, 4]
-    with indexed(of) as index:
-        assert column(index, "task") == [0, 1, 2, 3, 4]
 
 
 def test_of_a_broken_archive_what_can_be_read_is_shown_until_it_is_whole(tmp_path: Path) -> None:

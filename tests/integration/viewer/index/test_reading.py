@@ -75,25 +75,26 @@ def test_a_line_that_is_no_row_is_an_entry_of_its_own_and_a_blank_one_is_none(
         ]
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        b'[\n  {\n    "reward": 1.0\n  },\n  {\n    "reward": 0.0\n  }\n]\n',
-        b'\n [{"reward": 1.0},\n{"reward": 0.0}]',
-        b'[{"reward": 1.0}, {"reward": 0.0}]',
-        b'[{"reward": 1.0}, {"reward": 0.0}]\n\n',
-    ],
-)
-def test_one_document_over_many_lines_is_reported_once(tmp_path: Path, document: bytes) -> None:
-    path = write(tmp_path / "x.jsonl", [document])
-    with indexed(source(path)) as index:
-        state = index.state()
-        assert (state.entries, state.ready) == (0, True)
-        assert f"{path} is one JSON document" in state.problem
-        assert "jq -c '.[]' x.jsonl > x_lines.jsonl" in state.problem
-        write(path, [rollout()])
-        assert index.extend(PATIENCE)
-        assert (index.state().entries, index.state().problem) == (1, "")
+def test_one_document_over_many_lines_is_reported_once(tmp_path: Path) -> None:
+    for number, document in enumerate(
+        [
+            b'[\n  {\n    "reward": 1.0\n  },\n  {\n    "reward": 0.0\n  }\n]\n',
+            b'\n [{"reward": 1.0},\n{"reward": 0.0}]',
+            b'[{"reward": 1.0}, {"reward": 0.0}]',
+            b'[{"reward": 1.0}, {"reward": 0.0}]\n\n',
+        ]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = write(folder / "x.jsonl", [document])
+        with indexed(source(path)) as index:
+            state = index.state()
+            assert (state.entries, state.ready) == (0, True)
+            assert f"{path} is one JSON document" in state.problem
+            assert "jq -c '.[]' x.jsonl > x_lines.jsonl" in state.problem
+            write(path, [rollout()])
+            assert index.extend(PATIENCE)
+            assert (index.state().entries, index.state().problem) == (1, "")
 
 
 def test_the_command_that_makes_lines_of_a_document_quotes_its_names(tmp_path: Path) -> None:
@@ -101,13 +102,15 @@ def test_the_command_that_makes_lines_of_a_document_quotes_its_names(tmp_path: P
         assert "jq -c '.[]' 'a b;c.jsonl' > 'a b;c_lines.jsonl'" in index.state().problem
 
 
-@pytest.mark.parametrize(
-    "first", [b"[INFO] it began\n", b"[\n", b'[{"role": "user"}]\n', b'[{"torn": \n']
-)
-def test_an_odd_first_line_hides_no_rows(tmp_path: Path, first: bytes) -> None:
-    with indexed(source(write(tmp_path / "x.jsonl", [first, rollout()]))) as index:
-        assert column(index, "status") == ["unreadable", "completed"]
-        assert index.state().problem == ""
+def test_an_odd_first_line_hides_no_rows(tmp_path: Path) -> None:
+    for number, first in enumerate(
+        [b"[INFO] it began\n", b"[\n", b'[{"role": "user"}]\n', b'[{"torn": \n']
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with indexed(source(write(folder / "x.jsonl", [first, rollout()]))) as index:
+            assert column(index, "status") == ["unreadable", "completed"]
+            assert index.state().problem == ""
 
 
 def test_a_number_of_an_odd_type_is_unknown_and_the_others_are_not(tmp_path: Path) -> None:
@@ -196,23 +199,25 @@ LARGE = [rollout(task, question=f"{task} {'x' * 10_000}") for task in range(20)]
 """The task in the middle is neither where the file begins nor where it ends."""
 
 
-@pytest.mark.parametrize("looked", [True, False], ids=["while it is open", "while it is closed"])
 def test_a_change_in_the_middle_of_a_file_is_noticed_though_its_size_is_the_same(
-    tmp_path: Path, looked: bool
+    tmp_path: Path,
 ) -> None:
-    path = write(tmp_path / "x.jsonl", LARGE)
-    change(path, seconds_ago=1000.0)
-    with indexed(source(path)) as index:
-        version = index.state().version
-        if looked:
-            change(path, b'"10 xxx', b'"77 xxx', seconds_ago=500.0)
-            assert index.extend(PATIENCE)
-            assert titles(index)[9:12] == ["9", "77", "11"]
-            assert index.state().version > version
-    if not looked:
-        change(path, b'"10 xxx', b'"77 xxx', seconds_ago=500.0)
+    for number, looked in enumerate([True, False]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = write(folder / "x.jsonl", LARGE)
+        change(path, seconds_ago=1000.0)
         with indexed(source(path)) as index:
-            assert titles(index)[9:12] == ["9", "77", "11"]
+            version = index.state().version
+            if looked:
+                change(path, b'"10 xxx', b'"77 xxx', seconds_ago=500.0)
+                assert index.extend(PATIENCE)
+                assert titles(index)[9:12] == ["9", "77", "11"]
+                assert index.state().version > version
+        if not looked:
+            change(path, b'"10 xxx', b'"77 xxx', seconds_ago=500.0)
+            with indexed(source(path)) as index:
+                assert titles(index)[9:12] == ["9", "77", "11"]
 
 
 def test_a_change_is_told_from_growth_only_in_a_file_at_rest(tmp_path: Path) -> None:

@@ -107,31 +107,33 @@ def test_without_any_place_the_reason_is_reported(
         index.open()
 
 
-@pytest.mark.parametrize("damage", ["no database", "empty", "cut", "older", "no tables"])
-def test_an_index_that_cannot_be_used_is_made_again(tmp_path: Path, damage: str) -> None:
-    path = write(tmp_path / "x.jsonl", [rollout(task) for task in range(200)])
-    with indexed(source(path)) as index:
-        before = index.state()
-    place = tmp_path / ".x.jsonl.rollgym-index"
-    match damage:
-        case "no database":
-            place.write_bytes(b"this is no database at all, however it is looked at" * 100)
-        case "empty":
-            place.write_bytes(b"")
-        case "cut":
-            os.truncate(place, place.stat().st_size // 2)
-        case "older":
-            with sqlite3.connect(place) as connection:
-                connection.execute("UPDATE about SET value = 'older' WHERE name = 'schema'")
-            connection.close()
-        case "no tables":
-            place.unlink()
-            sqlite3.connect(place).execute("CREATE TABLE other (x)").connection.close()
-    with opened(source(path)) as index:
-        assert index.extend(PATIENCE)
-        assert column(index, "task") == list(range(200))
-        assert index.state().version > before.version
-    assert hidden(tmp_path) == [place.name]
+def test_an_index_that_cannot_be_used_is_made_again(tmp_path: Path) -> None:
+    for number, damage in enumerate(["no database", "empty", "cut", "older", "no tables"]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = write(folder / "x.jsonl", [rollout(task) for task in range(200)])
+        with indexed(source(path)) as index:
+            before = index.state()
+        place = folder / ".x.jsonl.rollgym-index"
+        match damage:
+            case "no database":
+                place.write_bytes(b"this is no database at all, however it is looked at" * 100)
+            case "empty":
+                place.write_bytes(b"")
+            case "cut":
+                os.truncate(place, place.stat().st_size // 2)
+            case "older":
+                with sqlite3.connect(place) as connection:
+                    connection.execute("UPDATE about SET value = 'older' WHERE name = 'schema'")
+                connection.close()
+            case "no tables":
+                place.unlink()
+                sqlite3.connect(place).execute("CREATE TABLE other (x)").connection.close()
+        with opened(source(path)) as index:
+            assert index.extend(PATIENCE)
+            assert column(index, "task") == list(range(200))
+            assert index.state().version > before.version
+        assert hidden(folder) == [place.name]
 
 
 def test_damage_that_shows_later_is_mended(tmp_path: Path) -> None:

@@ -67,27 +67,21 @@ def rollouts(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
+def test_a_text_is_found_in_the_records(searches: SourceSearches, rollouts: Path) -> None:
+    for text, found in [
         ("ANSWER", ["0-1", "0-2", "0-4"]),
         ("größer", ["0-1", "0-2"]),
         ("GRÖßER", ["0-1", "0-2"]),
         ('"answer\nme"', ["0-4"]),
         ("answer is", ["0-1"]),
         ("nowhere", []),
-    ],
-    ids=str,
-)
-def test_a_text_is_found_in_the_records(
-    searches: SourceSearches, rollouts: Path, text: str, found: list[str]
-) -> None:
-    index = opened(SourcePart(rollouts, ROLLOUTS))
-    answer = finished(searches, text, index)
-    assert records(answer) == found
-    assert answer.search.matches == len(found)
-    assert answer.search.read == answer.search.size == rollouts.stat().st_size
-    index.close()
+    ]:
+        index = opened(SourcePart(rollouts, ROLLOUTS))
+        answer = finished(searches, text, index)
+        assert records(answer) == found
+        assert answer.search.matches == len(found)
+        assert answer.search.read == answer.search.size == rollouts.stat().st_size
+        index.close()
 
 
 def test_every_query_can_be_restricted_to_what_was_found(

@@ -208,24 +208,26 @@ def test_a_link_that_leads_out_of_the_experiment_is_not_followed(tmp_path: Path)
     assert source.parts == ()
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_nothing_beside_a_journal_leads_out_of_the_experiment(tmp_path: Path, ranks: int) -> None:
-    paths = iteration(tmp_path)
-    secret = tmp_path / "secret.json"
-    secret.write_text('{"secret": 1}')
-    runs = [paths] if ranks == 1 else [paths.of_rank(rank, ranks) for rank in range(ranks)]
-    for each in runs:
-        record(begin_run(each))
-    (runs[0].run / "manifest.json").unlink()
-    links = [runs[0].run / "manifest.json", runs[0].run / "inputs.jsonl", runs[0].monitor]
-    for path in (*links, paths.sample):
-        path.symlink_to(secret)
-    for named in (paths.save_path, runs[0].run):
-        (source,) = open_web(named)
-        assert len(source.parts) == (ranks if named == paths.save_path else 1)
-        assert (source.inputs, source.manifest, source.expected) == (None, None, None)
-        others = runs[1:] if named == paths.save_path else []
-        assert source.monitors == tuple(each.monitor for each in others)
+def test_nothing_beside_a_journal_leads_out_of_the_experiment(tmp_path: Path) -> None:
+    for number, ranks in enumerate([1, 2]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        paths = iteration(folder)
+        secret = folder / "secret.json"
+        secret.write_text('{"secret": 1}')
+        runs = [paths] if ranks == 1 else [paths.of_rank(rank, ranks) for rank in range(ranks)]
+        for each in runs:
+            record(begin_run(each))
+        (runs[0].run / "manifest.json").unlink()
+        links = [runs[0].run / "manifest.json", runs[0].run / "inputs.jsonl", runs[0].monitor]
+        for path in (*links, paths.sample):
+            path.symlink_to(secret)
+        for named in (paths.save_path, runs[0].run):
+            (source,) = open_web(named)
+            assert len(source.parts) == (ranks if named == paths.save_path else 1)
+            assert (source.inputs, source.manifest, source.expected) == (None, None, None)
+            others = runs[1:] if named == paths.save_path else []
+            assert source.monitors == tuple(each.monitor for each in others)
 
 
 def test_a_run_elsewhere_with_links_out_of_it_does_without(tmp_path: Path) -> None:

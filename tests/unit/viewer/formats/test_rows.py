@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollgym.records import (
@@ -198,6 +198,7 @@ _NAMES = (
 )  # fmt: skip
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from(_NAMES), _JSON))
 def test_any_object_has_a_summary(fields: dict[str, Any]) -> None:
     try:
