@@ -12,8 +12,12 @@ from typing import Annotated
 from pydantic import Field
 
 from responses_api_models.scripted_model.program_solver import ProgramSolver, UnknownTaskSolver
-from responses_api_models.scripted_model.request import ScriptedRequest, read_request
-from responses_api_models.scripted_model.solver import SeededChoices, Solver
+from responses_api_models.scripted_model.solver import (
+    ScriptedRequest,
+    SeededChoices,
+    Solver,
+    read_request,
+)
 from responses_api_models.scripted_model.text_solvers import (
     ChoiceSolver,
     MathSolver,

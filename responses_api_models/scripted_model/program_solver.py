@@ -6,8 +6,7 @@ A program contains the number or sign that its task names.
 import re
 from typing import ClassVar
 
-from responses_api_models.scripted_model.request import ScriptedRequest
-from responses_api_models.scripted_model.solver import SeededChoices, Turn
+from responses_api_models.scripted_model.solver import ScriptedRequest, SeededChoices, Turn
 
 _WINDOW_SUM = """\
 input()

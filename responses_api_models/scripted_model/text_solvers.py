@@ -8,8 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import ClassVar
 
-from responses_api_models.scripted_model.request import ScriptedRequest
-from responses_api_models.scripted_model.solver import SeededChoices, Turn
+from responses_api_models.scripted_model.solver import ScriptedRequest, SeededChoices, Turn
 
 _OPTION = re.compile(r"^([A-Z])[:.)] (.+)$", re.MULTILINE)
 _PRODUCT = re.compile(r"(\d+) times (\d+)")

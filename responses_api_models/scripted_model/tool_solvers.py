@@ -11,8 +11,12 @@ from typing import ClassVar, NamedTuple
 
 import msgspec
 
-from responses_api_models.scripted_model.request import ScriptedRequest
-from responses_api_models.scripted_model.solver import PlannedCall, SeededChoices, Turn
+from responses_api_models.scripted_model.solver import (
+    PlannedCall,
+    ScriptedRequest,
+    SeededChoices,
+    Turn,
+)
 
 SEARCH = "search_document"
 MAX_SEARCHES = 2

@@ -204,17 +204,9 @@ class EpisodeLog:
     def __init__(self, window: int) -> None:
         self._window = window
         self._steps: list[Step] = []
-        self._rounds: list[Round] = []
+        self.rounds: list[Round] = []
         self._open: tuple[AgentObservation, Observation] | None = None
         self._response: ResponseRecord | None = None
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        return tuple(self._steps)
-
-    @property
-    def rounds(self) -> list[Round]:
-        return self._rounds
 
     def observe(self, current: AgentObservation, answer: StepAnswer, image: Image | None) -> None:
         """Start a step with an observation."""
@@ -239,7 +231,7 @@ class EpisodeLog:
         """End the step with its action."""
         step, current = self._step(action, timings)
         self._steps.append(step)
-        self._rounds.append(Round(current, step))
+        self.rounds.append(Round(current, step))
         self._drop_old()
         self._open = None
 
@@ -250,13 +242,13 @@ class EpisodeLog:
     def unfinished(self) -> tuple[Step, ...]:
         """All steps, including one that has not ended."""
         if self._open is None:
-            return self.steps
+            return tuple(self._steps)
         return (*self._steps, self._step(None, {})[0])
 
     def _replace(self, **more: object) -> None:
         """Change the latest step, also in the rounds."""
         self._steps[-1] = step = msgspec.structs.replace(self._steps[-1], **more)
-        self._rounds[-1] = Round(self._rounds[-1].observation, step)
+        self.rounds[-1] = Round(self.rounds[-1].observation, step)
 
     def _step(
         self, action: ActionRecord | None, timings: dict[str, float]
@@ -271,11 +263,11 @@ class EpisodeLog:
 
     def _drop_old(self) -> None:
         """Drop the pictures of rounds outside the window."""
-        gone = len(self._rounds) - 1 - self._window
+        gone = len(self.rounds) - 1 - self._window
         if gone >= 0:
-            old = self._rounds[gone]
+            old = self.rounds[gone]
             bare = msgspec.structs.replace(old.observation, picture=None, elements=(), tree=None)
-            self._rounds[gone] = Round(bare, old.step)
+            self.rounds[gone] = Round(bare, old.step)
 
 
 MOST_IN_A_ROW = 3

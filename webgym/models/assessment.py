@@ -116,10 +116,15 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     def is_blocked(self) -> bool:
         return self.blocking.verdict == "blocked"
 
-    def as_json(self) -> dict[str, object]:
-        """The evaluation as plain JSON values, for a verdict."""
-        plain: dict[str, object] = msgspec.json.decode(msgspec.json.encode(self))
-        return plain
+    def verdict(self, choice: ScreenshotChoice | None = None) -> EpisodeVerdict:
+        """The verdict of an episode, with the screenshots that were judged."""
+        return EpisodeVerdict(
+            reward=self.reward,
+            evaluation=msgspec.json.decode(msgspec.json.encode(self)),
+            is_blocked=self.is_blocked,
+            keypoint_step_ids=choice.step_ids if choice else (),
+            judgments=choice.judgments if choice else {},
+        )
 
 
 _NO_CHOICE = ScreenshotChoice((), {})
@@ -141,14 +146,7 @@ class Assessor:
         if any(finding.verdict != "pass" for finding in criteria.values()):
             blocking = await self.blocking(trajectory)
         name = f"model:{self._judge.name()}"
-        evaluation = Evaluation(judge=name, criteria=criteria, blocking=blocking)
-        return EpisodeVerdict(
-            reward=evaluation.reward,
-            evaluation=evaluation.as_json(),
-            is_blocked=evaluation.is_blocked,
-            keypoint_step_ids=choice.step_ids,
-            judgments=choice.judgments,
-        )
+        return Evaluation(judge=name, criteria=criteria, blocking=blocking).verdict(choice)
 
     async def blocking(self, trajectory: Trajectory) -> BlockingResult:
         """Whether the agent was blocked at the end of its episode. Raises VerifierError."""

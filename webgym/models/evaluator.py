@@ -154,12 +154,7 @@ class Evaluator(AsyncClosable):
             async with self._slot("evaluations"):
                 return await assessor.assess(task, trajectory)
         async with self._slot("evaluations") as slots:
-            evaluation = await slots.checks.evaluate(task, trajectory)
-        return EpisodeVerdict(
-            reward=evaluation.reward,
-            evaluation=evaluation.as_json(),
-            is_blocked=evaluation.is_blocked,
-        )
+            return (await slots.checks.evaluate(task, trajectory)).verdict()
 
     async def check_blocked(self, trajectory: Trajectory) -> bool:
         """Whether the site blocked the agent at the end of the episode. Raises VerifierError."""

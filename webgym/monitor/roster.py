@@ -1,6 +1,6 @@
 """The states of all rollouts of a run, in a character and a number per rollout.
 
-Only a rollout that waits or runs has a record of its own. A rollout that was never reported is not
+Only a rollout that waits or runs has its own record. A rollout that was never reported is not
 here: it has not started. For one thread at a time.
 """
 

@@ -53,7 +53,7 @@ class TaskState(StrEnum):
 
     @property
     def words(self) -> str:
-        """The state in words: a verdict without success is told apart from a failed rollout."""
+        """The state in words: a verdict without success differs from a failed rollout."""
         return _WORDS.get(self, self.value.replace("_", " "))
 
     @property

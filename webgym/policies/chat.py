@@ -144,41 +144,31 @@ def write_reply(decision: PolicyDecision, turn: PolicyTurn) -> str:
     return "\n".join(lines)
 
 
-def completion_body(request: ChatRequest, name: str, created: int, reply: str) -> bytes:
+def completion_body(request: ChatRequest, name: str, created: int, reply: str) -> dict[str, object]:
     """The chat completion with this reply."""
     prompt = sum(_count_tokens(message.text) for message in request.messages)
     completion = _count_tokens(reply)
     message = {"role": "assistant", "content": reply}
-    return msgspec.json.encode(
-        {
-            "id": name,
-            "object": "chat.completion",
-            "created": created,
-            "model": request.model,
-            "choices": [
-                {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
-            ],
-            "usage": {
-                "prompt_tokens": prompt,
-                "completion_tokens": completion,
-                "total_tokens": prompt + completion,
-            },
-        }
-    )
+    return {
+        "id": name,
+        "object": "chat.completion",
+        "created": created,
+        "model": request.model,
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
+        "usage": {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": prompt + completion,
+        },
+    }
 
 
-def model_list_body(model: str) -> bytes:
-    """The list of models, which has one entry."""
-    card = {"id": model, "object": "model", "created": 0, "owned_by": "webgym"}
-    return msgspec.json.encode({"object": "list", "data": [card]})
-
-
-def error_body(status: HTTPStatus, message: str) -> bytes:
+def error_body(status: HTTPStatus, message: str) -> dict[str, object]:
     """An error as clients of the OpenAI API read it."""
     kind = "invalid_request_error" if status < HTTPStatus.INTERNAL_SERVER_ERROR else "server_error"
     readable = message.encode("utf-8", "replace").decode()
     error = {"message": readable, "type": kind, "code": int(status), "param": None}
-    return msgspec.json.encode({"error": error})
+    return {"error": error}
 
 
 def _mode(system: str) -> InteractionMode:

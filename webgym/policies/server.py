@@ -27,13 +27,12 @@ from webgym.policies.chat import (
     ChatRequestError,
     completion_body,
     error_body,
-    model_list_body,
     read_request,
     read_turn,
     write_reply,
 )
 from webgym.policies.scripted import PoliciesError, ScriptedPolicy
-from webgym.served import served
+from webgym.served import json_response, served
 
 LARGEST_BODY = 64 * 2**20
 """Large enough for a chat with a window of screenshots."""
@@ -107,10 +106,11 @@ class PolicyServer:
         return application
 
     async def _health(self, _: web.Request) -> web.Response:
-        return _json(msgspec.json.encode({"status": "ok", "model": MODEL_NAME}))
+        return json_response({"status": "ok", "model": MODEL_NAME})
 
     async def _models(self, _: web.Request) -> web.Response:
-        return _json(model_list_body(MODEL_NAME))
+        card = {"id": MODEL_NAME, "object": "model", "created": 0, "owned_by": "webgym"}
+        return json_response({"object": "list", "data": [card]})
 
     async def _complete(self, request: web.Request) -> web.Response:
         if self._running >= self._max_requests:
@@ -120,13 +120,13 @@ class PolicyServer:
             return rejection
         self._running += 1
         try:
-            return _json(await self._answer(await _body(request)))
+            return json_response(await self._answer(await _body(request)))
         except ChatRequestError as error:
             return _error(error.status, str(error))
         finally:
             self._running -= 1
 
-    async def _answer(self, body: bytes) -> bytes:
+    async def _answer(self, body: bytes) -> dict[str, object]:
         """Raises ChatRequestError."""
         started = time.monotonic()
         request = read_request(body, MODEL_NAME)
@@ -168,12 +168,8 @@ async def _body(request: web.Request) -> bytes:
         ) from error
 
 
-def _json(body: bytes, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
-    return web.Response(body=body, status=status, content_type="application/json")
-
-
 def _error(status: HTTPStatus, message: str) -> web.Response:
-    return _json(error_body(status, message), status)
+    return json_response(error_body(status, message), status)
 
 
 def _number(text: str, highest: float) -> float:

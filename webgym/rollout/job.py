@@ -115,7 +115,8 @@ class IterationJob:
         sample or other settings.
         """
         tasks = TaskFile(self._tasks_path)
-        require_same_sample(self._shared.sample, self._origin(tasks))
+        if self._shared.sample.exists():
+            Sample(self._shared.sample).require(self._origin(tasks))
         if read_manifest(self._paths.run, ITERATION_ADVICE) is not None:
             environment = self._settings.env_config
             gym = self._gym(environment, self._token, ())
@@ -345,12 +346,6 @@ def with_addresses(settings: EnvironmentSettings, servers: EmbeddedServers) -> E
     if servers.model_url is not None:
         found["vllm_server_url"] = servers.model_url
     return settings.model_copy(update=found)
-
-
-def require_same_sample(path: Path, origin: SampleOrigin) -> None:
-    """Raise IdentityError where the existing sample was drawn with other settings."""
-    if path.exists():
-        Sample(path).require(origin)
 
 
 def require_same_run(directory: Path, config: Mapping[str, Any]) -> None:

@@ -194,7 +194,7 @@ def detail_problems(details: DeliveryDetails) -> dict[str, str]:
     }
     found = {field: text for field, text in needed.items() if not getattr(details, field)}
     if details.email and not is_email(details.email):
-        found["email"] = "This is no email address: it should look like name@example.com."
+        found["email"] = "This is not an email address: it should look like name@example.com."
     if details.postcode and not _POSTCODE.fullmatch(details.postcode):
         found["postcode"] = "A postcode has 3 to 10 letters, digits and spaces."
     return found

@@ -159,7 +159,7 @@ async def _home(_: web.Request) -> web.Response:
 async def _subscribe(request: web.Request) -> web.Response:
     email = (await read_form(request)).get("email", "")
     if not is_email(email):
-        raise InvalidInputError("This is no email address.")
+        raise InvalidInputError("This is not an email address.")
     await _wait(request, 1.5)
     session_of(request).slow.subscribed = email
     raise web.HTTPSeeOther("/slow/subscribed")

@@ -21,6 +21,7 @@ from webgym.sites.errors import SitesError, StateError
 from webgym.sites.tasks.checks import Check, Has, HasCount, Is, Tells, at_path, why_not
 
 PLACEHOLDER = "{sites}"
+"""Stands for the address of the test sites in the rows of the bundled tasks."""
 Split: TypeAlias = Literal["train", "test"]
 SPLITS: tuple[Split, ...] = ("train", "test")
 _FOLDER = Path(__file__).parent

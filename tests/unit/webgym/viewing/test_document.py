@@ -164,7 +164,7 @@ def test_the_verdict_is_reported_criterion_by_criterion() -> None:
         )
         verdict = EpisodeVerdict(
             reward=0.0,
-            evaluation=found.as_json(),
+            evaluation=found.verdict().evaluation,
             keypoint_step_ids=(0, 2),
             judgments={0: "shows it", 1: "empty"},
         )
