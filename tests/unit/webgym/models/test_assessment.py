@@ -60,9 +60,13 @@ def test_only_a_blocked_verdict_means_blocked() -> None:
 
 
 def test_an_evaluation_is_plain_json_and_long_reasons_are_cut() -> None:
-    told = Evaluation(
-        judge="model:x", criteria={"a": CriterionResult.of(True, "x" * 10_000)}, blocking=OPEN
-    ).verdict().evaluation
+    told = (
+        Evaluation(
+            judge="model:x", criteria={"a": CriterionResult.of(True, "x" * 10_000)}, blocking=OPEN
+        )
+        .verdict()
+        .evaluation
+    )
     assert msgspec.json.decode(msgspec.json.encode(told)) == told
     assert told["judge"] == "model:x"
     assert len(msgspec.json.encode(told)) < 3_000
