@@ -86,13 +86,11 @@ class AdaptiveLimit:
             self._cut(CUT_ON_LATENCY, now)
         else:
             self._waited += 1
-            if epoch.peak >= self.current and (paid or self._doubling or self._pause_is_over()):
+            due = paid or self._doubling or self._waited >= self._pause
+            if due and epoch.peak >= self.current:
                 self._try_another(throughput)
         self._throughput = throughput
         self._epoch = _Epoch(now)
-
-    def _pause_is_over(self) -> bool:
-        return self._waited >= self._pause
 
     def _try_another(self, throughput: float) -> None:
         step = self.current if self._doubling else max(1, round(STEP * self.current))

@@ -84,15 +84,12 @@ class Ledger:
         self._reopened = before.reopened
         self._groups_complete = before.groups_complete
         self._open: dict[int, _OpenGroup] = {}
-        self._attempts = 0
+        self.attempts = 0
         self.resumed = sum(self._counts.values())
 
     def open_group(self, task: int, to_run: int, completed: int, repeats: int) -> None:
         """Note that `to_run` repeats of a task will run and `completed` are completed already."""
         self._open[task] = _OpenGroup(to_run, repeats - completed)
-
-    def acknowledge_attempt(self) -> None:
-        self._attempts += 1
 
     def acknowledge_outcome(
         self, task: int, outcome: Outcome, replaced: Failed | Omitted | None
@@ -125,7 +122,7 @@ class Ledger:
             groups=self.groups,
             groups_complete=self._groups_complete,
             resumed=self.resumed,
-            attempts=self._attempts,
+            attempts=self.attempts,
             abandoned=abandoned,
             dropped_events=dropped_events,
         )

@@ -76,7 +76,7 @@ class Recorder:
         for _ in range(count):
             written = self._unsynced.popleft()
             attempt = written.attempt
-            self._ledger.acknowledge_attempt()
+            self._ledger.attempts += 1
             if attempt.final:
                 self._ledger.acknowledge_outcome(attempt.task, attempt.outcome, written.replaced)
             if self._observers:

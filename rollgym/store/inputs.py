@@ -110,10 +110,6 @@ class InputsDraft:
             self._disk.replace(self.path, path)
             sync_path(self._disk, path.parent)
 
-    def moved_to(self, directory: Path) -> None:
-        """Note that the directory of the draft was renamed."""
-        self.path = directory / self.path.name
-
     def close(self) -> None:
         """Remove the draft, unless it was kept."""
         self.path.unlink(missing_ok=True)

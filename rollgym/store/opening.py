@@ -10,6 +10,7 @@ they would overlap. A third lock, held briefly, serialises the opening itself.
 
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +76,9 @@ class RunOpening:
                     f"another process has just renamed {self._directory} to start a new run: run "
                     "the same command again"
                 )
-            if force_new_run and self._has_run():
-                draft.moved_to(self._rename_old_run())
+            manifest_path = self._directory / MANIFEST
+            if force_new_run and (manifest_path.exists() or journal_paths(self._directory)):
+                draft.path = self._rename_old_run() / draft.path.name
                 self._make_directory()
                 self._acquire_opening_lock(opening)
             manifest = self._same_run(identity, draft)
@@ -91,9 +93,6 @@ class RunOpening:
         lock = FileLock(self._directory / OPENING_LOCK)
         lock.acquire(f"the opening of {self._directory}")
         opening.callback(lock.release)
-
-    def _has_run(self) -> bool:
-        return (self._directory / MANIFEST).exists() or bool(journal_paths(self._directory))
 
     def _same_run(self, identity: Identity, draft: InputsDraft) -> Manifest:
         manifest = read_manifest(self._directory, self._advice)
@@ -172,9 +171,9 @@ class RunOpening:
         if not lock.try_acquire():
             raise self._busy()
         try:
-            number = 1
-            while (renamed := self._renamed(number)).exists():
-                number += 1
+            previous = f"{self._directory.name}.previous-"
+            names = (self._directory.with_name(f"{previous}{number}") for number in count(1))
+            renamed = next(path for path in names if not path.exists())
             self._disk.replace(self._directory, renamed)
             sync_path(self._disk, renamed.parent)
         except OSError as error:
@@ -182,6 +181,3 @@ class RunOpening:
         finally:
             lock.release()
         return renamed
-
-    def _renamed(self, number: int) -> Path:
-        return self._directory.with_name(f"{self._directory.name}.previous-{number}")

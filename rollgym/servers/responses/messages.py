@@ -55,10 +55,6 @@ class _AssistantTurn:
         self.refusals: list[str] = []
         self.calls: list[JsonObject] = []
 
-    @property
-    def has_text(self) -> bool:
-        return bool(self.texts or self.refusals)
-
     def message(self, *, think_tags: bool) -> JsonObject:
         message: JsonObject = {"role": "assistant", "content": self._content(think_tags)}
         if self.refusals:
@@ -103,7 +99,8 @@ class _ChatMessages:
             self._close_turn()
             self._messages.append({"role": "tool", "tool_call_id": call_id, "content": output})
         elif kind == "reasoning":
-            self._add_reasoning(item)
+            if text := reasoning_text(item):
+                self._turn_for_text().reasoning.append(text)
         else:
             raise ShapeError("type", f"{kind!r} items cannot be sent to a chat endpoint")
 
@@ -130,11 +127,6 @@ class _ChatMessages:
         turn.texts += ["".join(texts)] if texts or not refusals else []
         turn.refusals += refusals
 
-    def _add_reasoning(self, item: JsonObject) -> None:
-        text = reasoning_text(item)
-        if text:
-            self._turn_for_text().reasoning.append(text)
-
     def _open_turn(self) -> _AssistantTurn:
         if self._turn is None:
             self._turn = _AssistantTurn()
@@ -143,7 +135,7 @@ class _ChatMessages:
     def _turn_for_text(self) -> _AssistantTurn:
         """The turn for a text or reasoning: a new one where the open turn already has a text."""
         turn = self._turn
-        if turn is not None and turn.has_text and not turn.calls:
+        if turn is not None and (turn.texts or turn.refusals) and not turn.calls:
             self._close_turn()
         return self._open_turn()
 
