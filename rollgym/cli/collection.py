@@ -112,7 +112,8 @@ async def _collect(
 ) -> Coverage:
     _, files = observers
     with _requests_logged_to(store.directory / SERVER_LOG):
-        async with servers.clients() as clients:
+        async with servers.connect() as directory:
+            clients = directory.client
             worker = make_worker(clients)
             coverage = await collect(store.inputs, worker, store, policy, observers)
             missed = files.name in coverage.dropped_events

@@ -1,11 +1,11 @@
 """The servers that a collection works with: those of an `ng_run`, or its own.
 
-Their descriptions are known before anything starts; they can be called inside `clients`.
+Their descriptions are known before anything starts; they can be called inside `connect`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import msgspec
@@ -22,7 +22,7 @@ from rollgym.servers.launch.fleet import started_in_process
 from rollgym.servers.launch.head import connected_to, fetch_records
 from rollgym.servers.launch.records import NoHeadError
 from rollgym.servers.resources import ResourcesServer
-from rollgym.servers.server import ServerConfig, ServerKind
+from rollgym.servers.server import ServerConfig, ServerDirectory, ServerKind
 from rollgym.store import SettingsIdentity, hide_secrets, settings_identity
 
 Clients = Callable[[str], ServerClient]
@@ -42,15 +42,15 @@ class ServerDescription(msgspec.Struct, frozen=True):
 
 
 class CollectionServers:
-    """The servers of a collection, by name. `clients` gives the client of each, in a block."""
+    """The servers of a collection, by name. `connect` gives clients of them, in a block."""
 
     def __init__(
         self,
         servers: Iterable[ServerDescription],
-        clients: Callable[[], AbstractAsyncContextManager[Clients]],
+        connect: Callable[[], AbstractAsyncContextManager[ServerDirectory]],
     ) -> None:
         self._servers = {server.name: server for server in servers}
-        self.clients = clients
+        self.connect = connect
 
     @property
     def agents(self) -> list[str]:
@@ -91,17 +91,12 @@ def find_servers(config: Configuration) -> CollectionServers:
 
 
 def own_servers(config: RunConfig) -> CollectionServers:
-    """Servers that run in this process inside `clients`, which raises StartError.
+    """Servers that run in this process inside `connect`, which raises StartError.
 
     Raises ConfigError where the code of a server cannot be loaded.
     """
-
-    @asynccontextmanager
-    async def clients() -> AsyncIterator[Clients]:
-        async with started_in_process(config) as fleet:
-            yield fleet.client
-
-    return CollectionServers(map(_describe, [*config.instances, *config.external]), clients)
+    described = map(_describe, [*config.instances, *config.external])
+    return CollectionServers(described, lambda: started_in_process(config))
 
 
 def running_servers(options: RunOptions) -> CollectionServers:
@@ -111,12 +106,6 @@ def running_servers(options: RunOptions) -> CollectionServers:
     except NoHeadError as error:
         error.add_note("With +config_paths=[…] this command runs the servers itself.")
         raise
-
-    @asynccontextmanager
-    async def clients() -> AsyncIterator[Clients]:
-        async with connected_to(records) as directory:
-            yield directory.client
-
     described = (
         ServerDescription(
             each.name,
@@ -127,7 +116,7 @@ def running_servers(options: RunOptions) -> CollectionServers:
         )
         for each in records
     )
-    return CollectionServers(described, clients)
+    return CollectionServers(described, lambda: connected_to(records))
 
 
 def _describe(server: ServerInstance) -> ServerDescription:
