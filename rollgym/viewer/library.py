@@ -224,9 +224,9 @@ class _DocumentCache:
             document = self._kept.get(key) or make()
             self._kept[key] = document
             self._kept.move_to_end(key)
-            while len(self._kept) > 1 and self._bytes() > DOCUMENT_BYTES:
+            while (
+                len(self._kept) > 1
+                and sum(each.size for each in self._kept.values()) > DOCUMENT_BYTES
+            ):
                 self._kept.popitem(last=False)
             return document
-
-    def _bytes(self) -> int:
-        return sum(document.size for document in self._kept.values())

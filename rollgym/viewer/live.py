@@ -44,7 +44,9 @@ class LiveCheck:
         self._lock_tried: float | None = None
 
     def is_live(self) -> bool:
-        return self._is_growing() or self._is_locked() or self._is_monitored()
+        if self._is_growing() or self._is_locked():
+            return True
+        return any(map(_is_current, read_monitors(self._source)))
 
     def _is_growing(self) -> bool:
         size, age = 0, GROWING_SECONDS
@@ -67,9 +69,6 @@ class LiveCheck:
             manifest = self._source.manifest
             self._locked = manifest is not None and _is_run_locked(manifest.parent)
         return self._locked
-
-    def _is_monitored(self) -> bool:
-        return any(map(_is_current, read_monitors(self._source)))
 
 
 def _is_current(snapshot: Snapshot) -> bool:

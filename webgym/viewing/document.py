@@ -146,7 +146,8 @@ class TrajectoryDocument(RolloutDocument):
 
     @cached_property
     def _outlines(self) -> list[_StepOutline]:
-        return [_outline(raw) for raw in self._steps]
+        """Empty for a step that cannot be read, which the step itself reports."""
+        return [read(raw, _OUTLINE) or _StepOutline() for raw in self._steps]
 
     def _asked(self) -> TurnView | None:
         path = f"{self._names.trajectory}/task/{_TASK_NAME}"
@@ -189,14 +190,6 @@ class TrajectoryDocument(RolloutDocument):
             return said
         usages = (outline.response.usage for outline in self._outlines if outline.response)
         return sum(usages, NO_USAGE)
-
-
-def _outline(raw: msgspec.Raw) -> _StepOutline:
-    """The outline of a step; empty if it cannot be read, which the step itself reports."""
-    try:
-        return _OUTLINE.decode(raw)
-    except ValueError:
-        return _StepOutline()
 
 
 def _counts(usage: Usage) -> dict[str, int]:

@@ -24,7 +24,6 @@ from rollgym.records import (
     Failed,
     Omitted,
     Row,
-    RowError,
     decode_attempt,
 )
 from rollgym.viewer.formats.facts import cause_of, task_facts
@@ -32,12 +31,11 @@ from rollgym.viewer.source import DocumentContext, FactsOf, RecordFormat, Record
 from rollgym.viewer.summary import (
     DETAIL_LIMIT,
     FIELD_LIMIT,
-    NO_FACTS,
     EntryStatus,
     RecordSummary,
     Scalar,
-    TaskFacts,
 )
+from rollgym.viewer.values import Fields, fields_of, text_of
 from rollgym.viewer.view import RolloutDocument
 from webgym.trajectory.plain import failed_to_plain, from_plain, to_plain
 from webgym.trajectory.records import ANSWER, BLOCKED, INVALID_URL, UNPARSED, Trajectory
@@ -50,23 +48,12 @@ from webgym.viewing.records import (
     JOURNAL_NAMES,
     OMITTED,
     PLAIN_NAMES,
-    ActionSummary,
     AttemptRecord,
     PlainRecord,
     RawSteps,
     StepSummaries,
-    StepSummary,
     TrajectoryRecord,
 )
-
-
-def facts_in(task: msgspec.Raw) -> TaskFacts:
-    """The facts in the row of a trajectory; empty where it has none."""
-    try:
-        return task_facts(Row.parse(bytes(task)).fields)
-    except RowError:
-        return NO_FACTS
-
 
 _STATUSES = {
     COMPLETED: EntryStatus.COMPLETED,
@@ -77,18 +64,6 @@ _NO_ACTIONS = frozenset((UNPARSED, BLOCKED, INVALID_URL))
 """Keys of steps without an action of the agent."""
 
 
-class _AnswerArguments(msgspec.Struct, frozen=True):
-    text: str = ""
-
-
-class _SubdomainField(msgspec.Struct, frozen=True):
-    subdomain: str = ""
-
-
-_ANSWER = msgspec.json.Decoder(_AnswerArguments)
-_SUBDOMAIN_FIELD = msgspec.json.Decoder(_SubdomainField)
-
-
 def summarise(attempt: AttemptRecord[StepSummaries], facts_of: FactsOf) -> RecordSummary:
     """Summarise an attempt. Raises ValueError for an unknown outcome."""
     outcome, trajectory = attempt.outcome, attempt.trajectory
@@ -97,7 +72,8 @@ def summarise(attempt: AttemptRecord[StepSummaries], facts_of: FactsOf) -> Recor
     steps = trajectory.steps or ()
     keys = Counter(step.action.key for step in steps if step.action)
     failure, usage = outcome.failure, outcome.usage
-    is_blocked = any(map(_is_blocked, steps))
+    is_blocked = any(step.reward is not None and step.reward.is_blocked for step in steps)
+    row = fields_of(trajectory.task) or {}
     return RecordSummary(
         status=_STATUSES[outcome.status] if attempt.final else EntryStatus.RETRIED,
         task=attempt.task,
@@ -115,10 +91,10 @@ def summarise(attempt: AttemptRecord[StepSummaries], facts_of: FactsOf) -> Recor
         started=attempt.started,
         model=trajectory.model,
         ending=trajectory.ending,
-        facts=facts_of(attempt.task) or facts_in(trajectory.task),
+        facts=facts_of(attempt.task) or task_facts(row),
         detail=printable_line(_detail(attempt, steps), DETAIL_LIMIT),
         tools=dict(keys),
-        fields=_fields(trajectory, is_blocked=is_blocked),
+        fields=_fields(trajectory, row, is_blocked=is_blocked),
     )
 
 
@@ -126,22 +102,16 @@ def _detail(attempt: AttemptRecord[StepSummaries], steps: StepSummaries) -> str:
     if attempt.outcome.failure is not None:
         return attempt.outcome.failure.detail
     last = steps[-1].action if steps else None
-    return attempt.outcome.why or _answer(last)
+    answer = fields_of(last.arguments) or {} if last is not None and last.key == ANSWER else {}
+    return attempt.outcome.why or text_of(answer.get("text")) or ""
 
 
-def _answer(last: ActionSummary | None) -> str:
-    if last is None or last.key != ANSWER:
-        return ""
-    try:
-        return _ANSWER.decode(last.arguments).text
-    except msgspec.DecodeError:
-        return ""
-
-
-def _fields(trajectory: TrajectoryRecord[StepSummaries], *, is_blocked: bool) -> dict[str, Scalar]:
+def _fields(
+    trajectory: TrajectoryRecord[StepSummaries], row: Fields, *, is_blocked: bool
+) -> dict[str, Scalar]:
     texts = {
         "task_id": trajectory.task_id,
-        "subdomain": _subdomain(trajectory.task),
+        "subdomain": text_of(row.get("subdomain")) or "",
         "split": trajectory.split,
         "interaction_mode": trajectory.interaction_mode,
     }
@@ -149,17 +119,6 @@ def _fields(trajectory: TrajectoryRecord[StepSummaries], *, is_blocked: bool) ->
         name: printable_line(text, FIELD_LIMIT) for name, text in texts.items() if text
     }
     return fields | {"is_blocked": is_blocked}
-
-
-def _is_blocked(step: StepSummary) -> bool:
-    return step.reward is not None and step.reward.is_blocked
-
-
-def _subdomain(task: msgspec.Raw) -> str:
-    try:
-        return _SUBDOMAIN_FIELD.decode(task).subdomain
-    except msgspec.DecodeError:
-        return ""
 
 
 _JOURNAL_SUMMARY = msgspec.json.Decoder(AttemptRecord[StepSummaries])

@@ -90,7 +90,10 @@ def _turn_content(document: RolloutDocument, turn: TurnView) -> Content:
     return (
         turn.role,
         tuple(
-            _picture(part) if isinstance(part, PictureView) else whole(part) for part in turn.parts
+            (part.file, part.note, part.width, part.height)
+            if isinstance(part, PictureView)
+            else whole(part)
+            for part in turn.parts
         ),
         whole(turn.reasoning) if turn.reasoning else None,
         tuple((call.name, whole(call.arguments)) for call in turn.calls),
@@ -107,10 +110,6 @@ def _whole(document: RolloutDocument, text: Text) -> Content:
     if text.size <= len(text.text) or not text.path:
         return text.size, text.text
     return text.size, text.text, sha256(document.raw(text.path)).digest()
-
-
-def _picture(image: PictureView) -> Content:
-    return image.file, image.note, image.width, image.height
 
 
 def _turn_words(turn: TurnView | None) -> tuple[str, str]:

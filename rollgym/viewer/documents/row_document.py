@@ -255,7 +255,8 @@ class JournalDocument(FieldsDocument):
             task = Task(attempt.task, self._input or Row(b"{}"), max(attempt.repeats, 1))
             if isinstance(attempt.outcome, Failed):
                 return failure_row(task, attempt).raw
-            if isinstance(attempt.outcome, Completed) and self._has_response:
+            has_response = fields_of(self._fields.get(rows.RESPONSE)) is not None
+            if isinstance(attempt.outcome, Completed) and has_response:
                 return output_row(task, attempt).raw
         except (ValueError, LookupError, TypeError, RecursionError):
             # A result of an unknown shape has no row in any file.
@@ -271,10 +272,6 @@ class JournalDocument(FieldsDocument):
     @cached_property
     def _fields(self) -> Fields:
         return dict(self._input_fields() or {}) | _added_fields(self._attempt)
-
-    @property
-    def _has_response(self) -> bool:
-        return fields_of(self._fields.get(rows.RESPONSE)) is not None
 
     def _input_fields(self) -> Fields | None:
         return None if self._input is None else dict(self._input.fields)

@@ -108,7 +108,8 @@ def _pieces(inside: memoryview) -> Iterator[str]:
     while start < inside.nbytes:
         for end in range(min(start + LONG, inside.nbytes), start, -1):
             # If the end is inside an escape or a character, it moves in front of it.
-            if (piece := read(_quoted(inside[start:end]), _TEXT)) is not None:
+            quoted = msgspec.Raw(b'"' + bytes(inside[start:end]) + b'"')
+            if (piece := read(quoted, _TEXT)) is not None:
                 yield piece
                 start = end
                 break
@@ -116,10 +117,6 @@ def _pieces(inside: memoryview) -> Iterator[str]:
                 return
         else:
             return
-
-
-def _quoted(inside: memoryview) -> msgspec.Raw:
-    return msgspec.Raw(b'"' + bytes(inside) + b'"')
 
 
 def json_text(raw: msgspec.Raw, limit: int, path: str = "") -> Text:

@@ -10,9 +10,9 @@ failures of one cause are one group. Codes stay: HTTP 503 is another cause than 
 """
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import takewhile
 from typing import NamedTuple
 
 import msgspec
@@ -78,13 +78,14 @@ def task_facts(fields: Fields) -> TaskFacts:
 
 
 def _prompt(fields: Fields) -> list[_PromptText]:
-    """The prompt of the agent, or the one field that holds the question."""
+    """The prompt of the agent, the messages before an answer, or the field with the question."""
     params = fields_of(fields.get(PARAMS)) or {}
     asked = []
     if instructions := text_of(params.get("instructions")):
         asked.append(_PromptText("system", instructions))
     asked += _messages(params.get("input"))
-    return asked or [*_before_the_answer(fields.get(MESSAGES))] or _question(fields)
+    messages = takewhile(lambda each: each.role != "assistant", _messages(fields.get(MESSAGES)))
+    return asked or list(messages) or _question(fields)
 
 
 def _messages(raw: msgspec.Raw | None) -> list[_PromptText]:
@@ -97,14 +98,6 @@ def _messages(raw: msgspec.Raw | None) -> list[_PromptText]:
         items = items_of(raw) or []
         messages = [found for item in items if (found := read(item, _MESSAGE)) is not None]
     return [_PromptText(each.role, _said(each.content)) for each in messages]
-
-
-def _before_the_answer(raw: msgspec.Raw | None) -> Iterator[_PromptText]:
-    """The messages before the first one of the assistant."""
-    for each in _messages(raw):
-        if each.role == "assistant":
-            return
-        yield each
 
 
 def _question(fields: Fields) -> list[_PromptText]:

@@ -100,7 +100,7 @@ def summarise_conversation(raw: msgspec.Raw | None) -> ConversationSummary | Non
         if item.role == "assistant":
             turns, calling = turns + 1, False
             if item.tool_calls:
-                called += map(_called_tool, item.tool_calls)
+                called += (_tool_label((call.function or call).name) for call in item.tool_calls)
         elif item.type == "function_call":
             turns, calling = turns + (not calling), True
             called.append(_tool_label(item.name))
@@ -122,10 +122,6 @@ def _part_text(part: _ContentPart | str) -> str:
         return part
     link = part.image_url.url if isinstance(part.image_url, _ImageLink) else part.image_url
     return part.text or part.refusal or (link if isinstance(link, str) else "")
-
-
-def _called_tool(call: _ToolCall) -> str:
-    return _tool_label(call.function.name if call.function else call.name)
 
 
 def _tool_label(name: str | None) -> str:

@@ -71,6 +71,7 @@ class RolloutsFormat(RecordFormat):
         status = _row_status(fields, result)
         failure = fields_of(fields.get(FAILURE)) or {}
         failed = status in (EntryStatus.FAILED, EntryStatus.RETRIED)
+        kind = text_of(fields.get(rows.FAILURE_CLASS)) or text_of(failure.get("kind"))
         message = text_of(failure.get("detail")) or text_of(fields.get(FAILURE)) or ""
         task = count_of(fields.get(rows.TASK_INDEX))
         params = fields_of(fields.get(rows.PARAMS)) or {}
@@ -81,7 +82,7 @@ class RolloutsFormat(RecordFormat):
             attempt=either(count_of(fields.get("attempt")), result.attempt),
             reward=None if failed else number_of(fields.get(rows.REWARD)),
             success=None if failed else _success(fields),
-            kind=_kind(fields, failure) if failed else "",
+            kind=kind or "unknown" if failed else "",
             cause=cause_of(message) if failed else "",
             steps=result.steps,
             tool_calls=result.tool_calls,
@@ -120,10 +121,6 @@ def _success(fields: Fields) -> bool | None:
     return success if reward is None else Completed(reward, success).succeeded
 
 
-def _kind(fields: Fields, failure: Fields) -> str:
-    return text_of(fields.get(rows.FAILURE_CLASS)) or text_of(failure.get("kind")) or "unknown"
-
-
 def _facts(fields: Fields, task: int | None, facts_of: FactsOf) -> TaskFacts:
     facts = task_facts(fields)
     if facts.key or task is None:
@@ -155,7 +152,7 @@ class JournalFormat(RecordFormat):
         outcome = attempt.outcome
         given = fields_of(outcome.result) or {}
         result = RolloutResult.of(given)
-        measures = _measures(outcome)
+        measures = outcome.measures if isinstance(outcome, Completed) else {}
         into, out = _tokens(outcome.usage, result)
         return RecordSummary(
             status=_attempt_status(attempt),
@@ -198,10 +195,6 @@ def _attempt_status(attempt: Attempt) -> EntryStatus:
             return EntryStatus.FAILED
         case Omitted():
             return EntryStatus.OMITTED
-
-
-def _measures(outcome: Outcome) -> dict[str, float]:
-    return outcome.measures if isinstance(outcome, Completed) else {}
 
 
 def _measured(measures: dict[str, float], name: str) -> int | None:

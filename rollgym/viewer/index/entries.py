@@ -89,8 +89,9 @@ class OutcomeSelector:
         """Note a record that is about to be added; returns whether it may be an outcome."""
         if summary.status is EntryStatus.RETRIED:
             return False
-        if summary.task is not None and summary.repeat is not None:
-            self._seen_again(summary.task, summary.repeat)
+        task, repeat = summary.task, summary.repeat
+        if task is not None and repeat is not None and not self._seen.add(task, repeat):
+            self._several.add((task, repeat))
         return True
 
     def reconsider(self, task: int | None, repeat: int | None) -> None:
@@ -120,10 +121,6 @@ class OutcomeSelector:
                     changes.append((number in chosen, number))
         self._connection.executemany("UPDATE entry SET is_outcome = ? WHERE id = ?", changes)
         self._several.clear()
-
-    def _seen_again(self, task: int, repeat: int) -> None:
-        if not self._seen.add(task, repeat):
-            self._several.add((task, repeat))
 
 
 _FROM_INPUTS = "SELECT task_key, title, agent, domain, difficulty FROM task WHERE task = ?"

@@ -195,8 +195,9 @@ def section(title: str, content: Iterable[HtmlElement | None]) -> HtmlElement:
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> HtmlElement:
-    """Names and short values, side by side."""
-    rows = (element("div", element("dt", name), element("dd", text)) for name, text in pairs)
+    """Names and short values, side by side; empty values are left out."""
+    named = ((name, text) for name, text in pairs if text)
+    rows = (element("div", element("dt", name), element("dd", text)) for name, text in named)
     return group("dl", rows, class_="facts")
 
 

@@ -210,7 +210,7 @@ def _body(
 ) -> Iterator[Child]:
     pictures = PictureBudget(picture)
     yield element(
-        "header", element("h1", view.title), element("p", name, class_="note"), _facts(view)
+        "header", element("h1", view.title), element("p", name, class_="note"), facts(_told(view))
     )
     yield group("main", _main(rollout, view, pictures))
 
@@ -245,10 +245,6 @@ def _long(title: str, blocks: Iterator[HtmlElement], number: int, most: int) -> 
 def _portions(read: Callable[[int, int], list[T]], number: int, portion: int) -> Iterator[T]:
     for start in range(0, number, portion):
         yield from read(start, min(portion, number - start))
-
-
-def _facts(view: RolloutView) -> HtmlElement:
-    return facts((name, text) for name, text in _told(view) if text)
 
 
 def _told(view: RolloutView) -> Iterator[tuple[str, str]]:
