@@ -231,7 +231,7 @@ def main() -> None:
             print(f"{task_id:24}{mode:14}lost: {played} {getattr(played, '__notes__', '')}")
             continue
         steps, limit = len(played.taken), step_limit(task, split)
-        facts = "; ".join(fact.reason for fact in played.after.failed)
+        facts = "; ".join(fact.reason for fact in played.after.facts if not fact.passed)
         print(
             f"{task_id:24}{mode:14}{split:7}difficulty {task.difficulty}  "
             f"reward {played.before.reward} -> {played.after.reward}  "

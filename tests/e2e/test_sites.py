@@ -58,7 +58,8 @@ def problem(task_id: str, result: Played | Exception) -> str:
     expected = (0, 0, True) if task.blocked else (0, 1, False)
     scores = (result.before.reward, result.after.reward, result.after.blocked)
     if scores != expected:
-        return f"rewards and blocking {scores}: {[fact.reason for fact in result.after.failed]}"
+        reasons = [fact.reason for fact in result.after.facts if not fact.passed]
+        return f"rewards and blocking {scores}: {reasons}"
     if not {incident.kind for incident in result.incidents} <= EXPECTED_INCIDENTS:
         return f"incidents {result.incidents}"
     if len(result.taken) > step_limit(task, split):

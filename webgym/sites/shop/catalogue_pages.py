@@ -8,6 +8,7 @@ from yarl import URL
 from webgym.sites.markup import Content, Markup, Template, flag, options, rendered
 from webgym.sites.shop.catalogue import (
     ANY_CATEGORY,
+    BY_SLUG,
     CATEGORIES,
     PAGE_SIZE,
     PRODUCTS,
@@ -201,8 +202,9 @@ def product_page(state: ShopState, product: Product) -> Markup:
     return frame(state, product.name, body, category=product.category)
 
 
-def saved_page(state: ShopState, products: list[Product]) -> Markup:
-    body = _SAVED(cards=cards(products), empty=None if products else _NOTHING_SAVED())
+def saved_page(state: ShopState) -> Markup:
+    saved = cards([BY_SLUG[slug] for slug in state.saved])
+    body = _SAVED(cards=saved, empty=None if state.saved else _NOTHING_SAVED())
     return frame(state, "Saved for later", body)
 
 

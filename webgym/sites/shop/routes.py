@@ -1,5 +1,6 @@
 """The routes of the shop."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -10,13 +11,7 @@ from webgym.sites.errors import InvalidInputError, MissingPageError
 from webgym.sites.markup import Markup, Template
 from webgym.sites.sessions import SEARCHES_KEPT, session_of
 from webgym.sites.shop import catalogue_pages, order_pages, orders
-from webgym.sites.shop.catalogue import (
-    BY_SLUG,
-    ProductQuery,
-    drawing,
-    find_product,
-    suggest_products,
-)
+from webgym.sites.shop.catalogue import ProductQuery, drawing, find_product, suggest_products
 from webgym.sites.shop.catalogue_pages import TEMPLATES, frame
 from webgym.sites.shop.orders import QUANTITY, SAVED, DeliveryDetails, ShopMessage, ShopState
 from webgym.sites.site import (
@@ -39,8 +34,10 @@ def _state(request: web.Request) -> ShopState:
     return session_of(request).shop
 
 
-def _page(state: ShopState, markup: Markup) -> web.Response:
-    """A page; the message that it shows is not shown again."""
+def _page(request: web.Request, page: Callable[..., Markup], *content: object) -> web.Response:
+    """A page with this content; the message that it shows is not shown again."""
+    state = _state(request)
+    markup = page(state, *content)
     state.message = None
     return page_response(markup)
 
@@ -55,17 +52,15 @@ SHOP = Site(
 
 @SHOP.get("")
 async def _home(request: web.Request) -> web.Response:
-    state = _state(request)
-    return _page(state, catalogue_pages.home(state))
+    return _page(request, catalogue_pages.home)
 
 
 @SHOP.get("products")
 async def _products(request: web.Request) -> web.Response:
     query = ProductQuery.of(read_query(request))
-    state = _state(request)
     if query.text and query.page == 1:
-        append_bounded(state.searches, query.text, SEARCHES_KEPT)
-    return _page(state, catalogue_pages.listing(state, query))
+        append_bounded(_state(request).searches, query.text, SEARCHES_KEPT)
+    return _page(request, catalogue_pages.listing, query)
 
 
 @SHOP.get("suggest")
@@ -77,8 +72,8 @@ async def _suggest(request: web.Request) -> web.Response:
 
 @SHOP.get("product/{slug}")
 async def _product(request: web.Request) -> web.Response:
-    state, found = _state(request), find_product(request.match_info["slug"])
-    return _page(state, catalogue_pages.product_page(state, found))
+    found = find_product(request.match_info["slug"])
+    return _page(request, catalogue_pages.product_page, found)
 
 
 @SHOP.get("picture/{slug}.svg")
@@ -88,9 +83,7 @@ async def _picture(request: web.Request) -> web.Response:
 
 @SHOP.get("saved")
 async def _show_saved(request: web.Request) -> web.Response:
-    state = _state(request)
-    saved = [BY_SLUG[slug] for slug in state.saved]
-    return _page(state, catalogue_pages.saved_page(state, saved))
+    return _page(request, catalogue_pages.saved_page)
 
 
 @SHOP.post("saved/toggle")
@@ -107,8 +100,7 @@ async def _toggle_saved(request: web.Request) -> web.Response:
 
 @SHOP.get("cart")
 async def _cart(request: web.Request) -> web.Response:
-    state = _state(request)
-    return _page(state, order_pages.cart_page(state))
+    return _page(request, order_pages.cart_page)
 
 
 @SHOP.post("cart/add")
@@ -163,7 +155,7 @@ async def _checkout(request: web.Request) -> web.Response:
     state = _with_cart(request)
     details = state.details or DeliveryDetails()
     errors = orders.detail_problems(details) if state.details else {}
-    return _page(state, order_pages.checkout_page(state, details, errors))
+    return _page(request, order_pages.checkout_page, details, errors)
 
 
 @SHOP.post("checkout")
@@ -176,8 +168,8 @@ async def _send_details(request: web.Request) -> web.Response:
 
 @SHOP.get("checkout/review")
 async def _review(request: web.Request) -> web.Response:
-    state = _with_cart(request)
-    return _page(state, order_pages.review_page(state, _valid_details(state)))
+    details = _valid_details(_with_cart(request))
+    return _page(request, order_pages.review_page, details)
 
 
 @SHOP.post("order")
@@ -189,17 +181,16 @@ async def _order(request: web.Request) -> web.Response:
 
 @SHOP.get("order/{number}")
 async def _show_order(request: web.Request) -> web.Response:
-    state, number = _state(request), request.match_info["number"]
-    order = next((each for each in state.orders if each.number == number), None)
+    number = request.match_info["number"]
+    order = next((each for each in _state(request).orders if each.number == number), None)
     if order is None:
         raise MissingPageError("You have no order with this number.")
-    return _page(state, order_pages.order_page(state, order))
+    return _page(request, order_pages.order_page, order)
 
 
 @SHOP.get("orders")
 async def _orders(request: web.Request) -> web.Response:
-    state = _state(request)
-    return _page(state, order_pages.orders_page(state))
+    return _page(request, order_pages.orders_page)
 
 
 @SHOP.post("notice")
@@ -213,8 +204,7 @@ async def _help(request: web.Request) -> web.Response:
     topic = request.match_info["topic"]
     if topic not in _HELP:
         raise MissingPageError("There is no help on that.")
-    state = _state(request)
-    return _page(state, frame(state, topic.capitalize(), _HELP[topic]))
+    return _page(request, frame, topic.capitalize(), _HELP[topic])
 
 
 def _with_cart(request: web.Request) -> ShopState:

@@ -92,14 +92,6 @@ class SiteVerdict(msgspec.Struct, frozen=True):
     facts: tuple[FactResult, ...]
     blocked: bool = False
 
-    @property
-    def passed(self) -> list[FactResult]:
-        return [fact for fact in self.facts if fact.passed]
-
-    @property
-    def failed(self) -> list[FactResult]:
-        return [fact for fact in self.facts if not fact.passed]
-
 
 def verify(task: SiteTask, answer: str | None, state: Mapping[str, object]) -> SiteVerdict:
     """Score an attempt; `state` is the response of `/_truth/SESSION`. Raises StateError.

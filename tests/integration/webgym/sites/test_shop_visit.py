@@ -33,9 +33,9 @@ def test_a_cart_becomes_an_order() -> None:
     assert "$132.00" in added.body
     assert "$66.00" in changed.body
     assert "The code is applied." in reduced.body
-    assert "no email address" not in form.body
+    assert "not an email address" not in form.body
     assert wrong.url == "/shop/checkout"
-    assert "no email address" in wrong.body
+    assert "not an email address" in wrong.body
     assert 'value="Ropewalk 7"' in wrong.body
     assert review.url == "/shop/checkout/review"
     assert "$72.30" in review.body
