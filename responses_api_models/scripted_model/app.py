@@ -18,11 +18,7 @@ from responses_api_models.scripted_model.solver import (
     Solver,
     read_request,
 )
-from responses_api_models.scripted_model.text_solvers import (
-    ChoiceSolver,
-    MathSolver,
-    PuzzleSolver,
-)
+from responses_api_models.scripted_model.text_solvers import ChoiceSolver, MathSolver, PuzzleSolver
 from responses_api_models.scripted_model.tool_solvers import (
     CounterSolver,
     DocumentSolver,

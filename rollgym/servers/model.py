@@ -10,12 +10,7 @@ from typing import Any
 import msgspec
 
 from rollgym.records import ModelRequestError, ModelUnavailableError, Row, RowError
-from rollgym.servers.endpoints import (
-    EndpointPool,
-    EndpointSettings,
-    MaxConcurrency,
-    PoolSettings,
-)
+from rollgym.servers.endpoints import EndpointPool, EndpointSettings, MaxConcurrency, PoolSettings
 from rollgym.servers.exchange import Answer, Request, json_answer
 from rollgym.servers.server import Server, ServerConfig, ServerDirectory, ServerKind
 

@@ -31,12 +31,7 @@ from webgym.browser.contract.http import (
 )
 from webgym.browser.master.master import Master
 from webgym.browser.master.registration import REGISTER_PATH, Registration
-from webgym.browser.settings import (
-    TOKEN_VARIABLE,
-    BrowserSettings,
-    BrowserSettingsError,
-    check_url,
-)
+from webgym.browser.settings import TOKEN_VARIABLE, BrowserSettings, BrowserSettingsError, check_url
 
 GET_PATH = "/get"
 HEALTH_PATH = "/healthz"

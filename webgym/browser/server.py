@@ -26,12 +26,7 @@ from webgym.browser.master.remote import CONNECT_SECONDS
 from webgym.browser.node import BrowserNode
 from webgym.browser.pool.pool import BrowserPool
 from webgym.browser.routes import ServerRoutes
-from webgym.browser.settings import (
-    BrowserSettings,
-    BrowserSettingsError,
-    read_settings,
-    read_token,
-)
+from webgym.browser.settings import BrowserSettings, BrowserSettingsError, read_settings, read_token
 from webgym.served import until_stopped
 
 KEEPALIVE_SECONDS = 30.0

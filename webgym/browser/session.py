@@ -16,13 +16,7 @@ from typing import Any, TypeVar
 from rollgym.servers.limit import Limit
 from webgym.browser.chromium.connection import CallError, ConnectionClosedError
 from webgym.browser.chromium.targets import Targets
-from webgym.browser.contract.answers import (
-    CommandFailure,
-    Incident,
-    Observe,
-    Picture,
-    StepAnswer,
-)
+from webgym.browser.contract.answers import CommandFailure, Incident, Observe, Picture, StepAnswer
 from webgym.browser.contract.commands import Command
 from webgym.browser.contract.errors import (
     CommandError,

@@ -26,12 +26,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from rollgym.closing import AsyncClosable
-from rollgym.records import (
-    BrowserError,
-    BrowserUnavailableError,
-    DeadlineError,
-    RolloutError,
-)
+from rollgym.records import BrowserError, BrowserUnavailableError, DeadlineError, RolloutError
 from rollgym.servers.context import seconds_left
 from rollgym.servers.isolation import (
     ArgumentsError,

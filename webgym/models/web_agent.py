@@ -29,12 +29,7 @@ from webgym.models.chat_model import ChatModel
 from webgym.models.completion import Completion
 from webgym.models.endpoints import read_endpoints
 from webgym.models.evaluator import Evaluator
-from webgym.models.settings import (
-    ModelCallSettings,
-    ModelSettings,
-    PolicySettings,
-    read_context,
-)
+from webgym.models.settings import ModelCallSettings, ModelSettings, PolicySettings, read_context
 from webgym.settings import read_settings
 from webgym.tasks.task import WebTask
 from webgym.trajectory.records import ResponseRecord

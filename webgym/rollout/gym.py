@@ -17,16 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from rollgym.engine import (
-    Coverage,
-    Fixed,
-    Observer,
-    Policy,
-    RetryPolicy,
-    RetryRule,
-    Stop,
-    collect,
-)
+from rollgym.engine import Coverage, Fixed, Observer, Policy, RetryPolicy, RetryRule, Stop, collect
 from rollgym.engine import run as run_loop
 from rollgym.records import FailureKind, RolloutKey
 from rollgym.store import (

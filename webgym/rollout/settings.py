@@ -13,13 +13,7 @@ from pydantic import Field, field_validator
 from webgym.context.settings import ContextConfig
 from webgym.models.settings import JudgeSettings, ModelSettings, PolicySettings
 from webgym.rollout.environment_settings import EnvironmentSettings
-from webgym.settings import (
-    KeyOrigin,
-    Natural,
-    SettingsSection,
-    Text,
-    read_settings,
-)
+from webgym.settings import KeyOrigin, Natural, SettingsSection, Text, read_settings
 from webgym.utils.blocklist import BlocklistSettings
 
 EmbeddedName = Literal["browser", "sites", "scripted"]

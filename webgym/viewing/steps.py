@@ -28,12 +28,7 @@ from webgym.trajectory.plain import SCREENSHOTS
 from webgym.trajectory.records import ActionRecord
 from webgym.trajectory.records import Image as Screenshot
 from webgym.viewing.drawing import draw_marks
-from webgym.viewing.records import (
-    RecordNames,
-    StepRecord,
-    ViewedObservation,
-    ViewedResponse,
-)
+from webgym.viewing.records import RecordNames, StepRecord, ViewedObservation, ViewedResponse
 
 _BLOB = "blob:"
 _BLOB_NAME = re.compile(r"[0-9a-f]{64}\.(?:png|jpeg|jpg|webp)")

@@ -12,11 +12,7 @@ import msgspec
 
 from webgym.browser.chromium.connection import ConnectionClosedError
 from webgym.browser.chromium.process import Chromium
-from webgym.browser.pool.decisions import (
-    BrowserLoad,
-    BrowserState,
-    EndReason,
-)
+from webgym.browser.pool.decisions import BrowserLoad, BrowserState, EndReason
 from webgym.browser.settings import BrowserSettings
 
 _PINGS_TO_HANG = 2
