@@ -22,7 +22,7 @@ import msgspec
 from rollgym.rollouts.paths import JSONL, RUN_SUFFIX, RolloutPaths, run_beside
 from rollgym.servers.config import suggestion
 from rollgym.store import StoreError, inputs_path, journal_paths
-from rollgym.store.errors import storage_error
+from rollgym.store.errors import storage_errors
 from rollgym.store.layout import INPUTS, MANIFEST, OPENING_LOCK
 from rollgym.viewer.errors import ViewerError
 from rollgym.viewer.formats.rows import JOURNAL, ROLLOUTS
@@ -133,10 +133,8 @@ def _sources_if_readable(path: Path) -> Sequence[ViewerSource]:
 
 def _names_in(folder: Path, root: Path) -> list[Path]:
     """The visible paths in a folder that do not belong to another file there."""
-    try:
+    with storage_errors(folder, "looking for rollouts"):
         listed = list(islice(folder.iterdir(), MOST_FILES))
-    except OSError as error:
-        raise storage_error(error, folder, "looking for rollouts") from error
     visible = sorted(path for path in listed if not path.name.startswith("."))
     names = {path.name for path in listed}
     return [path for path in visible if not _is_owned(path.name, names) and is_inside(path, root)]

@@ -22,7 +22,7 @@ from rollgym.records import Row, RowError
 from rollgym.rollouts.compact_map import CompactMap
 from rollgym.rollouts.input_file import InputFile, InputLine, lines_of
 from rollgym.store import InputsError
-from rollgym.store.errors import storage_error
+from rollgym.store.errors import storage_error, storage_errors
 from webgym.sites.tasks.task import SiteTask
 from webgym.tasks.task import SITES, WebTask
 
@@ -145,12 +145,10 @@ class _FirstPass:
         self._ids = CompactMap()
         self._bad_rows = 0
         self._problems: list[str] = []
-        try:
-            with file.open() as rows, file.open() as again:
-                for line in lines_of(rows):
-                    self._add(line, again)
-        except OSError as error:
-            raise storage_error(error, file.path, "reading the tasks") from error
+        reading = storage_errors(file.path, "reading the tasks")
+        with reading, file.open() as rows, file.open() as again:
+            for line in lines_of(rows):
+                self._add(line, again)
         if self._bad_rows:
             raise InputsError(self._report())
         if not self.offsets:

@@ -34,7 +34,7 @@ from rollgym.engine import AttemptRecorded, Event
 from rollgym.records import Attempt, Completed
 from rollgym.store import Disk, RefusedError, StorageError, TaskLookup
 from rollgym.store.disk import make_directory, write_all, write_atomically
-from rollgym.store.errors import storage_error
+from rollgym.store.errors import storage_errors
 from webgym.settings import Count, Positive, SettingsSection, Share
 from webgym.tasks.task import SITES, WebTask
 from webgym.trajectory.records import BLOCKED
@@ -176,10 +176,8 @@ class Blocklist:
         self._clock = clock
         self._disk = disk or Disk()
         self._room = 0
-        try:
+        with storage_errors(path, "opening the blocklist"):
             make_directory(self._disk, path.parent)
-        except OSError as error:
-            raise storage_error(error, path, "opening the blocklist") from error
         with self._locked() as file:
             content = _content(file)
             state = self._state(content, strict=True)
@@ -220,14 +218,12 @@ class Blocklist:
     @contextmanager
     def _locked(self) -> Iterator[int]:
         """The current file, locked against other writers."""
-        try:
+        with storage_errors(self.path, "using the blocklist"):
             file = _open_locked(self.path)
             try:
                 yield file
             finally:
                 os.close(file)
-        except OSError as error:
-            raise storage_error(error, self.path, "using the blocklist") from error
 
     def _state(self, content: bytes, *, strict: bool = False) -> BlocklistState:
         """The state of the file. A bad line is an error at the opening, later a warning."""

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import msgspec
 
 from rollgym.store import StoreError, inputs_path, journal_paths
-from rollgym.store.errors import storage_error
+from rollgym.store.errors import storage_errors
 from rollgym.store.layout import MANIFEST
 from rollgym.viewer.source import SourcePart, ViewerSource, is_inside, is_journal, journals_of
 from webgym.rollout.iteration import IterationPaths
@@ -97,10 +97,8 @@ def _iterations(save_path: Path, split: Split) -> list[ViewerSource]:
 
 def _found(folder: Path) -> Iterator[tuple[int, int | None]]:
     """The iteration and the rank that each file in a folder belongs to."""
-    try:
+    with storage_errors(folder, "looking for iterations"):
         names = [path.name for path in islice(folder.iterdir(), MOST_NAMES)]
-    except OSError as error:
-        raise storage_error(error, folder, "looking for iterations") from error
     for name in names:
         for pattern in (_RUN, _TORCH, _SAMPLE):
             if match := pattern.fullmatch(name):

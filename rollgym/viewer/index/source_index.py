@@ -15,7 +15,7 @@ from time import monotonic, sleep
 import msgspec
 
 from rollgym.records import Row
-from rollgym.store.errors import StorageError, storage_error
+from rollgym.store.errors import StorageError, storage_errors
 from rollgym.viewer.index.builder import Builder, input_task
 from rollgym.viewer.index.database import Database, is_busy, is_damage
 from rollgym.viewer.index.entries import find_task_facts
@@ -244,14 +244,12 @@ def _files(source: ViewerSource) -> Iterator[Path]:
 
 
 def _read(path: Path, place: RecordRange) -> bytes:
-    try:
+    with storage_errors(path, "reading a record"):
         descriptor = os.open(path, os.O_RDONLY)
         try:
             content = read_exactly(descriptor, place.position, place.length)
         finally:
             os.close(descriptor)
-    except OSError as error:
-        raise storage_error(error, path, "reading a record") from error
     if len(content) < place.length:
         raise StorageError(f"{path} is shorter than when it was indexed: try again in a moment")
     return content

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from rollgym.store.errors import StorageError, storage_error
+from rollgym.store.errors import StorageError, storage_errors
 from rollgym.viewer.index.builder import relative_name
 from rollgym.viewer.index.database import Database, identity_of, is_damage
 from rollgym.viewer.source import ViewerSource
@@ -121,12 +121,8 @@ class IndexStorage:
             except StorageError:
                 continue
             return
-        try:
+        with storage_errors(self._source.path, "finding a location for its index"):
             folder = TemporaryDirectory(prefix="rollgym-viewer-", ignore_cleanup_errors=True)
-        except OSError as error:
-            raise storage_error(
-                error, self._source.path, "finding a location for its index"
-            ) from error
         self._temporary = folder
         self._opened = Database(Path(folder.name) / _NAME, self._identity)
 

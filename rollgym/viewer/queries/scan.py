@@ -27,7 +27,7 @@ from functools import cache
 from time import monotonic
 from typing import NamedTuple
 
-from rollgym.store.errors import storage_error
+from rollgym.store.errors import storage_errors
 from rollgym.viewer.index.database import generation_of, version_of
 from rollgym.viewer.index.source_index import SourceIndex
 from rollgym.viewer.source import SourcePart
@@ -235,7 +235,7 @@ class TextScan:
         self, part: SourcePart, records: Sequence[_EntryRecord], titled: set[int], deadline: float
     ) -> None:
         spelling = self._spellings[part.format.by_lines]
-        try:
+        with storage_errors(part.path, "searching it"):
             descriptor = os.open(part.path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 for block in _blocks(records):
@@ -247,8 +247,6 @@ class TextScan:
                         return
             finally:
                 os.close(descriptor)
-        except OSError as error:
-            raise storage_error(error, part.path, "searching it") from error
 
 
 class _TitleMatcher:
