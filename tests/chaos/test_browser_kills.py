@@ -19,7 +19,7 @@ from webgym.browser.contract.commands import ClickCoords, VisitPage
 from webgym.client.client import BrowserClient
 
 MOST_KILLS = 10
-"""All sessions of the victim may have just ended, so that nobody notices the first kill."""
+"""All sessions of the victim may have just ended, so that the first kill may have no effect."""
 ALLOWED = ("--allow-network", "127.0.0.1")
 GROWTH = 1.5
 

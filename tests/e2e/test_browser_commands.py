@@ -110,7 +110,7 @@ def test_a_page_that_cannot_be_opened_is_a_failed_navigation(browser: Server) ->
     browser.browse(scenario)
 
 
-def test_what_is_no_site_or_not_allowed_is_refused(browser: Server) -> None:
+def test_urls_that_are_not_websites_or_not_allowed_are_rejected(browser: Server) -> None:
     async def scenario(visitor: Visitor) -> None:
         for url in (
             "file:///etc/passwd",
@@ -548,7 +548,7 @@ def test_dialogs_are_answered_and_told(browser: Server) -> None:
     browser.browse(scenario)
 
 
-def test_what_was_asked_before_going_on_is_told(browser: Server) -> None:
+def test_a_dialog_before_a_navigation_is_reported(browser: Server) -> None:
     async def scenario(visitor: Visitor) -> None:
         visitor.site.pages["/bought"] = "<title>Bought</title><script>alert('Thanks')</script>"
         await visitor.show(

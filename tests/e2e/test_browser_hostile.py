@@ -40,7 +40,7 @@ SOON = 12.5
 
 @asynccontextmanager
 async def company(visitor: Visitor) -> AsyncIterator[None]:
-    """Somebody else works on the same browser for the length of the block, and is not disturbed."""
+    """Another session works undisturbed on the same browser for the length of the block."""
     visitor.site.pages["/calm"] = CALM
     done = asyncio.Event()
 
@@ -124,7 +124,7 @@ LOOPS = {
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(len(LOOPS), marks=pytest.mark.campaign)])
-def test_a_page_that_never_lets_go_is_unresponsive(browser: Server, count: int) -> None:
+def test_a_page_with_an_endless_loop_is_unresponsive(browser: Server, count: int) -> None:
     def looping(name: str, script: str) -> Scenario:
         async def scenario(visitor: Visitor) -> None:
             page = f"<title>Loop</title><button onclick='{script}'>Loop</button>"
@@ -315,7 +315,7 @@ GOING_ON = {
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(len(GOING_ON), marks=pytest.mark.campaign)])
-def test_a_page_that_goes_on_without_end_is_bounded(browser: Server, count: int) -> None:
+def test_a_page_that_navigates_without_end_is_bounded(browser: Server, count: int) -> None:
     def going_on(name: str, page: str) -> Scenario:
         async def scenario(visitor: Visitor) -> None:
             answer = await visitor.show(page, f"/on/{name}")

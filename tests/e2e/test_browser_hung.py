@@ -17,7 +17,7 @@ def own_server() -> Iterator[Server]:
 
 
 SOON = 12.5
-"""Little more than a rescue takes."""
+"""Little more than a recovery takes."""
 PAGE = "<title>Calm</title><button>Push</button>"
 
 

@@ -24,7 +24,7 @@ ASKED = (
 HINTS = {"Accept-CH": "Sec-CH-UA-Full-Version-List, Sec-CH-UA-Arch"}
 
 
-def test_neither_pages_nor_servers_learn_that_there_is_no_window(browser: Server) -> None:
+def test_neither_pages_nor_servers_see_that_the_browser_is_headless(browser: Server) -> None:
     headers: dict[str, dict[str, str]] = {}
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:

@@ -40,7 +40,7 @@ async def work_on(visitor: Visitor) -> None:
 
 
 @pytest.mark.parametrize("features", ["", pytest.param("noopener", marks=pytest.mark.campaign)])
-def test_a_popup_that_crashes_is_a_typed_crash_and_the_session_goes_on(
+def test_a_popup_that_crashes_is_a_typed_crash_and_the_session_continues(
     browser: Server, features: str
 ) -> None:
     async def scenario(visitor: Visitor) -> None:
@@ -65,7 +65,7 @@ def test_a_popup_that_crashes_is_a_typed_crash_and_the_session_goes_on(
     browser.browse(scenario)
 
 
-def test_a_crash_of_a_popup_and_its_opener_is_met_once(browser: Server) -> None:
+def test_a_crash_of_a_popup_and_its_opener_is_reported_once(browser: Server) -> None:
     async def scenario(visitor: Visitor) -> None:
         before = browser.pages()
         async with visitor.another() as doomed:
@@ -80,7 +80,7 @@ def test_a_crash_of_a_popup_and_its_opener_is_met_once(browser: Server) -> None:
 
 
 @pytest.mark.parametrize("features", ["", pytest.param("noopener", marks=pytest.mark.campaign)])
-def test_a_page_that_opens_another_and_never_lets_go_is_the_one_to_be_stopped(
+def test_a_page_that_opens_another_and_then_loops_is_the_one_that_is_stopped(
     browser: Server, features: str
 ) -> None:
     """It keeps a processor busy until it is, whatever stands in front of it."""

@@ -254,7 +254,7 @@ def test_datagrams_do_not_go_around_the_guard(run: Run) -> None:
 
 
 @for_each("target", ["file:///etc/passwd", "chrome://version", "data:text/html,x"])
-def test_a_page_cannot_lead_the_browser_to_what_is_no_site(run: Run, target: str) -> None:
+def test_a_page_cannot_open_urls_that_are_not_websites(run: Run, target: str) -> None:
     attempts = [f"location = '{target}'", f"open('{target}')", f"location = '/to?{target}'"]
     if not target.startswith("data:"):  # a page may hold what it wrote itself, only not become it
         attempts += [

@@ -5,7 +5,7 @@ off here. The headless shell then opens no connection of its own. A full Chromiu
 and only finds the proxy of the guard's flags, which does not exist.
 
 *Reproducible screenshots.* They should not depend on the machine: language, colours, text rendering
-and window size are fixed, scroll bars are hidden, and pages are told to reduce animation.
+and window size are fixed, scroll bars are hidden, and pages are asked to reduce animation.
 
 *Cost.* No GPU and no emulation of one. Frames of other sites share the process of their page;
 sessions never share a process. A page keeps its frame when it navigates, which saves a fifth of the

@@ -3,7 +3,7 @@
 Chromium attaches to every new tab of all contexts and holds it until it is set up. It reports over
 the channel of the browser itself; here each report finds the context that it belongs to. A tab gets
 its identity (`command_line.identity`) before it runs, and so does a shared worker; other workers
-inherit it from their tab. Service workers are reported too, and are held for ever: they would
+inherit it from their tab. Service workers are reported too, and are never let run: they would
 continue to work after their page is gone, and answer for it without a visible request.
 """
 

@@ -1,8 +1,8 @@
 """The errors of the browser server, as both sides of the wire name them.
 
 *Two families.* A `CommandError` concerns one command: the page did not allow it, the session
-continues, and an agent may be told. All other errors concern the session or the server. Those that
-end an episode are also `RolloutError`s, so that a collection records them with their kind.
+continues, and an agent may see the message. All other errors concern the session or the server.
+Those that end an episode are also `RolloutError`s, so that a collection records their kind.
 
 *On the wire* an error is `{"status": "error", "message": …, "error": {"type", "message",
 "retryable"}}` with the status of its class; `retry_after` also becomes the header `Retry-After`.

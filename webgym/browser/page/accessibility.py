@@ -14,9 +14,9 @@ and frames by its own node numbers, and the caller passes the backend node of ea
 (`marks`) and the trees of inner frames by the backend node of their element (`frames`).
 
 The browser returns the tree of a frame completely or not at all. For tens of thousands of nodes
-that takes half a minute, in which the page stands still. So each frame is weighed first. If the
-page is too heavy, our own script writes the beginning of its tree; frames that are too heavy are
-left out.
+that takes half a minute, in which the page does nothing else. So each frame is weighed first. If
+the page is too heavy, our own script writes the beginning of its tree; frames that are too heavy
+are left out.
 """
 
 import asyncio

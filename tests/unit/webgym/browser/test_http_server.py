@@ -16,7 +16,7 @@ def refusal(access: ServerAccess, headers: dict[str, str], peer: str | None = "1
     return None if answer is None else (answer.status, json.loads(answer.body)["error"])
 
 
-def test_whoever_has_the_token_may_ask_from_anywhere() -> None:
+def test_requests_with_the_token_are_allowed_from_anywhere() -> None:
     access = ServerAccess("secret", "0.0.0.0")
     assert refusal(access, {"X-API-Key": "secret", "Origin": "https://x"}, "8.8.8.8") is None
 
@@ -31,7 +31,9 @@ def test_whoever_has_the_token_may_ask_from_anywhere() -> None:
         ({"x-api-key": "s\u00e9cret\udcff"}, "the token is wrong"),
     ],
 )
-def test_without_the_right_token_nobody_may(headers: dict[str, str], message: str) -> None:
+def test_requests_without_the_right_token_are_rejected(
+    headers: dict[str, str], message: str
+) -> None:
     status, error = refusal(ServerAccess("secret", "127.0.0.1"), headers)
     assert (status, error["type"]) == (401, "unauthorized")
     assert message in error["message"]
@@ -57,6 +59,8 @@ def test_without_a_token_programs_on_this_machine_may(host: str) -> None:
         ({}, "127.0.0.1"),
     ],
 )
-def test_without_a_token_nobody_else_may(headers: dict[str, str], peer: str | None) -> None:
+def test_without_a_token_other_machines_and_web_pages_are_rejected(
+    headers: dict[str, str], peer: str | None
+) -> None:
     status, error = refusal(ServerAccess(None, "127.0.0.1"), headers, peer)
     assert (status, error["type"]) == (403, "unauthorized")

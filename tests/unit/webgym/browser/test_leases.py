@@ -46,7 +46,7 @@ def test_a_lease_leads_to_its_session(leases: Leases[str]) -> None:
     asyncio.run(scenario())
 
 
-def test_an_unknown_identifier_is_no_session(leases: Leases[str]) -> None:
+def test_an_unknown_identifier_is_a_lost_session(leases: Leases[str]) -> None:
     with pytest.raises(SessionLostError, match="unknown session on this node: 'zzz'"):
         leases.seconds_left("zzz")
     assert leases.end("zzz", "for fun") is None
@@ -84,7 +84,7 @@ def test_a_lifetime_ends_also_while_it_is_used(leases: Leases[str], clock: Clock
     asyncio.run(scenario())
 
 
-def test_whoever_is_idle_loses_the_session(leases: Leases[str], clock: Clock) -> None:
+def test_an_unused_session_ends(leases: Leases[str], clock: Clock) -> None:
     leases.begin("a", "session", HOUR)
     leases.seconds_left("a")
     clock.now += 899

@@ -102,7 +102,7 @@ def test_within_a_client_the_first_comes_first() -> None:
     over_time(scenario)
 
 
-def test_nobody_waits_longer_than_asked() -> None:
+def test_a_request_waits_no_longer_than_its_timeout() -> None:
     async def scenario() -> None:
         counter = Counter()
         with pytest.raises(NoSessionError, match="within 0.05 s: all are taken") as raised:
@@ -211,7 +211,7 @@ def test_a_closed_line_sends_everybody_away() -> None:
     over_time(scenario)
 
 
-def test_when_to_come_back_is_told_by_the_pace_of_the_line() -> None:
+def test_the_retry_time_follows_the_service_rate() -> None:
     async def scenario() -> None:
         counter = Counter()
         for grant in range(20):

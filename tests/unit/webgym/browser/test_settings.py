@@ -50,14 +50,14 @@ def test_roles_have_their_ports() -> None:
         ({"role": "boss"}, "a setting is invalid: Invalid enum value 'boss'"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(given: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_rejected_with_the_reason(given: dict[str, Any], message: str) -> None:
     with pytest.raises(BrowserSettingsError) as raised:
         read_settings(given, TOKEN)
     assert message in str(raised.value)
 
 
 @for_each("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
-def test_beyond_this_machine_a_token_is_needed(host: str) -> None:
+def test_listening_for_other_machines_needs_a_token(host: str) -> None:
     with pytest.raises(BrowserSettingsError, match="set CPU_CLUSTER_TOKEN") as raised:
         BrowserSettings(host=host).check(None)
     BrowserSettings(host=host).check(TOKEN)

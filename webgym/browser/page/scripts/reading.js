@@ -99,7 +99,7 @@ function metadata() {
   }
   const headings = Array.from(document.querySelectorAll("h1, h2")).slice(0, 60);
   const data = document.querySelectorAll('script[type="application/ld+json"]');
-  let room = JSON_LD;
+  let left = JSON_LD;
   return {
     title: oneLine(document.title, 500),
     url: bounded(location.href, 8192),
@@ -114,7 +114,7 @@ function metadata() {
     json_ld: Array.from(data)
       .slice(0, 10)
       .map((script) => textContent(script).trim())
-      .filter((block) => block && (room -= block.length) >= 0)
+      .filter((block) => block && (left -= block.length) >= 0)
       .map((block) => block.toWellFormed()),
   };
 }

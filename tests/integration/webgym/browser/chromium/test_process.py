@@ -70,7 +70,7 @@ def test_a_browser_can_be_used_as_soon_as_it_is_launched_and_not_once_it_is_clos
     run(scenario)
 
 
-def test_a_browser_knows_no_tokens_and_has_a_home_of_its_own(
+def test_a_browser_gets_no_tokens_and_a_separate_home_folder(
     run: Run, browser: Browser, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CPU_CLUSTER_TOKEN", "very-secret")

@@ -1,4 +1,4 @@
-"""The folders of browsers: private, and removed by whoever comes after a killed server."""
+"""The folders of browsers: private, and removed by the next server after a kill."""
 
 import stat
 import tempfile
@@ -21,7 +21,7 @@ def test_a_folder_is_fresh_and_private(folder: Path) -> None:
     assert list(private_folder().iterdir()) == []
 
 
-def test_a_folder_in_use_is_no_leftover(folder: Path) -> None:
+def test_a_folder_in_use_is_not_removed(folder: Path) -> None:
     used = ProfileFolder()
     (private_folder() / "1-abandoned" / "profile").mkdir(parents=True)
     assert remove_leftovers() == 1

@@ -19,7 +19,7 @@ HTML = "text/html; charset=utf-8"
 
 
 class Forbidden:
-    """The server that must see nobody, by TCP or UDP."""
+    """The server that must see no connection, by TCP or UDP."""
 
     def __init__(self) -> None:
         self.connections = 0
@@ -161,7 +161,7 @@ class Stage:
         await self.page.goto(self.allowed_url + path, wait_until="commit")
 
     async def refused(self, port: int | None = None) -> None:
-        """Wait for the refusal, and see that nobody got through."""
+        """Wait for the rejection, and check that no connection got through."""
         port = port or self.forbidden.port
         async with asyncio.timeout(PATIENCE):
             while all(refusal.port != port for refusal in self.channel.rejections.targets):  # noqa: ASYNC110

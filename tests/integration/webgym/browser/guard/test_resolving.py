@@ -57,7 +57,7 @@ def test_an_answer_is_remembered_for_a_while() -> None:
     run(scenario())
 
 
-def test_that_there_is_no_address_is_remembered_too() -> None:
+def test_a_name_without_an_address_is_cached_too() -> None:
     async def scenario() -> None:
         names = Names()
         resolver = CachingResolver(names)

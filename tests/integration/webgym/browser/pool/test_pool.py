@@ -75,7 +75,7 @@ def test_as_many_sessions_as_the_capacity_open_at_once_on_as_many_browsers_as_ne
     run(scenario)
 
 
-def test_whoever_waits_gets_the_place_of_a_session_that_closes(folder: Path) -> None:
+def test_a_waiting_request_gets_the_slot_of_a_session_that_closes(folder: Path) -> None:
     async def scenario() -> None:
         async with pooled(capacity=1, sessions_per_browser=1) as pools:
             (first,) = await pools.open()
@@ -88,7 +88,7 @@ def test_whoever_waits_gets_the_place_of_a_session_that_closes(folder: Path) -> 
     run(scenario)
 
 
-def test_a_spare_browser_is_started_before_the_last_place_is_taken(folder: Path) -> None:
+def test_a_spare_browser_is_started_before_the_last_slot_is_used(folder: Path) -> None:
     async def scenario() -> None:
         async with pooled(capacity=6, sessions_per_browser=3) as pools:
             await pools.open(2)
@@ -111,7 +111,7 @@ def test_closing_twice_or_a_session_that_was_lost_is_fine(folder: Path) -> None:
     run(scenario)
 
 
-def test_closing_goes_on_when_the_caller_is_cancelled(folder: Path) -> None:
+def test_closing_continues_when_the_caller_is_cancelled(folder: Path) -> None:
     async def scenario() -> None:
         async with pooled() as pools:
             (session,) = await pools.open()
@@ -205,7 +205,7 @@ def test_an_opening_ends_at_its_deadline_and_a_browser_that_fails_several_is_rec
     run(scenario)
 
 
-def test_a_browser_that_is_seen_to_be_dead_gets_no_more_sessions(folder: Path) -> None:
+def test_a_dead_browser_gets_no_more_sessions(folder: Path) -> None:
     """Also in the moment before it is replaced, although it has the fewest sessions."""
 
     attempts = 0
@@ -265,7 +265,7 @@ def test_a_pool_does_not_start_without_a_browser_that_does(folder: Path) -> None
 
 
 def test_a_browser_that_can_no_longer_be_started_is_tried_ever_more_rarely(folder: Path) -> None:
-    """And whoever asks for a session is told why there is none."""
+    """Requests for a session get the reason."""
     refusal = f"test -e {folder}/broken && echo no library >&2 && exit 1"
     start = f'exec {find_browser().path} "$@"'
     program = a_program(folder, f"echo x >> {folder}/starts\n{refusal}\n{start}")
@@ -286,7 +286,7 @@ def test_a_browser_that_can_no_longer_be_started_is_tried_ever_more_rarely(folde
     run(scenario)
 
 
-def test_an_unforeseen_error_breaks_the_pool_loudly(
+def test_an_unexpected_error_breaks_the_pool_and_is_logged(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:

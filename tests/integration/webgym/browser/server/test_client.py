@@ -56,7 +56,7 @@ def test_the_client_and_the_server_understand_each_other(topology: Topology) -> 
     run(scenario())
 
 
-def test_the_client_is_told_that_its_token_is_wrong() -> None:
+def test_a_wrong_token_is_reported_to_the_client() -> None:
     async def scenario() -> None:
         async with (
             reached("one server", FakePool(1), TOKEN) as served,

@@ -140,7 +140,7 @@ def test_errors_of_sessions_keep_their_types(topology: Topology) -> None:
 
 
 @over_both
-def test_a_node_that_nobody_knows_has_no_sessions(topology: Topology) -> None:
+def test_the_sessions_of_an_unknown_node_are_lost(topology: Topology) -> None:
     async def scenario() -> None:
         async with reached(topology, FakePool(), startup_seconds=0) as client:
             told = await client.probe({"instance_id": "i", "node": "000000000000"})
@@ -183,7 +183,7 @@ def test_leases_expire_and_say_so(topology: Topology, monkeypatch: pytest.Monkey
 
 
 @over_both
-def test_a_browser_that_dies_is_told_at_once(topology: Topology) -> None:
+def test_the_end_of_a_browser_is_reported_at_once(topology: Topology) -> None:
     async def scenario() -> None:
         pool = FakePool(1)
         async with reached(topology, pool) as client:

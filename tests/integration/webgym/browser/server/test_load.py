@@ -146,7 +146,7 @@ def test_a_flood_is_refused_and_does_no_harm(topology: Topology) -> None:
     run(scenario())
 
 
-def test_a_client_that_leaves_just_before_it_is_told_leaves_nothing(
+def test_a_client_that_disconnects_before_the_answer_leaves_no_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def scenario() -> None:
@@ -169,7 +169,7 @@ def test_a_client_that_leaves_just_before_it_is_told_leaves_nothing(
     run(scenario())
 
 
-def test_a_client_that_leaves_as_soon_as_it_is_told_keeps_its_session() -> None:
+def test_a_client_that_disconnects_after_the_answer_keeps_its_session() -> None:
     async def scenario() -> None:
         async with server(FakePool(20)) as served, aiohttp.ClientSession() as http:
             others = served.client(http)

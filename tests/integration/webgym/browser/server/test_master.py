@@ -192,7 +192,7 @@ def test_nodes_that_share_an_address_are_told() -> None:
     run(scenario())
 
 
-def test_a_node_that_nobody_can_reach_is_passed_over() -> None:
+def test_an_unreachable_node_is_not_used() -> None:
     async def scenario() -> None:
         pool = FakePool(1)
         async with cluster(pool) as (client, _):

@@ -47,7 +47,7 @@ async def visit(node: BrowserNode, name: str, url: str, seconds: float = 10) -> 
     )
 
 
-def test_a_session_is_opened_used_and_given_back() -> None:
+def test_a_session_is_opened_used_and_released() -> None:
     async def scenario() -> None:
         pool = FakePool(2)
         async with node_of(pool) as node:
@@ -62,7 +62,7 @@ def test_a_session_is_opened_used_and_given_back() -> None:
     run(scenario())
 
 
-def test_a_session_that_never_was_cannot_be_given_back() -> None:
+def test_an_unknown_session_cannot_be_released() -> None:
     async def scenario() -> None:
         async with node_of(FakePool()) as node:
             with pytest.raises(SessionLostError, match="unknown session"):
@@ -97,7 +97,7 @@ def test_a_full_node_refuses_at_once() -> None:
     run(scenario())
 
 
-def test_a_client_that_hangs_up_while_a_session_is_opened_leaves_nothing() -> None:
+def test_a_client_that_disconnects_while_a_session_is_opened_leaves_none() -> None:
     async def scenario() -> None:
         pool = FakePool(1)
         pool.gate.clear()
@@ -117,7 +117,7 @@ def test_a_client_that_hangs_up_while_a_session_is_opened_leaves_nothing() -> No
 
 
 @for_each("turns", range(8))
-def test_a_client_may_hang_up_at_any_moment(turns: int) -> None:
+def test_a_client_may_disconnect_at_any_moment(turns: int) -> None:
     async def scenario() -> None:
         pool = FakePool(1)
         async with node_of(pool) as node:
@@ -190,7 +190,7 @@ def test_a_session_that_is_lost_ends_its_calls_and_its_lease_at_once() -> None:
     run(scenario())
 
 
-def test_a_session_that_says_itself_that_it_is_lost_is() -> None:
+def test_a_session_that_raises_its_loss_ends() -> None:
     async def scenario() -> None:
         pool = FakePool(1)
         async with node_of(pool) as node:
@@ -203,7 +203,9 @@ def test_a_session_that_says_itself_that_it_is_lost_is() -> None:
     run(scenario())
 
 
-def test_a_session_that_never_answers_meets_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_does_not_answer_is_stopped_at_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def scenario() -> None:
         monkeypatch.setattr(node_module, "GRACE", 0.01)
         async with node_of(FakePool(1)) as node:
@@ -235,7 +237,7 @@ def test_leases_end_by_lifetime_and_idleness(monkeypatch: pytest.MonkeyPatch) ->
     run(scenario())
 
 
-def test_a_session_that_cannot_be_closed_gives_its_room_back_all_the_same() -> None:
+def test_a_session_that_cannot_be_closed_still_frees_its_slot() -> None:
     async def scenario() -> None:
         pool = FakePool(1)
         pool.closing_trouble = OSError("it will not die")
@@ -246,7 +248,7 @@ def test_a_session_that_cannot_be_closed_gives_its_room_back_all_the_same() -> N
     run(scenario())
 
 
-def test_a_master_may_name_the_session_and_take_it_back_before_it_is_open() -> None:
+def test_a_master_can_release_a_session_before_it_is_open() -> None:
     async def scenario() -> None:
         pool = FakePool(2)
         pool.gate.clear()
@@ -267,7 +269,7 @@ def test_a_master_may_name_the_session_and_take_it_back_before_it_is_open() -> N
     run(scenario())
 
 
-def test_a_node_that_is_drained_ends_everything_and_takes_nobody() -> None:
+def test_a_draining_node_ends_all_sessions_and_rejects_requests() -> None:
     async def scenario() -> None:
         pool = FakePool(3)
         async with node_of(pool) as node:
@@ -301,7 +303,7 @@ def test_draining_is_bounded() -> None:
     run(scenario())
 
 
-def test_whoever_wants_to_know_hears_of_every_change() -> None:
+def test_every_change_of_the_free_slots_is_reported() -> None:
     async def scenario() -> None:
         pool, seen = FakePool(1), list[int]()
         async with node_of(pool) as node:

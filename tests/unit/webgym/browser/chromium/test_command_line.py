@@ -42,7 +42,7 @@ def test_all_arguments_are_flags_and_none_is_given_twice() -> None:
     assert len(names) == len(set(names))
 
 
-def test_a_full_browser_is_told_to_show_no_window() -> None:
+def test_a_full_browser_is_started_without_a_window() -> None:
     assert "--headless=new" in command_line(FULL, PROFILE)
     assert "--headless" in command_line(SHELL, PROFILE)
 
@@ -51,7 +51,7 @@ def test_nothing_goes_around_the_guard() -> None:
     assert set(GUARDED_FLAGS) <= set(command_line(SHELL, PROFILE))
 
 
-def test_pages_are_not_told_that_there_is_no_window() -> None:
+def test_pages_do_not_see_that_the_browser_is_headless() -> None:
     line = command_line(SHELL, PROFILE)
 
     (told,) = [flag for flag in line if flag.startswith("--user-agent=")]

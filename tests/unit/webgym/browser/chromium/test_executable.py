@@ -101,7 +101,7 @@ def test_playwrights_own_variable_says_where_its_browsers_are(
     assert find_browser().path == elsewhere
 
 
-def test_a_user_without_a_home_is_no_obstacle(
+def test_a_user_without_a_home_folder_can_find_a_browser(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(path: Path) -> Path:

@@ -55,7 +55,7 @@ def test_where_there_are_no_arguments_it_is_said() -> None:
 
 
 @for_each("wait", ["-1", "601", "inf"])
-def test_nobody_waits_for_ever(wait: str) -> None:
+def test_a_wait_that_is_too_long_is_rejected(wait: str) -> None:
     with pytest.raises(BadRequestError, match="wait_seconds"):
         read_query(f"wait_seconds={wait}", GetQuery)
 
@@ -67,7 +67,7 @@ def test_the_address_is_found_whatever_else_there_is() -> None:
 
 
 @for_each("body", [b"", b"[]", b"{", b"nonsense", b"\xff", b'"text"', b'{"a": ' + b"[" * 100_000])
-def test_what_is_no_json_object_is_refused(body: bytes) -> None:
+def test_a_body_that_is_not_a_json_object_is_rejected(body: bytes) -> None:
     with pytest.raises(BadRequestError, match="the body"):
         read_object(body)
 

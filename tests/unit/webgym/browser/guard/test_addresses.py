@@ -67,7 +67,7 @@ def test_an_address_loses_its_disguise(text: str, address: str) -> None:
         ".".join(["a" * 60] * 5),
     ],
 )
-def test_what_is_no_host_is_refused(text: str) -> None:
+def test_text_that_is_not_a_host_is_rejected(text: str) -> None:
     with pytest.raises(HostError):
         read_host(text)
 

@@ -64,7 +64,7 @@ def test_a_navigation_lasts_from_its_begin_to_its_end(story: Story) -> None:
     assert story.activity.main.url == "http://a/"
 
 
-def test_a_frame_inside_the_page_is_no_navigation(story: Story) -> None:
+def test_the_navigation_of_an_inner_frame_does_not_count(story: Story) -> None:
     story.begin_loading("inner")
     story.tell("Page.frameNavigated", frame={"id": "inner", "parentId": "main", "url": "http://b/"})
     assert not story.activity.is_navigating

@@ -108,7 +108,7 @@ def test_a_place_has_its_point_and_facts() -> None:
         ({"missing": "unlisted"}, "choose it with select_option"),
     ],
 )
-def test_an_element_that_cannot_be_met_is_an_error_with_the_reason(
+def test_an_element_that_cannot_be_clicked_is_an_error_with_the_reason(
     answer: dict[str, object], message: str
 ) -> None:
     with pytest.raises(UnknownElementError, match=message):
@@ -169,6 +169,6 @@ def test_scrolling_something_that_is_gone_is_an_error() -> None:
     assert not run(PageScript(Page(False)).scroll_page(90, 7.0))
 
 
-def test_an_answer_that_is_no_text_is_a_bug_and_said_so() -> None:
+def test_an_answer_that_is_not_text_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="pageInfo in the page answered bytes"):
         run(PageScript(Page(b"")).page_info(7.0))

@@ -10,7 +10,7 @@ def called(payload: str, name: str = BINDING) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode({"name": name, "payload": payload}))
 
 
-def test_a_dialog_is_told_in_words() -> None:
+def test_a_dialog_is_reported_as_text() -> None:
     assert read_dialog(called('["confirm", "Sure?"]')) == "confirm: Sure?"
 
 
@@ -20,7 +20,7 @@ def test_what_a_page_says_is_bounded() -> None:
 
 
 @for_each("payload", ["", "x", "[]", '["alert"]', '["alert", 1]', '{"a": 1}'])
-def test_what_is_no_dialog_is_left_out(payload: str) -> None:
+def test_other_calls_of_the_binding_are_ignored(payload: str) -> None:
     assert read_dialog(called(payload)) is None
 
 

@@ -132,7 +132,7 @@ def test_no_more_browsers_serve_than_the_capacity_needs(
 
 
 @given(loads, st.integers(1, 40))
-def test_whoever_waits_gets_a_browser_unless_the_bound_is_reached(
+def test_waiting_sessions_get_a_browser_unless_the_limit_is_reached(
     browsers: list[BrowserLoad], waiting: int
 ) -> None:
     serving = [load for load in browsers if load.state is BrowserState.SERVING]
@@ -170,7 +170,7 @@ def test_a_browser_drains_when_no_other_may_be_started_in_its_place() -> None:
     assert may_drain([BrowserLoad(1, RETIRING), *full], SETTINGS)
 
 
-def test_a_draining_browser_ends_with_its_last_session_or_its_patience() -> None:
+def test_a_draining_browser_ends_with_its_last_session_or_after_a_timeout() -> None:
     assert should_end(BrowserLoad(1, DRAINING), SETTINGS)
     assert not should_end(BrowserLoad(1, DRAINING, sessions=1, draining_for=29.9), SETTINGS)
     assert should_end(BrowserLoad(1, DRAINING, sessions=1, draining_for=30.0), SETTINGS)
