@@ -3,6 +3,11 @@
 Its queries have a timeout; a query that is still running then is interrupted. Totals are counted
 once for each version of the index. The overview of the whole source is kept in the index itself, so
 that it is available at once the next time.
+
+*Live.* One of three signs is enough for a collection that is still running: its files grew a moment
+ago; a process holds the lock of its run; its monitor was written a moment ago and does not say that
+it is finished. Locks are tried only every few seconds, because a collection that starts while one
+is tried would find it taken.
 """
 
 import logging
@@ -11,15 +16,17 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import msgspec
 
 from rollgym import __version__
-from rollgym.store import StorageError, StoreError, read_manifest
+from rollgym.store import FileLock, StorageError, StoreError, read_manifest
 from rollgym.store.identity import InputsIdentity
+from rollgym.store.layout import RUN_LOCK, shard_locks
 from rollgym.viewer.documents.row_document import UnreadableDocument
 from rollgym.viewer.errors import RequestError
 from rollgym.viewer.index.lines import (
@@ -30,7 +37,6 @@ from rollgym.viewer.index.lines import (
     unreadable_summary,
 )
 from rollgym.viewer.index.source_index import IndexState, SourceIndex
-from rollgym.viewer.live import LiveCheck
 from rollgym.viewer.queries.counts import SourceTotals
 from rollgym.viewer.queries.counts import totals as totals_of
 from rollgym.viewer.queries.filter import Filter
@@ -38,7 +44,92 @@ from rollgym.viewer.queries.listing import Orders
 from rollgym.viewer.queries.overview import overview
 from rollgym.viewer.queries.search import SourceSearches
 from rollgym.viewer.source import EntryId, ViewerSource
+from rollgym.viewer.values import UNREADABLE
 from rollgym.viewer.view import RolloutDocument, UnreadableView
+
+GROWING_SECONDS = 10.0
+MONITOR_SECONDS = 30.0
+LOCK_SECONDS = 5.0
+LARGEST_MONITOR = 1 << 24
+
+Snapshot: TypeAlias = dict[str, Any]
+_SNAPSHOT = msgspec.json.Decoder(Snapshot)
+
+
+class _MonitorState(msgspec.Struct):
+    """The fields of a monitor's snapshot that matter here."""
+
+    time: float = 0.0
+    finished: bool = False
+
+
+class LiveCheck:
+    """Checks one source. For one thread at a time."""
+
+    def __init__(self, source: ViewerSource) -> None:
+        self._source = source
+        self._size = 0
+        self._grew: float | None = None
+        self._locked = False
+        self._lock_tried: float | None = None
+
+    def is_live(self) -> bool:
+        if self._is_growing() or self._is_locked():
+            return True
+        return any(map(_is_current, read_monitors(self._source)))
+
+    def _is_growing(self) -> bool:
+        size, age = 0, GROWING_SECONDS
+        for part in self._source.parts:
+            with suppress(OSError):  # it does not exist yet, or was removed
+                about = part.path.stat()
+                size += about.st_size
+                age = min(age, max(0.0, time.time() - about.st_mtime))
+        now = time.monotonic()
+        if size != self._size:
+            # For the first size only the modification time says how old it is.
+            self._grew = now if self._size else now - age
+            self._size = size
+        return self._grew is not None and now - self._grew < GROWING_SECONDS
+
+    def _is_locked(self) -> bool:
+        now = time.monotonic()
+        if self._lock_tried is None or now - self._lock_tried >= LOCK_SECONDS:
+            self._lock_tried = now
+            manifest = self._source.manifest
+            self._locked = manifest is not None and _is_run_locked(manifest.parent)
+        return self._locked
+
+
+def _is_current(snapshot: Snapshot) -> bool:
+    try:
+        moment = msgspec.convert(snapshot, _MonitorState)
+    except msgspec.ValidationError:
+        return False
+    return not moment.finished and time.time() - moment.time < MONITOR_SECONDS
+
+
+def read_monitors(source: ViewerSource) -> list[Snapshot]:
+    """The last snapshot of each monitor of a source; unreadable ones are left out."""
+    followed = (path for path in source.monitors if not source.leads_out(path))
+    return [found for path in followed if (found := _snapshot(path)) is not None]
+
+
+def _snapshot(path: Path) -> Snapshot | None:
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_MONITOR + 1)
+        return _SNAPSHOT.decode(data) if len(data) <= LARGEST_MONITOR else None
+    except (OSError, *UNREADABLE):
+        return None
+
+
+def _is_run_locked(run: Path) -> bool:
+    try:
+        return any(FileLock(lock).is_held() for lock in (run / RUN_LOCK, *shard_locks(run)))
+    except (StorageError, OSError):  # the folder is read-only, so the lock cannot be tried
+        return False
+
 
 QUERY_TIMEOUT = 30.0
 READING_SECONDS = 0.25

@@ -20,11 +20,12 @@ from rollgym.viewer.documents.sections import FAILURE
 from rollgym.viewer.formats.facts import (
     DIFFICULTY,
     DOMAIN,
+    NO_CONVERSATION,
     QUESTIONS,
+    RolloutResult,
     cause_of,
     task_facts,
 )
-from rollgym.viewer.formats.result import NO_CONVERSATION, RolloutResult
 from rollgym.viewer.source import DocumentContext, FactsOf, RecordFormat
 from rollgym.viewer.summary import (
     DETAIL_LIMIT,

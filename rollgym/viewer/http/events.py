@@ -19,8 +19,7 @@ from aiohttp import web
 from rollgym.viewer.errors import RequestError
 from rollgym.viewer.http.sources import describe_source
 from rollgym.viewer.library import Library
-from rollgym.viewer.live import Snapshot, read_monitors
-from rollgym.viewer.open_source import OpenSource
+from rollgym.viewer.open_source import OpenSource, Snapshot, read_monitors
 
 INTERVAL = 1.0
 MOST_CLIENTS = 32

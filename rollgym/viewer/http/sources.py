@@ -29,8 +29,7 @@ from rollgym.viewer.http.handling import (
     text_of,
 )
 from rollgym.viewer.index.source_index import IndexState
-from rollgym.viewer.live import Snapshot, read_monitors
-from rollgym.viewer.open_source import OpenSource
+from rollgym.viewer.open_source import OpenSource, Snapshot, read_monitors
 from rollgym.viewer.queries.comparison import ComparedSource, ComparisonQuery, RunName
 from rollgym.viewer.queries.comparison import compare_configurations as configuration_of
 from rollgym.viewer.queries.comparison import compare_tasks as joined_of

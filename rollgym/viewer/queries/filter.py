@@ -148,16 +148,10 @@ USUAL_ENTRIES = 100
 FIELD_PREFIX = "field."
 BY_RECORD = "record"
 
+_COUNTS = ("steps", "tool_calls", "input_tokens", "output_tokens")
 NUMBERS = {
-    "reward": "reward",
-    "steps": "steps",
-    "tool_calls": "tool_calls",
+    **{name: name for name in ("reward", *_COUNTS, "seconds", "difficulty", "started")},
     "tokens": TOKENS,
-    "input_tokens": "input_tokens",
-    "output_tokens": "output_tokens",
-    "seconds": "seconds",
-    "difficulty": "difficulty",
-    "started": "started",
     "bytes": "entry.length",
 }
 """The numbers of an entry, as SQL."""
@@ -165,21 +159,15 @@ RANGES = {**NUMBERS, BY_RECORD: "entry.id"}
 """The columns that have ranges. A record is its entry number, which includes the part."""
 _NAMES = ("kind", "agent", "domain", "model", "ending")
 _INDEXES = ("task", "repeat", "cause")
-SORTS = (
-    BY_RECORD,
-    *("task", "repeat", "attempt", "success", "status", "title"),
-    *_NAMES,
-    *NUMBERS,
-)
+_SORTED = ("task", "repeat", "attempt", "success", "status", "title")
+SORTS = (BY_RECORD, *_SORTED, *_NAMES, *NUMBERS)
 """The columns that a list can be sorted by, in addition to `field.NAME`."""
 _ORDERS = ("asc", "desc")
 _STATUSES = tuple(status.value for status in EntryStatus)
 _RANGES = tuple(f"{end}_{name}" for name in RANGES for end in ("min", "max"))
 PAGING = ("sort", "order", "offset", "limit")
 """The parameters that do not select entries."""
-PARAMETERS = frozenset(
-    ("q", "status", "success", "tool", *_NAMES, *_INDEXES, *_RANGES, *PAGING),
-)
+PARAMETERS = frozenset(("q", "status", "success", "tool", *_NAMES, *_INDEXES, *_RANGES, *PAGING))
 Sql = tuple[str, tuple[str | int | float, ...]]
 """Part of a statement with its parameters."""
 

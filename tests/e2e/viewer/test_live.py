@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, expect
 
-from rollgym.viewer import live
-from rollgym.viewer.live import LiveCheck
+from rollgym.viewer import open_source
+from rollgym.viewer.open_source import LiveCheck
 from tests.e2e.viewer import population
 from tests.e2e.viewer.population import line, populate
 from tests.e2e.viewer.serving import PHONE, overflows, viewing, visiting
@@ -297,7 +297,7 @@ def test_a_run_that_no_monitor_watches_has_its_pace_from_what_was_written(
 ) -> None:
     path = tmp_path / "rollouts.jsonl"
     monkeypatch.setattr(population, "STARTED", time.time() - 150)
-    monkeypatch.setattr(live, "GROWING_SECONDS", 600.0)
+    monkeypatch.setattr(open_source, "GROWING_SECONDS", 600.0)
     populate(path, tasks=4)
     with viewing([path]) as viewer, visiting(browser, viewer) as visit:
         page = visit.go("/s/rollouts/live")

@@ -11,7 +11,7 @@ import pytest
 
 from rollgym.viewer import library, server
 from rollgym.viewer.http import events
-from rollgym.viewer.live import LiveCheck
+from rollgym.viewer.open_source import LiveCheck
 from rollgym.viewer.openers import open_sources
 from tests.builders import make_run
 from tests.integration.viewer.browsing import PATIENCE, Browser, browsing, until

@@ -13,14 +13,12 @@ import pytest
 
 from rollgym.store import StorageError
 from rollgym.viewer import library as library_module
-from rollgym.viewer import live as live_module
 from rollgym.viewer import open_source as open_source_module
 from rollgym.viewer.errors import RequestError
 from rollgym.viewer.formats.rows import ROLLOUTS
 from rollgym.viewer.http.sources import describe_source
 from rollgym.viewer.library import Library
-from rollgym.viewer.live import LiveCheck
-from rollgym.viewer.open_source import OpenSource, overview_cache_name
+from rollgym.viewer.open_source import LiveCheck, OpenSource, overview_cache_name
 from rollgym.viewer.openers import look_again, open_sources
 from rollgym.viewer.source import EntryId, FactsOf, SourcePart, ViewerSource
 from rollgym.viewer.summary import RecordSummary
@@ -282,7 +280,7 @@ def test_a_lock_is_not_tried_again_and_again(
     with make_run(tmp_path / "run"):
         age(tmp_path / "run")
         assert not watched.is_live()
-        monkeypatch.setattr(live_module, "LOCK_SECONDS", 0.0)
+        monkeypatch.setattr(open_source_module, "LOCK_SECONDS", 0.0)
         assert watched.is_live()
 
 

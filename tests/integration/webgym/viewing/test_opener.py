@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rollgym.viewer.live import read_monitors
+from rollgym.viewer.open_source import read_monitors
 from tests.trajectories import full_trajectory
 from tests.unit.webgym.viewing.recorded import completed, fragment
 from webgym.rollout.iteration import IterationPaths
