@@ -36,12 +36,11 @@ from rollgym.viewer.queries.comparison import compare_tasks as joined_of
 from rollgym.viewer.queries.counts import RATE_SECONDS, RolloutPace, SourceCoverage, SourceTotals
 from rollgym.viewer.queries.counts import facets as facets_of
 from rollgym.viewer.queries.filter import PAGING, Filter
-from rollgym.viewer.queries.grid import Grid
-from rollgym.viewer.queries.grid import grid as grid_of
 from rollgym.viewer.queries.listing import all_entries
 from rollgym.viewer.queries.listing import listing as listing_of
 from rollgym.viewer.queries.overview import overview as overview_of
-from rollgym.viewer.queries.tasks import TASK_SORTS
+from rollgym.viewer.queries.tasks import TASK_SORTS, Grid
+from rollgym.viewer.queries.tasks import grid as grid_of
 from rollgym.viewer.queries.tasks import tasks as tasks_of
 from rollgym.viewer.source import EntryId
 

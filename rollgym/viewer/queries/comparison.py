@@ -17,7 +17,13 @@ from typing import Any, Literal, NamedTuple, get_args
 import msgspec
 
 from rollgym.store import Manifest
-from rollgym.viewer.queries.filter import MOST_ENTRIES, USUAL_ENTRIES, Parameters, Query
+from rollgym.viewer.queries.filter import (
+    MOST_ENTRIES,
+    USUAL_ENTRIES,
+    Parameters,
+    Query,
+    texts_by_id,
+)
 from rollgym.viewer.source import EntryId
 
 SAME_WITHIN = 1e-9
@@ -248,18 +254,10 @@ def _titles(
         (left, [pair.left for pair in pairs if pair.left]),
         (right, [pair.right for pair in pairs if pair.right and not pair.left]),
     ):
-        known = _titles_of(side.connection, totals)
+        first = [each.first for each in totals]
+        known = texts_by_id(side.connection, "entry, title FROM words", first)
         titles |= {each.key: known.get(each.first, "") for each in totals}
     return titles
-
-
-def _titles_of(connection: sqlite3.Connection, totals: Sequence[_TaskTotals]) -> dict[int, str]:
-    return dict(
-        connection.execute(
-            "SELECT entry, title FROM words WHERE entry IN (SELECT value FROM json_each(?))",
-            (msgspec.json.encode([each.first for each in totals]).decode(),),
-        )
-    )
 
 
 def _summary(side: ComparedSource, totals: Mapping[str, _TaskTotals]) -> ComparedSourceSummary:

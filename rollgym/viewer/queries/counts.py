@@ -12,13 +12,12 @@ There are few different texts, so counting equal texts is nearly all the work.
 
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping
 from math import isfinite
 
 import msgspec
 
 from rollgym.viewer.documents.sections import meaning_of
-from rollgym.viewer.queries.filter import Filter
+from rollgym.viewer.queries.filter import Filter, texts_by_id
 from rollgym.viewer.source import EntryId
 from rollgym.viewer.summary import EntryStatus
 
@@ -171,7 +170,7 @@ def failures(connection: sqlite3.Connection, wanted: Filter) -> Failures:
         entries[kind] += count
     known = (row for row in rows if row[1] is not None)
     frequent = sorted(known, key=lambda row: (-row[2], row[1]))[:MOST_CAUSES]
-    texts = _texts(connection, [cause for _, cause, *_ in frequent])
+    texts = texts_by_id(connection, "id, text FROM cause", [cause for _, cause, *_ in frequent])
     return Failures(
         tuple(
             KindCount(kind, ended[kind], count - ended[kind], meaning_of(kind))
@@ -189,15 +188,6 @@ def failures(connection: sqlite3.Connection, wanted: Filter) -> Failures:
             )
             for kind, cause, count, outcomes, example in frequent
         ),
-    )
-
-
-def _texts(connection: sqlite3.Connection, causes: list[int]) -> Mapping[int, str]:
-    return dict(
-        connection.execute(
-            "SELECT id, text FROM cause WHERE id IN (SELECT value FROM json_each(?))",
-            (msgspec.json.encode(causes).decode(),),
-        )
     )
 
 

@@ -14,6 +14,7 @@ says. Every other status selects outcomes. So each entry is found under exactly 
 times are compared in microseconds.
 """
 
+import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from math import isfinite
@@ -307,3 +308,16 @@ def _sort(value: str, sorts: Sequence[str]) -> str:
             raise invalid("sort", value, "the name of a field without quotes and backslashes")
         return value
     return chosen("sort", value, sorts)
+
+
+def texts_by_id(
+    connection: sqlite3.Connection, selected: str, ids: Sequence[int]
+) -> dict[int, str]:
+    """The texts of these ids. `selected` is `id column, text column FROM table`."""
+    column = selected.partition(",")[0]
+    return dict(
+        connection.execute(
+            f"SELECT {selected} WHERE {column} IN (SELECT value FROM json_each(?))",  # noqa: S608
+            (msgspec.json.encode(ids).decode(),),
+        )
+    )

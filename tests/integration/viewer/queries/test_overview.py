@@ -3,9 +3,8 @@ import pytest
 
 from rollgym.viewer.queries.counts import RolloutPace, coverage, facets, totals
 from rollgym.viewer.queries.filter import Filter
-from rollgym.viewer.queries.grid import MOST_CELLS, grid
 from rollgym.viewer.queries.overview import overview
-from rollgym.viewer.queries.tasks import related
+from rollgym.viewer.queries.tasks import MOST_GRID_CELLS, grid, related
 from rollgym.viewer.source import EntryId
 from tests.integration.viewer.queries.databases import Rows
 
@@ -188,11 +187,11 @@ def test_a_cell_does_not_move_when_the_repeats_are_known(rows: Rows) -> None:
 
 
 def test_a_large_grid_shows_the_state_of_most(rows: Rows) -> None:
-    for record in range(1, MOST_CELLS + 2):
+    for record in range(1, MOST_GRID_CELLS + 2):
         rows.add(record, task=record - 1, repeat=0, success=int(record > 2))
     found = grid(rows.connection, None)
     assert found.rollouts_per_cell == 2
-    assert found.cells == "x" + "+" * (MOST_CELLS // 2)
+    assert found.cells == "x" + "+" * (MOST_GRID_CELLS // 2)
     assert found.entries == ()
 
 
