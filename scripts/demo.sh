@@ -2,8 +2,8 @@
 # Runs the main job end to end, without a language model: a tool agent in a bundled environment,
 # collected and scored (with the overrides given here, such as +num_repeats=2), then web tasks in a
 # real browser. Both leave their files in results/ of the working directory, and continue there when
-# they were interrupted. Sets .venv up first, and a browser; where none can be had, the web tasks are
-# left out.
+# they were interrupted. Sets .venv up first, and a browser; without one, the web
+# tasks are skipped.
 set -euo pipefail
 . "$(dirname -- "${BASH_SOURCE[0]}")/setup.sh"
 
@@ -24,6 +24,7 @@ show() {
 
 case "$*" in *-h*) exec rollgym demo --help ;; esac
 
+say "This demo needs no language model: small programs play the models."
 status=0
 show ng_collect_rollouts \
     "+config_paths=[responses_api_models/scripted_model/configs/scripted_model.yaml,resources_servers/example_multi_step/configs/example_multi_step.yaml]" \
@@ -38,8 +39,8 @@ show ng_collect_rollouts \
 if setup_browser; then
     show python "$(dirname -- "${BASH_SOURCE[0]}")/rollout.py" --config-name demo || status=$?
 else
-    say "The web tasks of the demo need a browser, so they are left out."
+    say "The web tasks of the demo need a browser, so they are skipped."
 fi
 say ""
-say "To look at all of it in a browser: $venv/bin/rollgym view results"
+say "To view the rollouts in a browser: $venv/bin/rollgym view results"
 exit "$status"

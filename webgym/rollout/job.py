@@ -239,7 +239,7 @@ class IterationJob:
             aggregation = "rank 0 aggregates the files of all ranks"
             until = f"; until then, use {following} to start the next iteration on this rank"
             return aggregation if is_named or self._was_finished else aggregation + until
-        return f"{following if is_named else 'the same command'} starts the next iteration"
+        return f"Done. {following if is_named else 'The same command'} starts the next iteration."
 
     def _draw(self, tasks: TaskFile) -> Sample:
         """The sample of the iteration, the same for all ranks."""

@@ -62,14 +62,14 @@ def print_verdict(coverage: Coverage, iteration: int, when_complete: str) -> Exi
         case ExitStatus.COMPLETE:
             advice = when_complete
         case ExitStatus.FAILED:
-            advice = f"iteration={iteration} retry_failed=true runs the failed rollouts again"
+            advice = f"`iteration={iteration} retry_failed=true` runs the failed rollouts again."
         case ExitStatus.OMITTED:
-            advice = f"iteration={iteration} retry_omitted=true runs the omitted rollouts"
+            advice = f"`iteration={iteration} retry_omitted=true` runs the omitted rollouts."
     if coverage.groups:
         say(coverage.describe_tasks())
     say(str(coverage))
     say(f"exit status {status:d}: {meaning}")
-    say(f"next: {advice}")
+    say(advice)
     return status
 
 

@@ -112,7 +112,7 @@ def test_failed_rollouts_are_told_with_what_runs_them_again(
     finish(settings(tmp_path), failed=1)
     assert roll_out(settings(tmp_path, iteration=0)) == ExitStatus.FAILED
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last == "next: iteration=0 retry_failed=true runs the failed rollouts again"
+    assert last == "`iteration=0 retry_failed=true` runs the failed rollouts again."
 
 
 def test_the_master_is_content_with_a_whole_that_was_put_together_before(
