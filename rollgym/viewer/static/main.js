@@ -39,7 +39,7 @@ const ROUTES = [
 
 const header = h("header", { class: "top" });
 const main = h("main", { id: "main", tabindex: "-1" });
-const runState = h("span", { class: "run-state", role: "status" });
+const runState = h("span", { class: "run-status", role: "status" });
 let drawn = 0; // how many sources the header has
 let about = { path: location.pathname, params: new URLSearchParams(), match: {}, name: "" };
 
@@ -146,7 +146,7 @@ function sourceChanged() {
 function drawStanding() {
   const source = sourceOf(about.match.source ?? "");
   const [tone, ...words] = standingOf(source);
-  runState.className = `run-state ${tone}`;
+  runState.className = `run-status ${tone}`;
   fill(runState, words);
 }
 

@@ -35,7 +35,7 @@ LOOK = """() => {
     stayed: window.stayed === true,
     runs: Object.fromEntries(runs.map((row) =>
       [row.querySelector("a").textContent, [row.cells[3].textContent, row.cells[6].textContent]])),
-    header: words("header.top .run-state"),
+    header: words("header.top .run-status"),
     rollouts: words(".tile-value"),
     listed: words(".total"),
     note: words(".page-head [role=status]"),
