@@ -3,6 +3,7 @@
 from rollgym.records.attempt import (
     SCHEMA_VERSION,
     Attempt,
+    ChecksumError,
     RecordError,
     RecordState,
     SchemaVersionError,
@@ -56,6 +57,7 @@ __all__ = [
     "BrowserError",
     "BrowserUnavailableError",
     "Cause",
+    "ChecksumError",
     "Completed",
     "DeadlineError",
     "EnvironmentSessionError",

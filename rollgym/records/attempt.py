@@ -4,9 +4,14 @@ A rollout ends with the attempt whose record says `final`; the records before it
 are its history. A line that was read is passed on as bytes and never encoded again, so fields of
 a later minor version survive programs that do not know them. A line of a later schema version is
 rejected.
+
+*Checksum.* The last field of a line, `crc32`, is the CRC-32 of the line without that field, as
+eight hexadecimal digits. It tells a record that was damaged or edited from one that was written.
+Lines of earlier versions have no checksum and are read without one.
 """
 
 from enum import Enum
+from zlib import crc32
 
 import msgspec
 
@@ -18,6 +23,10 @@ SCHEMA_VERSION = 1
 
 class SchemaVersionError(ValueError):
     """The record was written by a later version of the schema."""
+
+
+class ChecksumError(ValueError):
+    """The record is not the one that was written."""
 
 
 class RecordError(ValueError):
@@ -62,8 +71,17 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
         return RolloutKey(self.task, self.repeat)
 
 
+class _Checksum(msgspec.Struct):
+    """The checksum of a line, wherever a program that wrote the line again has put it."""
+
+    crc32: object = None
+
+
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Attempt)
+_CHECKSUM = msgspec.json.Decoder(_Checksum)
+_CHECKSUM_NAME = b',"crc32":"'
+_CHECKSUM_SIZE = len(_CHECKSUM_NAME) + len(b'01234567"}')
 
 
 def encode_attempt(attempt: Attempt) -> bytes:
@@ -82,15 +100,32 @@ def encode_attempt(attempt: Attempt) -> bytes:
         _DECODER.decode(encoded)
     except (TypeError, ValueError, OverflowError) as error:
         raise RecordError(f"the record cannot be written as JSON: {error}") from error
-    return encoded + b"\n"
+    return b"".join((memoryview(encoded)[:-1], b',"crc32":"%08x"}\n' % crc32(encoded)))
 
 
 def decode_attempt(line: bytes) -> Attempt:
-    """Raises msgspec.DecodeError for an invalid record, SchemaVersionError for a later version."""
+    """Raises msgspec.DecodeError for an invalid record, SchemaVersionError for a later version.
+
+    Raises ChecksumError for a record that was changed after it was written.
+    """
     attempt = _DECODER.decode(line)
     if attempt.v > SCHEMA_VERSION:
         raise SchemaVersionError(
             f"the record has schema version {attempt.v}, but this program reads versions up to "
             f"{SCHEMA_VERSION}: upgrade rollgym to read it"
         )
+    _require_checksum(line)
     return attempt
+
+
+def _require_checksum(line: bytes) -> None:
+    end = len(line) - line.endswith(b"\n")
+    start = end - _CHECKSUM_SIZE
+    name_end = start + len(_CHECKSUM_NAME)
+    if line[start:name_end] == _CHECKSUM_NAME:
+        expected = b'%08x"}' % crc32(b"}", crc32(memoryview(line)[:start]))
+        if line[name_end:end] == expected:
+            return
+    elif _CHECKSUM.decode(line).crc32 is None:
+        return
+    raise ChecksumError("it was changed after it was written: its checksum does not match")

@@ -16,7 +16,15 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from rollgym.closing import Closable
-from rollgym.records import Attempt, Completed, RolloutKey, SchemaVersionError, Task, decode_attempt
+from rollgym.records import (
+    Attempt,
+    ChecksumError,
+    Completed,
+    RolloutKey,
+    SchemaVersionError,
+    Task,
+    decode_attempt,
+)
 from rollgym.store.errors import (
     CorruptJournalError,
     InputsError,
@@ -54,7 +62,7 @@ def read_journal(path: Path, end: int | None = None) -> Iterator[JournalEntry]:
                 attempt = decode_attempt(line)
             except SchemaVersionError as error:
                 raise RecordVersionError(f"{path}:{number}: {error}") from error
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except (msgspec.DecodeError, UnicodeDecodeError, ChecksumError) as error:
                 raise CorruptJournalError(path, number, str(error)) from error
             yield JournalEntry(attempt, line, path, offset)
             offset += len(line)
@@ -185,7 +193,7 @@ class RecordLookup(Closable):
         try:
             return decode_attempt(line)
         except ValueError as error:
-            raise CorruptJournalError(journal, 0, f"at byte {offset}: {error}") from error
+            raise CorruptJournalError(journal, _line_number(file, offset), str(error)) from error
 
     def close(self) -> None:
         for file in self._files.values():
@@ -204,3 +212,13 @@ def _line_at(file: BinaryIO, offset: int) -> bytes:
         offset += len(part)
         size = min(2 * size, _READ_AT_MOST)
     return b"".join(parts)
+
+
+def _line_number(file: BinaryIO, offset: int) -> int:
+    """The number, from 1, of the line that starts at `offset`."""
+    file.seek(0)
+    number = 1
+    while offset > 0 and (part := file.read(min(offset, _READ_AT_MOST))):
+        number += part.count(b"\n")
+        offset -= len(part)
+    return number

@@ -7,20 +7,24 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rollgym.records import encode_attempt
+from rollgym.monitor import recount
+from rollgym.records import Completed, encode_attempt
 from rollgym.store import (
     CorruptJournalError,
     Disk,
     DiskFullError,
+    RecordLookup,
     RecordVersionError,
     StorageError,
     StorageVanishedError,
+    merge_runs,
     read_journal,
     read_records,
 )
@@ -307,3 +311,25 @@ def test_records_written_while_a_journal_is_read_are_left_out(
     assert current
     assert [entry.attempt.task for entry, _ in rest] == [1]
     assert first.attempt.attempt == 1
+
+
+def test_every_reader_names_the_line_of_an_edited_reward(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with make_run(run) as store:
+        offsets = [store.append(record(task, outcome=Completed(0.25))) for task in range(3)]
+    path = run / "journal.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[1] = lines[1].replace(b'"reward":0.25', b'"reward":1.00')
+    path.write_bytes(b"".join(lines))
+    with RecordLookup() as lookup:
+        readers: list[Callable[[], object]] = [
+            lambda: make_run(run),
+            lambda: merge_runs([run], tmp_path / "merged"),
+            lambda: list(read_records([path])),
+            lambda: lookup.record(path, offsets[1]),
+            lambda: recount(run),
+        ]
+        for read in readers:
+            with pytest.raises(CorruptJournalError, match=r"journal.jsonl:2: .*was changed after"):
+                read()
+    assert path.read_bytes() == b"".join(lines)

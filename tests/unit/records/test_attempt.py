@@ -10,6 +10,7 @@ import pytest
 from rollgym.records import (
     SCHEMA_VERSION,
     Attempt,
+    ChecksumError,
     Completed,
     Failed,
     Failure,
@@ -25,6 +26,7 @@ from rollgym.records import (
     derive_seed,
     encode_attempt,
 )
+from tests.builders import without_checksums
 
 
 def attempt_with(outcome: Any) -> Attempt:
@@ -59,11 +61,30 @@ def test_an_attempt_survives_the_journal() -> None:
         assert line.count(b"\n") == 1
         assert encode_attempt(decode_attempt(line)) == line
     line = encode_attempt(attempt_with(OUTCOMES[0]))
-    extended = line.replace(b'"final":true', b'"novel":{"x":[1]},"final":true')
-    assert decode_attempt(extended) == decode_attempt(line)
+    old = without_checksums(line)
+    extended = old.replace(b'"final":true', b'"novel":{"x":[1]},"final":true')
+    assert decode_attempt(extended) == decode_attempt(old) == decode_attempt(line)
     line = encode_attempt(attempt_with(OUTCOMES[0])).replace(b'"v":1', b'"v":2')
     with pytest.raises(SchemaVersionError, match="schema version 2.*upgrade rollgym"):
         decode_attempt(line)
+
+
+def test_a_changed_record_is_recognised_however_it_was_changed() -> None:
+    line = encode_attempt(attempt_with(OUTCOMES[0]))
+    fields = json.loads(line)
+    fields["outcome"]["reward"] = 1.0
+    checksum = fields.pop("crc32")
+    cases = [
+        line.replace(b'"reward":0.5', b'"reward":1.0'),
+        line.replace(checksum.encode(), b"00000000"),
+        line.replace(b"\n", b"\r\n"),
+        json.dumps({**fields, "crc32": checksum}).encode(),
+        json.dumps({"crc32": checksum, **fields}).encode() + b"\n",
+    ]
+    assert decode_attempt(line.rstrip(b"\n")) == decode_attempt(line)
+    for changed in cases:
+        with pytest.raises(ChecksumError, match="changed after it was written"):
+            decode_attempt(changed)
 
 
 def test_the_line_is_plain_json_with_the_status_in_the_outcome() -> None:

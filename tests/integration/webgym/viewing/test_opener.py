@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from rollgym.viewer.open_source import read_monitors
+from tests.builders import without_checksums
 from tests.trajectories import full_trajectory
 from tests.unit.webgym.viewing.recorded import completed, fragment
 from webgym.rollout.iteration import IterationPaths
@@ -192,7 +193,7 @@ def test_other_runs_and_files_are_not_web_rollouts(tmp_path: Path) -> None:
     run = tmp_path / "plain.run"
     run.mkdir()
     (run / "journal.jsonl").write_bytes(
-        completed().replace(b'"task_id":"shop-1"', b'"response":{}') + b"\n"
+        without_checksums(completed()).replace(b'"task_id":"shop-1"', b'"response":{}') + b"\n"
     )
     (tmp_path / "rows.jsonl").write_bytes(b"{}\n")
     for path in (tmp_path, run, tmp_path / "rows.jsonl", tmp_path / "absent"):
