@@ -105,7 +105,9 @@ def test_within_a_client_the_first_comes_first() -> None:
 def test_a_request_waits_no_longer_than_its_timeout() -> None:
     async def scenario() -> None:
         counter = Counter()
-        with pytest.raises(NoSessionError, match=r"no session was free within [0-9.]+ s: all are taken") as raised:
+        with pytest.raises(
+            NoSessionError, match=r"no session was free within [0-9.]+ s: all are taken"
+        ) as raised:
             await counter.wait(seconds=0.05)
         assert raised.value.retry_after == DEFAULT_RETRY
         assert len(counter.line) == 0
