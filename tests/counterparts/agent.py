@@ -1,9 +1,13 @@
 """An agent: seeds a session, lets the model call tools until it answers, and has that verified.
 
-    python -m tests.counterparts.agent --resources-url URL --model-url URL --port 0
+    python -m tests.counterparts.agent --resources-url URL --model-url URL --port 0 [--in-turn]
 
 `POST /run` takes a row and answers what the verifier answers. `POST /v1/responses` is the loop
 alone, in the session whose cookie the caller brings. Every server has a cookie jar of its own.
+
+With `--in-turn` it behaves as the `simple_agent` of NeMo Gym does on the wire: calls of one turn
+are made one after another; after each answer only the cookies of this answer are kept; the verifier
+gets those of the environment and of the model together; an incomplete response ends the episode.
 """
 
 import json
@@ -45,7 +49,7 @@ def added(usages: list[Json]) -> Json:
     return usages[-1] | {name: sum(usage[name] for usage in usages) for name in names}
 
 
-def converse(params: Json, model: Client, resources: Client) -> Json:
+def converse(params: Json, model: Client, resources: Client, *, in_turn: bool) -> Json:
     """Model and tools in turn; the last response, with the output and usage of all turns."""
     given = params["input"]
     asked = [{"role": "user", "content": given}] if isinstance(given, str) else given
@@ -57,9 +61,9 @@ def converse(params: Json, model: Client, resources: Client) -> Json:
         usages.append(response["usage"])
         output += response["output"]
         calls = [item for item in response["output"] if item["type"] == "function_call"]
-        if not calls:
+        if not calls or (in_turn and response.get("incomplete_details")):
             break
-        with ThreadPoolExecutor(len(calls)) as pool:
+        with ThreadPoolExecutor(1 if in_turn else len(calls)) as pool:
             output += pool.map(lambda call: call_tool(resources, call), calls)
     return {**response, "output": output, "usage": added(usages)}
 
@@ -67,19 +71,21 @@ def converse(params: Json, model: Client, resources: Client) -> Json:
 class Agent:
     """Answers requests by calling the two other servers."""
 
-    def __init__(self, resources_url: str, model_url: str) -> None:
+    def __init__(self, resources_url: str, model_url: str, *, in_turn: bool) -> None:
         self._resources_url = resources_url
         self._model_url = model_url
+        self._in_turn = in_turn
 
     def __call__(self, request: Request) -> Answer:
-        resources, model = Client(self._resources_url), Client(self._model_url)
+        resources = Client(self._resources_url, replaces=self._in_turn)
+        model = Client(self._model_url, replaces=self._in_turn)
         try:
             match request.method, request.path:
                 case "POST", "/run":
                     return Answer.of(self._run(request.json(), model, resources))
                 case "POST", "/v1/responses":
                     resources.cookies.update(request.cookies)
-                    response = converse(request.json(), model, resources)
+                    response = converse(request.json(), model, resources, in_turn=self._in_turn)
                     jar = resources.cookies.items()
                     cookies = (f"{name}={value}; path=/; HttpOnly" for name, value in jar)
                     return Answer.of(response, 200, *cookies)
@@ -93,7 +99,9 @@ class Agent:
 
     def _run(self, row: Json, model: Client, resources: Client) -> Json:
         required(resources.post("/seed_session", row), "seed_session")
-        response = converse(row["responses_create_params"], model, resources)
+        response = converse(row["responses_create_params"], model, resources, in_turn=self._in_turn)
+        if self._in_turn:
+            resources.cookies |= model.cookies
         return required(resources.post("/verify", {**row, "response": response}), "verify")
 
 
@@ -101,8 +109,9 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--resources-url", required=True)
     options.add_argument("--model-url", required=True)
+    options.add_argument("--in-turn", action="store_true", help="behave as NeMo Gym's agent does")
     chosen = options.parse_args()
-    agent = Agent(chosen.resources_url, chosen.model_url)
+    agent = Agent(chosen.resources_url, chosen.model_url, in_turn=chosen.in_turn)
     serve(agent, chosen.port, end_with_stdin=chosen.end_with_stdin)
 
 

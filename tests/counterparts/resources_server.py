@@ -1,6 +1,6 @@
 """A resources server: sessions by cookie, a few tools (two of them bad), and a verifier.
 
-    python -m tests.counterparts.resources_server --port 0 [--silent]
+    python -m tests.counterparts.resources_server --port 0 [--silent] [--strict]
 
 The session cookie changes with every answer, as one that carries data does, and the verifier
 refuses a cookie that a tool call has already used up: a caller that does not follow `Set-Cookie`
@@ -9,6 +9,9 @@ gets no reward. Tool calls of one turn may share a cookie, because they are sent
 The row of a task is `{responses_create_params, secrets: {key: secret}, expected}`: the reward is 1
 when the final text contains `expected` and the calls in the response are those the tools saw. A row
 may also have `verify_instead: {status, body}`, which is then what the verifier answers.
+
+With `--strict` it accepts requests as the servers of NeMo Gym do (see `strict.py`), and is as alive
+as they are: `GET /` answers, `GET /healthz` does not.
 
 `GET /_requests` gives every request there was, with the status it was answered with, or `left` when
 its caller did not wait for the answer.
@@ -24,6 +27,7 @@ from typing import Any
 
 from tests.counterparts.life import parser
 from tests.counterparts.serving import Answer, Request, serve
+from tests.counterparts.strict import problems
 
 COOKIE = "session={}; path=/; HttpOnly; SameSite=lax; Max-Age=1209600"
 LONGEST_HANG = 3600.0
@@ -121,6 +125,10 @@ def motto(_session: Session, _arguments: Json) -> Answer:
     return Answer.plain("Übung macht den Meister \N{EM DASH} 熟能生巧")
 
 
+def proverb(_session: Session, _arguments: Json) -> Answer:
+    return Answer.of('Haste makes waste,\n"they" say')
+
+
 def broken(_session: Session, _arguments: Json) -> Answer:
     return Answer.plain("Internal Server Error: the tool broke", 500)
 
@@ -130,6 +138,7 @@ TOOLS: dict[str, Callable[[Session, Json], Answer]] = {
     "add": add,
     "meet": meet,
     "motto": motto,
+    "proverb": proverb,
     "broken": broken,
 }
 
@@ -187,8 +196,9 @@ def aggregate(body: Json) -> Json:
 class ResourcesServer:
     """Answers requests, and remembers them."""
 
-    def __init__(self, *, silent: bool) -> None:
+    def __init__(self, *, silent: bool, strict: bool) -> None:
         self._silent = silent
+        self._strict = strict
         self._sessions = Sessions()
         self._requests: list[Json] = []
 
@@ -216,8 +226,15 @@ class ResourcesServer:
         return answer
 
     def _answer(self, request: Request) -> Answer | None:
+        if self._strict and request.method == "GET":
+            alive = request.path == "/"
+            return Answer.of({"status": "ok"}) if alive else Answer.of({"detail": "Not Found"}, 404)
         if request.method != "POST":
             raise RefusedError(405, "Method Not Allowed")
+        if self._strict and request.path in {"/seed_session", "/verify"}:
+            wrong = problems(request.json())
+            if wrong:
+                raise RefusedError(422, wrong)
         match request.path:
             case "/seed_session":
                 return Answer.of({}, 200, self._sessions.issue(Session(request.json())))
@@ -259,8 +276,11 @@ def main() -> None:
     options.add_argument(
         "--silent", action="store_true", help="verify answers without the fields it was given"
     )
+    options.add_argument(
+        "--strict", action="store_true", help="refuse all that NeMo Gym's servers refuse"
+    )
     chosen = options.parse_args()
-    server = ResourcesServer(silent=chosen.silent)
+    server = ResourcesServer(silent=chosen.silent, strict=chosen.strict)
     serve(server, chosen.port, end_with_stdin=chosen.end_with_stdin)
 
 

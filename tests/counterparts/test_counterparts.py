@@ -305,3 +305,35 @@ def test_the_bare_loop_collects_from_the_bench_model(tmp_path: Path) -> None:
         "function_call_output",
         "message",
     ]
+
+
+def test_an_agent_that_keeps_only_the_last_cookies_gets_its_verdict_here(servers: Servers) -> None:
+    urls = ("--resources-url", servers.resources, "--model-url", servers.model)
+    script = 'call add {"amount": 2}\nalso add {"amount": 3}\ncall proverb {}\nsay done'
+    with running("agent", "--in-turn", *urls) as agent:
+        answer = run(servers._replace(agent=agent), row(script))
+    assert (answer["reward"], answer["total"]) == (1.0, 5)
+    assert outputs(answer)[:2] == ['{"total": 2}', '{"total": 5}']
+    assert outputs(answer)[2] == r'"Haste makes waste,\n\"they\" say"'
+
+
+def test_the_strict_server_refuses_what_is_not_of_the_responses_api() -> None:
+    fine = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+    wrong: list[tuple[str, Json]] = [
+        ("status", {"status": "truncated"}),
+        ("reason", {"status": "incomplete", "incomplete_details": {"reason": "max_steps"}}),
+        ("metadata", {"metadata": {"tool_errors": 1}}),
+        ("output", {"output": [{"type": "function_call_output", "call_id": "c", "output": []}]}),
+    ]
+    with running("resources_server", "--strict") as url:
+        client = Client(url)
+        seeded = {**row(""), "responses_create_params": {"input": "", "seed": 1}}
+        assert client.post("/seed_session", seeded).status == 422
+        assert client.post("/seed_session", row("")).status == 200
+        for place, fields in wrong:
+            reply = client.post("/verify", {**row(""), "response": {"output": [], **fields}})
+            assert (reply.status, place in reply.text) == (422, True), reply.text
+        accepted = {**row("", expected=""), "response": {"output": [], **fine}}
+        assert client.post("/verify", accepted).status == 200
+        assert client.get("/") == {"status": "ok"}
+        assert client.send("GET", "/healthz").status == 404

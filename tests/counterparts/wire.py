@@ -32,12 +32,16 @@ class Client:
     """A server seen from outside, with a cookie jar of its own.
 
     Threads may call at the same time: each call has its own connection, and the jar keeps the
-    cookie that arrived last.
+    cookie that arrived last. With `replaces`, the cookies of an answer are all that the jar keeps,
+    so an answer that sets none empties it.
     """
 
-    def __init__(self, url: str, cookies: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, url: str, cookies: Mapping[str, str] | None = None, *, replaces: bool = False
+    ) -> None:
         self.cookies = dict(cookies or {})
         self._address = urlsplit(url)
+        self._replaces = replaces
 
     def post(self, path: str, body: object) -> Reply:
         return self.send("POST", path, json.dumps(body).encode())
@@ -65,7 +69,7 @@ class Client:
         for line in answer.headers.get_all("set-cookie", []):
             cookies.load(line)
         values = {name: morsel.value for name, morsel in cookies.items()}
-        self.cookies.update(values)
+        self.cookies = values if self._replaces else self.cookies | values
         return Reply(answer.status, answer.headers.get("content-type", ""), content, values)
 
 
