@@ -9,7 +9,14 @@ from rollgym.servers.model import EndpointModelConfig, EndpointModelServer, Mode
 from rollgym.servers.resources import ResourcesConfig, ResourcesServer, TaskRow
 from rollgym.servers.responses import FunctionCall, Response
 from rollgym.servers.scoring import Verdict
-from rollgym.servers.server import Server, ServerConfig, ServerDirectory, ServerKind, ServerRef
+from rollgym.servers.server import (
+    NoEffect,
+    Server,
+    ServerConfig,
+    ServerDirectory,
+    ServerKind,
+    ServerRef,
+)
 from rollgym.servers.tools import ToolDefinitionError, ToolRejection, tool, tool_schemas
 
 __all__ = [
@@ -24,6 +31,7 @@ __all__ = [
     "Http",
     "ModelServer",
     "NoAnswerError",
+    "NoEffect",
     "RefusedRequestError",
     "Request",
     "ResourcesConfig",

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Protocol, get_type_hints
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, get_type_hints
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field
@@ -50,6 +50,16 @@ class ServerRef(BaseModel):
     name: str
 
 
+class NoEffect(NamedTuple):
+    """Marks a setting that files of the field contain and that changes nothing here.
+
+    Write it beside `Setting.NOTE`, inside `Annotated`. Where a file gives such a setting a value, a
+    warning names the file, the line and the key, and says why.
+    """
+
+    reason: str
+
+
 class ServerConfig(BaseModel):
     """The settings of every server. A plug-in adds its own in a subclass.
 
@@ -73,6 +83,11 @@ class ServerConfig(BaseModel):
     value: Annotated[str | None, Setting.NOTE] = None
     verified: Annotated[bool | None, Setting.NOTE] = None
     datasets: Annotated[list[dict[str, Any]], Setting.NOTE] = []
+    num_workers: Annotated[
+        Any,
+        Setting.NOTE,
+        NoEffect("one process answers all requests; `processes: 2` starts two of them"),
+    ] = None
 
 
 class ServerDirectory(Protocol):

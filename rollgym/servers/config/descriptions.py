@@ -272,13 +272,13 @@ class _Locator:
 def check_references(
     instances: Sequence[ServerInstance],
     known: Mapping[str, str],
-    locations: Locations,
+    layers: Layers,
     problems: Problems,
 ) -> None:
     """Check every reference. `known` has the kind of every server in the configuration."""
     for instance in instances:
         for at, kind, name in _references(instance.settings, instance.path):
-            where, key = locations.of(at), ".".join(at[3:])
+            where, key = layers.locations.of(at), ".".join(at[3:])
             if kind not in KINDS:
                 problems.add(
                     where,
@@ -289,7 +289,7 @@ def check_references(
                 problems.add(
                     where,
                     f"{instance.name}: `{key}` names {name!r}, and no server has that name"
-                    f"{suggestion(name, known)}",
+                    f"{_close_or_renamed(name, known, layers)}",
                     f"name one of its type ({listed(_of_kind(kind, known))}), or add the file "
                     "that defines it to config_paths",
                 )
@@ -300,6 +300,13 @@ def check_references(
                     f"{known[name]}",
                     f"correct the type, or name one of {listed(_of_kind(kind, known))}",
                 )
+
+
+def _close_or_renamed(name: str, known: Mapping[str, str], layers: Layers) -> str:
+    place = layers.renamed.get(name)
+    if place is None:
+        return suggestion(name, known)
+    return f" any more: `_inherit_from` at {place} took it over (`_copy` would keep both)"
 
 
 def _references(value: JsonValue, path: KeyPath) -> Iterator[tuple[KeyPath, str, str]]:

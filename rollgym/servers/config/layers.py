@@ -1,7 +1,7 @@
 """The layers of a configuration, merged: config files in order, `env.yaml`, the command line.
 
 A later layer changes single settings of an earlier one. Two files that describe different servers
-under the same name are a problem.
+under the same name are a problem. Then servers take over settings of others (`inheritance.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,6 +11,7 @@ from typing import NamedTuple
 from omegaconf import DictConfig, OmegaConf
 
 from rollgym.servers.config.documents import ENVIRONMENT_FILE, Document, Resolver, read_document
+from rollgym.servers.config.inheritance import apply_inheritance
 from rollgym.servers.config.overrides import Override, apply_override, read_overrides
 from rollgym.servers.config.plugins import find_config, known_configs, plugin_roots
 from rollgym.servers.config.problems import (
@@ -31,6 +32,7 @@ class Layers(NamedTuple):
     """The merged content of all layers, and where each setting was written.
 
     `files` are the config files as messages name them, `given` the keys of the command line.
+    `renamed` are the servers that `_inherit_from` took over, with its location.
     """
 
     content: DictConfig
@@ -38,6 +40,7 @@ class Layers(NamedTuple):
     roots: tuple[Path, ...]
     files: frozenset[str]
     given: frozenset[str]
+    renamed: dict[str, Location]
 
     @property
     def plain(self) -> dict[str, object]:
@@ -57,12 +60,14 @@ def merge_layers(arguments: Sequence[str], cwd: Path, problems: Problems) -> Lay
         content = _merged(content, document, locations)
     for override in overrides:
         apply_override(override, content, locations, problems)
+    content, renamed = apply_inheritance(content, locations, problems)
     return Layers(
         content,
         locations,
         plugin_roots(cwd, found),
         frozenset(document.shown for document in documents),
         frozenset(override.path[0] for override in overrides if not override.removes),
+        renamed,
     )
 
 

@@ -88,7 +88,7 @@ class Configuration:
         if not self._described:
             self._report_no_servers(problems)
         described = read_instances(layers, self._cwd, problems)
-        check_references(described, self._described, layers.locations, problems)
+        check_references(described, self._described, layers, problems)
         external = check_external(described, layers.locations, problems)
         instances = locate_instances(described, layers.roots, layers.locations, problems)
         if listening:

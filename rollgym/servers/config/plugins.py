@@ -10,6 +10,7 @@ Python's path, so that the plug-in can import its modules and another process ca
 """
 
 import importlib
+import logging
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -22,9 +23,10 @@ from pydantic_core import ErrorDetails
 import rollgym
 from rollgym.servers.config.instances import ServerInstance
 from rollgym.servers.config.problems import ConfigError, Problem, Problems, listed, suggestion
-from rollgym.servers.server import Server, ServerConfig, ServerKind
+from rollgym.servers.server import NoEffect, Server, ServerConfig, ServerKind
 from rollgym.store.settings import hide_secrets_in_text
 
+_LOGGER = logging.getLogger(__name__)
 _PACKAGE = Path(rollgym.__file__).resolve().parent
 
 
@@ -50,16 +52,34 @@ def load_server_class(instance: ServerInstance) -> type[Server]:
 
 
 def load_settings(instance: ServerInstance, server_class: type[Server]) -> ServerConfig:
-    """The instance's settings as the class wants them. Raises ConfigError with every problem."""
+    """The instance's settings as the class wants them. Raises ConfigError with every problem.
+
+    Logs a warning for each setting that has no effect.
+    """
     wanted = server_class.config_type()
     try:
-        return wanted.model_validate(instance.settings)
+        settings = wanted.model_validate(instance.settings)
     except ValidationError as error:
         problems = Problems()
         # Inputs are left out of what pydantic says: they may be credentials.
         for detail in error.errors(include_url=False, include_input=False, include_context=False):
             _add(detail, instance, wanted, problems)
         raise ConfigError(problems) from error
+    for key, reason in _without_effect(wanted).items():
+        if instance.settings.get(key) is not None:
+            where, name = instance.place([key]), instance.name
+            _LOGGER.warning("%s: %s: `%s` has no effect here: %s", where, name, key, reason)
+    return settings
+
+
+def _without_effect(wanted: type[ServerConfig]) -> dict[str, str]:
+    """The keys that change nothing, and why."""
+    return {
+        field.alias or name: mark.reason
+        for name, field in wanted.model_fields.items()
+        for mark in field.metadata
+        if isinstance(mark, NoEffect)
+    }
 
 
 def _add(
@@ -69,7 +89,8 @@ def _add(
     key, where = ".".join(path), instance.place(path)
     match detail["type"]:
         case "extra_forbidden" if len(path) == 1:
-            names = [field.alias or name for name, field in wanted.model_fields.items()]
+            names = {field.alias or name for name, field in wanted.model_fields.items()}
+            names -= _without_effect(wanted).keys()
             what = f"{instance.name}: unknown key `{key}`{suggestion(key, names)}"
             problems.add(where, what, f"known keys: {listed(names)}")
         case "missing":

@@ -122,6 +122,13 @@ class Locations:
             self.add_mapping(path[:depth], location)
         self._places[path] = location
 
+    def inherit(self, original: KeyPath, path: KeyPath) -> None:
+        """Note that the keys at `original` are also at `path`, except where others are written."""
+        depth = len(original)
+        for inner, location in list(self._places.items()):
+            if inner[:depth] == original and len(inner) > depth:
+                self._places.setdefault((*path, *inner[depth:]), location)
+
     def of(self, path: KeyPath) -> Location:
         """The location of a key, or of the nearest key around it that has one."""
         while path and path not in self._places:

@@ -158,3 +158,50 @@ def test_an_empty_file_is_no_mistake(workspace: Workspace) -> None:
 def test_a_file_named_twice_is_read_once(workspace: Workspace) -> None:
     workspace.write("copy.yaml", MODEL)
     assert len(workspace.load("+config_paths=[model.yaml,model.yaml,copy.yaml]").instances) == 1
+
+
+def test_a_server_takes_over_the_settings_of_another(workspace: Workspace) -> None:
+    workspace.write(
+        "off.yaml",
+        """
+        thinking_off:
+          _inherit_from: policy_model
+          responses_api_models:
+            test_model: {chat_template_kwargs: {enable_thinking: false}, _delete_key: api_key}
+        again: {_copy: thinking_off, responses_api_models: {test_model: {port: 4}}}
+        weather_agent:
+          responses_api_agents:
+            test_agent:
+              model_server: {name: thinking_off}
+              resources_server: "${copy:other_agent.of}"
+        other_agent: {of: {type: resources_servers, name: weather}}
+        """,
+    )
+    config = workspace.load("+config_paths=[model.yaml,weather.yaml,off.yaml]")
+    assert {each.name for each in config.instances} == {
+        "thinking_off",
+        "again",
+        "weather",
+        "weather_agent",
+    }
+    taken = config.instance("thinking_off")
+    assert taken.settings == {
+        "entrypoint": "app.py",
+        "base_url": "http://127.0.0.1:9/v1",
+        "chat_template_kwargs": {"enable_thinking": False},
+    }
+    assert str(taken.place(["base_url"])) == "model.yaml:6"
+    assert config.instance("again").settings == {**taken.settings, "port": 4}
+
+
+def test_what_cannot_be_taken_over_is_a_problem_with_its_place(workspace: Workspace) -> None:
+    workspace.write("a.yaml", "x: {_inherit_from: policy_modell}\ny: {_copy: z}\nz: {_copy: y}\n")
+    said = workspace.refusal("+config_paths=[model.yaml,weather.yaml,a.yaml]")
+    assert "a.yaml:1: x: it takes over policy_modell, but there is no policy_modell" in said
+    assert "did you mean 'policy_model'?" in said
+    assert "a.yaml:2: y: it takes over" in said
+    assert "which contains it" in said
+    workspace.write("a.yaml", "renamed: {_inherit_from: policy_model}\n")
+    said = workspace.refusal("+config_paths=[model.yaml,weather.yaml,a.yaml]")
+    assert "names 'policy_model', and no server has that name any more" in said
+    assert "`_inherit_from` at a.yaml:1 took it over" in said

@@ -167,3 +167,28 @@ def test_a_plugin_that_was_imported_from_elsewhere_is_no_other(
     other.write(SERVER)
     other.load()
     assert "Python finds" in plugin.refusal()
+
+
+def test_a_setting_without_effect_is_named_with_its_file_and_line(
+    workspace: Workspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    plugin = Plugin(workspace)
+    plugin.write(IMPORTS, "base")
+    plugin.write("from {package}.base import Base\n\nclass Plugin(Base):\n    pass\n")
+    workspace.write(
+        "a.yaml",
+        f"""
+        a:
+          resources_servers:
+            {plugin.name}:
+              entrypoint: app.py
+              num_workers: 8
+        """,
+    )
+    instance = workspace.load("+config_paths=[a.yaml]").instance("a")
+    load_settings(instance, load_server_class(instance))
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "a.yaml:6: a: `num_workers` has no effect here: one process answers all requests; "
+        "`processes: 2` starts two of them"
+    )
