@@ -76,7 +76,7 @@ def run_collection(
         first_seed = first_seed_of(store.manifest)
         with RolloutFiles(paths, store.directory, store.inputs.holds, first_seed) as files:
             files.reconcile()
-            files.write_materialized_inputs()
+            files.write_materialized_inputs(repeats=settings.materialize_repeats)
             work = _collect(store, settings.policy, servers, make_worker, (progress, files))
             coverage = run(work)
         metrics = _final_metrics(progress, coverage, store)

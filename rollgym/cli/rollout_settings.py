@@ -53,8 +53,11 @@ class RolloutSettings(BaseModel):
     max_attempts: Count | None = Field(
         None, description="attempts at each rollout (null: 2 to 8, by failure kind)"
     )
-    rollout_timeout: Seconds = Field(
-        7200.0, description="seconds for a rollout with all its attempts"
+    attempt_timeout: Seconds | None = Field(
+        None, description="seconds for one attempt (null: 1800, or +rollout_timeout if given)"
+    )
+    rollout_timeout: Seconds | None = Field(
+        None, description="seconds for a rollout with all its attempts (null: 7200)"
     )
     completion_threshold: Annotated[float, Field(gt=0, le=1)] = Field(
         1.0, description="share of rollouts with an outcome after which the rest may be omitted"
@@ -64,6 +67,9 @@ class RolloutSettings(BaseModel):
     )
     seed: int = Field(0, description="random seed for sampling and retries")
     shard: Shard | None = Field(None, description="i/n: collect only part i of n, counted from 0")
+    materialize_repeats: bool = Field(
+        False, description="write the inputs as sent once per rollout instead of once per task"
+    )
     config_paths: list[str] | None = Field(
         None,
         description="config files of servers to run here (null: the servers of ng_run)",
@@ -86,14 +92,15 @@ class RolloutSettings(BaseModel):
     @property
     def policy(self) -> Policy:
         parallel = self.num_samples_in_parallel
-        retry = RetryPolicy()
+        retry, usual = RetryPolicy(), Policy()
         if self.max_attempts is not None:
             retry = RetryPolicy(default=RetryRule(self.max_attempts), by_kind={})
         return Policy(
             concurrency=Adaptive() if parallel is None else Fixed(parallel),
             retry=retry,
-            attempt_timeout=min(Policy().attempt_timeout, self.rollout_timeout),
-            rollout_timeout=self.rollout_timeout,
+            attempt_timeout=self.attempt_timeout or self.rollout_timeout or usual.attempt_timeout,
+            rollout_timeout=self.rollout_timeout
+            or max(usual.rollout_timeout, self.attempt_timeout or 0.0),
             completion_threshold=self.completion_threshold,
             completion_grace_period=self.completion_grace_period,
         )

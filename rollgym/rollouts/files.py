@@ -11,10 +11,11 @@ from pathlib import Path
 
 from rollgym.closing import Closable
 from rollgym.engine import AttemptRecorded, Event
-from rollgym.records import Attempt, Completed, Failed
+from rollgym.records import Attempt, Completed, Failed, Task
 from rollgym.rollouts.aggregate import DefaultMetrics, HoldsTask, completed_attempts
 from rollgym.rollouts.output_row import failure_row, input_row, output_row
 from rollgym.rollouts.paths import RolloutPaths
+from rollgym.rollouts.rows import STORED_ROLLOUTS, without_fields
 from rollgym.store import (
     DerivedFile,
     RecordLookup,
@@ -91,10 +92,13 @@ class RolloutFiles(Closable):
         """The default metrics of all completed rollouts; None where some were not observed."""
         return self._metrics if self._all_counted else None
 
-    def write_materialized_inputs(self) -> None:
-        """One row for each rollout, as its agent gets it. Raises StoreError."""
+    def write_materialized_inputs(self, *, repeats: bool = False) -> None:
+        """Write one row for each task; with `repeats` one for each rollout, as its agent gets it.
+
+        Raises StoreError.
+        """
         with DerivedFile(self.paths.materialized_inputs) as file:
-            file.reconcile(self._input_lines)
+            file.reconcile(self._rollout_lines if repeats else self._task_lines)
 
     def close(self) -> None:
         self._opened.close()
@@ -125,11 +129,18 @@ class RolloutFiles(Closable):
     def _failure_line(self, attempt: Attempt) -> bytes:
         return failure_row(self._tasks.task(attempt.task), attempt).raw + b"\n"
 
-    def _input_lines(self) -> Iterator[bytes]:
-        for task in read_tasks(inputs_path(self._directory)):
-            if self._holds(task.index):
-                for repeat in range(task.repeats):
-                    yield input_row(task, repeat, self._first_seed).raw + b"\n"
+    def _task_lines(self) -> Iterator[bytes]:
+        for task in self._own_tasks():
+            yield without_fields(task.row, (STORED_ROLLOUTS,)).raw + b"\n"
+
+    def _rollout_lines(self) -> Iterator[bytes]:
+        for task in self._own_tasks():
+            for repeat in range(task.repeats):
+                yield input_row(task, repeat, self._first_seed).raw + b"\n"
+
+    def _own_tasks(self) -> Iterator[Task]:
+        tasks = read_tasks(inputs_path(self._directory))
+        return (task for task in tasks if self._holds(task.index))
 
 
 def _is(event: AttemptRecorded, outcome: type[Completed | Failed]) -> bool:

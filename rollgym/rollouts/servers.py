@@ -112,7 +112,7 @@ def running_servers(options: RunOptions) -> CollectionServers:
             each.server_type,
             each.implementation,
             each.config,
-            each.identity or settings_identity(each.config, ServerConfig),
+            each.identity or settings_identity(each.config, ServerConfig, complete=False),
         )
         for each in records
     )
@@ -135,7 +135,7 @@ def _describe(server: ServerInstance) -> ServerDescription:
         server.kind,
         server.implementation,
         hide_secrets(server.settings, declared),
-        settings_identity(server.settings, declared),
+        settings_identity(server.settings, declared, complete=not server.is_external),
         own_metrics,
     )
 

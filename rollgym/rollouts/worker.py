@@ -4,6 +4,7 @@ The agent answers with the verified row. Only a row with a finite reward and wit
 is a completed rollout; everything else is a typed failure.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -75,7 +76,8 @@ class AgentWorker:
     async def _run(self, agent: str, row: Row) -> Answer:
         client = self._clients(agent).one()
         try:
-            return await client.call("/run", row.raw, error=AgentError)
+            # The deadline of the attempt is the only limit.
+            return await client.call("/run", row.raw, error=AgentError, within=math.inf)
         except RolloutError as error:
             await self._recovery.wait_for(client, error)
             raise

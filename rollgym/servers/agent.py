@@ -51,6 +51,8 @@ class AgentConfig(ServerConfig):
 
     resources_server: ServerRef
     model_server: ServerRef
+    # The caller's deadline decides how long a rollout may take.
+    request_timeout: Annotated[float, Setting.TIMING] = Field(default=86_400.0, gt=0)
     model_timeout: Annotated[float, Setting.TIMING] = Field(default=1800.0, gt=0)
     tool_timeout: Annotated[float, Setting.TIMING] = Field(default=300.0, gt=0)
     seed_timeout: Annotated[float, Setting.TIMING] = Field(default=300.0, gt=0)

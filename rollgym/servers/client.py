@@ -42,6 +42,8 @@ LARGEST_ANSWER = 2**28
 ONE_PIECE = 2**20
 """The most bytes to write at once; for more, aiohttp logs a warning."""
 _NO_COOKIES: Mapping[str, str] = {}
+_REJECTED = frozenset({400, 401, 403, 405, 413, 415, 422})
+"""The other side rejects the request itself, and would reject it again."""
 FIRST_RETRY_PAUSE = 0.1
 LONGEST_RETRY_PAUSE = 2.0
 HEALTH_CHECK_TIMEOUT = 5.0
@@ -175,7 +177,7 @@ class ServerClient:
             raise error(
                 f"{self.name} answered {path} with HTTP {answer.status}: "
                 f"{shorten(answer.text, EXCERPT)}",
-                retryable=True if answer.status >= 500 or answer.status == 429 else None,
+                retryable=_retryable(answer.status),
                 retry_after=_retry_after(answer.headers),
             )
         return answer
@@ -184,6 +186,13 @@ class ServerClient:
         """Send a value as JSON; for tests and small programs."""
         encoded = msgspec.json.encode(value)
         return await self.call(path, encoded, error=RolloutError, jar=jar, any_status=True)
+
+
+def _retryable(status: int) -> bool | None:
+    """Whether a later attempt can help after this status; None where the failure kind decides."""
+    if status in _REJECTED:
+        return False
+    return True if status >= 500 or status == 429 else None
 
 
 def connect(server: RequestHandler, name: str = "server") -> ServerClient:

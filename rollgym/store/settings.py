@@ -12,8 +12,9 @@ Pydantic models and msgspec structs can be marked alike. A field without a mark 
 identity. Two things protect credentials whose mark was forgotten: a field of type `SecretStr` is a
 secret, and so is every setting that is named like one (`api_key`, `password`, `auth_token`).
 
-Settings that no class declares, such as those of a server that runs elsewhere, are judged by their
-name alone: credentials, addresses, concurrency and timing do not belong to the identity, and
+A class declares all settings of its server: further ones, which some classes allow, belong to the
+identity too. Only where no class is known, as for a server that runs elsewhere, settings are judged
+by their name: credentials, addresses, concurrency and timing do not belong to the identity, and
 neither does a value that is a URL. Everything else does.
 """
 
@@ -91,16 +92,21 @@ class SettingsIdentity(msgspec.Struct, frozen=True):
 
 
 def settings_identity(
-    settings: Mapping[str, Any], declared: SettingsClass | None = None
+    settings: Mapping[str, Any],
+    declared: SettingsClass | None = None,
+    *,
+    complete: bool = True,
 ) -> SettingsIdentity:
-    """Divide settings by their marks, or where `declared` does not know them by their name.
+    """Divide settings by the marks of their class, or without one by their name.
 
-    A value may itself be a marked struct or model, or a SettingsIdentity.
+    `complete` is false where `declared` declares only a part of the settings; the names of the
+    others decide. A value may itself be a marked struct or model, or a SettingsIdentity.
     Raises TypeError for a value that JSON cannot hold.
     """
     values: dict[str, Any] = {}
     left_out: set[str] = set()
-    for path, value, belongs in _flatten(settings, "", _declaration(declared)):
+    declaration = _declaration(declared, complete=complete)
+    for path, value, belongs in _flatten(settings, "", declaration):
         if belongs:
             values[path] = value
         else:
@@ -113,7 +119,7 @@ def hide_secrets(
     settings: Mapping[str, Any], declared: SettingsClass | None = None
 ) -> dict[str, Any]:
     """A copy of the settings with `***` in place of every secret."""
-    hidden: dict[str, Any] = _hide(settings, _declaration(declared))
+    hidden: dict[str, Any] = _hide(settings, _declaration(declared, complete=False))
     return hidden
 
 
@@ -168,8 +174,8 @@ _UNDECLARED = _Declaration((), by_name=True)
 _UNMARKED = _Declaration((), by_name=False)
 
 
-def _declaration(declared: SettingsClass | None) -> _Declaration:
-    return _Declaration((declared,), by_name=True) if declared else _UNDECLARED
+def _declaration(declared: SettingsClass | None, *, complete: bool) -> _Declaration:
+    return _Declaration((declared,), by_name=not complete) if declared else _UNDECLARED
 
 
 def _credential(name: str) -> _Field | None:

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from rollgym.cli.rollout_settings import RolloutSettings
 from tests.integration.rollouts.commands import AGENT, OTHER_AGENT, Json, Workshop, task
 
 NAMED = f"+agent_name={AGENT}"
+REPEATED = "+materialize_repeats=true"
 
 
 def keys(workshop: Workshop, name: str = "out.jsonl") -> list[tuple[int, int]]:
@@ -103,7 +105,7 @@ def test_overrides_of_parameters_reach_the_agent_and_the_files(workshop: Worksho
 
 def test_each_repeat_can_have_a_seed_of_its_own(workshop: Workshop) -> None:
     workshop.write("in.jsonl", [task("a"), task("b")])
-    workshop.collect(NAMED, "+num_repeats=3", "+num_repeats_add_seed=true", "+seed=10")
+    workshop.collect(NAMED, "+num_repeats=3", "+num_repeats_add_seed=true", "+seed=10", REPEATED)
     for name in ("out.jsonl", "out_materialized_inputs.jsonl"):
         rows = workshop.rollouts(name)
         assert {key: row["responses_create_params"]["seed"] for key, row in rows.items()} == {
@@ -115,7 +117,7 @@ def test_each_repeat_can_have_a_seed_of_its_own(workshop: Workshop) -> None:
 def test_inputs_as_they_were_sent_can_be_used_as_inputs(workshop: Workshop, seeded: bool) -> None:
     options = [NAMED, f"+num_repeats_add_seed={seeded}".lower()]
     workshop.write("in.jsonl", [task("a"), task("b"), task("a")])
-    workshop.collect(*options, "+num_repeats=2")
+    workshop.collect(*options, "+num_repeats=2", REPEATED)
     ended = workshop.collect(
         *options,
         input_jsonl_fpath="out_materialized_inputs.jsonl",
@@ -268,6 +270,26 @@ def test_a_rollout_gets_no_more_time_than_the_command_gives_it(workshop: Worksho
     assert failure["failure"]["kind"] == "timeout"
 
 
+def test_an_attempt_has_a_time_of_its_own_and_a_long_rollout_is_not_cut_at_half_an_hour(
+    workshop: Workshop,
+) -> None:
+    workshop.write("in.jsonl", [task("a", script=[{"sleep": 60}, {}])])
+    assert workshop.collect(NAMED, "+attempt_timeout=0.2").status == 0
+    (failure,) = workshop.rows("out_failures.jsonl")
+    assert (failure["failure"]["kind"], failure["final"]) == ("timeout", False)
+    cases: list[tuple[dict[str, float], tuple[float, float]]] = [
+        ({}, (1800, 7200)),
+        ({"rollout_timeout": 5400}, (5400, 5400)),
+        ({"rollout_timeout": 60}, (60, 60)),
+        ({"attempt_timeout": 9000}, (9000, 9000)),
+        ({"attempt_timeout": 600, "rollout_timeout": 5400}, (600, 5400)),
+    ]
+    for given, times in cases:
+        paths = {"input_jsonl_fpath": "in.jsonl", "output_jsonl_fpath": "out.jsonl"}
+        policy = RolloutSettings.model_validate(paths | given).policy
+        assert (policy.attempt_timeout, policy.rollout_timeout) == times, given
+
+
 def test_what_failed_is_run_again_only_when_asked(workshop: Workshop) -> None:
     script = [{"unavailable": "gone"}]
     workshop.write("in.jsonl", [task("a", script=script), task("b")])
@@ -357,7 +379,7 @@ def test_a_new_run_puts_the_old_one_aside_with_its_files(workshop: Workshop) -> 
     assert workshop.path("out.jsonl.previous-1").read_bytes() == old
     assert workshop.path("out.run.previous-1/journal.jsonl").exists()
     assert workshop.path("out_materialized_inputs.jsonl.previous-1").exists()
-    assert len(workshop.rows("out_materialized_inputs.jsonl")) == 2
+    assert len(workshop.rows("out_materialized_inputs.jsonl")) == 1
     assert workshop.collect(NAMED, "+resume=false").status == 0
     assert workshop.path("out.run.previous-2").exists()
     assert workshop.path("out.jsonl.previous-2").exists()

@@ -268,10 +268,14 @@ def test_a_disk_that_never_answers_is_not_waited_for(
 # Inputs as they are sent.
 
 
-def test_inputs_are_written_out_once_for_each_repeat(folder: Folder) -> None:
+def test_inputs_are_written_out_once_for_each_task_or_each_repeat(folder: Folder) -> None:
     paths, run_directory = folder.paths, folder.paths.run
     with RolloutFiles(paths, run_directory, lambda task: task != 1, first_seed=7) as files:
         files.write_materialized_inputs()
+        tasks = [json.loads(line) for line in paths.materialized_inputs.read_text().splitlines()]
+        assert [row["_ng_task_index"] for row in tasks] == [0, 2, 3]
+        assert not any("_ng_rollout_index" in row for row in tasks)
+        files.write_materialized_inputs(repeats=True)
         rows = [json.loads(line) for line in paths.materialized_inputs.read_text().splitlines()]
         assert [(row["_ng_task_index"], row["_ng_rollout_index"]) for row in rows] == [
             (task, repeat) for task in (0, 2, 3) for repeat in (0, 1)
@@ -280,7 +284,7 @@ def test_inputs_are_written_out_once_for_each_repeat(folder: Folder) -> None:
         whole = paths.materialized_inputs.read_bytes()
         for damage in (b"", whole[:50], whole.replace(b"task 2", b"task X"), whole + b"{}\n"):
             paths.materialized_inputs.write_bytes(damage)
-            files.write_materialized_inputs()
+            files.write_materialized_inputs(repeats=True)
             assert paths.materialized_inputs.read_bytes() == whole
 
 

@@ -121,7 +121,7 @@ def test_only_some_rollouts_of_a_task_keep_their_numbers_in_every_file(stored: S
     kept = [line for line in lines if json.loads(line)["_ng_rollout_index"] != 0]
     stored.path("some.jsonl").write_text("".join(kept))
     keys = [(task, repeat) for task in (0, 1) for repeat in (1, 2)]
-    assert stored.reverify(COUNTER, source="some.jsonl").status == 0
+    assert stored.reverify(COUNTER, "+materialize_repeats=true", source="some.jsonl").status == 0
     for name in ("again.jsonl", "again_materialized_inputs.jsonl"):
         rows = stored.rollouts(name)
         assert sorted(rows) == keys

@@ -227,6 +227,18 @@ def test_a_row_to_verify_needs_a_response(transport: Transport) -> None:
 
 
 @over_both
+@for_each("path", ["/verify", "/add"])
+def test_a_rejected_request_is_not_retried(transport: Transport, path: str) -> None:
+    async def ask() -> RolloutError:
+        async with reach(workshop(), transport) as client:
+            with pytest.raises(ToolError, match="HTTP 4(00|22)") as raised:
+                await client.call(path, b'{"colour": 1}', error=ToolError, jar=await seeded(client))
+            return raised.value
+
+    assert not Failure.of(asyncio.run(ask())).retryable
+
+
+@over_both
 def test_a_row_of_another_type_is_a_failure_of_the_task(transport: Transport) -> None:
     failure = failure_of(transport, "/verify", {"expected": "many", "response": {}})
     assert (failure.kind, failure.retryable) == (FailureKind.TASK, False)

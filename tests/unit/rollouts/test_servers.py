@@ -15,7 +15,7 @@ def reference(kind: str, name: str) -> dict[str, str]:
 def described(
     name: str, kind: ServerKind, implementation: str, settings: Any, own: bool | None = None
 ) -> ServerDescription:
-    identity = settings_identity(settings, ServerConfig)
+    identity = settings_identity(settings, ServerConfig, complete=False)
     return ServerDescription(name, kind, implementation, settings, identity, own)
 
 

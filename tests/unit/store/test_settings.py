@@ -65,6 +65,13 @@ def test_a_declared_setting_belongs_to_the_identity_unless_it_is_marked() -> Non
     assert found.left_out == {"word", "wait", "called"}
 
 
+def test_further_settings_of_a_known_class_belong_to_the_identity() -> None:
+    given = {"prompt": "p", "max_retries": 5, "judge_endpoint": "https://judge/v1", "api_key": "k"}
+    kept = {"prompt": "p", "max_retries": 5, "judge_endpoint": "https://judge/v1"}
+    assert identity(given, Judge) == kept
+    assert settings_identity(given, Judge, complete=False).values == {"prompt": "p"}
+
+
 def test_marks_are_found_inside_lists_unions_and_nested_classes() -> None:
     endpoint = {"url": "x", "key": "k", "model": "m"}
     given = {"endpoints": ["http://plain/v1", endpoint], "extra": {"base_url": "http://x"}}
