@@ -215,6 +215,7 @@ class _Collection:
         """Record an ended attempt, and schedule its retry if there is one."""
         if outcome is None:
             return
+        outcome = rollout.concluded(outcome)
         now = self._loop.time()
         self._learn(rollout, outcome, now)
         delay = self._retry_delay(rollout, outcome, now)

@@ -75,11 +75,13 @@ class OpenRollout:
 
     `attempt` is the number of the latest attempt, counted across resumes; `spent` counts the
     attempts that use up the retry budget. `expires` is the rollout's deadline, set when its first
-    attempt starts. `replaces` is the earlier outcome that the new one will replace.
+    attempt starts. `replaces` is the earlier outcome that the new one will replace. `bugs` are the
+    exceptions and places of its failed attempts.
     """
 
     __slots__ = (
         "attempt",
+        "bugs",
         "expires",
         "halt",
         "item",
@@ -98,9 +100,25 @@ class OpenRollout:
         self.attempt = attempt
         self.spent = spent
         self.replaces = replaces
+        self.bugs: frozenset[tuple[str, str, int]] = frozenset()
         self.expires: float | None = None
         self.started = 0.0
         self.started_wall = 0.0
         self.halt: Halt | None = None
         self.task: asyncio.Task[Outcome] | None = None
         self.timer: asyncio.TimerHandle | None = None
+
+    def concluded(self, outcome: Outcome) -> Outcome:
+        """The outcome of the present attempt; a bug that appears for the second time is terminal.
+
+        The same exception at the same place is not bad luck, and a third attempt would not help.
+        """
+        if not isinstance(outcome, Failed) or outcome.failure.bug is None:
+            return outcome
+        failure, known = outcome.failure, self.bugs
+        self.bugs |= {outcome.failure.bug}
+        if failure.bug not in known or not failure.retryable:
+            return outcome
+        detail = f"{failure.detail} (not retried: an earlier attempt failed at the same line)"
+        terminal = msgspec.structs.replace(failure, detail=detail, retryable=False)
+        return msgspec.structs.replace(outcome, failure=terminal)

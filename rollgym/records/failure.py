@@ -10,18 +10,29 @@ An exception that crosses no boundary is `internal`: a bug, recorded with its tr
 *Recording.* `Failure.of(exception)` is the one place where an exception becomes data. Texts are
 bounded, and tracebacks are rendered without reading source files, so that a storm of failures
 costs little.
+
+*Bugs.* An exception that a plug-in did not mean is recorded with its traceback and with the line of
+the plug-in that raised it. The same exception at the same line again is a bug and not bad luck, so
+`Failure.bug` identifies it. Errors of networks and timeouts happen at the same line every time and
+still go away: they are `transient` and never a bug.
 """
 
 from collections.abc import Iterator
 from enum import StrEnum
-from traceback import walk_tb
 from typing import ClassVar, NamedTuple
 
 import msgspec
 
+from rollgym.records.origin import (
+    CAUSE_LIMIT,
+    Origin,
+    cause_of,
+    encodable,
+    is_transient,
+    leaves,
+)
+
 DETAIL_LIMIT = 4_000
-TRACEBACK_FRAMES = 25
-CAUSE_LIMIT = 8
 LONGEST_WAIT = 1e9
 
 
@@ -89,6 +100,8 @@ class RolloutError(Exception):
     """The failure as another process reported it, with the causes that only that process knows."""
     partial: bytes | None = None
     """JSON of the interaction up to the failure."""
+    unexpected: BaseException | None = None
+    """The exception of a plug-in that a `boundary` attributed."""
 
     def __init__(
         self, detail: str, *, retryable: bool | None = None, retry_after: float | None = None
@@ -163,7 +176,8 @@ _ERRORS = {error.kind: error for error in RolloutError.__subclasses__()}
 class boundary:  # noqa: N801 - read as a function: `with boundary(ToolError):`
     """Attribute every untyped exception that crosses this block to the boundary of `error`.
 
-    A typed exception passes unchanged, also out of the exception group of a task group.
+    A typed exception passes unchanged, also out of the exception group of a task group. A transient
+    one can be retried, whatever the kind says.
     """
 
     __slots__ = ("_error",)
@@ -180,7 +194,12 @@ class boundary:  # noqa: N801 - read as a function: `with boundary(ToolError):`
         reported = _reported(cause)
         if isinstance(reported, RolloutError):
             raise reported from cause
-        raise self._error(f"{type(reported).__name__}: {_message(reported)}") from cause
+        error = self._error(
+            f"{type(reported).__name__}: {_message(reported)}",
+            retryable=True if is_transient(cause) else None,
+        )
+        error.unexpected = reported
+        raise error from cause
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -191,7 +210,12 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What broke, whether a retry can help, and the chain of causes."""
+    """What broke, whether a retry can help, and the chain of causes.
+
+    The fields from `traceback` on are those of an exception that was not meant: `exception` is its
+    type, `file` and `line` say where the code of a plug-in raised it or called what raised it, and
+    `transient` says that it is an error of the network or a timeout.
+    """
 
     kind: FailureKind
     detail: str
@@ -199,6 +223,17 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     retry_after: float | None = None
     causes: tuple[Cause, ...] = ()
     traceback: str | None = None
+    exception: str | None = None
+    file: str | None = None
+    line: int | None = None
+    transient: bool = False
+
+    @property
+    def bug(self) -> tuple[str, str, int] | None:
+        """The exception and its place, by which a bug is recognised; None for other failures."""
+        if self.transient or self.exception is None or self.file is None or self.line is None:
+            return None
+        return self.exception, self.file, self.line
 
     @classmethod
     def make(cls, kind: FailureKind, detail: str, *, retry_after: float | None = None) -> "Failure":
@@ -216,11 +251,13 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
             retryable = reported.retryable
             if not isinstance(retryable, bool):
                 retryable = TRAITS[reported.kind].retryable
-            return cls(reported.kind, message, retryable, _usable_wait(reported), causes)
+            failure = cls(reported.kind, message, retryable, _usable_wait(reported), causes)
+            unexpected = reported.unexpected
+            return _located(failure, unexpected) if unexpected is not None else failure
         timed_out = isinstance(reported, TimeoutError)
         kind = FailureKind.TIMEOUT if timed_out else FailureKind.INTERNAL
         named = f"{type(reported).__name__}: {message}"
-        return cls(kind, named, TRAITS[kind].retryable, None, causes, _render(reported))
+        return _located(cls(kind, named, TRAITS[kind].retryable, None, causes), reported)
 
 
 def error_of(failure: Failure) -> RolloutError:
@@ -237,15 +274,9 @@ def _reported(exception: BaseException) -> BaseException:
 
     A task group wraps even a single error. A group of different kinds is reported itself.
     """
-    leaves = _leaves(exception)
-    kinds = [leaf.kind if isinstance(leaf, RolloutError) else type(leaf) for leaf in leaves]
-    return leaves[0] if all(kind == kinds[0] for kind in kinds) else exception
-
-
-def _leaves(exception: BaseException) -> list[BaseException]:
-    if not isinstance(exception, BaseExceptionGroup):
-        return [exception]
-    return [leaf for part in exception.exceptions for leaf in _leaves(part)]
+    members = leaves(exception)
+    kinds = [leaf.kind if isinstance(leaf, RolloutError) else type(leaf) for leaf in members]
+    return members[0] if all(kind == kinds[0] for kind in kinds) else exception
 
 
 def _usable_wait(error: RolloutError) -> float | None:
@@ -267,36 +298,31 @@ def _message(exception: BaseException) -> str:
         text = str(exception)
     except Exception as error:  # noqa: BLE001 - a plug-in's __str__ may do anything
         text = f"(its message cannot be shown: {type(error).__name__})"
-    return shorten(text).encode("utf-8", "replace").decode("utf-8")
+    return encodable(shorten(text))
 
 
 def _causes(exception: BaseException, reported: BaseException) -> Iterator[Cause]:
     """The other members of a group, then the chain of causes of the reported exception."""
     seen: dict[int, BaseException] = {id(reported): reported}
-    for leaf in _leaves(exception):
+    for leaf in leaves(exception):
         seen.setdefault(id(leaf), leaf)
-    cause = _cause(reported)
+    cause = cause_of(reported)
     while cause is not None and id(cause) not in seen and len(seen) <= CAUSE_LIMIT:
         seen[id(cause)] = cause
-        cause = _cause(cause)
+        cause = cause_of(cause)
     for member in list(seen.values())[1 : CAUSE_LIMIT + 1]:
         if not isinstance(member, BaseExceptionGroup):
             yield Cause(type(member).__qualname__, _message(member))
 
 
-def _cause(exception: BaseException) -> BaseException | None:
-    """The exception that a traceback would show before this one."""
-    if exception.__cause__ is not None or exception.__suppress_context__:
-        return exception.__cause__
-    return exception.__context__
-
-
-def _render(exception: BaseException) -> str:
-    frames = [
-        f'File "{frame.f_code.co_filename}", line {line}, in {frame.f_code.co_qualname}'
-        for frame, line in walk_tb(exception.__traceback__)
-    ]
-    if len(frames) > TRACEBACK_FRAMES:
-        half = TRACEBACK_FRAMES // 2
-        frames[half:-half] = [f"({len(frames) - 2 * half} more frames)"]
-    return "\n".join(frames)
+def _located(failure: Failure, unexpected: BaseException) -> Failure:
+    """The failure with the traceback and the place of an exception that was not meant."""
+    origin = Origin.of(unexpected)
+    return msgspec.structs.replace(
+        failure,
+        traceback=origin.traceback or None,
+        exception=type(unexpected).__qualname__,
+        file=origin.file,
+        line=origin.line,
+        transient=is_transient(unexpected),
+    )

@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,8 @@ from rollgym.records import (
     Span,
     TaskError,
     ToolError,
+    VerifierError,
+    boundary,
 )
 from rollgym.store import (
     EVERY_RECORD,
@@ -224,6 +227,34 @@ def test_a_failure_keeps_the_partial_result_and_the_error_of_the_cleanup(
     assert failure["kind"] == "timeout"
     assert failure["causes"][0]["message"] == "KeyError: 'cleanup'"
     assert "worker" in failure["traceback"]
+
+
+def test_a_bug_that_appears_twice_is_terminal_and_other_errors_are_retried(
+    collector: Collector,
+) -> None:
+    errors: dict[int, list[Exception]] = {
+        0: [KeyError("a"), KeyError("b"), KeyError("c"), KeyError("d")],
+        1: [KeyError("a"), ValueError("b"), KeyError("c"), ValueError("d")],
+        2: [ConnectionResetError()] * 4,
+        3: [KeyError("a")],
+    }
+
+    async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        with boundary(VerifierError):
+            for error in errors[item.task.index][attempt - 1 : attempt]:
+                raise error
+        return Completed(1.0)
+
+    rule = RetryRule(4, Backoff(initial=0.001, maximum=0.01))
+    coverage = collector(worker, retry=RetryPolicy(default=rule, by_kind={}))
+    attempts = Counter(line["task"] for line in collector.lines)
+    assert attempts == {0: 2, 1: 3, 2: 4, 3: 2}
+    assert (coverage.failed, coverage.completed) == (3, 1)
+    failure = collector.finals[0, 0]["failure"]
+    assert (failure["exception"], failure["file"]) == ("KeyError", __file__)
+    assert "retryable" not in failure
+    assert "an earlier attempt failed at the same line" in failure["detail"]
+    assert collector.finals[2, 0]["failure"]["retryable"]
 
 
 class TestDeadlines:

@@ -6,10 +6,22 @@ from typing import Any
 
 import pytest
 
-from rollgym.records import RolloutError
+from rollgym.records import Failure, RolloutError
+from rollgym.servers import Episode, Response, Verdict
 from rollgym.servers.context import working_for
+from tests.cases import for_each
 from tests.integration.servers.transports import Transport, over_both, reach
-from tests.integration.servers.workshop import open_shop, seeded, task, workshop
+from tests.integration.servers.workshop import (
+    Bench,
+    Courier,
+    Json,
+    Order,
+    Workshop,
+    open_shop,
+    seeded,
+    task,
+    workshop,
+)
 
 
 def about(record: logging.LogRecord) -> dict[str, Any]:
@@ -107,3 +119,47 @@ def test_a_bug_is_logged_with_its_traceback(
     assert bug.exc_info is not None
     assert about(bug) == {"server": "workshop", "path": "/healthz", "rollout": "12/3"}
     assert about(answer)["status"] == 500
+
+
+class Clumsy(Courier):
+    async def responses(self, params: Json, episode: Episode) -> Json:
+        await episode.ask_model({"input": "go on"})
+        return {"output": [], "usage": params["nothing"]}
+
+
+@over_both
+@for_each("broken", ["seed", "verify", "agent", "model"])
+def test_a_bug_of_an_author_is_told_with_file_and_line(
+    transport: Transport, broken: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the failure that reaches the caller, and in the log of the server that has the bug."""
+    caplog.clear()
+
+    class Broken(Workshop):
+        async def seed_session(self, task: Order) -> Bench:
+            free = {} if broken == "seed" else {"bench": Bench()}
+            return free["bench"]
+
+        async def verify(self, task: Order, response: Response, state: Bench) -> Verdict:
+            raise KeyError("scales")
+
+    async def scenario() -> Failure:
+        agent = Clumsy if broken == "agent" else Courier
+        async with open_shop(transport, agent, Broken) as shop:
+
+            async def confused(params: Json) -> bytes:
+                return bytes(params["nothing"])
+
+            if broken == "model":
+                shop.model.answer = confused
+            with pytest.raises(RolloutError, match="KeyError: ") as raised:
+                await shop.run(task(["model"]))
+            return Failure.of(raised.value)
+
+    failure = asyncio.run(scenario())
+    assert (failure.exception, failure.file) == ("KeyError", __file__)
+    assert f'File "{__file__}", line {failure.line}, in ' in (failure.traceback or "")
+    bugs = [record for record in caplog.records if record.exc_info]
+    assert len(bugs) == 1
+    assert bugs[0].exc_info
+    assert isinstance(bugs[0].exc_info[1], KeyError)

@@ -1,5 +1,8 @@
 """Exceptions become typed, bounded data."""
 
+import json
+from collections.abc import Callable
+
 import pytest
 
 from rollgym.records import (
@@ -13,7 +16,8 @@ from rollgym.records import (
     boundary,
 )
 from rollgym.records import failure as failure_module
-from rollgym.records.failure import CAUSE_LIMIT, DETAIL_LIMIT
+from rollgym.records.failure import DETAIL_LIMIT
+from rollgym.records.origin import CAUSE_LIMIT
 
 
 def failure_of(error: BaseException) -> Failure:
@@ -123,3 +127,41 @@ def test_odd_causes_do_not_disturb_recording() -> None:
     assert [cause.type for cause in Failure.of(error).causes] == ["KeyError"]
     error.__suppress_context__ = True
     assert Failure.of(error).causes == ()
+
+
+def bounded(work: Callable[[], object]) -> Failure:
+    with pytest.raises(VerifierError) as raised, boundary(VerifierError):
+        work()
+    return Failure.of(raised.value)
+
+
+def test_an_exception_of_a_plugin_has_the_line_of_the_plugin() -> None:
+    failure = bounded(lambda: json.loads("{"))
+    line = test_an_exception_of_a_plugin_has_the_line_of_the_plugin.__code__.co_firstlineno + 1
+    assert (failure.exception, failure.file, failure.line) == ("JSONDecodeError", __file__, line)
+    assert failure.traceback is not None
+    assert "json/decoder.py" in failure.traceback.splitlines()[-1]
+    assert failure.bug == ("JSONDecodeError", __file__, line)
+    assert Failure.of(VerifierError("on purpose")).file is None
+
+
+def test_errors_that_may_go_away_are_no_bugs() -> None:
+    class BusyError(Exception):
+        status_code = 503
+
+    def wrapped() -> None:
+        try:
+            raise ConnectionResetError
+        except ConnectionResetError as error:
+            raise ValueError("no answer") from error
+
+    def fail(error: Exception) -> Callable[[], None]:
+        def work() -> None:
+            raise error
+
+        return work
+
+    for work in (fail(TimeoutError()), fail(BusyError()), wrapped):
+        failure = bounded(work)
+        assert (failure.transient, failure.bug, failure.line is None) == (True, None, False)
+    assert bounded(fail(FileNotFoundError("data.json"))).bug is not None
