@@ -15,11 +15,13 @@ from rollgym.cli.rollout_settings import CollectSettings, SettingsError, read_se
 from rollgym.engine import Worker
 from rollgym.rollouts.input_file import agent_problem
 from rollgym.rollouts.inputs import DEFAULT_REPEATS, InputSettings, PreparedInputs
-from rollgym.rollouts.rows import ADD_SEED
+from rollgym.rollouts.paths import RolloutPaths
+from rollgym.rollouts.rows import ADD_SEED, IN_EXTRA_BODY, RepeatSeeds
 from rollgym.rollouts.servers import Clients, find_servers
 from rollgym.rollouts.worker import AgentWorker
 from rollgym.servers.client import RecoveryWait
 from rollgym.servers.config import Configuration, plugin_roots
+from rollgym.store import read_manifest
 
 EXAMPLE = (
     "ng_collect_rollouts +agent_name=example_multi_step_simple_agent "
@@ -58,25 +60,34 @@ def run(arguments: Sequence[str]) -> int:
             seeded=settings.num_repeats_add_seed,
         )
     )
-    params = settings.responses_create_params
+    params, seeds = settings.responses_create_params, _seeds(settings)
     config = {
         "servers": servers.identity(inputs.agents),
         # The inputs have them already; here they are for the message about a difference.
         **({"responses_create_params": params} if params else {}),
-        ADD_SEED: settings.num_repeats_add_seed,
+        ADD_SEED: seeds is not None and (IN_EXTRA_BODY if seeds.in_extra_body else True),
         "success_threshold": settings.success_threshold,
     }
-    first_seed = settings.seed if settings.num_repeats_add_seed else None
 
     def make_worker(clients: Clients) -> Worker:
         return AgentWorker(
             clients,
             success_threshold=settings.success_threshold,
-            first_seed=first_seed,
+            seeds=seeds,
             recovery=RecoveryWait(settings.server_patience),
         )
 
     return run_collection(inputs, settings, servers, config, make_worker)
+
+
+def _seeds(settings: CollectSettings) -> RepeatSeeds | None:
+    """The sampling seeds of the repeats; a run of an earlier version has them where it began."""
+    if not settings.num_repeats_add_seed:
+        return None
+    run = RolloutPaths.of(settings.output_jsonl_fpath).run
+    existing = read_manifest(run) if settings.resume else None
+    began = existing and RepeatSeeds.of(existing)
+    return RepeatSeeds(settings.seed, in_extra_body=began.in_extra_body if began else True)
 
 
 def _require_known_agents(settings: CollectSettings, agents: Collection[str]) -> None:

@@ -24,7 +24,7 @@ from rollgym.rollouts.aggregate import AggregateFile
 from rollgym.rollouts.files import RolloutFiles
 from rollgym.rollouts.inputs import PreparedInputs
 from rollgym.rollouts.paths import RolloutPaths, rename_old_files
-from rollgym.rollouts.rows import first_seed_of
+from rollgym.rollouts.rows import RepeatSeeds
 from rollgym.rollouts.servers import Clients, CollectionServers
 from rollgym.rollouts.stored_rollouts import StoredRollouts
 from rollgym.servers.launch.logs import JsonLines
@@ -73,8 +73,8 @@ def run_collection(
             print(store.torn, file=sys.stderr)
         if not settings.resume:
             rename_old_files(paths)
-        first_seed = first_seed_of(store.manifest)
-        with RolloutFiles(paths, store.directory, store.inputs.holds, first_seed) as files:
+        seeds = RepeatSeeds.of(store.manifest)
+        with RolloutFiles(paths, store.directory, store.inputs.holds, seeds) as files:
             files.reconcile()
             files.write_materialized_inputs(repeats=settings.materialize_repeats)
             work = _collect(store, settings.policy, servers, make_worker, (progress, files))

@@ -9,7 +9,7 @@ from rollgym.cli.status import print_status, read_run, require_manifest, run_dir
 from rollgym.rollouts.aggregate import AggregateFile
 from rollgym.rollouts.files import RolloutFiles
 from rollgym.rollouts.paths import JSONL, RolloutPaths
-from rollgym.rollouts.rows import first_seed_of
+from rollgym.rollouts.rows import RepeatSeeds
 from rollgym.store import RefusedError, merge_runs
 
 
@@ -54,8 +54,8 @@ def merge_rollouts(sources: Sequence[Path], paths: RolloutPaths) -> None:
     if present:
         raise RefusedError(f"{present[0]} exists: give --into a new name")
     print(f"merged {merge_runs(sources, paths.run)}")
-    first_seed = first_seed_of(require_manifest(paths.run))
-    with RolloutFiles(paths, paths.run, lambda _: True, first_seed) as files:
+    seeds = RepeatSeeds.of(require_manifest(paths.run))
+    with RolloutFiles(paths, paths.run, lambda _: True, seeds) as files:
         files.reconcile()
         files.write_materialized_inputs()
     metrics = AggregateFile(paths.run, lambda _: True)

@@ -15,7 +15,7 @@ from rollgym.records import Attempt, Completed, Failed, Task
 from rollgym.rollouts.aggregate import DefaultMetrics, HoldsTask, completed_attempts
 from rollgym.rollouts.output_row import failure_row, input_row, output_row
 from rollgym.rollouts.paths import RolloutPaths
-from rollgym.rollouts.rows import STORED_ROLLOUTS, without_fields
+from rollgym.rollouts.rows import STORED_ROLLOUTS, RepeatSeeds, without_fields
 from rollgym.store import (
     DerivedFile,
     RecordLookup,
@@ -37,11 +37,15 @@ class RolloutFiles(Closable):
     name = "rollout files"
 
     def __init__(
-        self, paths: RolloutPaths, directory: Path, holds: HoldsTask, first_seed: int | None = None
+        self,
+        paths: RolloutPaths,
+        directory: Path,
+        holds: HoldsTask,
+        seeds: RepeatSeeds | None = None,
     ) -> None:
-        """`first_seed` is what `input_row` takes. Raises InputsError, StorageError."""
+        """`seeds` is what `input_row` takes. Raises InputsError, StorageError."""
         self.paths = paths
-        self._first_seed = first_seed
+        self._seeds = seeds
         self._directory = directory
         self._holds = holds
         with ExitStack() as opened:
@@ -121,10 +125,10 @@ class RolloutFiles(Closable):
     def _counted_line(self, attempt: Attempt) -> bytes:
         task = self._tasks.task(attempt.task)
         self._metrics.add(task, attempt)
-        return output_row(task, attempt, self._first_seed).raw + b"\n"
+        return output_row(task, attempt, self._seeds).raw + b"\n"
 
     def _output_line(self, attempt: Attempt) -> bytes:
-        return output_row(self._tasks.task(attempt.task), attempt, self._first_seed).raw + b"\n"
+        return output_row(self._tasks.task(attempt.task), attempt, self._seeds).raw + b"\n"
 
     def _failure_line(self, attempt: Attempt) -> bytes:
         return failure_row(self._tasks.task(attempt.task), attempt).raw + b"\n"
@@ -136,7 +140,7 @@ class RolloutFiles(Closable):
     def _rollout_lines(self) -> Iterator[bytes]:
         for task in self._own_tasks():
             for repeat in range(task.repeats):
-                yield input_row(task, repeat, self._first_seed).raw + b"\n"
+                yield input_row(task, repeat, self._seeds).raw + b"\n"
 
     def _own_tasks(self) -> Iterator[Task]:
         tasks = read_tasks(inputs_path(self._directory))

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 
 from rollgym.records import Row, RowError
-from rollgym.rollouts.rows import PARAMS, TASK_INDEX, parse_row
+from rollgym.rollouts.rows import PARAMS, TASK_INDEX, extra_body, parse_row
 from rollgym.store import InputsError
 from rollgym.store.errors import storage_error
 
@@ -78,8 +78,8 @@ def row_at(file: BinaryIO, offset: int) -> Row:
     return parse_row(file.readline())
 
 
-def params_problems(row: Row) -> Iterator[str]:
-    """What is wrong with the parameters of an input row."""
+def params_problems(row: Row, *, seeded: bool = False) -> Iterator[str]:
+    """What is wrong with the parameters of an input row; `seeded` ones get a sampling seed."""
     raw = row.fields.get(PARAMS)
     if raw is None:
         yield f"{PARAMS} is missing"
@@ -94,6 +94,11 @@ def params_problems(row: Row) -> Iterator[str]:
         yield f"{PARAMS}.input is missing"
     elif not isinstance(params["input"], str | list):
         yield f"{PARAMS}.input must be a text or a list of items"
+    if seeded:
+        try:
+            extra_body(Row(bytes(raw)))
+        except RowError as error:
+            yield str(error)
 
 
 def index_problems(row: Row) -> Iterator[str]:

@@ -39,8 +39,10 @@ _NO_INPUT = (
     rows.FAILURE_TERMINAL,
     rows.NO_PERSIST,
     rows.STORED_ROLLOUTS,
+    rows.OWN_OUTPUT,
+    rows.OWN_METADATA,
 )
-"""Only a verifier may set these. In an input row, it would echo them as if they were its own."""
+"""Only verifiers and collections set these. A verifier would echo them as if they were its own."""
 
 
 class InputSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +90,8 @@ class PreparedInputs:
 
     def _prepared(self, row: Row, index: int) -> Row:
         settings = self._settings
+        if rows.is_rollout(row):
+            row = rows.without_results(row)
         row = rows.without_fields(_content(row, seeded=settings.seeded), _NO_INPUT)
         changes: dict[str, Any] = {}
         if settings.params:
@@ -171,7 +175,11 @@ class _FirstReading:
         except RowError as error:
             yield f"this is not a row: {error}"
             return
-        problems = [*params_problems(row), *self._agent_problems(row), *index_problems(row)]
+        problems = [
+            *params_problems(row, seeded=self._settings.seeded),
+            *self._agent_problems(row),
+            *index_problems(row),
+        ]
         if problems:
             yield from problems
             return
@@ -205,8 +213,8 @@ class _FirstReading:
         unseeded = _content(Row(content), seeded=True)
         if unseeded == self._content_at(place, again, seeded=True):
             return (
-                f"{earlier} another {rows.PARAMS}.{rows.SEED}; give +num_repeats_add_seed=true to "
-                f"seed the repeats, or leave {rows.TASK_INDEX} out"
+                f"{earlier} another sampling seed; give +num_repeats_add_seed=true to seed the "
+                f"repeats, or leave {rows.TASK_INDEX} out"
             )
         return f"{earlier} other content; leave the field out to have the rows numbered"
 
@@ -246,10 +254,4 @@ class _FirstReading:
 def _content(row: Row, *, seeded: bool) -> Row:
     """The part of a row that distinguishes tasks, without the fields that distinguish repeats."""
     row = rows.without_fields(row, (rows.ROLLOUT_INDEX,))
-    if seeded:
-        params = Row(bytes(row.fields[rows.PARAMS]))
-        if rows.SEED in params.fields:
-            row = row.with_fields(
-                {rows.PARAMS: msgspec.Raw(rows.without_fields(params, (rows.SEED,)).raw)}
-            )
-    return row
+    return rows.without_seed(row) if seeded else row

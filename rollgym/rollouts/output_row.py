@@ -15,8 +15,13 @@ from rollgym.servers.responses import Response, chat_transcript
 
 SCORE = "verification_score"
 _WRITTEN = frozenset(
-    (rows.OUTPUT, rows.REWARD, rows.SUCCESS, rows.METADATA, rows.TASK_INDEX, rows.ROLLOUT_INDEX)
+    (
+        *(rows.REWARD, rows.SUCCESS, rows.METADATA, rows.TASK_INDEX, rows.ROLLOUT_INDEX),
+        *(rows.OWN_OUTPUT, rows.OWN_METADATA),
+    )
 )
+_COUNTS = ("tool_errors", "tool_calls_rejected")
+_STOPPED_BY = "stopped_by"
 _INPUT_ONLY = frozenset((rows.PARAMS, rows.AGENT, rows.TASK_INDEX, rows.ROLLOUT_INDEX))
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
@@ -35,22 +40,24 @@ def added_fields(sent: Row, answered: Row) -> dict[str, msgspec.Raw]:
     }
 
 
-def output_row(task: Task, attempt: Attempt, first_seed: int | None = None) -> Row:
+def output_row(task: Task, attempt: Attempt, seeds: rows.RepeatSeeds | None = None) -> Row:
     """The row of a completed rollout: its input row and its results."""
     outcome = attempt.outcome
     if not isinstance(outcome, Completed):
         raise TypeError(f"{attempt.key} is not completed")
-    row, changes = _changes(task, attempt.repeat, first_seed)
+    row, changes = _changes(task, attempt.repeat, seeds)
     added = _FIELDS.decode(outcome.result)
     raw_response = added.pop(rows.RESPONSE, None)
     response = Response.of(_OBJECT.decode(raw_response) if raw_response else {})
     transcript = chat_transcript(response.output)
+    has_output = rows.OUTPUT in row.fields or rows.OUTPUT in added
+    numbers = _numbers(attempt, outcome, added, transcript) | _notes(response.raw)
     fields: dict[str, Any] = {
         **changes,
-        rows.OUTPUT: transcript,
+        rows.OWN_OUTPUT if has_output else rows.OUTPUT: transcript,
         rows.REWARD: outcome.reward,
         rows.SUCCESS: outcome.succeeded,
-        rows.METADATA: _metadata(row, attempt, outcome, added, transcript),
+        **_metadata(row.fields, added, numbers),
     }
     if raw_response is not None:
         fields[rows.RESPONSE] = raw_response
@@ -78,27 +85,26 @@ def failure_row(task: Task, attempt: Attempt) -> Row:
         "failure": failure,
         "started": attempt.started,
         "seconds": attempt.seconds,
-        **({rows.METADATA: _metadata_of(partial) | _times(outcome)} if outcome.phases else {}),
+        **(_metadata({}, partial, _times(outcome)) if outcome.phases else {}),
     }
     return Row.of({**fields, **{name: raw for name, raw in partial.items() if name not in fields}})
 
 
-def input_row(task: Task, repeat: int, first_seed: int | None = None) -> Row:
+def input_row(task: Task, repeat: int, seeds: rows.RepeatSeeds | None = None) -> Row:
     """The row of one rollout as its agent gets it.
 
-    `first_seed` is the sampling seed of the first repeat; every further one has one more.
+    `seeds` are the sampling seeds of a run that adds some.
     """
-    row, changes = _changes(task, repeat, first_seed)
+    row, changes = _changes(task, repeat, seeds)
     return row.with_fields(changes)
 
 
-def _changes(task: Task, repeat: int, first_seed: int | None) -> tuple[Row, dict[str, Any]]:
+def _changes(task: Task, repeat: int, seeds: rows.RepeatSeeds | None) -> tuple[Row, dict[str, Any]]:
     """The row of a task, and the fields that one of its rollouts changes."""
     row, number = rows.rollout_row(task, repeat)
     changes: dict[str, Any] = {rows.ROLLOUT_INDEX: number}
-    if first_seed is not None:
-        params = Row(bytes(row.fields[rows.PARAMS])).with_fields({rows.SEED: first_seed + number})
-        changes[rows.PARAMS] = msgspec.Raw(params.raw)
+    if seeds is not None:
+        changes[rows.PARAMS] = seeds.params(row, number)
     return row, changes
 
 
@@ -113,18 +119,15 @@ def measures_of(response: Response, usage: Usage) -> dict[str, float]:
     return measures
 
 
-def _metadata(
-    row: Row,
+def _numbers(
     attempt: Attempt,
     outcome: Completed,
     added: dict[str, msgspec.Raw],
     transcript: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    """Our numbers, beside the metadata of the input row and of the verifier."""
+    """Our part of the metadata of a completed rollout."""
     usage = outcome.usage
     return {
-        **_metadata_of(row.fields),
-        **_metadata_of(added),
         "reasoning_steps": sum(entry["role"] == "assistant" for entry in transcript),
         "tool_calls_made": sum(len(entry.get("tool_calls", ())) for entry in transcript),
         "verification_score": _score(added, outcome.reward),
@@ -141,10 +144,37 @@ def _metadata(
     }
 
 
-def _metadata_of(fields: Mapping[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
-    """The metadata among these fields, where it is an object."""
-    raw = fields.get(rows.METADATA)
-    return _FIELDS.decode(raw) if raw is not None and bytes(raw).startswith(b"{") else {}
+def _notes(response: Mapping[str, Any]) -> dict[str, Any]:
+    """What an agent says about its episode in the metadata of the response, a map of strings."""
+    metadata = response.get(rows.METADATA)
+    if not isinstance(metadata, dict):
+        return {}
+    notes: dict[str, Any] = {
+        name: int(text)
+        for name in _COUNTS
+        if isinstance(text := metadata.get(name), str) and text.isdecimal()
+    }
+    if isinstance(stopped_by := metadata.get(_STOPPED_BY), str):
+        notes[_STOPPED_BY] = stopped_by
+    return notes
+
+
+def _metadata(
+    sent: Mapping[str, msgspec.Raw], added: Mapping[str, msgspec.Raw], ours: dict[str, Any]
+) -> dict[str, Any]:
+    """The metadata of the input row and of the verifier, whose keys win, with ours beside it."""
+    given = [raw for raw in (sent.get(rows.METADATA), added.get(rows.METADATA)) if _is_given(raw)]
+    objects = [rows.object_fields(raw) for raw in given]
+    theirs: dict[str, msgspec.Raw] = {}
+    for fields in objects:
+        theirs |= fields or {}
+    if rows.MOVED in theirs or None in objects:
+        return {rows.METADATA: given[-1] if None in objects else theirs, rows.OWN_METADATA: ours}
+    return rows.metadata_fields(theirs, ours)
+
+
+def _is_given(raw: msgspec.Raw | None) -> bool:
+    return raw is not None and bytes(raw) != b"null"
 
 
 def _times(outcome: Completed | Failed) -> dict[str, Any]:

@@ -2,6 +2,15 @@
 
 Bytes of a row that are not changed stay the same. The row of a run that verifies stored rollouts
 again also says which rollouts these were: the k-th repeat of the task is the k-th of them.
+
+*Names that collide.* An input row or a verifier may have a field `output`, or keys in `metadata`,
+that a collection writes too. Theirs stay where they are, and ours move aside: the conversation to
+`rollgym_output`, a number of ours to `metadata.rollgym.<key>`, and all of our metadata to
+`rollgym_metadata` where theirs is not an object. `own_output` and `own_metadata` read ours.
+
+*Sampling seeds* are in `responses_create_params.metadata.extra_body`, an object written as JSON in
+a string. The parameters themselves have no field for a seed, and strict servers reject unknown
+ones. Runs of earlier versions have it there, and keep it when they are continued.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,7 +23,8 @@ from rollgym.store import Manifest
 
 PARAMS = "responses_create_params"
 SEED = "seed"
-"""Among the parameters."""
+EXTRA_BODY = "extra_body"
+"""In the metadata of the parameters."""
 AGENT = "agent_ref"
 TASK_INDEX = "_ng_task_index"
 ROLLOUT_INDEX = "_ng_rollout_index"
@@ -29,17 +39,134 @@ OUTPUT = "output"
 REWARD = "reward"
 SUCCESS = "success"
 METADATA = "metadata"
+OWN_OUTPUT = "rollgym_output"
+OWN_METADATA = "rollgym_metadata"
+MOVED = "rollgym"
+"""The key of `metadata` with our numbers whose names were in use."""
+METADATA_NAMES = frozenset(
+    (
+        *("reasoning_steps", "tool_calls_made", "verification_score", "attempts", "started"),
+        *("seconds", "timings", "spans", "usage", "stopped_by", "tool_errors"),
+        "tool_calls_rejected",
+    )
+)
+"""Our keys of `metadata`."""
 
 ADD_SEED = "num_repeats_add_seed"
-"""The setting of a run that gives every repeat a sampling seed."""
+"""The setting of a run that gives every repeat a sampling seed: where it is, or true in runs of
+earlier versions."""
+IN_EXTRA_BODY = "metadata.extra_body"
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
-def first_seed_of(run: Manifest) -> int | None:
-    """The sampling seed of the first repeat of every task, where the run adds seeds.
+class RepeatSeeds(msgspec.Struct, frozen=True):
+    """The sampling seeds of the repeats of every task: `first`, and one more for each further."""
 
-    Each further repeat has one more.
-    """
-    return run.identity.seed if run.identity.config.get(ADD_SEED) else None
+    first: int
+    in_extra_body: bool = True
+
+    @classmethod
+    def of(cls, run: Manifest) -> "RepeatSeeds | None":
+        """The seeds of a run; None where it adds none."""
+        setting = run.identity.config.get(ADD_SEED)
+        return cls(run.identity.seed, setting == IN_EXTRA_BODY) if setting else None
+
+    def params(self, row: Row, repeat: int) -> msgspec.Raw:
+        """The parameters of one repeat of the row."""
+        return _seeded(row, self.first + repeat, in_extra_body=self.in_extra_body)
+
+
+def _seeded(row: Row, seed: int, *, in_extra_body: bool) -> msgspec.Raw:
+    params = Row(bytes(row.fields[PARAMS]))
+    if not in_extra_body:
+        return msgspec.Raw(params.with_fields({SEED: seed}).raw)
+    body = msgspec.json.encode({**extra_body(params), SEED: seed}).decode()
+    metadata = object_fields(params.fields.get(METADATA)) or {}
+    return msgspec.Raw(params.with_fields({METADATA: {**metadata, EXTRA_BODY: body}}).raw)
+
+
+def extra_body(params: Row) -> dict[str, Any]:
+    """The further parameters for the endpoint. Raises RowError where they cannot be read."""
+    raw = (object_fields(params.fields.get(METADATA)) or {}).get(EXTRA_BODY)
+    if raw is None or bytes(raw) == b"null":
+        return {}
+    try:
+        return _OBJECT.decode(msgspec.json.decode(raw, type=str))
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise RowError(
+            f"{PARAMS}.{METADATA}.{EXTRA_BODY} must be a JSON object in a string: {error}"
+        ) from error
+
+
+def without_seed(row: Row) -> Row:
+    """The row without its sampling seed, wherever it is. Raises RowError."""
+    if PARAMS not in row.fields:
+        return row
+    params = before = Row(bytes(row.fields[PARAMS]))
+    params = without_fields(params, (SEED,))
+    body = extra_body(params)
+    if SEED in body:
+        metadata = dict(object_fields(params.fields[METADATA]) or {})
+        del metadata[EXTRA_BODY], body[SEED]
+        kept = {**metadata, EXTRA_BODY: msgspec.json.encode(body).decode()} if body else metadata
+        params = (
+            params.with_fields({METADATA: kept}) if kept else without_fields(params, (METADATA,))
+        )
+    return row if params == before else row.with_fields({PARAMS: msgspec.Raw(params.raw)})
+
+
+def object_fields(raw: msgspec.Raw | None) -> Mapping[str, msgspec.Raw] | None:
+    """The fields of a value that is an object; None for another value."""
+    return _FIELDS.decode(raw) if raw is not None and bytes(raw).startswith(b"{") else None
+
+
+def own_output(fields: Mapping[str, msgspec.Raw]) -> msgspec.Raw | None:
+    """The conversation that a collection wrote into a row."""
+    return fields.get(OWN_OUTPUT, fields.get(OUTPUT))
+
+
+def own_metadata(fields: Mapping[str, msgspec.Raw]) -> Mapping[str, msgspec.Raw]:
+    """The metadata of a row, in which our numbers have the names that they always have."""
+    moved = object_fields(fields.get(OWN_METADATA))
+    if moved is not None:
+        return moved
+    metadata = object_fields(fields.get(METADATA)) or {}
+    moved = object_fields(metadata.get(MOVED))
+    return metadata if moved is None else {**metadata, **moved}
+
+
+def metadata_fields(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata of a row that has theirs and ours, of which ours move aside."""
+    if theirs.keys().isdisjoint(ours):
+        return {METADATA: {**theirs, **ours}}
+    moved = {name: value for name, value in ours.items() if name in theirs}
+    others = {name: value for name, value in ours.items() if name not in theirs}
+    return {METADATA: {**theirs, **others, MOVED: moved}}
+
+
+def is_rollout(row: Row) -> bool:
+    """Whether a row is the result of a collection, and not only a task."""
+    return not {RESPONSE, REWARD, ROLLOUT_INDEX} - row.fields.keys()
+
+
+def without_results(row: Row) -> Row:
+    """The row of a rollout without what its collection wrote, as far as the row alone tells."""
+    dropped = {RESPONSE, REWARD, SUCCESS, ROLLOUT_INDEX, OWN_OUTPUT, OWN_METADATA}
+    if OWN_OUTPUT not in row.fields:
+        dropped.add(OUTPUT)
+    metadata = object_fields(row.fields.get(METADATA))
+    if metadata is None or OWN_METADATA in row.fields:
+        return without_fields(row, dropped)
+    moved = object_fields(metadata.get(MOVED)) or {}
+    theirs = {
+        name: raw
+        for name, raw in metadata.items()
+        if name != MOVED and (name not in METADATA_NAMES or name in moved)
+    }
+    if not theirs:
+        return without_fields(row, {*dropped, METADATA})
+    return without_fields(row, dropped).with_fields({METADATA: theirs})
 
 
 def parse_row(line: bytes) -> Row:
@@ -88,13 +215,18 @@ class StoredRollout(msgspec.Struct, frozen=True, omit_defaults=True):
 
     repeat: int
     seed: int | None = None
+    in_extra_body: bool = False
 
     @classmethod
     def of(cls, row: Row) -> "StoredRollout":
         """The rollout of an output row. Raises RowError."""
-        seed = Row(bytes(row.fields[PARAMS])).get(SEED, object)
-        sampled = seed if isinstance(seed, int) and not isinstance(seed, bool) else None
-        return cls(row.get(ROLLOUT_INDEX, int, 0), sampled)
+        params = Row(bytes(row.fields[PARAMS]))
+        seed, inside = params.get(SEED, object), extra_body(params).get(SEED)
+        repeat = row.get(ROLLOUT_INDEX, int, 0)
+        for found, in_extra_body in ((seed, False), (inside, True)):
+            if isinstance(found, int) and not isinstance(found, bool):
+                return cls(repeat, found, in_extra_body)
+        return cls(repeat)
 
 
 _STORED = msgspec.json.Decoder(list[StoredRollout])
@@ -108,5 +240,6 @@ def rollout_row(task: Task, repeat: int) -> tuple[Row, int]:
     stored = _STORED.decode(raw)[repeat]
     row = without_fields(task.row, (STORED_ROLLOUTS,))
     if stored.seed is not None:
-        row = merge_fields(row, {PARAMS: {SEED: stored.seed}})
+        params = _seeded(row, stored.seed, in_extra_body=stored.in_extra_body)
+        row = row.with_fields({PARAMS: params})
     return row, stored.repeat

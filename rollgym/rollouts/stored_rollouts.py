@@ -22,10 +22,6 @@ from rollgym.rollouts.paths import run_beside
 from rollgym.store import InputsError, TaskLookup, inputs_path
 from rollgym.store.errors import storage_error, storage_errors
 
-_WRITTEN = frozenset(
-    (rows.OUTPUT, rows.RESPONSE, rows.REWARD, rows.SUCCESS, rows.METADATA, rows.ROLLOUT_INDEX)
-)
-
 
 class _StoredRow(msgspec.Struct):
     task: Natural = msgspec.field(name="_ng_task_index")
@@ -101,11 +97,7 @@ class StoredRollouts:
                 found = [row_at(file, offset) for offset in offsets]
                 stored = [*map(rows.StoredRollout.of, found)]
                 # Without its run, only the fields that every collection writes are known.
-                row = (
-                    self._input_row(index, inputs)
-                    if inputs
-                    else rows.without_fields(found[0], _WRITTEN)
-                )
+                row = self._input_row(index, inputs) if inputs else rows.without_results(found[0])
                 yield Task(index, row.with_fields({rows.STORED_ROLLOUTS: stored}), len(found))
 
     def _input_row(self, index: int, inputs: TaskLookup) -> Row:

@@ -45,8 +45,8 @@ class AgentWorker:
     """Runs rollouts on agent servers.
 
     `clients` gives the client of an agent by name. A reward of at least `success_threshold` is a
-    success where the verifier does not say. With `first_seed` each repeat gets a seed of its own
-    among its parameters, counted from there.
+    success where the verifier does not say. With `seeds` each repeat gets a sampling seed of its
+    own.
     """
 
     def __init__(
@@ -54,16 +54,16 @@ class AgentWorker:
         clients: Callable[[str], ServerClient],
         *,
         success_threshold: float = 1.0,
-        first_seed: int | None = None,
+        seeds: rows.RepeatSeeds | None = None,
         recovery: RecoveryWait | None = None,
     ) -> None:
         self._clients = clients
         self._success_threshold = success_threshold
-        self._first_seed = first_seed
+        self._seeds = seeds
         self._recovery = recovery or RecoveryWait()
 
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
-        sent = input_row(item.task, item.repeat, self._first_seed)
+        sent = input_row(item.task, item.repeat, self._seeds)
         # The task's row is parsed already, and fields of `sent` are not results.
         row = item.task.row
         with working_for(f"{item.task.index}/{item.repeat}", deadline):

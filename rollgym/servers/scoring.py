@@ -11,17 +11,32 @@ from rollgym.metrics.aggregate.agent import ComputeMetrics, GetKeyMetrics
 from rollgym.records import VerifierError
 from rollgym.servers.exchange import RefusedRequestError
 
+RESERVED = {
+    "responses_create_params": "it is the request",
+    "response": "it is the agent's trajectory",
+    "agent_ref": "it names the agent",
+    "_ng_task_index": "it numbers the task",
+    "_ng_rollout_index": "it numbers the rollout",
+    "rollgym_output": "rollgym writes it",
+    "rollgym_metadata": "rollgym writes it",
+}
+"""Fields of a row that a verdict cannot have, and what they are instead."""
+
 
 class Verdict:
     """The verdict of a verifier about a rollout.
 
     Without `success`, the reward decides (at least the collection's success threshold). Any further
-    keyword becomes a field of the output row.
+    keyword becomes a field of the output row. Raises ValueError for reserved names.
     """
 
     __slots__ = ("fields", "reward", "success")
 
     def __init__(self, reward: float, *, success: bool | None = None, **fields: Any) -> None:
+        for name in fields.keys() & RESERVED.keys():
+            raise ValueError(
+                f"a verdict cannot have the field {name!r}: {RESERVED[name]}. Give it another name."
+            )
         self.reward = reward
         self.success = success
         self.fields: dict[str, Any] = fields

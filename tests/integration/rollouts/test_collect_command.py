@@ -108,9 +108,38 @@ def test_each_repeat_can_have_a_seed_of_its_own(workshop: Workshop) -> None:
     workshop.collect(NAMED, "+num_repeats=3", "+num_repeats_add_seed=true", "+seed=10", REPEATED)
     for name in ("out.jsonl", "out_materialized_inputs.jsonl"):
         rows = workshop.rollouts(name)
-        assert {key: row["responses_create_params"]["seed"] for key, row in rows.items()} == {
-            (index, repeat): 10 + repeat for index in range(2) for repeat in range(3)
+        params = {key: row["responses_create_params"] for key, row in rows.items()}
+        assert all(each.keys() == {"input", "metadata"} for each in params.values())
+        bodies = {key: json.loads(each["metadata"]["extra_body"]) for key, each in params.items()}
+        assert bodies == {
+            (index, repeat): {"seed": 10 + repeat} for index in range(2) for repeat in range(3)
         }
+
+
+def test_a_run_of_an_earlier_version_continues_with_its_seeds_where_they_were(
+    workshop: Workshop,
+) -> None:
+    workshop.write("in.jsonl", [task("a")])
+    options = (NAMED, "+num_repeats_add_seed=true", "+seed=10")
+    workshop.collect(*options)
+    manifest = workshop.path("out.run/manifest.json")
+    manifest.write_text(manifest.read_text().replace('"metadata.extra_body"', "true"))
+    workshop.path("out.jsonl").unlink()
+    ended = workshop.collect(*options)
+    assert ended.status == 0, ended.stderr
+    (row,) = workshop.rows("out.jsonl")
+    assert row["responses_create_params"] == {"input": "a", "seed": 10}
+
+
+def test_rollouts_can_be_used_as_inputs_and_lose_their_old_results(workshop: Workshop) -> None:
+    workshop.write("in.jsonl", [task("a", metadata={"source": "book"})])
+    workshop.collect(NAMED)
+    ended = workshop.collect(input_jsonl_fpath="out.jsonl", output_jsonl_fpath="again.jsonl")
+    assert ended.status == 0, ended.stderr
+    (first,), (again,) = workshop.rows("out.jsonl"), workshop.rows("again.jsonl")
+    assert first.keys() == again.keys()
+    assert first["metadata"].keys() == again["metadata"].keys()
+    assert again["metadata"]["source"] == "book"
 
 
 @pytest.mark.parametrize("seeded", [False, True])
@@ -349,7 +378,10 @@ def test_another_run_is_rejected_with_what_is_different(workshop: Workshop) -> N
         ("+seed=3", "seed: 0 in the run, 3 now"),
         ("+success_threshold=0.5", "success_threshold: 1.0 in the run, 0.5 now"),
         ("+num_repeats=2", "inputs: 1 tasks, 1 rollouts"),
-        ("+num_repeats_add_seed=true", "num_repeats_add_seed: false in the run, true now"),
+        (
+            "+num_repeats_add_seed=true",
+            'num_repeats_add_seed: false in the run, "metadata.extra_body" now',
+        ),
     ):
         refusal = refused(workshop, NAMED, change)
         assert named in refusal

@@ -29,6 +29,7 @@ from rollgym.rollouts import files as files_module
 from rollgym.rollouts.files import RolloutFiles
 from rollgym.rollouts.output_row import failure_row, output_row
 from rollgym.rollouts.paths import RolloutPaths
+from rollgym.rollouts.rows import RepeatSeeds
 from rollgym.store import Status, StorageError, open_run
 from tests.builders import failed, record, write_journal
 from tests.collecting import QUICK_SYNC, policy
@@ -270,7 +271,7 @@ def test_a_disk_that_never_answers_is_not_waited_for(
 
 def test_inputs_are_written_out_once_for_each_task_or_each_repeat(folder: Folder) -> None:
     paths, run_directory = folder.paths, folder.paths.run
-    with RolloutFiles(paths, run_directory, lambda task: task != 1, first_seed=7) as files:
+    with RolloutFiles(paths, run_directory, lambda task: task != 1, seeds=RepeatSeeds(7)) as files:
         files.write_materialized_inputs()
         tasks = [json.loads(line) for line in paths.materialized_inputs.read_text().splitlines()]
         assert [row["_ng_task_index"] for row in tasks] == [0, 2, 3]
@@ -280,7 +281,8 @@ def test_inputs_are_written_out_once_for_each_task_or_each_repeat(folder: Folder
         assert [(row["_ng_task_index"], row["_ng_rollout_index"]) for row in rows] == [
             (task, repeat) for task in (0, 2, 3) for repeat in (0, 1)
         ]
-        assert [row["responses_create_params"]["seed"] for row in rows] == [7, 8] * 3
+        bodies = [row["responses_create_params"]["metadata"]["extra_body"] for row in rows]
+        assert bodies == ['{"seed":7}', '{"seed":8}'] * 3
         whole = paths.materialized_inputs.read_bytes()
         for damage in (b"", whole[:50], whole.replace(b"task 2", b"task X"), whole + b"{}\n"):
             paths.materialized_inputs.write_bytes(damage)

@@ -124,7 +124,7 @@ def test_seeds_of_repeats_do_not_make_other_tasks_where_seeds_are_given(given_fi
 
 def test_without_that_the_refusal_says_what_to_do(given_file: Given) -> None:
     refusal = given_file.refusal(seeded(1), seeded(2))
-    assert "and another responses_create_params.seed; give +num_repeats_add_seed=true" in refusal
+    assert "and another sampling seed; give +num_repeats_add_seed=true" in refusal
 
 
 class Model:

@@ -19,6 +19,7 @@ from rollgym.records import (
     Span,
     Task,
 )
+from rollgym.rollouts.rows import RepeatSeeds
 from rollgym.rollouts.worker import AgentWorker
 from rollgym.servers import client as client_module
 from rollgym.servers.client import NoAnswerError, RecoveryWait, ServerClient, connect
@@ -72,9 +73,9 @@ def test_the_agent_gets_the_row_with_the_number_of_the_repeat() -> None:
 
 def test_each_repeat_gets_its_seed() -> None:
     agent = Agent(lambda _: GOOD)
-    attempt(agent, repeat=2, first_seed=100)
+    attempt(agent, repeat=2, seeds=RepeatSeeds(100))
     params = json.loads(agent.requests[0].body)["responses_create_params"]
-    assert params == {"input": "hi", "seed": 102}
+    assert params == {"input": "hi", "metadata": {"extra_body": '{"seed":102}'}}
 
 
 def test_the_work_is_done_for_the_rollout_and_until_its_deadline() -> None:

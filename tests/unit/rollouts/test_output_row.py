@@ -19,7 +19,14 @@ from rollgym.records import (
     Usage,
 )
 from rollgym.rollouts.output_row import added_fields, failure_row, input_row, output_row
-from rollgym.rollouts.rows import STORED_ROLLOUTS, StoredRollout
+from rollgym.rollouts.rows import (
+    STORED_ROLLOUTS,
+    RepeatSeeds,
+    StoredRollout,
+    own_metadata,
+    own_output,
+    without_results,
+)
 from tests.builders import failed, record
 from tests.unit.rollouts.strategies import names, objects, values
 
@@ -122,22 +129,68 @@ def test_metadata_of_the_row_and_of_the_verifier_stay_beside_ours() -> None:
     task = task_with('"metadata":{"source":"book","seconds":9,"page":1}')
     row = msgspec.json.decode(completed(task, metadata={"page": 2}).raw)
     metadata = row["metadata"]
-    assert (metadata["source"], metadata["page"], metadata["seconds"]) == ("book", 2, 1.0)
+    assert (metadata["source"], metadata["page"], metadata["seconds"]) == ("book", 2, 9)
+    assert (metadata["rollgym"], metadata["reasoning_steps"]) == ({"seconds": 1.0}, 2)
 
 
-def test_metadata_that_is_no_object_gives_way_to_ours() -> None:
-    row = msgspec.json.decode(completed(task_with('"metadata":"text"')).raw)
-    assert row["metadata"]["reasoning_steps"] == 2
+@pytest.mark.parametrize("theirs", ['"text"', '{"rollgym":1}'])
+def test_metadata_that_ours_cannot_join_is_kept_and_ours_is_beside_it(theirs: str) -> None:
+    row = completed(task_with(f'"metadata":{theirs}'))
+    assert bytes(row.fields["metadata"]).decode() == theirs
+    assert bytes(own_metadata(row.fields)["reasoning_steps"]) == b"2"
 
 
-def test_each_repeat_has_a_seed_of_its_own_where_seeds_are_given() -> None:
+@pytest.mark.parametrize("written_by", ["input", "verifier"])
+def test_an_output_of_the_input_or_of_the_verifier_is_kept_and_ours_moves_aside(
+    written_by: str,
+) -> None:
+    if written_by == "verifier":
+        row = completed(task_of(PLAIN), output="theirs")
+    else:
+        row = completed(task_with('"output":"theirs"'))
+    assert row.get("output", str) == "theirs"
+    transcript = msgspec.json.decode(own_output(row.fields) or b"")
+    assert transcript[-1] == {"role": "assistant", "content": "It is X."}
+    assert without_results(row).get("output", str) == "theirs"
+
+
+def test_a_row_without_its_results_has_the_metadata_that_was_given() -> None:
+    given = {"source": "book", "seconds": 9}
+    row = without_results(completed(task_with(f'"metadata":{json.dumps(given)}')))
+    assert row.get("metadata", dict) == given
+    assert "metadata" not in without_results(completed(task_of(PLAIN))).fields
+
+
+def test_what_the_agent_notes_in_its_response_stands_in_the_metadata() -> None:
+    notes = {"stopped_by": "max_steps", "tool_errors": "2", "tool_calls_rejected": "many"}
+    row = completed(task_of(PLAIN), response={**RESPONSE, "metadata": notes})
+    metadata = row.get("metadata", dict[str, Any], {})
+    assert (metadata["stopped_by"], metadata["tool_errors"]) == ("max_steps", 2)
+    assert "tool_calls_rejected" not in metadata
+
+
+def test_a_seed_joins_the_extra_parameters_of_the_row() -> None:
+    body = json.dumps(json.dumps({"top_k": 3}))
+    text = (
+        f'{{"responses_create_params":{{"input":"hi","metadata":{{"k":"v","extra_body":{body}}}}}}}'
+    )
+    sent = input_row(task_of(text), 1, RepeatSeeds(40))
+    params = msgspec.json.decode(sent.raw)["responses_create_params"]
+    assert params.keys() == {"input", "metadata"}
+    assert params["metadata"]["k"] == "v"
+    assert json.loads(params["metadata"]["extra_body"]) == {"top_k": 3, "seed": 41}
+
+
+def test_a_run_of_an_earlier_version_keeps_its_seeds_among_the_parameters() -> None:
     task = task_of(PLAIN)
     assert input_row(task, 1).raw.endswith(b'"_ng_rollout_index":1}')
     for repeat in range(2):
-        sent = input_row(task, repeat, first_seed=40)
+        sent = input_row(task, repeat, RepeatSeeds(40, in_extra_body=False))
         assert msgspec.json.decode(sent.raw)["responses_create_params"]["seed"] == 40 + repeat
         outcome = Completed(1.0, result=msgspec.Raw(b"{}"))
-        row = output_row(task, record(3, repeat, outcome=outcome), first_seed=40)
+        row = output_row(
+            task, record(3, repeat, outcome=outcome), RepeatSeeds(40, in_extra_body=False)
+        )
         assert row.fields["responses_create_params"] == sent.fields["responses_create_params"]
 
 
@@ -230,7 +283,8 @@ def test_a_failure_says_where_its_time_went_beside_what_the_environment_says() -
     row = msgspec.json.decode(failure_row(task_of(PLAIN), record(3, outcome=outcome)).raw)
     assert row["metadata"] == {
         "room": 7,
-        "timings": {"tools": 0.5},
+        "timings": "none",
+        "rollgym": {"timings": {"tools": 0.5}},
         "spans": [{"phase": "tools", "start": 0.375, "seconds": 0.5, "label": "search_document"}],
     }
 

@@ -37,3 +37,9 @@ def test_success_is_left_out_unless_the_verifier_says_so() -> None:
 def test_any_further_keyword_is_a_field() -> None:
     verdict = Verdict(0.5, success=True, city="Rom", fields=[1])
     assert verdict.as_fields() == {"city": "Rom", "fields": [1], "reward": 0.5, "success": True}
+
+
+@for_each("name", ["response", "responses_create_params", "_ng_task_index", "rollgym_output"])
+def test_a_field_that_is_not_the_verifiers_is_refused_where_it_is_written(name: str) -> None:
+    with pytest.raises(ValueError, match=f"a verdict cannot have the field '{name}'"):
+        Verdict(1.0, **{name: "x"})
