@@ -85,6 +85,15 @@ TRAITS: dict[FailureKind, Traits] = {
 }
 
 
+class UpstreamAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The error answer of a model endpoint: its HTTP status, and its names for the error."""
+
+    status: int
+    type: str | None = None
+    code: str | None = None
+    param: str | None = None
+
+
 class RolloutError(Exception):
     """Base of the typed errors a worker may raise; the rollout then fails with `kind`.
 
@@ -102,6 +111,8 @@ class RolloutError(Exception):
     """JSON of the interaction up to the failure."""
     unexpected: BaseException | None = None
     """The exception of a plug-in that a `boundary` attributed."""
+    upstream: UpstreamAnswer | None = None
+    """The answer of the model endpoint that is reported, where there was one."""
 
     def __init__(
         self, detail: str, *, retryable: bool | None = None, retry_after: float | None = None
@@ -125,8 +136,6 @@ class ModelMalformedError(RolloutError):
 
 class ModelRequestError(RolloutError):
     kind = FailureKind.MODEL_REQUEST
-    status: int | None = None
-    """The HTTP status, if an endpoint rejected the request."""
 
 
 class ModelContextError(RolloutError):

@@ -29,6 +29,7 @@ from rollgym.servers.exchange import (
     Answer,
     CookieJar,
     Request,
+    complete,
     failure_in,
     format_cookies,
     parse_set_cookies,
@@ -159,6 +160,8 @@ class ServerClient:
         try:
             with Limit(seconds):
                 answer = await self._transports[0](request, seconds)
+                if answer.parts is not None:
+                    answer = await complete(answer)
         except NoAnswerError as cause:
             raise error(f"{self.name} gave no answer: {cause}", retryable=True) from cause
         except TimeoutError as cause:

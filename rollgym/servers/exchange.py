@@ -9,17 +9,21 @@ kind and a body that holds the whole failure. The client raises it again, so tha
 same on both sides of a boundary. An answer without the header is not a failure of the rollout until
 its caller decides so.
 
+*Streams.* The body of an answer may arrive in parts. Whoever takes such an answer reads its parts
+and closes them, also when it ends early; that stops the work behind them.
+
 *Cookies* have names and values and can be deleted. A jar belongs to one rollout and one server, so
 paths and domains are not kept.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 import msgspec
 
-from rollgym.records import Failure, FailureKind, RolloutError, error_of
+from rollgym.records import Failure, FailureKind, RolloutError, UpstreamAnswer, error_of
 
 JSON = "application/json"
 _NONE: Mapping[str, str] = {}
@@ -38,6 +42,15 @@ _STATUS = {
     FailureKind.TASK: 422,
     FailureKind.TIMEOUT: 504,
 }
+_UPSTREAM_STATUS = frozenset(
+    {
+        FailureKind.MODEL_AUTH,
+        FailureKind.MODEL_CONTEXT,
+        FailureKind.MODEL_RATE_LIMIT,
+        FailureKind.MODEL_REQUEST,
+    }
+)
+"""Kinds that keep the status of the model endpoint's answer, where that is an error of the 400s."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -52,7 +65,7 @@ class Request(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """The answer of a server. `cookies` are to be kept; an empty value deletes a cookie.
 
-    The names of `headers` are in lower case.
+    The names of `headers` are in lower case. With `parts` the body is empty and arrives in them.
     """
 
     status: int
@@ -60,6 +73,7 @@ class Answer(msgspec.Struct, frozen=True):
     content_type: str = JSON
     cookies: Mapping[str, str] = _NONE
     headers: Mapping[str, str] = _NONE
+    parts: AsyncGenerator[bytes, None] | None = None
 
     @property
     def ok(self) -> bool:
@@ -78,6 +92,15 @@ class RefusedRequestError(Exception):
         self.status = status
 
 
+async def complete(answer: Answer) -> Answer:
+    """The answer with the bytes of all its parts as its body."""
+    if answer.parts is None:
+        return answer
+    async with aclosing(answer.parts) as parts:
+        body = b"".join([part async for part in parts])
+    return msgspec.structs.replace(answer, body=body, parts=None)
+
+
 def json_answer(value: object, status: int = 200) -> Answer:
     return Answer(status, msgspec.json.encode(value))
 
@@ -91,21 +114,31 @@ def error_answer(status: int, message: str) -> Answer:
 class _FailureBody(msgspec.Struct):
     error: Failure
     partial: msgspec.Raw = msgspec.Raw(b"null")
+    upstream: UpstreamAnswer | None = None
 
 
 _FAILURE_BODY = msgspec.json.Decoder(_FailureBody)
 
 
 def failure_answer(error: BaseException) -> Answer:
-    """The answer of a server in which this error was raised."""
+    """The answer of a server in which this error was raised.
+
+    Its body is also that of an error of the OpenAI API, with the names of the model endpoint.
+    """
     failure = Failure.of(error)
+    upstream = getattr(error, "upstream", None)
+    names = upstream if isinstance(upstream, UpstreamAnswer) else UpstreamAnswer(0)
     body: dict[str, object] = {
         "error": {
             "message": failure.detail,
-            "type": failure.kind,
+            "type": names.type or failure.kind,
+            "param": names.param,
+            "code": names.code,
             **msgspec.to_builtins(failure),
         }
     }
+    if names.status:
+        body["upstream"] = names
     partial = getattr(error, "partial", None)
     if isinstance(partial, bytes):
         body["partial"] = msgspec.Raw(partial)
@@ -113,6 +146,8 @@ def failure_answer(error: BaseException) -> Answer:
     if failure.retry_after is not None:
         headers["retry-after"] = f"{failure.retry_after:.3f}".rstrip("0").rstrip(".")
     status = _STATUS.get(failure.kind, 500)
+    if failure.kind in _UPSTREAM_STATUS and 400 <= names.status < 500:
+        status = names.status
     return Answer(status, msgspec.json.encode(body), headers=headers)
 
 
@@ -125,6 +160,7 @@ def failure_in(answer: Answer) -> RolloutError | None:
     except ValueError:
         return None
     error = error_of(body.error)
+    error.upstream = body.upstream
     if bytes(body.partial) != b"null":
         error.partial = bytes(body.partial)
     return error

@@ -1,23 +1,26 @@
 """A server on a port.
 
 The handler is cancelled when its caller disconnects, and with it everything that it awaits: calls
-of other servers, and through them the call of the model.
+of other servers, and through them the call of the model. The same holds for an answer in parts,
+which must be sent within the server's `request_timeout`.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from aiohttp import web
 from multidict import CIMultiDict
 
-from rollgym.servers.context import incoming_context, working_for
+from rollgym.servers.context import incoming_context, seconds_left, working_for
 from rollgym.servers.exchange import Answer, Request, error_answer, format_set_cookie, parse_cookies
 from rollgym.servers.limit import Limit
 from rollgym.servers.server import Server
 
 SHUTDOWN_TIMEOUT = 5.0
 LOOPBACK = "127.0.0.1"
+_LOGGER = logging.getLogger("rollgym.servers")
 
 
 @asynccontextmanager
@@ -73,12 +76,35 @@ class _Adapter:
         context = incoming_context(request.headers)
         with working_for(context.rollout, context.deadline):
             answer = await self._server.handle(Request(request.method, request.path, body, cookies))
+            if answer.parts is not None:
+                return await self._send_parts(request, answer, answer.parts)
         return _response(answer)
+
+    async def _send_parts(
+        self, request: web.BaseRequest, answer: Answer, parts: AsyncGenerator[bytes, None]
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(status=answer.status, headers=_headers(answer))
+        try:
+            with Limit(seconds_left(self._server.config.request_timeout)):
+                async with aclosing(parts):
+                    await response.prepare(request)
+                    async for part in parts:
+                        await response.write(part)
+        except TimeoutError:
+            about = {"server": self._server.name}
+            _LOGGER.warning("the stream of %s did not end in time", request.path, extra=about)
+            if request.transport is not None:
+                request.transport.abort()  # an end without an error would look like the whole
+        return response
 
 
 def _response(answer: Answer) -> web.Response:
+    return web.Response(status=answer.status, body=answer.body, headers=_headers(answer))
+
+
+def _headers(answer: Answer) -> CIMultiDict[str]:
     headers = CIMultiDict(answer.headers)
     headers["content-type"] = answer.content_type
     for name, value in answer.cookies.items():
         headers.add("set-cookie", format_set_cookie(name, value))
-    return web.Response(status=answer.status, body=answer.body, headers=headers)
+    return headers

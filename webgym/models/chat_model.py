@@ -170,7 +170,7 @@ class ChatModel(AsyncClosable):
         try:
             return await _readable(connections, {**request, **TOKEN_FIELDS}, deadline)
         except ModelRequestError as error:
-            if error.status not in _REJECTED:
+            if error.upstream is None or error.upstream.status not in _REJECTED:
                 raise
             rejection = str(error)
         answer = await _readable(connections, request, deadline)

@@ -24,10 +24,12 @@ from rollgym.records import (
     RolloutError,
     Row,
     RowError,
+    UpstreamAnswer,
 )
 
 MESSAGE_LIMIT = 600
 _BODY_LIMIT = 1 << 16
+_NAME_LIMIT = 200
 # llama.cpp answers 500 for some conversations that are too long.
 _MAY_MEAN_OVERFLOW = frozenset({400, 413, 422, 500})
 # 408 and 409 are failures of the server; 501 and 505 do not go away.
@@ -87,8 +89,8 @@ class FailedTry(msgspec.Struct, frozen=True):
 
     `reason` completes a sentence that starts with the request: "answered 500: …". `retryable`
     overrides the default of the error's kind. `local` says that the failure concerns this endpoint
-    rather than the request, so another endpoint may accept it. `status` is the HTTP status of a
-    rejected request.
+    rather than the request, so another endpoint may accept it. `upstream` is the answer of the
+    endpoint, where there was one.
     """
 
     error: type[RolloutError]
@@ -96,7 +98,7 @@ class FailedTry(msgspec.Struct, frozen=True):
     retry_after: float | None = None
     retryable: bool | None = None
     local: bool = False
-    status: int | None = None
+    upstream: UpstreamAnswer | None = None
 
     @property
     def worth_retrying(self) -> bool:
@@ -107,8 +109,7 @@ class FailedTry(msgspec.Struct, frozen=True):
     def to_error(self, sentence: str) -> RolloutError:
         """The error to raise, with the whole sentence as its message."""
         error = self.error(sentence, retryable=self.retryable, retry_after=self.retry_after)
-        if isinstance(error, ModelRequestError):
-            error.status = self.status
+        error.upstream = self.upstream
         return error
 
 
@@ -118,6 +119,7 @@ class UpstreamError(msgspec.Struct, frozen=True):
     message: str
     code: str = ""
     type: str = ""
+    param: str = ""
 
     @classmethod
     def read(cls, body: bytes, redact: Redact) -> "UpstreamError":
@@ -130,7 +132,8 @@ class UpstreamError(msgspec.Struct, frozen=True):
         if not isinstance(error, dict):
             return cls(_one_line(redact(_text(error))))
         message = _text(error.get("message") or error.get("detail") or error)
-        return cls(_one_line(redact(message)), _text(error.get("code")), _text(error.get("type")))
+        names = (redact(_text(error.get(name)))[:_NAME_LIMIT] for name in ("code", "type", "param"))
+        return cls(_one_line(redact(message)), *names)
 
 
 def failed_try_of(
@@ -138,6 +141,14 @@ def failed_try_of(
 ) -> FailedTry:
     """The failed try for a response without success. `clock` is the Unix time."""
     error = UpstreamError.read(body, redact)
+    failed = _failed_try(status, headers, error, clock)
+    names = UpstreamAnswer(status, error.type or None, error.code or None, error.param or None)
+    return msgspec.structs.replace(failed, upstream=names)
+
+
+def _failed_try(
+    status: int, headers: Mapping[str, str], error: UpstreamError, clock: float
+) -> FailedTry:
     said = f"answered {status}: {error.message}" if error.message else f"answered {status}"
     if status in _MAY_MEAN_OVERFLOW and is_overflow(error.message, error.code, error.type):
         return FailedTry(ModelContextError, said)
@@ -152,7 +163,7 @@ def failed_try_of(
     advice = _ADVICE.get(status, _REDIRECTED if status < 400 else "")
     kind = ModelAuthError if advice is _CHECK_KEY else ModelRequestError
     # What the user can correct at this endpoint need not be wrong at the others.
-    return FailedTry(kind, said + advice, local=bool(advice), status=status)
+    return FailedTry(kind, said + advice, local=bool(advice))
 
 
 def json_object(body: bytes, redact: Redact) -> bytes | FailedTry:

@@ -50,6 +50,8 @@ def test_those_who_know_nothing_of_us_can_read_a_failure() -> None:
     assert json.loads(answer.body)["error"] == {
         "message": "slow down",
         "type": "model_rate_limit",
+        "param": None,
+        "code": None,
         "kind": "model_rate_limit",
         "detail": "slow down",
         "retryable": True,
