@@ -8,18 +8,25 @@ from rollgym.export.export import ExportReport, export
 from rollgym.export.filter import GroupFilter, parse_filter
 from rollgym.export.formats import ExportFormat, PreferencePairs, SupervisedExamples, TaskGroups
 from rollgym.export.rollouts import ExportError
+from rollgym.rollouts.paths import JSONL, RUN_SUFFIX
 
+WEB_ROLLOUTS = ".pt"
 _FORMATS = ("sft", "preference", "groups")
 
 
 def configure(parser: ArgumentParser) -> None:
     parser.description = (
-        "Write training data from rollouts that ng_collect_rollouts wrote. The formats are sft "
-        "(the messages of each successful rollout), preference (a better and a worse rollout of "
-        "one task) and groups (all rollouts of a task with their rewards). Tasks are in the order "
+        "Write training data from a file of rollouts, of rollgym or of NeMo Gym. The formats are "
+        "sft (the messages of each successful rollout), preference (a better and a worse rollout "
+        "of one task) and groups (all rollouts of a task with their rewards). Tasks are in the order "
         "of their index. The file is written completely or not at all."
     )
-    parser.add_argument("source", metavar="FILE.jsonl", type=Path, help="the file of rollouts")
+    parser.add_argument(
+        "source",
+        metavar="FILE.jsonl",
+        type=Path,
+        help="the file of rollouts, its run directory, or a folder with one such file",
+    )
     add = parser.add_argument
     add("--format", choices=_FORMATS, required=True, help="format of the training data")
     add(
@@ -58,10 +65,42 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     _reject_options_of_other_formats(arguments)
-    source, target = arguments.source, arguments.output
+    source, target = _rollouts_file(arguments.source), arguments.output
     report = export(source, target, _format(arguments), arguments.filter)
     print(_sentence(report, arguments.output))
     return 0
+
+
+def _rollouts_file(path: Path) -> Path:
+    """The file that a path names, or that a folder has. Raises ExportError."""
+    if path.suffix == WEB_ROLLOUTS:
+        raise ExportError(
+            f"{path} has web rollouts, whose screenshots no format here can hold. It is training "
+            "data itself: torch.load reads it (docs/web-agents.md describes it)."
+        )
+    if not path.is_dir():
+        return path
+    found = _files_in(path)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(map(str, found))
+        raise ExportError(f"{path} has {len(found)} files of rollouts. Give one of them: {names}")
+    web = next(path.rglob(f"*{WEB_ROLLOUTS}"), None)
+    if web is not None:
+        return _rollouts_file(web)
+    raise ExportError(f"{path} has no file of rollouts. Give the .jsonl file of a collection.")
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """The files of rollouts in a folder, or of a run directory: beside it."""
+    if folder.name.endswith(RUN_SUFFIX):
+        stem = folder.name.removesuffix(RUN_SUFFIX)
+        found = [folder.with_name(f"{stem}{JSONL}"), *folder.parent.glob(f"{stem}_shard-*{JSONL}")]
+    else:
+        found = list(folder.glob(f"*{JSONL}"))
+    others = ("_failures", "_materialized_inputs")
+    return sorted(each for each in found if each.is_file() and not each.stem.endswith(others))
 
 
 def _format(arguments: Namespace) -> ExportFormat:

@@ -16,7 +16,7 @@ from rollgym.cli.summary import headline
 from rollgym.metrics import Metrics, TaskProfile, reward_profile
 from rollgym.records import Attempt
 from rollgym.rollouts.paths import JSONL, RolloutPaths
-from rollgym.rollouts.stored_rollouts import attempts_in
+from rollgym.rollouts.scored_rows import attempts_in
 from rollgym.store import journal_paths, read_records
 
 _COUNTS = ("task", "repeats", "completed", "failed", "omitted", "successes")

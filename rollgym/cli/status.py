@@ -69,6 +69,11 @@ def run_directory(text: str) -> Path:
 
 def require_manifest(directory: Path) -> Manifest:
     """Raises ManifestError where the directory holds no run, or one that cannot be read."""
+    if directory.is_file():
+        raise ManifestError(
+            f"{directory} is a file, not a run. Give the directory of a collected run, or the "
+            ".jsonl file of its rollouts."
+        )
     manifest = read_manifest(directory)
     if manifest is None:
         raise ManifestError(

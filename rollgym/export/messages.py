@@ -1,7 +1,8 @@
 """A rollout as chat messages: the prompt, the completion of the agent and its tools, and the tools.
 
-The prompt is the rollout's request, converted as for a chat endpoint. The completion is its
-`output`, the transcript. A transcript has a text and the calls after it in separate entries. The
+The prompt is the rollout's request, converted as for a chat endpoint. The completion is the
+transcript that a collection wrote, or is made from the `response` where there is none, as in files
+of NeMo Gym. A transcript has a text and the calls after it in separate entries. The
 model wrote them in one turn and chat templates expect one message, so here they are joined.
 """
 
@@ -10,7 +11,8 @@ from typing import Any
 import msgspec
 
 from rollgym.records import ModelRequestError
-from rollgym.servers.responses import JsonObject, chat_request
+from rollgym.rollouts.rows import OWN_OUTPUT
+from rollgym.servers.responses import JsonObject, chat_request, chat_transcript
 
 _ROLES = frozenset({"assistant", "tool", "user", "system", "developer"})
 _REQUEST_FIELDS = ("instructions", "input", "tools")
@@ -30,7 +32,9 @@ class ExportedConversation(msgspec.Struct, frozen=True):
 
 class _RolloutRow(msgspec.Struct):
     responses_create_params: JsonObject
-    output: list[JsonObject]
+    response: Any = None
+    output: Any = None
+    own_output: list[JsonObject] | None = msgspec.field(default=None, name=OWN_OUTPUT)
 
 
 _DECODER = msgspec.json.Decoder(_RolloutRow)
@@ -50,7 +54,25 @@ def conversation(line: bytes) -> ExportedConversation:
         raise ConversationError(
             f"responses_create_params cannot be converted to chat messages ({error})"
         ) from error
-    return ExportedConversation(chat["messages"], _completion(row.output), chat.get("tools", []))
+    completion = _completion(_transcript(row))
+    return ExportedConversation(chat["messages"], completion, chat.get("tools", []))
+
+
+def _transcript(row: _RolloutRow) -> list[JsonObject]:
+    if row.own_output is not None:
+        return row.own_output
+    items = row.response.get("output") if isinstance(row.response, dict) else None
+    if isinstance(row.output, list) and (items is None or all(map(_has_role, row.output))):
+        if not all(isinstance(entry, dict) for entry in row.output):
+            raise ConversationError("`output` is not a list of messages")
+        return row.output
+    if not isinstance(items, list):
+        raise ConversationError("this line is not a valid rollout (it has no `response.output`)")
+    return chat_transcript(items)
+
+
+def _has_role(entry: object) -> bool:
+    return isinstance(entry, dict) and entry.get("role") in _ROLES
 
 
 def _completion(output: list[JsonObject]) -> list[JsonObject]:

@@ -16,7 +16,8 @@ from typing import Self
 import msgspec
 
 from rollgym.export.messages import ConversationError, ExportedConversation, conversation
-from rollgym.records import Completed
+from rollgym.records import Completed, RowError
+from rollgym.rollouts.scored_rows import ScoredRows
 from rollgym.store import RefusedError
 from rollgym.store.errors import storage_errors
 
@@ -34,18 +35,8 @@ class BadRowsError(ExportError):
         shown = [f"{path}:{line}: {problem}" for line, problem in problems[:SHOWN]]
         if len(problems) > SHOWN:
             shown.append("... and more")
-        advice = "Nothing was written. Export the file that ng_collect_rollouts wrote."
+        advice = "Nothing was written. Export the file of rollouts that a collection wrote."
         super().__init__("\n".join([*shown, advice]))
-
-
-class _RolloutHead(msgspec.Struct):
-    task: int = msgspec.field(name="_ng_task_index")
-    repeat: int = msgspec.field(name="_ng_rollout_index")
-    reward: float
-    success: bool | None = None
-
-
-_DECODER = msgspec.json.Decoder(_RolloutHead)
 
 
 class RolloutPosition(msgspec.Struct, frozen=True):
@@ -65,6 +56,7 @@ class RolloutIndex:
     def __init__(self, path: Path) -> None:
         """Read the file. Raises BadRowsError, ExportError, StorageError."""
         self._path = path
+        self._rows = ScoredRows()
         self._tasks, self._repeats = array("q"), array("q")
         self._lines, self._offsets = array("q"), array("q")
         self._rewards, self._successes = array("d"), array("b")
@@ -98,19 +90,19 @@ class RolloutIndex:
 
     def _note(self, line: bytes, number: int, offset: int) -> str | None:
         try:
-            head = _DECODER.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            row = self._rows.read(line)
+        except RowError as error:
             return f"this line is not a valid rollout ({error})"
-        if not isfinite(head.reward):
-            return f"the reward {head.reward} is not finite"
-        if not (0 <= head.task < 2**63 and 0 <= head.repeat < 2**63):
-            return "_ng_task_index and _ng_rollout_index must be at least 0"
-        self._tasks.append(head.task)
-        self._repeats.append(head.repeat)
+        if not isfinite(row.reward):
+            return f"the reward {row.reward} is not finite"
+        if not (row.task < 2**63 and row.repeat < 2**63):
+            return "_ng_task_index and _ng_rollout_index must be less than 2**63"
+        self._tasks.append(row.task)
+        self._repeats.append(row.repeat)
         self._lines.append(number)
         self._offsets.append(offset)
-        self._rewards.append(head.reward)
-        self._successes.append(Completed(head.reward, head.success).succeeded)
+        self._rewards.append(row.reward)
+        self._successes.append(Completed(row.reward, row.success).succeeded)
         return None
 
     def _position(self, number: int) -> RolloutPosition:

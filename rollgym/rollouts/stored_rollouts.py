@@ -2,11 +2,10 @@
 
 `StoredRollouts` is the source of a run that verifies them again: the rollouts of one task become
 one task again, with the input row that they had. The responses stay in the file; the worker reads
-each when it needs it. `attempts_in` gives the outcomes alone.
+each when it needs it.
 """
 
 from array import array
-from collections import Counter
 from collections.abc import Collection, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -14,11 +13,12 @@ from typing import BinaryIO
 
 import msgspec
 
-from rollgym.records import Attempt, Completed, Row, RowError, Task
+from rollgym.records import Row, RowError, Task
 from rollgym.records.task import Natural
 from rollgym.rollouts import rows
 from rollgym.rollouts.input_file import InputFile, agent_problem, lines_of, row_at
 from rollgym.rollouts.paths import run_beside
+from rollgym.rollouts.scored_rows import not_a_rollout
 from rollgym.store import InputsError, TaskLookup, inputs_path
 from rollgym.store.errors import storage_error, storage_errors
 
@@ -28,13 +28,7 @@ class _StoredRow(msgspec.Struct):
     repeat: Natural = msgspec.field(name="_ng_rollout_index")
 
 
-class _ScoredRow(_StoredRow, kw_only=True):
-    reward: float
-    success: bool | None = None
-
-
 _STORED_ROW = msgspec.json.Decoder(_StoredRow)
-_SCORED_ROW = msgspec.json.Decoder(_ScoredRow)
 
 
 class StoredRollouts:
@@ -114,7 +108,7 @@ class StoredRollouts:
             try:
                 self._add(content, offset, limit)
             except (msgspec.DecodeError, RowError) as error:
-                raise _not_a_rollout(self._file.path, number, error) from error
+                raise not_a_rollout(self._file.path, number, error) from error
 
     def _add(self, content: bytes, offset: int, limit: int | None) -> None:
         row = rows.parse_row(content)
@@ -140,38 +134,3 @@ class StoredRollouts:
         if self._known is not None and (problem := agent_problem(name, self._known)):
             raise RowError(problem)
         self.agents.add(name)
-
-
-def attempts_in(path: Path) -> Iterator[Attempt]:
-    """Every row of a file as the record of a completed rollout.
-
-    A task has as many repeats as the file has rollouts of it. Reads the file twice. Raises
-    InputsError with file and line, StorageError.
-    """
-    file = InputFile(path)
-    repeats = Counter(row.task for row in _scored_rows(file))
-    for row in _scored_rows(file):
-        yield Attempt(
-            task=row.task,
-            repeat=row.repeat,
-            repeats=repeats[row.task],
-            attempt=1,
-            final=True,
-            seed=0,
-            started=0.0,
-            seconds=0.0,
-            outcome=Completed(row.reward, success=row.success),
-        )
-
-
-def _scored_rows(source: InputFile) -> Iterator[_ScoredRow]:
-    with storage_errors(source.path, "reading the rollouts"), source.open() as file:
-        for number, _, content in lines_of(file):
-            try:
-                yield _SCORED_ROW.decode(content)
-            except msgspec.DecodeError as error:
-                raise _not_a_rollout(source.path, number, error) from error
-
-
-def _not_a_rollout(path: Path, number: int, error: Exception) -> InputsError:
-    return InputsError(f"{path}:{number}: this is not the row of a rollout: {error}")

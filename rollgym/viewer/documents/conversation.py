@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollgym.rollouts.rows import OUTPUT, PARAMS, RESPONSE
+from rollgym.rollouts.rows import OUTPUT, OWN_OUTPUT, PARAMS, RESPONSE
 from rollgym.viewer.documents.texts import short
 from rollgym.viewer.documents.turns import TurnItem
 from rollgym.viewer.values import ABSENT, Fields, fields_of, is_present, items_of, text_of
@@ -101,6 +101,7 @@ def _turns(row: Fields) -> tuple[str, list[TurnItem]]:
     """The field that has the turns, and the turns themselves."""
     response = fields_of(row.get(RESPONSE)) or {}
     for field, path, raw in (
+        (OWN_OUTPUT, f"/{OWN_OUTPUT}", row.get(OWN_OUTPUT)),
         (OUTPUT, f"/{OUTPUT}", row.get(OUTPUT)),
         (RESPONSE, f"/{RESPONSE}/{OUTPUT}", response.get(OUTPUT)),
         (MESSAGES, f"/{MESSAGES}", row.get(MESSAGES)),

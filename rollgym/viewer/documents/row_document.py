@@ -22,7 +22,7 @@ import msgspec
 from rollgym.records import Attempt, Completed, Failed, Omitted, Row, Task, decode_attempt
 from rollgym.rollouts import rows
 from rollgym.rollouts.output_row import failure_row, output_row
-from rollgym.rollouts.rows import METADATA, PARAMS
+from rollgym.rollouts.rows import PARAMS, own_metadata
 from rollgym.viewer.documents.conversation import MESSAGES, RowConversation
 from rollgym.viewer.documents.images import picture_of
 from rollgym.viewer.documents.sections import FAILURE, failure_of, sections_of, usage_of
@@ -107,7 +107,7 @@ class FieldsDocument(RolloutDocument):
         return found, []
 
     def _timeline(self, failure: FailureView | None) -> TimelineView | None:
-        timeline = timeline_of(self._fields.get(METADATA), self._summary.seconds)
+        timeline = timeline_of(own_metadata(self._fields), self._summary.seconds)
         if timeline is None or not timeline.spans:
             return timeline
         model_failed = failure is not None and failure.kind.startswith("model_")
@@ -299,9 +299,10 @@ def _added_fields(attempt: Attempt) -> dict[str, msgspec.Raw]:
         values |= {rows.REWARD: outcome.reward, rows.SUCCESS: outcome.succeeded}
     elif isinstance(outcome, Failed):
         values |= {FAILURE: outcome.failure, rows.FAILURE_CLASS: outcome.failure.kind}
-    metadata = (fields_of(result.get(rows.METADATA)) or {}) | _metadata(attempt)
+    theirs = fields_of(result.get(rows.METADATA)) or {}
+    metadata = rows.metadata_fields(theirs, _metadata(attempt))
     added = {name: raw_of(value) for name, value in values.items()}
-    return result | added | {rows.METADATA: raw_of(metadata)}
+    return result | added | {name: raw_of(value) for name, value in metadata.items()}
 
 
 def _metadata(attempt: Attempt) -> dict[str, msgspec.Raw]:

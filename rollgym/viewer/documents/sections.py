@@ -76,12 +76,12 @@ _WITHIN = {
 
 def usage_of(row: Fields) -> dict[str, int]:
     """Token counts from the metadata if it has any, else from the response."""
-    return _counts(row.get(rows.METADATA)) or _counts(row.get(rows.RESPONSE))
+    return _counts(rows.own_metadata(row)) or _counts(fields_of(row.get(rows.RESPONSE)))
 
 
-def _counts(holder: msgspec.Raw | None) -> dict[str, int]:
+def _counts(holder: Fields | None) -> dict[str, int]:
     """The counts in the `usage` of an object."""
-    usage = fields_of((fields_of(holder) or {}).get("usage")) or {}
+    usage = fields_of((holder or {}).get("usage")) or {}
     counts = {name: _count(usage, name) for name in _TOLD}
     told = {name: count for name, count in counts.items() if count is not None}
     return told if any(told.values()) else {}
@@ -104,7 +104,7 @@ _SHOWN_OF_RESPONSE = ("id", "status", "incomplete_details", "error", "usage")
 _ELSEWHERE = frozenset((
     rows.PARAMS, rows.OUTPUT, rows.RESPONSE, rows.REWARD, rows.SUCCESS, rows.METADATA,
     rows.TASK_INDEX, rows.ROLLOUT_INDEX, rows.FAILURE_CLASS, rows.NO_PERSIST, rows.STORED_ROLLOUTS,
-    FAILURE,
+    rows.OWN_OUTPUT, FAILURE,
 ))  # fmt: skip
 
 
@@ -116,6 +116,8 @@ def sections_of(
     `asked` is the task's input row, `conversation` the field that the turns are read from.
     """
     elsewhere = _ELSEWHERE | {conversation}
+    if rows.OWN_OUTPUT in row:  # then `output` is a field of the task or of the verifier
+        elsewhere -= {rows.OUTPUT}
     own = {name: raw for name, raw in row.items() if name not in elsewhere}
     about_attempt = {name: own.pop(name) for name in _ATTEMPT if name in own and FAILURE in row}
     judged = {name: row[name] for name in (rows.REWARD, rows.SUCCESS) if name in row}

@@ -40,16 +40,15 @@ class _SpanFields(msgspec.Struct, frozen=True):
 _SPANS = msgspec.json.Decoder(list[_SpanFields])
 
 
-def timeline_of(metadata: msgspec.Raw | None, seconds: float | None) -> TimelineView | None:
+def timeline_of(metadata: Fields, seconds: float | None) -> TimelineView | None:
     """The timeline of a rollout that took that many seconds; None where nothing is known.
 
     It is exact if the metadata has spans. A rollout with very many calls only stores the first
     spans, so the totals come from the metadata if it has any.
     """
-    times = fields_of(metadata) or {}
-    told = read(times.get("spans"), _SPANS) or []
+    told = read(metadata.get("spans"), _SPANS) or []
     spans = _spans(told[:MOST_SPANS])
-    totals = _totals(fields_of(times.get("timings")) or {}) or _sums(spans)
+    totals = _totals(fields_of(metadata.get("timings")) or {}) or _sums(spans)
     if not spans and not totals:
         return None
     end = max((span.start + span.seconds for span in spans), default=0.0)

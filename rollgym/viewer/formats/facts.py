@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from rollgym.monitor import printable_line
-from rollgym.rollouts.rows import AGENT, METADATA, OUTPUT, PARAMS, RESPONSE
+from rollgym.rollouts.rows import AGENT, OUTPUT, PARAMS, RESPONSE, own_metadata, own_output
 from rollgym.viewer.documents.conversation import MESSAGES
 from rollgym.viewer.summary import MOST_TOOLS, TITLE_LIMIT, TaskFacts
 from rollgym.viewer.values import (
@@ -172,7 +172,7 @@ class RolloutResult(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, fields: Fields) -> "RolloutResult":
         response = fields_of(fields.get(RESPONSE)) or {}
-        metadata = fields_of(fields.get(METADATA)) or {}
+        metadata = own_metadata(fields)
         incomplete = fields_of(response.get("incomplete_details")) or {}
         conversation = _conversation(fields, response)
         tokens = zip(_tokens(metadata), _tokens(response), strict=True)
@@ -194,7 +194,7 @@ class RolloutResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _conversation(fields: Fields, response: Fields) -> ConversationSummary:
-    found = summarise_conversation(fields.get(OUTPUT))
+    found = summarise_conversation(own_output(fields))
     found = found or summarise_conversation(response.get(OUTPUT))
     if found is None and begins(fields.get(RESPONSE), b'"'):
         found = summarise_conversation(fields.get(RESPONSE))

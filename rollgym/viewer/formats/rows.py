@@ -52,6 +52,7 @@ from rollgym.viewer.view import RolloutDocument
 _KNOWN_ROW = frozenset((
     rows.PARAMS, rows.AGENT, rows.TASK_INDEX, rows.ROLLOUT_INDEX, rows.OUTPUT, rows.RESPONSE,
     rows.REWARD, rows.SUCCESS, rows.METADATA, rows.FAILURE_CLASS, rows.FAILURE_TERMINAL, FAILURE,
+    rows.OWN_OUTPUT, rows.OWN_METADATA,
     "final", "attempt", "started", "seconds", MESSAGES, DOMAIN, DIFFICULTY, *QUESTIONS,
 ))  # fmt: skip
 _KNOWN_METADATA = frozenset((

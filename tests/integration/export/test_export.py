@@ -133,13 +133,13 @@ def test_a_bad_line_is_named_and_nothing_is_written(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any] | str, str]] = [
         ("{", "this line is not a valid rollout (Input data was truncated)"),
         ("[]", "this line is not a valid rollout (Expected `object`, got `array`)"),
-        ('{"reward": 1.0}', "missing required field `_ng_task_index`"),
+        ('{"reward": 1.0}', "it has neither _ng_task_index nor responses_create_params"),
         ({**ROWS[0], "reward": None}, "Expected `float`, got `null`"),
         ({**ROWS[0], "reward": float("nan")}, "this line is not a valid rollout"),
-        ({**ROWS[0], "_ng_task_index": -1}, "must be at least 0"),
+        ({**ROWS[0], "_ng_task_index": -1}, "Expected `int` >= 0"),
         (
             {**ROWS[0], "_ng_rollout_index": 2**64},
-            "this line is not a valid rollout|must be at least 0",
+            "this line is not a valid rollout|must be less than 2**63",
         ),
     ]
     for number, (bad, problem) in enumerate(cases):
@@ -162,7 +162,7 @@ def test_the_first_twenty_bad_lines_are_named_together(tmp_path: Path) -> None:
     assert lines[19].startswith(f"{source}:20: ")
     assert lines[20:] == [
         "... and more",
-        "Nothing was written. Export the file that ng_collect_rollouts wrote.",
+        "Nothing was written. Export the file of rollouts that a collection wrote.",
     ]
 
 
