@@ -18,8 +18,8 @@ def configure(parser: ArgumentParser) -> None:
     parser.description = (
         "Write training data from a file of rollouts, of rollgym or of NeMo Gym. The formats are "
         "sft (the messages of each successful rollout), preference (a better and a worse rollout "
-        "of one task) and groups (all rollouts of a task with their rewards). Tasks are in the order "
-        "of their index. The file is written completely or not at all."
+        "of one task) and groups (all rollouts of a task with their rewards). Tasks are in the "
+        "order of their index. The file is written completely or not at all."
     )
     parser.add_argument(
         "source",
