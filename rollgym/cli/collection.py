@@ -28,7 +28,7 @@ from rollgym.rollouts.rows import RepeatSeeds
 from rollgym.rollouts.servers import Clients, CollectionServers
 from rollgym.rollouts.stored_rollouts import StoredRollouts
 from rollgym.servers.launch.logs import JsonLines
-from rollgym.store import WHOLE, RefusedError, RunStore, open_run
+from rollgym.store import WHOLE, RefusedError, RunStore, Status, open_run
 
 SERVER_LOG = "servers.log"
 NOTE_LIMIT = 1_000
@@ -69,8 +69,8 @@ def run_collection(
             advice=OVERRIDES.advice,
         ) as store,
     ):
-        if store.torn:
-            print(store.torn, file=sys.stderr)
+        for note in _opening_notes(store):
+            print(note, file=sys.stderr)
         if not settings.resume:
             rename_old_files(paths)
         seeds = RepeatSeeds.of(store.manifest)
@@ -179,6 +179,22 @@ def _announce(source: TaskSource, paths: RolloutPaths, settings: RolloutSettings
     counts = f"{format_count(source.tasks, 'task')}, {format_count(source.rollouts, 'rollout')}"
     part = f", of which shard {settings.shard}," if settings.shard else ""
     print(f"{counts}{part} into {_relative(paths.output)}", file=sys.stderr)
+
+
+def _opening_notes(store: RunStore) -> Iterator[str]:
+    """What there is to say about a run that was continued."""
+    if store.torn:
+        yield str(store.torn)
+    if store.grown_from is not None:
+        before, after = store.grown_from, store.manifest.identity.inputs
+        yield (
+            f"the run grows from {format_count(before.rollouts, 'rollout')} of "
+            f"{format_count(before.tasks, 'task')} to {after.rollouts} of {after.tasks}"
+        )
+    progress = store.progress
+    done = sum(progress.count(status) for status in Status) - progress.reopened
+    if done:
+        yield f"continuing: {done} of {store.inputs.expected} done"
 
 
 def _print_summary(metrics: LiveMetrics, coverage: Coverage, paths: RolloutPaths) -> None:

@@ -17,7 +17,7 @@ from rollgym.metrics import Metrics, TaskProfile, reward_profile
 from rollgym.records import Attempt
 from rollgym.rollouts.paths import JSONL, RolloutPaths
 from rollgym.rollouts.scored_rows import attempts_in
-from rollgym.store import journal_paths, read_records
+from rollgym.store import run_records
 
 _COUNTS = ("task", "repeats", "completed", "failed", "omitted", "successes")
 _NUMBERS = ("mean", "std", "min", "max")
@@ -57,8 +57,7 @@ def _attempts(path: Path) -> Iterator[Attempt]:
     if path.suffix == JSONL and not directory.exists():
         return attempts_in(path)
     require_manifest(directory)
-    records = read_records(journal_paths(directory))
-    return (entry.attempt for entry, current in records if current)
+    return (entry.attempt for entry, current in run_records(directory) if current)
 
 
 def _counted(attempts: Iterator[Attempt], metrics: Metrics) -> Iterator[Attempt]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from rollgym.engine import AttemptRecorded, CollectionEnded, Coverage, Event
 from rollgym.metrics import Metrics, Summary
 from rollgym.records import Attempt, Failed, FailureKind, RecordState, RolloutKey
-from rollgym.store import InputsIdentity, journal_paths, read_records
+from rollgym.store import InputsIdentity, run_records
 
 LINE_LIMIT = 160
 
@@ -109,10 +109,10 @@ def recount(directory: Path, includes: Callable[[int], bool] | None = None) -> L
     """Count every record of a run, or of the tasks whose index `includes` accepts.
 
     It needs no locks and also works while the run is being written. Raises
-    CorruptJournalError, StorageError.
+    RefusedError, StorageError.
     """
     metrics = LiveMetrics()
-    for entry, current in read_records(journal_paths(directory)):
+    for entry, current in run_records(directory):
         if includes is None or includes(entry.attempt.task):
             state = RecordState.CURRENT if current else RecordState.SUPERSEDED
             metrics.replay(entry.attempt, state)

@@ -24,7 +24,13 @@ from rollgym.store.layout import WHOLE, Shard, inputs_path, journal_paths
 from rollgym.store.manifest import Manifest, OpenAdvice, read_manifest
 from rollgym.store.merge import MergeReport, merge_runs
 from rollgym.store.progress import KeySet, Progress, Status, status_of
-from rollgym.store.reader import RecordLookup, TaskLookup, read_journal, read_records
+from rollgym.store.reader import (
+    RecordLookup,
+    TaskLookup,
+    read_journal,
+    read_records,
+    run_records,
+)
 from rollgym.store.run import RunStore, open_run
 from rollgym.store.settings import Setting, SettingsIdentity, hide_secrets, settings_identity
 
@@ -76,6 +82,7 @@ __all__ = [
     "read_records",
     "read_rows",
     "read_tasks",
+    "run_records",
     "settings_identity",
     "status_of",
     "write_derived",

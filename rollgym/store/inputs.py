@@ -1,17 +1,21 @@
 """The materialised inputs: every task of the run in one file, read lazily.
 
-The file is written when the run is made and never changes. A shard holds every n-th task of it, so
-the shards of one run are disjoint and complete, and the repeats of a task are in one shard.
+The file is written when the run is made. It changes only when the run grows: tasks are added at its
+end, and tasks get more repeats. A shard holds every n-th task of it, so the shards of one run are
+disjoint and complete, the repeats of a task are in one shard, and a task stays in its shard when
+the run grows.
 """
 
 import contextlib
 import fcntl
 import filecmp
+from array import array
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from hashlib import sha256
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 from uuid import uuid4
 
 import msgspec
@@ -174,10 +178,72 @@ def read_rows(path: Path) -> Iterator[Row]:
                 ) from error
 
 
-def first_difference(one: Path, other: Path) -> int | None:
-    """The number of the first line, from 1, in which two files differ."""
-    if filecmp.cmp(one, other, shallow=False):
-        return None
-    with one.open("rb") as left, other.open("rb") as right:
-        pairs = enumerate(zip_longest(left, right), start=1)
-        return next((number for number, (ours, theirs) in pairs if ours != theirs), None)
+class Change(Enum):
+    """How given inputs differ from those of a run."""
+
+    SAME = "same"
+    GROWN = "grown"
+    """Tasks were added at the end, or tasks have more repeats."""
+    SHRUNK = "shrunk"
+    """Tasks at the end are missing, or tasks have fewer repeats."""
+    DIFFERENT = "different"
+
+
+class InputsChange(NamedTuple):
+    """A change, the first line, from 1, where the files differ, and whether repeats were added."""
+
+    change: Change
+    line: int = 0
+    repeats: bool = False
+
+
+def compare_inputs(stored: Path, given: Path) -> InputsChange:
+    """How the inputs in one file differ from those of a run. Raises OSError."""
+    if filecmp.cmp(stored, given, shallow=False):
+        return InputsChange(Change.SAME)
+    first, shrunk, repeats = 0, False, False
+    with stored.open("rb") as ours, given.open("rb") as theirs:
+        for number, (old, new) in enumerate(zip_longest(ours, theirs), start=1):
+            if old == new:
+                continue
+            first = first or number
+            change = _line_change(old, new)
+            if change is Change.DIFFERENT:
+                return InputsChange(change, number)
+            shrunk = shrunk or change is Change.SHRUNK
+            repeats = repeats or old is not None
+    return InputsChange(Change.SHRUNK if shrunk else Change.GROWN, first, repeats)
+
+
+def _line_change(old: bytes | None, new: bytes | None) -> Change:
+    if old is None or new is None:
+        return Change.GROWN if old is None else Change.SHRUNK
+    try:
+        one, other = decode_task(old), decode_task(new)
+    except ValueError:
+        return Change.DIFFERENT
+    if (one.index, one.row.raw) != (other.index, other.row.raw):
+        return Change.DIFFERENT
+    return Change.GROWN if other.repeats > one.repeats else Change.SHRUNK
+
+
+class TaskRepeats:
+    """The present number of repeats of each task, in 8 bytes of memory each.
+
+    Indexes that are not simply counted from 0 take more memory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read all tasks. Raises InputsError, StorageError."""
+        self._repeats, indexes = array("Q"), array("Q")
+        for task in read_tasks(path):
+            self._repeats.append(task.repeats)
+            indexes.append(task.index)
+        self._positions: dict[int, int] | None = None
+        if any(index != position for position, index in enumerate(indexes)):
+            self._positions = {index: position for position, index in enumerate(indexes)}
+
+    def of(self, task: int) -> int | None:
+        """None for an unknown task."""
+        position = task if self._positions is None else self._positions.get(task, -1)
+        return self._repeats[position] if 0 <= position < len(self._repeats) else None

@@ -31,12 +31,17 @@ DEFAULT_ADVICE = OpenAdvice()
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of `manifest.json`, written once when the run is made."""
+    """The content of `manifest.json`, written when the run is made and when it grows.
+
+    `repeats_grown` says that tasks got more repeats, so that earlier records have smaller numbers
+    of repeats than the inputs.
+    """
 
     schema_version: int = SCHEMA_VERSION
     run_id: str
     created: str
     identity: Identity
+    repeats_grown: bool = False
 
     @classmethod
     def new(cls, identity: Identity) -> "Manifest":

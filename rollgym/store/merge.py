@@ -31,8 +31,9 @@ from rollgym.store.errors import (
     storage_errors,
 )
 from rollgym.store.identity import differences
+from rollgym.store.inputs import Change, InputsChange, compare_inputs
 from rollgym.store.layout import BLOBS, INPUTS, MANIFEST, WHOLE, journal_path, journal_paths
-from rollgym.store.manifest import Manifest, read_manifest
+from rollgym.store.manifest import Manifest, read_manifest, write_manifest
 from rollgym.store.reader import read_journal
 
 SUPERSEDED = "superseded.jsonl"
@@ -64,7 +65,7 @@ def merge_runs(sources: Sequence[Path], target: Path) -> MergeReport:
     """
     if target.exists():
         raise RefusedError(f"{target} exists already: give a new directory to merge into")
-    _require_one_run(sources)
+    largest, manifest = _one_run(sources)
     # An earlier merge may have superseded records beside the journal.
     journals = [
         path for source in sources for path in (*journal_paths(source), *source.glob(SUPERSEDED))
@@ -77,7 +78,8 @@ def merge_runs(sources: Sequence[Path], target: Path) -> MergeReport:
             with closing(sqlite3.connect(Path(scratch) / "index.sqlite")) as index:
                 report = _merge_journals(journals, unfinished, index)
             # After the journals, so that every blob they name exists even if the run is growing.
-            _copy_files(sources, unfinished)
+            _copy_files(sources, largest, unfinished)
+            write_manifest(unfinished, manifest, Disk())
             _sync_all(unfinished)
             unfinished.replace(target)
         sync_path(Disk(), target.parent)
@@ -88,10 +90,9 @@ def merge_runs(sources: Sequence[Path], target: Path) -> MergeReport:
     return report
 
 
-def _copy_files(sources: Sequence[Path], target: Path) -> None:
-    for name in (MANIFEST, INPUTS):
-        with storage_errors(sources[0] / name, "merging"):
-            shutil.copyfile(sources[0] / name, target / name)
+def _copy_files(sources: Sequence[Path], largest: Path, target: Path) -> None:
+    with storage_errors(largest / INPUTS, "merging"):
+        shutil.copyfile(largest / INPUTS, target / INPUTS)
     unfinished_blobs = shutil.ignore_patterns("*.tmp")
     for source in sources:
         if (source / BLOBS).is_dir():
@@ -106,20 +107,42 @@ def _sync_all(directory: Path) -> None:
         sync_path(Disk(), path)
 
 
-def _require_one_run(sources: Sequence[Path]) -> None:
-    first: Manifest | None = None
-    for source in sources:
-        manifest = read_manifest(source)
-        if manifest is None:
-            raise ManifestError(f"{source} holds no run: {MANIFEST} is missing")
-        if first is None:
-            first = manifest
-            continue
-        here, there = f"in {sources[0]}", f"in {source}"
-        if lines := differences(first.identity, manifest.identity, here, there):
-            raise IdentityError("\n  ".join(["the directories hold different runs:", *lines]))
-    if first is None:
+def _one_run(sources: Sequence[Path]) -> tuple[Path, Manifest]:
+    """The source with the most inputs, and the manifest of the merged run.
+
+    A copy of a run may have been given more inputs than the others. Raises RefusedError.
+    """
+    manifests = {source: _required_manifest(source) for source in sources}
+    if not manifests:
         raise RefusedError("there is nothing to merge: give at least one run directory")
+    largest = max(manifests, key=lambda source: _size(manifests[source]))
+    merged = manifests[largest]
+    for source, manifest in manifests.items():
+        found = InputsChange(Change.SAME)
+        if manifest.identity.inputs != merged.identity.inputs:
+            with storage_errors(source / INPUTS, "merging"):
+                found = compare_inputs(source / INPUTS, largest / INPUTS)
+        compared = manifest.identity
+        if found.change is Change.GROWN:
+            compared = msgspec.structs.replace(compared, inputs=merged.identity.inputs)
+        here, there = f"in {largest}", f"in {source}"
+        if lines := differences(merged.identity, compared, here, there):
+            raise IdentityError("\n  ".join(["the directories hold different runs:", *lines]))
+        if manifest.repeats_grown or found.repeats:
+            merged = msgspec.structs.replace(merged, repeats_grown=True)
+    return largest, merged
+
+
+def _required_manifest(source: Path) -> Manifest:
+    manifest = read_manifest(source)
+    if manifest is None:
+        raise ManifestError(f"{source} holds no run: {MANIFEST} is missing")
+    return manifest
+
+
+def _size(manifest: Manifest) -> tuple[int, int]:
+    inputs = manifest.identity.inputs
+    return inputs.rollouts, inputs.tasks
 
 
 def _merge_journals(journals: list[Path], target: Path, index: sqlite3.Connection) -> MergeReport:

@@ -3,6 +3,11 @@
 *Identity.* The inputs are written to a draft first. A new run keeps it; an existing one must have
 been made from the same inputs, seed and result-relevant configuration.
 
+*Growing.* A run may be given more inputs than it has: further tasks at the end, and more repeats.
+Then the manifest is replaced first and the inputs after it, while no other process collects the
+run. A process that died in between leaves a manifest with more tasks than the inputs, of which
+nothing has been collected, and the next opening replaces the inputs.
+
 *Locks.* A process that collects the whole run holds the run's lock exclusively. A shard shares the
 run's lock and holds its own shard's lock; shards of different divisions exclude each other, because
 they would overlap. A third lock, held briefly, serialises the opening itself.
@@ -14,6 +19,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from rollgym.records import Task
 from rollgym.store.disk import Disk, FileLock, make_directory, sync_path
 from rollgym.store.errors import (
@@ -23,8 +30,14 @@ from rollgym.store.errors import (
     storage_error,
     storage_errors,
 )
-from rollgym.store.identity import Identity
-from rollgym.store.inputs import Inputs, InputsDraft, first_difference
+from rollgym.store.identity import Identity, InputsIdentity
+from rollgym.store.inputs import (
+    Change,
+    Inputs,
+    InputsChange,
+    InputsDraft,
+    compare_inputs,
+)
 from rollgym.store.layout import (
     INPUTS,
     MANIFEST,
@@ -48,6 +61,8 @@ class RunOpening:
         self._shard = shard
         self._disk = disk
         self._advice = advice
+        self.grown_from: InputsIdentity | None = None
+        """The earlier inputs of a run that was given more."""
 
     def open(
         self,
@@ -98,23 +113,53 @@ class RunOpening:
         manifest = read_manifest(self._directory, self._advice)
         if manifest is None:
             return self._make_run(identity, draft)
-        inputs = self._directory / INPUTS
+        inputs, present = self._directory / INPUTS, manifest.identity.inputs
         with storage_errors(inputs, "comparing the inputs"):
-            line = first_difference(inputs, draft.path) if inputs.exists() else None
-        hint = f"inputs: the first difference is in line {line} of {inputs}" if line else ""
-        same_inputs = manifest.identity.inputs == identity.inputs
-        require_same(self._directory, manifest, identity, self._advice, "" if same_inputs else hint)
-        if line is not None:
+            known = inputs.exists()
+            found = compare_inputs(inputs, draft.path) if known else InputsChange(Change.SAME)
+        has_all = identity.inputs.tasks >= present.tasks
+        has_all = has_all and identity.inputs.rollouts >= present.rollouts
+        grows = found.change is Change.GROWN and has_all
+        asked = msgspec.structs.replace(identity, inputs=present) if grows else identity
+        hint = _difference(found, inputs) if present != identity.inputs and known else ""
+        require_same(self._directory, manifest, asked, self._advice, hint)
+        if grows:
+            manifest = self._grow(manifest, identity, draft, repeats=found.repeats)
+        elif found.change is not Change.SAME:
             raise InputsError(
-                f"{inputs}:{line}: this line was changed after the run was made. Restore the file, "
-                "or delete it to write it again from the given inputs."
+                f"{inputs}:{found.line}: this line was changed after the run was made. Restore the "
+                "file, or delete it to write it again from the given inputs."
             )
-        if not inputs.exists():
+        elif not known:
             draft.keep(inputs)
         # The process that made the run may have died before it synced the directory, and a
         # journal must not survive without its manifest.
         with storage_errors(self._directory, "syncing the manifest"):
             sync_path(self._disk, self._directory)
+        return manifest
+
+    def _grow(
+        self, manifest: Manifest, identity: Identity, draft: InputsDraft, *, repeats: bool
+    ) -> Manifest:
+        """Give the run its further inputs. Raises RunBusyError, StorageError."""
+        lock = FileLock(self._directory / RUN_LOCK)
+        if not lock.try_acquire():
+            raise RunBusyError(
+                f"{self._busy()} It cannot be given more inputs while another process collects it."
+            )
+        try:
+            before, after = manifest.identity.inputs, identity.inputs
+            if before != after:
+                self.grown_from = before
+                manifest = msgspec.structs.replace(
+                    manifest,
+                    identity=msgspec.structs.replace(manifest.identity, inputs=after),
+                    repeats_grown=manifest.repeats_grown or repeats,
+                )
+                write_manifest(self._directory, manifest, self._disk)
+            draft.keep(self._directory / INPUTS)
+        finally:
+            lock.release()
         return manifest
 
     def _make_run(self, identity: Identity, draft: InputsDraft) -> Manifest:
@@ -181,3 +226,15 @@ class RunOpening:
         finally:
             lock.release()
         return renamed
+
+
+def _difference(found: InputsChange, inputs: Path) -> str:
+    """A line about inputs that a run cannot continue with."""
+    if found.change is Change.SHRUNK:
+        return (
+            "inputs: a run can be given more rows and more repeats, but not fewer; the first "
+            f"difference is in line {found.line} of {inputs}"
+        )
+    if found.change is Change.SAME:
+        return ""
+    return f"inputs: the first difference is in line {found.line} of {inputs}"

@@ -31,7 +31,9 @@ from rollgym.store.errors import (
     RecordVersionError,
     storage_errors,
 )
-from rollgym.store.inputs import decode_task
+from rollgym.store.inputs import TaskRepeats, decode_task
+from rollgym.store.layout import inputs_path, journal_paths
+from rollgym.store.manifest import read_manifest
 from rollgym.store.progress import KeySet
 
 _READ_FIRST = 4 * 1024
@@ -107,6 +109,28 @@ def read_records(paths: Iterable[Path]) -> Iterator[tuple[JournalEntry, bool]]:
     for entry in snapshot:
         winner = winners.get(entry.attempt.key) if entry.attempt.final else None
         yield entry, winner is None or winner == (entry.path, entry.offset)
+
+
+def run_records(directory: Path) -> Iterator[tuple[JournalEntry, bool]]:
+    """Read every record of a run, as `read_records` does.
+
+    Each record has the number of repeats that its task has now, also where the run has grown.
+    Raises RefusedError, StorageError.
+    """
+    manifest = read_manifest(directory)
+    records = read_records(journal_paths(directory))
+    if manifest is None or not manifest.repeats_grown:
+        yield from records
+        return
+    repeats = TaskRepeats(inputs_path(directory))
+    for entry, current in records:
+        attempt = entry.attempt
+        present = repeats.of(attempt.task) or attempt.repeats
+        if present != attempt.repeats:
+            attempt = msgspec.structs.replace(attempt, repeats=present)
+            yield entry._replace(attempt=attempt), current
+        else:
+            yield entry, current
 
 
 def _winners(snapshot: _Snapshot) -> dict[RolloutKey, tuple[Path, int]]:

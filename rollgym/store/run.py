@@ -9,7 +9,7 @@
 ```
 
 *Resuming.* Every journal of the run is read, also those of other shards. A rollout that has an
-outcome does not run again.
+outcome does not run again. A run can be given more tasks and repeats than it has (see `opening`).
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -22,13 +22,14 @@ from rollgym.records import Attempt, RecordState, Task, encode_attempt
 from rollgym.store.blobs import BlobStore
 from rollgym.store.disk import Disk, sync_path
 from rollgym.store.errors import storage_errors
+from rollgym.store.identity import InputsIdentity
 from rollgym.store.inputs import Inputs
 from rollgym.store.journal import GroupCommit, Journal, SyncPolicy, TornTail
 from rollgym.store.layout import BLOBS, WHOLE, Shard, journal_path, journal_paths
 from rollgym.store.manifest import DEFAULT_ADVICE, Manifest, OpenAdvice
 from rollgym.store.opening import RunOpening
 from rollgym.store.progress import Progress, Status
-from rollgym.store.reader import read_records
+from rollgym.store.reader import run_records
 
 Replay = Callable[[Attempt, RecordState], None]
 
@@ -50,11 +51,14 @@ class RunStore(Closable):
         commit: GroupCommit,
         locks: ExitStack,
         disk: Disk,
+        grown_from: InputsIdentity | None = None,
     ) -> None:
+        """`grown_from` are the earlier inputs of a run that was just given more."""
         self.directory = directory
         self.manifest = manifest
         self.inputs = inputs
         self.progress = progress
+        self.grown_from = grown_from
         self.blobs = BlobStore(directory / BLOBS, disk)
         self._journal = journal
         self.commit = commit
@@ -112,11 +116,12 @@ def open_run(
 ) -> RunStore:
     """Make a run, or continue an existing one.
 
-    `tasks` is iterated once, here; the run keeps its own copy. `config` (as far as it belongs to
-    the identity, see `settings`) and `seed` complete the identity. `reopen` names outcomes to run
-    again. `force_new_run` renames an existing run to `<directory>.previous-<n>` and starts a new
-    one. `replay` is called with each existing record of its tasks. `advice` ends the messages of a
-    run that is not opened, in terms of the caller's own options.
+    `tasks` is iterated once, here; the run keeps its own copy. An existing run may be given further
+    tasks after its own, and more repeats of them; it keeps its outcomes. `config` (as far as it
+    belongs to the identity, see `settings`) and `seed` complete the identity. `reopen` names
+    outcomes to run again. `force_new_run` renames an existing run to `<directory>.previous-<n>` and
+    starts a new one. `replay` is called with each existing record of its tasks. `advice` ends the
+    messages of a run that is not opened, in terms of the caller's own options.
 
     Raises RefusedError (another identity, another writer, a corrupt journal, unusable inputs) and
     StorageError.
@@ -124,12 +129,13 @@ def open_run(
     # Resolved once: a link or a relative path must mean the same place after a rename.
     directory, disk = directory.resolve(), disk or Disk()
     with ExitStack() as stack:
-        manifest, inputs = RunOpening(directory, shard, disk, advice).open(
+        opening = RunOpening(directory, shard, disk, advice)
+        manifest, inputs = opening.open(
             tasks, config or {}, seed, force_new_run=force_new_run, locks=stack
         )
         progress = Progress(reopen)
         # Before the journal is opened for writing: a corrupt one must stay unchanged.
-        for entry, current in read_records(journal_paths(directory)):
+        for entry, current in run_records(directory):
             if not inputs.holds(entry.attempt.task):
                 continue
             state = progress.note(entry.attempt, current=current)
@@ -148,6 +154,7 @@ def open_run(
             commit=commit,
             locks=stack.pop_all(),
             disk=disk,
+            grown_from=opening.grown_from,
         )
 
 

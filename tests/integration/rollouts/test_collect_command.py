@@ -369,6 +369,27 @@ def test_the_same_command_again_has_nothing_to_do(workshop: Workshop) -> None:
     assert {path: path.read_bytes() for path in files} == files
 
 
+def test_a_run_grows_with_the_limit_and_the_repeats(workshop: Workshop) -> None:
+    workshop.write("in.jsonl", [task(name) for name in "abc"])
+    assert workshop.collect(NAMED, "+limit=2").status == 0
+    first = workshop.rollouts()
+    grown = workshop.collect(NAMED, "+num_repeats=2")
+    assert grown.status == 0, grown.stderr
+    assert "the run grows from 2 rollouts of 2 tasks to 6 of 3" in grown.stderr
+    assert "continuing: 2 of 6 done" in grown.stderr
+    assert grown.coverage == "6 expected = 6 completed + 0 failed + 0 omitted + 0 unresolved"
+    assert "all repeats done for 3 of 3 tasks" in grown.stdout
+    rollouts = workshop.rollouts()
+    assert sorted(rollouts) == [(index, repeat) for index in range(3) for repeat in range(2)]
+    assert {key: rollouts[key] for key in first} == first
+    assert len(workshop.rows("out_materialized_inputs.jsonl")) == 3
+    status = workshop.run("status", "out.jsonl")
+    assert (status.coverage, "3 of 3 tasks" in status.stdout) == (grown.coverage, True)
+    profile = workshop.run("profile", "out.jsonl", "--json")
+    assert [json.loads(line)["repeats"] for line in profile.stdout.splitlines()] == [2, 2, 2]
+    assert "more rows and more repeats, but not fewer" in refused(workshop, NAMED, "+limit=2")
+
+
 def test_another_run_is_rejected_with_what_is_different(workshop: Workshop) -> None:
     workshop.write("in.jsonl", [task("a")])
     workshop.collect(NAMED)
@@ -377,7 +398,6 @@ def test_another_run_is_rejected_with_what_is_different(workshop: Workshop) -> N
         (f"+{params}=0.5", f"{params}: absent in the run, 0.5 now"),
         ("+seed=3", "seed: 0 in the run, 3 now"),
         ("+success_threshold=0.5", "success_threshold: 1.0 in the run, 0.5 now"),
-        ("+num_repeats=2", "inputs: 1 tasks, 1 rollouts"),
         (
             "+num_repeats_add_seed=true",
             'num_repeats_add_seed: false in the run, "metadata.extra_body" now',

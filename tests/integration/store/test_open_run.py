@@ -55,14 +55,14 @@ def test_another_identity_is_refused_with_the_difference_named(tmp_path: Path) -
         ({"config": {"temperature": 0.7, "top_p": 1}}, "top_p: absent in the run, 1 now"),
         ({"config": {}}, "temperature: 0.7 in the run, absent now"),
         ({"seed": 6}, "seed: 5 in the run, 6 now"),
-        ({"count": 5}, "inputs: 4 tasks, 4 rollouts"),
-        ({"count": 5}, "the first difference is in line 5 of"),
-        ({"repeats": 2}, "the first difference is in line 1 of"),
+        ({"count": 3}, "inputs: 4 tasks, 8 rollouts"),
+        ({"count": 3}, "but not fewer; the first difference is in line 4 of"),
+        ({"count": 9, "repeats": 1}, "but not fewer; the first difference is in line 1 of"),
     ]
     for number, (change, difference) in enumerate(cases):
         directory = tmp_path / str(number)
         directory.mkdir()
-        asked: dict[str, Any] = {"config": {"temperature": 0.7}, "seed": 5}
+        asked: dict[str, Any] = {"config": {"temperature": 0.7}, "seed": 5, "repeats": 2}
         make_run(directory, **asked).close()
         before = files_of(directory)
         with pytest.raises(IdentityError) as refused:
