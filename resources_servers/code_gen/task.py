@@ -6,16 +6,19 @@ kind.
 *Programs.* The program is the last fenced block of Python in the answer, else the last fenced
 block. Fences are those of Markdown: three or more backticks or tildes, closed by at least as many
 of the same. A block that is not closed does not count, because the answer was cut off inside it.
+Neither does a block inside `<think>`.
 """
 
 import re
-import textwrap
 from collections.abc import Iterator
+from itertools import islice
+from os.path import commonprefix
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from rollgym.servers import TaskRow
+from rollgym.servers.final_answer import without_thinking
 
 _ENTRY_POINT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
@@ -64,28 +67,51 @@ class CodeTask(TaskRow):
         return self
 
 
-_FENCE = re.compile(r"[ \t]*(?P<mark>`{3,}|~{3,})[ \t]*(?P<language>[^\s`{]*)[^`]*")
+LONGEST_PROGRAM = 200_000
+MOST_FENCES = 5_000
+"""Limits of what is read on the event loop; an answer beyond them has no program."""
+# The repetitions are possessive: none of them is tried again with fewer characters.
+_FENCE = re.compile(r"^[ \t]*+(?P<mark>`{3,}+|~{3,}+)(?P<info>[^\n]*+)", re.MULTILINE)
 _PYTHON = {"python", "python3", "py"}
 
 
-def extract_program(answer: str) -> str | None:
-    """The program, or None if the answer has no fenced block."""
-    blocks = list(_blocks(answer))
-    python = [code for language, code in blocks if language.lower() in _PYTHON]
-    candidates = python or [code for _, code in blocks]
-    return candidates[-1] if candidates else None
+def extract_program(response: str) -> str | None:
+    """The program, or None if the answer has no fenced block. Reasoning is not the answer."""
+    answer = without_thinking(response).replace("\r\n", "\n")
+    last: slice | None = None
+    last_python: slice | None = None
+    for language, place in _blocks(answer):
+        last = place
+        if language.lower() in _PYTHON:
+            last_python = place
+    chosen = last_python or last
+    if chosen is None or chosen.stop - chosen.start > LONGEST_PROGRAM:
+        return None
+    return _without_margin(answer[chosen].removesuffix("\n").split("\n"))
 
 
-def _blocks(answer: str) -> Iterator[tuple[str, str]]:
-    mark, language, lines = "", "", list[str]()
-    # `splitlines` would also split at a form feed inside the program.
-    for line in answer.replace("\r\n", "\n").split("\n"):
-        fence = _FENCE.fullmatch(line)
+def _blocks(answer: str) -> Iterator[tuple[str, slice]]:
+    """The language and the place of every closed block; none if there are too many fences."""
+    fences = list(islice(_FENCE.finditer(answer), MOST_FENCES + 1))
+    mark, language, start = "", "", 0
+    for fence in fences if len(fences) <= MOST_FENCES else ():
+        info = fence["info"].strip()
         if not mark:
-            if fence:
-                mark, language, lines = fence["mark"], fence["language"], []
-        elif line.strip().startswith(mark) and not line.strip().strip(mark[0]):
-            yield language, textwrap.dedent("\n".join(lines)) + "\n"
+            if "`" not in info:
+                mark, language, start = fence["mark"], _language(info), fence.end() + 1
+        elif fence["mark"].startswith(mark) and not info:
+            yield language, slice(start, fence.start())
             mark = ""
-        else:
-            lines.append(line)
+
+
+def _without_margin(lines: list[str]) -> str:
+    """The lines without the white space at the start of all of them, as in a list of Markdown."""
+    margins = {line[: len(line) - len(line.lstrip(" \t"))] for line in lines if line.strip()}
+    # Of texts, not of paths: the first and the last in order differ first where any two do.
+    margin = commonprefix([min(margins), max(margins)]) if margins else ""  # noqa: RUF071
+    return "".join(f"{line.removeprefix(margin)}\n" for line in lines)
+
+
+def _language(info: str) -> str:
+    words = info.partition("{")[0].split(maxsplit=1)
+    return words[0] if words else ""

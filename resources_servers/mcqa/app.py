@@ -1,118 +1,174 @@
 r"""Multiple choice: one question and several options, one of which is right.
 
-*Choice.* The grading mode says where the choice must be: in the last `\boxed{…}` or after the last
-`Answer:`. It must be the letter of one option. The lenient modes also accept the letter in brackets
-or with the text of its option, and the text of exactly one option. Everything else counts as no
-answer; the verifier never guesses.
+*Choice.* A row may bring regular expressions that capture the choice
+(`template_metadata.output_regex`). If there are none, or none finds an option, the grading mode
+decides how the answer is read: that of the server's settings, else that of the row.
+
+*Isolation.* An expression can take exponential time. It runs in a worker process with a limit on
+its processor time; beyond it the task is defective, because the answer may be right.
 """
 
-import re
-from collections.abc import Mapping
-from enum import StrEnum
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from resources_servers.mcqa.extraction import GradingMode, choice_of, extract_choice
 from rollgym.metrics.aggregate import (
     accuracy,
     default_key_metrics,
     highest_k,
     pass_majority_metrics,
 )
-from rollgym.servers import ResourcesServer, Response, TaskRow, Verdict
-from rollgym.servers.final_answer import last_boxed, without_thinking
+from rollgym.records import TaskError
+from rollgym.servers import ResourcesConfig, ResourcesServer, Response, TaskRow, Verdict
+from rollgym.servers.final_answer import answer_text
+from rollgym.servers.isolation import CpuTimeExceededError, IsolatedWorkers
+from rollgym.servers.server import ServerConfig, ServerDirectory
+from rollgym.store import Setting
 
-# Repetitions side by side are limited: an answer may have a megabyte of blanks.
-_ANSWER_COLON = re.compile(r"\banswer[*_ ]{0,4}(?:is)?[*_ ]{0,4}:[*_]{0,4}", re.IGNORECASE)
-_COMMAND = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mathit|mbox)\s*\{([^{}]*)\}")
-_LETTER = re.compile(r"\(?([A-Za-z])\)?")
-_LABELLED = re.compile(r"\(?([A-Za-z])(?:\)|[.:]\)?)\s*(\S.*)", re.DOTALL)
-_DECORATION = " \t\r\n*_`$\"'"
-
-
-class GradingMode(StrEnum):
-    """Where the choice must be, and how strictly it is read."""
-
-    STRICT_SINGLE_LETTER_BOXED = "strict_single_letter_boxed"
-    LENIENT_BOXED = "lenient_boxed"
-    LENIENT_ANSWER_COLON = "lenient_answer_colon"
-
-
-def extract_choice(text: str, options: Mapping[str, str], mode: GradingMode) -> str | None:
-    """The letter of the chosen option; None if the answer cannot be read."""
-    answer = without_thinking(text)
-    match mode:
-        case GradingMode.STRICT_SINGLE_LETTER_BOXED:
-            letter = last_boxed(answer)
-            return letter if letter in options else None
-        case GradingMode.LENIENT_BOXED:
-            return _choice(last_boxed(answer), options)
-        case GradingMode.LENIENT_ANSWER_COLON:
-            return _choice(_after_colon(answer), options)
-
-
-def _after_colon(text: str) -> str | None:
-    """The line after the last `Answer:`, or the box in that line."""
-    begins = [match.end() for match in _ANSWER_COLON.finditer(text)]
-    if not begins:
-        return None
-    line = text[begins[-1] :].lstrip().partition("\n")[0]
-    return last_boxed(line) or line
-
-
-def _choice(found: str | None, options: Mapping[str, str]) -> str | None:
-    if found is None:
-        return None
-    content = _COMMAND.sub(r"\1", found).strip(_DECORATION).removesuffix(".").strip(_DECORATION)
-    alone, labelled = _LETTER.fullmatch(content), _LABELLED.fullmatch(content)
-    if alone and alone[1].upper() in options:
-        return alone[1].upper()
-    if labelled and labelled[1].upper() in options:
-        chosen = labelled[1].upper()
-        return chosen if _plain(labelled[2]) == _plain(options[chosen]) else None
-    same = [letter for letter, text in options.items() if _plain(text) == _plain(content)]
-    return same[0] if len(same) == 1 else None
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split()).strip(_DECORATION + ".")
+FEWEST_OPTIONS = 2
+OUTPUT_REGEX = "output_regex"
 
 
 def _as_mapping(options: object) -> object:
-    """Options may also come as a list of mappings, usually of one option each."""
+    """Options may also come as a list of mappings. An option without a text is left out."""
+    if isinstance(options, dict):
+        options = [options]
     if not isinstance(options, list) or not all(isinstance(part, dict) for part in options):
         return options
-    pairs = [pair for part in options for pair in part.items()]
+    pairs = [
+        (letter.upper() if isinstance(letter, str) else letter, text)
+        for part in options
+        for letter, text in part.items()
+        if text is not None
+    ]
     if len(dict(pairs)) < len(pairs):
         raise ValueError("two options have the same letter")
     return dict(pairs)
 
 
+def _as_letter(text: object) -> object:
+    return text.strip().upper() if isinstance(text, str) else text
+
+
+def _as_list(patterns: object) -> object:
+    return [patterns] if isinstance(patterns, str) else patterns
+
+
 Letter = Annotated[str, Field(pattern="^[A-Z]$")]
-Options = Annotated[dict[Letter, str], BeforeValidator(_as_mapping), Field(min_length=2)]
+Options = Annotated[dict[Letter, str], BeforeValidator(_as_mapping)]
+
+
+class TemplateMetadata(BaseModel):
+    """How the prompt asked for the choice: expressions that capture it, words that precede it."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    output_regex: Annotated[list[str], BeforeValidator(_as_list)] = Field(default_factory=list)
+    answer_prefix: str | None = None
 
 
 class McqaTask(TaskRow):
     """`options` are the texts by letter, `expected_answer` is the letter of the right one."""
 
-    options: Options
-    expected_answer: Letter
+    options: Options = Field(default_factory=dict)
+    expected_answer: Annotated[Letter, BeforeValidator(_as_letter)]
     grading_mode: GradingMode = GradingMode.STRICT_SINGLE_LETTER_BOXED
+    template_metadata: TemplateMetadata | None = None
+
+    @property
+    def template(self) -> TemplateMetadata:
+        return self.template_metadata or TemplateMetadata()
 
     @model_validator(mode="after")
     def _expects_an_option(self) -> Self:
+        if not self.options and self.template.output_regex:
+            return self
+        if len(self.options) < FEWEST_OPTIONS:
+            raise ValueError(f"options: there are {len(self.options)}; a question needs two")
         if self.expected_answer not in self.options:
             raise ValueError(f"expected_answer {self.expected_answer!r} is not one of the options")
         return self
 
 
+class McqaConfig(ResourcesConfig):
+    """How answers are read.
+
+    Args:
+        grading_mode: Replaces the grading mode of every row; null: each row has its own.
+        regex_cpu_seconds: Processor time of one regular expression of a row.
+        regex_wall_seconds: Wall time of one expression.
+        regex_workers: Expressions that run at the same time, each in a process.
+    """
+
+    grading_mode: GradingMode | None = None
+    regex_cpu_seconds: float = Field(default=2.0, gt=0)
+    regex_wall_seconds: Annotated[float, Setting.TIMING] = Field(default=120.0, gt=0)
+    regex_workers: Annotated[int, Setting.TIMING] = Field(default=1, ge=1)
+
+
 class McqaServer(ResourcesServer[McqaTask, None]):
     """Without tools: the answer is one message."""
 
+    config: McqaConfig
+
+    def __init__(
+        self, name: str, config: ServerConfig, directory: ServerDirectory | None = None
+    ) -> None:
+        super().__init__(name, config, directory)
+        self._workers = IsolatedWorkers(
+            "resources_servers.mcqa.custom_regex:search",
+            workers=self.config.regex_workers,
+            memory_bytes=1 << 30,
+        )
+
+    async def close(self) -> None:
+        await self._workers.close()
+        await super().close()
+
     async def verify(self, task: McqaTask, response: Response, state: None) -> Verdict:
-        chosen = extract_choice(response.text, task.options, task.grading_mode)
+        answer = answer_text(response.text)
+        source: str | None = OUTPUT_REGEX
+        chosen, invalid = await self._captured_choice(task, answer)
+        if chosen is None:
+            source = self.config.grading_mode or task.grading_mode
+            prefix = task.template.answer_prefix or ""
+            chosen = extract_choice(answer, task.options, GradingMode(source), prefix)
         success = chosen == task.expected_answer
-        return Verdict(reward=float(success), success=success, extracted_answer=chosen)
+        return Verdict(
+            reward=float(success),
+            success=success,
+            extracted_answer=chosen,
+            answer_source=source if chosen else None,
+            **({"invalid_regex": invalid} if invalid else {}),
+        )
+
+    async def _captured_choice(self, task: McqaTask, answer: str) -> tuple[str | None, str]:
+        """The choice that an expression of the row captures, and what is wrong with one of them.
+
+        Raises TaskError for an expression that takes too long.
+        """
+        invalid = ""
+        for pattern in task.template.output_regex:
+            try:
+                result: dict[str, str | None] = await self._workers.call(
+                    pattern,
+                    answer,
+                    timeout=self.config.regex_wall_seconds,
+                    cpu_timeout=self.config.regex_cpu_seconds,
+                )
+            except CpuTimeExceededError as error:
+                raise TaskError(
+                    f"template_metadata.output_regex {pattern[:200]!r} needs more than "
+                    f"{self.config.regex_cpu_seconds:g} s of processor time for an answer; write "
+                    "it without a repetition inside another, or raise regex_cpu_seconds"
+                ) from error
+            if result["invalid"] is not None:
+                invalid = f"{pattern[:200]!r}: {result['invalid']}"
+            chosen = choice_of(result["captured"] or "", task.options)
+            if chosen is not None:
+                return chosen, invalid
+        return None, invalid
 
     def compute_metrics(self, tasks: list[list[dict[str, Any]]]) -> dict[str, Any]:
         """pass@k, average and majority@k, including rollouts whose answer cannot be read."""

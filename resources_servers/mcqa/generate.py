@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-from resources_servers.mcqa.app import GradingMode
+from resources_servers.mcqa.extraction import GradingMode
 from rollgym.records import derive_seed
 from rollgym.servers.generator import run_generator
 
@@ -72,6 +72,7 @@ FORMS = {
     ),
     GradingMode.LENIENT_BOXED: r"Give your choice as \boxed{letter} or \boxed{text of the option}.",
     GradingMode.LENIENT_ANSWER_COLON: 'End with a line "Answer: letter".',
+    GradingMode.LENIENT_ANSWER_COLON_MD: 'Explain your choice, then end with "**Answer: letter**".',
 }
 
 

@@ -4,36 +4,85 @@ A reasoning model writes `<think>…</think>` before its answer when its server 
 reasoning. Splitting and joining trim neither side, so that a history sent back to the model is what
 it wrote.
 
-The text may be a megabyte long and is read on the event loop, so each function takes time linear in
-its length.
+*Cost.* The text may be a megabyte long and is read on the event loop, so each function takes time
+linear in its length, with a small factor: what occurs often, such as braces, is looked at only
+where an answer can be, and only up to a limit.
 """
 
 import re
 
-_BRACE = re.compile(r"(?P<box>\\(?:boxed|fbox)\s{0,8}\{)|\\.|(?P<open>\{)|(?P<close>\})", re.DOTALL)
+LONGEST_ANSWER = 100_000
+"""The characters at the end of a response in which a verifier looks for the answer."""
+MOST_BOXES = 16
+"""The last boxes of a text that are looked at; one of them must be complete."""
+MOST_BRACES = 40_000
+"""The braces that are looked at to find the ends of boxes."""
+
+_BOX = re.compile(r"\\(?:boxed|fbox)\s{0,8}\{")
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+_LATER_THINKING = re.compile(r"^[ \t]{0,8}<think>.*?(?:</think>|\Z)", re.MULTILINE | re.DOTALL)
 OPENING = "<think>"
 CLOSING = "</think>"
 
 
 def without_thinking(text: str) -> str:
-    """The text after `<think>…</think>`; empty where the text ends inside the reasoning."""
-    return split_thinking(text)[1]
+    """The text without its reasoning; empty where the text ends inside the reasoning.
+
+    The reasoning ends with the first `</think>`. Further `<think>` at the start of a line begin
+    reasoning too; elsewhere the tag may be part of a program or of a sentence.
+    """
+    answer = split_thinking(text)[1]
+    return _LATER_THINKING.sub("", answer) if OPENING in answer else answer
+
+
+def answer_text(text: str) -> str:
+    """The end of a response without its reasoning, at most `LONGEST_ANSWER` characters."""
+    return without_thinking(text)[-LONGEST_ANSWER:]
 
 
 def last_boxed(text: str) -> str | None:
     r"""What the last complete `\boxed{…}` holds, the outermost of nested ones; None without one."""
-    opened: list[int | None] = []
     found: tuple[int, int] | None = None
-    for brace in _BRACE.finditer(text):
-        if brace["box"]:
-            opened.append(brace.end())
-        elif brace["open"]:
-            opened.append(None)
-        elif brace["close"] and opened:
-            start = opened.pop()
-            if start is not None:
-                found = (start, brace.start())
+    braces = MOST_BRACES
+    for start in _last_boxes(text):
+        end, braces = _closing_brace(text, start, braces)
+        if end is not None and (found is None or end > found[1]):
+            found = (start, end)
+        if not braces:
+            break
     return text[slice(*found)].strip() if found else None
+
+
+def _last_boxes(text: str) -> list[int]:
+    """Where the contents of the last boxes begin, the last one first."""
+    found: list[int] = []
+    names = {name: text.rfind(name) for name in (r"\boxed", r"\fbox")}
+    for _ in range(MOST_BOXES):
+        name = max(names, key=lambda each: names[each])
+        if names[name] < 0:
+            break
+        box = _BOX.match(text, names[name])
+        if box:
+            found.append(box.end())
+        names[name] = text.rfind(name, 0, names[name])
+    return found
+
+
+def _closing_brace(text: str, start: int, braces: int) -> tuple[int | None, int]:
+    """The position of the brace that closes a box, and how many braces may still be looked at."""
+    depth = 1
+    for brace in _BRACE.finditer(text, start):
+        braces -= 1
+        match brace[0]:
+            case "{":
+                depth += 1
+            case "}":
+                depth -= 1
+        if not depth:
+            return brace.start(), braces
+        if not braces:
+            break
+    return None, braces
 
 
 def split_thinking(text: str) -> tuple[str, str]:

@@ -49,7 +49,7 @@ _SECRET_NAME = re.compile(
     r"|(.*_)?(secret|private|access|auth|subscription|signing)_key|(x_)?key|(?!accept_)(.*_)?cookies?"
     r"|token|(.*_)?(access|api|auth|bearer|cluster|session|refresh|hf|id)_tokens?"
 )
-_SECRET_TEXT = re.compile(r"\bBearer\s+\S+|\bsk-[\w-]{8,}|(?<=://)[^/@\s]+:[^/@\s]+(?=@)")
+_SECRET_TEXT = re.compile(r"\bBearer\s+\S+|\bsk-[\w-]{8,}|(?<=://)[^/@\s:]++:[^/@\s]++(?=@)")
 _OPERATIONAL_NAME = re.compile(
     # addresses
     r"(.*_)?(ur[il]s?|hosts?|hostname|host_ip|ports?|address(es)?|endpoints?)"

@@ -10,13 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from resources_servers.mcqa.app import GradingMode, McqaServer, McqaTask
+from resources_servers.mcqa.app import McqaConfig, McqaServer, McqaTask
+from resources_servers.mcqa.extraction import GradingMode
 from resources_servers.mcqa.generate import generate_rows, main, make_question
 from rollgym.records import TaskError
-from rollgym.servers import (
-    ResourcesConfig,
-    ServerClient,
-)
+from rollgym.servers import ServerClient
 from rollgym.servers.config import load_config, load_server_class, load_settings
 from rollgym.servers.testing import reached
 
@@ -26,16 +24,20 @@ AS_LIST = [{"A": "Lyon"}, {"B": "Paris"}]
 AS_MAPPING = {"A": "Lyon", "B": "Paris"}
 
 
-def questions(transport: str) -> AbstractAsyncContextManager[ServerClient]:
-    return reached(McqaServer("mcqa", ResourcesConfig()), over_http=transport == "HTTP")
+def questions(
+    transport: str, config: McqaConfig | None = None
+) -> AbstractAsyncContextManager[ServerClient]:
+    return reached(McqaServer("mcqa", config or McqaConfig()), over_http=transport == "HTTP")
 
 
-def judge(text: str, transport: str = "in process", **fields: object) -> Json:
+def judge(
+    text: str, transport: str = "in process", config: McqaConfig | None = None, **fields: object
+) -> Json:
     async def ask() -> Json:
         content = [{"type": "output_text", "text": text}]
         output = [{"type": "message", "role": "assistant", "content": content}]
         row = {"options": AS_LIST, "expected_answer": "B", **fields, "response": {"output": output}}
-        async with questions(transport) as client:
+        async with questions(transport, config) as client:
             answer = await client.post("/verify", row)
             verified: Json = msgspec.json.decode(answer.body)
             return verified
@@ -71,6 +73,48 @@ def test_the_row_says_how_its_answer_is_graded() -> None:
     assert judge(r"\boxed{Paris}", grading_mode="lenient_boxed")["reward"] == 1.0
 
 
+def test_the_setting_of_the_server_replaces_the_grading_mode_of_the_rows() -> None:
+    config = McqaConfig(grading_mode=GradingMode.LENIENT_ANSWER_COLON_MD)
+    strict = "strict_single_letter_boxed"
+    verified = judge("**Answer: B**", config=config, grading_mode=strict)
+    assert (verified["reward"], verified["answer_source"]) == (1.0, "lenient_answer_colon_md")
+    assert judge("**Answer: B**", grading_mode=strict)["reward"] == 0.0
+
+
+def test_rows_as_other_tools_write_them_are_understood() -> None:
+    options = [{"a": "Lyon"}, {"B": "Paris"}, {"C": None}]
+    assert judge(r"\boxed{B}", options=options, expected_answer=" b ")["reward"] == 1.0
+    assert judge(r"\boxed{C}", options=options)["extracted_answer"] is None
+
+
+def test_a_regular_expression_of_the_row_comes_before_the_grading_mode() -> None:
+    cases: Iterable[tuple[object, str, str | None]] = [
+        (r"Option Selected:\s*([A-Za-z])\s*", "option selected: A. No, Option Selected: b", "B"),
+        ([r"Answer:\s*([A-D])", r"Antwort:\s*([A-D])"], "Antwort: B", "B"),
+        (r"Choice: (.*)", "Choice: paris", "B"),
+        (r"Choice: (.*)", r"Choice: unclear \boxed{B}", "B"),
+        (r"Choice: (.*)", "unclear", None),
+    ]
+    for pattern, text, choice in cases:
+        verified = judge(text, template_metadata={"output_regex": pattern, "template_id": 7})
+        assert verified["extracted_answer"] == choice, pattern
+        assert "invalid_regex" not in verified
+    selected = {"output_regex": r"Selected: ([A-Z])"}
+    assert judge("Selected: B", options=[], template_metadata=selected)["reward"] == 1.0
+
+
+def test_an_invalid_regular_expression_is_named_and_the_grading_mode_decides() -> None:
+    verified = judge(r"\boxed{B}", template_metadata={"output_regex": "(["})
+    assert verified["reward"] == 1.0
+    assert verified["invalid_regex"].startswith("'([': ")
+
+
+def test_a_regular_expression_that_takes_too_long_is_a_failure_and_blocks_nothing() -> None:
+    config = McqaConfig(regex_cpu_seconds=0.2)
+    with pytest.raises(TaskError, match=r"needs more than 0.2 s of processor time"):
+        judge("a" * 60, config=config, template_metadata={"output_regex": r"(a+)+([B-D])"})
+
+
 def test_a_row_that_has_no_right_answer_cannot_be_run() -> None:
     cases: Iterable[tuple[Json, str]] = [
         ({"expected_answer": "C"}, "not one of the options"),
@@ -92,7 +136,7 @@ def rollout(answer: str | None, right: str = "B") -> Json:
 
 
 def test_the_metrics_have_the_majority_and_the_answers_that_could_not_be_read() -> None:
-    server = McqaServer("mcqa", ResourcesConfig())
+    server = McqaServer("mcqa", McqaConfig())
     tasks = [
         [rollout("B"), rollout("A"), rollout("B"), rollout("B")],
         [rollout(None), rollout("A"), rollout("A"), rollout("B")],

@@ -22,6 +22,7 @@ ones are noted.
 """
 
 import re
+from itertools import islice
 
 import msgspec
 
@@ -32,6 +33,10 @@ from webgym.context.parsers.loose_json import ReplyError, Tolerances, Unreadable
 from webgym.context.settings import ContextSettings, PromptVersion
 
 _TAG = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
+MOST_TAGS = 1_000
+"""A text with more tags is thinking that does not end."""
+LONGEST_REPLY = 50_000
+"""The characters that a reply may have beside its thinking. Parsing blocks the event loop."""
 
 
 class SplitReply(msgspec.Struct, frozen=True):
@@ -52,7 +57,10 @@ def split_thinking(text: str) -> SplitReply:
     """Split a reply. All of its text except the tags is in one of the two parts."""
     pieces: list[tuple[str, bool]] = []
     depth = at = thought_until = 0
-    for tag in _TAG.finditer(text):
+    tags = list(islice(_TAG.finditer(text), MOST_TAGS + 1))
+    if len(tags) > MOST_TAGS:
+        return SplitReply(text, "", tagged=True, unclosed=True)
+    for tag in tags:
         pieces.append((text[at : tag.start()], depth > 0))
         at = tag.end()
         if not tag[1]:
@@ -170,7 +178,7 @@ class ParsedReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_reply(text: str, settings: ContextSettings) -> ParsedReply:
-    """Parse a reply. Every text has a result, in time that grows with its length."""
+    """Parse a reply. Every text has a result, in a time that is bounded."""
     tolerances = Tolerances()
     parts = split_thinking(_well_formed(text))
     if parts.lone and not settings.thinking:
@@ -187,7 +195,7 @@ def parse_reply(text: str, settings: ContextSettings) -> ParsedReply:
         action = read_call(found.call, settings.interaction_mode, tolerances)
     except (ReplyError, ActionError) as error:
         failure = str(error)
-    if head.strip() or action is not None:
+    if len(head) <= LONGEST_REPLY and (head.strip() or action is not None):
         fields |= read_sections(head, settings.prompt_version, tolerances)
     return ParsedReply(fields=fields, action=action, failure=failure, tolerances=tolerances.names)
 
@@ -200,6 +208,11 @@ def _require_reply(parts: SplitReply) -> None:
     if not parts.said:
         what = "only thinking" if parts.thinking or parts.lone else "empty"
         raise ReplyError(f"the reply was {what}: end it with one {OPENING} block")
+    if len(parts.said) > LONGEST_REPLY:
+        raise ReplyError(
+            f"the reply has {len(parts.said)} characters beside its thinking: write at most "
+            f"{LONGEST_REPLY}"
+        )
 
 
 def _require_nothing_after(tolerances: Tolerances) -> None:
