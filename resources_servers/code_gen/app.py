@@ -37,8 +37,8 @@ class CodeGenConfig(ResourcesConfig):
             other processes; `best_effort` warns and continues. Strict by default on Linux.
         workers: Programs that run at the same time. Others wait in a queue.
         cpu_seconds: Processor time limit of one test.
-        wall_seconds: Wall time limit of one test.
-        total_seconds: Wall time limit of all tests of a program together.
+        wall_seconds: Wall time limit of one test, not counting its waits for a processor.
+        total_seconds: Processor time limit of all tests of a program together; null is no limit.
         stop_after_failures: Failed tests after which the remaining tests do not run; null runs all.
         memory_mb: Address space limit of a program.
         scratch_mb: Limit of the files that a program writes.
@@ -51,7 +51,7 @@ class CodeGenConfig(ResourcesConfig):
     workers: Annotated[int, Setting.TIMING] = Field(default_factory=_processors, ge=1)
     cpu_seconds: int = Field(default=10, ge=1)
     wall_seconds: float = Field(default=30.0, gt=0)
-    total_seconds: float = Field(default=120.0, gt=0)
+    total_seconds: float | None = Field(default=None, gt=0)
     stop_after_failures: int | None = Field(default=3, ge=1)
     memory_mb: int = Field(default=512, ge=64)
     scratch_mb: int = Field(default=16, ge=1)

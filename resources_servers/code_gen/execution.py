@@ -3,13 +3,19 @@
 *Streams.* What the program writes is kept up to a limit and never interpreted here.
 
 *Stopping.* When the time is up, when too much was written or when the caller is cancelled, the
-process group is killed, and with it every process of the run. The clock starts with the program, so
-neither the wait for a slot nor a slow start counts.
+process group is killed, and with it every process of the run.
+
+*Time.* How busy the machine is must not decide about a reward. The kernel limits the processor time
+of the program. A program that waits, such as one that sleeps, uses none; its limit is wall time,
+less the time in which it was ready to run and waited for a processor (see `processor_delay`). The
+clock starts with the program, so neither the wait for a slot nor a slow start counts. A program
+that the machine does not let finish within many times this limit is not judged.
 
 *Reports.* The launcher reports `started`, `ended` or `fault` over a socket that the program cannot
 reach. The program caused everything that happens after `started`, with one exception: a program
 cannot end itself with SIGKILL, so the machine killed one that ended this way within its limits.
-That, and everything before `started`, is a `SandboxError` and not a verdict on the program.
+That, a machine that is too busy, and everything before `started`, is a `SandboxError` and not a
+verdict on the program.
 """
 
 import asyncio
@@ -17,6 +23,7 @@ import contextlib
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -126,7 +133,24 @@ def describe(end: ProcessEnd | None) -> str:
         return f"killed by signal {-end.status}"
 
 
+def processor_delay(launcher: int) -> float | None:
+    """Seconds that the program of a launcher was ready to run and waited for a processor.
+
+    The longest wait of its threads counts. None where the system does not say, or the program has
+    ended.
+    """
+    try:
+        (child,) = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
+        threads = list(Path(f"/proc/{child}/task").glob("*/schedstat"))
+        return max(int(thread.read_text().split()[1]) for thread in threads) / 1e9
+    except (OSError, ValueError):
+        return None
+
+
 START_TIMEOUT = 30.0
+BUSY_FACTOR = 20.0
+"""A run may last this many times its limit of wall time while it waits for a processor."""
+SHORTEST_WAIT = 0.05
 KILL_TIMEOUT = 10.0
 OUTPUT_GRACE = 2.0
 LONGEST_REASON = 1_000
@@ -142,7 +166,8 @@ _ENVIRONMENT = {"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8"}
 class ProgramLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one run.
 
-    Processor time does not depend on how busy the machine is; wall time stops programs that wait.
+    `wall_seconds` stops programs that wait. The time in which a program waits for a processor does
+    not count, so neither limit depends on how busy the machine is.
     """
 
     cpu_seconds: int = 10
@@ -153,13 +178,13 @@ class ProgramLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProgramRun(msgspec.Struct, frozen=True):
-    """The result of a run and its duration; `detail` says in words how the process ended."""
+    """The result of a run and its processor time; `detail` says in words how the process ended."""
 
     ending: RunEnding
     answer: bytes
     errors: bytes
     detail: str
-    seconds: float
+    cpu_seconds: float
 
 
 async def execute(
@@ -209,6 +234,8 @@ class Execution(asyncio.SubprocessProtocol):
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._stopped: RunEnding | None = None
         self._began = 0.0
+        self._server_delay = 0.0
+        self._unfinished = ""
         self._timer: asyncio.TimerHandle | None = None
         self._transport: asyncio.SubprocessTransport | None = None
 
@@ -218,7 +245,7 @@ class Execution(asyncio.SubprocessProtocol):
         pipe = cast("asyncio.WriteTransport", self._process().get_pipe_transport(0))
         pipe.write(stdin)
         pipe.write_eof()
-        timeout = START_TIMEOUT + self._limits.wall_seconds + KILL_TIMEOUT
+        timeout = START_TIMEOUT + (1 + BUSY_FACTOR) * self._limits.wall_seconds + KILL_TIMEOUT
         await asyncio.wait([self._over, report.closed], timeout=timeout)
         if not self._over.done():
             raise SandboxError(
@@ -230,9 +257,11 @@ class Execution(asyncio.SubprocessProtocol):
             written = errors[-LONGEST_REASON:].decode("utf-8", "replace").strip()
             reason = report.fault or written or "it gave no reason"
             raise SandboxError(f"the launcher could not start the program: {reason}")
+        if self._unfinished:
+            raise SandboxError(self._unfinished)
         end = report.end
         ending = conclude(end, self._stopped, self._limits.cpu_seconds)
-        return ProgramRun(ending, answer, errors, describe(end), self._loop.time() - self._began)
+        return ProgramRun(ending, answer, errors, describe(end), end.cpu_seconds if end else 0.0)
 
     async def close(self) -> None:
         """Kill every process that is left."""
@@ -270,7 +299,30 @@ class Execution(asyncio.SubprocessProtocol):
         self._began = self._loop.time()
         if self._process().get_returncode() is not None:
             return  # the program has ended before this report arrived
-        self._set_timer(self._limits.wall_seconds, lambda: self._stop(RunEnding.TIME_LIMIT))
+        self._check_time_in(self._limits.wall_seconds)
+
+    def _check_time_in(self, seconds: float) -> None:
+        due = self._loop.time() + seconds
+        self._set_timer(seconds, lambda: self._check_time(due))
+
+    def _check_time(self, due: float) -> None:
+        """Stop the program if it has waited too long, or if the machine is too busy to run it."""
+        now, limit = self._loop.time(), self._limits.wall_seconds
+        # The program may have waited for this process, which was busy, to read what it writes.
+        self._server_delay += now - due
+        elapsed, delay = now - self._began, processor_delay(self._process().get_pid())
+        used = elapsed - self._server_delay - (delay or 0.0)
+        if delay is not None and used >= limit:
+            self._stop(RunEnding.TIME_LIMIT)
+        elif elapsed >= BUSY_FACTOR * limit or (delay is None and sys.platform != "linux"):
+            self._unfinished = (
+                f"the program has not ended within {elapsed:.0f} s, and the machine was too busy "
+                f"to tell whether it would within {limit:g} s; use fewer workers or raise "
+                "wall_seconds"
+            )
+            self._kill()
+        else:
+            self._check_time_in(max(limit - used, SHORTEST_WAIT))
 
     def _set_timer(self, seconds: float, then: Callable[[], None]) -> None:
         """One event is waited for at a time: the start, the limit, or the end of the output."""

@@ -5,7 +5,8 @@ which are compared in this process. So a program cannot gain anything by changin
 streams or its exit status: it passes a test only with the right answer and a normal end.
 
 *Cost.* One failed test decides the reward, and a program that fails a few tests usually fails many,
-so the remaining tests do not run after a few failures. The time of all tests together is limited.
+so the remaining tests do not run after a few failures. The processor time of all tests together can
+be limited.
 
 *Printed answers.* Lines must be equal, except for white space at their ends and empty lines at the
 end. With a tolerance, words must be equal, or numbers that differ by at most the tolerance.
@@ -60,9 +61,9 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RunBudget(msgspec.Struct, frozen=True):
-    """Limits of all tests of a program: seconds, and failed tests after which no more tests run."""
+    """Limits of all tests of a program, after which no more tests run; None is no limit."""
 
-    seconds: float = 120.0
+    cpu_seconds: float | None = None
     failures: int | None = 3
 
 
@@ -71,16 +72,16 @@ async def run_tests(
 ) -> list[CaseResult]:
     """Return the result of every test of the task, in order. Raises what the sandbox raises."""
     results: list[CaseResult] = []
-    left, failures = budget.seconds, 0
+    left = math.inf if budget.cpu_seconds is None else budget.cpu_seconds
+    failures = 0
     for test in task.test_cases:
         if left <= 0 or failures == budget.failures:
             results.append(CaseResult(CaseStatus.NOT_RUN))
             continue
-        within = msgspec.structs.replace(limits, wall_seconds=min(limits.wall_seconds, left))
-        run = await sandbox.run(_program(source, task, test), within)
+        run = await sandbox.run(_program(source, task, test), limits)
         # An answer may be large, and the event loop serves other requests.
         results.append(await asyncio.to_thread(_result, run, task, test))
-        left -= run.seconds
+        left -= run.cpu_seconds
         failures += results[-1].status is not CaseStatus.PASSED
     return results
 

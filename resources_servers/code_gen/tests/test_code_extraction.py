@@ -37,5 +37,12 @@ def test_an_answer_without_a_closed_block_has_no_program() -> None:
         assert extract_program(answer) is None
 
 
+def test_a_program_inside_the_reasoning_does_not_count() -> None:
+    thought = f"<think>\n{PYTHON}\n</think>"
+    assert extract_program(f"{thought}I do not know.") is None
+    assert extract_program(f"{thought}\n```python\nprint(2)\n```\n{thought}") == "print(2)\n"
+    assert extract_program(f"So:\n{PYTHON}\n<think>\n```python\nprint(2)\n```") == "print(1)\n"
+
+
 def test_a_block_that_was_cut_off_does_not_hide_the_one_before() -> None:
     assert extract_program(f"{PYTHON}\nOr rather:\n```python\nprint(") == "print(1)\n"

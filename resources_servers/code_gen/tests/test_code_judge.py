@@ -1,10 +1,17 @@
 """Programs against tests: what passes, what does not, and that nothing passes by cheating."""
 
 import asyncio
-from collections.abc import Iterable
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from resources_servers.code_gen.execution import ProgramLimits
+import pytest
+
+from resources_servers.code_gen import execution
+from resources_servers.code_gen.execution import ProgramLimits, SandboxError
 from resources_servers.code_gen.sandbox import Sandbox
 from resources_servers.code_gen.task import CodeTask
 from resources_servers.code_gen.tests.running import ALL_WALLS, require_layers
@@ -133,10 +140,47 @@ def test_after_a_few_failures_the_rest_is_left_out() -> None:
     assert everything == ["passed", "wrong_answer", "wrong_answer"] * 3
 
 
-def test_the_time_of_all_tests_together_is_bounded() -> None:
-    source = "import time\ntime.sleep(0.4 if input() == '1' else 1000)\nprint(2)"
-    budget = RunBudget(seconds=1.5, failures=None)
-    assert statuses(source, ECHO, budget=budget) == ["passed", "time_limit", "not_run"]
+BURN = "import time\nwhile time.process_time() < 0.2: pass\n"
+
+
+def test_the_processor_time_of_all_tests_together_can_be_limited() -> None:
+    budget = RunBudget(cpu_seconds=0.35)
+    assert (
+        statuses(BURN + "print(2)", ECHO[:1] * 4, budget=budget) == ["passed"] * 2 + ["not_run"] * 2
+    )
+
+
+def test_waiting_is_not_processor_time() -> None:
+    source = "import time\ntime.sleep(0.3)\nprint(2 * int(input()))"
+    assert statuses(source, ECHO, budget=RunBudget(cpu_seconds=0.35)) == ["passed"] * 3
+
+
+@contextmanager
+def busy_machine(hogs: int) -> Iterator[None]:
+    """This process, and the programs that it starts, share one processor with busy processes."""
+    processors = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(processors)})
+    command = [sys.executable, "-S", "-c", "while True: pass"]
+    # In sessions of their own, because the processor may be shared between sessions.
+    running = [subprocess.Popen(command, start_new_session=True) for _ in range(hogs)]
+    try:
+        yield
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+        os.sched_setaffinity(0, processors)
+
+
+def test_a_busy_machine_changes_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_layers(ALL_WALLS)
+    source = BURN + "n = int(input())\nif n == 5: time.sleep(100)\nprint(2 * n)"
+    with busy_machine(hogs=6):
+        monkeypatch.setattr(execution, "BUSY_FACTOR", 200)
+        assert statuses(source, ECHO[:2], wall_seconds=0.3) == ["passed", "time_limit"]
+        monkeypatch.setattr(execution, "BUSY_FACTOR", 1)
+        with pytest.raises(SandboxError, match=r"too busy to tell .* use fewer workers"):
+            statuses(source, ECHO[:1], wall_seconds=0.3)
 
 
 # What goes in and what comes out
