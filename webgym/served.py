@@ -92,8 +92,7 @@ async def served(
 
     Port 0 is any free port. Raises an error of this type if it cannot listen there.
     """
-    from aiohttp import web  # noqa: PLC0415
-
+    from rollgym.servers.bounds import application_runner, serving  # noqa: PLC0415
     from rollgym.servers.config import Address, listening_socket  # noqa: PLC0415
 
     try:
@@ -104,14 +103,9 @@ async def served(
             f"cannot listen on {host} port {port} ({error.strerror or error}): "
             + ("choose another with --port, or 0 for any" if in_use else "choose another --host")
         ) from error
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT)
-    try:
-        await runner.setup()
-        await web.SockSite(runner, bound).start()
-        yield Address(host, bound.getsockname()[1]).url
-    finally:
-        await runner.cleanup()
-        bound.close()
+    url = Address(host, bound.getsockname()[1]).url
+    async with serving(application_runner(application, shutdown_timeout=SHUTDOWN_TIMEOUT), bound):
+        yield url
 
 
 def is_session_name(text: str) -> bool:

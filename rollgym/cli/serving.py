@@ -12,11 +12,11 @@ import msgspec
 from rollgym.cli.process import INTERRUPTED, say, say_error
 from rollgym.engine import done_before, run, stopping_on_signals
 from rollgym.servers.config import (
-    Address,
     ConfigError,
     Configuration,
     Problem,
     RunConfig,
+    RunOptions,
     Settings,
     load_config,
 )
@@ -49,9 +49,9 @@ def serve(arguments: Sequence[str]) -> int:
 
 def show(arguments: Sequence[str]) -> int:
     """List the servers of a running launcher. Raises ConfigError."""
-    head = Configuration(arguments, Path.cwd(), known=()).options().head
+    options = Configuration(arguments, Path.cwd(), known=()).options()
     try:
-        records, health = run(_check(head))
+        records, health = run(_check(options))
     except NoHeadError as error:
         say_error(f"ng_status: {error}")
         return UNHEALTHY
@@ -59,9 +59,9 @@ def show(arguments: Sequence[str]) -> int:
     return 0 if all(answer == "ok" for answer in health.values()) else UNHEALTHY
 
 
-async def _check(head: Address) -> tuple[list[InstanceRecord], dict[str, str]]:
-    records = await fetch_records(head)
-    return records, await check_health(records)
+async def _check(options: RunOptions) -> tuple[list[InstanceRecord], dict[str, str]]:
+    records = await fetch_records(options.head, options.token)
+    return records, await check_health(records, options.token)
 
 
 async def _serve(config: RunConfig, start_timeout: float) -> int:
@@ -74,7 +74,7 @@ async def _serve(config: RunConfig, start_timeout: float) -> int:
 
     with stopping_on_signals(stop.set, stop_at_once):
         try:
-            async with head_listening(head, fleet.records):
+            async with head_listening(head, fleet.records, config.options.token):
                 if not await done_before(stop, fleet.start(start_timeout)):
                     say_error("ng_run: stopped before all servers were ready")
                     return INTERRUPTED

@@ -102,7 +102,7 @@ def own_servers(config: RunConfig) -> CollectionServers:
 def running_servers(options: RunOptions) -> CollectionServers:
     """The servers of an `ng_run`, found through its head. Raises NoHeadError."""
     try:
-        records = asyncio.run(fetch_records(options.head))
+        records = asyncio.run(fetch_records(options.head, options.token))
     except NoHeadError as error:
         error.add_note("With +config_paths=[…] this command runs the servers itself.")
         raise
@@ -116,7 +116,7 @@ def running_servers(options: RunOptions) -> CollectionServers:
         )
         for each in records
     )
-    return CollectionServers(described, lambda: connected_to(records))
+    return CollectionServers(described, lambda: connected_to(records, options.token))
 
 
 def _describe(server: ServerInstance) -> ServerDescription:

@@ -23,6 +23,7 @@ from yarl import URL
 
 from rollgym.records import AgentError, DeadlineError, RolloutError
 from rollgym.records.failure import shorten
+from rollgym.servers.access import bearer
 from rollgym.servers.context import outgoing_headers, seconds_left
 from rollgym.servers.exchange import (
     JSON,
@@ -67,12 +68,13 @@ class RequestHandler(Protocol):
 class Http:
     """The transport to a URL. The connections belong to the session, which may be shared."""
 
-    def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
+    def __init__(self, url: str, session: aiohttp.ClientSession, token: str | None = None) -> None:
         self._url = url.rstrip("/")
         self._session = session
+        self._token = bearer(token)
 
     async def __call__(self, request: Request, seconds: float) -> Answer:
-        headers = outgoing_headers()
+        headers = outgoing_headers() | self._token
         headers["content-type"] = JSON
         if request.cookies:
             headers["cookie"] = format_cookies(request.cookies)

@@ -2,83 +2,96 @@
 
 The handler is cancelled when its caller disconnects, and with it everything that it awaits: calls
 of other servers, and through them the call of the model. The same holds for an answer in parts,
-which must be sent within the server's `request_timeout`.
+which must be sent within the server's `request_timeout`. Who may send requests is decided in
+`access`, how large and how slow they may be in `bounds`.
+
+A body must be JSON and say so: a page in a browser can send other kinds of bodies to any server.
+
+NeMo Gym's clients put the name of the rollout into the path (`/ng-rollout/<name>/verify`). The name
+is used for logs.
 """
 
 import logging
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
 
 from aiohttp import web
 from multidict import CIMultiDict
 
+from rollgym.servers.access import ServerAccess
+from rollgym.servers.bounds import bound_socket, handler_runner, read_body, serving
 from rollgym.servers.context import incoming_context, seconds_left, working_for
-from rollgym.servers.exchange import Answer, Request, error_answer, format_set_cookie, parse_cookies
+from rollgym.servers.exchange import (
+    JSON,
+    Answer,
+    RefusedRequestError,
+    Request,
+    error_answer,
+    format_set_cookie,
+    parse_cookies,
+)
 from rollgym.servers.limit import Limit
 from rollgym.servers.server import Server
 
 SHUTDOWN_TIMEOUT = 5.0
 LOOPBACK = "127.0.0.1"
 _LOGGER = logging.getLogger("rollgym.servers")
+_ROLLOUT_PATH = re.compile(r"/ng-rollout/([^/]+)(?:/training-token-capture)?(?=/)")
 
 
 @asynccontextmanager
-async def listening(server: Server, host: str = LOOPBACK, port: int = 0) -> AsyncIterator[int]:
+async def listening(
+    server: Server, host: str = LOOPBACK, port: int = 0, token: str | None = None
+) -> AsyncIterator[int]:
     """Serve HTTP on this port (0: any free one) during the block; yields the port.
 
-    The server must be started already. Raises OSError when the port cannot be bound.
+    With a token, every request must send it; without one, only programs on this machine are
+    answered. The server must be started already. Raises OSError when the port cannot be bound.
     """
-    adapter = _Adapter(server)
-    runner = web.ServerRunner(
-        web.Server(
-            adapter.respond,
-            request_factory=adapter.make_request,
-            handler_cancellation=True,
-            access_log=None,
-        ),
-        shutdown_timeout=SHUTDOWN_TIMEOUT,
+    adapter = _Adapter(server, ServerAccess(host, token))
+    runner = handler_runner(
+        adapter.respond, server.config.max_request_bytes, shutdown_timeout=SHUTDOWN_TIMEOUT
     )
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, host, port, backlog=4096)
-        await site.start()
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
+    bound = bound_socket(host, port)
+    port = bound.getsockname()[1]
+    async with serving(runner, bound):
+        yield port
 
 
 class _Adapter:
     """Converts between aiohttp's requests and `Request`."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, access: ServerAccess) -> None:
         self._server = server
-
-    def make_request(
-        self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any
-    ) -> web.BaseRequest:
-        limit = self._server.config.max_request_bytes
-        return web.BaseRequest(
-            message, payload, protocol, writer, task, task.get_loop(), client_max_size=limit
-        )
+        self._access = access
 
     async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
-            with Limit(self._server.config.request_timeout):
-                body = await request.read()
-        except web.HTTPRequestEntityTooLarge:
-            return _response(error_answer(413, self._server.too_large()))
-        except TimeoutError:
-            return _response(error_answer(408, "the request did not arrive in time"))
-        except web.RequestPayloadError as error:
-            return _response(error_answer(400, f"the request cannot be read: {error}"))
+            body = await self._checked_body(request)
+        except RefusedRequestError as error:
+            message = self._server.too_large() if error.status == 413 else str(error)
+            return _response(error_answer(error.status, message))
         cookies = parse_cookies(request.headers.get("cookie", ""))
         context = incoming_context(request.headers)
-        with working_for(context.rollout, context.deadline):
-            answer = await self._server.handle(Request(request.method, request.path, body, cookies))
+        path, rollout = request.path, context.rollout
+        if tagged := _ROLLOUT_PATH.match(path):
+            path, rollout = path[tagged.end() :], rollout or tagged[1]
+        with working_for(rollout, context.deadline):
+            answer = await self._server.handle(Request(request.method, path, body, cookies))
             if answer.parts is not None:
                 return await self._send_parts(request, answer, answer.parts)
         return _response(answer)
+
+    async def _checked_body(self, request: web.BaseRequest) -> bytes:
+        """Raises RefusedRequestError."""
+        self._access.check(request.headers, request.remote)
+        body = await read_body(request, self._server.config.request_timeout)
+        if body and request.content_type != JSON:
+            raise RefusedRequestError(
+                415, f"the body has the type {request.content_type}: send Content-Type: {JSON}"
+            )
+        return body
 
     async def _send_parts(
         self, request: web.BaseRequest, answer: Answer, parts: AsyncGenerator[bytes, None]

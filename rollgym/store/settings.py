@@ -47,7 +47,7 @@ HIDDEN = "***"
 _SECRET_NAME = re.compile(
     r"(.*_)?(api_?keys?|keys|passwords?|passwd|secrets?|credentials?|authorization)"
     r"|(.*_)?(secret|private|access|auth|subscription|signing)_key|(x_)?key|(?!accept_)(.*_)?cookies?"
-    r"|token|(.*_)?(access|api|auth|bearer|cluster|session|refresh|hf|id)_tokens?"
+    r"|token|(.*_)?(access|api|auth|bearer|cluster|server|session|refresh|hf|id)_tokens?"
 )
 _SECRET_TEXT = re.compile(r"\bBearer\s+\S+|\bsk-[\w-]{8,}|(?<=://)[^/@\s:]++:[^/@\s]++(?=@)")
 _OPERATIONAL_NAME = re.compile(

@@ -20,6 +20,8 @@ from urllib.parse import urlencode
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
+from rollgym.servers import bounds
+from rollgym.servers.bounds import application_runner
 from rollgym.servers.config import Address, listening_socket
 from rollgym.store import StorageError
 from rollgym.viewer.errors import RequestError, ViewerError
@@ -48,19 +50,11 @@ async def serving(paths: Sequence[Path], host: str, port: int) -> AsyncIterator[
     bound = _bound(host, port)
     port = bound.getsockname()[1]
     access = ViewerAccess(host, port)
-    runner = web.AppRunner(
-        application(library, access),
-        access_log=None,
-        shutdown_timeout=SHUTDOWN_TIMEOUT,
-        handler_cancellation=True,
+    runner = application_runner(
+        application(library, access), shutdown_timeout=SHUTDOWN_TIMEOUT, handler_cancellation=True
     )
-    try:
-        await runner.setup()
-        await web.SockSite(runner, bound).start()
+    async with bounds.serving(runner, bound):
         yield _url(host, port, access.token)
-    finally:
-        await runner.cleanup()
-        bound.close()
 
 
 def _bound(host: str, port: int) -> socket.socket:
@@ -117,7 +111,10 @@ PAGE_POLICY = (
 DATA_POLICY = (
     "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox"
 )
-_WORDS = {HTTPStatus.METHOD_NOT_ALLOWED: "Use GET for this address."}
+_WORDS = {
+    HTTPStatus.METHOD_NOT_ALLOWED: "Use GET for this address.",
+    HTTPStatus.NOT_FOUND: "There is no such page.",
+}
 HEADERS = {
     "Server": "rollgym viewer",
     "X-Content-Type-Options": "nosniff",
@@ -208,7 +205,7 @@ def _checking(access: ViewerAccess) -> Middleware:
             words = f"Cannot read the index ({error}). Try again, or restart the viewer."
             return _rejection(request, HTTPStatus.SERVICE_UNAVAILABLE, words)
         except web.HTTPClientError as error:
-            words = _WORDS.get(HTTPStatus(error.status), "There is no such page.")
+            words = _WORDS.get(HTTPStatus(error.status), error.text or "")
             return _rejection(request, HTTPStatus(error.status), words)
 
     return check

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from rollgym.servers.config import is_loopback
+from rollgym.servers.access import is_loopback
 from rollgym.servers.exchange import Answer, RefusedRequestError, json_answer
 from webgym.browser.contract.answers import Lease
 from webgym.browser.contract.errors import WIRE_ERRORS, BadRequestError

@@ -18,7 +18,7 @@ from webgym.browser.chromium.executable import NoBrowserError, find_browser
 from webgym.browser.chromium.process import LaunchError
 from webgym.browser.guard.guard import NetworkGuard
 from webgym.browser.guard.rules import ForbiddenEndpoint, NetworkRules
-from webgym.browser.http_server import ServerAccess, listening
+from webgym.browser.http_server import browser_access, listening
 from webgym.browser.master.master import Master
 from webgym.browser.master.nodes import LocalNode
 from webgym.browser.master.registration import Registrar, Registration
@@ -133,7 +133,7 @@ async def serving(
         routes = ServerRoutes(settings, master, token)
         # The listener starts first and stops last, so that waiting clients get the reason.
         await stack.enter_async_context(
-            listening(routes, ServerAccess(token, settings.host), bound)
+            listening(routes, browser_access(settings.host, token), bound)
         )
         await stack.enter_async_context(master)
         if node is not None:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from rollgym.servers.config import is_loopback
+from rollgym.servers.access import is_loopback
 from rollgym.store import RefusedError
 from webgym.browser.guard.rules import NetworkRules, RuleError
 

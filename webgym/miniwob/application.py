@@ -17,6 +17,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from rollgym.servers.bounds import read_body
 from webgym.miniwob import DEFAULT_HOST, DEFAULT_PORT
 from webgym.miniwob.episodes import (
     EpisodeAddress,
@@ -94,7 +95,7 @@ class MiniWob:
 
     async def _take_report(self, request: web.Request) -> web.Response:
         try:
-            report = _REPORT.decode(await request.read())
+            report = _REPORT.decode(await read_body(request))
         except msgspec.DecodeError as error:
             raise MiniWobError(f"the report cannot be read: {error}") from error
         known = self._episodes.apply(request.match_info["session"], report)

@@ -20,8 +20,10 @@ from typing import Literal
 
 import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from rollgym.records import derive_seed
+from rollgym.servers.bounds import read_body
 from webgym.policies import DEFAULT_HOST, DEFAULT_PORT, DEFAULT_SEED, MODEL_NAME
 from webgym.policies.chat import (
     ChatRequestError,
@@ -36,7 +38,6 @@ from webgym.served import json_response, served
 
 LARGEST_BODY = 64 * 2**20
 """Large enough for a chat with a window of screenshots."""
-ARRIVAL_TIMEOUT = 30.0
 MAX_REQUESTS = 1_024
 RETRY_AFTER_SECONDS = "1"
 DEFAULT_SIGMA = 0.5
@@ -95,7 +96,7 @@ class PolicyServer:
 
     def application(self) -> web.Application:
         """The application to serve."""
-        application = web.Application(client_max_size=LARGEST_BODY)
+        application = web.Application(middlewares=[_explain_errors], client_max_size=LARGEST_BODY)
         application.add_routes(
             [
                 web.get("/health", self._health),
@@ -120,7 +121,7 @@ class PolicyServer:
             return rejection
         self._running += 1
         try:
-            return json_response(await self._answer(await _body(request)))
+            return json_response(await self._answer(await read_body(request)))
         except ChatRequestError as error:
             return _error(error.status, str(error))
         finally:
@@ -152,20 +153,13 @@ def serving(
     return served(server.application(), host, port, PoliciesError)
 
 
-async def _body(request: web.Request) -> bytes:
-    """Raises ChatRequestError."""
+@web.middleware
+async def _explain_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turn an error into one that clients of OpenAI-compatible endpoints can read."""
     try:
-        async with asyncio.timeout(ARRIVAL_TIMEOUT):
-            return await request.read()
-    except TimeoutError as error:
-        raise ChatRequestError(
-            f"the request did not arrive within {ARRIVAL_TIMEOUT:g} s", HTTPStatus.REQUEST_TIMEOUT
-        ) from error
-    except web.HTTPRequestEntityTooLarge as error:
-        raise ChatRequestError(
-            f"the request is larger than {LARGEST_BODY} bytes: send fewer or smaller images",
-            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        ) from error
+        return await handler(request)
+    except web.HTTPClientError as error:
+        return _error(HTTPStatus(error.status), (error.text or "").strip())
 
 
 def _error(status: HTTPStatus, message: str) -> web.Response:

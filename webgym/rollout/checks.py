@@ -14,7 +14,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from rollgym.cli.process import say_error
 from rollgym.records import BrowserUnavailableError, DeadlineError, Row
-from rollgym.servers.config import is_loopback
+from rollgym.servers.access import is_loopback
 from rollgym.store import RefusedError
 from webgym.browser.contract.errors import UnauthorizedError
 from webgym.client.client import BrowserClient

@@ -11,6 +11,9 @@ from typing import TypeVar
 
 from aiohttp import web
 
+from rollgym.servers.bounds import BODY_SECONDS
+from rollgym.servers.exchange import RefusedRequestError
+from rollgym.servers.limit import Limit
 from webgym.sites.errors import InvalidInputError, MissingPageError
 from webgym.sites.markup import Markup
 
@@ -111,7 +114,10 @@ def picture_response(svg: Markup) -> web.Response:
 async def read_form(request: web.Request) -> dict[str, str]:
     """The fields of a posted form, without surrounding space. Raises InvalidInputError."""
     try:
-        fields = await request.post()
+        with Limit(BODY_SECONDS):
+            fields = await request.post()
+    except TimeoutError as error:
+        raise RefusedRequestError(408, "the form did not arrive in time") from error
     except (ValueError, LookupError) as error:
         raise InvalidInputError("The form could not be read.") from error
     return _bounded(fields)

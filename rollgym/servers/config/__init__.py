@@ -1,6 +1,6 @@
 """From command-line overrides and YAML files to the checked servers of a run."""
 
-from rollgym.servers.config.instances import Address, ServerInstance, is_loopback, listening_socket
+from rollgym.servers.config.instances import Address, ServerInstance, listening_socket
 from rollgym.servers.config.loading import Configuration, RunConfig, RunOptions, load_config
 from rollgym.servers.config.overrides import parse_overrides
 from rollgym.servers.config.plugins import load_server_class, load_settings, plugin_roots
@@ -16,7 +16,6 @@ __all__ = [
     "RunOptions",
     "ServerInstance",
     "Settings",
-    "is_loopback",
     "listening_socket",
     "load_config",
     "load_server_class",

@@ -9,12 +9,13 @@ earlier `ng_run` is still running.
 import errno
 import socket
 from collections.abc import Sequence
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
+from rollgym.servers.access import is_loopback
+from rollgym.servers.bounds import bound_socket
 from rollgym.servers.config.problems import KeyPath, Location, Problems
 from rollgym.servers.server import ServerKind
 
@@ -117,6 +118,25 @@ def check_ports(
                 problems.add(instance.source, f"{instance.name}: {reason}", port_advice(address))
 
 
+def check_hosts(
+    instances: Sequence[ServerInstance],
+    head: Address | None,
+    head_source: Location,
+    problems: Problems,
+) -> None:
+    """Check, where there is no token, that only this machine can connect."""
+    listening = [(each.source, each.name, each.host) for each in instances]
+    if head is not None:
+        listening.append((head_source, "the head server", head.host))
+    for source, name, host in listening:
+        if not is_loopback(host):
+            problems.add(
+                source,
+                f"{name}: other machines can connect to the host {host}, and there is no token",
+                "set server_token in env.yaml, here and for its clients, or use 127.0.0.1",
+            )
+
+
 def head_advice(head: Address) -> str:
     return (
         f"another ng_run is probably running at {head.url}: stop it or pass "
@@ -139,22 +159,6 @@ def why_not_free(address: Address) -> str | None:
     return None
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to a server that is bound to this host."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def listening_socket(address: Address) -> socket.socket:
     """A bound socket. Raises OSError."""
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((address.host, address.port))
-    except BaseException:
-        bound.close()
-        raise
-    return bound
+    return bound_socket(address.host, address.port)

@@ -16,21 +16,24 @@ from rollgym.servers.config.descriptions import (
     read_instances,
 )
 from rollgym.servers.config.documents import Resolver, variables_of
-from rollgym.servers.config.instances import Address, ServerInstance, check_ports
+from rollgym.servers.config.instances import Address, ServerInstance, check_hosts, check_ports
 from rollgym.servers.config.layers import CONFIG_PATHS, EXAMPLE, merge_layers
 from rollgym.servers.config.problems import COMMAND_LINE, Problems, Settings, listed, suggestion
 
 HEAD_SERVER = "head_server"
+SERVER_TOKEN = "server_token"  # noqa: S105 - the name of an option
 
 
 class RunOptions(msgspec.Struct, frozen=True):
     """The keys at the top of a configuration that do not describe servers, resolved.
 
-    `given` names those of the command line, `used` those that interpolations refer to.
+    `given` names those of the command line, `used` those that interpolations refer to. Servers
+    beyond loopback require the `token`, and their clients send it.
     """
 
     values: Settings
     head: Address
+    token: str | None
     given: frozenset[str]
     used: frozenset[str]
 
@@ -93,10 +96,14 @@ class Configuration:
         instances = locate_instances(described, layers.roots, layers.locations, problems)
         if listening:
             head_source = layers.locations.of((HEAD_SERVER, "port"))
-            check_ports(instances, self._options.head, head_source, problems)
+            listening_at = self._options.head
+            own = instances
         else:
+            head_source, listening_at = layers.locations.of(()), None
             own = [instance for instance in instances if instance.has_own_process]
-            check_ports(own, None, layers.locations.of(()), problems)
+        check_ports(own, listening_at, head_source, problems)
+        if self._options.token is None:
+            check_hosts(own, listening_at, head_source, problems)
         problems.raise_if_any()
         return RunConfig(tuple(instances), tuple(external), self._options, self._cwd)
 
@@ -112,7 +119,21 @@ class Configuration:
             elif name in layers.given:
                 self._problems.extend(found)
         given = layers.given - frozenset(self._described)
-        return RunOptions(values, self._head(values), given, variables_of(layers.content))
+        used = variables_of(layers.content)
+        return RunOptions(values, self._head(values), self._token(values), given, used)
+
+    def _token(self, values: Settings) -> str | None:
+        match values.get(SERVER_TOKEN):
+            case None | "":
+                return None
+            case str() as token if token.isascii() and token.isprintable() and " " not in token:
+                return token
+        self._problems.add(
+            self._layers.locations.of((SERVER_TOKEN,)),
+            f"{SERVER_TOKEN} is not a text of visible ASCII characters",
+            "make one with `openssl rand -hex 24`, and quote it",
+        )
+        return None
 
     def _head(self, values: Settings) -> Address:
         try:
@@ -128,7 +149,7 @@ class Configuration:
     def _check_names(self, known: Collection[str] | None) -> None:
         if known is None:
             return
-        options, expected = self._options, {CONFIG_PATHS, HEAD_SERVER, *known}
+        options, expected = self._options, {CONFIG_PATHS, HEAD_SERVER, SERVER_TOKEN, *known}
         for name in sorted(options.given - options.used - expected):
             self._problems.add(
                 f"{COMMAND_LINE} (+{name}=…)",

@@ -16,17 +16,21 @@ from rollgym.servers.config import Address, ServerInstance, listening_socket
 from rollgym.servers.config.instances import port_advice
 from rollgym.servers.launch.records import StartError
 
-_ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not bound
+ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not bound
 
 
 class Directory:
     """Clients of the servers of a run, for one process.
 
     Servers of this process are added as they are made; all others are called at their URLs.
+    `tokens` has the tokens of those that require one.
     """
 
-    def __init__(self, urls: Mapping[str, Sequence[str]]) -> None:
+    def __init__(
+        self, urls: Mapping[str, Sequence[str]], tokens: Mapping[str, str] | None = None
+    ) -> None:
         self._urls = urls
+        self._tokens = tokens or {}
         self._session: aiohttp.ClientSession | None = None
         self._clients: dict[str, ServerClient] = {}
 
@@ -40,7 +44,9 @@ class Directory:
             urls = self._urls[name]
             if self._session is None:
                 self._session = http_session()
-            self._clients[name] = ServerClient(name, [Http(url, self._session) for url in urls])
+            token = self._tokens.get(name)
+            transports = [Http(url, self._session, token) for url in urls]
+            self._clients[name] = ServerClient(name, transports)
         return self._clients[name]
 
     async def close(self) -> None:
@@ -62,7 +68,7 @@ class ReservedPort:
     @property
     def url(self) -> str:
         """The URL for a client on this machine."""
-        host = _ANY_HOST.get(self.address.host, self.address.host)
+        host = ANY_HOST.get(self.address.host, self.address.host)
         return Address(host, self.address.port).url
 
     def release(self) -> None:

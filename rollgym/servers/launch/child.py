@@ -42,11 +42,12 @@ def main() -> NoReturn:
 
 
 async def _serve(request: StartRequest, launcher: "_Launcher", results: BinaryIO) -> int:
-    directory = Directory(request.urls)
+    directory = Directory(request.urls, request.tokens)
     try:
         server = make_server(request.instance, directory)
         result = StartResult.of(server, request.instance.settings)
-        local = LocalServer(server, request.address, result)
+        token = request.tokens.get(request.instance.name)
+        local = LocalServer(server, request.address, result, token)
         # From here on there is something to close. Until now SIGTERM ended the process.
         stop = launcher.watch()
         try:

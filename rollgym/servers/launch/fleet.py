@@ -34,6 +34,7 @@ from rollgym.servers.server import ServerConfig
 from rollgym.store import RefusedError, hide_secrets
 
 START_TIMEOUT = 60.0
+TOKEN = "token"  # noqa: S105 - the name of a setting
 STOP_BOUND = 7.0
 SIMULTANEOUS = 0.2
 
@@ -56,7 +57,8 @@ class Fleet:
         serving = serving or any(instance.has_own_process for instance in config.instances)
         self._ports = Reservations(config.instances if serving or config.external else ())
         self._urls = self._ports.urls() | {each.name: each.urls for each in config.external}
-        self._directory = Directory(self._urls)
+        self._tokens = _tokens(config)
+        self._directory = Directory(self._urls, self._tokens)
         self._announce = announce
         self._loss: ServerLostError | None = None
         self._lost = asyncio.Event()
@@ -136,9 +138,12 @@ class Fleet:
             server = make_server(instance, self._directory)
             self._directory.add(instance.name, server)
             address = ports[0].address if ports else None
-            return [LocalServer(server, address, StartResult.of(server, instance.settings))]
-        urls, level, pid = self._urls, current_level(), os.getpid()
-        requests = (StartRequest(instance, port.address, urls, pid, level) for port in ports)
+            result, token = StartResult.of(server, instance.settings), self._config.options.token
+            return [LocalServer(server, address, result, token)]
+        urls, tokens, level, pid = self._urls, self._tokens, current_level(), os.getpid()
+        requests = (
+            StartRequest(instance, port.address, urls, tokens, pid, level) for port in ports
+        )
         return [ServerProcess(request, self._announce, self._give_up) for request in requests]
 
     def _give_up(self, loss: ServerLostError) -> None:
@@ -182,6 +187,13 @@ async def started_in_process(
         yield fleet
     finally:
         await fleet.stop()
+
+
+def _tokens(config: RunConfig) -> dict[str, str]:
+    """The token of each server: that of the run, or the setting `token` of an external server."""
+    own = {each.name: config.options.token for each in config.instances}
+    external = {each.name: each.settings.get(TOKEN) for each in config.external}
+    return {name: str(token) for name, token in (own | external).items() if token}
 
 
 def _raise_first(outcomes: Iterable[BaseException | None]) -> None:

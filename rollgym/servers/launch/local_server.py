@@ -10,6 +10,7 @@ import os
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 
+from rollgym.servers.access import is_loopback
 from rollgym.servers.config import Address, ServerInstance, load_server_class, load_settings
 from rollgym.servers.http_server import listening
 from rollgym.servers.launch.records import ServerStatus, StartError, StartResult
@@ -32,15 +33,22 @@ def make_server(instance: ServerInstance, directory: ServerDirectory) -> Server:
 class LocalServer:
     """One server object, with a port where it has an address.
 
-    `result` describes its settings for its record.
+    `result` describes its settings for its record. Beyond loopback it requires the token.
     """
 
-    def __init__(self, server: Server, address: Address | None, result: StartResult) -> None:
+    def __init__(
+        self,
+        server: Server,
+        address: Address | None,
+        result: StartResult,
+        token: str | None = None,
+    ) -> None:
         self.status = ServerStatus.STARTING
         self.restarts = 0
         self.result: StartResult | None = result
         self._server = server
         self._address = address
+        self._token = token
         self._port = AsyncExitStack()
         self._started = False
 
@@ -78,7 +86,8 @@ class LocalServer:
             await self._server.start()
             self._started = True
             if address is not None:
-                port = listening(self._server, address.host, address.port)
+                token = None if is_loopback(address.host) else self._token
+                port = listening(self._server, address.host, address.port, token)
                 await self._port.enter_async_context(port)
         except (Exception, asyncio.CancelledError) as error:
             if (task := asyncio.current_task()) and task.cancelling():

@@ -44,11 +44,15 @@ def with_tail(message: str, tail: list[str]) -> str:
 
 
 class StartRequest(msgspec.Struct, frozen=True):
-    """Which server to run, at which address, and the URLs of the other servers."""
+    """Which server to run, at which address, and the URLs of the other servers.
+
+    `tokens` are those of all servers by name: the server's own is required of its clients.
+    """
 
     instance: ServerInstance
     address: Address
     urls: dict[str, list[str]]
+    tokens: dict[str, str]
     launcher: int
     log_level: str
 

@@ -13,20 +13,22 @@ the viewer requires a random token. The printed URL contains it, and a cookie ke
 links on pages do not need it.
 """
 
-from hmac import compare_digest
 from http import HTTPStatus
 from secrets import token_urlsafe
-from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
-from rollgym.servers.config import is_loopback
+from rollgym.servers.access import (
+    comes_from_another_site,
+    host_name,
+    is_loopback,
+    is_same_token,
+)
 from rollgym.viewer.errors import RequestError
 
 TOKEN = "token"  # noqa: S105 - the name of a parameter
 METHODS = (hdrs.METH_GET, hdrs.METH_HEAD)
 _LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
-_OURS = frozenset(("same-origin", "none"))
 
 
 class ViewerAccess:
@@ -44,16 +46,12 @@ class ViewerAccess:
                 HTTPStatus.METHOD_NOT_ALLOWED, "The viewer is read-only: use GET or HEAD."
             )
         if self.token is None:
-            self._check_host(request.headers.get(hdrs.HOST, ""))
+            self._check_host(host_name(request.headers))
         _check_origin(request)
         if self.token is not None:
             self._check_token(request, self.token)
 
-    def _check_host(self, host: str) -> None:
-        try:
-            name = urlsplit(f"//{host}").hostname
-        except ValueError:
-            name = None
+    def _check_host(self, name: str) -> None:
         if name not in self._names:
             raise RequestError(
                 HTTPStatus.FORBIDDEN,
@@ -62,14 +60,14 @@ class ViewerAccess:
             )
 
     def _check_token(self, request: web.Request, token: str) -> None:
-        if _equal(request.query.get(TOKEN), token):
+        if is_same_token(request.query.get(TOKEN, ""), token):
             # A path that starts with two slashes would lead to another host.
             path = "/" + request.rel_url.path.lstrip("/")
             query = request.rel_url.without_query_params(TOKEN).query
             answer = web.HTTPSeeOther(request.rel_url.with_path(path).with_query(query))
             answer.set_cookie(self._cookie, token, httponly=True, samesite="Lax")
             raise answer
-        if not _equal(request.cookies.get(self._cookie), token):
+        if not is_same_token(request.cookies.get(self._cookie, ""), token):
             raise RequestError(
                 HTTPStatus.FORBIDDEN,
                 "Open the whole URL that the viewer printed when it started, including its token.",
@@ -81,7 +79,7 @@ def _check_origin(request: web.Request) -> None:
     origin = request.headers.get(hdrs.ORIGIN)
     if origin is not None and not _is_same(origin, request.headers.get(hdrs.HOST, "")):
         raise _cross_site()
-    if request.headers.get("Sec-Fetch-Site", "none") not in _OURS:
+    if comes_from_another_site(request.headers):
         mode, target = (request.headers.get(f"Sec-Fetch-{name}") for name in ("Mode", "Dest"))
         if (mode, target) != ("navigate", "document"):
             raise _cross_site()
@@ -98,7 +96,3 @@ def _cross_site() -> RequestError:
         "Another site sent this request. The viewer only answers requests of its own pages and "
         "addresses that you open yourself.",
     )
-
-
-def _equal(given: str | None, token: str) -> bool:
-    return given is not None and compare_digest(given.encode("utf-8", "replace"), token.encode())

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rollgym.servers.config import is_loopback
+from rollgym.servers.access import is_loopback
 from tests.cases import for_each
 from webgym.browser.command import configure
 from webgym.browser.settings import (
