@@ -217,15 +217,19 @@ def _with_usable_reward(outcome: Completed) -> Completed | Failed:
 
 
 def _timed_out(outcome: Outcome | None, seconds: float) -> Outcome:
-    """The outcome of an attempt cancelled at its deadline; a typed one of the worker is kept."""
+    """The outcome of an attempt cancelled at its deadline; a typed one of the worker is kept.
+
+    A worker that only says that it was cancelled does not know why.
+    """
     if isinstance(outcome, Omitted):
-        return outcome
-    if isinstance(outcome, Failed) and outcome.failure.kind is not FailureKind.INTERNAL:
         return outcome
     failure = Failure.make(FailureKind.TIMEOUT, f"no end after {seconds:.1f} s")
     if outcome is None:
         return Failed(failure)
-    if isinstance(outcome, Failed):
+    kind = outcome.failure.kind if isinstance(outcome, Failed) else None
+    if kind not in (None, FailureKind.INTERNAL, FailureKind.CANCELLED):
+        return outcome
+    if isinstance(outcome, Failed) and kind is FailureKind.INTERNAL:
         cleanup = outcome.failure
         causes = (Cause("while it was cancelled", cleanup.detail), *cleanup.causes)
         failure = msgspec.structs.replace(failure, causes=causes, traceback=cleanup.traceback)

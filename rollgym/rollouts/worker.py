@@ -1,9 +1,10 @@
 """The engine's worker for tool agents: it sends a row to its agent and reads the outcome.
 
 The agent answers with the verified row. Only a row with a finite reward and without a failure field
-is a completed rollout; everything else is a typed failure.
+is a completed rollout; everything else is a typed failure, with whatever there is of the rollout.
 """
 
+import asyncio
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,6 +13,7 @@ import msgspec
 
 from rollgym.engine import WorkItem
 from rollgym.records import (
+    NO_USAGE,
     NOTHING,
     AgentError,
     Completed,
@@ -30,9 +32,9 @@ from rollgym.records import (
 from rollgym.records.failure import shorten
 from rollgym.rollouts import rows
 from rollgym.rollouts.output_row import added_fields, input_row, measures_of, same_value
-from rollgym.servers.agent import PHASES_HEADER
+from rollgym.servers.agent import PHASES_HEADER, UNVERIFIED
 from rollgym.servers.client import RecoveryWait, ServerClient
-from rollgym.servers.context import working_for
+from rollgym.servers.context import Progress, ending_time, working_for
 from rollgym.servers.episode import SPANS_HEADER, decode_spans
 from rollgym.servers.exchange import Answer
 from rollgym.servers.responses import Response
@@ -65,26 +67,38 @@ class AgentWorker:
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
         sent = input_row(item.task, item.repeat, self._seeds)
         # The task's row is parsed already, and fields of `sent` are not results.
-        row = item.task.row
-        with working_for(f"{item.task.index}/{item.repeat}", deadline):
+        row, progress = item.task.row, Progress()
+        ending = ending_time(deadline - asyncio.get_running_loop().time())
+        with working_for(f"{item.task.index}/{item.repeat}", deadline - ending, progress):
             try:
-                answer = await self._run(rows.agent_name(row), sent)
+                answer = await self._run(rows.agent_name(row), sent, ending)
                 return outcome_of(row, answer, self._success_threshold)
             except RolloutError as error:
-                return _failed(error)
+                return failed_outcome(Failure.of(error), error.partial or progress.kept())
+            except asyncio.CancelledError:
+                partial = progress.kept()
+                if partial is None:
+                    raise
+                # The engine knows why it cancels; what there is of the rollout is kept.
+                over = asyncio.get_running_loop().time() >= deadline
+                kind = FailureKind.TIMEOUT if over else FailureKind.CANCELLED
+                failure = Failure.make(kind, "the rollout was cancelled before it ended")
+                return failed_outcome(failure, partial)
 
-    async def _run(self, agent: str, row: Row) -> Answer:
+    async def _run(self, agent: str, row: Row, grace: float) -> Answer:
         client = self._clients(agent).one()
         try:
             # The deadline of the attempt is the only limit.
-            return await client.call("/run", row.raw, error=AgentError, within=math.inf)
+            return await client.call(
+                "/run", row.raw, error=AgentError, within=math.inf, grace=grace
+            )
         except RolloutError as error:
             await self._recovery.wait_for(client, error)
             raise
 
 
 def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
-    """The outcome that an agent's answer reports. Raises VerifierError where it has none."""
+    """The outcome that an agent's answer reports. Raises VerifierError where it cannot be read."""
     try:
         answered = Row.parse(answer.body)
         added = added_fields(sent, answered)
@@ -94,12 +108,20 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
     except (RowError, RecursionError) as error:
         raise VerifierError(f"the verified row cannot be read: {error}") from error
     if skipped:
-        return Omitted(OmitReason.SKIPPED, f"the verifier asked for it with {rows.NO_PERSIST}")
+        response = _readable_response(added)
+        return Omitted(
+            OmitReason.SKIPPED,
+            f"the verifier asked for it with {rows.NO_PERSIST}",
+            usage=response.usage if response else NO_USAGE,
+        )
     if named or terminal:
         return _marked_failure(
             str(named or FailureKind.VERIFIER), added, answer.headers, retryable=not terminal
         )
-    reward, response = _reward(answered), _response(answered)
+    try:
+        reward, response = _reward(answered), _response(answered)
+    except VerifierError as error:
+        return _unscored(Failure.of(error), added, answer.headers)
     usage = response.usage
     return Completed(
         reward,
@@ -119,10 +141,22 @@ def _marked_failure(
     kinds = {str(kind): kind for kind in FailureKind}
     kind = kinds.get(named, FailureKind.VERIFIER)
     detail = shorten(f"the environment marked the rollout as failed: {named}")
+    return _unscored(Failure(kind, detail, retryable=retryable), added, headers)
+
+
+def _unscored(
+    failure: Failure, added: dict[str, msgspec.Raw], headers: Mapping[str, str]
+) -> Failed:
+    """The failure of a rollout that has a finished response but no verdict."""
     kept = {name: raw for name, raw in added.items() if name not in (rows.REWARD, rows.SUCCESS)}
-    failure = Failure(kind, detail, retryable=retryable)
+    response = _readable_response(kept)
+    if response is None:
+        kept.pop(rows.RESPONSE, None)
+    else:
+        kept[UNVERIFIED] = msgspec.Raw(b"true")
     return Failed(
         failure,
+        usage=response.usage if response else NO_USAGE,
         phases=_phases(headers.get(PHASES_HEADER, "{}")),
         spans=_spans(headers.get(SPANS_HEADER, "[]")),
         result=_result(kept),
@@ -159,16 +193,25 @@ def _result(fields: dict[str, msgspec.Raw]) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(fields).replace(b"\r", b" "))
 
 
-def _failed(error: RolloutError) -> Failed:
+def failed_outcome(failure: Failure, partial: bytes | None) -> Failed:
     """The failure with the recorded interaction, which other servers may send in any form."""
     try:
-        partial = _FIELDS.decode(error.partial) if error.partial else {}
+        kept = _FIELDS.decode(partial) if partial else {}
     except msgspec.DecodeError:
-        partial = {}
-    phases = _phases(partial.pop("phases", "{}"))
-    spans = _spans(partial.pop("spans", "[]"))
-    result = _result(partial) if partial else NOTHING
-    return Failed(Failure.of(error), phases=phases, spans=spans, result=result)
+        kept = {}
+    phases = _phases(kept.pop("phases", "{}"))
+    spans = _spans(kept.pop("spans", "[]"))
+    response = _readable_response(kept)
+    usage = response.usage if response else NO_USAGE
+    result = _result(kept) if kept else NOTHING
+    return Failed(failure, usage=usage, phases=phases, spans=spans, result=result)
+
+
+def _readable_response(fields: Mapping[str, msgspec.Raw]) -> Response | None:
+    try:
+        return Response.of(msgspec.json.decode(fields[rows.RESPONSE], type=dict[str, Any]))
+    except (KeyError, msgspec.DecodeError, RecursionError):
+        return None
 
 
 def _phases(text: str | msgspec.Raw) -> dict[str, float]:

@@ -14,19 +14,26 @@ import msgspec
 from pydantic import Field
 
 from rollgym.records import (
+    NO_USAGE,
     AgentError,
+    DeadlineError,
     EnvironmentSessionError,
     RolloutError,
     Row,
     RowError,
     TaskError,
-    VerifierError,
     boundary,
 )
 from rollgym.servers.client import RecoveryWait, ServerClient
-from rollgym.servers.context import after_the_deadline
+from rollgym.servers.context import (
+    after_the_deadline,
+    ending_time,
+    report_progress,
+    seconds_left,
+)
 from rollgym.servers.episode import SPANS_HEADER, Episode, encode_spans
 from rollgym.servers.exchange import Answer, CookieJar, Request
+from rollgym.servers.limit import Limit
 from rollgym.servers.resources import CLOSABLE_HEADER
 from rollgym.servers.server import (
     Server,
@@ -36,16 +43,21 @@ from rollgym.servers.server import (
     ServerRef,
     decode_object,
 )
+from rollgym.servers.verification import KEPT, Verification
 from rollgym.store.settings import Setting
 
 PHASES_HEADER = "x-rollgym-phases"
+UNVERIFIED = "unverified"
+"""In the failure of a rollout: its response is finished and only lacks a verdict."""
 CLOSING_TIMEOUT = 5.0
+CLOSING_PATIENCE = 1.0
 AGGREGATE_TIMEOUT = 600.0
 
 
 class AgentConfig(ServerConfig):
     """The settings of every agent: its servers, and timeouts of their calls.
 
+    `verify_attempts` is how often a finished response is verified where that fails.
     `server_patience` is how many seconds rollouts wait for an environment that does not answer.
     """
 
@@ -57,6 +69,7 @@ class AgentConfig(ServerConfig):
     tool_timeout: Annotated[float, Setting.TIMING] = Field(default=300.0, gt=0)
     seed_timeout: Annotated[float, Setting.TIMING] = Field(default=300.0, gt=0)
     verify_timeout: Annotated[float, Setting.TIMING] = Field(default=600.0, gt=0)
+    verify_attempts: Annotated[int, Setting.TIMING] = Field(default=4, ge=1)
     server_patience: Annotated[float, Setting.TIMING] = Field(default=60.0, ge=0)
 
 
@@ -71,6 +84,9 @@ class AgentServer(Server):
     ) -> None:
         super().__init__(name, config, directory)
         self._recovery = RecoveryWait(self.config.server_patience)
+        self._verification = Verification(
+            self.config.verify_attempts, self.config.verify_timeout, self._recovery
+        )
         self.route("POST", "/v1/responses", self._answer_responses)
         self.route("POST", "/run", self._answer_run)
         self.route("POST", "/aggregate_metrics", self._answer_aggregate_metrics)
@@ -89,7 +105,24 @@ class AgentServer(Server):
         )
 
     async def run(self, row: Row, episode: Episode) -> bytes:
-        """Run one rollout; returns the verified row."""
+        """Run one rollout; returns the verified row.
+
+        An error carries what there is of the rollout, also when its time is over: the agent ends it
+        early enough to answer.
+        """
+        report_progress(lambda: partial_of(episode))
+        try:
+            try:
+                with Limit(self._longest_run()):
+                    return await self._run(row, episode)
+            except TimeoutError as error:
+                raise self._out_of_time(episode) from error
+        except RolloutError as error:
+            if error.partial is None:
+                error.partial = partial_of(episode)
+            raise
+
+    async def _run(self, row: Row, episode: Episode) -> bytes:
         try:
             params = row.get("responses_create_params", dict[str, Any])
         except RowError as error:
@@ -99,14 +132,29 @@ class AgentServer(Server):
         await self._seed(row, episode)
         try:
             with boundary(AgentError):
-                response = await self.responses(params, episode)
-                return await self._verify(row, response, episode)
-        except BaseException as error:
-            if isinstance(error, RolloutError) and error.partial is None:
-                error.partial = _partial(episode)
+                episode.response = await self.responses(params, episode)
+                return await self._verify(row, episode.response, episode)
+        except BaseException:
             if episode.closable:
                 await close_session(episode.resources, episode.resources_jar)
             raise
+
+    def _longest_run(self) -> float:
+        """Seconds for a rollout: calls end at its deadline, other work a moment later."""
+        longest = self.config.request_timeout
+        left = seconds_left(longest)
+        return min(left + ending_time(left) / 2, longest - ending_time(longest))
+
+    def _out_of_time(self, episode: Episode) -> RolloutError:
+        longest = self.config.request_timeout
+        detail = (
+            f"{self.name} did not answer /run within {longest:g} s, its request_timeout"
+            if seconds_left(longest) > 0
+            else f"the loop of {self.name} did not end before the deadline of the rollout"
+        )
+        if episode.response is None:
+            return DeadlineError(detail)
+        return DeadlineError(f"{detail} ({KEPT})", retryable=False)
 
     async def _seed(self, row: Row, episode: Episode) -> None:
         began = time.perf_counter()
@@ -121,23 +169,16 @@ class AgentServer(Server):
         except RolloutError as error:
             await self._recovery.wait_for(episode.resources, error)
             raise
+        finally:
+            episode.spent("seed", began)
         episode.closable = CLOSABLE_HEADER in answer.headers
-        episode.spent("seed", began)
 
     async def _verify(self, row: Row, response: dict[str, Any], episode: Episode) -> bytes:
         began = time.perf_counter()
-        sent = row.with_fields({"response": response}).raw
-        answer = await episode.resources.call(
-            "/verify",
-            sent,
-            error=VerifierError,
-            jar=episode.resources_jar,
-            within=self.config.verify_timeout,
-        )
-        episode.spent("verify", began)
-        if answer.body.startswith(sent[:-1]):
-            return answer.body  # the row with further fields
-        return _with_response(answer.body, response)
+        try:
+            return await self._verification(episode.resources, episode.resources_jar, row, response)
+        finally:
+            episode.spent("verify", began)
 
     def _client(self, reference: ServerRef) -> ServerClient:
         try:
@@ -175,36 +216,48 @@ class AgentServer(Server):
         return Answer(200, answer.body)
 
 
+_CLOSING: set[asyncio.Future[None]] = set()
+"""Sessions that are being closed; the event loop itself holds tasks only weakly."""
+
+
 async def close_session(client: ServerClient, jar: CookieJar) -> None:
-    """Close a session that is not verified; at a server that cannot close it, it expires."""
-    with after_the_deadline(), contextlib.suppress(RolloutError):
-        closing = client.call(
+    """Close a session that is not verified; at a server that cannot close it, it expires.
+
+    The closing goes on when it takes longer than a moment, or when the caller is cancelled.
+    """
+    with after_the_deadline():
+        closing = asyncio.ensure_future(_close(client, jar))
+    _CLOSING.add(closing)
+    closing.add_done_callback(_CLOSING.discard)
+    await asyncio.wait({closing}, timeout=CLOSING_PATIENCE)
+
+
+async def _close(client: ServerClient, jar: CookieJar) -> None:
+    with contextlib.suppress(RolloutError):
+        await client.call(
             "/close_session",
             b"{}",
             error=EnvironmentSessionError,
             jar=jar,
             within=CLOSING_TIMEOUT,
         )
-        await asyncio.shield(closing)
 
 
-def _partial(episode: Episode) -> bytes | None:
-    """The trajectory so far, for an episode that failed; None where it is empty."""
-    if not episode.output:
-        return None
-    usage = episode.usage_object()
-    response = {"status": "incomplete", "output": episode.output, "usage": usage}
-    spent = {"phases": episode.phases, "spans": episode.spans()}
-    try:
-        return msgspec.json.encode({"response": response, **spent})
-    except (TypeError, ValueError):  # it must not hide the failure itself
-        return None
+def partial_of(episode: Episode) -> bytes | None:
+    """What there is of an episode that failed, as JSON: its response, phases and spans.
 
-
-def _with_response(verified: bytes, response: dict[str, Any]) -> bytes:
-    """The verified row, with the response where the verifier did not repeat it."""
-    try:
-        row = Row.parse(verified)
-    except RowError as error:
-        raise VerifierError(f"the verified row is not a JSON object: {error}") from error
-    return verified if "response" in row.fields else row.with_fields({"response": response}).raw
+    A response that is finished and only lacks a verdict is marked as `unverified`.
+    """
+    kept: dict[str, Any] = {}
+    if episode.response is not None:
+        kept = {"response": episode.response, UNVERIFIED: True}
+    elif episode.output or episode.usage != NO_USAGE:
+        usage = episode.usage_object()
+        kept = {"response": {"status": "incomplete", "output": episode.output, "usage": usage}}
+    spent = {"phases": episode.phases, "spans": episode.spans()} if episode.phases else {}
+    for part in (kept | spent, spent):
+        try:
+            return msgspec.json.encode(part) if part else None
+        except (TypeError, ValueError):  # it must not hide the failure itself
+            continue
+    return None

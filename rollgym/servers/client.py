@@ -145,10 +145,14 @@ class ServerClient:
         error: type[RolloutError],
         jar: CookieJar | None = None,
         within: float = LONGEST_WAIT,
+        grace: float = 0.0,
         method: str = "POST",
         any_status: bool = False,
     ) -> Answer:
         """Send a request and return the answer; with `any_status` also one outside of the 200s.
+
+        The server has `grace` more seconds to answer than it is told, for an answer that says what
+        it had done when its time was over.
 
         Raises `error` when there is no answer `within` these seconds or its status is not allowed,
         DeadlineError when there is none before the rollout's deadline, and the server's error where
@@ -160,8 +164,8 @@ class ServerClient:
         if seconds <= 0:
             raise DeadlineError(f"{path} was not sent to {self.name}: the deadline has passed")
         try:
-            with Limit(seconds):
-                answer = await self._transports[0](request, seconds)
+            with Limit(seconds + grace):
+                answer = await self._transports[0](request, seconds + grace)
                 if answer.parts is not None:
                     answer = await complete(answer)
         except NoAnswerError as cause:

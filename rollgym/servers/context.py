@@ -2,11 +2,16 @@
 
 A rollout's identifier and deadline follow its calls through every server they reach: in one process
 in a context variable, between processes in two headers.
+
+*Ending in time.* Whoever cancels a call gets no answer. So the deadline that calls are given is a
+little earlier than the one at which a rollout is cancelled: an agent that runs into it has the time
+to answer with its failure and everything up to it. In one process a caller that does cancel, for
+example because the rollout is omitted, still finds that in a `Progress`.
 """
 
 import asyncio
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
@@ -15,6 +20,23 @@ from urllib.parse import quote, unquote
 ROLLOUT_HEADER = "x-rollgym-rollout"
 TIMEOUT_HEADER = "x-rollgym-timeout"
 LONGEST_ROLLOUT_NAME = 200
+LONGEST_ENDING = 5.0
+ENDING_SHARE = 0.1
+
+
+class Progress:
+    """What a rollout has done so far, for a caller in the same process that cancels it.
+
+    The first agent that works on the rollout sets `partial`, which returns it as JSON.
+    """
+
+    __slots__ = ("partial",)
+
+    def __init__(self) -> None:
+        self.partial: Callable[[], bytes | None] | None = None
+
+    def kept(self) -> bytes | None:
+        return self.partial() if self.partial else None
 
 
 class CallContext(NamedTuple):
@@ -22,6 +44,7 @@ class CallContext(NamedTuple):
 
     rollout: str = ""
     deadline: float | None = None
+    progress: Progress | None = None
 
 
 _EMPTY = CallContext()
@@ -45,20 +68,37 @@ def seconds_left(at_most: float) -> float:
     return max(0.0, min(at_most, deadline - asyncio.get_running_loop().time()))
 
 
+def ending_time(seconds: float) -> float:
+    """The last part of these seconds, for the report of a rollout that does not end in them."""
+    return min(LONGEST_ENDING, max(0.0, seconds) * ENDING_SHARE)
+
+
+def report_progress(partial: Callable[[], bytes | None]) -> None:
+    """Let a caller in the same process read what the rollout has done so far, if it asks for it."""
+    progress = _CURRENT.get().progress
+    if progress is not None and progress.partial is None:
+        progress.partial = partial
+
+
 class working_for:  # noqa: N801 - reads as a statement: `with working_for(rollout):`
     """Calls in this block work for this rollout. An outer deadline can only become earlier."""
 
-    __slots__ = ("_deadline", "_rollout", "_token")
+    __slots__ = ("_deadline", "_progress", "_rollout", "_token")
 
-    def __init__(self, rollout: str, deadline: float | None = None) -> None:
+    def __init__(
+        self, rollout: str, deadline: float | None = None, progress: Progress | None = None
+    ) -> None:
         self._rollout = rollout[:LONGEST_ROLLOUT_NAME]
         self._deadline = deadline
+        self._progress = progress
 
     def __enter__(self) -> None:
-        rollout, deadline = _CURRENT.get()
+        rollout, deadline, progress = _CURRENT.get()
         if deadline is None or (self._deadline is not None and self._deadline < deadline):
             deadline = self._deadline
-        self._token = _CURRENT.set(CallContext(self._rollout or rollout, deadline))
+        self._token = _CURRENT.set(
+            CallContext(self._rollout or rollout, deadline, self._progress or progress)
+        )
 
     def __exit__(self, *_: object) -> None:
         _CURRENT.reset(self._token)
@@ -76,7 +116,7 @@ def after_the_deadline() -> Iterator[None]:
 
 def outgoing_headers() -> dict[str, str]:
     """The context as headers for another process."""
-    rollout, deadline = _CURRENT.get()
+    rollout, deadline, _ = _CURRENT.get()
     headers = {ROLLOUT_HEADER: quote(rollout, errors="replace")} if rollout else {}
     if deadline is not None:
         left = max(0.0, deadline - asyncio.get_running_loop().time())

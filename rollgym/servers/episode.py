@@ -71,6 +71,8 @@ class Episode:
         """Whether the environment has a session that can be closed without a verdict."""
         self.output: list[dict[str, Any]] = []
         """The trajectory so far, as items of the Responses API; the agent adds to it."""
+        self.response: dict[str, Any] | None = None
+        """The whole trajectory, once the agent has returned it."""
         self.usage: Usage = NO_USAGE
         self.phases: dict[str, float] = {}
         self._began = time.perf_counter()

@@ -26,7 +26,6 @@ from rollgym.records import (
     Failure,
     FailureKind,
     Outcome,
-    RolloutError,
     RolloutKey,
     RowError,
     TaskError,
@@ -87,7 +86,7 @@ class EpisodeWorker:
             over = asyncio.get_running_loop().time() >= deadline
             kind = FailureKind.TIMEOUT if over else FailureKind.CANCELLED
             return attempted.failed(Failure.make(kind, "the episode was cancelled"))
-        except RolloutError as error:
+        except Exception as error:  # noqa: BLE001 - a bug, which keeps its steps too
             return attempted.failed(Failure.of(error))
 
     async def _attempt(self, attempted: "_EpisodeAttempt", deadline: float) -> Outcome:

@@ -238,14 +238,16 @@ def test_a_failure_keeps_when_its_calls_were_with_the_one_that_failed(transport:
 
 
 @over_both
-def test_a_failure_before_anything_was_said_keeps_nothing(transport: Transport) -> None:
-    assert failed(transport, task(["break"])).partial is None
+def test_a_failure_before_anything_was_said_keeps_its_times(transport: Transport) -> None:
+    kept = json.loads(failed(transport, task(["break"])).partial or b"{}")
+    assert (sorted(kept), list(kept["phases"])) == (["phases", "spans"], ["seed"])
 
 
 @over_both
 def test_what_cannot_be_kept_does_not_hide_the_failure(transport: Transport) -> None:
     error = failed(transport, task(["leave rubbish"], ["break"]))
-    assert (str(error), error.partial) == ("LookupError: lost the map", None)
+    assert str(error) == "LookupError: lost the map"
+    assert "response" not in json.loads(error.partial or b"{}")
 
 
 @over_both

@@ -242,14 +242,17 @@ async def open_shop(
     *,
     agent: Json | None = None,
 ) -> AsyncIterator[Shop]:
-    """All three, with the transport between any two of them; `agent` has its settings."""
+    """All three, with the transport between any two of them; `agent` has its settings.
+
+    A response is verified once.
+    """
     clients = Clients()
     references = {
         "resources_server": {"type": "resources_servers", "name": "workshop"},
         "model_server": {"type": "responses_api_models", "name": "model"},
     }
     shop = Shop(
-        make(agent_type, "agent", clients, **references, **(agent or {})),
+        make(agent_type, "agent", clients, **references, **{"verify_attempts": 1, **(agent or {})}),
         make(Puppet, "model"),
         make(workshop_type, "workshop"),
         clients,

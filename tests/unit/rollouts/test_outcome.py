@@ -4,13 +4,13 @@ import json
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rollgym.records import (
     Completed,
     Failed,
+    Failure,
     FailureKind,
     OmitReason,
     Omitted,
@@ -18,6 +18,7 @@ from rollgym.records import (
     Row,
     Span,
     Task,
+    Usage,
     VerifierError,
     encode_attempt,
 )
@@ -140,9 +141,23 @@ def test_whatever_is_no_reward_is_a_failure_of_the_verifier() -> None:
         b'{"reward": 1.0, "deep": %b%b}' % (b"[" * 100_000, b"]" * 100_000),
     ]
     for answer in cases:
-        with pytest.raises(VerifierError) as refused:
-            outcome(answer)
-        assert len(str(refused.value)) < 500
+        try:
+            found = outcome(answer)
+        except VerifierError as error:
+            found = Failed(Failure.of(error))
+        assert isinstance(found, Failed)
+        assert found.failure.kind is FailureKind.VERIFIER
+        assert len(found.failure.detail) < 500
+
+
+def test_a_row_without_a_reward_keeps_its_response_and_tokens() -> None:
+    """An agent of others answers with what its verifier said, whatever that was."""
+    response = {"output": [], "usage": {"input_tokens": 3, "output_tokens": 2}}
+    found = outcome({"reward": None, "response": response, "seen": 2})
+    assert isinstance(found, Failed)
+    kept = {"response": response, "seen": 2, "unverified": True}
+    assert json.loads(bytes(found.result)) == kept
+    assert found.usage == Usage(3, 2)
 
 
 def test_a_mark_of_failure_is_a_failure_whatever_the_reward_beside_it() -> None:
@@ -224,4 +239,5 @@ def test_any_response_that_is_taken_can_be_shown(text: str) -> None:
         found = outcome(body)
     except VerifierError:
         return
-    output_row(Task(0, SENT), decode_attempt(encode_attempt(record(outcome=found))))
+    if isinstance(found, Completed):
+        output_row(Task(0, SENT), decode_attempt(encode_attempt(record(outcome=found))))

@@ -203,6 +203,7 @@ def test_a_wall_ends_the_episode_where_the_judge_watches_for_it(tmp_path: Path) 
     [
         (ModelUnavailableError("gone"), FailureKind.MODEL_UNAVAILABLE),
         (BrowserError("lost"), FailureKind.BROWSER),
+        (KeyError("a bug"), FailureKind.INTERNAL),
     ],
 )
 def test_what_breaks_keeps_the_steps_so_far_and_earns_nothing(

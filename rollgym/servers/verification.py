@@ -1,0 +1,128 @@
+"""Asking an environment for its verdict on a finished response, again where that may help.
+
+A finished response cost minutes of a model, its verdict a moment. So when `/verify` fails for a
+reason that may go away, it alone is asked again: in the same session, a bounded number of times and
+before the rollout's deadline. When it fails for good, the rollout fails and is not run again. Its
+response is kept, and `rollgym reverify` can score it later.
+
+A session that is lost is the exception: without its state there is nothing left to verify, so the
+failure passes unchanged, and the engine may run the rollout again.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from rollgym.records import (
+    EnvironmentSessionError,
+    Failure,
+    RolloutError,
+    Row,
+    RowError,
+    VerifierError,
+    error_of,
+)
+from rollgym.servers.client import RecoveryWait, ServerClient
+from rollgym.servers.context import seconds_left
+from rollgym.servers.exchange import CookieJar
+
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 30.0
+KEPT = "its response is kept: `rollgym reverify` can score it without calling the model"
+
+
+class _Verdict(msgspec.Struct):
+    """The fields of a verified row that say whether it has a verdict."""
+
+    reward: object = None
+    failed: object = msgspec.field(name="_ng_failure_class", default=None)
+    terminal: object = msgspec.field(name="_ng_failure_terminal", default=None)
+    skipped: object = msgspec.field(name="_ng_no_persist", default=None)
+
+
+_VERDICT = msgspec.json.Decoder(_Verdict)
+
+
+async def verify(
+    client: ServerClient,
+    jar: CookieJar,
+    row: Row,
+    response: Mapping[str, Any] | msgspec.Raw,
+    within: float,
+) -> bytes:
+    """Ask once; returns the verified row with its response. Raises VerifierError without a verdict.
+
+    A row that the environment marks as failed or as not to be kept is a verdict too.
+    """
+    sent = row.with_fields({"response": response}).raw
+    answer = await client.call("/verify", sent, error=VerifierError, jar=jar, within=within)
+    verified = answer.body
+    if verified.startswith(sent[:-1]):  # the row with further fields
+        _check(b"{" + verified[len(sent) :] if len(verified) > len(sent) else b"{}")
+        return verified
+    try:
+        answered = Row.parse(verified)
+    except RowError as error:
+        raise VerifierError(f"the verified row is not a JSON object: {error}") from error
+    _check(verified)
+    if "response" in answered.fields:
+        return verified
+    return answered.with_fields({"response": response}).raw
+
+
+def _check(verdict: bytes) -> None:
+    """Raises VerifierError for a verified row that has neither a reward nor a mark."""
+    try:
+        fields = _VERDICT.decode(verdict)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise VerifierError(f"the verified row cannot be read: {error}") from error
+    reward, marked = fields.reward, fields.failed or fields.terminal or fields.skipped
+    if not marked and (isinstance(reward, bool) or not isinstance(reward, int | float)):
+        raise VerifierError(f"the verified row has no number as reward but {reward!r:.100}")
+
+
+class Verification:
+    """Asks for verdicts up to `attempts` times each.
+
+    `timeout` bounds each time, and no time begins after twice as many seconds. `recovery` waits for
+    an environment that does not answer.
+    """
+
+    def __init__(self, attempts: int, timeout: float, recovery: RecoveryWait) -> None:
+        self._attempts = attempts
+        self._timeout = timeout
+        self._recovery = recovery
+
+    async def __call__(
+        self, client: ServerClient, jar: CookieJar, row: Row, response: Mapping[str, Any]
+    ) -> bytes:
+        """The verified row. Raises a failure that is not retryable, or EnvironmentSessionError."""
+        loop, bugs, pause = asyncio.get_running_loop(), set[tuple[str, str, int]](), FIRST_PAUSE
+        ends = loop.time() + 2 * self._timeout
+        for attempt in count(1):
+            try:
+                return await verify(client, jar, row, response, self._timeout)
+            except EnvironmentSessionError:
+                raise
+            except RolloutError as error:
+                failure = Failure.of(error)
+                wait = max(pause, failure.retry_after or 0.0)
+                left = min(ends - loop.time(), seconds_left(2 * self._timeout))
+                hopeless = not failure.retryable or failure.bug in bugs
+                if hopeless or attempt >= self._attempts or wait >= left:
+                    raise _final(failure, attempt) from error
+                if failure.bug is not None:
+                    bugs.add(failure.bug)
+                await self._recovery.wait_for(client, error)
+            await asyncio.sleep(wait)
+            pause = min(LONGEST_PAUSE, 2 * pause)
+        raise AssertionError("unreachable")
+
+
+def _final(failure: Failure, attempts: int) -> RolloutError:
+    times = "" if attempts == 1 else f" {attempts} times"
+    detail = f"{failure.detail} (verification failed{times}; {KEPT})"
+    return error_of(msgspec.structs.replace(failure, detail=detail, retryable=False))
