@@ -49,6 +49,7 @@ _REJECTED = frozenset({400, 401, 403, 405, 413, 415, 422})
 FIRST_RETRY_PAUSE = 0.1
 LONGEST_RETRY_PAUSE = 2.0
 HEALTH_CHECK_TIMEOUT = 5.0
+SERVER_ERROR = 500
 
 
 class NoAnswerError(Exception):
@@ -248,7 +249,7 @@ class RecoveryWait:
                 return
             await asyncio.sleep(pause)
             try:
-                await client.call(
+                answer = await client.call(
                     "/healthz",
                     b"",
                     error=AgentError,
@@ -258,7 +259,8 @@ class RecoveryWait:
                 )
             except RolloutError:
                 continue
-            return
+            if answer.status < SERVER_ERROR:
+                return
 
 
 def _pauses() -> Iterator[float]:

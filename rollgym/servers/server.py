@@ -118,6 +118,7 @@ class Server:
         self.directory: ServerDirectory = NoServers() if directory is None else directory
         self._routes: dict[str, tuple[str, Handler]] = {}
         self.route("GET", "/healthz", self._answer_health)
+        self.route("GET", "/", self._answer_alive)
 
     @classmethod
     def config_type(cls) -> type[ServerConfig]:
@@ -199,6 +200,10 @@ class Server:
 
     async def _answer_health(self, _: Request) -> Answer:
         return json_answer({"status": "ok", "name": self.name, "type": self.kind, **self.health()})
+
+    async def _answer_alive(self, _: Request) -> Answer:
+        """How clients of NeMo Gym check that a server runs."""
+        return json_answer({"status": "ok"})
 
     def _about(self, request: Request) -> dict[str, Any]:
         return {"server": self.name, "path": request.path, "rollout": current_rollout()}

@@ -85,7 +85,8 @@ class Serving:
         wait_until(lambda: len([pid for s in self.instances() for pid in s["pids"]]) >= count)
 
     def post(self, url: str, **body: Any) -> Any:
-        request = urllib.request.Request(url, json.dumps(body).encode(), method="POST")
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(url, json.dumps(body).encode(), headers, method="POST")
         with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return json.loads(answer.read())
 

@@ -157,6 +157,7 @@ class Fleet:
         config = result.config if result else hide_secrets(instance.settings, ServerConfig)
         return InstanceRecord(
             name=instance.name,
+            process_name=instance.name,
             server_type=instance.kind,
             implementation=instance.implementation,
             host=instance.host,
@@ -213,6 +214,7 @@ def _external_record(server: ServerInstance) -> InstanceRecord:
     address = urlsplit(server.urls[0])
     return InstanceRecord(
         name=server.name,
+        process_name=server.name,
         server_type=server.kind,
         implementation=server.implementation,
         host=address.hostname or "",

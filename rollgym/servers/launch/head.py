@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 
 from rollgym.servers.access import ServerAccess, bearer, is_loopback
 from rollgym.servers.bounds import check_body, handler_runner, serving
-from rollgym.servers.client import http_session
+from rollgym.servers.client import SERVER_ERROR, http_session
 from rollgym.servers.config import Address, listening_socket
 from rollgym.servers.config.instances import head_advice
 from rollgym.servers.exchange import RefusedRequestError
@@ -33,7 +33,6 @@ LARGEST_BODY = 1024
 SHUTDOWN_TIMEOUT = 0.5
 HEAD_TIMEOUT = 5.0
 HEALTH_TIMEOUT = 3.0
-SERVER_ERROR = 500
 _INTERPOLATION = re.compile(r"(\\*)\$\{")
 
 

@@ -103,10 +103,12 @@ class InstanceRecord(msgspec.Struct, frozen=True):
 
     Of several processes, `urls` and `pids` have one each; `url` and `pid` are the first. `config`
     are the settings without secrets. `identity` is the part of them that belongs to the identity of
-    a run; None where the class that declares them is unknown.
+    a run; None where the class that declares them is unknown. `process_name` is the name once more,
+    for NeMo Gym's `ng_status`.
     """
 
     name: str
+    process_name: str
     server_type: ServerKind
     implementation: str
     host: str

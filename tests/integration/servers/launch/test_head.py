@@ -3,17 +3,21 @@
 import asyncio
 import json
 import socket
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 from aiohttp import web
+from omegaconf import DictConfig, OmegaConf
 
-from rollgym.servers.config import Address
+from rollgym.servers.config import Address, ConfigError, load_config
 from rollgym.servers.launch.fleet import Fleet
 from rollgym.servers.launch.head import check_health, connected_to, fetch_records, head_listening
 from rollgym.servers.launch.records import NoHeadError, ServerStatus, StartError
 from tests.integration.servers.launch.probe import ProbeRun, ask
 from tests.ports import free_port
+
+TOKEN = "4f1c0b7e"
 
 
 def test_the_head_lists_the_servers_before_and_after_they_are_ready(probes: ProbeRun) -> None:
@@ -122,5 +126,100 @@ def test_a_port_that_was_taken_meanwhile_is_told(probes: ProbeRun) -> None:
             pytest.raises(StartError, match="probes.yaml:1: here: cannot listen on 127.0.0.1"),
         ):
             Fleet(config, serving=True)
+
+    asyncio.run(scenario())
+
+
+def test_clients_of_nemo_gym_find_the_servers(probes: ProbeRun) -> None:
+    """As its collector does: the JSON string holds YAML, in which each server has an address."""
+    probes.add("here", api_key="sk-very-secret", noise="\\${head_server} is a name")
+    head = Address(port=free_port())
+
+    async def scenario() -> None:
+        fleet = Fleet(probes.config(), serving=True)
+        try:
+            async with head_listening(head, fleet.records), aiohttp.ClientSession() as session:
+                await fleet.start()
+                async with session.get(f"{head.url}/global_config_dict_yaml") as response:
+                    text = (await response.read()).decode()
+                config = OmegaConf.create(json.loads(text))
+                assert isinstance(config, DictConfig)
+                assert config.head_server == {"host": head.host, "port": head.port}
+                [server] = next(iter(config["here"].values())).values()
+                assert server.noise == "${head_server} is a name"
+                assert "very-secret" not in text
+                url = f"http://{server.host}:{server.port}"
+                async with session.get(url) as response:
+                    assert response.status == 200
+                run = f"{url}/ng-rollout/0-1/echo"
+                async with session.post(run, json={"x": 1}) as response:
+                    assert await response.json() == {"x": 1}
+                async with session.get(f"{head.url}/server_instances") as response:
+                    assert {each["process_name"] for each in await response.json()} == {"here"}
+        finally:
+            await fleet.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_server_of_another_program_is_healthy_if_it_answers_at_all(probes: ProbeRun) -> None:
+    statuses = {"/": 404}
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        return web.Response(status=statuses.get(request.path, 404))
+
+    async def scenario() -> None:
+        runner = web.ServerRunner(web.Server(answer))
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        external = f"theirs: {{resources_servers: {{any: {{url: '{url}'}}}}}}"
+        (probes.folder / "probes.yaml").write_text(external)
+        records = Fleet(probes.config(), serving=True).records()
+        try:
+            assert await check_health(records) == {url: "ok"}
+            statuses["/"] = 503
+            assert await check_health(records) == {url: "HTTP 503"}
+        finally:
+            await runner.cleanup()
+
+    asyncio.run(scenario())
+
+
+def test_beyond_loopback_every_request_needs_the_token(probes: ProbeRun) -> None:
+    everywhere = "0.0.0.0"
+    probes.add("here", host=everywhere)
+    probes.add("apart", host=everywhere, isolated=True)
+    arguments = ["+config_paths=[probes.yaml]", f"+head_server.port={free_port()}"]
+    with pytest.raises(ConfigError) as refused:
+        load_config([*arguments, f"+head_server.host={everywhere}"], probes.folder)
+    assert str(refused.value).count("there is no token") == 3
+    (probes.folder / "env.yaml").write_text(f"server_token: {TOKEN}")
+    config = load_config([*arguments, f"+head_server.host={everywhere}"], probes.folder)
+    head = Address("127.0.0.2", config.options.head.port)
+
+    async def scenario() -> None:
+        fleet = Fleet(config, serving=True)
+        try:
+            async with head_listening(config.options.head, fleet.records, config.options.token):
+                await fleet.start()
+                for wrong in (None, "another"):
+                    with pytest.raises(NoHeadError, match="set the same server_token"):
+                        await fetch_records(head, wrong)
+                records = await fetch_records(head, TOKEN)
+                assert {urlsplit(each.url).hostname for each in records} == {head.host}
+                assert set((await check_health(records, TOKEN)).values()) == {"ok"}
+                assert set((await check_health(records)).values()) == {"HTTP 401"}
+                async with connected_to(records, TOKEN) as servers:
+                    for one, other in (("here", "apart"), ("apart", "here")):
+                        seen = await ask(servers.client(one), "/ask", server=other, path="/process")
+                        assert seen["pid"]
+                async with aiohttp.ClientSession(headers={"Authorization": "Bearer x"}) as session:
+                    for path in ("/", "/healthz", "/echo"):
+                        async with session.get(records[0].url + path) as response:
+                            assert response.status == 401
+        finally:
+            await fleet.stop()
 
     asyncio.run(scenario())
