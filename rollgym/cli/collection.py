@@ -198,7 +198,8 @@ def _opening_notes(store: RunStore) -> Iterator[str]:
 
 
 def _print_summary(metrics: LiveMetrics, coverage: Coverage, paths: RolloutPaths) -> None:
-    meaning, advice = explain_coverage(coverage, OVERRIDES)
+    successes = metrics.summary().counts.successes
+    meaning, advice = explain_coverage(coverage, OVERRIDES, successes)
     lines = [*summary_lines(metrics), *_file_lines(paths), *_notes(coverage)]
     lines += [coverage.describe_tasks(), str(coverage)]
     lines += [f"exit status {coverage.exit_status:d}: {meaning}", advice]

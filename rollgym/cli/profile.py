@@ -11,10 +11,12 @@ from pathlib import Path
 
 import msgspec
 
+from rollgym.cli.look import look_lines
 from rollgym.cli.status import require_manifest
 from rollgym.cli.summary import headline
-from rollgym.metrics import Metrics, TaskProfile, reward_profile
-from rollgym.records import Attempt
+from rollgym.metrics import TaskProfile, reward_profile
+from rollgym.monitor import LiveMetrics
+from rollgym.records import Attempt, RecordState
 from rollgym.rollouts.paths import JSONL, RolloutPaths
 from rollgym.rollouts.scored_rows import attempts_in
 from rollgym.store import run_records
@@ -38,7 +40,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(arguments: Namespace) -> int:
-    metrics = Metrics()
+    metrics = LiveMetrics()
     profiles = reward_profile(_counted(_attempts(arguments.path), metrics))
     if arguments.json:
         for profile in profiles:
@@ -47,7 +49,10 @@ def run(arguments: Namespace) -> int:
     print(" ".join(_column(name, name) for name in (*_COUNTS, *_NUMBERS)))
     for profile in profiles:
         print(_row(profile))
-    print(json.dumps(headline(metrics.summary()), indent=4))
+    summary = metrics.summary()
+    print(json.dumps(headline(summary), indent=4))
+    for line in look_lines(metrics, summary):
+        print(line)
     return 0
 
 
@@ -60,9 +65,9 @@ def _attempts(path: Path) -> Iterator[Attempt]:
     return (entry.attempt for entry, current in run_records(directory) if current)
 
 
-def _counted(attempts: Iterator[Attempt], metrics: Metrics) -> Iterator[Attempt]:
+def _counted(attempts: Iterator[Attempt], metrics: LiveMetrics) -> Iterator[Attempt]:
     for attempt in attempts:
-        metrics.add(attempt)
+        metrics.replay(attempt, RecordState.CURRENT)
         yield attempt
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from rollgym.cli.look import look_data
 from rollgym.cli.summary import OVERRIDES, PYTHON, explain_coverage, summary_lines
 from rollgym.engine import Coverage, ExitStatus
 from rollgym.monitor import LiveMetrics, coverage_of, recount
@@ -86,7 +87,8 @@ def require_manifest(directory: Path) -> Manifest:
 def print_status(directory: Path, found: RunOnDisk) -> None:
     """Print the summary of a run."""
     options = OVERRIDES if directory.name.endswith(RUN_SUFFIX) else PYTHON
-    meaning, advice = explain_coverage(found.coverage, options)
+    successes = found.metrics.summary().counts.successes
+    meaning, advice = explain_coverage(found.coverage, options, successes)
     for line in summary_lines(found.metrics):
         print(line)
     print(f"run {found.manifest.run_id} of {found.manifest.created} in {directory}")
@@ -98,7 +100,7 @@ def print_status(directory: Path, found: RunOnDisk) -> None:
 
 
 def _as_json(found: RunOnDisk) -> str:
-    coverage = found.coverage
+    coverage, summary = found.coverage, found.metrics.summary()
     status = {
         "run_id": found.manifest.run_id,
         "created": found.manifest.created,
@@ -106,9 +108,15 @@ def _as_json(found: RunOnDisk) -> str:
         "coverage": {name: getattr(coverage, name) for name in _COVERAGE},
         "exit_status": int(coverage.exit_status),
         "retried": found.metrics.retried,
-        "summary": found.metrics.summary(),
+        "summary": summary,
+        "deserves_a_look": look_data(found.metrics, summary),
         "failure_examples": {
-            kind: {"task": example.key.task, "repeat": example.key.repeat, "detail": example.detail}
+            kind: {
+                "task": example.key.task,
+                "repeat": example.key.repeat,
+                "detail": example.detail,
+                "place": example.place,
+            }
             for kind, example in sorted(found.metrics.examples.items())
         },
     }

@@ -6,8 +6,9 @@ The last lines are always the coverage and what it means, because a terminal sho
 import json
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from rollgym.cli.look import look_data, look_lines
 from rollgym.engine import Coverage, ExitStatus
 from rollgym.metrics import Summary
 from rollgym.monitor import FailureExample, LiveMetrics
@@ -22,16 +23,18 @@ _Name = TypeVar("_Name", bound=StrEnum)
 
 
 def summary_lines(metrics: LiveMetrics) -> Iterator[str]:
-    """The block of JSON, then lines about failures, omissions and throughput."""
+    """The block of JSON, then what deserves a look, failures, omissions and throughput."""
     summary = metrics.summary()
-    yield json.dumps(headline(summary), indent=4)
+    look = look_data(metrics, summary)
+    yield json.dumps(headline(summary) | ({"deserves_a_look": look} if look else {}), indent=4)
+    yield from look_lines(metrics, summary)
     yield from _failure_lines(summary, metrics.examples)
     if summary.failed_attempts_by_kind:
         kinds = _counted(summary.failed_attempts_by_kind)
         yield f"failed attempts: {kinds}; {metrics.retried} retried"
         for kind, example in sorted(metrics.retried_examples.items()):
             if kind not in summary.failures_by_kind:
-                yield f"  e.g. {kind} at {example.key}: {example.detail}"
+                yield f"  e.g. {kind} at {example}"
     if summary.omitted_by_reason:
         yield f"omitted: {_counted(summary.omitted_by_reason)}"
     rate, seconds = summary.throughput.outcomes_per_second, summary.throughput.active_seconds
@@ -39,9 +42,9 @@ def summary_lines(metrics: LiveMetrics) -> Iterator[str]:
         yield f"throughput: {rate:.1f} outcomes/s over {seconds} active seconds"
 
 
-def headline(summary: Summary) -> dict[str, float | None]:
+def headline(summary: Summary) -> dict[str, Any]:
     """The few numbers people look at first, by the names they know."""
-    numbers: dict[str, float | None] = {
+    numbers: dict[str, Any] = {
         "avg_reward": _rounded(summary.avg_reward),
         "success_rate": _rounded(summary.success_rate),
     }
@@ -93,12 +96,24 @@ PYTHON = ResumeOptions(
 """Those of `open_run`."""
 
 
-def explain_coverage(coverage: Coverage, options: ResumeOptions) -> tuple[str, str]:
-    """What the coverage means, and what to do next."""
+def explain_coverage(
+    coverage: Coverage, options: ResumeOptions, successes: int | None = None
+) -> tuple[str, str]:
+    """What the coverage means, and what to do next. `successes` are None where they are unknown."""
     failed, omitted, unresolved = coverage.failed, coverage.omitted, coverage.unresolved
     match coverage.exit_status:
+        case ExitStatus.COMPLETE if coverage.completed and successes == 0:
+            return (
+                "every rollout is completed, but none is a success",
+                f"Look at some rollouts before you use them. `{options.new_run}` starts over.",
+            )
         case ExitStatus.COMPLETE:
             return "every rollout is completed", f"Done. `{options.new_run}` starts over."
+        case ExitStatus.FAILED if not coverage.completed:
+            return (
+                "no rollout is completed: there is no reward at all",
+                f"`{options.retry_failed}` runs {_them(failed)} again, once the cause is removed.",
+            )
         case ExitStatus.FAILED:
             return (
                 f"{format_count(failed, 'rollout')} failed and {_have(failed)} no reward",
@@ -123,10 +138,10 @@ def _failure_lines(
     if failures:
         yield "failed rollouts by kind:"
     for kind, count in failures:
-        yield f"  {count} x {kind}: {TRAITS[kind].meaning}"
+        share = 100 * count / (summary.counts.completed + summary.counts.failed)
+        yield f"  {count} x {kind} ({share:.3g} %): {TRAITS[kind].meaning}"
         if kind in examples:
-            example = examples[kind]
-            yield f"    e.g. {example.key}: {example.detail}"
+            yield f"    e.g. {examples[kind]}"
 
 
 def _counted(counts: Mapping[_Name, int]) -> str:

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from rollgym.engine import AttemptRecorded, CollectionEnded, Coverage, Event
 from rollgym.metrics import Metrics, Summary
-from rollgym.records import Attempt, Failed, FailureKind, RecordState, RolloutKey
+from rollgym.records import Attempt, Completed, Failed, FailureKind, RecordState, RolloutKey
+from rollgym.records.sign import Sign, signs_among
 from rollgym.store import InputsIdentity, run_records
 
 LINE_LIMIT = 160
@@ -36,10 +37,15 @@ class FailureExample(NamedTuple):
 
     key: RolloutKey
     detail: str
+    place: str = ""
+    """The line of a plug-in where an exception was raised that was not meant."""
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.detail}" + (f" ({self.place})" if self.place else "")
 
 
 class LiveMetrics:
-    """An observer that owns a `Metrics` and keeps an example of each kind of failure.
+    """An observer that owns a `Metrics` and keeps an example of each kind of failure and each sign.
 
     `retried` counts attempts that were not their rollout's last. `reopened` counts the outcomes
     that a resumed run is about to replace. `finished` says that the last event was received; check
@@ -54,6 +60,7 @@ class LiveMetrics:
         self.finished = False
         self.examples: dict[FailureKind, FailureExample] = {}
         self.retried_examples: dict[FailureKind, FailureExample] = {}
+        self.sign_examples: dict[Sign, RolloutKey] = {}
         self._metrics = Metrics()
 
     def replay(self, attempt: Attempt, state: RecordState) -> None:
@@ -90,14 +97,23 @@ class LiveMetrics:
         self._keep_example(attempt)
 
     def _keep_example(self, attempt: Attempt) -> None:
-        """Keep the rollout of each kind that comes first in the inputs."""
+        """Keep the rollout of each kind, and of each sign, that comes first in the inputs."""
         outcome = attempt.outcome
+        if isinstance(outcome, Completed):
+            for sign in signs_among(outcome.measures):
+                self.sign_examples[sign] = min(
+                    attempt.key, self.sign_examples.get(sign, attempt.key)
+                )
+            return
         if not isinstance(outcome, Failed):
             return
         examples = self.examples if attempt.final else self.retried_examples
         failure, known = outcome.failure, examples.get(outcome.failure.kind)
         if known is None or attempt.key < known.key:
-            examples[failure.kind] = FailureExample(attempt.key, printable_line(failure.detail))
+            place = f"{failure.file}:{failure.line}" if failure.file else ""
+            examples[failure.kind] = FailureExample(
+                attempt.key, printable_line(failure.detail), printable_line(place)
+            )
 
     def _drop_example(self, kind: FailureKind, key: RolloutKey) -> None:
         known = self.examples.get(kind)

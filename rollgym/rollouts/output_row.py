@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from rollgym.records import Attempt, Completed, Failed, Row, Task, Usage
+from rollgym.records.sign import signs_among
 from rollgym.rollouts import rows
 from rollgym.servers.responses import Response, chat_transcript
 
@@ -52,6 +53,8 @@ def output_row(task: Task, attempt: Attempt, seeds: rows.RepeatSeeds | None = No
     transcript = chat_transcript(response.output)
     has_output = rows.OUTPUT in row.fields or rows.OUTPUT in added
     numbers = _numbers(attempt, outcome, added, transcript) | _notes(response.raw)
+    if signs := signs_among(outcome.measures):
+        numbers[rows.SIGNS] = signs
     fields: dict[str, Any] = {
         **changes,
         rows.OWN_OUTPUT if has_output else rows.OUTPUT: transcript,

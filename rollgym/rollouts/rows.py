@@ -43,11 +43,13 @@ OWN_OUTPUT = "rollgym_output"
 OWN_METADATA = "rollgym_metadata"
 MOVED = "rollgym"
 """The key of `metadata` with our numbers whose names were in use."""
+SIGNS = "signs"
+"""The key of `metadata` with the signs that the rollout deserves a look."""
 METADATA_NAMES = frozenset(
     (
         *("reasoning_steps", "tool_calls_made", "verification_score", "attempts", "started"),
         *("seconds", "timings", "spans", "usage", "stopped_by", "tool_errors"),
-        "tool_calls_rejected",
+        *("tool_calls_rejected", SIGNS),
     )
 )
 """Our keys of `metadata`."""

@@ -1,4 +1,4 @@
-"""The outcomes in a file of rollouts, without their conversations.
+"""The outcomes in a file of rollouts, with their signs and without their conversations.
 
 The file may be of another program, such as NeMo Gym. Its rows have `reward` and `response`, and
 perhaps no `success`. Those of early versions have no indexes either: rows with the same request
@@ -16,6 +16,7 @@ from rollgym.records import Attempt, Completed, Row, RowError
 from rollgym.records.task import Natural
 from rollgym.rollouts import rows
 from rollgym.rollouts.input_file import InputFile, lines_of
+from rollgym.rollouts.signs import signs_in_row
 from rollgym.store import InputsError
 from rollgym.store.errors import storage_errors
 
@@ -75,8 +76,10 @@ def attempts_in(path: Path) -> Iterator[Attempt]:
     InputsError with file and line, StorageError.
     """
     file = InputFile(path)
-    repeats = Counter(row.task for row in _scored_rows(file))
-    for row in _scored_rows(file):
+    repeats = Counter(row.task for row, _ in _scored_rows(file))
+    for row, line in _scored_rows(file):
+        completed = Completed(row.reward, success=row.success)
+        signs = signs_in_row(rows.parse_row(line).fields, success=completed.succeeded)
         yield Attempt(
             task=row.task,
             repeat=row.repeat,
@@ -86,16 +89,16 @@ def attempts_in(path: Path) -> Iterator[Attempt]:
             seed=0,
             started=0.0,
             seconds=0.0,
-            outcome=Completed(row.reward, success=row.success),
+            outcome=Completed(row.reward, success=row.success, measures=signs),
         )
 
 
-def _scored_rows(source: InputFile) -> Iterator[ScoredRow]:
+def _scored_rows(source: InputFile) -> Iterator[tuple[ScoredRow, bytes]]:
     reader = ScoredRows()
     with storage_errors(source.path, "reading the rollouts"), source.open() as file:
         for number, _, content in lines_of(file):
             try:
-                yield reader.read(content)
+                yield reader.read(content), content
             except RowError as error:
                 raise not_a_rollout(source.path, number, error) from error
 

@@ -32,6 +32,7 @@ from rollgym.records import (
 from rollgym.records.failure import shorten
 from rollgym.rollouts import rows
 from rollgym.rollouts.output_row import added_fields, input_row, measures_of, same_value
+from rollgym.rollouts.signs import signs_of
 from rollgym.servers.agent import PHASES_HEADER, UNVERIFIED
 from rollgym.servers.client import RecoveryWait, ServerClient
 from rollgym.servers.context import Progress, ending_time, working_for
@@ -123,10 +124,12 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
     except VerifierError as error:
         return _unscored(Failure.of(error), added, answer.headers)
     usage = response.usage
+    success = _success(sent, answered, by_reward=reward >= success_threshold)
+    signs = signs_of(sent.fields.get(rows.PARAMS), response, added, success=success)
     return Completed(
         reward,
-        success=_success(sent, answered, by_reward=reward >= success_threshold),
-        measures=measures_of(response, usage),
+        success=success,
+        measures=measures_of(response, usage) | signs,
         usage=usage,
         phases=_phases(answer.headers.get(PHASES_HEADER, "{}")),
         spans=_spans(answer.headers.get(SPANS_HEADER, "[]")),

@@ -68,11 +68,12 @@ class Response:
     @property
     def text(self) -> str:
         """Text of the last assistant message; "" if there is none."""
-        message = self._last_assistant_message
-        content = message.get("content")
-        if isinstance(content, str):
-            return content
-        return "".join(_text(part, "text") for part in _parts(message, "output_text"))
+        return _message_text(self._last_assistant_message)
+
+    @property
+    def texts(self) -> list[str]:
+        """Text of every assistant message, in order."""
+        return [_message_text(item) for item in self.output if _is_said(item)]
 
     @property
     def refusal(self) -> str | None:
@@ -107,7 +108,7 @@ class Response:
     @property
     def _last_assistant_message(self) -> JsonObject:
         for item in reversed(self.output):
-            if item.get("type", "message") == "message" and item.get("role") == "assistant":
+            if _is_said(item):
                 return item
         return {}
 
@@ -118,6 +119,17 @@ class Response:
 def _text(source: JsonObject, name: str) -> str:
     value = source.get(name)
     return value if isinstance(value, str) else ""
+
+
+def _is_said(item: JsonObject) -> bool:
+    return item.get("type", "message") == "message" and item.get("role") == "assistant"
+
+
+def _message_text(message: JsonObject) -> str:
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    return "".join(_text(part, "text") for part in _parts(message, "output_text"))
 
 
 def _count(source: JsonObject, name: str) -> int:
