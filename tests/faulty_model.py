@@ -267,6 +267,24 @@ def hang() -> Step:
     return slow(_LONGEST_HANG)
 
 
+def stream(*events: bytes, then: Step | None = None) -> Step:
+    """Answer with a stream of these events; `then` plays in place of its end."""
+
+    async def play(exchange: Exchange) -> bool:
+        await exchange.send(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n"
+        )
+        for event in events:
+            await exchange.send(b"%x\r\n%b\r\n" % (len(event), event))
+        if then is not None:
+            return await then(exchange)
+        await exchange.send(b"0\r\n\r\n")
+        return True
+
+    return play
+
+
 def reset() -> Step:
     """Reset the connection in place of an answer."""
 

@@ -1,11 +1,12 @@
 """Passes requests to endpoints with the OpenAI Responses API.
 
-A request is passed on with the name of the model set, and the answer is returned unchanged. But
+A request is passed on with the name of the model set, and the answer is returned unchanged, also in
+a stream. But
 every answer is checked: a failed response, or an answer that is not a response, becomes a typed
 error here. An agent would read it as a model that answers nothing.
 """
 
-from typing import TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -18,7 +19,17 @@ from rollgym.records import (
     Row,
 )
 from rollgym.servers import EndpointModelConfig, EndpointModelServer
-from rollgym.servers.endpoints import ApiKey, BaseUrl, EndpointSettings, endpoint_settings
+from rollgym.servers.endpoints import (
+    ApiKey,
+    BaseUrl,
+    EndpointSettings,
+    Headers,
+    MaxConcurrency,
+    PoolStream,
+    endpoint_settings,
+)
+from rollgym.servers.responses import metadata_parameters
+from rollgym.store import Setting
 
 T = TypeVar("T")
 _FINISHED = frozenset({"completed", "incomplete"})
@@ -33,14 +44,30 @@ class OpenAIModelConfig(EndpointModelConfig):
 
     - `openai_base_url`: one URL or a list of them, each usually ending in `/v1`. Calls are spread.
     - `openai_model`: the model's name there; it replaces whatever a request asks for.
+    - `openai_organization`, `openai_default_headers`: further headers of every request.
+    - `max_concurrent_requests`: another name for `max_concurrency`.
+    - `drop_input_reasoning_items`: leave the reasoning items out of `input`, for endpoints that
+      reject their own.
+    - `unpack_metadata`: send the parameters in `metadata.extra_body` and
+      `metadata.chat_template_kwargs` as parameters. OpenAI rejects those that it does not know.
     """
 
     openai_base_url: BaseUrl
     openai_api_key: ApiKey = None
     openai_model: str
+    openai_organization: Annotated[str | None, Setting.SECRET] = None
+    openai_default_headers: Headers = None
+    max_concurrent_requests: MaxConcurrency = None
+    drop_input_reasoning_items: bool = False
+    unpack_metadata: bool = False
+    provides: Annotated[Any, Setting.NOTE] = None
 
     def endpoints(self) -> list[EndpointSettings]:
-        return endpoint_settings(self.openai_base_url, self.openai_api_key, self.max_concurrency)
+        headers = dict(self.openai_default_headers or {})
+        if self.openai_organization:
+            headers.setdefault("OpenAI-Organization", self.openai_organization)
+        most = self.max_concurrency or self.max_concurrent_requests
+        return endpoint_settings(self.openai_base_url, self.openai_api_key, most, headers)
 
 
 class OpenAIModel(EndpointModelServer):
@@ -49,18 +76,64 @@ class OpenAIModel(EndpointModelServer):
     config: OpenAIModelConfig
 
     async def responses(self, params: Row) -> bytes:
-        answer = await self._post("/responses", params)
+        answer = await self.pool.post("/responses", self._body(params))
         _check_response(answer)
         return answer
 
     async def chat_completions(self, params: Row) -> bytes:
-        answer = await self._post("/chat/completions", params)
+        answer = await self.pool.post("/chat/completions", self._body(params))
         _decoded(_COMPLETION, answer, "a chat completion with `choices`")
         return answer
 
-    async def _post(self, path: str, params: Row) -> bytes:
-        named = params.with_fields({"model": self.config.openai_model})
-        return await self.pool.post(path, named.raw)
+    async def stream_responses(self, params: Row) -> PoolStream | bytes:
+        answer = await self.pool.stream("/responses", self._body(params))
+        if isinstance(answer, bytes):
+            _check_response(answer)
+        return answer
+
+    async def stream_chat_completions(self, params: Row) -> PoolStream | bytes:
+        answer = await self.pool.stream("/chat/completions", self._body(params))
+        if isinstance(answer, bytes):
+            _decoded(_COMPLETION, answer, "a chat completion with `choices`")
+        return answer
+
+    def _body(self, params: Row) -> bytes:
+        config, given = self.config, params.fields
+        extra = config.extra_parameters
+        changes: dict[str, Any] = {n: value for n, value in extra.items() if n not in given}
+        if "metadata" in given:
+            changes |= self._metadata(params)
+        if config.drop_input_reasoning_items:
+            items = params.get("input", object)
+            if isinstance(items, list):
+                changes["input"] = [item for item in items if not _is_reasoning(item)]
+        return params.with_fields({**changes, "model": config.openai_model}).raw
+
+    def _metadata(self, params: Row) -> dict[str, Any]:
+        """The changes that the metadata of a request asks for; its values become strings."""
+        given = params.get("metadata", object)
+        if not self.config.unpack_metadata:
+            if not isinstance(given, dict) or not any(map(_is_object, given.values())):
+                return {}
+            return {"metadata": {name: _as_text(value) for name, value in given.items()}}
+        carried = metadata_parameters(given)
+        changes = {n: value for n, value in carried.extra_body.items() if n not in params.fields}
+        if carried.chat_template_kwargs:
+            changes["chat_template_kwargs"] = carried.chat_template_kwargs
+        return {**changes, "metadata": carried.rest}
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _as_text(value: Any) -> Any:
+    """The value as the API expects it: an object that should be written as a string is."""
+    return msgspec.json.encode(value).decode() if _is_object(value) else value
+
+
+def _is_reasoning(item: object) -> bool:
+    return isinstance(item, dict) and item.get("type") == "reasoning"
 
 
 class _ResponseError(msgspec.Struct):

@@ -10,23 +10,38 @@ answer converted back; a request for a chat completion is passed through.
   400 if they are not a JSON object. A mistake of the model would then end its rollout. Such
   arguments are sent inside an object.
 - Most chat templates do not know the role `developer` and skip its messages. They are sent as
-  `system`.
+  `system`, unless `replace_developer_role_with_system` is false.
 
 The rollout itself keeps the original messages.
+
+*Parameters.* Those of the request come first, then those in its metadata (`extra_body`), then those
+of the configuration. `sampling_overrides`, the model and the tokens are set last.
 """
 
 from typing import Any
 
 import msgspec
-from pydantic import Field
 
 from rollgym.records import ModelMalformedError, ModelRequestError, Row
 from rollgym.servers import EndpointModelConfig, EndpointModelServer
-from rollgym.servers.endpoints import ApiKey, BaseUrl, EndpointSettings, endpoint_settings
-from rollgym.servers.responses import JsonObject, chat_request, response_from_chat
+from rollgym.servers.endpoints import (
+    ApiKey,
+    BaseUrl,
+    EndpointSettings,
+    Headers,
+    PoolStream,
+    endpoint_settings,
+)
+from rollgym.servers.model import decoded
+from rollgym.servers.responses import (
+    JsonObject,
+    chat_request,
+    metadata_parameters,
+    response_from_chat,
+)
 
 MALFORMED_ARGUMENTS = "malformed_arguments"
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
+_REASONING = frozenset({"reasoning", "reasoning_content"})
 _RAW_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -39,7 +54,12 @@ class VllmModelConfig(EndpointModelConfig):
       output item of every answer.
     - `uses_reasoning_parser`: whether vLLM runs with `--reasoning-parser`. Without it, reasoning is
       read from the `<think>` tags of the text, and written back into them.
-    - `extra_body`: parameters for vLLM in requests that do not set them.
+    - `uses_interleaved_reasoning`: whether earlier reasoning is sent back, with a reasoning parser.
+    - `replace_developer_role_with_system`: send messages of the role `developer` as `system`.
+    - `chat_template_kwargs`: arguments for the chat template; those of a request come before.
+    - `sampling_overrides`: parameters that replace those of every request.
+    - `continue_final_assistant_message`: let the model continue a final assistant message.
+    - `default_headers`: further headers of every request to vLLM.
     """
 
     base_url: BaseUrl
@@ -47,10 +67,17 @@ class VllmModelConfig(EndpointModelConfig):
     model: str
     return_token_id_information: bool = False
     uses_reasoning_parser: bool = True
-    extra_body: dict[str, Any] = Field(default_factory=dict)
+    uses_interleaved_reasoning: bool = True
+    replace_developer_role_with_system: bool = True
+    continue_final_assistant_message: bool = False
+    chat_template_kwargs: dict[str, Any] | None = None
+    sampling_overrides: dict[str, Any] | None = None
+    default_headers: Headers = None
 
     def endpoints(self) -> list[EndpointSettings]:
-        return endpoint_settings(self.base_url, self.api_key, self.max_concurrency)
+        return endpoint_settings(
+            self.base_url, self.api_key, self.max_concurrency, self.default_headers
+        )
 
 
 class VllmModel(EndpointModelServer):
@@ -60,24 +87,60 @@ class VllmModel(EndpointModelServer):
 
     async def responses(self, params: Row) -> bytes:
         think_tags = not self.config.uses_reasoning_parser
-        asked = _decode(params.raw, ModelRequestError, "the request")
-        answer = await self._complete(chat_request(asked, think_tags=think_tags))
-        completion = _decode(answer, ModelMalformedError, "vLLM's answer")
+        asked = decoded(params.raw, ModelRequestError, "the request")
+        body = self._body(chat_request(asked, think_tags=think_tags))
+        answer = await self.pool.post("/chat/completions", body)
+        completion = decoded(answer, ModelMalformedError, "vLLM's answer")
         response = response_from_chat(completion, asked, think_tags=think_tags)
         if self.config.return_token_id_information:
             _check_tokens(response["output"][-1])
         return msgspec.json.encode(response)
 
     async def chat_completions(self, params: Row) -> bytes:
-        return await self._complete(_decode(params.raw, ModelRequestError, "the request"))
+        asked = decoded(params.raw, ModelRequestError, "the request")
+        return await self.pool.post("/chat/completions", self._body(asked))
 
-    async def _complete(self, request: JsonObject) -> bytes:
-        # Model and tokens are set last, so that a request cannot change them.
-        body = {**self.config.extra_body, **request, "model": self.config.model}
-        if self.config.return_token_id_information:
+    async def stream_chat_completions(self, params: Row) -> PoolStream | bytes:
+        asked = decoded(params.raw, ModelRequestError, "the request")
+        return await self.pool.stream("/chat/completions", self._body(asked))
+
+    def _body(self, request: JsonObject) -> bytes:
+        config, carried = self.config, metadata_parameters(request.pop("metadata", None))
+        body = {**config.extra_parameters, **carried.extra_body, **request}
+        if carried.rest:
+            body["metadata"] = carried.rest
+        asked = body.get("chat_template_kwargs") or {}
+        if isinstance(asked, dict):  # vLLM rejects anything else
+            arguments = {**(config.chat_template_kwargs or {}), **asked}
+            arguments |= carried.chat_template_kwargs
+            body |= {"chat_template_kwargs": arguments} if arguments else {}
+        body |= {**(config.sampling_overrides or {}), "model": config.model}
+        if config.return_token_id_information:
             body |= {"return_token_ids": True, "logprobs": True}
-        body["messages"] = _acceptable_messages(body.get("messages"))
-        return await self.pool.post("/chat/completions", msgspec.json.encode(body))
+        messages = body.get("messages")
+        if isinstance(messages, list):  # vLLM rejects those with another structure
+            body["messages"] = [self._acceptable(message) for message in messages]
+            self._continue(body)
+        return msgspec.json.encode(body)
+
+    def _acceptable(self, message: Any) -> Any:
+        """The message in a form that vLLM accepts and its template reads."""
+        if not isinstance(message, dict):
+            return message
+        role = message.get("role")
+        if role == "developer" and self.config.replace_developer_role_with_system:
+            return {**message, "role": "system"}
+        calls = message.get("tool_calls")
+        if isinstance(calls, list) and calls:
+            message = {**message, "tool_calls": [_acceptable_call(call) for call in calls]}
+        if role != "assistant" or self.config.uses_interleaved_reasoning:
+            return message
+        return {name: value for name, value in message.items() if name not in _REASONING}
+
+    def _continue(self, body: JsonObject) -> None:
+        match body["messages"]:
+            case [*_, {"role": "assistant"}] if self.config.continue_final_assistant_message:
+                body |= {"continue_final_message": True, "add_generation_prompt": False}
 
 
 def _check_tokens(item: JsonObject) -> None:
@@ -90,31 +153,6 @@ def _check_tokens(item: JsonObject) -> None:
             "for; use a version of vLLM that supports `return_token_ids`",
             retryable=False,
         )
-
-
-def _decode(
-    raw: bytes, error: type[ModelRequestError | ModelMalformedError], subject: str
-) -> JsonObject:
-    try:
-        return _OBJECT.decode(raw)
-    except (msgspec.DecodeError, RecursionError) as cause:
-        raise error(f"{subject} cannot be decoded: {cause}") from cause
-
-
-def _acceptable_messages(messages: Any) -> Any:
-    """The messages in a form that vLLM accepts. vLLM rejects those with another structure."""
-    if not isinstance(messages, list):
-        return messages
-    return [_acceptable_message(each) if isinstance(each, dict) else each for each in messages]
-
-
-def _acceptable_message(message: dict[str, Any]) -> dict[str, Any]:
-    if message.get("role") == "developer":
-        return {**message, "role": "system"}
-    calls = message.get("tool_calls")
-    if isinstance(calls, list) and calls:
-        return {**message, "tool_calls": [_acceptable_call(call) for call in calls]}
-    return message
 
 
 def _acceptable_call(call: Any) -> Any:

@@ -79,7 +79,9 @@ class Episode:
         self._calls: list[Timed] = []
 
     async def ask_model(self, params: Mapping[str, Any]) -> Response:
-        """One turn of the model. Raises the model errors of `rollgym.records`."""
+        """One turn of the model, never a stream. Raises the model errors of `rollgym.records`."""
+        if "stream" in params or "stream_options" in params:
+            params = {name: params[name] for name in params if not name.startswith("stream")}
         began = time.perf_counter()
         try:
             answer = await self._model.call(

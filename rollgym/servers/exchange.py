@@ -16,10 +16,11 @@ and closes them, also when it ends early; that stops the work behind them.
 paths and domains are not kept.
 """
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import Protocol
 
 import msgspec
 
@@ -62,6 +63,16 @@ class Request(msgspec.Struct, frozen=True):
     cookies: Mapping[str, str] = _NONE
 
 
+class Parts(Protocol):
+    """The bytes of a body as they arrive. `aclose` it, also after its end or an error."""
+
+    def __aiter__(self) -> "Parts": ...
+
+    async def __anext__(self) -> bytes: ...
+
+    async def aclose(self) -> None: ...
+
+
 class Answer(msgspec.Struct, frozen=True):
     """The answer of a server. `cookies` are to be kept; an empty value deletes a cookie.
 
@@ -73,7 +84,7 @@ class Answer(msgspec.Struct, frozen=True):
     content_type: str = JSON
     cookies: Mapping[str, str] = _NONE
     headers: Mapping[str, str] = _NONE
-    parts: AsyncGenerator[bytes, None] | None = None
+    parts: Parts | None = None
 
     @property
     def ok(self) -> bool:

@@ -13,7 +13,7 @@ is used for logs.
 
 import logging
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 
 from aiohttp import web
@@ -25,6 +25,7 @@ from rollgym.servers.context import incoming_context, seconds_left, working_for
 from rollgym.servers.exchange import (
     JSON,
     Answer,
+    Parts,
     RefusedRequestError,
     Request,
     error_answer,
@@ -94,7 +95,7 @@ class _Adapter:
         return body
 
     async def _send_parts(
-        self, request: web.BaseRequest, answer: Answer, parts: AsyncGenerator[bytes, None]
+        self, request: web.BaseRequest, answer: Answer, parts: Parts
     ) -> web.StreamResponse:
         response = web.StreamResponse(status=answer.status, headers=_headers(answer))
         try:

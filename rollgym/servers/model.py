@@ -1,18 +1,53 @@
 """Model servers: a language model behind the OpenAI Responses API.
 
-A subclass implements `responses`, and `chat_completions` and `models` where it can. Requests and
-answers stay JSON, because a model server mostly passes them on.
+A subclass implements `responses`, and `models` where it can. Requests and answers stay JSON,
+because a model server mostly passes them on. Chat completions are converted to Responses and back,
+unless a subclass has its own.
+
+*Streams.* A request with `stream: true` is answered with server-sent events: those of an endpoint
+that streams, or those of the finished answer. An error before the first event is an error answer;
+later it is an event of its own, and the stream ends.
 """
 
-from collections.abc import Awaitable
-from typing import Any
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, TypeVar
 
 import msgspec
 
-from rollgym.records import ModelRequestError, ModelUnavailableError, Row, RowError
-from rollgym.servers.endpoints import EndpointPool, EndpointSettings, MaxConcurrency, PoolSettings
-from rollgym.servers.exchange import Answer, Request, json_answer
+from rollgym.records import (
+    ModelMalformedError,
+    ModelRequestError,
+    ModelUnavailableError,
+    RolloutError,
+    Row,
+    RowError,
+)
+from rollgym.servers.context import current_rollout
+from rollgym.servers.endpoints import (
+    EndpointPool,
+    EndpointSettings,
+    MaxConcurrency,
+    PoolSettings,
+    PoolStream,
+)
+from rollgym.servers.exchange import Answer, Request, failure_answer, json_answer
+from rollgym.servers.responses import (
+    JsonObject,
+    chat_completion,
+    completion_chunks,
+    response_events,
+    responses_request,
+    sse,
+)
 from rollgym.servers.server import Server, ServerConfig, ServerDirectory, ServerKind
+
+T = TypeVar("T")
+EVENT_STREAM = "text/event-stream"
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
+_EMPTY_LINES = (b"\n\n", b"\r\n\r\n")
+_STREAM_FIELDS = ("stream", "stream_options")
+_LOGGER = logging.getLogger("rollgym.servers")
 
 
 class ModelServer(Server):
@@ -34,31 +69,118 @@ class ModelServer(Server):
 
     async def chat_completions(self, params: Row) -> bytes:
         """The chat completion for these parameters."""
-        raise ModelRequestError(
-            f"{self.name} does not support chat completions; use POST /v1/responses"
-        )
+        request = responses_request(decoded(params.raw, ModelRequestError, "the request"))
+        response = await self.responses(Row(msgspec.json.encode(request)))
+        answer = decoded(response, ModelMalformedError, "the response")
+        return msgspec.json.encode(chat_completion(answer))
 
     async def models(self) -> bytes:
         """The list of models."""
         return json_answer({"object": "list", "data": []}).body
 
+    async def stream_responses(self, params: Row) -> PoolStream | bytes:
+        """The events for parameters with `stream`, or the finished response."""
+        return await self.responses(_without(params, _STREAM_FIELDS))
+
+    async def stream_chat_completions(self, params: Row) -> PoolStream | bytes:
+        """The chunks for parameters with `stream`, or the finished chat completion."""
+        return await self.chat_completions(_without(params, _STREAM_FIELDS))
+
     async def _answer_responses(self, request: Request) -> Answer:
-        return await _answer(self.responses(_params(request.body)))
+        params = _params(request.body)
+        if not _asks_for_stream(params):
+            return Answer(200, await _result(self.responses(params)))
+        return self._streamed(await _result(self.stream_responses(params)), response_events)
 
     async def _answer_chat_completions(self, request: Request) -> Answer:
-        return await _answer(self.chat_completions(_params(request.body)))
+        params = _params(request.body)
+        if not _asks_for_stream(params):
+            return Answer(200, await _result(self.chat_completions(params)))
+        with_usage = _asks_for_usage(params)
+        return self._streamed(
+            await _result(self.stream_chat_completions(params)),
+            lambda completion: completion_chunks(completion, with_usage=with_usage),
+        )
 
     async def _answer_models(self, _: Request) -> Answer:
-        return await _answer(self.models())
+        return Answer(200, await _result(self.models()))
+
+    def _streamed(
+        self, answer: PoolStream | bytes, events: Callable[[JsonObject], Iterator[bytes]]
+    ) -> Answer:
+        headers = {"cache-control": "no-cache"}
+        if isinstance(answer, PoolStream):
+            parts = _Events(answer, self.name)
+            return Answer(200, content_type=EVENT_STREAM, headers=headers, parts=parts)
+        finished = decoded(answer, ModelMalformedError, "the answer")
+        return Answer(200, b"".join(events(finished)), EVENT_STREAM, headers=headers)
+
+
+class _Events:
+    """The events of an endpoint, each of them whole; an error becomes the last event."""
+
+    def __init__(self, stream: PoolStream, server: str) -> None:
+        self._stream = stream
+        self._server = server
+        self._rest = bytearray()
+        self._ended = False
+
+    def __aiter__(self) -> "_Events":
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not self._ended:
+            searched = max(0, len(self._rest) - 3)
+            try:
+                self._rest += await anext(self._stream)
+            except StopAsyncIteration:
+                self._ended = True
+                if self._rest:
+                    return bytes(self._rest)
+            except (RolloutError, OSError) as error:
+                self._ended = True
+                about = {"server": self._server, "rollout": current_rollout()}
+                _LOGGER.warning("the stream broke off: %s", error, extra=about)
+                return _error_event(error)
+            else:
+                if events := self._whole_events(searched):
+                    return events
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def _whole_events(self, searched: int) -> bytes:
+        """Take everything up to the last empty line; there is none in the first bytes."""
+        ends = ((self._rest.rfind(mark, searched), len(mark)) for mark in _EMPTY_LINES)
+        end = max(start + length if start >= 0 else 0 for start, length in ends)
+        events = bytes(self._rest[:end])
+        del self._rest[:end]
+        return events
+
+
+def _error_event(error: Exception) -> bytes:
+    body = _OBJECT.decode(failure_answer(error).body)["error"]
+    named = {name: body.get(name) for name in ("message", "code", "param")}
+    return sse({"type": "error", **named, "error": body}, "error")
 
 
 class EndpointModelConfig(ServerConfig):
-    """`max_concurrency` bounds the running requests at each endpoint; `pool` has timeouts and
-    retries.
+    """Settings of every model server in front of endpoints.
+
+    - `max_concurrency`: the most running requests at each endpoint.
+    - `pool`: timeouts and retries.
+    - `extra_body`: parameters for requests that do not set them; null is left out.
     """
 
     max_concurrency: MaxConcurrency = None
     pool: PoolSettings = PoolSettings()
+    extra_body: dict[str, Any] | None = None
+
+    @property
+    def extra_parameters(self) -> dict[str, Any]:
+        """`extra_body` without nulls."""
+        return {name: value for name, value in (self.extra_body or {}).items() if value is not None}
 
     def endpoints(self) -> list[EndpointSettings]:
         """The endpoints that the settings name."""
@@ -84,19 +206,43 @@ class EndpointModelServer(ModelServer):
         return await self.pool.get("/models")
 
 
-async def _answer(body: Awaitable[bytes]) -> Answer:
+async def _result(answer: Awaitable[T]) -> T:
     """A network error means that the model is unavailable; any other untyped error is a bug."""
     try:
-        return Answer(200, await body)
+        return await answer
     except OSError as error:
         raise ModelUnavailableError(f"{type(error).__name__}: {error}") from error
 
 
+def decoded(
+    raw: bytes, error: type[ModelRequestError | ModelMalformedError], subject: str
+) -> JsonObject:
+    """A JSON object, decoded. Raises `error`, which names the subject."""
+    try:
+        return _OBJECT.decode(raw)
+    except (msgspec.DecodeError, RecursionError) as cause:
+        raise error(f"{subject} cannot be decoded: {cause}") from cause
+
+
 def _params(body: bytes) -> Row:
     try:
-        params = Row.parse(body)
+        return Row.parse(body)
     except RowError as error:
         raise ModelRequestError(f"the request is not a JSON object: {error}") from error
-    if bytes(params.fields.get("stream", b"false")) == b"true":
-        raise ModelRequestError("streaming is not supported: leave `stream` out")
-    return params
+
+
+def _asks_for_stream(params: Row) -> bool:
+    given = bytes(params.fields.get("stream", b"false"))
+    if given not in (b"true", b"false", b"null"):
+        raise ModelRequestError("`stream` must be true or false")
+    return given == b"true"
+
+
+def _asks_for_usage(params: Row) -> bool:
+    options = params.get("stream_options", object)
+    return isinstance(options, dict) and bool(options.get("include_usage"))
+
+
+def _without(params: Row, names: tuple[str, ...]) -> Row:
+    kept = {name: value for name, value in params.fields.items() if name not in names}
+    return Row(msgspec.json.encode(kept))

@@ -22,6 +22,8 @@ from rollgym.records import (
     RolloutError,
 )
 from rollgym.servers import Response, ServerClient, connect
+from rollgym.servers.config import load_config, load_settings
+from rollgym.store import hide_secrets
 from tests.faulty_model import OVERFLOWS, FaultyModel, Step, error, hang, reply, unused_port
 
 KEY = "sk-0123456789abcdef"
@@ -148,13 +150,72 @@ def test_a_chat_completion_without_choices_is_malformed() -> None:
     playing(reply(200, {"output": []}), act=act)
 
 
-def test_streaming_is_refused_before_the_endpoint_is_asked() -> None:
+FIELD = """
+model:
+  responses_api_models:
+    openai_model:
+      entrypoint: app.py
+      num_workers: 8
+      provides: [image-model]
+      openai_base_url: http://127.0.0.1:9/v1
+      openai_api_key: ${oc.env:NO_SUCH_KEY,key}
+      openai_model: gpt-test
+      openai_default_headers: {X-Team: a-team-token, user-agent: theirs}
+      openai_organization: org-1
+      drop_input_reasoning_items: ${oc.env:NO_SUCH_SETTING,true}
+      extra_body: {max_output_tokens: null, service_tier: flex, temperature: 0.5}
+"""
+
+
+def test_a_config_of_the_field_is_honoured(tmp_path: Path, caplog: Any) -> None:
+    (tmp_path / "model.yaml").write_text(FIELD)
+    instance = load_config(["+config_paths=[model.yaml]"], tmp_path, listening=False).instances[0]
+    settings = load_settings(instance, OpenAIModel).model_dump(
+        include={
+            "openai_default_headers",
+            "openai_organization",
+            "drop_input_reasoning_items",
+            "extra_body",
+        }
+    )
+    assert "model.yaml:6: model: `num_workers` has no effect here" in caplog.text
+    assert hide_secrets(instance.settings, OpenAIModelConfig)["openai_default_headers"] == "***"
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": []}
+    user = {"role": "user", "content": "Hi"}
+
     async def act(client: ServerClient, model: FaultyModel) -> None:
-        with pytest.raises(ModelRequestError, match="stream"):
-            await ask(client, b'{"input":"Hi","stream": true}')
-        assert not model.requests
+        await ask(client, json.dumps({"input": [user, reasoning], "temperature": 1.0}).encode())
+        (sent,) = model.requests
+        assert sent.json == {
+            "input": [user],
+            "temperature": 1.0,
+            "service_tier": "flex",
+            "model": "gpt-test",
+        }
+        assert sent.headers["x-team"] == "a-team-token"
+        assert sent.headers["user-agent"] == "theirs"
+        assert sent.headers["openai-organization"] == "org-1"
+
+    playing(act=act, **settings)
+
+
+def test_parameters_in_metadata_stay_there_as_strings_unless_they_are_unpacked() -> None:
+    metadata = {"extra_body": {"seed": 5, "top_k": 2}, "note": "n"}
+    body = json.dumps({"input": "Hi", "top_k": 1, "metadata": metadata}).encode()
+
+    async def act(client: ServerClient, model: FaultyModel) -> None:
+        await ask(client, body)
+        sent = model.requests[-1].json
+        assert sent["metadata"] == {"extra_body": '{"seed":5,"top_k":2}', "note": "n"}
+        assert "seed" not in sent
+
+    async def unpacked(client: ServerClient, model: FaultyModel) -> None:
+        await ask(client, body)
+        sent = model.requests[-1].json
+        assert (sent["seed"], sent["top_k"], sent["metadata"]) == (5, 1, {"note": "n"})
 
     playing(act=act)
+    playing(act=unpacked, unpack_metadata=True)
 
 
 def test_a_caller_that_goes_away_takes_its_request_along() -> None:

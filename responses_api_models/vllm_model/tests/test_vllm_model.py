@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from rollgym.records import (
     RolloutError,
 )
 from rollgym.servers import Response, ServerClient, connect
+from rollgym.servers.config import load_config, load_settings
 
 WEATHER = {"type": "function", "name": "get_weather", "parameters": {"type": "object"}}
 CALL = {
@@ -226,6 +228,96 @@ def test_extra_parameters_are_defaults_that_a_request_can_override() -> None:
     vllm = FakeVllm({"content": "Yes."})
     answer_of(vllm, {"extra_body": {"top_k": 5, "min_p": 0.1}}, top_k=9)
     assert (vllm.requests[0]["top_k"], vllm.requests[0]["min_p"]) == (9, 0.1)
+
+
+FIELD = """
+policy_model:
+  responses_api_models:
+    vllm_model:
+      entrypoint: app.py
+      num_workers: 8
+      base_url: http://127.0.0.1:9/v1
+      api_key: key
+      model: m
+      return_token_id_information: false
+      uses_reasoning_parser: true
+      uses_interleaved_reasoning: true
+      replace_developer_role_with_system: false
+      chat_template_kwargs: null
+      extra_body: null
+      default_headers: {}
+"""
+
+
+def test_a_config_of_the_field_loads_and_only_the_number_of_workers_has_no_effect(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "model.yaml").write_text(FIELD)
+    instance = load_config(["+config_paths=[model.yaml]"], tmp_path, listening=False).instances[0]
+    load_settings(instance, VllmModel)
+    (record,) = caplog.records
+    assert record.getMessage().startswith("model.yaml:6: policy_model: `num_workers` has no effect")
+
+
+def test_parameters_of_requests_come_before_those_in_metadata_and_of_the_config() -> None:
+    vllm = FakeVllm({"content": "Hi"})
+    metadata = {
+        "extra_body": '{"seed": 5, "top_k": 5, "min_p": 5}',
+        "chat_template_kwargs": '{"enable_thinking": false}',
+        "note": "n",
+    }
+    settings = {
+        "extra_body": {"min_p": 1, "best_of": 1, "max_output_tokens": None},
+        "chat_template_kwargs": {"enable_thinking": True, "date": "today"},
+        "sampling_overrides": {"temperature": 1.0},
+    }
+    response = answer_of(vllm, settings, metadata=metadata, top_k=9, temperature=0.2)
+    (sent,) = vllm.requests
+    del sent["messages"]
+    assert sent == {
+        "model": MODEL,
+        "seed": 5,
+        "top_k": 9,
+        "min_p": 5,
+        "best_of": 1,
+        "temperature": 1.0,
+        "chat_template_kwargs": {"enable_thinking": False, "date": "today"},
+        "metadata": {"note": "n"},
+    }
+    assert response["metadata"] == metadata
+
+
+def test_metadata_that_cannot_be_unpacked_is_a_wrong_request() -> None:
+    vllm = FakeVllm()
+    for wrong in ("{", "[1]", 7):
+        with pytest.raises(ModelRequestError, match="metadata.extra_body must be a JSON object"):
+            answer_of(vllm, metadata={"extra_body": wrong})
+    assert not vllm.requests
+
+
+def test_how_history_is_sent_can_be_set() -> None:
+    vllm = FakeVllm({"content": "Hi"})
+    thought = {"type": "reasoning", "id": "rs", "summary": [{"type": "summary_text", "text": "…"}]}
+    answer_of(
+        vllm,
+        {
+            "uses_interleaved_reasoning": False,
+            "replace_developer_role_with_system": False,
+            "continue_final_assistant_message": True,
+            "default_headers": {"X-Team": "a"},
+        },
+        input=[
+            {"role": "developer", "content": "Short."},
+            thought,
+            {"role": "assistant", "content": "So"},
+        ],
+    )
+    (sent,) = vllm.requests
+    assert sent["messages"] == [
+        {"role": "developer", "content": "Short."},
+        {"role": "assistant", "content": "So"},
+    ]
+    assert (sent["continue_final_message"], sent["add_generation_prompt"]) == (True, False)
 
 
 def test_a_chat_completion_is_passed_through_as_vllm_gave_it() -> None:

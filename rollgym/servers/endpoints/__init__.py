@@ -4,11 +4,12 @@ It has health-aware balancing, bounded retries, concurrency limits, deadlines an
 Model servers use it, and agents that call a model directly.
 """
 
-from rollgym.servers.endpoints.pool import EndpointPool, PoolReport
+from rollgym.servers.endpoints.pool import EndpointPool, PoolReport, PoolStream
 from rollgym.servers.endpoints.settings import (
     ApiKey,
     BaseUrl,
     EndpointSettings,
+    Headers,
     MaxConcurrency,
     PoolSettings,
     endpoint_settings,
@@ -19,8 +20,10 @@ __all__ = [
     "BaseUrl",
     "EndpointPool",
     "EndpointSettings",
+    "Headers",
     "MaxConcurrency",
     "PoolReport",
     "PoolSettings",
+    "PoolStream",
     "endpoint_settings",
 ]

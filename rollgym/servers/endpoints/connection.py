@@ -3,6 +3,9 @@
 Requests are written directly, because they are always the same few lines, and responses are parsed
 by httptools, the parser of uvicorn. A general client such as aiohttp's does much more for each
 request that a model endpoint does not need, and uses five times the CPU.
+
+The body of a response is collected, or with `in_parts` handed over as it arrives. A connection
+whose parts are not read stops receiving.
 """
 
 import asyncio
@@ -14,6 +17,7 @@ from multidict import CIMultiDict
 
 _LENGTHS = (b"content-length", b"transfer-encoding")
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+_MOST_UNREAD = 1 << 18
 
 
 class IncompleteResponseError(Exception):
@@ -54,6 +58,14 @@ class EndpointResponse:
             name.lower() in _LENGTHS for name, _ in self.fields
         )
 
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is a successful stream of events, and not compressed."""
+        wanted = [value for name, value in self.fields if name.lower() == b"content-type"]
+        compressed = any(name.lower() == b"content-encoding" for name, _ in self.fields)
+        streams = any(value.lower().startswith(b"text/event-stream") for value in wanted)
+        return 200 <= self.status < 300 and streams and not compressed
+
     def decompressed(self, longest: int, *, cut: bool = False) -> bytes:
         """The body, also of a server that compresses although the request forbids it.
 
@@ -74,9 +86,19 @@ class EndpointResponse:
             raise TooLongError
         return body[:longest]
 
+    @property
+    def unread(self) -> int:
+        return sum(map(len, self._body))
+
     def add(self, part: bytes) -> None:
         self._body.append(part)
         self.size += len(part)
+
+    def take(self) -> bytes:
+        """The bytes that have arrived since the last call."""
+        taken = self.body
+        self._body = []
+        return taken
 
 
 class EndpointConnection(asyncio.Protocol):
@@ -88,6 +110,8 @@ class EndpointConnection(asyncio.Protocol):
         self._parser: httptools.HttpResponseParser | None = None
         self._response = EndpointResponse()
         self._limits = (0, 0)
+        self._in_parts = self._paused = False
+        self._reason = "the connection is closed"
         self._waiter: asyncio.Future[EndpointResponse] | None = None
         self._lost = False
 
@@ -96,17 +120,19 @@ class EndpointConnection(asyncio.Protocol):
         return not self._lost and self._transport is not None and not self._transport.is_closing()
 
     async def send(
-        self, request: bytes, *, longest_response: int, longest_error: int
+        self, request: bytes, *, longest_response: int, longest_error: int, in_parts: bool = False
     ) -> EndpointResponse:
         """Send a whole request; returns its response.
 
         Raises TooLongError for a successful response of more than `longest_response` bytes; others
-        are cut after `longest_error` bytes. Raises IncompleteResponseError.
+        are cut after `longest_error` bytes. Raises IncompleteResponseError. With `in_parts`, a
+        stream of events is returned when it begins, and `next_part` reads it.
         """
         if not self.usable or self._transport is None:
-            raise IncompleteResponseError("the connection is closed")
+            raise IncompleteResponseError(self._reason)
         self._response = EndpointResponse()
         self._limits = (longest_response, longest_error)
+        self._in_parts = in_parts
         self._parser = httptools.HttpResponseParser(self)
         self._waiter = asyncio.get_running_loop().create_future()
         self._transport.write(request)
@@ -114,6 +140,24 @@ class EndpointConnection(asyncio.Protocol):
             return await self._waiter
         finally:
             self._waiter = None
+
+    async def next_part(self) -> bytes:
+        """The next bytes of a response in parts; empty at its end. Raises like `send`."""
+        response = self._response
+        if not (response.unread or response.complete or self._lost):
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        if part := response.take():
+            if self._paused and self._transport is not None and self.usable:
+                self._paused = False
+                self._transport.resume_reading()
+            return part
+        if response.complete:
+            return b""
+        raise IncompleteResponseError(self._reason)
 
     def abort(self) -> None:
         """Close it at once, which tells the server to stop."""
@@ -127,7 +171,7 @@ class EndpointConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._parser is None or self._waiter is None:
+        if self._parser is None or (self._waiter is None and not self._in_parts):
             self.abort()  # there is no request to respond to
             return
         try:
@@ -140,9 +184,9 @@ class EndpointConnection(asyncio.Protocol):
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._lost = True
+        aborted, self._lost = self._lost, True
         response = self._response
-        if error is None and response.ends_with_the_connection:
+        if error is None and response.ends_with_the_connection and not aborted:
             response.complete = True
             self._finish(response)
             return
@@ -158,6 +202,10 @@ class EndpointConnection(asyncio.Protocol):
         assert self._parser is not None  # noqa: S101 - it is the caller
         self._response.status = self._parser.get_status_code()
         self._response.headers_complete = True
+        if self._in_parts:
+            self._in_parts = self._response.is_stream
+            if self._in_parts:
+                self._finish(self._response)
 
     def on_body(self, part: bytes) -> None:
         response = self._response
@@ -165,9 +213,19 @@ class EndpointConnection(asyncio.Protocol):
         longest_response, longest_error = self._limits
         if 200 <= response.status < 300:
             if response.size > longest_response:
-                self._fail(TooLongError)
+                self._fail(TooLongError())
+            elif self._in_parts:
+                self._finish(response)
+                self._pause(response)
         elif response.size > longest_error:
             self._finish(response)
+
+    def _pause(self, response: EndpointResponse) -> None:
+        """Receive nothing more while too many parts are not read."""
+        unread = response.unread > _MOST_UNREAD and not self._paused
+        if unread and self._transport is not None and self.usable:
+            self._paused = True
+            self._transport.pause_reading()
 
     def on_message_complete(self) -> None:
         assert self._parser is not None  # noqa: S101 - it is the caller
@@ -176,13 +234,15 @@ class EndpointConnection(asyncio.Protocol):
             return
         self._response.complete = True
         self._response.keep_alive = self._parser.should_keep_alive()
+        self._in_parts = False
         self._finish(self._response)
 
     def _finish(self, response: EndpointResponse) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(response)
 
-    def _fail(self, error: Exception | type[Exception]) -> None:
+    def _fail(self, error: Exception) -> None:
+        self._reason = str(error) or "it is too long"
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(error)
         self.abort()

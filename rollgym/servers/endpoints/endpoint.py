@@ -123,6 +123,7 @@ class Endpoint:
         self._limit = settings.max_concurrency
         self._slots = self._limit or _UNBOUNDED
         self._key = settings.api_key.get_secret_value() if settings.api_key else ""
+        self._headers = dict(settings.headers or {})
         secure = self._base.scheme == "https"
         port = self._base.port or (443 if secure else 80)
         self.address = (self._base.raw_host or "", port, secure)
@@ -152,27 +153,33 @@ class Endpoint:
     def _head(self, method: str, path: str) -> bytes:
         """The first lines of every request for this path."""
         url = self.url(path)
-        lines = [
-            f"{method} {url.raw_path_qs} HTTP/1.1",
-            f"Host: {url.host_port_subcomponent}",
-            "User-Agent: rollgym",
-            "Accept: application/json",
-            "Accept-Encoding: identity",
-            "Content-Type: application/json",
-        ]
+        headers = {
+            "Host": url.host_port_subcomponent or "",
+            "User-Agent": "rollgym",
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "Content-Type": "application/json",
+        }
         if self._key:
-            lines.append(f"Authorization: Bearer {self._key}")
-        return "".join(f"{line}\r\n" for line in lines).encode("latin-1")
+            headers["Authorization"] = f"Bearer {self._key}"
+        given = {name.lower() for name in self._headers}
+        sent = {name: value for name, value in headers.items() if name.lower() not in given}
+        lines = [f"{name}: {value}" for name, value in (sent | self._headers).items()]
+        whole = [f"{method} {url.raw_path_qs} HTTP/1.1", *lines]
+        return "".join(f"{line}\r\n" for line in whole).encode("latin-1")
 
     def shown_url(self, path: str = "") -> str:
         """The URL for messages: without its query, which may hold a key."""
         return str(self.url(path).with_query(None))
 
     def redact(self, text: str) -> str:
-        """Replace the API key in a text of the server."""
-        if len(self._key) < _SHORTEST_SECRET:
-            return text
-        return text.replace(self._key, "[the API key]")
+        """Replace the API key and the values of own headers in a text of the server."""
+        if len(self._key) >= _SHORTEST_SECRET:
+            text = text.replace(self._key, "[the API key]")
+        for name, value in self._headers.items():
+            if len(value) >= _SHORTEST_SECRET:
+                text = text.replace(value, f"[the header {name}]")
+        return text
 
     def has_slot(self, now: float) -> bool:
         return self.in_flight < self._slots and now >= self.health.available_at

@@ -10,6 +10,9 @@ the engine above it also retries, whole rollouts over minutes, and the two budge
 error that the pool finally raises holds the wait that the endpoint asked for, and the engine
 decides.
 
+*A stream* is retried until it begins. From then on it holds its slot until it is closed, and ends
+with an error when it breaks off, or `request_timeout` after its beginning.
+
 *Cancelling* a call releases its slot and closes its connection.
 """
 
@@ -27,7 +30,7 @@ from rollgym.servers.endpoints.endpoint import Endpoint, EndpointReport
 from rollgym.servers.endpoints.failures import FailedTry
 from rollgym.servers.endpoints.settings import EndpointSettings, PoolSettings
 from rollgym.servers.endpoints.slots import NoSlot, SlotQueue
-from rollgym.servers.endpoints.transport import EndpointTransport
+from rollgym.servers.endpoints.transport import EndpointStream, EndpointTransport
 
 MALFORMED_RETRIES = 1
 
@@ -74,11 +77,25 @@ class EndpointPool(AsyncClosable):
         `deadline` is in the event loop's time; an earlier deadline of the call context holds.
         Raises the model errors of `rollgym.records`, and DeadlineError.
         """
-        return await self._call("POST", path, body, deadline)
+        answer = await self._call("POST", path, body, deadline)
+        assert isinstance(answer, bytes)  # noqa: S101 - it did not ask for parts
+        return answer
+
+    async def stream(
+        self, path: str, body: bytes, *, deadline: float | None = None
+    ) -> "PoolStream | bytes":
+        """Send JSON that asks for a stream of events; returns its parts, which must be closed.
+
+        Returns the JSON object of an endpoint that does not stream. Raises like `post`, and the
+        parts do as well.
+        """
+        return await self._call("POST", path, body, deadline, in_parts=True)
 
     async def get(self, path: str, *, deadline: float | None = None) -> bytes:
         """Get the JSON object at a path such as `/models`, with the same promises as `post`."""
-        return await self._call("GET", path, None, deadline)
+        answer = await self._call("GET", path, None, deadline)
+        assert isinstance(answer, bytes)  # noqa: S101 - it did not ask for parts
+        return answer
 
     def report(self) -> PoolReport:
         """The present state of the endpoints. Call it in the event loop."""
@@ -86,8 +103,14 @@ class EndpointPool(AsyncClosable):
         return PoolReport(self._slots.waiting, tuple(each.report(now) for each in self._endpoints))
 
     async def _call(
-        self, method: str, path: str, body: bytes | None, deadline: float | None
-    ) -> bytes:
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        deadline: float | None,
+        *,
+        in_parts: bool = False,
+    ) -> "bytes | PoolStream":
         clock = asyncio.get_running_loop().time
         ambient = current_deadline()
         if deadline is None or (ambient is not None and ambient < deadline):
@@ -102,7 +125,10 @@ class EndpointPool(AsyncClosable):
                 if failures:
                     raise _error(method, path, tried, failures)
                 raise self._not_sent(method, path, slot.first)
-            response = await self._try(slot, method, path, body, deadline)
+            response = await self._try(slot, method, path, body, deadline, in_parts=in_parts)
+            if isinstance(response, EndpointStream):
+                ends = min(deadline, clock() + self._settings.request_timeout)
+                return PoolStream(self, slot, response, f"{method} {slot.shown_url(path)}", ends)
             if not isinstance(response, FailedTry):
                 return response
             tried.append(slot)
@@ -113,22 +139,44 @@ class EndpointPool(AsyncClosable):
             await asyncio.sleep(delay)
 
     async def _try(
-        self, endpoint: Endpoint, method: str, path: str, body: bytes | None, deadline: float
-    ) -> bytes | FailedTry:
+        self,
+        endpoint: Endpoint,
+        method: str,
+        path: str,
+        body: bytes | None,
+        deadline: float,
+        *,
+        in_parts: bool,
+    ) -> bytes | EndpointStream | FailedTry:
         clock = asyncio.get_running_loop().time
         started = clock()
+        response: bytes | EndpointStream | FailedTry | None = None
         try:
-            response = await self._transport.send(endpoint, method, path, body, deadline - started)
-            if isinstance(response, FailedTry):
-                endpoint.failed(response, started, clock(), alone=len(self._endpoints) == 1)
-            else:
-                endpoint.succeeded()
+            response = await self._transport.send(
+                endpoint, method, path, body, deadline - started, in_parts=in_parts
+            )
+            self.note(endpoint, response, started)
         except asyncio.CancelledError:
             endpoint.cancelled()
             raise
         finally:
-            self._slots.release(endpoint)
+            if not isinstance(response, EndpointStream):
+                self._slots.release(endpoint)
         return response
+
+    def note(
+        self, endpoint: Endpoint, result: bytes | EndpointStream | FailedTry, started: float
+    ) -> None:
+        """Count the result of a request at its endpoint."""
+        if isinstance(result, FailedTry):
+            now = asyncio.get_running_loop().time()
+            endpoint.failed(result, started, now, alone=len(self._endpoints) == 1)
+        else:
+            endpoint.succeeded()
+
+    def release(self, endpoint: Endpoint) -> None:
+        """Give back the slot of a stream that has ended."""
+        self._slots.release(endpoint)
 
     def _wait_after(
         self, tried: Sequence[Endpoint], failures: Sequence[FailedTry], deadline: float
@@ -163,6 +211,40 @@ class EndpointPool(AsyncClosable):
             retryable=failed.retryable,
             retry_after=left,
         )
+
+
+class PoolStream:
+    """The parts of a stream of events, in order. `aclose` it, also after its end or an error."""
+
+    def __init__(
+        self, pool: EndpointPool, endpoint: Endpoint, stream: EndpointStream, sent: str, ends: float
+    ) -> None:
+        self._pool = pool
+        self._endpoint = endpoint
+        self._stream: EndpointStream | None = stream
+        self._sent = sent
+        self._ends = ends
+
+    def __aiter__(self) -> "PoolStream":
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._stream is None:
+            raise StopAsyncIteration
+        now = asyncio.get_running_loop().time()
+        part = await self._stream.next_part(self._ends - now)
+        if isinstance(part, FailedTry):
+            self._pool.note(self._endpoint, part, now)
+            raise part.to_error(f"{self._sent} {part.reason} (after the stream had begun)")
+        if not part:
+            raise StopAsyncIteration
+        return part
+
+    async def aclose(self) -> None:
+        if self._stream is not None:
+            stream, self._stream = self._stream, None
+            stream.close()
+            self._pool.release(self._endpoint)
 
 
 def retry_wait(

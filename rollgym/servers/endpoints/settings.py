@@ -1,6 +1,7 @@
 """Settings of model endpoints and of the pool that uses them."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
@@ -40,11 +41,30 @@ MaxConcurrency = Annotated[int | None, Field(ge=1), Setting.TIMING]
 """The most requests in flight at an endpoint; None for no limit."""
 
 
+def _sendable_headers(headers: dict[str, str] | None) -> dict[str, str] | None:
+    for name, value in (headers or {}).items():
+        if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
+            raise ValueError(f"{name!r} cannot be set as a header of requests")
+        if not _HEADER_VALUE.fullmatch(value):
+            raise ValueError(f"the value of the header {name!r} cannot be sent in one line")
+    return headers
+
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e\xa0-\xff]*")
+_OWN_HEADERS = frozenset(
+    {"accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding"}
+)
+Headers = Annotated[dict[str, str] | None, AfterValidator(_sendable_headers), Setting.SECRET]
+"""Further headers of every request. They may hold credentials, so they are never shown."""
+
+
 class EndpointSettings(BaseModel):
     """One OpenAI-compatible server.
 
     The paths of the API are added to `base_url`, which usually ends in `/v1`. `weight` is its share
-    of the load. `max_concurrency` bounds its requests in flight.
+    of the load. `max_concurrency` bounds its requests in flight. `headers` are sent with every
+    request.
     """
 
     # The message that rejects a key must not show it.
@@ -53,6 +73,7 @@ class EndpointSettings(BaseModel):
     base_url: Annotated[str, AfterValidator(_usable_url), Setting.ADDRESS]
     api_key: ApiKey = None
     max_concurrency: MaxConcurrency = None
+    headers: Headers = None
     weight: Annotated[float, Setting.TIMING] = Field(default=1.0, gt=0, allow_inf_nan=False)
 
 
@@ -117,13 +138,14 @@ def endpoint_settings(
     base_url: str | Sequence[str | EndpointSettings],
     api_key: SecretStr | None = None,
     max_concurrency: int | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> list[EndpointSettings]:
     """The endpoints that a `BaseUrl` names.
 
-    Key and concurrency hold for every endpoint that does not have its own. Raises pydantic's
-    ValidationError.
+    Key, concurrency and headers hold for every endpoint that does not have its own. Raises
+    pydantic's ValidationError.
     """
-    common = {"api_key": api_key, "max_concurrency": max_concurrency}
+    common = {"api_key": api_key, "max_concurrency": max_concurrency, "headers": headers}
     named = [base_url] if isinstance(base_url, str) else base_url
     return [
         EndpointSettings.model_validate(

@@ -47,25 +47,39 @@ class EndpointTransport:
         self._idle.clear()
 
     async def send(
-        self, endpoint: Endpoint, method: str, path: str, body: bytes | None, seconds: float
-    ) -> bytes | FailedTry:
-        """Send one request; its JSON object, or why there is none after at most `seconds`."""
+        self,
+        endpoint: Endpoint,
+        method: str,
+        path: str,
+        body: bytes | None,
+        seconds: float,
+        *,
+        in_parts: bool = False,
+    ) -> "bytes | EndpointStream | FailedTry":
+        """Send one request; its JSON object, or why there is none after at most `seconds`.
+
+        With `in_parts`, a stream of events is returned when it begins.
+        """
         if seconds <= 0:
             return FailedTry(DeadlineError, "was not sent, because the deadline had passed")
         request = endpoint.request(method, path, body)
         try:
             with Limit(min(seconds, self._settings.request_timeout)):
-                response = await self._exchange(endpoint, request)
+                response = await self._exchange(endpoint, request, in_parts=in_parts)
+            if isinstance(response, EndpointStream):
+                return response
             if 200 <= response.status < 300:
                 body = response.decompressed(self._settings.max_answer_bytes)
                 return json_object(body, endpoint.redact)
             body = response.decompressed(_ERROR_BODY_LIMIT, cut=True)
         except (TooLongError, IncompleteResponseError, _NotConnectedError, TimeoutError) as error:
-            return self._failed(error, seconds)
+            return self.failed(error, seconds)
         clock = time.time()
         return failed_try_of(response.status, response.headers, body, endpoint.redact, clock=clock)
 
-    async def _exchange(self, endpoint: Endpoint, request: bytes) -> EndpointResponse:
+    async def _exchange(
+        self, endpoint: Endpoint, request: bytes, *, in_parts: bool
+    ) -> "EndpointResponse | EndpointStream":
         connection = self._idle_connection(endpoint) or await self._connect(endpoint)
         self._busy.add(connection)
         try:
@@ -73,17 +87,26 @@ class EndpointTransport:
                 request,
                 longest_response=self._settings.max_answer_bytes,
                 longest_error=_ERROR_BODY_LIMIT,
+                in_parts=in_parts,
             )
         except BaseException:
             connection.abort()
-            raise
-        finally:
             self._busy.discard(connection)
+            raise
+        if in_parts and response.is_stream:
+            return EndpointStream(self, endpoint, connection, response)
+        self.release(endpoint, connection, response)
+        return response
+
+    def release(
+        self, endpoint: Endpoint, connection: EndpointConnection, response: EndpointResponse
+    ) -> None:
+        """Keep the connection for the next request, or close it where it cannot be used again."""
+        self._busy.discard(connection)
         if response.complete and response.keep_alive and connection.usable:
             self._keep(endpoint, connection)
         else:
             connection.abort()
-        return response
 
     def _idle_connection(self, endpoint: Endpoint) -> EndpointConnection | None:
         idle, now = self._idle.get(endpoint), time.monotonic()
@@ -121,7 +144,7 @@ class EndpointTransport:
             self._context = ssl.create_default_context()
         return self._context
 
-    def _failed(self, error: Exception, seconds: float) -> FailedTry:
+    def failed(self, error: Exception, seconds: float) -> FailedTry:
         """The failed try for a request without a complete response."""
         bounds = self._settings
         match error:
@@ -141,3 +164,31 @@ class EndpointTransport:
             case _:
                 why = f"got no response within {bounds.request_timeout:g} s"
         return FailedTry(ModelUnavailableError, why)
+
+
+class EndpointStream:
+    """A stream of events that has begun. Close it, also where it was read to its end."""
+
+    def __init__(
+        self,
+        transport: EndpointTransport,
+        endpoint: Endpoint,
+        connection: EndpointConnection,
+        response: EndpointResponse,
+    ) -> None:
+        self._transport = transport
+        self._endpoint = endpoint
+        self._connection = connection
+        self._response = response
+
+    async def next_part(self, seconds: float) -> bytes | FailedTry:
+        """The next bytes, empty at the end; or why there are none after at most `seconds`."""
+        try:
+            with Limit(max(0.0, seconds)):
+                return await self._connection.next_part()
+        except (TooLongError, IncompleteResponseError, TimeoutError) as error:
+            return self._transport.failed(error, seconds)
+
+    def close(self) -> None:
+        """Release the connection; one whose stream has not ended is closed."""
+        self._transport.release(self._endpoint, self._connection, self._response)

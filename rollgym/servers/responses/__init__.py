@@ -1,10 +1,14 @@
-"""The Responses API: a view of its objects, and the conversion for chat completions endpoints.
+"""The Responses API: a view of its objects, and the conversion from and to chat completions.
 
 `chat_request` converts a Responses request to chat completions, and `response_from_chat` converts
-the completion back. All functions work on decoded JSON and do nothing else.
+the completion back. For a chat client of a Responses model, `responses_request` and
+`chat_completion` do the opposite. All functions work on decoded JSON and do nothing else.
 """
 
+from rollgym.servers.responses.chat_face import chat_completion, responses_request
+from rollgym.servers.responses.events import completion_chunks, response_events, sse
 from rollgym.servers.responses.from_chat import response_from_chat
+from rollgym.servers.responses.metadata import MetadataParameters, metadata_parameters
 from rollgym.servers.responses.response import FunctionCall, Response, chat_transcript
 from rollgym.servers.responses.shape import JsonObject
 from rollgym.servers.responses.to_chat import chat_request
@@ -12,8 +16,15 @@ from rollgym.servers.responses.to_chat import chat_request
 __all__ = [
     "FunctionCall",
     "JsonObject",
+    "MetadataParameters",
     "Response",
+    "chat_completion",
     "chat_request",
     "chat_transcript",
+    "completion_chunks",
+    "metadata_parameters",
+    "response_events",
     "response_from_chat",
+    "responses_request",
+    "sse",
 ]

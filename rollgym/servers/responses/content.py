@@ -6,6 +6,7 @@ template can read the string. A function call is an item in Responses and an ent
 """
 
 from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from rollgym.servers.responses.shape import (
     JsonObject,
@@ -21,20 +22,31 @@ from rollgym.servers.responses.shape import (
 
 def chat_content(source: JsonObject, name: str) -> str | list[JsonObject]:
     """Content of a Responses message or tool output, as chat writes it. Raises ShapeError."""
+    return _content(source, name, _TO_CHAT, "text")
+
+
+def responses_content(source: JsonObject, name: str) -> str | list[JsonObject]:
+    """Content of a chat message, as Responses writes it. Raises ShapeError."""
+    return _content(source, name, _TO_RESPONSES, "input_text")
+
+
+def _content(
+    source: JsonObject, name: str, kinds: "Mapping[str, _Convert]", text_kind: str
+) -> str | list[JsonObject]:
     content = source.get(name)
     if isinstance(content, str):
         return content
 
     def convert(part: JsonObject) -> JsonObject:
         kind = get_text(part, "type")
-        if kind not in _TO_CHAT:
-            raise ShapeError("type", f"{kind!r} cannot be sent; use one of {', '.join(_TO_CHAT)}")
-        return _TO_CHAT[kind](part)
+        if kind not in kinds:
+            raise ShapeError("type", f"{kind!r} cannot be sent; use one of {', '.join(kinds)}")
+        return kinds[kind](part)
 
     parts = convert_each(name, get_array(source, name), convert)
     if not parts:
         return ""
-    if len(parts) == 1 and parts[0]["type"] == "text":
+    if len(parts) == 1 and parts[0]["type"] == text_kind:
         return str(parts[0]["text"])
     return parts
 
@@ -93,11 +105,23 @@ def _chat_image(part: JsonObject) -> JsonObject:
     return {"type": "image_url", "image_url": image}
 
 
-_TO_CHAT: Mapping[str, Callable[[JsonObject], JsonObject]] = {
+def _responses_text(part: JsonObject) -> JsonObject:
+    return {"type": "input_text", "text": get_text(part, "text")}
+
+
+def _responses_image(part: JsonObject) -> JsonObject:
+    image = get_object(part, "image_url")
+    detail = get_optional_text(image, "detail") or "auto"
+    return {"type": "input_image", "image_url": get_text(image, "url"), "detail": detail}
+
+
+_Convert: TypeAlias = Callable[[JsonObject], JsonObject]
+_TO_CHAT: Mapping[str, _Convert] = {
     "input_text": _chat_text,
     "output_text": _chat_text,
     "input_image": _chat_image,
 }
+_TO_RESPONSES: Mapping[str, _Convert] = {"text": _responses_text, "image_url": _responses_image}
 
 
 def chat_tool_call(item: JsonObject) -> JsonObject:

@@ -7,7 +7,7 @@ weakened. All others are passed on unchanged, which is how sampling parameters a
 extensions reach the endpoint. A null counts as missing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any, TypeAlias
 
 from rollgym.records import ModelRequestError
@@ -25,9 +25,9 @@ from rollgym.servers.responses.shape import (
 
 LOGPROBS = "message.output_text.logprobs"
 """The value of `include` with which a Responses request asks for log probabilities."""
-_Translate: TypeAlias = Callable[[JsonObject, Any], None]
+Translate: TypeAlias = Callable[[JsonObject, Any], None]
 _WITHOUT_MEANING = frozenset(
-    {"input", "instructions", "max_tool_calls", "store", "stream_options", "truncation"}
+    {"input", "instructions", "max_tool_calls", "store", "stream", "stream_options", "truncation"}
 )
 
 
@@ -39,23 +39,28 @@ def chat_request(params: JsonObject, *, think_tags: bool = False) -> JsonObject:
     """
     with shape_errors_as(ModelRequestError, "the request cannot be sent"):
         body: JsonObject = {"messages": chat_messages(params, think_tags=think_tags)}
-        _translate_parameters(params, body)
+        translate_parameters(params, body, _TRANSLATORS, _WITHOUT_MEANING)
         if "tools" not in body:
             _drop_tool_settings(body)
         return body
 
 
-def _translate_parameters(params: JsonObject, body: JsonObject) -> None:
-    """Write the parameters into `body`. Raises ShapeError."""
-    for name, value in params.items():
-        if value is None or name in _WITHOUT_MEANING:
+def translate_parameters(
+    source: JsonObject,
+    target: JsonObject,
+    translators: Mapping[str, Translate],
+    without_meaning: Set[str],
+) -> None:
+    """Write the parameters of `source` into `target`. Raises ShapeError."""
+    for name, value in source.items():
+        if value is None or name in without_meaning:
             continue
-        translate = _TRANSLATORS.get(name)
+        translate = translators.get(name)
         if translate is None:
-            body[name] = value
+            target[name] = value
             continue
         try:
-            translate(body, value)
+            translate(target, value)
         except ShapeError as error:
             raise error.within(name) from None
 
@@ -130,7 +135,7 @@ def _include(body: JsonObject, value: Any) -> None:
         body["logprobs"] = True
 
 
-def _reject(advice: str) -> _Translate:
+def reject(advice: str) -> Translate:
     """A translator that rejects every value that counts as true."""
 
     def check(_: JsonObject, value: Any) -> None:
@@ -140,14 +145,14 @@ def _reject(advice: str) -> _Translate:
     return check
 
 
-def _number_of_choices(_: JsonObject, value: Any) -> None:
+def number_of_choices(_: JsonObject, value: Any) -> None:
     if value != 1:
         raise ShapeError("", "a response holds one choice; send several requests instead")
 
 
 _NO_STATE = "no state is kept between requests; send the whole conversation as `input`"
 
-_TRANSLATORS: Mapping[str, _Translate] = {
+_TRANSLATORS: Mapping[str, Translate] = {
     "max_output_tokens": _max_output_tokens,
     "tools": _tools,
     "tool_choice": _tool_choice,
@@ -155,10 +160,9 @@ _TRANSLATORS: Mapping[str, _Translate] = {
     "reasoning": _reasoning,
     "top_logprobs": _top_logprobs,
     "include": _include,
-    "n": _number_of_choices,
-    "stream": _reject("streaming is not supported; leave it out"),
-    "background": _reject("background responses are not supported; leave it out"),
-    "previous_response_id": _reject(_NO_STATE),
-    "conversation": _reject(_NO_STATE),
-    "prompt": _reject(_NO_STATE),
+    "n": number_of_choices,
+    "background": reject("background responses are not supported; leave it out"),
+    "previous_response_id": reject(_NO_STATE),
+    "conversation": reject(_NO_STATE),
+    "prompt": reject(_NO_STATE),
 }

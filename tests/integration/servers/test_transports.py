@@ -449,8 +449,8 @@ def model_failure(transport: Transport, path: str, body: bytes, method: str = "P
     ("path", "body", "complaint"),
     [
         ("/v1/responses", b"[]", "the request is not a JSON object"),
-        ("/v1/responses", b'{"stream": true}', "streaming is not supported"),
-        ("/v1/chat/completions", b"{}", "does not support chat completions"),
+        ("/v1/responses", b'{"stream": "yes"}', "`stream` must be true or false"),
+        ("/v1/chat/completions", b"{}", "messages: must be an array"),
     ],
 )
 def test_what_a_model_server_cannot_do_is_a_rejected_request(

@@ -188,7 +188,6 @@ def test_log_probabilities_can_be_asked_for_without_alternatives() -> None:
         ({"tool_choice": {"type": "function"}}, "tool_choice.name: must be a string"),
         ({"text": {"format": {"type": "grammar"}}}, "text.format.type: 'grammar' is unknown"),
         ({"n": 2}, "n: a response holds one choice"),
-        ({"stream": True}, "stream: streaming is not supported"),
         ({"background": True}, "background: "),
         ({"previous_response_id": "resp_1"}, "previous_response_id: no state is kept"),
     ],
