@@ -1,14 +1,17 @@
 """`rollgym reverify`: score stored rollouts again, without calling the model.
 
-For a verifier that was corrected, or for another one. It is a collection like any other: retried,
-resumed and counted, with the verifier as its only work.
+For a verifier that was corrected, or for another one, and for rollouts that failed for want of a
+verdict. It is a collection like any other: retried, resumed and counted, with the verifier as its
+only work.
 """
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from rollgym.cli.collection import run_collection
 from rollgym.cli.rollout_settings import ReverifySettings, read_settings, rollout_help
+from rollgym.cli.summary import format_count
 from rollgym.engine import Worker
 from rollgym.rollouts.reverify_worker import ReverifyWorker
 from rollgym.rollouts.servers import Clients, find_servers
@@ -24,7 +27,9 @@ usage: rollgym reverify +input_jsonl_fpath=FILE +output_jsonl_fpath=FILE [+OPTIO
 
 Verify stored rollouts again, without calling the model: every rollout of a
 JSONL file that ng_collect_rollouts wrote is sent to the verifier of its
-environment. The new rewards go to another file.
+environment. The new rewards go to another file. Failed rollouts whose response
+is finished and only lacks a verdict are included; give the file of failures
+(x_failures.jsonl) to verify only these.
 """
 
 
@@ -37,6 +42,9 @@ def run(arguments: Sequence[str]) -> int:
     settings = read_settings(ReverifySettings, configuration.options(), EXAMPLE)
     servers = find_servers(configuration)
     stored = StoredRollouts(settings.input_jsonl_fpath, settings.limit, servers.agents)
+    if stored.unverified:
+        failed = format_count(stored.unverified, "failed rollout")
+        print(f"including {failed} without a verdict", file=sys.stderr)
     config = {
         "servers": servers.identity(stored.agents),
         "stored_rollouts": stored.sha256,

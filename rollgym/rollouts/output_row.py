@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from rollgym.records import Attempt, Completed, Failed, Row, Task, Usage
+from rollgym.records import NO_USAGE, Attempt, Completed, Failed, Row, Task, Usage
 from rollgym.records.sign import signs_among
 from rollgym.rollouts import rows
 from rollgym.servers.responses import Response, chat_transcript
@@ -77,6 +77,9 @@ def failure_row(task: Task, attempt: Attempt) -> Row:
     row, number = rows.rollout_row(task, attempt.repeat)
     partial = _FIELDS.decode(outcome.result) if outcome.result else {}
     agent = row.fields.get(rows.AGENT)
+    spent = _times(outcome) if outcome.phases else {}
+    if outcome.usage != NO_USAGE:
+        spent |= _tokens(outcome)
     fields: dict[str, Any] = {
         rows.TASK_INDEX: attempt.task,
         rows.ROLLOUT_INDEX: number,
@@ -88,7 +91,7 @@ def failure_row(task: Task, attempt: Attempt) -> Row:
         "failure": failure,
         "started": attempt.started,
         "seconds": attempt.seconds,
-        **(_metadata({}, partial, _times(outcome)) if outcome.phases else {}),
+        **(_metadata({}, partial, spent) if spent else {}),
     }
     return Row.of({**fields, **{name: raw for name, raw in partial.items() if name not in fields}})
 
@@ -129,7 +132,6 @@ def _numbers(
     transcript: list[dict[str, Any]],
 ) -> dict[str, Any]:
     """Our part of the metadata of a completed rollout."""
-    usage = outcome.usage
     return {
         "reasoning_steps": sum(entry["role"] == "assistant" for entry in transcript),
         "tool_calls_made": sum(len(entry.get("tool_calls", ())) for entry in transcript),
@@ -138,12 +140,7 @@ def _numbers(
         "started": attempt.started,
         "seconds": round(attempt.seconds, 6),
         **_times(outcome),
-        "usage": {
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "cached_tokens": usage.cached_tokens,
-            "reasoning_tokens": usage.reasoning_tokens,
-        },
+        **_tokens(outcome),
     }
 
 
@@ -184,6 +181,18 @@ def _times(outcome: Completed | Failed) -> dict[str, Any]:
     """The seconds of each phase, and the spans of the calls."""
     timings = {phase: round(seconds, 6) for phase, seconds in outcome.phases.items()}
     return {"timings": timings, "spans": outcome.spans}
+
+
+def _tokens(outcome: Completed | Failed) -> dict[str, Any]:
+    usage = outcome.usage
+    return {
+        "usage": {
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cached_tokens": usage.cached_tokens,
+            "reasoning_tokens": usage.reasoning_tokens,
+        }
+    }
 
 
 def _score(added: dict[str, msgspec.Raw], reward: float) -> float:

@@ -9,6 +9,7 @@ from rollgym.store.errors import storage_errors
 
 JSONL = ".jsonl"
 RUN_SUFFIX = ".run"
+_FAILURES_PART = "_failures"
 _SHARD_PART = re.compile(r"_shard-\d+-of-\d+$")
 
 
@@ -36,7 +37,7 @@ class RolloutPaths(NamedTuple):
         part = "" if shard == WHOLE else f"_shard-{shard.index}-of-{shard.count}"
         return cls(
             output=stem.with_name(f"{stem.name}{part}{JSONL}"),
-            failures=stem.with_name(f"{stem.name}{part}_failures{JSONL}"),
+            failures=stem.with_name(f"{stem.name}{part}{_FAILURES_PART}{JSONL}"),
             materialized_inputs=stem.with_name(f"{stem.name}{part}_materialized_inputs{JSONL}"),
             aggregate_metrics=stem.with_name(f"{stem.name}{part}_aggregate_metrics.json"),
             run=stem.with_name(f"{stem.name}{RUN_SUFFIX}"),
@@ -56,6 +57,14 @@ def run_beside(output: Path) -> Path | None:
     names = dict.fromkeys((stem, _SHARD_PART.sub("", stem)))
     runs = (output.with_name(f"{name}{RUN_SUFFIX}") for name in names)
     return next((run for run in runs if run.is_dir()), None)
+
+
+def rollouts_and_failures(path: Path) -> tuple[Path, Path]:
+    """The files of the rollouts and of the failed attempts of a collection, from one of the two."""
+    stem = path.with_suffix("").name
+    output = stem.removesuffix(_FAILURES_PART)
+    failures = path.with_name(f"{output}{_FAILURES_PART}{path.suffix}")
+    return path.with_name(f"{output}{path.suffix}"), failures
 
 
 def rename_old_files(paths: RolloutPaths) -> None:

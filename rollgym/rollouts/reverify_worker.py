@@ -1,10 +1,16 @@
 """The engine's worker that verifies stored rollouts again, without a model.
 
 A verifier may score the state that the tools left in the session. So where the environment has
-state, the tool calls of the stored rollout are repeated in their order before it is verified.
+state, the tool calls of the stored rollout are repeated in their order before it is verified. Calls
+without an output were never made, so they are not repeated. A call that fails now, and did not fail
+the first time, fails the rollout: the state would be another one.
+
+A rollout that cannot be verified keeps its response, so that it can be verified once more.
 """
 
 import asyncio
+from collections import defaultdict, deque
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -14,6 +20,7 @@ from rollgym.records import (
     EnvironmentSessionError,
     Failed,
     Failure,
+    FailureKind,
     Outcome,
     RolloutError,
     Row,
@@ -21,18 +28,22 @@ from rollgym.records import (
     ToolError,
     VerifierError,
 )
+from rollgym.records.failure import shorten
 from rollgym.rollouts.rows import PARAMS, RESPONSE, ROLLOUT_INDEX, agent_name, rollout_row
 from rollgym.rollouts.servers import Clients, CollectionServers
 from rollgym.rollouts.stored_rollouts import StoredRollouts
 from rollgym.rollouts.worker import outcome_of
-from rollgym.servers.agent import close_session
-from rollgym.servers.client import ServerClient
-from rollgym.servers.context import working_for
-from rollgym.servers.exchange import CookieJar
+from rollgym.servers.agent import UNVERIFIED, close_session
+from rollgym.servers.client import EXCERPT, NoAnswerError, RecoveryWait, ServerClient
+from rollgym.servers.context import ending_time, working_for
+from rollgym.servers.exchange import Answer, CookieJar
 from rollgym.servers.resources import CLOSABLE_HEADER
-from rollgym.servers.responses import Response
+from rollgym.servers.responses import FunctionCall, Response
+from rollgym.servers.verification import Verification
 from rollgym.store import StoreError
 
+VERIFY_ATTEMPTS = 4
+VERIFY_TIMEOUT = 600.0
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -54,15 +65,24 @@ class ReverifyWorker:
         self._success_threshold = success_threshold
         self._replay_tools = replay_tools
         self._stateful: dict[str, bool] = {}
+        self._verification = Verification(VERIFY_ATTEMPTS, VERIFY_TIMEOUT, RecoveryWait())
 
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
         base, number = rollout_row(item.task, item.repeat)
         row = base.with_fields({ROLLOUT_INDEX: number})
-        with working_for(f"{item.task.index}/{number}", deadline):
+        now = asyncio.get_running_loop().time()
+        with working_for(f"{item.task.index}/{number}", deadline - ending_time(deadline - now)):
             try:
-                return await self._verify(row, await self._response(item))
+                response = await self._response(item)
             except RolloutError as error:
                 return Failed(Failure.of(error))
+            try:
+                return await self._verify(row, response)
+            except RolloutError as error:
+                return _failed(Failure.of(error), response)
+            except asyncio.CancelledError:
+                failure = Failure.make(FailureKind.CANCELLED, "the verification was cancelled")
+                return _failed(failure, response)
 
     async def _response(self, item: WorkItem) -> msgspec.Raw:
         try:
@@ -76,13 +96,12 @@ class ReverifyWorker:
         try:
             if await self._replays(client):
                 await _replay(client, jar, row, response)
-            verified = row.with_fields({RESPONSE: response})
-            answer = await client.call("/verify", verified.raw, error=VerifierError, jar=jar)
-        except RolloutError:
+            verified = await self._verification(client, jar, row, response)
+        except BaseException:
             if CLOSABLE_HEADER in seeded.headers:
                 await close_session(client, jar)
             raise
-        return outcome_of(row, answer, self._success_threshold)
+        return outcome_of(row, Answer(200, verified), self._success_threshold)
 
     def _environment(self, row: Row) -> ServerClient:
         agent = agent_name(row)
@@ -103,18 +122,57 @@ class ReverifyWorker:
         return self._stateful[client.name]
 
 
+def _failed(failure: Failure, response: msgspec.Raw) -> Failed:
+    kept = msgspec.json.encode({RESPONSE: response, UNVERIFIED: True})
+    return Failed(failure, result=msgspec.Raw(kept))
+
+
 async def _replay(client: ServerClient, jar: CookieJar, row: Row, response: msgspec.Raw) -> None:
     params = row.get(PARAMS, dict[str, Any], {})
     tools = {tool.get("name") for tool in params.get("tools") or () if isinstance(tool, dict)}
-    for call in Response.of(_OBJECT.decode(response)).function_calls:
-        if call.name in tools and _is_object(call.arguments):
-            arguments = (call.arguments or "{}").encode()
-            await client.call(f"/{call.name}", arguments, error=ToolError, jar=jar, any_status=True)
+    for call, output in _made_calls(Response.of(_OBJECT.decode(response))):
+        if call.name not in tools or not _is_object(call.arguments):
+            continue
+        try:
+            await _call(client, jar, call)
+        except ToolError as error:
+            unanswered = isinstance(error.__cause__, NoAnswerError | TimeoutError)
+            if unanswered or not _is_error(output):
+                raise
+
+
+async def _call(client: ServerClient, jar: CookieJar, call: FunctionCall) -> None:
+    arguments = (call.arguments or "{}").encode()
+    answer = await client.call(
+        f"/{call.name}", arguments, error=ToolError, jar=jar, any_status=True
+    )
+    if answer.status >= 500:
+        said = shorten(answer.text, EXCERPT)
+        raise ToolError(f"{client.name} answered /{call.name} with HTTP {answer.status}: {said}")
+
+
+def _made_calls(response: Response) -> Iterator[tuple[FunctionCall, object]]:
+    """The calls that have an output, each with it, in the order of the calls."""
+    outputs: defaultdict[str, deque[object]] = defaultdict(deque)
+    for item in response.output:
+        if item.get("type") == "function_call_output":
+            outputs[str(item.get("call_id") or "")].append(item.get("output"))
+    for call in response.function_calls:
+        if outputs[call.call_id]:
+            yield call, outputs[call.call_id].popleft()
+
+
+def _is_error(output: object) -> bool:
+    """Whether the output of a call says that it failed."""
+    try:
+        return isinstance(output, str) and "error" in _OBJECT.decode(output)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return False
 
 
 def _is_object(arguments: str) -> bool:
     try:
         _OBJECT.decode(arguments or "{}")
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return False
     return True

@@ -230,6 +230,16 @@ class StoredRollout(msgspec.Struct, frozen=True, omit_defaults=True):
                 return cls(repeat, found, in_extra_body)
         return cls(repeat)
 
+    @classmethod
+    def of_failure(cls, row: Row, task: Row, seeds: RepeatSeeds | None) -> "StoredRollout":
+        """The rollout of a row of failures, which has no parameters; `task` is its input row."""
+        repeat = row.get(ROLLOUT_INDEX, int, 0)
+        earlier = task.fields.get(STORED_ROLLOUTS)
+        if earlier is not None:
+            same = (stored for stored in _STORED.decode(earlier) if stored.repeat == repeat)
+            return next(same, cls(repeat))
+        return cls(repeat, seeds.first + repeat, seeds.in_extra_body) if seeds else cls(repeat)
+
 
 _STORED = msgspec.json.Decoder(list[StoredRollout])
 

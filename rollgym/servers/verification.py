@@ -97,7 +97,11 @@ class Verification:
         self._recovery = recovery
 
     async def __call__(
-        self, client: ServerClient, jar: CookieJar, row: Row, response: Mapping[str, Any]
+        self,
+        client: ServerClient,
+        jar: CookieJar,
+        row: Row,
+        response: Mapping[str, Any] | msgspec.Raw,
     ) -> bytes:
         """The verified row. Raises a failure that is not retryable, or EnvironmentSessionError."""
         loop, bugs, pause = asyncio.get_running_loop(), set[tuple[str, str, int]](), FIRST_PAUSE

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rollgym.servers import verification
 from tests.e2e.command import Ended
 from tests.integration.rollouts.commands import REPOSITORY, Json, Workshop
 
@@ -177,12 +178,14 @@ def judged(stored: Stored) -> Stored:
     return stored
 
 
-def judge(judged: Stored, *overrides: str) -> Ended:
+def judge(
+    judged: Stored, *overrides: str, source: str = "out.jsonl", target: str = "again.jsonl"
+) -> Ended:
     return judged.run(
         "reverify",
         f"+config_paths=[{SCRIPTED},judge.yaml]",
-        "+input_jsonl_fpath=out.jsonl",
-        "+output_jsonl_fpath=again.jsonl",
+        f"+input_jsonl_fpath={source}",
+        f"+output_jsonl_fpath={target}",
         *overrides,
     )
 
@@ -211,6 +214,58 @@ def test_a_verifier_that_breaks_gives_failures_and_no_rewards(judged: Stored) ->
     assert [row["_ng_failure_class"] for row in failures] == ["verifier"] * 3
     assert "no verdict today" in failures[0]["failure"]["detail"]
     assert judged.path("out.jsonl").read_bytes() == first
+
+
+MOODY = """
+from pathlib import Path
+
+from resources_servers.example_session_state_mgmt.app import CounterServer
+
+
+class MoodyCounter(CounterServer):
+    async def verify(self, task, response, state):
+        if Path("broken").exists() and task.initial_count % 2:
+            raise RuntimeError("no verdict today")
+        return await super().verify(task, response, state)
+"""
+
+
+def test_rollouts_that_failed_for_want_of_a_verdict_are_finished(
+    judged: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the completed ones or alone, and in the state that their tools left."""
+    monkeypatch.setattr(verification, "FIRST_PAUSE", 0.001)
+    (judged.folder / "resources_servers" / "other_judge" / "app.py").write_text(MOODY)
+    judged.path("broken").touch()
+    source = REPOSITORY / "resources_servers" / COUNTER / "data" / "example.jsonl"
+    collect = [
+        "collect",
+        f"+config_paths=[{SCRIPTED},judge.yaml]",
+        f"+agent_name={COUNTER}_simple_agent",
+        f"+input_jsonl_fpath={source}",
+        "+output_jsonl_fpath=some.jsonl",
+        "+num_repeats=2",
+        "+num_repeats_add_seed=true",
+    ]
+    assert judged.run(*collect).status == 3
+    scored, failed = judged.rollouts("some.jsonl"), judged.rollouts("some_failures.jsonl")
+    assert len(scored) + len(failed) == 10
+    assert len(failed) >= 2
+    for row in failed.values():
+        assert (row["final"], row["unverified"]) == (True, True)
+        assert row["failure"]["file"].endswith("other_judge/app.py")
+        assert row["metadata"]["usage"]["output_tokens"] > 0
+
+    judged.path("broken").unlink()
+    assert judge(judged, source="some.jsonl", target="all.jsonl").status == 0
+    again = judge(judged, source="some_failures.jsonl", target="rest.jsonl")
+    assert f"including {len(failed)} failed rollouts without a verdict" in again.stderr
+    everything, rest = judged.rollouts("all.jsonl"), judged.rollouts("rest.jsonl")
+    assert told(everything) == told(scored) | told(rest)
+    assert judged.run(*collect, "+retry_failed=true").status == 0
+    assert told(everything) == told(judged.rollouts("some.jsonl"))
+    nothing = judge(judged, source="some_failures.jsonl", target="none.jsonl")
+    assert "there is nothing to verify" in nothing.stderr
 
 
 # What is refused.

@@ -15,8 +15,9 @@ from rollgym.rollouts.reverify_worker import ReverifyWorker
 from rollgym.rollouts.rows import STORED_ROLLOUTS, StoredRollout
 from rollgym.rollouts.servers import CollectionServers, ServerDescription
 from rollgym.rollouts.stored_rollouts import StoredRollouts
-from rollgym.servers import ResourcesServer, Response, TaskRow, Verdict, tool
+from rollgym.servers import ResourcesServer, Response, TaskRow, Verdict, tool, verification
 from rollgym.servers.client import ServerClient, connect
+from rollgym.servers.exchange import Answer, Request
 from rollgym.servers.resources import ResourcesConfig
 from rollgym.servers.server import ServerKind
 from rollgym.store import SettingsIdentity
@@ -73,8 +74,15 @@ def call(name: str, arguments: str) -> dict[str, Any]:
     return {"type": "function_call", "call_id": "1", "name": name, "arguments": arguments}
 
 
+def made(name: str, arguments: str, output: str = "noted") -> list[dict[str, Any]]:
+    """A call with its output."""
+    answer = {"type": "function_call_output", "call_id": "1", "output": output}
+    return [call(name, arguments), answer]
+
+
 def noting(*words: str) -> list[dict[str, Any]]:
-    return [call("note", msgspec.json.encode({"word": word}).decode()) for word in words]
+    encoded = [msgspec.json.encode({"word": word}).decode() for word in words]
+    return [item for each in encoded for item in made("note", each)]
 
 
 def verified(
@@ -103,6 +111,11 @@ def verified(
         return asyncio.run(work(StoredRollouts(path)))
 
 
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "FIRST_PAUSE", 0.001)
+
+
 @pytest.fixture
 def notebook() -> Notebook:
     return Notebook("environment", ResourcesConfig())
@@ -123,16 +136,36 @@ def test_tool_calls_are_made_again_in_their_order_where_there_is_state(notebook:
 
 def test_calls_that_no_tool_took_the_first_time_are_none_now(notebook: Notebook) -> None:
     odd = [
-        call("note", "{bad"),
-        call("note", "[]"),
-        call("note", '{"word":1}'),
-        call("fail", ""),
-        call("refuse", "{}"),
-        call("verify", "{}"),
-        call("close_session", "{}"),
+        *made("note", "{bad"),
+        *made("note", "[]"),
+        *made("note", '{"word":1}'),
+        *made("fail", "", '{"error":{"message":"fail failed"}}'),
+        *made("refuse", "{}"),
+        *made("verify", "{}"),
+        *made("close_session", "{}"),
         *noting("kept"),
+        {**call("note", '{"word":"never made"}'), "call_id": "2"},
     ]
     assert fields(verified(notebook, odd))["noted"] == ["kept"]
+
+
+def test_a_call_that_fails_only_now_fails_the_rollout(notebook: Notebook) -> None:
+    """The verifier would score another state than the one that the rollout left."""
+    outcome = verified(notebook, made("fail", "{}", "done"))
+    assert isinstance(outcome, Failed)
+    assert outcome.failure.kind is FailureKind.TOOL
+    assert notebook.health()["sessions"] == 0
+
+
+def test_a_verifier_that_does_not_repeat_the_response_does_not_lose_it(notebook: Notebook) -> None:
+    async def verify(_: Request) -> Answer:
+        return Answer(200, b'{"reward": 0.5}')
+
+    notebook.route("POST", "/verify", verify)
+    assert fields(verified(notebook, noting("a"))) == {
+        "reward": 0.5,
+        "response": {"output": noting("a")},
+    }
 
 
 def test_an_environment_without_state_is_only_asked_to_verify() -> None:
@@ -154,6 +187,8 @@ def test_a_verifier_that_breaks_leaves_no_session_behind(notebook: Notebook) -> 
     assert outcome.failure.kind is FailureKind.VERIFIER
     assert "a bad word" in outcome.failure.detail
     assert notebook.health()["sessions"] == 0
+    kept = {"response": {"output": noting("bad")}, "unverified": True}
+    assert msgspec.json.decode(outcome.result) == kept
 
 
 def test_an_agent_without_an_environment_cannot_be_verified(notebook: Notebook) -> None:
