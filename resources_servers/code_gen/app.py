@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from resources_servers.code_gen.execution import ProgramLimits, SandboxError
 from resources_servers.code_gen.sandbox import REMEDY, Sandbox, inspect_machine
@@ -19,10 +19,12 @@ from resources_servers.code_gen.verification import CaseResult, CaseStatus, RunB
 from rollgym.records import VerifierError
 from rollgym.servers import ResourcesConfig, ResourcesServer, Response, Verdict
 from rollgym.servers.config import ConfigError, Problem
+from rollgym.servers.server import NoEffect
 from rollgym.store import Setting
 
 _LOGGER = logging.getLogger(__name__)
 _MEBIBYTE = 1 << 20
+_OTHER_NAMES = {"num_processes": "workers", "unit_test_timeout_secs": "cpu_seconds"}
 
 
 def _processors() -> int:
@@ -43,7 +45,22 @@ class CodeGenConfig(ResourcesConfig):
         memory_mb: Address space limit of a program.
         scratch_mb: Limit of the files that a program writes.
         output_mb: Limit of what a program prints.
+        num_processes: Another name of `workers`.
+        unit_test_timeout_secs: Another name of `cpu_seconds`.
     """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_own_names(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """NeMo Gym's names of settings become ours."""
+        renamed = dict(settings)
+        for theirs, ours in _OTHER_NAMES.items():
+            if renamed.get(theirs) is None:
+                continue
+            if renamed.get(ours, renamed[theirs]) != renamed[theirs]:
+                raise ValueError(f"`{ours}` and `{theirs}` are the same setting; remove one")
+            renamed[ours] = renamed[theirs]
+        return renamed
 
     require: Literal["strict", "best_effort"] = Field(
         default_factory=lambda: "strict" if sys.platform == "linux" else "best_effort"
@@ -56,6 +73,13 @@ class CodeGenConfig(ResourcesConfig):
     memory_mb: int = Field(default=512, ge=64)
     scratch_mb: int = Field(default=16, ge=1)
     output_mb: int = Field(default=1, ge=1, le=64)
+    num_processes: Annotated[int | None, Setting.TIMING] = None
+    unit_test_timeout_secs: int | None = None
+    debug: Annotated[
+        bool | None,
+        Setting.NOTE,
+        NoEffect("the verdict says what every program printed and how it ended"),
+    ] = None
 
     @property
     def program_limits(self) -> ProgramLimits:

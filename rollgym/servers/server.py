@@ -82,6 +82,7 @@ class ServerConfig(BaseModel):
     description: Annotated[str | None, Setting.NOTE] = None
     value: Annotated[str | None, Setting.NOTE] = None
     verified: Annotated[bool | None, Setting.NOTE] = None
+    verified_url: Annotated[str | None, Setting.NOTE] = None
     datasets: Annotated[list[dict[str, Any]], Setting.NOTE] = []
     num_workers: Annotated[
         Any,

@@ -16,7 +16,7 @@ from resources_servers.code_gen.sandbox import Machine, inspect_machine
 from resources_servers.code_gen.tests.running import ALL_WALLS, require_layers
 from rollgym.records import TaskError, VerifierError
 from rollgym.servers import connect
-from rollgym.servers.config import ConfigError
+from rollgym.servers.config import ConfigError, load_config, load_server_class, load_settings
 
 DOUBLE = {"test_cases": [{"input": f"{n}\n", "output": f"{2 * n}\n"} for n in (1, 2, 3)]}
 RIGHT = "So:\n```python\nprint(2 * int(input()))\n```"
@@ -143,6 +143,42 @@ def test_a_sandbox_that_fails_is_a_failed_rollout_and_no_reward(
             await verify(RIGHT, DOUBLE)
 
     serving(scenario)
+
+
+# Settings of others
+
+OTHERS = """
+code_gen:
+  resources_servers:
+    code_gen:
+      entrypoint: app.py
+      domain: coding
+      verified: true
+      verified_url: https://example.org/runs/1
+      description: Programs
+      value: Programming
+      num_processes: 3
+      unit_test_timeout_secs: 7
+      debug: false
+"""
+
+
+def load_code_gen(folder: Path, text: str) -> CodeGenConfig:
+    (folder / "code_gen.yaml").write_text(text)
+    run = load_config(["+config_paths=[code_gen.yaml]"], folder, listening=False)
+    settings = load_settings(run.instances[0], load_server_class(run.instances[0]))
+    assert isinstance(settings, CodeGenConfig)
+    return settings
+
+
+def test_a_configuration_of_nemo_gym_is_honoured_or_named_in_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = load_code_gen(tmp_path, OTHERS)
+    assert (settings.workers, settings.cpu_seconds) == (3, 7)
+    assert "code_gen.yaml:13: code_gen: `debug` has no effect here: the verdict" in caplog.text
+    with pytest.raises(ConfigError, match="`workers` and `num_processes` are the same setting"):
+        load_code_gen(tmp_path, OTHERS + "      workers: 4\n")
 
 
 # Machines that cannot isolate programs

@@ -206,3 +206,29 @@ def test_the_configuration_with_a_model_makes_three_servers(tmp_path: Path) -> N
     for instance in run.instances:
         load_settings(instance, load_server_class(instance))
     assert load_server_class(run.instances[1]) is McqaServer
+
+
+OTHERS = """
+mcqa:
+  resources_servers:
+    mcqa:
+      entrypoint: app.py
+      grading_mode: {mode}
+      domain: knowledge
+      verified: false
+      description: Questions
+      value: Knowledge
+"""
+
+
+def test_a_configuration_of_nemo_gym_is_honoured(tmp_path: Path) -> None:
+    cases: Iterable[tuple[str, GradingMode | None]] = [
+        ("null", None),
+        ("lenient_answer_colon_md", GradingMode.LENIENT_ANSWER_COLON_MD),
+    ]
+    for written, mode in cases:
+        (tmp_path / "mcqa.yaml").write_text(OTHERS.format(mode=written))
+        run = load_config(["+config_paths=[mcqa.yaml]"], tmp_path, listening=False)
+        settings = load_settings(run.instances[0], load_server_class(run.instances[0]))
+        assert isinstance(settings, McqaConfig)
+        assert settings.grading_mode is mode
