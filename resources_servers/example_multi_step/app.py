@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Annotated
 
 from pydantic import Field
@@ -28,17 +29,20 @@ from rollgym.servers import (
     Verdict,
     tool,
 )
+from rollgym.servers.final_answer import answer_text, last_lines_with
 from rollgym.store import Setting
 
-# Repetitions are limited: an answer may have a megabyte of blanks.
-_LINE = re.compile(r"^[^\w\n]{0,8}answers?[^\w\n:]{0,8}:(.*)$", re.IGNORECASE | re.MULTILINE)
+_LINE = re.compile(r"[^\w\n]{0,8}answers?[^\w\n:]{0,8}:(.*)", re.IGNORECASE)
+MOST_ENTRIES = 1_000
 _NUMBERING = re.compile(r"^\(?\d{1,2}[.):]\s+")
 
 
 def read_answers(text: str) -> list[str]:
     """The entries of the last answer line; empty without such a line."""
-    lines = _LINE.findall(text)
-    return [entry.strip() for entry in lines[-1].split(";") if entry.strip()] if lines else []
+    lines = map(_LINE.match, last_lines_with("answer", answer_text(text)))
+    line = next((found[1] for found in lines if found), "")
+    entries = islice(line.split(";"), MOST_ENTRIES)
+    return [entry.strip() for entry in entries if entry.strip()]
 
 
 def found_values(expected: Sequence[str], answers: Sequence[str]) -> list[str]:

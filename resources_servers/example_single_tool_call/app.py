@@ -21,6 +21,7 @@ from rollgym.servers import (
     Verdict,
     tool,
 )
+from rollgym.servers.final_answer import answer_text
 
 # fmt: off
 CITIES = (
@@ -32,14 +33,14 @@ CITIES = (
 )
 # fmt: on
 CONDITIONS = {
-    "sunny": "sun",
-    "cloudy": "cloud",
-    "windy": "wind",
-    "foggy": "fog",
-    "rainy": "rain",
-    "snowy": "snow",
+    "sunny": r"sun(?:ny|shine)?",
+    "cloudy": r"cloud(?:y|s|iness)?",
+    "windy": r"wind(?:y|s)?",
+    "foggy": r"fog(?:gy)?",
+    "rainy": r"rain(?:y|s|ing|fall)?",
+    "snowy": r"snow(?:y|s|ing|fall)?",
 }
-"""Each condition with the start of the words for it: rain, rainy, raining."""
+"""Each condition with the words for it: rain, rainy, raining."""
 
 _BY_NAME = {city.casefold(): city for city in CITIES}
 
@@ -69,8 +70,42 @@ def report_of(city: str) -> WeatherReport:
     return WeatherReport(city=city, condition=condition, temperature_celsius=temperature)
 
 
-_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?")
+LONGEST_REPORT = 10_000
+_WORDS = re.compile(
+    r"\b(?:" + "|".join(f"(?P<{name}>{words})" for name, words in CONDITIONS.items()) + r")\b",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(
+    r"(?<![\w.])(?P<number>-?\d{1,9}(?:\.\d{1,9})?)"
+    r"(?P<unit>\s?(?:[\u00b0\u00ba]|degrees?\b)?\s?(?:C|F|Celsius|Fahrenheit)\b"
+    r"|\s?(?:[\u00b0\u00ba]|degrees?\b))?",
+    re.IGNORECASE,
+)
+_LIST = re.compile(r"[\s,;/|-]{0,9}(?:(?:or|and|to)[\s-]{1,9})?", re.IGNORECASE)
 _MINUS = re.compile(r"[\u2212\u2013]|minus\s+", re.IGNORECASE)
+
+
+def named_conditions(text: str) -> set[str]:
+    """Every condition that a text names."""
+    return {found.lastgroup for found in _WORDS.finditer(text) if found.lastgroup}
+
+
+def named_temperatures(text: str) -> set[float]:
+    """Every temperature that a text names, in degrees Celsius.
+
+    If some numbers have a unit, the others are not temperatures. In a list or a range, the unit
+    after the last number is that of all. Fahrenheit is a translation.
+    """
+    with_unit, without_unit = set[float](), set[float]()
+    text = _MINUS.sub("-", text)
+    start, unit = len(text), ""
+    for found in reversed(list(_NUMBER.finditer(text))):
+        if found["unit"] or not _LIST.fullmatch(text, found.end(), start):
+            unit = (found["unit"] or "").lower()
+        start = found.start()
+        if "f" not in unit:
+            (with_unit if unit else without_unit).add(float(found["number"]))
+    return with_unit or without_unit
 
 
 class WeatherTask(TaskRow):
@@ -102,12 +137,12 @@ class WeatherServer(ResourcesServer[WeatherTask, None]):
         return report_of(known)
 
     async def verify(self, task: WeatherTask, response: Response, state: None) -> Verdict:
-        report, text = report_of(task.expected_city), response.text
+        report = report_of(task.expected_city)
+        text = answer_text(response.text)[-LONGEST_REPORT:]
         called = any(_asked_city(call) == report.city for call in response.function_calls)
-        words = rf"\b{CONDITIONS[report.condition]}"
-        condition = re.search(words, text, re.IGNORECASE) is not None
-        numbers = map(float, _NUMBER.findall(_MINUS.sub("-", text)))
-        temperature = report.temperature_celsius in numbers
+        # One of each: an answer that names all of them reports nothing.
+        condition = named_conditions(text) == {report.condition}
+        temperature = named_temperatures(text) == {report.temperature_celsius}
         success = called and condition and temperature
         return Verdict(
             reward=float(success),

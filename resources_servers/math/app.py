@@ -24,7 +24,7 @@ from pydantic import Field
 
 from rollgym.records import TaskError
 from rollgym.servers import ResourcesConfig, ResourcesServer, Response, TaskRow, Verdict
-from rollgym.servers.final_answer import last_boxed, without_thinking
+from rollgym.servers.final_answer import answer_text, last_boxed, last_lines_with
 from rollgym.servers.isolation import CpuTimeExceededError, IsolatedWorkers
 from rollgym.servers.server import ServerConfig, ServerDirectory
 from rollgym.store import Setting
@@ -51,7 +51,7 @@ class MathAnswer(NamedTuple):
 
 def find_answer(response: str) -> MathAnswer | None:
     """The final answer; None if the response is empty."""
-    text = without_thinking(response)
+    text = answer_text(response)
     boxed = last_boxed(text)
     if boxed:
         return MathAnswer(boxed, "box", "expression")
@@ -63,7 +63,7 @@ def find_answer(response: str) -> MathAnswer | None:
 
 
 def _answer_line(text: str) -> str | None:
-    for line in reversed(text.splitlines()):
+    for line in last_lines_with("answer", text):
         found = _ANSWER.search(" ".join(line.split()))
         if found:
             answer: str = found["colon"] or found["verb"]

@@ -11,6 +11,9 @@ with a limit on their processor time, and cannot run Python from an answer.
 control. If that works, the model's answer was the cause: reward 0. If not, the task is defective,
 and there is no reward. A worker that crashes, is not available or does not answer in time is a
 failure of the verifier, and there is no reward either.
+
+*Partial credit.* The reward is what the scorer gives, and many scorers give a little for any text.
+The verdict says where a reward is partial credit, and what the scorer gives for an empty answer.
 """
 
 from importlib.util import find_spec
@@ -115,7 +118,7 @@ class ReasoningServer(ResourcesServer[ReasoningTask, None]):
     async def verify(self, task: ReasoningTask, response: Response, state: None) -> Verdict:
         answer = find_answer(response.text)
         if answer is None:
-            return _verdict(0.0, None)
+            return _verdict(0.0, None, empty_score=await self._empty_score(task))
         try:
             score = await self._score(task, answer.text)
         except CpuTimeExceededError:
@@ -124,7 +127,15 @@ class ReasoningServer(ResourcesServer[ReasoningTask, None]):
         except CallFailedError as error:
             await self._check_task(task)
             return _verdict(0.0, answer, scorer_error=_reason(error)[:EXCERPT])
-        return _verdict(score, answer)
+        empty_score = await self._empty_score(task) if 0 < score < 1 else None
+        return _verdict(score, answer, empty_score=empty_score)
+
+    async def _empty_score(self, task: ReasoningTask) -> float | None:
+        """What the dataset gives for an empty answer; None if it cannot score one."""
+        try:
+            return await self._score(task, "")
+        except (CallFailedError, CpuTimeExceededError):
+            return None
 
     async def _check_task(self, task: ReasoningTask) -> None:
         """Raise TaskError if the task's own answer cannot be scored."""
@@ -162,12 +173,16 @@ def _verdict(
     *,
     timed_out: bool = False,
     scorer_error: str | None = None,
+    empty_score: float | None = None,
 ) -> Verdict:
     return Verdict(
         reward=score,
         success=score >= 1,
         extracted_answer=answer.text[:EXCERPT] if answer else None,
         answer_source=answer.source if answer else None,
+        no_answer=answer is None,
+        partial_credit=0 < score < 1,
+        empty_answer_score=empty_score,
         timed_out=timed_out,
         scorer_error=scorer_error,
     )

@@ -10,17 +10,22 @@ where an answer can be, and only up to a limit.
 """
 
 import re
+from collections.abc import Iterator
+from string import ascii_lowercase, ascii_uppercase
 
 LONGEST_ANSWER = 100_000
 """The characters at the end of a response in which a verifier looks for the answer."""
 MOST_BOXES = 16
 """The last boxes of a text that are looked at; one of them must be complete."""
+MOST_LINES = 64
+"""The last lines with a word that are looked at."""
 MOST_BRACES = 40_000
 """The braces that are looked at to find the ends of boxes."""
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s{0,8}\{")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _LATER_THINKING = re.compile(r"^[ \t]{0,8}<think>.*?(?:</think>|\Z)", re.MULTILINE | re.DOTALL)
+_SMALL_LETTERS = str.maketrans(ascii_uppercase, ascii_lowercase)
 OPENING = "<think>"
 CLOSING = "</think>"
 
@@ -38,6 +43,19 @@ def without_thinking(text: str) -> str:
 def answer_text(text: str) -> str:
     """The end of a response without its reasoning, at most `LONGEST_ANSWER` characters."""
     return without_thinking(text)[-LONGEST_ANSWER:]
+
+
+def last_lines_with(word: str, text: str) -> Iterator[str]:
+    """The lines that contain a word of small ASCII letters, in any case; the last line first."""
+    small = text.translate(_SMALL_LETTERS)
+    end = len(text)
+    for _ in range(MOST_LINES):
+        found = small.rfind(word, 0, end)
+        if found < 0:
+            return
+        start, stop = text.rfind("\n", 0, found) + 1, text.find("\n", found)
+        yield text[start : stop if stop >= 0 else len(text)]
+        end = start
 
 
 def last_boxed(text: str) -> str | None:

@@ -9,7 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from resources_servers.example_single_tool_call.app import CITIES, WeatherServer, report_of
+from resources_servers.example_single_tool_call.app import (
+    CITIES,
+    CONDITIONS,
+    WeatherServer,
+    report_of,
+)
 from resources_servers.example_single_tool_call.generate import main
 from rollgym.records import TaskError
 from rollgym.servers import (
@@ -133,6 +138,37 @@ def test_other_numbers_are_not_the_temperature() -> None:
     degrees = report_of(WARM).temperature_celsius
     for text in (f"-{degrees}", f"{degrees}1", f"{degrees}.5", f"1{degrees}"):
         assert not judge(WARM, call(WARM), say(text))["mentioned_temperature"], text
+
+
+def test_naming_every_possible_answer_earns_nothing() -> None:
+    report = report_of(WARM)
+    conditions, degrees = ", ".join(CONDITIONS), report.temperature_celsius
+    everything = " ".join(f"{number}°C" for number in range(-12, 37))
+    cases: Iterable[tuple[str, bool, bool]] = [
+        (f"{conditions} {everything}", False, False),
+        (f"{report.condition}, {everything}", True, False),
+        (f"{conditions}, {degrees} degrees", False, True),
+        (f"{report.condition} {degrees} {degrees + 1}", True, False),
+        (f"{report.condition}, {degrees - 2}–{degrees} °C", True, False),  # noqa: RUF001
+        (f"{report.condition}, 1, 2, 3 or {degrees} °C", True, False),
+    ]
+    for text, condition, temperature in cases:
+        verified = judge(WARM, call(WARM), say(text))
+        named = (verified["mentioned_condition"], verified["mentioned_temperature"])
+        assert named == (condition, temperature), text
+        assert verified["reward"] == 0.0
+
+
+def test_a_helpful_answer_names_one_weather() -> None:
+    report = report_of(WARM)
+    degrees = report.temperature_celsius
+    cases: Iterable[str] = [
+        f"<think>Sunny? Rainy? 3 or 4?</think>{report.condition.title()} and {degrees}°C.",
+        f"{degrees} degrees Celsius ({degrees * 9 // 5 + 32}°F), {report.condition}; 2 layers do.",
+        f"{report.condition}, {degrees}, yes {degrees}.",
+    ]
+    for text in cases:
+        assert judge(WARM, call(WARM), say(text))["reward"] == 1.0, text
 
 
 def test_only_the_final_message_is_the_answer() -> None:

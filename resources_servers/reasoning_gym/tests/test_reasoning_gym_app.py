@@ -72,12 +72,28 @@ def test_the_bundled_rows_reward_their_answers_and_no_others(verify: Verify) -> 
 
 def test_a_partial_score_is_a_reward_but_no_success(verify: Verify) -> None:
     row = verify("<answer>1 + 1</answer>", COUNTDOWN)
-    assert (row["reward"], row["success"]) == (0.05, False)
+    assert (row["reward"], row["success"], row["partial_credit"]) == (0.05, False, True)
+    assert (row["no_answer"], row["empty_answer_score"]) == (False, 0.01)
+
+
+def test_credit_for_any_text_is_shown_as_what_it_is(verify: Verify) -> None:
+    row = verify("I do not know.", COUNTDOWN)
+    assert (row["reward"], row["partial_credit"], row["empty_answer_score"]) == (0.01, True, 0.01)
+    entry = {"question": "?", "answer": "idea", "metadata": {}}
+    row = verify("I do not know.", {"dataset": "spell_backward", "entry": entry})
+    assert row["reward"] == 0.25
+    assert (row["partial_credit"], row["answer_source"]) == (True, "line")
+    assert row["empty_answer_score"] == 0.0
 
 
 def test_a_response_without_an_answer_earns_nothing(verify: Verify) -> None:
     row = verify("", COUNTDOWN)
     assert (row["reward"], row["success"], row["extracted_answer"]) == (0.0, False, None)
+    assert (row["no_answer"], row["partial_credit"], row["empty_answer_score"]) == (
+        True,
+        False,
+        0.01,
+    )
 
 
 def test_numbers_of_any_size_reach_the_scorer(verify: Verify) -> None:
