@@ -1,6 +1,5 @@
 """What counts as an answer."""
 
-import time
 from collections.abc import Iterable
 
 from resources_servers.example_multi_step.app import found_values, read_answers
@@ -29,6 +28,7 @@ def test_what_is_missing_or_wrong_does_not_count() -> None:
         ("Ilse Brandt, Tarnvik, 4719-0021", []),
         ("Answer:", []),
         ("The answer is Ilse Brandt; Tarnvik; 4719-0021", []),
+        ("<think>\nAnswer: Ilse Brandt; Tarnvik; 4719-0021</think>", []),
         ("", []),
     ]
     for text, found in cases:
@@ -38,11 +38,3 @@ def test_what_is_missing_or_wrong_does_not_count() -> None:
 def test_a_list_of_guesses_is_no_answer() -> None:
     text = "Answer: Ilse Brandt; Tarnvik; 4719-0021; 0000-0000"
     assert found_values(EXPECTED, read_answers(text)) == []
-
-
-def test_a_megabyte_of_nothing_is_read_at_once() -> None:
-    cases: Iterable[str] = ["\n" * 300_000, "answer" + " " * 300_000, "* " * 200_000]
-    for text in cases:
-        began = time.process_time()
-        assert read_answers(text) == []
-        assert time.process_time() - began < 2

@@ -1,6 +1,5 @@
 """Where the answer is in a response."""
 
-import time
 from collections.abc import Iterable
 
 from resources_servers.math.app import find_answer
@@ -30,16 +29,3 @@ def test_a_response_that_says_nothing_has_no_answer() -> None:
     cases: Iterable[str] = ["", " \n ", r"<think>\boxed{1}"]
     for response in cases:
         assert find_answer(response) is None
-
-
-def test_hostile_responses_are_read_in_linear_time() -> None:
-    cases: Iterable[str] = [
-        "answer" + " " * 1_000_000,
-        "answer is " * 100_000,
-        "answer *" * 100_000,
-        "a" * 1_000_000,
-    ]
-    for response in cases:
-        began = time.process_time()
-        find_answer(response)
-        assert time.process_time() - began < 5

@@ -1,7 +1,5 @@
 """Where the final answer is in a text."""
 
-import time
-
 from rollgym.servers.final_answer import last_boxed, without_thinking
 from tests.cases import for_each
 
@@ -30,28 +28,15 @@ def test_the_last_complete_box_counts(text: str, boxed: str | None) -> None:
 
 
 @for_each(
-    "text",
-    [
-        r"\boxed{" * 100_000 + "}" * 100_000,
-        r"\boxed{" * 100_000,
-        r"\boxed" + " " * 1_000_000,
-        "\\" * 1_000_001,
-        "{" * 1_000_000,
-    ],
-)
-def test_hostile_text_is_read_in_linear_time(text: str) -> None:
-    began = time.process_time()
-    last_boxed(text)
-    assert time.process_time() - began < 5
-
-
-@for_each(
     ("text", "rest"),
     [
         (r"<think>maybe \boxed{1}</think>It is 2.", "It is 2."),
         ("maybe 1</think>It is 2.", "It is 2."),
         ("<think>maybe 1, but", ""),
         ("It is 2.", "It is 2."),
+        ("<think>1</think>It\n<think>2</think> is 3.", "It\n is 3."),
+        ("It is 2.\n  <think>Or is it", "It is 2.\n"),
+        ("print('<think>') # </think> 2", "print('<think>') # </think> 2"),
     ],
 )
 def test_thoughts_are_no_answers(text: str, rest: str) -> None:
