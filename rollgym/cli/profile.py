@@ -13,7 +13,7 @@ import msgspec
 
 from rollgym.cli.look import look_lines
 from rollgym.cli.status import require_manifest
-from rollgym.cli.summary import headline
+from rollgym.cli.summary import headline, token_lines
 from rollgym.metrics import TaskProfile, reward_profile
 from rollgym.monitor import LiveMetrics
 from rollgym.records import Attempt, RecordState
@@ -51,24 +51,26 @@ def run(arguments: Namespace) -> int:
         print(_row(profile))
     summary = metrics.summary()
     print(json.dumps(headline(summary), indent=4))
-    for line in look_lines(metrics, summary):
+    for line in (*look_lines(metrics, summary), *token_lines(summary)):
         print(line)
     return 0
 
 
-def _attempts(path: Path) -> Iterator[Attempt]:
-    """The records that count: of the run, or of a file of rollouts without a run."""
+def _attempts(path: Path) -> Iterator[tuple[Attempt, bool]]:
+    """The records of the run, or of a file of rollouts without a run; whether each is current."""
     directory = RolloutPaths.of(path).run if path.suffix == JSONL else path
     if path.suffix == JSONL and not directory.exists():
-        return attempts_in(path)
+        return ((attempt, True) for attempt in attempts_in(path))
     require_manifest(directory)
-    return (entry.attempt for entry, current in run_records(directory) if current)
+    return ((entry.attempt, current) for entry, current in run_records(directory))
 
 
-def _counted(attempts: Iterator[Attempt], metrics: LiveMetrics) -> Iterator[Attempt]:
-    for attempt in attempts:
-        metrics.replay(attempt, RecordState.CURRENT)
-        yield attempt
+def _counted(attempts: Iterator[tuple[Attempt, bool]], metrics: LiveMetrics) -> Iterator[Attempt]:
+    """The current records. The others are counted as attempts only."""
+    for attempt, current in attempts:
+        metrics.replay(attempt, RecordState.CURRENT if current else RecordState.SUPERSEDED)
+        if current:
+            yield attempt
 
 
 def _row(profile: TaskProfile) -> str:

@@ -12,7 +12,7 @@ from rollgym.cli.look import look_data, look_lines
 from rollgym.engine import Coverage, ExitStatus
 from rollgym.metrics import Summary
 from rollgym.monitor import FailureExample, LiveMetrics
-from rollgym.records import TRAITS, FailureKind
+from rollgym.records import NO_USAGE, TRAITS, FailureKind, Usage
 from rollgym.store import OpenAdvice
 
 DIGITS = 4
@@ -23,7 +23,7 @@ _Name = TypeVar("_Name", bound=StrEnum)
 
 
 def summary_lines(metrics: LiveMetrics) -> Iterator[str]:
-    """The block of JSON, then what deserves a look, failures, omissions and throughput."""
+    """The block of JSON, then what deserves a look, failures, omissions, tokens and throughput."""
     summary = metrics.summary()
     look = look_data(metrics, summary)
     yield json.dumps(headline(summary) | ({"deserves_a_look": look} if look else {}), indent=4)
@@ -37,9 +37,23 @@ def summary_lines(metrics: LiveMetrics) -> Iterator[str]:
                 yield f"  e.g. {kind} at {example}"
     if summary.omitted_by_reason:
         yield f"omitted: {_counted(summary.omitted_by_reason)}"
+    yield from token_lines(summary)
     rate, seconds = summary.throughput.outcomes_per_second, summary.throughput.active_seconds
     if rate is not None and seconds >= FEWEST_SECONDS:
         yield f"throughput: {rate:.1f} outcomes/s over {seconds} active seconds"
+
+
+def token_lines(summary: Summary) -> Iterator[str]:
+    """The tokens of all attempts, where the model counts them."""
+    if summary.usage == NO_USAGE:
+        return
+    lost = summary.unscored_usage
+    wasted = f"; without a reward: {_tokens(lost)}" if lost != NO_USAGE else ""
+    yield f"tokens of all attempts: {_tokens(summary.usage)}{wasted}"
+
+
+def _tokens(usage: Usage) -> str:
+    return f"{usage.input_tokens:,} in, {usage.output_tokens:,} out"
 
 
 def headline(summary: Summary) -> dict[str, Any]:

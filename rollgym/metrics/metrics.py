@@ -83,6 +83,7 @@ class Metrics:
         "_rewards",
         "_seconds",
         "_successes",
+        "_unscored_usage",
         "_usage",
     )
 
@@ -90,6 +91,7 @@ class Metrics:
         self._attempts = 0
         self._successes = 0
         self._usage = NO_USAGE
+        self._unscored_usage = NO_USAGE
         self._failed_attempts: Counter[FailureKind] = Counter()
         self._failures: Counter[FailureKind] = Counter()
         self._omissions: Counter[OmitReason] = Counter()
@@ -114,6 +116,8 @@ class Metrics:
         outcome = attempt.outcome
         self._attempts += 1
         self._usage += outcome.usage
+        if not isinstance(outcome, Completed):
+            self._unscored_usage += outcome.usage
         self._activity.mark(attempt.started, attempt.seconds)
         if isinstance(outcome, Failed):
             self._failed_attempts[outcome.failure.kind] += 1
@@ -151,6 +155,7 @@ class Metrics:
             measures={name: each.summary() for name, each in self._measures.items()},
             measures_truncated=self._measures.truncated,
             usage=self._usage,
+            unscored_usage=self._unscored_usage,
             throughput=self._throughput(counts),
         )
 

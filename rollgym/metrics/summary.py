@@ -57,7 +57,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     `success_rate`, `avg_reward` and all distributions are over completed rollouts only, because a
     failed rollout has no reward. `failures_by_kind` counts rollouts whose outcome is failed,
     `failed_attempts_by_kind` every failed attempt, including retried ones. `usage` is that of all
-    attempts. `measures_truncated` says that there were more names of measures than are kept.
+    attempts, `unscored_usage` that of attempts without a reward among them. `measures_truncated`
+    says that there were more names of measures than are kept.
     """
 
     counts: Counts
@@ -75,4 +76,5 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     measures: dict[str, DistributionSummary]
     measures_truncated: bool
     usage: Usage
+    unscored_usage: Usage
     throughput: Throughput

@@ -13,6 +13,7 @@ from rollgym.records import (
     OmitReason,
     Omitted,
     Outcome,
+    Usage,
 )
 
 
@@ -58,6 +59,16 @@ def coverage(
         abandoned=0,
         dropped_events={},
     )
+
+
+def test_tokens_of_failed_attempts_count() -> None:
+    failure = Failure.make(FailureKind.TIMEOUT, "too long")
+    metrics = metrics_of(
+        Completed(1.0, usage=Usage(1000, 20)), Failed(failure, usage=Usage(3000, 7))
+    )
+    tokens = [line for line in summary_lines(metrics) if line.startswith("tokens")]
+    assert tokens == ["tokens of all attempts: 4,000 in, 27 out; without a reward: 3,000 in, 7 out"]
+    assert not any("tokens of" in line for line in summary_lines(metrics_of(Completed(1.0))))
 
 
 def test_the_headline_has_the_names_people_know() -> None:
