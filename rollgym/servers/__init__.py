@@ -17,6 +17,7 @@ from rollgym.servers.server import (
     ServerKind,
     ServerRef,
 )
+from rollgym.servers.tool_results import ToolImage
 from rollgym.servers.tools import ToolDefinitionError, ToolRejection, tool, tool_schemas
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "ServerRef",
     "TaskRow",
     "ToolDefinitionError",
+    "ToolImage",
     "ToolRejection",
     "Verdict",
     "connect",

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from pydantic import Field
@@ -18,6 +18,7 @@ from rollgym.records import (
     AgentError,
     DeadlineError,
     EnvironmentSessionError,
+    ModelContextError,
     RolloutError,
     Row,
     RowError,
@@ -31,10 +32,10 @@ from rollgym.servers.context import (
     report_progress,
     seconds_left,
 )
-from rollgym.servers.episode import SPANS_HEADER, Episode, encode_spans
+from rollgym.servers.episode import CONTEXT_OVERFLOW, SPANS_HEADER, Episode, encode_spans
 from rollgym.servers.exchange import Answer, CookieJar, Request
 from rollgym.servers.limit import Limit
-from rollgym.servers.resources import CLOSABLE_HEADER
+from rollgym.servers.resources import CLOSABLE_HEADER, PARALLEL_HEADER
 from rollgym.servers.server import (
     Server,
     ServerConfig,
@@ -55,7 +56,7 @@ AGGREGATE_TIMEOUT = 600.0
 
 
 class AgentConfig(ServerConfig):
-    """The settings of every agent: its servers, and timeouts of their calls.
+    """The settings of every agent: its servers, what errors mean, and timeouts of their calls.
 
     `verify_attempts` is how often a finished response is verified where that fails.
     `server_patience` is how many seconds rollouts wait for an environment that does not answer.
@@ -63,6 +64,9 @@ class AgentConfig(ServerConfig):
 
     resources_server: ServerRef
     model_server: ServerRef
+    parallel_tool_calls: bool = False
+    on_tool_server_error: Literal["fail", "show"] = "fail"
+    on_context_overflow: Literal["truncate", "fail"] = "truncate"
     # The caller's deadline decides how long a rollout may take.
     request_timeout: Annotated[float, Setting.TIMING] = Field(default=86_400.0, gt=0)
     model_timeout: Annotated[float, Setting.TIMING] = Field(default=1800.0, gt=0)
@@ -102,6 +106,8 @@ class AgentServer(Server):
             tool_timeout=self.config.tool_timeout,
             model_timeout=self.config.model_timeout,
             cookies=cookies,
+            parallel=self.config.parallel_tool_calls,
+            show_server_errors=self.config.on_tool_server_error == "show",
         )
 
     async def run(self, row: Row, episode: Episode) -> bytes:
@@ -132,12 +138,24 @@ class AgentServer(Server):
         await self._seed(row, episode)
         try:
             with boundary(AgentError):
-                episode.response = await self.responses(params, episode)
+                episode.response = await self._trajectory(params, episode)
                 return await self._verify(row, episode.response, episode)
         except BaseException:
             if episode.closable:
                 await close_session(episode.resources, episode.resources_jar)
             raise
+
+    async def _trajectory(self, params: dict[str, Any], episode: Episode) -> dict[str, Any]:
+        """The whole trajectory; one that no longer fits into the model's context ends there."""
+        try:
+            with boundary(AgentError):
+                response = await self.responses(params, episode)
+        except ModelContextError:
+            if self.config.on_context_overflow == "fail":
+                raise
+            episode.stopped_by = CONTEXT_OVERFLOW
+            response = episode.finish()
+        return episode.annotate(response)
 
     def _longest_run(self) -> float:
         """Seconds for a rollout: calls end at its deadline, other work a moment later."""
@@ -172,6 +190,8 @@ class AgentServer(Server):
         finally:
             episode.spent("seed", began)
         episode.closable = CLOSABLE_HEADER in answer.headers
+        if marked := answer.headers.get(PARALLEL_HEADER):
+            episode.parallel_tools = frozenset(marked.split(","))
 
     async def _verify(self, row: Row, response: dict[str, Any], episode: Episode) -> bytes:
         began = time.perf_counter()
@@ -200,13 +220,14 @@ class AgentServer(Server):
         return Answer(200, body, headers={PHASES_HEADER: phases, SPANS_HEADER: spans})
 
     async def _answer_responses(self, request: Request) -> Answer:
-        """The loop alone, for callers that seed and verify; their cookies are passed on."""
+        """The loop alone, for callers that seed and verify.
+
+        Their cookies are passed on and repeated: some keep only the cookies of the last answer.
+        """
         params, episode = decode_object(request.body), self.episode(request.cookies)
         with boundary(AgentError):
-            body = msgspec.json.encode(await self.responses(params, episode))
-        cookies = episode.resources_jar.cookies.items()
-        given = {name: value for name, value in cookies if request.cookies.get(name) != value}
-        return Answer(200, body, cookies=given)
+            body = msgspec.json.encode(await self._trajectory(params, episode))
+        return Answer(200, body, cookies=dict(episode.resources_jar.cookies))
 
     async def _answer_aggregate_metrics(self, request: Request) -> Answer:
         """The aggregate metrics come from the environment."""

@@ -188,7 +188,7 @@ class ServerClient:
                 f"{self.name} answered {path} with HTTP {answer.status}: "
                 f"{shorten(answer.text, EXCERPT)}",
                 retryable=_retryable(answer.status),
-                retry_after=_retry_after(answer.headers),
+                retry_after=retry_after(answer.headers),
             )
         return answer
 
@@ -210,7 +210,8 @@ def connect(server: RequestHandler, name: str = "server") -> ServerClient:
     return ServerClient(name, [server.handle])
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """The seconds that a `Retry-After` header asks for."""
     try:
         return float(headers.get("retry-after", ""))
     except ValueError:

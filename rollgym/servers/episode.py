@@ -3,6 +3,13 @@
 An agent's loop calls the model and the tools through `Episode`. It keeps the cookies of each
 server, adds up tokens and the seconds of each phase, and records when the first calls happened.
 
+*Order.* The calls of one turn run one after another. Neighbouring calls of tools that the
+environment marks as safe run in parallel, and all calls do with `parallel_tool_calls`.
+
+*Errors of tools.* What the model caused, it reads: a call that cannot be made, and an answer with a
+status of 400 to 499. Everything else fails the attempt. The errors that the model did read are
+counted, and `annotate` writes the counts into the response.
+
 *Spans* are the times of the calls. They cross from an agent to its caller in a header beside the
 sums of the phases, or with the partial result of an episode that failed:
 `[[phase, start, length, label], …]`, in whole microseconds since the start of the episode. A header
@@ -10,9 +17,11 @@ has to stay well below the 8 KiB that HTTP libraries accept, so only the first c
 episode have spans; the sums count all calls.
 """
 
+import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
+from uuid import uuid4
 
 import msgspec
 
@@ -24,12 +33,22 @@ from rollgym.records import (
     ToolError,
     Usage,
 )
-from rollgym.servers.client import ServerClient
-from rollgym.servers.exchange import CookieJar, error_answer
-from rollgym.servers.responses import Response
-from rollgym.servers.tools import RESERVED_NAMES, result_text
+from rollgym.records.failure import shorten
+from rollgym.records.nesting import DEEPEST_ARGUMENTS, is_deeper_than
+from rollgym.servers.client import EXCERPT, ServerClient, retry_after
+from rollgym.servers.exchange import Answer, CookieJar, error_answer
+from rollgym.servers.responses import FunctionCall, JsonObject, Response
+from rollgym.servers.tool_results import ToolOutput, tool_output
+from rollgym.servers.tools import RESERVED_NAMES
 
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
+_ARGUMENTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+MAX_STEPS = "max_steps"
+CONTEXT_OVERFLOW = "context_overflow"
+MOST_PARALLEL = 64
+"""The most calls of one turn that run at the same time."""
+_OVERLOADED = (408, 429)
+_OURS = ("stopped_by", "tool_errors", "tool_calls_rejected")
 
 
 SPANS_HEADER = "x-rollgym-spans"
@@ -49,7 +68,8 @@ class Episode:
     """The model, the tools and the session of one rollout, for an agent.
 
     `tool_timeout` and `model_timeout` bound each call. `cookies` are those of a session that the
-    caller of the agent has already seeded.
+    caller of the agent has already seeded. With `parallel` the calls of a turn run in parallel, and
+    with `show_server_errors` the model reads the errors of a tool's server too.
     """
 
     def __init__(
@@ -60,21 +80,33 @@ class Episode:
         tool_timeout: float,
         model_timeout: float,
         cookies: Mapping[str, str] | None = None,
+        parallel: bool = False,
+        show_server_errors: bool = False,
     ) -> None:
         self._model = model
         self._tool_timeout = tool_timeout
         self._model_timeout = model_timeout
+        self._parallel = parallel
+        self._show_server_errors = show_server_errors
         self.resources = resources
         self.resources_jar = CookieJar(cookies)
         self.model_jar = CookieJar()
         self.closable = False
         """Whether the environment has a session that can be closed without a verdict."""
-        self.output: list[dict[str, Any]] = []
-        """The trajectory so far, as items of the Responses API; the agent adds to it."""
+        self.parallel_tools: frozenset[str] = frozenset()
+        """The tools that the environment marks as safe to run in parallel."""
+        self.output: list[JsonObject] = []
+        """The trajectory so far, as items of the Responses API; the agent adds the turns to it."""
         self.response: dict[str, Any] | None = None
         """The whole trajectory, once the agent has returned it."""
         self.usage: Usage = NO_USAGE
         self.phases: dict[str, float] = {}
+        self.stopped_by: str | None = None
+        """Why the episode ended before the model did: `max_steps` or `context_overflow`."""
+        self.tool_errors = 0
+        self.tool_calls_rejected = 0
+        self._asked: Mapping[str, Any] = {}
+        self._last: Response | None = None
         self._began = time.perf_counter()
         self._calls: list[Timed] = []
 
@@ -82,6 +114,7 @@ class Episode:
         """One turn of the model, never a stream. Raises the model errors of `rollgym.records`."""
         if "stream" in params or "stream_options" in params:
             params = {name: params[name] for name in params if not name.startswith("stream")}
+        self._asked = params
         began = time.perf_counter()
         try:
             answer = await self._model.call(
@@ -95,23 +128,39 @@ class Episode:
             self.spent("model", began)
         try:
             response = Response.of(_OBJECT.decode(answer.body))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ModelMalformedError(
                 f"the answer of {self._model.name} is not a JSON object: {error}"
             ) from error
         if not isinstance(response.raw.get("output"), list):
             raise ModelMalformedError(f"the answer of {self._model.name} has no `output`")
         self.usage += response.usage
+        self._last = response
         return response
 
-    async def call_tool(self, name: str, arguments: bytes) -> str:
-        """Call a tool; returns the text for the model, also where the tool answered an error.
+    async def call_tools(self, calls: Sequence[FunctionCall], tools: object) -> None:
+        """Make the calls of one turn, and add their outputs to `output` in the order of the calls.
 
-        Raises ToolError when the tool's server did not answer, and the server's error when it
-        reports a failure of the rollout.
+        `tools` are those of the task, as in `params["tools"]`; only they can be called. Raises the
+        errors of `call_tool`; the outputs of the calls before it are kept.
+        """
+        known = _tool_names(tools)
+        for together in self._batches(calls):
+            if len(together) == 1:
+                self.output.append(await self._call(together[0], known))
+                continue
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._call(call, known)) for call in together]
+            self.output += [task.result() for task in tasks]
+
+    async def call_tool(self, name: str, arguments: bytes) -> ToolOutput:
+        """Call a tool; returns what the model reads, also where the tool answered an error.
+
+        Raises ToolError when the tool's server did not answer or broke, and the server's error when
+        it reports a failure of the rollout.
         """
         if name in RESERVED_NAMES or "/" in name:
-            return error_answer(404, f"there is no tool {name!r}").text
+            return self._reject(f"there is no tool {name!r}")
         began = time.perf_counter()
         try:
             answer = await self.resources.call(
@@ -124,7 +173,78 @@ class Episode:
             )
         finally:
             self.spent("tools", began, name)
-        return result_text(answer.body)
+        if not answer.ok:
+            self._count_error(name, answer)
+        return tool_output(answer)
+
+    def _batches(self, calls: Sequence[FunctionCall]) -> Iterator[list[FunctionCall]]:
+        """The calls, divided into those that may run at the same time."""
+        together: list[FunctionCall] = []
+        for call in calls:
+            safe = self._parallel or call.name in self.parallel_tools
+            if together and not (safe and len(together) < MOST_PARALLEL):
+                yield together
+                together = []
+            together.append(call)
+            if not safe:
+                yield together
+                together = []
+        if together:
+            yield together
+
+    async def _call(self, call: FunctionCall, tools: set[str]) -> JsonObject:
+        """The output of a call. Other routes, such as the verifier, cannot be called."""
+        arguments = call.arguments or "{}"
+        output: ToolOutput
+        if call.name not in tools:
+            known = ", ".join(sorted(tools))
+            output = self._reject(f"unknown tool {call.name!r}; known tools: {known}")
+        elif problem := _problem(arguments):
+            output = self._reject(f"the arguments of {call.name} are {problem}")
+        else:
+            output = await self.call_tool(call.name, arguments.encode())
+        return {"type": "function_call_output", "call_id": call.call_id, "output": output}
+
+    def _reject(self, message: str) -> str:
+        """An error in the same form as errors of servers, so that the model sees one form."""
+        self.tool_calls_rejected += 1
+        return error_answer(400, message).text
+
+    def _count_error(self, name: str, answer: Answer) -> None:
+        """Raises ToolError for an error that the model did not cause."""
+        of_model = 400 <= answer.status < 500 and answer.status not in _OVERLOADED
+        if not (of_model or self._show_server_errors):
+            raise ToolError(
+                f"{self.resources.name} answered the tool {name} with HTTP {answer.status}: "
+                f"{shorten(answer.text, EXCERPT)}",
+                retry_after=retry_after(answer.headers),
+            )
+        if answer.status == 422:  # the arguments did not pass the check of the tool
+            self.tool_calls_rejected += 1
+        else:
+            self.tool_errors += 1
+
+    def finish(self) -> JsonObject:
+        """The trajectory: the object of the last turn, with the output and usage of all turns."""
+        last = self._last.raw if self._last else _unanswered(self._asked)
+        whole = {**last, "output": self.output, "usage": self.usage_object()}
+        if self.stopped_by == CONTEXT_OVERFLOW:
+            # The reason for a reply that did not fit, among those that the Responses API has.
+            whole["status"] = "incomplete"
+            whole["incomplete_details"] = {"reason": "max_output_tokens"}
+        return whole
+
+    def annotate(self, response: JsonObject) -> JsonObject:
+        """The response with the reason of an early end and the counts of errors in `metadata`."""
+        numbers = (self.stopped_by, self.tool_errors, self.tool_calls_rejected)
+        ours = {name: str(value) for name, value in zip(_OURS, numbers, strict=True) if value}
+        given = response.get("metadata")
+        if not isinstance(given, dict) or given.keys().isdisjoint(_OURS):
+            if not ours:
+                return response
+            given = given if isinstance(given, dict) else {}
+        kept = {name: value for name, value in given.items() if name not in _OURS}
+        return {**response, "metadata": {**kept, **ours}}
 
     def usage_object(self) -> dict[str, Any]:
         """The tokens of all turns, as the Responses API writes them."""
@@ -147,6 +267,36 @@ class Episode:
         self.phases[phase] = self.phases.get(phase, 0.0) + ended - began
         if len(self._calls) < MOST_SPANS:
             self._calls.append((phase, began, ended, label))
+
+
+def _problem(arguments: str) -> str | None:
+    """What the arguments of a call are instead of a JSON object that can be sent on."""
+    if is_deeper_than(DEEPEST_ARGUMENTS, arguments):
+        return f"nested more than {DEEPEST_ARGUMENTS} levels deep"
+    try:
+        _ARGUMENTS.decode(arguments)
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        return f"not a JSON object: {error}"
+    return None
+
+
+def _tool_names(tools: object) -> set[str]:
+    if not isinstance(tools, list):
+        return set()
+    return {tool["name"] for tool in tools if isinstance(tool, dict) and "name" in tool}
+
+
+def _unanswered(params: Mapping[str, Any]) -> JsonObject:
+    """The response of a model that never answered, with every field that the API requires."""
+    return {
+        "id": f"resp_{uuid4().hex}",
+        "object": "response",
+        "created_at": int(time.time()),
+        "model": params.get("model") or "",
+        "parallel_tool_calls": True,
+        "tool_choice": params.get("tool_choice") or "auto",
+        "tools": params.get("tools") or [],
+    }
 
 
 def wire_spans(calls: Sequence[Timed], began: float) -> list[WireSpan]:

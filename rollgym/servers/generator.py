@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rollgym.servers.tools import encode_result
+from rollgym.servers.tool_results import encode_result
 
 GenerateRows = Callable[[int, int], Iterable[dict[str, Any]]]
 

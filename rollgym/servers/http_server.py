@@ -13,9 +13,10 @@ is used for logs.
 
 import logging
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 
+import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
@@ -68,21 +69,28 @@ class _Adapter:
         self._access = access
 
     async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
-        try:
-            body = await self._checked_body(request)
-        except RefusedRequestError as error:
-            message = self._server.too_large() if error.status == 413 else str(error)
-            return _response(error_answer(error.status, message))
         cookies = parse_cookies(request.headers.get("cookie", ""))
         context = incoming_context(request.headers)
         path, rollout = request.path, context.rollout
         if tagged := _ROLLOUT_PATH.match(path):
             path, rollout = path[tagged.end() :], rollout or tagged[1]
         with working_for(rollout, context.deadline):
-            answer = await self._server.handle(Request(request.method, path, body, cookies))
+            answer = await self._answer(request, path, cookies)
+            if kept := self._server.kept_cookies(cookies):
+                answer = msgspec.structs.replace(answer, cookies={**kept, **answer.cookies})
             if answer.parts is not None:
                 return await self._send_parts(request, answer, answer.parts)
         return _response(answer)
+
+    async def _answer(
+        self, request: web.BaseRequest, path: str, cookies: Mapping[str, str]
+    ) -> Answer:
+        try:
+            body = await self._checked_body(request)
+        except RefusedRequestError as error:
+            message = self._server.too_large() if error.status == 413 else str(error)
+            return error_answer(error.status, message)
+        return await self._server.handle(Request(request.method, path, body, cookies))
 
     async def _checked_body(self, request: web.BaseRequest) -> bytes:
         """Raises RefusedRequestError."""

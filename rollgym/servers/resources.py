@@ -7,7 +7,8 @@ row, and turns every error into a typed failure or an answer.
 
 import asyncio
 import re
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Annotated, Any, Generic, TypeVar, cast, get_args, get_origin
 
 import msgspec
@@ -16,24 +17,37 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rollgym.metrics.aggregate import default_agent_metrics
 from rollgym.records import (
     EnvironmentSessionError,
-    RolloutError,
     Row,
     RowError,
     TaskError,
+    ToolError,
     VerifierError,
     boundary,
 )
-from rollgym.records.failure import shorten
-from rollgym.servers.exchange import Answer, RefusedRequestError, Request, json_answer
+from rollgym.servers.exchange import (
+    Answer,
+    RefusedRequestError,
+    Request,
+    error_answer,
+    json_answer,
+)
 from rollgym.servers.responses import Response
 from rollgym.servers.scoring import Verdict, answer_aggregate
-from rollgym.servers.server import Server, ServerConfig, ServerDirectory, ServerKind
-from rollgym.servers.sessions import SessionCloser, Sessions
+from rollgym.servers.server import (
+    Server,
+    ServerConfig,
+    ServerDirectory,
+    ServerKind,
+    is_cancelled,
+)
+from rollgym.servers.sessions import Session, SessionCloser, Sessions
+from rollgym.servers.tool_results import result_answer
 from rollgym.servers.tools import (
     RESERVED_NAMES,
     ToolDefinitionError,
     ToolMethod,
     ToolRejection,
+    rejection_in,
     tools_of,
 )
 from rollgym.store.settings import Setting
@@ -41,6 +55,8 @@ from rollgym.store.settings import Setting
 EXPIRY_INTERVAL = 30.0
 CLOSABLE_HEADER = "x-rollgym-closable"
 """Says that the server has /close_session, which is not part of the wire contract."""
+PARALLEL_HEADER = "x-rollgym-parallel-tools"
+"""Names the tools that are safe to run in parallel, separated by commas."""
 _NOT_IN_COOKIE_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _NO_SESSION = nullcontext()
 
@@ -102,6 +118,7 @@ class ResourcesServer(Server, Generic[T, S]):
         self, name: str, config: ServerConfig, directory: ServerDirectory | None = None
     ) -> None:
         super().__init__(name, config, directory)
+        self._parallel = ",".join(each.name for each in self._tools.values() if each.parallel)
         self._cookie = f"session_{_NOT_IN_COOKIE_NAMES.sub('_', name)}"
         self._sessions: Sessions[S] = Sessions(
             name, self.config.session_lifetime, self.config.max_sessions
@@ -166,6 +183,11 @@ class ResourcesServer(Server, Generic[T, S]):
             "tools": list(self._tools),
         }
 
+    def kept_cookies(self, cookies: Mapping[str, str]) -> Mapping[str, str]:
+        """The cookie of an open session: some agents keep only the cookies of the last answer."""
+        cookie = cookies.get(self._cookie, "")
+        return {self._cookie: cookie} if self._sessions.is_open(cookie) else {}
+
     # Handlers of the routes.
 
     async def _answer_seed_session(self, request: Request) -> Answer:
@@ -175,14 +197,15 @@ class ResourcesServer(Server, Generic[T, S]):
             self._sessions.check_capacity()
         with boundary(EnvironmentSessionError):
             state = await self.seed_session(task)
+        headers = {PARALLEL_HEADER: self._parallel} if self._parallel else {}
         if not self._stateful:
-            return Answer(200, b"{}")
+            return Answer(200, b"{}", headers=headers)
         try:
             cookies = {self._cookie: self._sessions.open(state)}
         except EnvironmentSessionError:
-            await self._closer.close_all([state])
+            await self._closer.close_all([Session(state)])
             raise
-        return Answer(200, b"{}", cookies=cookies, headers={CLOSABLE_HEADER: "1"})
+        return Answer(200, b"{}", cookies=cookies, headers={CLOSABLE_HEADER: "1", **headers})
 
     async def _answer_close_session(self, request: Request) -> Answer:
         await self._release(request)
@@ -191,17 +214,21 @@ class ResourcesServer(Server, Generic[T, S]):
     def _tool_handler(self, method: ToolMethod) -> Any:
         async def handle(request: Request) -> Answer:
             session = self._session(request) if method.wants_state else _NO_SESSION
-            try:
-                with session as state:
-                    return Answer(200, await method.call(self, request.body, state))
-            except ToolRejection as rejection:
-                raise RefusedRequestError(400, str(rejection)) from rejection
-            except (RefusedRequestError, RolloutError):
-                raise
-            except Exception as error:
-                # The wire contract: the model sees the error, cut to the length of a failure.
-                message = f"{method.name} failed: {type(error).__name__}: {shorten(str(error))}"
-                raise RefusedRequestError(500, message) from error
+            with boundary(ToolError):
+                try:
+                    async with session as state:
+                        return result_answer(await method.call(self, request.body, state))
+                except (ToolRejection, ExceptionGroup) as error:
+                    rejection = rejection_in(error)
+                    if rejection is None:
+                        raise
+                    return error_answer(400, str(rejection))
+                except RefusedRequestError as error:
+                    return error_answer(error.status, str(error))
+                except (asyncio.CancelledError, SystemExit) as error:
+                    if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                        raise
+                    raise RuntimeError(f"the tool ended with {type(error).__name__}") from error
 
         return handle
 
@@ -214,9 +241,10 @@ class ResourcesServer(Server, Generic[T, S]):
         if response is None:
             raise RefusedRequestError(400, "the row to verify has no `response`")
         task = self._task(row)
-        with self._session(request) as state, boundary(VerifierError):
-            verdict = await self.verify(task, Response.of(response), state)
-            answer = row.with_fields(verdict.as_fields())
+        async with self._session(request) as state:
+            with boundary(VerifierError):
+                verdict = await self.verify(task, Response.of(response), state)
+                answer = row.with_fields(verdict.as_fields())
         if not self._stateful:
             return Answer(200, answer.raw)
         await self._release(request)
@@ -229,9 +257,9 @@ class ResourcesServer(Server, Generic[T, S]):
         return json_answer(result)
 
     async def _release(self, request: Request) -> None:
-        state = self._sessions.close(request.cookies.get(self._cookie))
-        if state is not None:
-            await self._closer.close_all([state])
+        session = self._sessions.close(request.cookies.get(self._cookie))
+        if session is not None:
+            await self._closer.close_all([session])
 
     def _row(self, body: bytes) -> Row:
         try:
@@ -256,8 +284,8 @@ class ResourcesServer(Server, Generic[T, S]):
                 f"the row does not match `{self._task_type.__name__}` of {self.name}: {problems}"
             ) from error
 
-    def _session(self, request: Request) -> AbstractContextManager[Any]:
-        """A context with the state for one call."""
+    def _session(self, request: Request) -> AbstractAsyncContextManager[Any]:
+        """A context with the state for one call, which waits for the calls before it."""
         if not self._stateful:
             return _NO_SESSION
         return self._sessions.using(request.cookies.get(self._cookie))

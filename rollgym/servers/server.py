@@ -8,7 +8,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, get_type_hints
 
@@ -140,6 +140,10 @@ class Server:
         """Further fields of `GET /healthz`; a subclass adds to them."""
         return {}
 
+    def kept_cookies(self, cookies: Mapping[str, str]) -> Mapping[str, str]:
+        """The cookies of a request that every HTTP answer repeats, unless it changes them."""
+        return {}
+
     async def handle(self, request: Request, seconds: float = math.inf) -> Answer:
         """Answer a request. Raises only cancellation.
 
@@ -163,7 +167,7 @@ class Server:
             ours = limit is not None and limit.expired
             answer = failure_answer(self._timed_out(request) if ours else error)
         except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
             self._log_bug(request, error)
             answer = failure_answer(error)
@@ -219,7 +223,7 @@ class Server:
         _LOGGER.log(level, "%s %s %s", request.path, answer.status, detail, extra=about)
 
 
-def _is_cancelled() -> bool:
+def is_cancelled() -> bool:
     """Whether this task itself is cancelled, rather than something that it awaits."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

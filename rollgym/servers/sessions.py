@@ -5,9 +5,12 @@ session can be neither guessed nor forged. The state stays in this process. A se
 rollout is verified, when it is closed, or when it was unused for its lifetime; a running call
 counts as use.
 
-`SessionCloser` runs the author's code that releases the state of ended sessions. It is bounded, it
-finishes also when the caller is cancelled, and its errors are logged: the rollout already has its
-verdict or its failure, and neither depends on it.
+*Order.* One call at a time uses the state of a session. The others wait in the order in which they
+arrived, each until its own caller gives up; the number of waiting calls is bounded.
+
+`SessionCloser` runs the author's code that releases the state of ended sessions, when no call uses
+it any more. It is bounded, it finishes also when the caller is cancelled, and its errors are
+logged: the rollout already has its verdict or its failure, and neither depends on it.
 """
 
 import asyncio
@@ -16,8 +19,7 @@ import logging
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from itertools import takewhile
 from typing import Generic, TypeVar
 
@@ -30,16 +32,21 @@ Clock = Callable[[], float]
 
 
 CLOSE_TIMEOUT = 30.0
+MOST_CALLS = 256
+"""The most calls that may use a session or wait for it at the same time."""
 _LOGGER = logging.getLogger("rollgym.servers")
 
 
-class _Session(Generic[S]):
-    __slots__ = ("calls", "state", "used")
+class Session(Generic[S]):
+    """A state, and the queue of the calls that want to use it."""
 
-    def __init__(self, state: S, used: float) -> None:
+    __slots__ = ("calls", "state", "turn", "used")
+
+    def __init__(self, state: S, used: float = 0.0) -> None:
         self.state = state
         self.used = used
         self.calls = 0
+        self.turn = asyncio.Lock()  # wakes waiting calls in their order
 
 
 class Sessions(Generic[S]):
@@ -53,7 +60,7 @@ class Sessions(Generic[S]):
         self._limit = limit
         self._clock = clock
         self._key = secrets.token_bytes(32)
-        self._open: OrderedDict[str, _Session[S]] = OrderedDict()
+        self._open: OrderedDict[str, Session[S]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -74,49 +81,81 @@ class Sessions(Generic[S]):
         """Open a session; returns its cookie. Raises EnvironmentSessionError at the limit."""
         self.check_capacity()
         identifier = secrets.token_hex(16)
-        self._open[identifier] = _Session(state, self._clock())
-        return f"{identifier}.{self._signature(identifier)}"
+        cookie = f"{identifier}.{self._signature(identifier)}"
+        self._open[cookie] = Session(state, self._clock())
+        return cookie
 
-    @contextmanager
-    def using(self, cookie: str | None) -> Iterator[S]:
-        """The state of a session, for the time of a call. Raises EnvironmentSessionError."""
-        identifier = self._identifier(cookie)
-        session = self._open.get(identifier)
+    def is_open(self, cookie: str) -> bool:
+        return cookie in self._open
+
+    def using(self, cookie: str | None) -> "SessionUse[S]":
+        """The state of a session, for the time of a call, after the calls before it."""
+        return SessionUse(self, cookie or "")
+
+    async def enter(self, cookie: str) -> Session[S]:
+        """Wait until no other call uses the session. Raises EnvironmentSessionError."""
+        session = self._find(cookie)
+        if session.calls >= MOST_CALLS:
+            raise EnvironmentSessionError(
+                f"{session.calls} calls of one session of {self._server} wait for each other, "
+                "which is the limit; send fewer calls at the same time"
+            )
+        session.calls += 1
+        try:
+            await session.turn.acquire()
+        except BaseException:
+            session.calls -= 1
+            raise
+        if cookie not in self._open:  # it was closed while this call waited
+            self.leave(cookie, session)
+            self._find(cookie)
+        return session
+
+    def leave(self, cookie: str, session: Session[S]) -> None:
+        """End the call of `enter`."""
+        session.turn.release()
+        session.calls -= 1
+        session.used = self._clock()
+        if cookie in self._open:
+            self._open.move_to_end(cookie)
+
+    def close(self, cookie: str | None) -> Session[S] | None:
+        """End a session and return it; None for a session that has ended, or without a cookie.
+
+        Raises EnvironmentSessionError for a cookie that this server did not issue.
+        """
+        if not cookie:
+            return None
+        session = self._open.pop(cookie, None)
         if session is None:
+            self._check(cookie)
+        return session
+
+    def expire(self) -> list[Session[S]]:
+        """End the sessions that were unused for their lifetime, and return them."""
+        oldest = self._clock() - self._lifetime
+        unused = takewhile(lambda entry: entry[1].used <= oldest, self._open.items())
+        ended = [cookie for cookie, session in unused if not session.calls]
+        return [self._open.pop(cookie) for cookie in ended]
+
+    def drain(self) -> list[Session[S]]:
+        """End all sessions, and return them."""
+        sessions = list(self._open.values())
+        self._open.clear()
+        return sessions
+
+    def _find(self, cookie: str) -> Session[S]:
+        session = self._open.get(cookie)
+        if session is None:
+            self._check(cookie)
             raise EnvironmentSessionError(
                 f"{self._server} does not have this session (any more): it was verified, or unused "
                 f"for {self._lifetime:g} s, or the server was restarted"
             )
-        session.calls += 1
-        try:
-            yield session.state
-        finally:
-            session.calls -= 1
-            session.used = self._clock()
-            if identifier in self._open:
-                self._open.move_to_end(identifier)
+        return session
 
-    def close(self, cookie: str | None) -> S | None:
-        """End a session; returns its state, or None for an unknown session."""
-        if not cookie:
-            return None
-        session = self._open.pop(self._identifier(cookie), None)
-        return session.state if session else None
-
-    def expire(self) -> list[S]:
-        """End the sessions that were unused for their lifetime; returns their states."""
-        oldest = self._clock() - self._lifetime
-        unused = takewhile(lambda entry: entry[1].used <= oldest, self._open.items())
-        ended = [identifier for identifier, session in unused if not session.calls]
-        return [self._open.pop(identifier).state for identifier in ended]
-
-    def drain(self) -> list[S]:
-        """End all sessions; returns their states."""
-        states = [session.state for session in self._open.values()]
-        self._open.clear()
-        return states
-
-    def _identifier(self, cookie: str | None) -> str:
+    def _check(self, cookie: str) -> None:
+        """Check that this server issued the cookie. Raises EnvironmentSessionError."""
         if not cookie:
             raise EnvironmentSessionError(
                 f"{self._server} was called without a session cookie; call /seed_session first, "
@@ -128,7 +167,6 @@ class Sessions(Generic[S]):
                 f"{self._server} did not issue this session cookie: it was changed, or the server "
                 "was restarted"
             )
-        return identifier
 
     def _signature(self, identifier: str) -> str:
         return hmac.digest(self._key, _bytes(identifier), "sha256").hex()
@@ -139,6 +177,25 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
+class SessionUse(Generic[S]):
+    """One call's use of a session: `async with sessions.using(cookie) as state`."""
+
+    __slots__ = ("_cookie", "_session", "_sessions")
+
+    def __init__(self, sessions: Sessions[S], cookie: str) -> None:
+        self._sessions = sessions
+        self._cookie = cookie
+        self._session: Session[S] | None = None
+
+    async def __aenter__(self) -> S:
+        self._session = await self._sessions.enter(self._cookie)
+        return self._session.state
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            self._sessions.leave(self._cookie, self._session)
+
+
 class SessionCloser(Generic[S]):
     """Closes the sessions of one server; `close` is None where states need no closing."""
 
@@ -147,12 +204,12 @@ class SessionCloser(Generic[S]):
         self._close = close
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def close_all(self, states: list[S]) -> None:
+    async def close_all(self, sessions: list[Session[S]]) -> None:
         """Return when all are closed. A cancellation of the caller does not stop the closing."""
         close = self._close
         if close is None:
             return
-        tasks = [asyncio.create_task(self._close_one(state, close)) for state in states]
+        tasks = [asyncio.create_task(self._close_one(session, close)) for session in sessions]
         self._tasks.update(tasks)
         for task in tasks:
             task.add_done_callback(self._tasks.discard)
@@ -162,10 +219,17 @@ class SessionCloser(Generic[S]):
         """Wait for sessions that are still closing because their callers were cancelled."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _close_one(self, state: S, close: Callable[[S], Awaitable[None]]) -> None:
-        try:
-            with after_the_deadline(), Limit(CLOSE_TIMEOUT):
-                await close(state)
-        except Exception:
-            about = {"server": self._server, "rollout": current_rollout()}
-            _LOGGER.exception("a session of %s could not be closed", self._server, extra=about)
+    async def _close_one(self, session: Session[S], close: Callable[[S], Awaitable[None]]) -> None:
+        about = {"server": self._server, "rollout": current_rollout()}
+        with after_the_deadline():
+            try:
+                with Limit(CLOSE_TIMEOUT):
+                    await session.turn.acquire()
+            except TimeoutError:  # rather than never release what the state holds
+                message = "a session of %s is closed although a call still uses it"
+                _LOGGER.warning(message, self._server, extra=about)
+            try:
+                with Limit(CLOSE_TIMEOUT):
+                    await close(session.state)
+            except Exception:
+                _LOGGER.exception("a session of %s could not be closed", self._server, extra=about)

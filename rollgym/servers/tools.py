@@ -3,6 +3,7 @@
 `@tool` marks an async method. Its type hints become the JSON schema that the model sees and the
 check its arguments must pass; its docstring becomes the description, with one line per argument
 under `Args:`. A parameter named `state` gets the session's state and is not shown to the model.
+Calls run one after another; `@tool(parallel=True)` marks a tool as safe to run beside others.
 """
 
 import inspect
@@ -10,9 +11,8 @@ import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from inspect import Parameter
 from itertools import pairwise
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints, overload
 
-import msgspec
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
 
 from rollgym.servers.exchange import RefusedRequestError
@@ -41,20 +41,42 @@ class ToolRejection(Exception):  # noqa: N818 - a response to the model, not an 
     """Raised by a tool to tell the model what is wrong with its call."""
 
 
+def rejection_in(error: Exception) -> ToolRejection | None:
+    """The rejection, also out of a task group in which nothing else was raised."""
+    if not isinstance(error, ExceptionGroup):
+        return error if isinstance(error, ToolRejection) else None
+    found = [rejection_in(each) for each in error.exceptions]
+    return found[0] if all(found) else None
+
+
 class ToolDefinitionError(TypeError):
     """A method marked with `@tool` cannot be a tool."""
 
 
-def tool(method: F) -> F:
-    """Mark an async method of a resources server as a tool."""
-    setattr(method, _MARK, True)
-    return method
+@overload
+def tool(method: F) -> F: ...
+@overload
+def tool(*, parallel: bool = False) -> Callable[[F], F]: ...
+def tool(method: F | None = None, *, parallel: bool = False) -> F | Callable[[F], F]:
+    """Mark an async method of a resources server as a tool.
+
+    With `parallel=True`, calls of one turn of the model may run at the same time as their
+    neighbours that are marked too. Such a tool cannot have the argument `state`.
+    """
+
+    def mark(marked: F) -> F:
+        setattr(marked, _MARK, {"parallel": parallel})
+        return marked
+
+    return mark if method is None else mark(method)
 
 
 class ToolMethod:
     """A tool of a server class: its schema and its method."""
 
-    def __init__(self, name: str, method: Callable[..., Awaitable[Any]]) -> None:
+    def __init__(
+        self, name: str, method: Callable[..., Awaitable[Any]], *, parallel: bool = False
+    ) -> None:
         """Raises ToolDefinitionError."""
         if not inspect.iscoroutinefunction(method):
             raise ToolDefinitionError(f"the tool {name} must be an async method")
@@ -74,6 +96,12 @@ class ToolMethod:
                 "tool has no such argument"
             )
         self.wants_state = len(shown) < len(parameters)
+        self.parallel = parallel
+        if parallel and self.wants_state:
+            raise ToolDefinitionError(
+                f"the tool {name} has the argument `state`, so it cannot be `parallel`: only one "
+                "call at a time may use the state of a session"
+            )
         # Numbered, because an argument may have a name that pydantic cannot give to a field.
         self._fields = {each.name: f"argument_{number}" for number, each in enumerate(shown)}
         fields: dict[str, Any] = {
@@ -95,8 +123,8 @@ class ToolMethod:
             "strict": is_strict(parameters),
         }
 
-    async def call(self, server: object, body: bytes, state: object) -> bytes:
-        """Call the tool with the JSON of its arguments; returns the JSON of its result.
+    async def call(self, server: object, body: bytes, state: object) -> object:
+        """Call the tool with the JSON of its arguments; returns its result.
 
         Raises RefusedRequestError for wrong arguments, and the errors of the tool.
         """
@@ -107,7 +135,7 @@ class ToolMethod:
         values = {name: getattr(arguments, field) for name, field in self._fields.items()}
         if self.wants_state:
             values[STATE] = state
-        return encode_result(await self._method(server, **values))
+        return await self._method(server, **values)
 
     def _complaint(self, error: ValidationError) -> str:
         problems = "; ".join(
@@ -115,23 +143,6 @@ class ToolMethod:
             for problem in error.errors(include_url=False, include_input=False)
         )
         return f"wrong arguments for {self.name}: {problems}"
-
-
-def encode_result(result: object) -> bytes:
-    """The JSON of a tool's result."""
-    if isinstance(result, BaseModel):
-        return result.model_dump_json().encode()
-    return msgspec.json.encode(result, enc_hook=_encode_model)
-
-
-def result_text(body: bytes) -> str:
-    """The text of a tool's result for the model: a JSON string as its text, all else unchanged."""
-    if body.startswith(b'"'):
-        try:
-            return msgspec.json.decode(body, type=str)
-        except ValueError:
-            pass
-    return body.decode("utf-8", "replace")
 
 
 def tools_of(server: type) -> dict[str, ToolMethod]:
@@ -148,8 +159,9 @@ def _find_tools(server: type) -> Iterator[tuple[str, ToolMethod]]:
     names = dict.fromkeys(name for part in reversed(server.__mro__) for name in vars(part))
     for name in names:
         method = getattr(server, name, None)
-        if getattr(method, _MARK, False):
-            yield name, ToolMethod(name, method)  # type: ignore[arg-type]
+        mark = getattr(method, _MARK, None)
+        if mark is not None:
+            yield name, ToolMethod(name, method, **mark)  # type: ignore[arg-type]
 
 
 def parse_docstring(text: str) -> tuple[str, dict[str, str]]:
@@ -199,12 +211,6 @@ def _hints(method: Callable[..., Any]) -> dict[str, Any]:
         raise ToolDefinitionError(
             f"a type hint of the tool {method.__qualname__} cannot be resolved: {error}"
         ) from error
-
-
-def _encode_model(value: object) -> object:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    raise TypeError(f"a tool returned a {type(value).__name__}, which is not JSON")
 
 
 def schema_of(arguments: type[BaseModel]) -> dict[str, Any]:

@@ -7,14 +7,14 @@ import pytest
 from rollgym.records import ToolError
 from rollgym.servers import sessions
 from rollgym.servers.context import current_deadline, current_rollout, working_for
-from rollgym.servers.sessions import SessionCloser
+from rollgym.servers.sessions import Session, SessionCloser
 from tests.cases import for_each
 
 
 def test_nothing_is_done_where_there_is_nothing_to_let_go_of() -> None:
     async def scenario() -> None:
         keeper: SessionCloser[str] = SessionCloser("shop", None)
-        await keeper.close_all(["one"])
+        await keeper.close_all([Session("one")])
         await keeper.finish()
 
     asyncio.run(scenario())
@@ -29,7 +29,9 @@ def test_states_are_closed_side_by_side() -> None:
             closed.append(state)
 
         async with asyncio.timeout(60):
-            await SessionCloser("shop", close).close_all(["one", "two", "three"])
+            await SessionCloser("shop", close).close_all(
+                [Session("one"), Session("two"), Session("three")]
+            )
         return closed
 
     assert sorted(asyncio.run(scenario())) == ["one", "three", "two"]
@@ -50,7 +52,7 @@ def test_what_closing_raises_concerns_nobody_else(
             closed.append(state)
 
         with working_for("7/1"):
-            await SessionCloser("shop", close).close_all(["one", "two"])
+            await SessionCloser("shop", close).close_all([Session("one"), Session("two")])
         return closed
 
     assert asyncio.run(scenario()) == ["two"]
@@ -68,7 +70,7 @@ def test_closing_that_hangs_is_given_up(
     async def close(state: str) -> None:
         await asyncio.sleep(300)
 
-    asyncio.run(SessionCloser("shop", close).close_all(["one"]))
+    asyncio.run(SessionCloser("shop", close).close_all([Session("one")]))
     assert "a session of shop could not be closed" in caplog.text
 
 
@@ -82,7 +84,7 @@ def test_a_caller_that_leaves_does_not_stop_it() -> None:
             closed.set()
 
         keeper = SessionCloser("shop", close)
-        caller = asyncio.ensure_future(keeper.close_all(["one"]))
+        caller = asyncio.ensure_future(keeper.close_all([Session("one")]))
         await began.wait()
         caller.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -102,7 +104,25 @@ def test_it_is_done_for_the_rollout_but_after_its_deadline() -> None:
             told.append((current_rollout(), current_deadline()))
 
         with working_for("7/1", 0.0):
-            await SessionCloser("shop", close).close_all(["one"])
+            await SessionCloser("shop", close).close_all([Session("one")])
         return told[0]
 
     assert asyncio.run(scenario()) == ("7/1", None)
+
+
+def test_a_state_is_closed_when_no_call_uses_it_any_more() -> None:
+    async def scenario() -> None:
+        session, used = Session("one"), True
+
+        async def close(state: str) -> None:
+            assert not used
+
+        await session.turn.acquire()
+        closing = asyncio.ensure_future(SessionCloser("shop", close).close_all([session]))
+        await asyncio.sleep(0.01)
+        assert not closing.done()
+        used = False
+        session.turn.release()
+        await closing
+
+    asyncio.run(scenario())

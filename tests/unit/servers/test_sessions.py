@@ -1,9 +1,13 @@
-"""Sessions: who has one, and when it ends."""
+"""Sessions: who has one, who may use it when, and when it ends."""
+
+import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from rollgym.records import EnvironmentSessionError
-from rollgym.servers.sessions import Sessions
+from rollgym.servers import sessions as sessions_module
+from rollgym.servers.sessions import Session, Sessions
 
 
 class Clock:
@@ -20,8 +24,15 @@ def make(limit: int = 10, lifetime: float = 60) -> tuple[Sessions[str], Clock]:
 
 
 def use(sessions: Sessions[str], cookie: str | None) -> str:
-    with sessions.using(cookie) as state:
-        return state
+    async def call() -> str:
+        async with sessions.using(cookie) as state:
+            return state
+
+    return asyncio.run(call())
+
+
+def states(ended: Sequence[Session[str] | None]) -> list[str | None]:
+    return [session and session.state for session in ended]
 
 
 def test_a_session_is_found_by_its_cookie() -> None:
@@ -42,7 +53,7 @@ def test_a_cookie_can_be_sent_as_it_is() -> None:
 def test_a_closed_session_is_gone() -> None:
     sessions, _ = make()
     cookie = sessions.open("one")
-    assert sessions.close(cookie) == "one"
+    assert states([sessions.close(cookie)]) == ["one"]
     assert sessions.close(cookie) is None
     with pytest.raises(EnvironmentSessionError, match="shop does not have this session"):
         use(sessions, cookie)
@@ -78,42 +89,100 @@ def test_sessions_expire_in_the_order_of_their_last_use() -> None:
     clock.now = 59.9
     assert sessions.expire() == []
     clock.now = 60
-    assert sessions.expire() == ["two", "three"]
+    assert states(sessions.expire()) == ["two", "three"]
     clock.now = 90
-    assert sessions.expire() == ["one"]
+    assert states(sessions.expire()) == ["one"]
     assert len(sessions) == 0
 
 
 def test_a_session_does_not_expire_while_it_is_used() -> None:
-    sessions, clock = make()
-    cookie, _ = sessions.open("long"), sessions.open("idle")
-    with sessions.using(cookie), sessions.using(cookie):
-        clock.now = 1000
-        assert sessions.expire() == ["idle"]
-        clock.now = 2000
-    clock.now = 2059
-    assert sessions.expire() == []
-    clock.now = 2060
-    assert sessions.expire() == ["long"]
+    async def scenario() -> None:
+        sessions, clock = make()
+        cookie, _ = sessions.open("long"), sessions.open("idle")
+        async with sessions.using(cookie):
+            clock.now = 1000
+            assert states(sessions.expire()) == ["idle"]
+            clock.now = 2000
+        clock.now = 2059
+        assert sessions.expire() == []
+        clock.now = 2060
+        assert states(sessions.expire()) == ["long"]
+
+    asyncio.run(scenario())
 
 
 def test_a_use_that_fails_counts_as_one_too() -> None:
-    sessions, clock = make()
-    cookie = sessions.open("state")
-    clock.now = 50
-    with pytest.raises(KeyError), sessions.using(cookie):
-        raise KeyError
-    clock.now = 100
-    assert sessions.expire() == []
+    async def scenario() -> None:
+        sessions, clock = make()
+        cookie = sessions.open("state")
+        clock.now = 50
+        with pytest.raises(KeyError):
+            async with sessions.using(cookie):
+                raise KeyError
+        clock.now = 100
+        assert sessions.expire() == []
+
+    asyncio.run(scenario())
 
 
 def test_a_session_may_be_closed_while_it_is_used() -> None:
-    sessions, _ = make()
-    cookie = sessions.open("state")
-    with sessions.using(cookie):
-        assert sessions.close(cookie) == "state"
-    assert len(sessions) == 0
-    assert sessions.expire() == []
+    async def scenario() -> None:
+        sessions, _ = make()
+        cookie = sessions.open("state")
+        async with sessions.using(cookie):
+            assert states([sessions.close(cookie)]) == ["state"]
+        assert len(sessions) == 0
+        assert sessions.expire() == []
+
+    asyncio.run(scenario())
+
+
+def test_calls_use_a_session_one_at_a_time_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that is cancelled leaves the queue, and the queue is bounded."""
+    monkeypatch.setattr(sessions_module, "MOST_CALLS", 4)
+
+    async def scenario() -> list[int]:
+        sessions, _ = make()
+        cookie, order, inside = sessions.open("state"), list[int](), 0
+
+        async def call(number: int) -> None:
+            nonlocal inside
+            async with sessions.using(cookie):
+                inside += 1
+                await asyncio.sleep(0)
+                assert inside == 1
+                inside -= 1
+                order.append(number)
+
+        calls = [asyncio.ensure_future(call(number)) for number in range(4)]
+        await asyncio.sleep(0)
+        with pytest.raises(EnvironmentSessionError, match="4 calls of one session of shop wait"):
+            await call(4)
+        calls[2].cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        await call(5)
+        return order
+
+    assert asyncio.run(scenario()) == [0, 1, 3, 5]
+
+
+def test_a_call_that_waits_for_a_session_learns_that_it_was_closed() -> None:
+    async def scenario() -> None:
+        sessions, _ = make()
+        cookie = sessions.open("state")
+
+        async def call() -> None:
+            async with sessions.using(cookie):
+                raise AssertionError("the session has ended")
+
+        async with sessions.using(cookie):
+            waiting = asyncio.ensure_future(call())
+            await asyncio.sleep(0)
+            sessions.close(cookie)
+        with pytest.raises(EnvironmentSessionError, match="does not have this session"):
+            await waiting
+
+    asyncio.run(scenario())
 
 
 def test_there_are_only_so_many_sessions() -> None:
@@ -135,6 +204,6 @@ def test_all_sessions_can_be_ended_at_once() -> None:
     sessions, _ = make()
     for state in ("one", "two"):
         sessions.open(state)
-    assert sessions.drain() == ["one", "two"]
+    assert states(sessions.drain()) == ["one", "two"]
     assert sessions.drain() == []
     assert len(sessions) == 0

@@ -1,6 +1,7 @@
 """Methods become tools: which can, with what schema, and how they are called."""
 
 import asyncio
+import base64
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from rollgym.servers import (
+    Answer,
     RefusedRequestError,
     ResourcesServer,
     TaskRow,
@@ -20,7 +22,9 @@ from rollgym.servers import (
     tool,
     tool_schemas,
 )
-from rollgym.servers.tools import ToolMethod, encode_result, result_text, tools_of
+from rollgym.servers.exchange import json_answer
+from rollgym.servers.tool_results import ToolImage, encode_result, result_answer, tool_output
+from rollgym.servers.tools import ToolMethod, tools_of
 from tests.cases import for_each
 
 Json = dict[str, Any]
@@ -75,7 +79,8 @@ def property_of(hint: Any) -> Json:
 def call(method: Callable[..., Any], arguments: object, state: object = None) -> object:
     """What comes of a call with the JSON of these arguments."""
     body = json.dumps(arguments).encode()
-    return json.loads(asyncio.run(ToolMethod("sample", method).call(None, body, state)))
+    result = asyncio.run(ToolMethod("sample", method).call(None, body, state))
+    return json.loads(encode_result(result))
 
 
 # Schemas.
@@ -584,22 +589,92 @@ def test_a_result_that_is_no_json_is_an_error(result: object) -> None:
 
 
 @for_each(
-    ("body", "text"),
+    ("result", "content_type", "text"),
     [
-        (b'"hello"', "hello"),
-        (b'"a \\"b\\"\\n\\u00fc"', 'a "b"\nü'),
-        (b'{"a": "b"}', '{"a": "b"}'),
-        (b"3", "3"),
-        (b"null", "null"),
-        (b"", ""),
-        (b"plain text", "plain text"),
-        (b'"half', '"half'),
-        (b'"one" "two"', '"one" "two"'),
-        ('"ü'.encode(), '"ü'),
-        (b'"\xff"', '"�"'),
-        (b"\xff", "�"),
-        (b'"\\ud800"', '"\\ud800"'),
+        ("Grüße", "text/plain; charset=utf-8", "Grüße"),
+        ('"quoted"', "text/plain; charset=utf-8", '"quoted"'),
+        (Colour.RED, "text/plain; charset=utf-8", "red"),
+        (datetime(2026, 1, 2, tzinfo=UTC), "text/plain; charset=utf-8", "2026-01-02T00:00:00Z"),
+        ("half \ud800", "text/plain; charset=utf-8", "half ?"),
+        (3, "application/json", "3"),
+        (["a", "b"], "application/json", '["a","b"]'),
     ],
 )
-def test_the_model_reads_a_string_as_its_text_and_all_else_as_it_is(body: bytes, text: str) -> None:
-    assert result_text(body) == text
+def test_a_text_is_answered_as_text_and_the_model_reads_what_is_answered(
+    result: object, content_type: str, text: str
+) -> None:
+    answer = result_answer(result)
+    assert (answer.content_type, answer.text, tool_output(answer)) == (content_type, text, text)
+
+
+@for_each(
+    ("body", "text"),
+    [
+        (b'"hello"', '"hello"'),
+        (b'{"a": "b"}', '{"a": "b"}'),
+        (b"", ""),
+        (b"\xff", "\N{REPLACEMENT CHARACTER}"),
+        (b'[{"type": "input_text", "text": "an image"}]', None),
+        (b'[{"type": "image"}]', None),
+        (b'[{"type": "input_image", "image_url": "file:///etc/passwd"}]', None),
+        (b'[{"type": "input_image", "image_url": "data:image/png;base64,AA=="}, 3]', None),
+        (b"[" * 100_000 + b'"image"', None),
+    ],
+)
+def test_the_model_reads_the_characters_of_any_other_answer(body: bytes, text: str | None) -> None:
+    assert tool_output(Answer(200, body)) == (body.decode() if text is None else text)
+
+
+PNG = b"\x89PNG\r\n\x1a\n..."
+SEEN = {
+    "type": "input_image",
+    "image_url": f"data:image/png;base64,{base64.b64encode(PNG).decode()}",
+    "detail": "auto",
+}
+ENCODED = base64.b64encode(PNG).decode()
+
+
+@for_each(
+    ("answer", "items"),
+    [
+        (result_answer(ToolImage(PNG)), [SEEN]),
+        (
+            result_answer(["The page:", ToolImage(PNG, detail="low"), {"at": 3}]),
+            [
+                {"type": "input_text", "text": "The page:"},
+                {**SEEN, "detail": "low"},
+                {"type": "input_text", "text": '{"at":3}'},
+            ],
+        ),
+        (Answer(200, PNG, "image/png"), [SEEN]),
+        (
+            json_answer({"content": [{"type": "image", "data": ENCODED, "mimeType": "image/png"}]}),
+            [SEEN],
+        ),
+        (json_answer({"type": "image_url", "image_url": {"url": SEEN["image_url"]}}), [SEEN]),
+        (
+            json_answer(
+                [{"type": "image", "source": {"media_type": "image/png", "data": ENCODED}}]
+            ),
+            [SEEN],
+        ),
+    ],
+)
+def test_images_reach_the_model_in_whatever_form_a_server_sends_them(
+    answer: Answer, items: list[Json]
+) -> None:
+    assert tool_output(answer) == items
+
+
+def test_an_image_of_unknown_type_needs_its_name() -> None:
+    with pytest.raises(ValueError, match="name its type"):
+        ToolImage(b"II*\x00")
+    assert ToolImage(b"II*\x00", "image/tiff").media_type == "image/tiff"
+
+
+def test_a_tool_with_state_cannot_be_parallel() -> None:
+    async def sample(self: object, state: object) -> None:
+        """Sample."""
+
+    with pytest.raises(ToolDefinitionError, match="sample has the argument `state`, so it cannot"):
+        ToolMethod("sample", sample, parallel=True)
