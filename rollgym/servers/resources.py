@@ -17,6 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rollgym.metrics.aggregate import default_agent_metrics
 from rollgym.records import (
     EnvironmentSessionError,
+    Failure,
+    RolloutError,
     Row,
     RowError,
     TaskError,
@@ -213,6 +215,13 @@ class ResourcesServer(Server, Generic[T, S]):
 
     def _tool_handler(self, method: ToolMethod) -> Any:
         async def handle(request: Request) -> Answer:
+            try:
+                return await call(request)
+            except RolloutError as error:
+                self._sessions.fail(request.cookies.get(self._cookie, ""), Failure.of(error))
+                raise
+
+        async def call(request: Request) -> Answer:
             session = self._session(request) if method.wants_state else _NO_SESSION
             with boundary(ToolError):
                 try:
@@ -242,6 +251,7 @@ class ResourcesServer(Server, Generic[T, S]):
             raise RefusedRequestError(400, "the row to verify has no `response`")
         task = self._task(row)
         async with self._session(request) as state:
+            self._sessions.check_failure(request.cookies.get(self._cookie, ""))
             with boundary(VerifierError):
                 verdict = await self.verify(task, Response.of(response), state)
                 answer = row.with_fields(verdict.as_fields())

@@ -8,6 +8,9 @@ counts as use.
 *Order.* One call at a time uses the state of a session. The others wait in the order in which they
 arrived, each until its own caller gives up; the number of waiting calls is bounded.
 
+*Failures.* A session in which a tool broke gets no verdict, also where the agent does not know our
+failures and goes on: the model may have missed a result, or read an error that was not for it.
+
 `SessionCloser` runs the author's code that releases the state of ended sessions, when no call uses
 it any more. It is bounded, it finishes also when the caller is cancelled, and its errors are
 logged: the rollout already has its verdict or its failure, and neither depends on it.
@@ -23,7 +26,7 @@ from collections.abc import Awaitable, Callable
 from itertools import takewhile
 from typing import Generic, TypeVar
 
-from rollgym.records import EnvironmentSessionError
+from rollgym.records import EnvironmentSessionError, Failure, error_of
 from rollgym.servers.context import after_the_deadline, current_rollout
 from rollgym.servers.limit import Limit
 
@@ -40,12 +43,13 @@ _LOGGER = logging.getLogger("rollgym.servers")
 class Session(Generic[S]):
     """A state, and the queue of the calls that want to use it."""
 
-    __slots__ = ("calls", "state", "turn", "used")
+    __slots__ = ("calls", "failure", "state", "turn", "used")
 
     def __init__(self, state: S, used: float = 0.0) -> None:
         self.state = state
         self.used = used
         self.calls = 0
+        self.failure: Failure | None = None
         self.turn = asyncio.Lock()  # wakes waiting calls in their order
 
 
@@ -118,6 +122,18 @@ class Sessions(Generic[S]):
         session.used = self._clock()
         if cookie in self._open:
             self._open.move_to_end(cookie)
+
+    def fail(self, cookie: str, failure: Failure) -> None:
+        """Record that a call failed for reasons that are not the model's."""
+        session = self._open.get(cookie)
+        if session is not None and session.failure is None:
+            session.failure = failure
+
+    def check_failure(self, cookie: str) -> None:
+        """Raises the error of a call of this session that failed."""
+        session = self._open.get(cookie)
+        if session is not None and session.failure is not None:
+            raise error_of(session.failure)
 
     def close(self, cookie: str | None) -> Session[S] | None:
         """End a session and return it; None for a session that has ended, or without a cookie.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from responses_api_agents.simple_agent.app import SimpleAgent, SimpleAgentConfig
-from rollgym.records import EnvironmentSessionError, ModelUnavailableError, Row
+from rollgym.records import EnvironmentSessionError, ModelUnavailableError, RolloutError, Row
 from rollgym.servers import (
     Answer,
     Http,
@@ -24,6 +24,7 @@ from rollgym.servers import (
     ServerKind,
     ServerRef,
     TaskRow,
+    ToolImage,
     ToolRejection,
     Verdict,
     connect,
@@ -36,12 +37,13 @@ from rollgym.servers import (
 Json = dict[str, Any]
 PATIENCE = 20.0
 MODEL_COOKIE = "model_session"
+PICTURE = b"\x89PNG\r\n\x1a\n of a storeroom"
 
 
 class TellingModel(ModelServer):
     """Answers with the given turns, one after the other, and fails when there are no more."""
 
-    def __init__(self, turns: Sequence[list[Json]], fields: Json) -> None:
+    def __init__(self, turns: Sequence[list[Json] | RolloutError], fields: Json) -> None:
         super().__init__("policy_model", ServerConfig())
         self._turns = list(turns)
         self._fields = fields
@@ -59,12 +61,15 @@ class TellingModel(ModelServer):
         if len(self.requests) > len(self._turns):
             raise ModelUnavailableError("the model has gone home")
         number = len(self.requests)
+        turn = self._turns[number - 1]
+        if isinstance(turn, RolloutError):
+            raise turn
         response = {
             "id": f"resp_{number}",
             "object": "response",
             "model": "telling",
             "status": "completed",
-            "output": self._turns[number - 1],
+            "output": turn,
             "usage": {
                 "input_tokens": 10 * number,
                 "input_tokens_details": {"cached_tokens": number},
@@ -99,10 +104,22 @@ class Storeroom(ResourcesServer[TaskRow, Shelf]):
     @tool
     async def put(self, state: Shelf, item: str) -> str:
         """Put an item on the shelf."""
-        state.items.append(item)
+        before = list(state.items)
+        await asyncio.sleep(0.001)
+        state.items = [*before, item]
         return f"{len(state.items)} on the shelf"
 
     @tool
+    async def photograph(self) -> list[str | ToolImage]:
+        """Take a picture of the storeroom."""
+        return ["The storeroom:", ToolImage(PICTURE)]
+
+    @tool
+    async def gather(self, name: str) -> str:
+        """Wait like `meet`, but without the promise that others may run beside it."""
+        return await self.meet(name)
+
+    @tool(parallel=True)
     async def meet(self, name: str) -> str:
         """Wait until as many have come as shall meet."""
         self._barrier = self._barrier or asyncio.Barrier(self._meeting)
@@ -138,6 +155,7 @@ class Stage(NamedTuple):
     storeroom: Storeroom
 
     async def run(self, task: object = "Tidy up.", **params: object) -> Json:
+        """The verified row. Raises what the agent reports."""
         answer = await self.agent.post("/run", row(task, **params))
         assert answer.status == 200, answer.text
         verified: Json = msgspec.json.decode(answer.body)
@@ -154,10 +172,10 @@ class _Directory:
 
 @asynccontextmanager
 async def on_stage(
-    turns: Sequence[list[Json]],
+    turns: Sequence[list[Json] | RolloutError],
     *,
     transport: str = "in process",
-    max_steps: int = 10,
+    settings: Json | None = None,
     storeroom: Storeroom | None = None,
     response_fields: Json | None = None,
 ) -> AsyncIterator[Stage]:
@@ -166,7 +184,7 @@ async def on_stage(
     config = SimpleAgentConfig(
         resources_server=ServerRef(type=ServerKind.RESOURCES, name="storeroom"),
         model_server=ServerRef(type=ServerKind.MODEL, name="policy_model"),
-        max_steps=max_steps,
+        **{"max_steps": 10, **(settings or {})},
     )
     directory = _Directory()
     agent = SimpleAgent("simple_agent", config, directory)

@@ -1,6 +1,7 @@
 """The plain agent, around a model that does as it is told and an environment that records."""
 
 import asyncio
+import base64
 from collections.abc import Coroutine, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ import pytest
 from responses_api_agents.simple_agent.app import SimpleAgent, SimpleAgentConfig
 from responses_api_agents.simple_agent.tests.stage import (
     MODEL_COOKIE,
+    PICTURE,
     Storeroom,
     call,
     on_stage,
@@ -18,7 +20,14 @@ from responses_api_agents.simple_agent.tests.stage import (
     row,
     say,
 )
-from rollgym.records import EnvironmentSessionError, ModelUnavailableError, TaskError
+from rollgym.records import (
+    EnvironmentSessionError,
+    Failure,
+    ModelContextError,
+    ModelUnavailableError,
+    TaskError,
+    ToolError,
+)
 from rollgym.servers import CookieJar, ServerConfig
 from rollgym.servers.config import ConfigError, load_config, load_server_class, load_settings
 
@@ -75,20 +84,58 @@ def test_the_token_usage_of_all_turns_is_added_up() -> None:
     complete(scene())
 
 
-def test_the_last_turn_that_max_steps_allows_ends_the_episode_without_calling_its_tools() -> None:
+@TRANSPORTS
+def test_at_max_steps_the_last_calls_are_made_and_the_response_is_completed(transport: str) -> None:
     async def scene() -> None:
         turns = [[call("put", f'{{"item":"{number}"}}', str(number))] for number in range(3)]
-        async with on_stage(turns, max_steps=2) as stage:
+        async with on_stage(turns, transport=transport, settings={"max_steps": 2}) as stage:
             verified = await stage.run()
             response = verified["response"]
-            assert response["status"] == "incomplete"
-            assert response["incomplete_details"] == {"reason": "max_steps"}
-            assert verified["items"] == ["0"]
+            assert (response["status"], response.get("incomplete_details")) == ("completed", None)
+            assert response["metadata"] == {"stopped_by": "max_steps"}
+            assert verified["items"] == ["0", "1"]
             assert len(stage.model.requests) == 2
-            assert response["output"][-1]["type"] == "function_call"
-            assert verified["reward"] == 1.0
+            assert response["output"][-1]["type"] == "function_call_output"
 
     complete(scene())
+
+
+def test_a_model_that_ends_by_itself_in_its_last_step_is_not_stopped() -> None:
+    async def scene() -> None:
+        echoed = {"metadata": {"seed": "7", "tool_errors": "99"}}
+        settings = {"max_steps": 1}
+        async with on_stage([[say("Hi.")]], settings=settings, response_fields=echoed) as stage:
+            assert (await stage.run())["response"]["metadata"] == {"seed": "7"}
+
+    complete(scene())
+
+
+@TRANSPORTS
+def test_a_conversation_that_outgrows_the_context_is_cut_there_and_verified(transport: str) -> None:
+    cases: Iterable[tuple[list[Any], list[str]]] = [
+        ([[call("put", '{"item":"saw"}')], ModelContextError("too long")], ["saw"]),
+        ([ModelContextError("too long")], []),
+    ]
+    for turns, items in cases:
+
+        async def scene() -> None:
+            async with on_stage(turns, transport=transport) as stage:
+                verified = await stage.run(model="small")
+                response = verified["response"]
+                assert (verified["reward"], verified["items"]) == (1.0, items)
+                assert response["status"] == "incomplete"
+                assert response["incomplete_details"] == {"reason": "max_output_tokens"}
+                assert response["metadata"] == {"stopped_by": "context_overflow"}
+                assert len(response["output"]) == 2 * len(items)
+                assert response["usage"]["total_tokens"] == 13 * len(items)
+                assert {"id", "object", "model"} <= response.keys()
+            async with on_stage(
+                turns, transport=transport, settings={"on_context_overflow": "fail"}
+            ) as stage:
+                with pytest.raises(ModelContextError, match="too long"):
+                    await stage.run()
+
+        complete(scene())
 
 
 def test_a_turn_that_was_cut_short_ends_the_episode_with_its_reason() -> None:
@@ -104,16 +151,72 @@ def test_a_turn_that_was_cut_short_ends_the_episode_with_its_reason() -> None:
 
 
 @TRANSPORTS
-def test_calls_of_one_turn_run_side_by_side_and_are_answered_in_their_order(transport: str) -> None:
+def test_calls_of_one_turn_run_one_after_another_in_their_order(transport: str) -> None:
     async def scene() -> None:
-        names = ["ann", "ben", "cleo"]
-        calls = [call("meet", f'{{"name":"{name}"}}', name) for name in names]
-        turns = [calls, [say("Done.")]]
-        async with on_stage(turns, transport=transport, storeroom=Storeroom(meeting=3)) as stage:
+        calls = [call("put", f'{{"item":"{number}"}}', str(number)) for number in range(20)]
+        async with on_stage([calls, [say("Done.")]], transport=transport) as stage:
             verified = await stage.run()
-            assert outputs(verified) == [f"{name} was there" for name in names]
-            answered = verified["response"]["output"][3:6]
-            assert [item["call_id"] for item in answered] == names
+            assert verified["items"] == [str(number) for number in range(20)]
+            assert outputs(verified) == [f"{number} on the shelf" for number in range(1, 21)]
+
+    complete(scene())
+
+
+@TRANSPORTS
+def test_calls_of_tools_that_are_marked_as_safe_run_in_parallel(transport: str) -> None:
+    """And of every tool, where the agent's configuration says so."""
+    cases: Iterable[tuple[str, dict[str, bool]]] = [
+        ("meet", {}),
+        ("gather", {"parallel_tool_calls": True}),
+    ]
+    for tool, settings in cases:
+
+        async def scene() -> None:
+            names = ["ann", "ben", "cleo"]
+            put = call("put", '{"item":"saw"}')
+            turns = [
+                [*[call(tool, f'{{"name":"{name}"}}', name) for name in names], put],
+                [say("")],
+            ]
+            storeroom = Storeroom(meeting=3)
+            async with on_stage(
+                turns, transport=transport, storeroom=storeroom, settings=settings
+            ) as stage:
+                verified = await stage.run()
+                met = [f"{name} was there" for name in names]
+                assert outputs(verified) == [*met, "1 on the shelf"]
+                answered = verified["response"]["output"][4:7]
+                assert [item["call_id"] for item in answered] == names
+
+        complete(scene())
+
+
+@TRANSPORTS
+def test_the_image_of_a_tool_reaches_the_model(transport: str) -> None:
+    async def scene() -> None:
+        async with on_stage([[call("photograph")], [say("I see.")]], transport=transport) as stage:
+            await stage.run()
+            text, image = stage.model.requests[1]["input"][-1]["output"]
+            assert text == {"type": "input_text", "text": "The storeroom:"}
+            _, _, data = image["image_url"].partition("data:image/png;base64,")
+            assert (image["type"], base64.b64decode(data)) == ("input_image", PICTURE)
+
+    complete(scene())
+
+
+@TRANSPORTS
+def test_arguments_that_are_nested_too_deeply_are_told_to_the_model(transport: str) -> None:
+    deep = '{"item":' * 1000 + "1" + "}" * 1000
+    hidden = msgspec.json.encode({"item": "[{" * 1000 + '"}'}).decode()
+
+    async def scene() -> None:
+        turns = [[call("put", deep, "one"), call("put", hidden, "two")], [say("Sorry.")]]
+        async with on_stage(turns, transport=transport) as stage:
+            verified = await stage.run()
+            told, put = outputs(verified)
+            assert "the arguments of put are nested more than 100 levels deep" in told
+            assert put == "1 on the shelf"
+            assert verified["response"]["metadata"] == {"tool_calls_rejected": "1"}
 
     complete(scene())
 
@@ -177,10 +280,9 @@ def test_a_tool_of_the_server_that_the_task_does_not_name_cannot_be_called() -> 
 
 
 @TRANSPORTS
-def test_what_a_tool_answers_as_an_http_error_is_shown_to_the_model(transport: str) -> None:
+def test_an_error_that_the_model_caused_is_shown_to_it_and_counted(transport: str) -> None:
     cases: Iterable[tuple[str, str, str]] = [
         ("refuse", "{}", "the storeroom is closed"),
-        ("crash", "{}", "crash failed: KeyError: 'shelf'"),
         ("put", "{}", "wrong arguments for put: item: Field required"),
         ("put", '{"item":3}', "wrong arguments for put: item"),
         ("put", '{"item":"saw","state":{"items":[]}}', "wrong arguments for put: state"),
@@ -194,8 +296,33 @@ def test_what_a_tool_answers_as_an_http_error_is_shown_to_the_model(transport: s
                 assert outputs(verified) == [stage.model.requests[1]["input"][-1]["output"]]
                 assert told in msgspec.json.decode(outputs(verified)[0])["error"]["message"]
                 assert verified["items"] == []
+                counted = "tool_errors" if name == "refuse" else "tool_calls_rejected"
+                assert verified["response"]["metadata"] == {counted: "1"}
 
         complete(scene())
+
+
+@TRANSPORTS
+def test_an_exception_that_a_tool_did_not_mean_fails_the_rollout(transport: str) -> None:
+    async def scene() -> None:
+        turns = [[call("put", '{"item":"saw"}', "one"), call("crash", "{}", "two")], [say("Oh.")]]
+        for settings in ({}, {"on_tool_server_error": "show"}):
+            async with on_stage(turns, transport=transport, settings=settings) as stage:
+                with pytest.raises(ToolError, match="KeyError: 'shelf'") as raised:
+                    await stage.run()
+                failure = Failure.of(raised.value)
+                assert (Path(failure.file or "").name, failure.retryable) == ("stage.py", True)
+                assert len(stage.model.requests) == 1
+                assert stage.storeroom.verified == 0
+                assert raised.value.partial is not None
+                kept = msgspec.json.decode(raised.value.partial)["response"]["output"]
+                assert kept[-1] == {
+                    "type": "function_call_output",
+                    "call_id": "one",
+                    "output": "1 on the shelf",
+                }
+
+    complete(scene())
 
 
 @TRANSPORTS
@@ -251,6 +378,7 @@ def test_a_caller_that_seeds_and_verifies_itself_has_its_session_used(transport:
         async with on_stage(turns, transport=transport) as stage:
             jar = CookieJar((await stage.environment.post("/seed_session", row())).cookies)
             answer = await stage.agent.post("/v1/responses", row()["responses_create_params"], jar)
+            jar = CookieJar(answer.cookies)  # as a caller does that keeps the last cookies only
             verdict = await stage.environment.post(
                 "/verify", {**row(), "response": msgspec.json.decode(answer.body)}, jar
             )

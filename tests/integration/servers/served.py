@@ -5,6 +5,8 @@ python -m tests.integration.servers.served resources
 """
 
 import asyncio
+import json
+from argparse import Namespace
 from collections.abc import Mapping
 
 import aiohttp
@@ -51,7 +53,6 @@ class Account:
 
     def __init__(self) -> None:
         self.total = 0
-        self.gathering: asyncio.Barrier | None = None
 
 
 class Ledger(ResourcesServer[LedgerTask, Account]):
@@ -59,14 +60,17 @@ class Ledger(ResourcesServer[LedgerTask, Account]):
 
     pondering = 0
     cancelled = 0
+    gathering: asyncio.Barrier | None = None
 
     async def seed_session(self, task: LedgerTask) -> Account:
         return Account()
 
     @tool
     async def add(self, state: Account, amount: int) -> dict[str, int]:
-        """Add an amount to the total."""
-        state.total += amount
+        """Add an amount to the total, slowly."""
+        before = state.total
+        await asyncio.sleep(0.001)
+        state.total = before + amount
         return {"total": state.total}
 
     @tool
@@ -79,12 +83,12 @@ class Ledger(ResourcesServer[LedgerTask, Account]):
         """Break."""
         raise KeyError("the drawer is stuck")
 
-    @tool
-    async def meet(self, state: Account, parties: int) -> str:
-        """Answer when that many calls of the session are waiting at the same time."""
-        state.gathering = state.gathering or asyncio.Barrier(parties)
+    @tool(parallel=True)
+    async def meet(self, parties: int) -> str:
+        """Answer when that many calls are waiting at the same time."""
+        self.gathering = self.gathering or asyncio.Barrier(parties)
         async with asyncio.timeout(60):
-            await state.gathering.wait()
+            await self.gathering.wait()
         return f"met {parties}"
 
     @tool
@@ -110,13 +114,16 @@ class Ledger(ResourcesServer[LedgerTask, Account]):
         return Verdict(float(matches), success=matches, total=state.total, said=response.text)
 
 
-def make(kind: str, urls: Mapping[str, str], session: aiohttp.ClientSession) -> Server:
+def make(
+    kind: str, urls: Mapping[str, str], session: aiohttp.ClientSession, settings: str
+) -> Server:
     match kind:
         case "agent":
             references = {
                 "resources_server": {"type": "resources_servers", "name": "resources"},
                 "server_patience": 0.2,
                 "model_server": {"type": "responses_api_models", "name": "model"},
+                **json.loads(settings),
             }
             config = SimpleAgent.config_type().model_validate(references)
             return SimpleAgent("agent", config, Urls(urls, session))
@@ -131,12 +138,13 @@ def make(kind: str, urls: Mapping[str, str], session: aiohttp.ClientSession) -> 
             return Ledger("ledger", Ledger.config_type()())
 
 
-async def serve(kind: str, urls: Mapping[str, str], port: int, end_with_stdin: bool) -> None:
+async def serve(chosen: Namespace) -> None:
+    urls = {"resources": chosen.resources_url, "model": chosen.model_url}
     async with http_session() as session:
-        server = make(kind, urls, session)
+        server = make(chosen.kind, urls, session, chosen.settings)
         await server.start()
-        async with listening(server, port=port) as heard_at:
-            begin(heard_at, end_with_stdin=end_with_stdin)
+        async with listening(server, port=chosen.port) as heard_at:
+            begin(heard_at, end_with_stdin=chosen.end_with_stdin)
             await asyncio.Event().wait()
 
 
@@ -145,9 +153,8 @@ def main() -> None:
     options.add_argument("kind", choices=["agent", "resources", "openai_model", "vllm_model"])
     options.add_argument("--resources-url", default="")
     options.add_argument("--model-url", default="")
-    chosen = options.parse_args()
-    urls = {"resources": chosen.resources_url, "model": chosen.model_url}
-    asyncio.run(serve(chosen.kind, urls, chosen.port, chosen.end_with_stdin))
+    options.add_argument("--settings", default="{}", help="further settings of the agent")
+    asyncio.run(serve(options.parse_args()))
 
 
 if __name__ == "__main__":

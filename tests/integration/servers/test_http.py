@@ -135,7 +135,7 @@ def test_a_connection_serves_one_request_after_another() -> None:
 def test_a_body_may_come_in_chunks() -> None:
     chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(ECHO), ECHO)
     head = request("/echo").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
-    assert exchanged(head + chunks)[2] == b'"hello"'
+    assert exchanged(head + chunks)[2] == b"hello"
 
 
 def test_a_body_that_cannot_be_read_is_refused(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rollgym.records import Failure, RolloutError
+from rollgym.records import Failure, RolloutError, ToolError
 from rollgym.servers import Episode, Response, Verdict
 from rollgym.servers.context import working_for
 from tests.cases import for_each
@@ -37,17 +37,18 @@ def test_an_error_is_logged_with_its_server_path_rollout_and_status(
 
     async def scenario() -> None:
         async with reach(workshop(), transport) as client:
-            with working_for("12/3"):
+            with working_for("12/3"), pytest.raises(ToolError):
                 await client.post("/fail", {})
 
     asyncio.run(scenario())
-    (record,) = caplog.records
+    bug, record = caplog.records
+    assert (bug.levelname, bug.exc_info is not None) == ("ERROR", True)
     assert (record.name, record.levelname) == ("rollgym.servers", "WARNING")
     assert about(record) == {
         "server": "workshop",
         "path": "/fail",
         "rollout": "12/3",
-        "status": 500,
+        "status": 502,
     }
     assert record.__dict__["seconds"] >= 0
     assert "the drawer is stuck" in record.getMessage()

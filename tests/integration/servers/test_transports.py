@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,18 +17,22 @@ from rollgym.servers import (
     ServerClient,
     ServerConfig,
     ServerKind,
+    tool,
 )
 from rollgym.servers.exchange import json_answer
 from tests.cases import for_each
 from tests.integration.servers.transports import Transport, over_both, reach
 from tests.integration.servers.workshop import (
     WORDS,
+    Bench,
     Json,
     Puppet,
+    Workshop,
     every_failure,
     make,
     said,
     seeded,
+    until,
     workshop,
 )
 
@@ -250,18 +255,19 @@ def test_a_row_of_another_type_is_a_failure_of_the_task(transport: Transport) ->
 
 
 @over_both
-def test_a_tool_gets_its_arguments_and_answers_json(transport: Transport) -> None:
+def test_a_tool_gets_its_arguments_and_answers_a_text(transport: Transport) -> None:
     answer = asked(transport, "/echo", {"words": WORDS})
-    assert (answer.status, json.loads(answer.body)) == (200, WORDS)
+    assert (answer.status, answer.text) == (200, WORDS)
+    assert answer.content_type.startswith("text/plain")
 
 
 @over_both
 def test_a_tool_without_arguments_takes_an_empty_body(transport: Transport) -> None:
     async def ask() -> Answer:
         async with reach(workshop(), transport) as client:
-            return await client.call("/fail", b"", error=ToolError, any_status=True)
+            return await client.call("/whereabouts", b"", error=ToolError, any_status=True)
 
-    assert asyncio.run(ask()).status == 500
+    assert asyncio.run(ask()).status == 200
 
 
 @over_both
@@ -291,10 +297,70 @@ def test_arguments_that_are_no_json_object_are_refused(transport: Transport, bod
 
 
 @over_both
-def test_an_exception_in_a_tool_is_for_the_model_to_read(transport: Transport) -> None:
-    answer = asked(transport, "/fail", {})
-    assert answer.status == 500
-    assert message_of(answer) == "fail failed: KeyError: 'the drawer is stuck'"
+def test_an_exception_that_a_tool_did_not_mean_fails_the_rollout_with_its_place(
+    transport: Transport,
+) -> None:
+    failure = failure_of(transport, "/fail", {})
+    assert (failure.kind, failure.retryable) == (FailureKind.TOOL, True)
+    assert failure.detail == "KeyError: 'the drawer is stuck'"
+    assert Path(failure.file or "").name == "workshop.py"
+    assert (failure.line or 0) > 0
+
+
+@over_both
+@for_each("name", ["exit", "give_back", "lose_a_task", "run_out"])
+def test_whatever_else_ends_a_tool_is_its_failure_too(transport: Transport, name: str) -> None:
+    class Odd(Workshop):
+        @tool
+        async def exit(self) -> str:
+            """Leave."""
+            raise SystemExit(3)
+
+        @tool
+        async def give_back(self) -> object:
+            """Return what is not JSON."""
+            return object()
+
+        @tool
+        async def lose_a_task(self) -> str:
+            """Await what was cancelled."""
+            lost = asyncio.ensure_future(asyncio.sleep(60))
+            lost.cancel()
+            await lost
+            return ""
+
+        @tool
+        async def run_out(self) -> str:
+            """Wait too long."""
+            async with asyncio.timeout(0):
+                await asyncio.sleep(60)
+            return ""
+
+    async def ask() -> Failure:
+        async with reach(make(Odd, "odd"), transport) as client:
+            with pytest.raises(RolloutError) as raised:
+                await client.post(f"/{name}", {})
+            return Failure.of(raised.value)
+
+    assert asyncio.run(ask()).kind is FailureKind.TOOL
+
+
+@over_both
+def test_a_rejection_out_of_a_task_group_is_for_the_model_to_read(transport: Transport) -> None:
+    class Delegating(Workshop):
+        @tool
+        async def delegate(self) -> str:
+            """Let others reject."""
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.reject("not today"))
+            return ""
+
+    async def ask() -> Answer:
+        async with reach(make(Delegating, "workshop"), transport) as client:
+            return await client.post("/delegate", {})
+
+    answer = asyncio.run(ask())
+    assert (answer.status, message_of(answer)) == (400, "not today")
 
 
 @over_both
@@ -306,13 +372,76 @@ def test_a_typed_error_in_a_tool_fails_the_rollout(transport: Transport) -> None
 
 
 @over_both
-def test_calls_of_one_session_are_served_at_the_same_time(transport: Transport) -> None:
+def test_calls_of_tools_without_state_are_served_at_the_same_time(transport: Transport) -> None:
     async def ask() -> list[Answer]:
         async with reach(workshop(), transport) as client, asyncio.timeout(60):
             jar = await seeded(client)
             return await asyncio.gather(*[client.post("/meet", {}, jar) for _ in range(3)])
 
-    assert [json.loads(answer.body) for answer in asyncio.run(ask())] == ["met"] * 3
+    assert [answer.text for answer in asyncio.run(ask())] == ["met"] * 3
+
+
+@over_both
+def test_the_state_of_a_session_is_used_by_one_call_at_a_time(transport: Transport) -> None:
+    """Tools, the verifier and the closing of the session wait for each other."""
+
+    class Careless(Workshop):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            self.gate = asyncio.Event()
+
+        @property
+        def waiting(self) -> int:
+            return sum(session.calls for session in self._sessions._open.values())
+
+        @tool
+        async def add_slowly(self, state: Bench, amount: int) -> str:
+            """Add to the total, with a pause between reading and writing."""
+            before = state.total
+            await self.gate.wait()
+            await asyncio.sleep(0)
+            state.total = before + amount
+            return str(state.total)
+
+        async def close_session(self, state: Bench) -> None:
+            assert state.total == 20
+            await super().close_session(state)
+
+    async def scenario() -> None:
+        server: Careless = make(Careless, "workshop")
+        async with reach(server, transport) as client, asyncio.timeout(60):
+            jar = await seeded(client)
+            adding = [
+                asyncio.ensure_future(client.post("/add_slowly", {"amount": 1}, jar))
+                for _ in range(20)
+            ]
+            await until(lambda: server.waiting == 20)
+            row = {"expected": 20, "response": said("done")}
+            verifying = asyncio.ensure_future(client.post("/verify", row, jar))
+            await until(lambda: server.waiting == 21)
+            server.gate.set()
+            totals = [int(answer.text) for answer in await asyncio.gather(*adding)]
+            assert sorted(totals) == list(range(1, 21))
+            assert json.loads((await verifying).body)["total"] == 20
+            assert [bench.closed for bench in server.benches] == [1]
+
+    asyncio.run(scenario())
+
+
+@over_both
+def test_a_session_in_which_a_tool_broke_gets_no_verdict(transport: Transport) -> None:
+    """An agent that shows every answer to the model would otherwise bring a reward home."""
+
+    async def scenario() -> None:
+        async with reach(workshop(), transport) as client:
+            jar = await seeded(client)
+            with pytest.raises(ToolError, match="the drawer is stuck"):
+                await client.post("/fail", {}, jar)
+            assert (await client.post("/add", {"amount": 1}, jar)).status == 200
+            with pytest.raises(ToolError, match="the drawer is stuck"):
+                await client.post("/verify", {"expected": 1, "response": said("done")}, jar)
+
+    asyncio.run(scenario())
 
 
 # Verdicts.

@@ -138,20 +138,46 @@ def test_episodes_at_the_same_time_keep_their_sessions_apart(our_agent: Servers)
     assert {answer["reward"] for answer in answers} == {1.0}
 
 
-def test_errors_of_tools_are_outputs_that_the_model_sees(our_agent: Servers) -> None:
+def test_errors_that_the_model_caused_are_outputs_that_it_sees(our_agent: Servers) -> None:
     task = row(
-        "call broken {}",
         'call add {"amount": "three"}',
         'call get_secret {"key": "nowhere"}',
+        "call invent {}",
         "say the tools said: {outputs}",
-        expected="the tool broke",
+        expected="no secret named",
     )
     answer = run(our_agent, task)
     assert answer["reward"] == 1.0
-    broken, mistyped, missing = outputs(answer)
-    assert broken == "Internal Server Error: the tool broke"
+    mistyped, missing, unknown = outputs(answer)
     assert "should be an integer" in mistyped
     assert "no secret named 'nowhere'" in missing
+    assert "unknown tool 'invent'" in unknown
+    counts = {"tool_errors": "1", "tool_calls_rejected": "2"}
+    assert answer["response"]["metadata"] == counts
+
+
+def test_a_tool_whose_server_breaks_gives_no_reward(our_agent: Servers) -> None:
+    reply = Client(our_agent.agent).post("/run", row("call broken {}", "say done"))
+    assert_no_reward(reply, "answered the tool broken with HTTP 500: Internal Server Error")
+    assert reply.json()["error"]["type"] == "tool"
+
+
+def test_an_agent_can_be_told_to_show_what_a_server_breaks_on(model: str) -> None:
+    with (
+        running("resources_server") as resources,
+        ours(
+            "agent",
+            *("--resources-url", resources, "--model-url", model),
+            *("--settings", '{"on_tool_server_error": "show", "parallel_tool_calls": true}'),
+        ) as agent,
+    ):
+        servers = Servers(agent, resources, model)
+        answer = run(servers, row("call broken {}", "say done"))
+        assert outputs(answer) == ["Internal Server Error: the tool broke"]
+        assert answer["response"]["metadata"] == {"tool_errors": "1"}
+        three = ['call meet {"parties": 3}', *['also meet {"parties": 3}'] * 2]
+        answer = run(servers, row(*three, "say done"))
+        assert [json.loads(output) for output in outputs(answer)] == [{"met": 3}] * 3
 
 
 def test_the_text_of_a_tool_reaches_the_model_unchanged(our_agent: Servers) -> None:
@@ -183,11 +209,12 @@ def test_a_model_cannot_call_what_is_no_tool(our_agent: Servers, path: str) -> N
     assert reached == []
 
 
-def test_calls_of_one_turn_are_made_at_the_same_time(our_agent: Servers) -> None:
-    three = ['call meet {"parties": 3}', *['also meet {"parties": 3}'] * 2]
-    answer = run(our_agent, row(*three, 'also add {"amount": 7}', "say done"))
+def test_calls_of_one_turn_are_made_one_after_another(our_agent: Servers) -> None:
+    calls = ['call add {"amount": 1}', *['also add {"amount": 1}'] * 19]
+    answer = run(our_agent, row(*calls, "say done"))
     assert answer["reward"] == 1.0
-    assert [json.loads(output) for output in outputs(answer)] == [{"met": 3}] * 3 + [{"total": 7}]
+    totals = [json.loads(output)["total"] for output in outputs(answer)]
+    assert totals == list(range(1, 21))
 
 
 def test_a_verifier_may_answer_without_the_row(model: str) -> None:

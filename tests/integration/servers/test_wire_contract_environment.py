@@ -72,37 +72,80 @@ def test_episodes_at_the_same_time_keep_their_sessions_apart(our_environment: Se
     assert {answer["reward"] for answer in answers} == {1.0}
 
 
-def test_what_a_tool_rejects_or_breaks_on_is_text_for_the_model(our_environment: Servers) -> None:
+def test_what_a_tool_rejects_is_text_for_the_model(our_environment: Servers) -> None:
     task = row(
         'call refuse {"reason": "no such city"}',
-        "call fail {}",
         'call add {"amount": "three"}',
         'call add {"amount": 1, "surprise": 2}',
         "call add {'amount'",
         "call unheard_of {}",
         "say done",
     )
-    rejected, failed, mistyped, surprised, malformed, unknown = outputs(run(our_environment, task))
+    rejected, mistyped, surprised, malformed, unknown = outputs(run(our_environment, task))
     assert "no such city" in rejected
-    assert "KeyError" in failed
-    assert "the drawer is stuck" in failed
     assert "amount" in mistyped
     assert "surprise" in surprised
     assert "not valid JSON" in malformed
     assert "unheard_of" in unknown
 
 
-def test_calls_of_one_turn_are_served_at_the_same_time(our_environment: Servers) -> None:
+def test_a_rollout_in_which_a_tool_broke_gets_no_reward(our_environment: Servers) -> None:
+    """Although this agent shows the answer to the model and goes on."""
+    reply = Client(our_environment.agent).post("/run", row("call fail {}", "say done"))
+    assert reply.status == 502
+    assert "the drawer is stuck" in reply.text
+    assert '"reward"' not in reply.text
+
+
+def test_calls_of_tools_without_state_are_served_at_the_same_time(our_environment: Servers) -> None:
     three = ['call meet {"parties": 3}', *['also meet {"parties": 3}'] * 2]
     answer = run(our_environment, row(*three, "say done"))
-    assert [output.strip('"') for output in outputs(answer)] == ["met 3"] * 3
+    assert outputs(answer) == ["met 3"] * 3
+
+
+def test_calls_that_arrive_at_the_same_time_use_the_state_in_turn(our_environment: Servers) -> None:
+    calls = ['call add {"amount": 1}', *['also add {"amount": 1}'] * 19]
+    answer = run(our_environment, row(*calls, "say done", expected_total=20))
+    assert (answer["reward"], answer["total"]) == (1.0, 20)
+
+
+def test_an_agent_that_keeps_the_last_cookies_only_keeps_its_session(
+    our_environment: Servers,
+) -> None:
+    """As the agent of NeMo Gym does. Every answer repeats the cookie, errors included."""
+    urls = ("--resources-url", our_environment.resources, "--model-url", our_environment.model)
+    script = (
+        'call add {"amount": 2}',
+        'also refuse {"reason": "no"}',
+        'also add {"amount": "three"}',
+        "call unheard_of {}",
+        "call recall {}",
+        'call add {"amount": 3}',
+        "say done",
+    )
+    with running("agent", *urls, "--in-turn") as agent:
+        answer = run(our_environment._replace(agent=agent), row(*script, expected_total=5))
+    assert (answer["reward"], answer["total"]) == (1.0, 5)
+
+
+def test_the_cookie_of_a_session_is_on_every_answer_until_the_verdict(
+    our_environment: Servers,
+) -> None:
+    session = Client(our_environment.resources, replaces=True)
+    session.post("/seed_session", row())
+    issued = dict(session.cookies)
+    for path, body in (("/fail", {}), ("/verify", []), ("/verify", {}), ("/nowhere", {})):
+        reply = session.post(path, body)
+        assert reply.status >= 400
+        assert reply.cookies == issued
+    assert session.send("GET", "/healthz").cookies == issued
 
 
 @for_each(
     ("path", "arguments", "status"),
     [
         ("/refuse", {"reason": "no"}, 400),
-        ("/fail", {}, 500),
+        ("/fail", {}, 502),
         ("/add", {"amount": "three"}, 422),
         ("/unheard_of", {}, 404),
     ],

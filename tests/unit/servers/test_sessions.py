@@ -32,7 +32,7 @@ def use(sessions: Sessions[str], cookie: str | None) -> str:
 
 
 def states(ended: Sequence[Session[str] | None]) -> list[str | None]:
-    return [session and session.state for session in ended]
+    return [None if session is None else session.state for session in ended]
 
 
 def test_a_session_is_found_by_its_cookie() -> None:
