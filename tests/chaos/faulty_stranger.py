@@ -60,7 +60,7 @@ class Stranger:
                 self._sessions[session] = task
                 return Answer.of({}, 200, f"session={session}; path=/")
             case "tool":
-                return Answer.of(secret_of(body["number"]))
+                return Answer.plain(secret_of(body["number"]))
             case "verify":
                 return Answer.of({**body, "reward": float(final_text(body["response"]) == secret)})
             case _:
