@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rollgym.store.settings import hide_secrets_in_text
 
+HALF_TRACEBACK = 2_500
 _RELAYED = "rollgym_line"
 _OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 _LOGGER = logging.getLogger(__name__)
@@ -36,8 +37,17 @@ class JsonLines(logging.Formatter):
             if name not in _OWN and value not in (None, "")
         }
         if record.exc_info:
-            fields["exception"] = hide_secrets_in_text(self.formatException(record.exc_info))
+            traceback = hide_secrets_in_text(self.formatException(record.exc_info))
+            fields["exception"] = _without_middle(traceback)
         return json.dumps(fields, ensure_ascii=False, default=str)
+
+
+def _without_middle(text: str) -> str:
+    """Bound a traceback. Its ends say the most; an exception's text may have megabytes."""
+    left_out = len(text) - 2 * HALF_TRACEBACK
+    if left_out <= 0:
+        return text
+    return f"{text[:HALF_TRACEBACK]}\n… ({left_out} more characters) …\n{text[-HALF_TRACEBACK:]}"
 
 
 def log_to(level: str, file: Path | None = None) -> None:
