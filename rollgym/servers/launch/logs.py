@@ -37,17 +37,18 @@ class JsonLines(logging.Formatter):
             if name not in _OWN and value not in (None, "")
         }
         if record.exc_info:
-            traceback = hide_secrets_in_text(self.formatException(record.exc_info))
-            fields["exception"] = _without_middle(traceback)
+            # Cut twice, so that no secret is cut in two before it is hidden.
+            traceback = _without_middle(self.formatException(record.exc_info), 2 * HALF_TRACEBACK)
+            fields["exception"] = _without_middle(hide_secrets_in_text(traceback), HALF_TRACEBACK)
         return json.dumps(fields, ensure_ascii=False, default=str)
 
 
-def _without_middle(text: str) -> str:
+def _without_middle(text: str, half: int) -> str:
     """Bound a traceback. Its ends say the most; an exception's text may have megabytes."""
-    left_out = len(text) - 2 * HALF_TRACEBACK
+    left_out = len(text) - 2 * half
     if left_out <= 0:
         return text
-    return f"{text[:HALF_TRACEBACK]}\n… ({left_out} more characters) …\n{text[-HALF_TRACEBACK:]}"
+    return f"{text[:half]}\n… ({left_out} more characters) …\n{text[-half:]}"
 
 
 def log_to(level: str, file: Path | None = None) -> None:
