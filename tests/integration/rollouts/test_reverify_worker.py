@@ -139,7 +139,6 @@ def test_calls_that_no_tool_took_the_first_time_are_none_now(notebook: Notebook)
         *made("note", "{bad"),
         *made("note", "[]"),
         *made("note", '{"word":1}'),
-        *made("fail", "", '{"error":{"message":"fail failed"}}'),
         *made("refuse", "{}"),
         *made("verify", "{}"),
         *made("close_session", "{}"),
