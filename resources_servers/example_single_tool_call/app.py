@@ -8,7 +8,6 @@ import re
 from functools import cache
 from random import Random
 
-import msgspec
 from pydantic import BaseModel, ConfigDict, field_validator
 
 from rollgym.records import derive_seed
@@ -153,15 +152,9 @@ class WeatherServer(ResourcesServer[WeatherTask, None]):
         )
 
 
-class _Arguments(msgspec.Struct):
-    city: str
-
-
 def _asked_city(call: FunctionCall) -> str | None:
     """The city of a call that got a report; None for any other call."""
     if call.name != "get_weather":
         return None
-    try:
-        return known_city(msgspec.json.decode(call.arguments, type=_Arguments).city)
-    except msgspec.DecodeError:
-        return None
+    city = (call.parsed_arguments or {}).get("city")
+    return known_city(city) if isinstance(city, str) else None

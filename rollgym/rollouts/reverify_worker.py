@@ -131,7 +131,7 @@ async def _replay(client: ServerClient, jar: CookieJar, row: Row, response: msgs
     params = row.get(PARAMS, dict[str, Any], {})
     tools = {tool.get("name") for tool in params.get("tools") or () if isinstance(tool, dict)}
     for call, output in _made_calls(Response.of(_OBJECT.decode(response))):
-        if call.name not in tools or not _is_object(call.arguments):
+        if call.name not in tools or call.parsed_arguments is None:
             continue
         try:
             await _call(client, jar, call)
@@ -168,11 +168,3 @@ def _is_error(output: object) -> bool:
         return isinstance(output, str) and "error" in _OBJECT.decode(output)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return False
-
-
-def _is_object(arguments: str) -> bool:
-    try:
-        _OBJECT.decode(arguments or "{}")
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return False
-    return True

@@ -203,3 +203,9 @@ def test_the_configuration_with_a_model_makes_three_servers(tmp_path: Path) -> N
     for instance in run.instances:
         load_settings(instance, load_server_class(instance))
     assert load_server_class(run.instances[1]) is WeatherServer
+
+
+def test_a_call_that_is_nested_too_deeply_or_is_no_object_asked_for_no_city() -> None:
+    for arguments in ('{"city":' * 5000 + "1" + "}" * 5000, "[" * 100_000, '"Oslo"', '{"city": 1}'):
+        odd = {**call("Oslo"), "arguments": arguments}
+        assert judge("Oslo", odd, say(answer_for("Oslo")))["called_tool"] is False

@@ -17,8 +17,11 @@ from typing import Any, Self
 import msgspec
 
 from rollgym.records import NO_USAGE, Usage
+from rollgym.records.nesting import DEEPEST_ARGUMENTS, is_deeper_than
 from rollgym.servers.responses.content import assistant_content, chat_content, reasoning_text
 from rollgym.servers.responses.shape import JsonObject, ShapeError, as_object
+
+_ARGUMENTS = msgspec.json.Decoder(dict[str, Any])
 
 
 class FunctionCall(msgspec.Struct, frozen=True):
@@ -27,6 +30,17 @@ class FunctionCall(msgspec.Struct, frozen=True):
     call_id: str
     name: str
     arguments: str
+
+    @property
+    def parsed_arguments(self) -> JsonObject | None:
+        """The arguments as an object, {} where there are none; None for any other text."""
+        text = self.arguments or "{}"
+        if is_deeper_than(DEEPEST_ARGUMENTS, text):
+            return None
+        try:
+            return _ARGUMENTS.decode(text)
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            return None
 
 
 class Response:
