@@ -17,7 +17,16 @@ from typing import Any
 
 from rollgym.cli.rollout_settings import RolloutSettings, SettingsError
 from rollgym.cli.summary import OVERRIDES, explain_coverage, format_count, summary_lines
-from rollgym.engine import Coverage, Policy, Worker, collect, run
+from rollgym.engine import (
+    Coverage,
+    Policy,
+    Stop,
+    StopLevel,
+    Worker,
+    collect,
+    run,
+    stopping_on_signals,
+)
 from rollgym.metrics import Summary
 from rollgym.monitor import LiveMetrics, ProgressObserver, printable_line, recount
 from rollgym.rollouts.aggregate import AggregateFile
@@ -27,7 +36,10 @@ from rollgym.rollouts.paths import RolloutPaths, rename_old_files
 from rollgym.rollouts.rows import RepeatSeeds
 from rollgym.rollouts.servers import Clients, CollectionServers
 from rollgym.rollouts.stored_rollouts import StoredRollouts
+from rollgym.servers.launch.addresses import Directory
+from rollgym.servers.launch.fleet import Fleet
 from rollgym.servers.launch.logs import JsonLines
+from rollgym.servers.launch.records import ServerLostError
 from rollgym.store import WHOLE, RefusedError, RunStore, Status, open_run
 
 SERVER_LOG = "servers.log"
@@ -110,18 +122,34 @@ async def _collect(
     make_worker: Callable[[Clients], Worker],
     observers: tuple[ProgressObserver, RolloutFiles],
 ) -> Coverage:
-    _, files = observers
+    (_, files), stop = observers, Stop()
     with _requests_logged_to(store.directory / SERVER_LOG):
         async with servers.connect() as directory:
             clients = directory.client
             worker = make_worker(clients)
-            coverage = await collect(store.inputs, worker, store, policy, observers)
+            with stopping_on_signals(stop.request, requests=StopLevel.NOW, hangup=False):
+                watching = asyncio.ensure_future(_watch(directory, stop))
+                try:
+                    coverage = await collect(
+                        store.inputs, worker, store, policy, observers, stop=stop
+                    )
+                finally:
+                    watching.cancel()
             missed = files.name in coverage.dropped_events
             await asyncio.to_thread(files.finish, missed=missed)
             notes = await _write_aggregate_metrics(store, servers, clients, files)
     for note in notes:
         print(printable_line(f"note: {note}", limit=NOTE_LIMIT), file=sys.stderr)
     return coverage
+
+
+async def _watch(servers: Fleet | Directory, stop: Stop) -> None:
+    """Stop the collection when a server has died more often than it may be restarted."""
+    try:
+        await servers.until_lost()
+    except ServerLostError as loss:
+        reason = printable_line(str(loss), limit=NOTE_LIMIT)
+        stop.give_up(f"{reason}. What to do: find out why the server dies, or raise its `restarts`")
 
 
 async def _write_aggregate_metrics(

@@ -27,6 +27,8 @@ exit status of a command that collects:
   1  something broke                 5  interrupted: run the same command again
   2  the command was used wrongly    6  rejected, and nothing was changed
   3  some rollouts failed            7  the disk failed; what it has is kept
+  8  stopped: it could not go on, such as after the same failure many times in
+     a row; the reason and the remedy are in the last lines
 
 Commands that only read a run end with 0 when they could read it.
 """

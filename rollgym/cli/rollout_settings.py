@@ -22,6 +22,7 @@ def _number(value: object) -> object:
     return value
 
 
+Natural = Annotated[int, BeforeValidator(_number), Field(ge=0)]
 Count = Annotated[int, BeforeValidator(_number), Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegativeSeconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -58,6 +59,10 @@ class RolloutSettings(BaseModel):
     )
     rollout_timeout: Seconds | None = Field(
         None, description="seconds for a rollout with all its attempts (null: 7200)"
+    )
+    max_same_failures: Natural = Field(
+        Policy().max_same_failures,
+        description="rollouts in a row that fail alike after which the run stops; 0: never",
     )
     completion_threshold: Annotated[float, Field(gt=0, le=1)] = Field(
         1.0, description="share of rollouts with an outcome after which the rest may be omitted"
@@ -103,6 +108,7 @@ class RolloutSettings(BaseModel):
             or max(usual.rollout_timeout, self.attempt_timeout or 0.0),
             completion_threshold=self.completion_threshold,
             completion_grace_period=self.completion_grace_period,
+            max_same_failures=self.max_same_failures,
         )
 
     @property

@@ -138,6 +138,12 @@ def explain_coverage(
                 f"{format_count(omitted, 'rollout')} {_were(omitted)} omitted on purpose",
                 f"`{options.retry_omitted}` runs {_them(omitted)}.",
             )
+        case ExitStatus.STOPPED:
+            advice = f"With `{options.retry_failed}`, the failed rollouts run again too."
+            return (
+                f"stopped with {format_count(unresolved, 'rollout')} left: {coverage.stopped}",
+                f"Then run the same command again to continue. {advice}",
+            )
         case _:
             return (
                 f"{format_count(unresolved, 'rollout')} {_have(unresolved)} no outcome yet",

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from rollgym.engine.admission import Admission
+from rollgym.engine.breaker import Breaker
 from rollgym.engine.concurrency import limit_for
 from rollgym.engine.coverage import Coverage, Ledger
 from rollgym.engine.observers import (
@@ -62,9 +63,10 @@ async def collect(
 
     `source` gives the tasks of the run, as `store.inputs` does.
 
-    Returns when every rollout has an outcome, or after a request to stop. If the caller passes no
-    `stop`, SIGINT and SIGTERM request it. Attempts for which `waits` returns true only wait for a
-    resource, such as a browser; they are cancelled at the first request to stop.
+    Returns when every rollout has an outcome, after a request to stop, or when nothing but the same
+    failure comes back (`Policy.max_same_failures`). If the caller passes no `stop`, SIGINT and
+    SIGTERM request it. Attempts for which `waits` returns true only wait for a resource, such as a
+    browser; they are cancelled at the first request to stop.
 
     A store can be collected once; open the run again to continue it.
 
@@ -137,6 +139,7 @@ class _Collection:
         self._admission = Admission(source, store.progress, self._ledger, store.seed)
         self._supervisor = Supervisor(worker, policy, self._post)
         self._limit = limit_for(policy.concurrency)
+        self._breaker = Breaker(policy.max_same_failures)
         self._inbox: deque[tuple[Signal, OpenRollout]] = deque()
         self._wake = asyncio.Event()
         self._retries = 0
@@ -179,7 +182,8 @@ class _Collection:
         self._wake.clear()
 
     def coverage(self) -> Coverage:
-        return self._ledger.coverage(self._supervisor.abandoned, self._observers.dropped())
+        abandoned, dropped = self._supervisor.abandoned, self._observers.dropped()
+        return self._ledger.coverage(abandoned, dropped, self._stop.reason)
 
     async def close(self) -> None:
         """Stop all workers, timers and observers."""
@@ -220,10 +224,14 @@ class _Collection:
         self._learn(rollout, outcome, now)
         delay = self._retry_delay(rollout, outcome, now)
         seconds = now - rollout.started
-        final = await self._recorder.record(rollout, outcome, seconds, final=delay is None)
-        if delay is not None and not final:
+        recorded = await self._recorder.record(rollout, outcome, seconds, final=delay is None)
+        if delay is not None and not recorded.final:
             self._retries += 1
             self._admission.retry_at(now + delay, rollout)
+            return
+        self._breaker.note(recorded.outcome)
+        if self._breaker.reason and not self._stop.level:
+            self._stop.give_up(self._breaker.reason)
 
     def _learn(self, rollout: OpenRollout, outcome: Outcome, now: float) -> None:
         """Adjust the limit on attempts in flight to completions and signs of overload."""
@@ -342,7 +350,8 @@ class _Collection:
             running = len(self._supervisor.in_flight)
             rollouts = f"{running} running rollout{'s' * (running != 1)}"
             requested = f"Stopping after {rollouts}. Press Ctrl-C again to stop now."
-            self._observers.put(StopRequested(str(self._source_error or requested)))
+            why = self._source_error or self._stop.reason or requested
+            self._observers.put(StopRequested(str(why)))
             self._drain_timer = self._loop.call_later(
                 self._policy.drain_timeout, self._end_draining
             )

@@ -20,6 +20,7 @@ class ExitStatus(IntEnum):
     INTERRUPTED = 5
     REFUSED = 6
     STORAGE = 7
+    STOPPED = 8
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +29,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     `resumed` outcomes existed before this collection, which recorded `attempts` attempts. A group
     (the repeats of one task) is complete when every repeat is completed. `abandoned` counts
     workers that ignored their cancellation, `dropped_events` the events that each slow or broken
-    observer missed.
+    observer missed. `stopped` says why the collection stopped itself, and what to do about it.
     """
 
     expected: int
@@ -41,6 +42,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
     abandoned: int
     dropped_events: dict[str, int]
+    stopped: str | None = None
 
     @property
     def unresolved(self) -> int:
@@ -49,7 +51,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def exit_status(self) -> ExitStatus:
         if self.unresolved:
-            return ExitStatus.INTERRUPTED
+            return ExitStatus.STOPPED if self.stopped else ExitStatus.INTERRUPTED
         if self.failed:
             return ExitStatus.FAILED
         return ExitStatus.OMITTED if self.omitted else ExitStatus.COMPLETE
@@ -113,7 +115,9 @@ class Ledger:
         """The number of rollouts that have an outcome and will not run again."""
         return sum(self._counts.values()) - self._reopened
 
-    def coverage(self, abandoned: int, dropped_events: dict[str, int]) -> Coverage:
+    def coverage(
+        self, abandoned: int, dropped_events: dict[str, int], stopped: str | None
+    ) -> Coverage:
         return Coverage(
             expected=self.expected,
             completed=self._counts[Status.COMPLETED],
@@ -125,4 +129,5 @@ class Ledger:
             attempts=self.attempts,
             abandoned=abandoned,
             dropped_events=dropped_events,
+            stopped=stopped,
         )

@@ -109,6 +109,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     - `drain_timeout`: how long running attempts may continue after the first request to stop.
     - `cancel_grace`: how long a cancelled worker may take to end before it is abandoned.
     - `max_abandoned`: how many abandoned workers may be alive before the collection stops.
+    - `max_same_failures`: after how many rollouts in a row that failed alike the collection stops;
+      0 turns this off (see `breaker`).
     """
 
     concurrency: Fixed | Adaptive = Adaptive()
@@ -120,6 +122,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     drain_timeout: float = 60.0
     cancel_grace: float = 10.0
     max_abandoned: int = 1000
+    max_same_failures: int = 25
 
     def __post_init__(self) -> None:
         for name in ("attempt_timeout", "rollout_timeout"):
@@ -130,3 +133,4 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             _require(math.isfinite(seconds) and seconds >= 0, f"{name} finite and at least 0")
         _require(0 < self.completion_threshold <= 1, "completion_threshold above 0, at most 1")
         _require(self.max_abandoned >= 0, "max_abandoned at least 0")
+        _require(self.max_same_failures >= 0, "max_same_failures at least 0")

@@ -40,10 +40,11 @@ class Recorder:
 
     async def record(
         self, rollout: OpenRollout, outcome: Outcome, seconds: float, *, final: bool
-    ) -> bool:
-        """Write the rollout's latest attempt. Raises StorageError.
+    ) -> Attempt:
+        """Write the rollout's latest attempt and return its record. Raises StorageError.
 
-        Returns whether it is final. An outcome that cannot be written becomes a final failure.
+        The returned record has no result. An outcome that cannot be written becomes a final
+        failure.
         """
         item = rollout.item
         attempt = Attempt(
@@ -70,7 +71,7 @@ class Recorder:
             _UnsyncedRecord(attempt, offset, rollout.replaces if attempt.final else None)
         )
         await self._store.commit.keep_pace()
-        return attempt.final
+        return attempt
 
     def _acknowledge(self, count: int) -> None:
         for _ in range(count):

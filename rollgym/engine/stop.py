@@ -25,15 +25,25 @@ class StopLevel(IntEnum):
 
 
 class Stop:
-    """A request to stop, which can only become more urgent."""
+    """A request to stop, which can only become more urgent.
+
+    `reason` says why the collection cannot go on, where that was not a request of a person.
+    """
 
     def __init__(self) -> None:
         self.level = StopLevel.RUNNING
+        self.reason: str | None = None
         self._listener: Callable[[], None] = lambda: None
 
     def request(self) -> None:
         """Request a stop, or a more urgent one. Call it on the event loop of the collection."""
         self.level = StopLevel(min(self.level + 1, StopLevel.NOW))
+        self._listener()
+
+    def give_up(self, reason: str) -> None:
+        """Stop because the collection cannot go on. Call it on the event loop of the collection."""
+        self.reason = self.reason or reason
+        self.level = max(self.level, StopLevel.DRAINING)
         self._listener()
 
     def listen(self, listener: Callable[[], None]) -> None:

@@ -18,11 +18,12 @@ from rollgym.servers.config import (
     ServerInstance,
     load_server_class,
 )
-from rollgym.servers.launch.fleet import started_in_process
+from rollgym.servers.launch.addresses import Directory
+from rollgym.servers.launch.fleet import Fleet, started_in_process
 from rollgym.servers.launch.head import connected_to, fetch_records
 from rollgym.servers.launch.records import NoHeadError
 from rollgym.servers.resources import ResourcesServer
-from rollgym.servers.server import ServerConfig, ServerDirectory, ServerKind
+from rollgym.servers.server import ServerConfig, ServerKind
 from rollgym.store import SettingsIdentity, hide_secrets, settings_identity
 
 Clients = Callable[[str], ServerClient]
@@ -47,7 +48,7 @@ class CollectionServers:
     def __init__(
         self,
         servers: Iterable[ServerDescription],
-        connect: Callable[[], AbstractAsyncContextManager[ServerDirectory]],
+        connect: Callable[[], AbstractAsyncContextManager[Fleet | Directory]],
     ) -> None:
         self._servers = {server.name: server for server in servers}
         self.connect = connect

@@ -57,6 +57,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
     stops: tuple[float, ...] = ()
     cancelled_at: float | None = None
     intrusion: Intrusion | None = None
+    max_same_failures: int = 0
 
     @property
     def limit(self) -> int:
@@ -86,7 +87,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def policy_of(self, life: Life) -> Policy:
         """The policy, with what each life chooses anew."""
         return msgspec.structs.replace(
-            self.policy, concurrency=life.concurrency, max_abandoned=life.max_abandoned
+            self.policy,
+            concurrency=life.concurrency,
+            max_abandoned=life.max_abandoned,
+            max_same_failures=life.max_same_failures,
         )
 
     def behaviour(self, task: int, repeat: int, attempt: int) -> Behaviour:
@@ -226,6 +230,7 @@ def _draw_life(random: Random, rollouts: int) -> Life:
         stops=_draw_stops(random) if 0.75 <= fault_kind < 0.95 else (),
         cancelled_at=random.uniform(0.0, LATEST_STOP) if fault_kind >= 0.95 else None,
         intrusion=random.choice((None, None, None, *Intrusion)),
+        max_same_failures=random.choice((0, 0, 1, 2, 3)),
     )
 
 

@@ -31,6 +31,8 @@ def _tally_chapter(story: Story, chapter: Chapter, counts: Tally) -> None:
     counts["lives", "that reopened outcomes"] += any(map(chapter.reopened, chapter.current_before))
     counts["lives", "that cut off a torn record"] += chapter.torn
     counts["lives", "refused for another identity"] += chapter.refusal is not None
+    stopped = chapter.coverage is not None and chapter.coverage.stopped is not None
+    counts["lives", "that stopped after equal failures"] += stopped
     if chapter.ending is Ending.DIED and life.death is not None:
         counts["deaths", "of the machine" if life.death.machine else "of the process"] += 1
     if chapter.fault is not None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 from pydantic.fields import FieldInfo
 
+from rollgym.engine import Policy
 from rollgym.store import Setting
 from webgym.episode.interfaces import EpisodeSettings
 from webgym.models.settings import ModelCallSettings
@@ -189,6 +190,10 @@ class EnvironmentSettings(ModelCallSettings):
     )
     completion_grace_period: Annotated[NonNegative, Setting.TIMING] = Field(
         default=120.0, description="seconds that the remaining tasks still have after that"
+    )
+    max_same_failures: Annotated[Natural, Setting.TIMING] = Field(
+        default=Policy().max_same_failures,
+        description="rollouts in a row that fail alike after which the run stops; 0: never",
     )
     watch_for_blocking: bool = Field(
         default=False,

@@ -277,4 +277,5 @@ def _policy(settings: EnvironmentSettings, sessions: int) -> Policy:
         completion_threshold=settings.completion_threshold,
         completion_grace_period=settings.completion_grace_period,
         drain_timeout=task,
+        max_same_failures=settings.max_same_failures,
     )

@@ -65,6 +65,9 @@ def print_verdict(coverage: Coverage, iteration: int, when_complete: str) -> Exi
             advice = f"`iteration={iteration} retry_failed=true` runs the failed rollouts again."
         case ExitStatus.OMITTED:
             advice = f"`iteration={iteration} retry_omitted=true` runs the omitted rollouts."
+        case ExitStatus.STOPPED:
+            again = f"With `iteration={iteration} retry_failed=true`"
+            advice = f"Then run the same command again. {again}, the failed rollouts run again too."
     if coverage.groups:
         say(coverage.describe_tasks())
     say(str(coverage))

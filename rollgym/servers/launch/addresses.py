@@ -6,6 +6,7 @@ bound. The kernel lets a second socket listen on a port while the first only hol
 SO_REUSEADDR), and gives the port to no other program.
 """
 
+import asyncio
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -48,6 +49,10 @@ class Directory:
             transports = [Http(url, self._session, token) for url in urls]
             self._clients[name] = ServerClient(name, transports)
         return self._clients[name]
+
+    async def until_lost(self) -> None:
+        """Never return: other processes look after these servers."""
+        await asyncio.get_running_loop().create_future()
 
     async def close(self) -> None:
         """Close the connections."""

@@ -35,6 +35,7 @@ from rollgym.records import (
     Completed,
     Failed,
     FailureKind,
+    ModelAuthError,
     ModelRateLimitError,
     OmitReason,
     Omitted,
@@ -449,6 +450,48 @@ class TestRetries:
 
         run(main())
         assert source.pulled <= 4 * 2 + 1
+
+
+class TestSameFailures:
+    def test_a_collection_stops_when_nothing_but_one_failure_comes_back(
+        self, tmp_path: Path
+    ) -> None:
+        collector = Collector(tmp_path, count=100)
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            if item.task.index < 3:
+                return Completed(1.0)
+            raise ModelAuthError(f"answered 401 to {item.task.index}: invalid key")
+
+        coverage = collector(worker)
+        assert coverage.exit_status is ExitStatus.STOPPED
+        assert 25 <= coverage.failed <= 25 + 4
+        assert coverage.unresolved == 97 - coverage.failed
+        assert coverage.stopped is not None
+        assert coverage.stopped.startswith("25 rollouts in a row failed alike (model_auth: ")
+        assert coverage.stopped.endswith("What to do: check the key of the model endpoint")
+        again = collector(complete)
+        assert (again.completed, again.failed, again.stopped) == (
+            *(100 - coverage.failed, coverage.failed),
+            None,
+        )
+
+    def test_it_goes_on_where_failures_differ_or_something_works(self, tmp_path: Path) -> None:
+        async def mixed(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            if item.task.index % 20 == 19:
+                return Completed(1.0)
+            raise ModelAuthError("invalid key")
+
+        async def different(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            raise TaskError(f"no such colour: {'a' * item.task.index}")
+
+        async def same(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            raise TaskError("no such colour")
+
+        for number, (worker, most) in enumerate(((mixed, 25), (different, 25), (same, 0))):
+            collector = Collector(tmp_path / str(number), count=60)
+            coverage = collector(worker, max_same_failures=most)
+            assert (coverage.unresolved, coverage.stopped) == (0, None)
 
 
 class TestStragglers:

@@ -22,6 +22,7 @@ OTHER_AGENT = "other_parrot_agent"
 APP = '''
 import asyncio
 import json
+import os
 
 import msgspec
 
@@ -52,6 +53,8 @@ class Parrot(Server):
         script = row.get("script") or [{}]
         step = script[min(attempt, len(script)) - 1]
         await asyncio.sleep(step.get("sleep", 0))
+        if "dies" in step:
+            os._exit(9)
         if "unavailable" in step:
             raise ModelUnavailableError(step["unavailable"], retry_after=0)
         if "raw" in step:

@@ -319,6 +319,33 @@ def test_an_attempt_has_a_time_of_its_own_and_a_long_rollout_is_not_cut_at_half_
         assert (policy.attempt_timeout, policy.rollout_timeout) == times, given
 
 
+def test_a_collection_stops_when_every_rollout_fails_alike(workshop: Workshop) -> None:
+    rows = [task(str(number), script=[{"unavailable": "gone"}]) for number in range(9)]
+    workshop.write("in.jsonl", rows)
+    once = (NAMED, "+max_attempts=1", "+num_samples_in_parallel=1")
+    stopped = workshop.collect(*once, "+max_same_failures=3")
+    assert stopped.status == 8
+    assert stopped.coverage == "9 expected = 0 completed + 3 failed + 0 omitted + 6 unresolved"
+    assert "check that the model's server runs" in stopped.stdout
+    assert "+retry_failed=true" in stopped.lines[-1]
+    assert workshop.collect(*once, "+max_same_failures=0").status == 3
+
+
+def test_a_server_that_dies_too_often_stops_the_collection(workshop: Workshop) -> None:
+    (implementation,) = (path.name for path in workshop.path("responses_api_agents").iterdir())
+    settings = {"entrypoint": "app.py", "isolated": True, "restarts": 0}
+    servers = {AGENT: {"responses_api_agents": {implementation: settings}}}
+    workshop.path("isolated.yaml").write_text(json.dumps(servers))
+    others = [task(str(number)) for number in range(20)]
+    workshop.write("in.jsonl", [task("a"), task("b", script=[{"dies": True}]), *others])
+    ended = workshop.collect(
+        *(NAMED, "+num_samples_in_parallel=1", "+server_patience=0"), config="isolated.yaml"
+    )
+    assert ended.status == 8, ended.stderr
+    assert f"{AGENT} is not restarted again after 0 restarts" in ended.stdout
+    assert list(workshop.rollouts()) == [(0, 0)]
+
+
 def test_what_failed_is_run_again_only_when_asked(workshop: Workshop) -> None:
     script = [{"unavailable": "gone"}]
     workshop.write("in.jsonl", [task("a", script=script), task("b")])

@@ -4,6 +4,7 @@ Times are virtual, so a bound can be meant exactly. The one allowance is `_slack
 waits while records are synced one after the other, and each sync takes the disk its time.
 """
 
+import json
 from collections import Counter
 
 from rollgym.records import FailureKind
@@ -36,6 +37,7 @@ def check_bounds(story: Story) -> None:
         _source_read_lazily(story.plan, chapter)
         _few_retries(story.plan, chapter)
         _few_attempts(story.plan, chapter)
+        _few_same_failures(chapter)
         if chapter.ending is not Ending.DIED:
             _ends_in_time(story.plan, chapter)
             _stops_in_time(story.plan, chapter)
@@ -140,6 +142,34 @@ def _few_attempts(plan: Plan, chapter: Chapter) -> None:
             )
 
 
+def _few_same_failures(chapter: Chapter) -> None:
+    """After the same failure many times in a row nothing more starts, and the coverage says so."""
+    most, last, count, longest = chapter.life.max_same_failures, "", 0, 0
+    for event in chapter.events:
+        match event:
+            case Written(record=record) if record.final:
+                outcome = json.loads(record.line)["outcome"]
+                if outcome.get("reason") == "straggler":
+                    continue
+                detail = outcome["failure"]["detail"] if record.failure else ""
+                failure = f"{record.failure}: {detail}" if record.failure else ""
+                count = count + 1 if failure and failure == last else bool(failure)
+                last, longest = failure, max(longest, count)
+            case Started():
+                require(
+                    not most or longest < most,
+                    PROMISE,
+                    f"life {chapter.number} started {event.key} after {longest} equal failures in "
+                    f"a row, and {most} are allowed",
+                )
+    stopped = chapter.coverage is not None and chapter.coverage.stopped
+    require(
+        not stopped or bool(most),
+        PROMISE,
+        f"life {chapter.number} stopped itself without a reason: {stopped}",
+    )
+
+
 def _slack(chapter: Chapter) -> float:
     """What syncing may add to a wait for everything that is open to be recorded."""
     syncs = 2 * (2 * OPEN_PER_PLACE * chapter.life.limit + 2)
@@ -209,6 +239,7 @@ def _stragglers_get_their_grace(plan: Plan, chapter: Chapter) -> None:
                 f"finished at {reached} s: {event.record}",
             )
     stopped = any(isinstance(event, Asked) for event in chapter.events)
+    stopped = stopped or bool(chapter.coverage and chapter.coverage.stopped)
     if reached is not None and chapter.ending is Ending.RETURNED and not stopped:
         records = len(plan.keys(chapter.life.shard))
         most = (

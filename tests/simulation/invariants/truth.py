@@ -92,7 +92,7 @@ def _complete_groups(keys: list[Key], statuses: dict[Key, str]) -> int:
 
 def _exit_status_follows(coverage: Coverage) -> None:
     if coverage.completed + coverage.failed + coverage.omitted < coverage.expected:
-        right = ExitStatus.INTERRUPTED
+        right = ExitStatus.STOPPED if coverage.stopped else ExitStatus.INTERRUPTED
     elif coverage.failed:
         right = ExitStatus.FAILED
     elif coverage.omitted:
