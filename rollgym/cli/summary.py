@@ -114,7 +114,7 @@ def explain_coverage(
     coverage: Coverage, options: ResumeOptions, successes: int | None = None
 ) -> tuple[str, str]:
     """What the coverage means, and what to do next. `successes` are None where they are unknown."""
-    failed, omitted, unresolved = coverage.failed, coverage.omitted, coverage.unresolved
+    failed, omitted = coverage.failed, coverage.omitted
     match coverage.exit_status:
         case ExitStatus.COMPLETE if coverage.completed and successes == 0:
             return (
@@ -138,17 +138,22 @@ def explain_coverage(
                 f"{format_count(omitted, 'rollout')} {_were(omitted)} omitted on purpose",
                 f"`{options.retry_omitted}` runs {_them(omitted)}.",
             )
-        case ExitStatus.STOPPED:
-            advice = f"With `{options.retry_failed}`, the failed rollouts run again too."
-            return (
-                f"stopped with {format_count(unresolved, 'rollout')} left: {coverage.stopped}",
-                f"Then run the same command again to continue. {advice}",
-            )
         case _:
-            return (
-                f"{format_count(unresolved, 'rollout')} {_have(unresolved)} no outcome yet",
-                "Run the same command again to continue. Finished rollouts do not run twice.",
-            )
+            return _explain_unresolved(coverage, options)
+
+
+def _explain_unresolved(coverage: Coverage, options: ResumeOptions) -> tuple[str, str]:
+    left = format_count(coverage.unresolved, "rollout")
+    if coverage.stopped:
+        again = f"With `{options.retry_failed}`, the failed rollouts run again too."
+        return (
+            f"stopped with {left} left: {coverage.stopped}",
+            f"Then run the same command again to continue. {again}",
+        )
+    return (
+        f"{left} {_have(coverage.unresolved)} no outcome yet",
+        "Run the same command again to continue. Finished rollouts do not run twice.",
+    )
 
 
 def _failure_lines(
