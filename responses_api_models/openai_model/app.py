@@ -18,6 +18,7 @@ from rollgym.records import (
     RolloutError,
     Row,
 )
+from rollgym.records.decoding import JsonDecoder
 from rollgym.servers import EndpointModelConfig, EndpointModelServer
 from rollgym.servers.endpoints import (
     ApiKey,
@@ -153,11 +154,11 @@ class _CompletionHead(msgspec.Struct):
     choices: list[msgspec.Raw]
 
 
-_RESPONSE = msgspec.json.Decoder(_ResponseHead)
-_COMPLETION = msgspec.json.Decoder(_CompletionHead)
+_RESPONSE = JsonDecoder(_ResponseHead)
+_COMPLETION = JsonDecoder(_CompletionHead)
 
 
-def _decoded(decoder: msgspec.json.Decoder[T], answer: bytes, wanted: str) -> T:
+def _decoded(decoder: JsonDecoder[T], answer: bytes, wanted: str) -> T:
     try:
         return decoder.decode(answer)
     except msgspec.DecodeError as error:

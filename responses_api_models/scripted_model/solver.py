@@ -15,6 +15,7 @@ from typing import ClassVar, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from rollgym.records import ModelRequestError, derive_seed
+from rollgym.records.decoding import JsonDecoder, decode_json
 
 T = TypeVar("T")
 
@@ -39,7 +40,7 @@ class Exchange(NamedTuple):
     @property
     def _readable(self) -> bool:
         try:
-            msgspec.json.decode(self.arguments)
+            decode_json(self.arguments)
         except msgspec.DecodeError:
             return False
         return True
@@ -102,7 +103,7 @@ class ScriptedRequest(NamedTuple):
         return any(exchange.refused for exchange in self.exchanges)
 
 
-_DECODER = msgspec.json.Decoder(_Params)
+_DECODER = JsonDecoder(_Params)
 
 
 def read_request(body: bytes) -> ScriptedRequest:

@@ -17,6 +17,7 @@ from responses_api_models.scripted_model.solver import (
     SeededChoices,
     Turn,
 )
+from rollgym.records.decoding import decode_json
 
 SEARCH = "search_document"
 MAX_SEARCHES = 2
@@ -165,7 +166,7 @@ class WeatherSolver:
 
 def _tell(output: str, off: int) -> Turn:
     try:
-        report = msgspec.json.decode(output, type=_Report)
+        report = decode_json(output, _Report)
     except msgspec.DecodeError:
         return Turn("I do not know this kind of report.", f"The report says: {output}")
     city, temperature = report.city, report.temperature_celsius + off
@@ -239,6 +240,6 @@ def _outputs(request: ScriptedRequest, tool: str) -> list[str]:
 
 def _value(output: str) -> int:
     try:
-        return msgspec.json.decode(output, type=int)
+        return decode_json(output, int)
     except msgspec.DecodeError:
         return 0

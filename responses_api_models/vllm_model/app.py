@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 from rollgym.records import ModelMalformedError, ModelRequestError, Row
+from rollgym.records.decoding import JsonDecoder
 from rollgym.servers import EndpointModelConfig, EndpointModelServer
 from rollgym.servers.endpoints import (
     ApiKey,
@@ -42,7 +43,7 @@ from rollgym.servers.responses import (
 
 MALFORMED_ARGUMENTS = "malformed_arguments"
 _REASONING = frozenset({"reasoning", "reasoning_content"})
-_RAW_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_RAW_OBJECT = JsonDecoder(dict[str, msgspec.Raw])
 
 
 class VllmModelConfig(EndpointModelConfig):
@@ -166,7 +167,7 @@ def _acceptable_call(call: Any) -> Any:
 def _is_object(arguments: str) -> bool:
     try:
         _RAW_OBJECT.decode(arguments)
-    except (msgspec.DecodeError, RecursionError):
+    except msgspec.DecodeError:
         return False
     return True
 

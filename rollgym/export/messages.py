@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from rollgym.records import ModelRequestError
+from rollgym.records.decoding import JsonDecoder
 from rollgym.rollouts.rows import OWN_OUTPUT
 from rollgym.servers.responses import JsonObject, chat_request, chat_transcript
 
@@ -37,7 +38,7 @@ class _RolloutRow(msgspec.Struct):
     own_output: list[JsonObject] | None = msgspec.field(default=None, name=OWN_OUTPUT)
 
 
-_DECODER = msgspec.json.Decoder(_RolloutRow)
+_DECODER = JsonDecoder(_RolloutRow)
 
 
 def conversation(line: bytes) -> ExportedConversation:

@@ -15,6 +15,7 @@ from zlib import crc32
 
 import msgspec
 
+from rollgym.records.decoding import JsonDecoder
 from rollgym.records.outcome import Outcome
 from rollgym.records.task import Natural, RolloutKey
 
@@ -78,8 +79,8 @@ class _Checksum(msgspec.Struct):
 
 
 _ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(Attempt)
-_CHECKSUM = msgspec.json.Decoder(_Checksum)
+_DECODER = JsonDecoder(Attempt)
+_CHECKSUM = JsonDecoder(_Checksum)
 _CHECKSUM_NAME = b',"crc32":"'
 _CHECKSUM_SIZE = len(_CHECKSUM_NAME) + len(b'01234567"}')
 

@@ -10,16 +10,18 @@ from typing import Any, Self, TypeVar, overload
 
 import msgspec
 
+from rollgym.records.decoding import JsonDecoder
+
 T = TypeVar("T")
-_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
+_FIELDS = JsonDecoder(dict[str, msgspec.Raw])
+_DECODERS: dict[Any, JsonDecoder[Any]] = {}
 
 
-def _decoder(as_type: Any) -> msgspec.json.Decoder[Any]:
+def _decoder(as_type: Any) -> JsonDecoder[Any]:
     """Cached for each type, because making a decoder takes longer than decoding a short value."""
     decoder = _DECODERS.get(as_type)
     if decoder is None:
-        decoder = _DECODERS[as_type] = msgspec.json.Decoder(as_type)
+        decoder = _DECODERS[as_type] = JsonDecoder(as_type)
     return decoder
 
 
@@ -80,7 +82,7 @@ class Row:
             return default
         try:
             value: T = _decoder(as_type).decode(raw)
-        except msgspec.ValidationError as error:
+        except msgspec.DecodeError as error:
             raise RowError(f"field {name!r}: {error}") from error
         return value
 

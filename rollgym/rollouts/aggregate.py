@@ -18,6 +18,7 @@ import msgspec
 from rollgym.closing import Closable
 from rollgym.metrics.aggregate import AgentMetrics
 from rollgym.records import AgentError, Attempt, Completed, RolloutError, Task
+from rollgym.records.decoding import JsonDecoder, decode_json
 from rollgym.rollouts import rows
 from rollgym.servers.client import ServerClient
 from rollgym.store import TaskLookup, inputs_path, journal_paths, read_records, write_derived
@@ -27,7 +28,7 @@ REQUEST_TIMEOUT = 300.0
 Clients = Callable[[str], ServerClient]
 HoldsTask = Callable[[int], bool]
 MetricsRow = dict[str, Any]
-_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_FIELDS = JsonDecoder(dict[str, msgspec.Raw])
 
 
 class _ServerMetrics(msgspec.Struct, kw_only=True):
@@ -38,7 +39,7 @@ class _ServerMetrics(msgspec.Struct, kw_only=True):
     group_level_metrics: list[msgspec.Raw] = []
 
 
-_SERVER_METRICS = msgspec.json.Decoder(_ServerMetrics)
+_SERVER_METRICS = JsonDecoder(_ServerMetrics)
 
 
 class _AgentEntry(NamedTuple):
@@ -85,7 +86,7 @@ class DefaultMetrics(Closable):
     def _finished_groups(self, agent: str) -> Iterator[bytes]:
         self._groups.seek(0)
         for line in self._groups:
-            named, entry = msgspec.json.decode(line, type=tuple[str, msgspec.Raw])
+            named, entry = decode_json(line, tuple[str, msgspec.Raw])
             if named == agent:
                 yield bytes(entry)
 
@@ -226,16 +227,16 @@ def metrics_row(task: Task, attempt: Attempt) -> MetricsRow:
 def _decoded(row: MetricsRow) -> MetricsRow:
     """The row's values, without those that cannot be read: numbers out of range."""
     try:
-        values: MetricsRow = msgspec.json.decode(msgspec.json.encode(row))
+        values: MetricsRow = decode_json(msgspec.json.encode(row))
     except (msgspec.DecodeError, RecursionError):
         readable = {name: raw for name, raw in row.items() if _is_readable(raw)}
-        values = msgspec.json.decode(msgspec.json.encode(readable))
+        values = decode_json(msgspec.json.encode(readable))
     return values
 
 
 def _is_readable(raw: object) -> bool:
     try:
-        msgspec.json.decode(msgspec.json.encode(raw))
+        decode_json(msgspec.json.encode(raw))
     except (msgspec.DecodeError, RecursionError):
         return False
     return True

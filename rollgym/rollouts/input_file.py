@@ -13,13 +13,14 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 
 from rollgym.records import Row, RowError
-from rollgym.rollouts.rows import PARAMS, TASK_INDEX, extra_body, parse_row
+from rollgym.records.decoding import JsonDecoder
+from rollgym.rollouts.rows import PARAMS, TASK_INDEX, extra_body
 from rollgym.store import InputsError
 from rollgym.store.errors import storage_error
 
 LARGEST_INDEX = 2**63 - 1
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
+_OBJECT = JsonDecoder(dict[str, Any])
 
 
 class InputLine(NamedTuple):
@@ -75,7 +76,7 @@ def lines_of(file: BinaryIO) -> Iterator[InputLine]:
 def row_at(file: BinaryIO, offset: int) -> Row:
     """The row that begins at this offset. Raises RowError."""
     file.seek(offset)
-    return parse_row(file.readline())
+    return Row.parse(file.readline())
 
 
 def params_problems(row: Row, *, seeded: bool = False) -> Iterator[str]:
@@ -86,7 +87,7 @@ def params_problems(row: Row, *, seeded: bool = False) -> Iterator[str]:
         return
     try:
         params = _OBJECT.decode(raw)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         is_object = bytes(raw).startswith(b"{")
         yield f"{PARAMS} cannot be read: {error}" if is_object else f"{PARAMS} must be an object"
         return

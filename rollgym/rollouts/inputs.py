@@ -171,7 +171,7 @@ class _FirstReading:
     def _add(self, line: InputLine, again: BinaryIO) -> Iterator[str]:
         """Add a good row to the table; yield the problems of a bad one."""
         try:
-            row = rows.parse_row(line.content)
+            row = Row.parse(line.content)
         except RowError as error:
             yield f"this is not a row: {error}"
             return

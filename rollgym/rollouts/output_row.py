@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from rollgym.records import NO_USAGE, Attempt, Completed, Failed, Row, Task, Usage
+from rollgym.records.decoding import JsonDecoder, decode_json
 from rollgym.records.sign import signs_among
 from rollgym.rollouts import rows
 from rollgym.servers.responses import Response, chat_transcript
@@ -24,8 +25,8 @@ _WRITTEN = frozenset(
 _COUNTS = ("tool_errors", "tool_calls_rejected")
 _STOPPED_BY = "stopped_by"
 _INPUT_ONLY = frozenset((rows.PARAMS, rows.AGENT, rows.TASK_INDEX, rows.ROLLOUT_INDEX))
-_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
+_FIELDS = JsonDecoder(dict[str, msgspec.Raw])
+_OBJECT = JsonDecoder(dict[str, Any])
 
 
 def added_fields(sent: Row, answered: Row) -> dict[str, msgspec.Raw]:
@@ -198,7 +199,7 @@ def _tokens(outcome: Completed | Failed) -> dict[str, Any]:
 def _score(added: dict[str, msgspec.Raw], reward: float) -> float:
     """The score of the verifier where it gives one, else the reward."""
     try:
-        score = msgspec.json.decode(added[SCORE]) if SCORE in added else None
+        score = decode_json(added[SCORE]) if SCORE in added else None
     except msgspec.DecodeError:  # a number that is out of range
         score = None
     return score if isinstance(score, int | float) and not isinstance(score, bool) else reward
@@ -206,7 +207,7 @@ def _score(added: dict[str, msgspec.Raw], reward: float) -> float:
 
 def _failure_class(partial: dict[str, msgspec.Raw]) -> str | None:
     raw = partial.get(rows.FAILURE_CLASS)
-    named = None if raw is None else msgspec.json.decode(raw)
+    named = None if raw is None else decode_json(raw)
     return named if isinstance(named, str) else None
 
 
@@ -217,7 +218,7 @@ def same_value(one: msgspec.Raw | None, other: msgspec.Raw) -> bool:
     if bytes(one) == bytes(other):
         return True
     try:
-        return _equal(msgspec.json.decode(one), msgspec.json.decode(other))
+        return _equal(decode_json(one), decode_json(other))
     except (msgspec.DecodeError, RecursionError):  # a number that is out of range, for example
         return False
 

@@ -28,6 +28,7 @@ from rollgym.records import (
     ToolError,
     VerifierError,
 )
+from rollgym.records.decoding import JsonDecoder
 from rollgym.records.failure import shorten
 from rollgym.rollouts.rows import PARAMS, RESPONSE, ROLLOUT_INDEX, agent_name, rollout_row
 from rollgym.rollouts.servers import Clients, CollectionServers
@@ -44,7 +45,7 @@ from rollgym.store import StoreError
 
 VERIFY_ATTEMPTS = 4
 VERIFY_TIMEOUT = 600.0
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
+_OBJECT = JsonDecoder(dict[str, Any])
 
 
 class ReverifyWorker:

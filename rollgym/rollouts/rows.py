@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from rollgym.records import Row, RowError, Task
+from rollgym.records.decoding import JsonDecoder, decode_json
 from rollgym.store import Manifest
 
 PARAMS = "responses_create_params"
@@ -58,8 +59,8 @@ ADD_SEED = "num_repeats_add_seed"
 """The setting of a run that gives every repeat a sampling seed: where it is, or true in runs of
 earlier versions."""
 IN_EXTRA_BODY = "metadata.extra_body"
-_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
+_FIELDS = JsonDecoder(dict[str, msgspec.Raw])
+_OBJECT = JsonDecoder(dict[str, Any])
 
 
 class RepeatSeeds(msgspec.Struct, frozen=True):
@@ -94,8 +95,8 @@ def extra_body(params: Row) -> dict[str, Any]:
     if raw is None or bytes(raw) == b"null":
         return {}
     try:
-        return _OBJECT.decode(msgspec.json.decode(raw, type=str))
-    except (msgspec.DecodeError, RecursionError) as error:
+        return _OBJECT.decode(decode_json(raw, str))
+    except msgspec.DecodeError as error:
         raise RowError(
             f"{PARAMS}.{METADATA}.{EXTRA_BODY} must be a JSON object in a string: {error}"
         ) from error
@@ -171,14 +172,6 @@ def without_results(row: Row) -> Row:
     return without_fields(row, dropped).with_fields({METADATA: theirs})
 
 
-def parse_row(line: bytes) -> Row:
-    """Raises RowError."""
-    try:
-        return Row.parse(line)
-    except RecursionError as error:
-        raise RowError("it is nested too deeply") from error
-
-
 def requested_agent(row: Row) -> str | None:
     """The agent that an input row names; None where the command decides. Raises RowError."""
     reference = row.get(AGENT, object)
@@ -241,7 +234,7 @@ class StoredRollout(msgspec.Struct, frozen=True, omit_defaults=True):
         return cls(repeat, seeds.first + repeat, seeds.in_extra_body) if seeds else cls(repeat)
 
 
-_STORED = msgspec.json.Decoder(list[StoredRollout])
+_STORED = JsonDecoder(list[StoredRollout])
 
 
 def rollout_row(task: Task, repeat: int) -> tuple[Row, int]:

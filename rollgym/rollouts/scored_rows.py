@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from rollgym.records import Attempt, Completed, Row, RowError
+from rollgym.records.decoding import JsonDecoder
 from rollgym.records.task import Natural
 from rollgym.rollouts import rows
 from rollgym.rollouts.input_file import InputFile, lines_of
@@ -38,7 +39,7 @@ class _Scored(msgspec.Struct):
     params: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name=rows.PARAMS)
 
 
-_SCORED = msgspec.json.Decoder(_Scored)
+_SCORED = JsonDecoder(_Scored)
 
 
 class ScoredRows:
@@ -52,7 +53,7 @@ class ScoredRows:
         """Raises RowError."""
         try:
             row = _SCORED.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise RowError(str(error)) from error
         task = self._task(row) if row.task is None else row.task
         repeat = row.repeat
@@ -79,7 +80,7 @@ def attempts_in(path: Path) -> Iterator[Attempt]:
     repeats = Counter(row.task for row, _ in _scored_rows(file))
     for row, line in _scored_rows(file):
         completed = Completed(row.reward, success=row.success)
-        signs = signs_in_row(rows.parse_row(line).fields, success=completed.succeeded)
+        signs = signs_in_row(Row.parse(line).fields, success=completed.succeeded)
         yield Attempt(
             task=row.task,
             repeat=row.repeat,

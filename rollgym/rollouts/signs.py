@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from rollgym.records.decoding import JsonDecoder
 from rollgym.records.sign import Sign
 from rollgym.rollouts import rows
 from rollgym.servers.responses import Response
@@ -39,8 +40,8 @@ class _Offer(msgspec.Struct):
     tools: list[_OfferedTool] | None = None
 
 
-_OFFER = msgspec.json.Decoder(_Offer)
-_RESPONSE = msgspec.json.Decoder(dict[str, Any])
+_OFFER = JsonDecoder(_Offer)
+_RESPONSE = JsonDecoder(dict[str, Any])
 
 
 def signs_of(
@@ -70,7 +71,7 @@ def signs_in_row(fields: Mapping[str, msgspec.Raw], *, success: bool) -> dict[st
     """The signs of the row of a rollout that any program wrote."""
     try:
         response = Response.of(_RESPONSE.decode(fields.get(rows.RESPONSE, b"{}")))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError):
         response = Response.of({})
     return signs_of(fields.get(rows.PARAMS), response, fields, success=success)
 
@@ -128,7 +129,7 @@ def _offered(params: msgspec.Raw | bytes | None) -> Sequence[str]:
     """The names of the tools among the parameters."""
     try:
         offer = _OFFER.decode(params) if params else _Offer()
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return ()
     return [tool.name for tool in offer.tools or ()]
 

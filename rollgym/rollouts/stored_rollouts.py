@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from rollgym.records import Row, RowError, Task
+from rollgym.records.decoding import JsonDecoder
 from rollgym.records.task import Natural
 from rollgym.rollouts import rows
 from rollgym.rollouts.input_file import InputFile, InputLine, agent_problem, lines_of, row_at
@@ -40,8 +41,8 @@ class _FailedRow(_StoredRow, kw_only=True):
     response: msgspec.Raw = msgspec.Raw(b"")
 
 
-_STORED_ROW = msgspec.json.Decoder(_StoredRow)
-_FAILED_ROW = msgspec.json.Decoder(_FailedRow)
+_STORED_ROW = JsonDecoder(_StoredRow)
+_FAILED_ROW = JsonDecoder(_FailedRow)
 
 
 class StoredRollouts:
@@ -156,7 +157,7 @@ class StoredRollouts:
                 raise not_a_rollout(self._path, line.number, error) from error
 
     def _add_rollout(self, line: InputLine) -> None:
-        row = rows.parse_row(line.content)
+        row = Row.parse(line.content)
         task = _STORED_ROW.decode(line.content).task
         for name in (rows.PARAMS, rows.RESPONSE):
             if not bytes(row.fields.get(name, b"")).startswith(b"{"):
@@ -181,7 +182,7 @@ class StoredRollouts:
         for line in _lines(self._files[which]):
             try:
                 row = _FAILED_ROW.decode(line.content)
-            except (msgspec.DecodeError, RecursionError) as error:
+            except msgspec.DecodeError as error:
                 raise not_a_rollout(self._files[which].path, line.number, error) from error
             key, finished = (
                 (row.task, row.repeat),
@@ -225,6 +226,6 @@ def _keys(path: Path) -> Iterator[tuple[int, int]]:
         for line in _lines(InputFile(path)):
             try:
                 row = _STORED_ROW.decode(line.content)
-            except (msgspec.DecodeError, RecursionError) as error:
+            except msgspec.DecodeError as error:
                 raise not_a_rollout(path, line.number, error) from error
             yield row.task, row.repeat

@@ -29,6 +29,7 @@ from rollgym.records import (
     Span,
     VerifierError,
 )
+from rollgym.records.decoding import JsonDecoder, decode_json
 from rollgym.records.failure import shorten
 from rollgym.rollouts import rows
 from rollgym.rollouts.output_row import added_fields, input_row, measures_of, same_value
@@ -40,8 +41,8 @@ from rollgym.servers.episode import SPANS_HEADER, decode_spans
 from rollgym.servers.exchange import Answer
 from rollgym.servers.responses import Response
 
-_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_PHASES = msgspec.json.Decoder(dict[str, float])
+_FIELDS = JsonDecoder(dict[str, msgspec.Raw])
+_PHASES = JsonDecoder(dict[str, float])
 
 
 class AgentWorker:
@@ -106,7 +107,7 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
         named = answered.get(rows.FAILURE_CLASS, object)
         terminal = bool(answered.get(rows.FAILURE_TERMINAL, object))
         skipped = bool(answered.get(rows.NO_PERSIST, object))
-    except (RowError, RecursionError) as error:
+    except RowError as error:
         raise VerifierError(f"the verified row cannot be read: {error}") from error
     if skipped:
         response = _readable_response(added)
@@ -187,7 +188,7 @@ def _success(sent: Row, answered: Row, *, by_reward: bool) -> bool:
 def _response(row: Row) -> Response:
     try:
         return Response.of(row.get(rows.RESPONSE, dict[str, Any], {}))
-    except (RowError, RecursionError) as error:
+    except RowError as error:
         raise VerifierError(f"the verified row's `response` cannot be read: {error}") from error
 
 
@@ -212,8 +213,8 @@ def failed_outcome(failure: Failure, partial: bytes | None) -> Failed:
 
 def _readable_response(fields: Mapping[str, msgspec.Raw]) -> Response | None:
     try:
-        return Response.of(msgspec.json.decode(fields[rows.RESPONSE], type=dict[str, Any]))
-    except (KeyError, msgspec.DecodeError, RecursionError):
+        return Response.of(decode_json(fields[rows.RESPONSE], dict[str, Any]))
+    except (KeyError, msgspec.DecodeError):
         return None
 
 

@@ -33,6 +33,7 @@ from rollgym.records import (
     ToolError,
     Usage,
 )
+from rollgym.records.decoding import JsonDecoder
 from rollgym.records.failure import shorten
 from rollgym.records.nesting import DEEPEST_ARGUMENTS, is_deeper_than
 from rollgym.servers.client import EXCERPT, ServerClient, retry_after
@@ -41,8 +42,8 @@ from rollgym.servers.responses import FunctionCall, JsonObject, Response
 from rollgym.servers.tool_results import ToolOutput, tool_output
 from rollgym.servers.tools import RESERVED_NAMES
 
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
-_ARGUMENTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_OBJECT = JsonDecoder(dict[str, Any])
+_ARGUMENTS = JsonDecoder(dict[str, msgspec.Raw])
 MAX_STEPS = "max_steps"
 CONTEXT_OVERFLOW = "context_overflow"
 MOST_PARALLEL = 64
@@ -60,7 +61,7 @@ Timed = tuple[str, float, float, str]
 """A call of an episode: phase, start and end by the performance counter, label."""
 WireSpan = tuple[str, int, int, str]
 _Microseconds = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
-_SPANS = msgspec.json.Decoder(list[tuple[str, _Microseconds, _Microseconds, str]])
+_SPANS = JsonDecoder(list[tuple[str, _Microseconds, _Microseconds, str]])
 _ENCODER = msgspec.json.Encoder()
 
 

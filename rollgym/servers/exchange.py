@@ -25,6 +25,7 @@ from typing import Protocol
 import msgspec
 
 from rollgym.records import Failure, FailureKind, RolloutError, UpstreamAnswer, error_of
+from rollgym.records.decoding import JsonDecoder
 
 JSON = "application/json"
 _NONE: Mapping[str, str] = {}
@@ -128,7 +129,7 @@ class _FailureBody(msgspec.Struct):
     upstream: UpstreamAnswer | None = None
 
 
-_FAILURE_BODY = msgspec.json.Decoder(_FailureBody)
+_FAILURE_BODY = JsonDecoder(_FailureBody)
 
 
 def failure_answer(error: BaseException) -> Answer:

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from rollgym.metrics.aggregate import AggregateMetrics, aggregate, tasks_of
 from rollgym.metrics.aggregate.agent import ComputeMetrics, GetKeyMetrics
 from rollgym.records import VerifierError
+from rollgym.records.decoding import JsonDecoder
 from rollgym.servers.exchange import RefusedRequestError
 
 RESERVED = {
@@ -69,7 +70,7 @@ class AggregateRequest(msgspec.Struct):
     verify_responses: list[dict[str, Any]]
 
 
-_REQUEST = msgspec.json.Decoder(AggregateRequest)
+_REQUEST = JsonDecoder(AggregateRequest)
 
 
 def answer_aggregate(body: bytes, compute: ComputeMetrics, key: GetKeyMetrics) -> AggregateMetrics:

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, get_type_hints
 
-import msgspec
 from pydantic import BaseModel, ConfigDict, Field
 
 from rollgym.records import DeadlineError, RolloutError
+from rollgym.records.decoding import decode_json
 from rollgym.servers.client import ServerClient
 from rollgym.servers.context import current_rollout
 from rollgym.servers.exchange import (
@@ -232,6 +232,6 @@ def is_cancelled() -> bool:
 def decode_object(body: bytes) -> dict[str, Any]:
     """Decode a body that must be a JSON object. Raises RefusedRequestError."""
     try:
-        return msgspec.json.decode(body, type=dict[str, Any])
+        return decode_json(body, dict[str, Any])
     except ValueError as error:
         raise RefusedRequestError(400, f"the body must be a JSON object: {error}") from error

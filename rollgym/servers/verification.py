@@ -25,6 +25,7 @@ from rollgym.records import (
     VerifierError,
     error_of,
 )
+from rollgym.records.decoding import JsonDecoder
 from rollgym.servers.client import RecoveryWait, ServerClient
 from rollgym.servers.context import seconds_left
 from rollgym.servers.exchange import CookieJar
@@ -43,7 +44,7 @@ class _Verdict(msgspec.Struct):
     skipped: object = msgspec.field(name="_ng_no_persist", default=None)
 
 
-_VERDICT = msgspec.json.Decoder(_Verdict)
+_VERDICT = JsonDecoder(_Verdict)
 
 
 async def verify(
@@ -77,7 +78,7 @@ def _check(verdict: bytes) -> None:
     """Raises VerifierError for a verified row that has neither a reward nor a mark."""
     try:
         fields = _VERDICT.decode(verdict)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         raise VerifierError(f"the verified row cannot be read: {error}") from error
     reward, marked = fields.reward, fields.failed or fields.terminal or fields.skipped
     if not marked and (isinstance(reward, bool) or not isinstance(reward, int | float)):

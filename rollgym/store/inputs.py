@@ -21,6 +21,7 @@ from uuid import uuid4
 import msgspec
 
 from rollgym.records import Row, RowError, Task
+from rollgym.records.decoding import JsonDecoder
 from rollgym.records.task import Natural
 from rollgym.store.disk import Disk, sync_path
 from rollgym.store.errors import InputsError, storage_errors
@@ -37,7 +38,7 @@ class _TaskLine(msgspec.Struct):
     row: msgspec.Raw
 
 
-_DECODER = msgspec.json.Decoder(_TaskLine)
+_DECODER = JsonDecoder(_TaskLine)
 
 
 class Materialised(msgspec.Struct, frozen=True):

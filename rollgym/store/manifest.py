@@ -7,6 +7,7 @@ from uuid import uuid4
 import msgspec
 
 from rollgym.records import SCHEMA_VERSION
+from rollgym.records.decoding import decode_json
 from rollgym.store.disk import Disk, write_atomically
 from rollgym.store.errors import IdentityError, ManifestError, storage_error, storage_errors
 from rollgym.store.identity import Identity, differences
@@ -57,7 +58,7 @@ def read_manifest(directory: Path, advice: OpenAdvice | None = None) -> Manifest
     """
     path = directory / MANIFEST
     try:
-        manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
+        manifest = decode_json(path.read_bytes(), Manifest)
     except FileNotFoundError:
         return None
     except OSError as error:

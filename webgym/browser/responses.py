@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from rollgym.records.decoding import JsonDecoder
 from rollgym.records.failure import shorten
 from webgym.browser.contract.answers import Picture
 from webgym.browser.contract.errors import (
@@ -32,7 +33,7 @@ EXCERPT = 300
 
 T = TypeVar("T")
 _SIGNATURES = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8\xff", "image/webp": b"RIFF"}
-_ERROR = msgspec.json.Decoder(ErrorBody)
+_ERROR = JsonDecoder(ErrorBody)
 _KNOWN_TYPES = frozenset(kind.type for kind in WIRE_ERRORS)
 
 
@@ -51,7 +52,7 @@ Reader = Callable[[RawResponse], T]
 
 def json_reader(wanted: type[T]) -> Reader[T]:
     """Reads JSON as this type."""
-    decoder = msgspec.json.Decoder(wanted)
+    decoder = JsonDecoder(wanted)
 
     def read(answer: RawResponse) -> T:
         if answer.status != 200:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from rollgym.records.decoding import JsonDecoder, decode_json
 from rollgym.servers.access import is_loopback
 from rollgym.servers.exchange import Answer, RefusedRequestError, json_answer
 from webgym.browser.contract.answers import Lease
@@ -49,7 +50,7 @@ ROUTES: dict[str, str] = {
     HEALTH_PATH: "GET",
 }
 _WITHOUT_SESSION = {"/probe": success(), "/metadata": VIEWPORT_ANSWER}
-_REGISTRATION = msgspec.json.Decoder(Registration)
+_REGISTRATION = JsonDecoder(Registration)
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -87,7 +88,7 @@ class ServerRoutes:
     def undelivered(self, answer: Answer) -> None:
         """The client disconnected before it got this answer."""
         if answer.ok:
-            self._master.drop(msgspec.json.decode(answer.body, type=Lease))
+            self._master.drop(decode_json(answer.body, Lease))
 
     async def _answer(self, request: BrowserRequest) -> Answer:
         _check_route(request)

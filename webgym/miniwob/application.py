@@ -17,6 +17,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from rollgym.records.decoding import JsonDecoder
 from rollgym.servers.bounds import read_body
 from webgym.miniwob import DEFAULT_HOST, DEFAULT_PORT
 from webgym.miniwob.episodes import (
@@ -41,7 +42,7 @@ _HEADERS = {
     ),
     "X-Content-Type-Options": "nosniff",
 }
-_REPORT = msgspec.json.Decoder(EpisodeStarted | EpisodeEnded)
+_REPORT = JsonDecoder(EpisodeStarted | EpisodeEnded)
 
 
 class MiniWob:

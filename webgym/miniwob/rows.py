@@ -13,6 +13,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from rollgym.records.decoding import decode_json
 from webgym.browser.contract.answers import Observe
 from webgym.browser.contract.commands import VisitPage
 from webgym.client.client import BrowserClient
@@ -119,4 +120,4 @@ async def _state(http: aiohttp.ClientSession, website: str) -> MiniWobState:
     if address is None:
         raise MiniWobError(f"{website} is not the page of a task")
     async with http.get(address) as response:
-        return msgspec.json.decode(await response.read(), type=MiniWobState)
+        return decode_json(await response.read(), MiniWobState)

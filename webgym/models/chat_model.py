@@ -33,6 +33,7 @@ from rollgym.records import (
     ModelRequestError,
     ModelUnavailableError,
 )
+from rollgym.records.decoding import decode_json
 from rollgym.servers.context import seconds_left
 from rollgym.servers.endpoints import EndpointPool, PoolSettings
 from rollgym.servers.limit import Limit
@@ -269,7 +270,7 @@ async def _readable(
 async def _served_model(connections: _ModelConnections, deadline: float) -> str:
     answer = await connections.ask("/models", None, deadline)
     try:
-        served = [card.id for card in msgspec.json.decode(answer, type=_ModelList).data]
+        served = [card.id for card in decode_json(answer, _ModelList).data]
     except msgspec.DecodeError as error:
         raise ModelMalformedError(f"the list of models cannot be read: {error}") from error
     if len(served) != 1:

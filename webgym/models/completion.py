@@ -12,6 +12,7 @@ tokens, are not kept, and `token_problem` says why: the episode is useful withou
 import msgspec
 
 from rollgym.records import NO_USAGE, ModelMalformedError, Usage
+from rollgym.records.decoding import JsonDecoder
 from rollgym.records.failure import shorten
 from rollgym.servers.final_answer import join_thinking
 from rollgym.servers.responses import JsonObject
@@ -35,7 +36,7 @@ from rollgym.servers.responses.shape import (
 
 EXCERPT = 300
 _ABORTED = frozenset({"abort", "error"})
-_OBJECT = msgspec.json.Decoder(dict[str, object])
+_OBJECT = JsonDecoder(dict[str, object])
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +60,7 @@ def read_completion(answer: bytes) -> Completion:
     """The first choice of a chat completion. Raises ModelMalformedError, saying what is wrong."""
     try:
         whole: JsonObject = _OBJECT.decode(answer)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         raise ModelMalformedError(f"the chat completion cannot be read: {error}") from error
     with shape_errors_as(ModelMalformedError, "the chat completion cannot be read"):
         choice = _first_choice(whole)

@@ -28,6 +28,7 @@ from rollgym.records import (
     RolloutError,
     VerifierError,
 )
+from rollgym.records.decoding import JsonDecoder
 from rollgym.records.failure import shorten
 from rollgym.servers.context import seconds_left
 from webgym.models.chat_model import ChatModel, ChatSettings
@@ -98,7 +99,7 @@ class ReplyForm(Generic[T]):
         self.kind = kind
         self.schema = schema
         self._find_problem = find_problem
-        self._decoder = msgspec.json.Decoder(kind)
+        self._decoder = JsonDecoder(kind)
 
     @property
     def response_format(self) -> dict[str, object]:
@@ -112,7 +113,7 @@ class ReplyForm(Generic[T]):
             raise UnreadableReplyError(f"it has {len(text):,} characters")
         try:
             reply = self._decoder.decode(_unwrapped(text))
-        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeEncodeError) as error:
             shown = " ".join(text[:EXCERPT].split())
             raise UnreadableReplyError(f"{error}; it begins {shown!r}") from error
         problem = self._find_problem(reply)

@@ -15,6 +15,7 @@ import msgspec
 from yarl import URL
 
 from rollgym.records import VerifierError
+from rollgym.records.decoding import decode_json
 from rollgym.servers.context import seconds_left
 from rollgym.servers.limit import Limit
 from webgym.miniwob.episodes import MiniWobState
@@ -152,7 +153,7 @@ async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
 
 def _by_sites(task: WebTask, answer: str | None, body: bytes) -> Evaluation:
     row = _sites_task(task)
-    state = msgspec.json.decode(body, type=dict[str, object])
+    state = decode_json(body, dict[str, object])
     verdict = verify(row, answer, state)
     if row.blocked:
         found = CriterionResult.of(False, "no visitor gets past the wall of this site")
@@ -171,7 +172,7 @@ def _by_sites(task: WebTask, answer: str | None, body: bytes) -> Evaluation:
 
 def _sites_task(task: WebTask) -> SiteTask:
     try:
-        return msgspec.json.decode(task.row.raw, type=SiteTask)
+        return decode_json(task.row.raw, SiteTask)
     except msgspec.DecodeError as error:
         raise VerifierError(
             f"task {task.task_id} names the sites as its verifier, but its row is not a task of "
@@ -181,7 +182,7 @@ def _sites_task(task: WebTask) -> SiteTask:
 
 
 def _by_miniwob(body: bytes) -> Evaluation:
-    state = msgspec.json.decode(body, type=MiniWobState)
+    state = decode_json(body, MiniWobState)
     if not state.done:
         reason = "the task was not finished"
     else:

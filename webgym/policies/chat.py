@@ -18,6 +18,7 @@ from typing import Literal
 
 import msgspec
 
+from rollgym.records.decoding import JsonDecoder
 from webgym.actions.space import TOOLS, Action
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.conversation import read_task
@@ -67,7 +68,7 @@ class ChatRequest(msgspec.Struct, frozen=True):
     n: int | None = None
 
 
-_READ_REQUEST = msgspec.json.Decoder(ChatRequest).decode
+_READ_REQUEST = JsonDecoder(ChatRequest).decode
 
 
 class PolicyTurn(msgspec.Struct, frozen=True):

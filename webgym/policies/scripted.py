@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from rollgym.records.decoding import JsonDecoder
 from rollgym.store import RefusedError
 from webgym.actions.space import Answer, Wait
 from webgym.policies.chat import PolicyDecision, PolicyTurn
@@ -118,7 +119,7 @@ def load_recordings(file: Path | None = None) -> dict[str, Solution]:
 
 def _read_file(file: Path) -> dict[str, Solution]:
     """Raises PoliciesError."""
-    decoder = msgspec.json.Decoder(_RecordingRow)
+    decoder = JsonDecoder(_RecordingRow)
     found: dict[str, Solution] = {}
     try:
         lines = file.read_bytes().splitlines()

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rollgym.records.decoding import JsonDecoder
 from rollgym.store import OpenAdvice, RefusedError, StoreError, write_derived
 from rollgym.store.errors import storage_error
 from webgym.tasks.task import Split
@@ -167,7 +168,7 @@ class IterationReport(IterationLabels, frozen=True, kw_only=True):
     missing_ranks: tuple[int, ...] = ()
 
 
-_DECODER = msgspec.json.Decoder(IterationReport)
+_DECODER = JsonDecoder(IterationReport)
 
 
 def write_report(path: Path, report: IterationReport) -> None:

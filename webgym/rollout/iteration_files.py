@@ -27,6 +27,7 @@ import msgspec
 from rollgym.closing import Closable
 from rollgym.engine import AttemptRecorded, CollectionStarted, Event
 from rollgym.records import Attempt, Completed, Failed, Omitted, RolloutKey, RowError
+from rollgym.records.decoding import JsonDecoder
 from rollgym.store import (
     Disk,
     RecordLookup,
@@ -59,7 +60,7 @@ WRITE_TIMEOUT = 600.0
 Holds = Callable[[int], bool]
 OnTrajectory = Callable[[PlainTrajectory], object]
 
-_TRAJECTORY = msgspec.json.Decoder(Trajectory)
+_TRAJECTORY = JsonDecoder(Trajectory)
 _log = logging.getLogger(__name__)
 
 

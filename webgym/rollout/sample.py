@@ -22,6 +22,7 @@ from uuid import uuid4
 import msgspec
 
 from rollgym.records import Row, RowError, Task
+from rollgym.records.decoding import JsonDecoder
 from rollgym.store import Disk, IdentityError, InputsError
 from rollgym.store.disk import make_directory, sync_path
 from rollgym.store.errors import storage_error, storage_errors
@@ -69,7 +70,7 @@ class SampleHeader(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-_HEADER = msgspec.json.Decoder(SampleHeader)
+_HEADER = JsonDecoder(SampleHeader)
 
 
 class Sample:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from rollgym.records import Row, RowError
+from rollgym.records.decoding import decode_json
 from rollgym.rollouts.compact_map import CompactMap
 from rollgym.rollouts.input_file import InputFile, InputLine, lines_of
 from rollgym.store import InputsError
@@ -195,8 +196,6 @@ def _task(line: InputLine) -> WebTask:
         host, _ = task.host, urlsplit(task.website).port
     except RowError:
         raise
-    except RecursionError as error:
-        raise RowError("it is nested too deeply") from error
     except ValueError as error:  # an address that cannot be parsed
         raise RowError(f"field 'website': {error}") from error
     if not (_HOST.fullmatch(host) or task.website.startswith(SITES)):
@@ -209,7 +208,7 @@ def _task(line: InputLine) -> WebTask:
 def _require_site_task(task: WebTask) -> None:
     """Raise RowError where the test sites could not check the task."""
     try:
-        msgspec.json.decode(task.row.raw, type=SiteTask)
+        decode_json(task.row.raw, SiteTask)
     except msgspec.ValidationError as error:
         raise RowError(
             f"field 'verifier': 'sites' needs a task of the test sites: {error}"

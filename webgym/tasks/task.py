@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from rollgym.records import Row, RowError
+from rollgym.records.decoding import decode_json
 
 
 class FactGroup(msgspec.Struct, frozen=True):
@@ -125,7 +126,7 @@ class WebTask(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, row: Row, default_id: str) -> "WebTask":
         """Read a row. Raises RowError, naming the field."""
         try:
-            fields = msgspec.json.decode(row.raw, type=_WebTaskFields)
+            fields = decode_json(row.raw, _WebTaskFields)
             rubric = Rubric.of(fields.evaluator_reference)
         except msgspec.ValidationError as error:
             raise RowError(str(error)) from error

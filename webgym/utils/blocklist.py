@@ -32,6 +32,7 @@ from pydantic import Field
 
 from rollgym.engine import AttemptRecorded, Event
 from rollgym.records import Attempt, Completed
+from rollgym.records.decoding import JsonDecoder
 from rollgym.store import Disk, RefusedError, StorageError, TaskLookup
 from rollgym.store.disk import make_directory, write_all, write_atomically
 from rollgym.store.errors import storage_errors
@@ -71,7 +72,7 @@ class BlocklistLine(
                 return seconds > now
 
 
-_DECODER = msgspec.json.Decoder(BlocklistLine)
+_DECODER = JsonDecoder(BlocklistLine)
 
 
 def read_line(text: bytes) -> BlocklistLine:

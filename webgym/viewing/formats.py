@@ -26,6 +26,7 @@ from rollgym.records import (
     Row,
     decode_attempt,
 )
+from rollgym.records.decoding import JsonDecoder, decode_json
 from rollgym.viewer.formats.facts import cause_of, task_facts
 from rollgym.viewer.source import DocumentContext, FactsOf, RecordFormat, RecordRange
 from rollgym.viewer.summary import (
@@ -121,9 +122,9 @@ def _fields(
     return fields | {"is_blocked": is_blocked}
 
 
-_JOURNAL_SUMMARY = msgspec.json.Decoder(AttemptRecord[StepSummaries])
-_JOURNAL_STEPS = msgspec.json.Decoder(AttemptRecord[RawSteps])
-_TRAJECTORY = msgspec.json.Decoder(Trajectory)
+_JOURNAL_SUMMARY = JsonDecoder(AttemptRecord[StepSummaries])
+_JOURNAL_STEPS = JsonDecoder(AttemptRecord[RawSteps])
+_TRAJECTORY = JsonDecoder(Trajectory)
 
 
 class TrajectoryFormat(RecordFormat):
@@ -178,8 +179,8 @@ def _trajectory(attempt: Attempt, context: DocumentContext) -> Trajectory:
     )
 
 
-_TORCH_SUMMARY = msgspec.json.Decoder(PlainRecord[StepSummaries])
-_TORCH_STEPS = msgspec.json.Decoder(PlainRecord[RawSteps])
+_TORCH_SUMMARY = JsonDecoder(PlainRecord[StepSummaries])
+_TORCH_STEPS = JsonDecoder(PlainRecord[RawSteps])
 
 
 class TorchFormat(RecordFormat):
@@ -231,6 +232,6 @@ def _torch_summary(json: bytes, facts_of: FactsOf) -> RecordSummary:
 
 def _plain(json: bytes) -> dict[str, Any]:
     """Raises TrajectoryError."""
-    plain: dict[str, Any] = msgspec.json.decode(json)
+    plain: dict[str, Any] = decode_json(json)
     from_plain(plain)
     return plain

@@ -19,8 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
+from rollgym.records.decoding import JsonDecoder
 from rollgym.store import StoreError, inputs_path, journal_paths
 from rollgym.store.errors import storage_errors
 from rollgym.store.layout import MANIFEST
@@ -45,7 +44,7 @@ _RUN = re.compile(rf"iteration(?P<iteration>\d{{1,9}}){_RANK}\.run")
 _TORCH = re.compile(rf"(?:.+\.)?pt\.iteration(?P<iteration>\d{{1,9}}){_RANK}")
 _SAMPLE = re.compile(r"iteration(?P<iteration>\d{1,9})(?P<rank>)\.sample\.jsonl")
 _FOLDERS: dict[str, Split] = {f"{split}_trajectories": split for split in SPLITS}
-_RECORD = msgspec.json.Decoder(AttemptRecord[StepSummaries])
+_RECORD = JsonDecoder(AttemptRecord[StepSummaries])
 
 
 class IterationPlace(NamedTuple):

@@ -80,7 +80,9 @@ def read_document(path: Path, cwd: Path) -> Document:
     except yaml.YAMLError as error:
         raise _error(shown, f"not YAML ({_first_line(error)})", "correct it") from error
     except RecursionError as error:
-        raise _error(shown, "an alias contains itself", "write the value out") from error
+        raise _error(
+            shown, "it is nested too deeply, or an alias contains itself", "write the value out"
+        ) from error
     except OmegaConfBaseException as error:
         lines = {line.path: line.line for line in _key_lines(node, ())} if node else {}
         line = lines.get(key_path(error.full_key or ""))

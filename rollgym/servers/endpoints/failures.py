@@ -26,6 +26,7 @@ from rollgym.records import (
     RowError,
     UpstreamAnswer,
 )
+from rollgym.records.decoding import decode_json
 
 MESSAGE_LIMIT = 600
 _BODY_LIMIT = 1 << 16
@@ -125,8 +126,8 @@ class UpstreamError(msgspec.Struct, frozen=True):
     def read(cls, body: bytes, redact: Redact) -> "UpstreamError":
         """Read any of the shapes in use; any other body is used as the message."""
         try:
-            value: object = msgspec.json.decode(body)
-        except (msgspec.DecodeError, RecursionError):
+            value: object = decode_json(body)
+        except msgspec.DecodeError:
             return cls(_one_line(redact(body.decode("utf-8", "replace"))))
         error = value.get("error", value) if isinstance(value, dict) else value
         if not isinstance(error, dict):
@@ -170,7 +171,7 @@ def json_object(body: bytes, redact: Redact) -> bytes | FailedTry:
     """The body of a successful response, if it is one JSON object."""
     try:
         return Row.parse(body).raw
-    except (RowError, RecursionError) as error:
+    except RowError as error:
         said = _one_line(redact(body[:_BODY_LIMIT].decode("utf-8", "replace")))
         what = f"{said!r}, which is not a JSON object ({error})" if said else "an empty body"
         return FailedTry(ModelMalformedError, f"answered {what}")

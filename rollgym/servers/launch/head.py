@@ -18,6 +18,7 @@ import msgspec
 from aiohttp import web
 from omegaconf import OmegaConf
 
+from rollgym.records.decoding import decode_json
 from rollgym.servers.access import ServerAccess, bearer, is_loopback
 from rollgym.servers.bounds import check_body, handler_runner, serving
 from rollgym.servers.client import SERVER_ERROR, http_session
@@ -143,7 +144,7 @@ async def fetch_records(head: Address, token: str | None = None) -> list[Instanc
             '`ng_run "+config_paths=[…]"`, or pass the +head_server.port of a running one'
         ) from error
     try:
-        records = msgspec.json.decode(body, type=list[InstanceRecord])
+        records = decode_json(body, list[InstanceRecord])
     except msgspec.DecodeError as error:
         raise NoHeadError(_not_ng_run(head, str(error))) from error
     return [_as_reached(record, head) for record in records]

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from rollgym.records.decoding import JsonDecoder
 from rollgym.servers.exchange import Answer, RefusedRequestError, json_answer
 from webgym.browser.contract.answers import (
     VIEWPORT_HEIGHT,
@@ -95,9 +96,9 @@ class StepBody(SessionReference, frozen=True):
     observe: Observe = Observe()
 
 
-_OBJECT = msgspec.json.Decoder(dict[str, object])
-_REFERENCE = msgspec.json.Decoder(SessionReference, strict=False)
-_STEP = msgspec.json.Decoder(StepBody, strict=False)
+_OBJECT = JsonDecoder(dict[str, object])
+_REFERENCE = JsonDecoder(SessionReference, strict=False)
+_STEP = JsonDecoder(StepBody, strict=False)
 
 
 def read_query(query: str, kind: type[T]) -> T:
@@ -149,12 +150,12 @@ def read_object(body: bytes) -> dict[str, object]:
 D = TypeVar("D")
 
 
-def _decode(decoder: "msgspec.json.Decoder[D]", body: bytes) -> D:
+def _decode(decoder: "JsonDecoder[D]", body: bytes) -> D:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
         raise BadRequestError(f"the body is invalid: {error}") from error
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRequestError(f"the body must be a JSON object: {error}") from error
 
 

@@ -15,6 +15,7 @@ from typing import Annotated
 import aiohttp
 import msgspec
 
+from rollgym.records.decoding import JsonDecoder
 from rollgym.servers.limit import Limit
 
 REGISTER_PATH = "/register"
@@ -46,7 +47,7 @@ class RegistrationReply(msgspec.Struct, frozen=True):
     status: str = "success"
 
 
-_REGISTERED = msgspec.json.Decoder(RegistrationReply)
+_REGISTERED = JsonDecoder(RegistrationReply)
 
 
 def node_hash(url: str) -> str:

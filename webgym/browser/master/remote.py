@@ -18,6 +18,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from rollgym.records.decoding import JsonDecoder, decode_json
 from rollgym.servers.context import TIMEOUT_HEADER
 from rollgym.servers.exchange import JSON, Answer, RefusedRequestError
 from rollgym.servers.limit import Limit
@@ -41,7 +42,7 @@ RESET_SECONDS = 10.0
 LARGEST_ANSWER = 2**28
 SUPERSEDED_BOOTS = 100
 _PASSED_ON = frozenset((RETRY_AFTER, "cache-control"))
-_ERROR = msgspec.json.Decoder(ErrorBody)
+_ERROR = JsonDecoder(ErrorBody)
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -171,7 +172,7 @@ class RemoteNode(NodeHandle):
                 self.failed_to_open(why, began, deadline)
             raise NoSessionError(f"node {self.url} could not open a session: {why}")
         self.opened()
-        return msgspec.json.decode(answer.body, type=Lease).instance_id
+        return decode_json(answer.body, Lease).instance_id
 
     async def _reset(self, instance_id: str) -> None:
         """If it fails, the node gets the order with the answer to its next heartbeat."""
