@@ -20,6 +20,7 @@ import msgspec
 from aiohttp import web
 from multidict import CIMultiDict
 
+from rollgym.records.decoding import TOO_DEEP
 from rollgym.servers.access import ServerAccess
 from rollgym.servers.bounds import bound_socket, handler_runner, read_body, serving
 from rollgym.servers.context import incoming_context, seconds_left, working_for
@@ -38,6 +39,7 @@ from rollgym.servers.server import Server
 
 SHUTDOWN_TIMEOUT = 5.0
 LOOPBACK = "127.0.0.1"
+FEW_BRACKETS = 200
 _LOGGER = logging.getLogger("rollgym.servers")
 _ROLLOUT_PATH = re.compile(r"/ng-rollout/([^/]+)(?:/training-token-capture)?(?=/)")
 
@@ -100,6 +102,7 @@ class _Adapter:
             raise RefusedRequestError(
                 415, f"the body has the type {request.content_type}: send Content-Type: {JSON}"
             )
+        _check_nesting(body)
         return body
 
     async def _send_parts(
@@ -118,6 +121,21 @@ class _Adapter:
             if request.transport is not None:
                 request.transport.abort()  # an end without an error would look like the whole
         return response
+
+
+def _check_nesting(body: bytes) -> None:
+    """Raises RefusedRequestError for JSON that no handler could decode.
+
+    Handlers find out themselves what else is wrong with a body. Nearly all have few brackets.
+    """
+    if body.count(b"[") + body.count(b"{") < FEW_BRACKETS:
+        return
+    try:
+        msgspec.json.decode(body, type=msgspec.Raw)
+    except RecursionError as error:
+        raise RefusedRequestError(400, f"the body must be JSON: {TOO_DEEP}") from error
+    except ValueError:
+        return
 
 
 def _response(answer: Answer) -> web.Response:

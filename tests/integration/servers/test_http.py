@@ -259,3 +259,11 @@ def test_the_name_of_a_rollout_in_the_path_is_not_part_of_the_route() -> None:
         status, _, body = exchanged(request(f"{prefix}/echo", ECHO))
         assert (status, body) == (200, b"hello")
     assert exchanged(request("/ng-rollout/7-0", ECHO))[0] == 404
+
+
+def test_a_body_that_is_nested_too_deeply_is_refused_on_every_route() -> None:
+    for path in ("/echo", "/seed_session", "/verify", "/aggregate_metrics"):
+        body = b'{"words": %b%b}' % (b"[" * 100_000, b"]" * 100_000)
+        status, _, said = exchanged(request(path, body))
+        assert (status, b"it is nested too deeply" in said) == (400, True)
+    assert exchanged(request("/echo", b"[" * 1000))[0] == 400
