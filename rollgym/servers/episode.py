@@ -129,7 +129,7 @@ class Episode:
             self.spent("model", began)
         try:
             response = Response.of(_OBJECT.decode(answer.body))
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise ModelMalformedError(
                 f"the answer of {self._model.name} is not a JSON object: {error}"
             ) from error

@@ -23,6 +23,7 @@ from rollgym.records import (
     Row,
     RowError,
 )
+from rollgym.records.decoding import JsonDecoder
 from rollgym.servers.context import current_rollout
 from rollgym.servers.endpoints import (
     EndpointPool,
@@ -44,7 +45,7 @@ from rollgym.servers.server import Server, ServerConfig, ServerDirectory, Server
 
 T = TypeVar("T")
 EVENT_STREAM = "text/event-stream"
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
+_OBJECT = JsonDecoder(dict[str, Any])
 _EMPTY_LINES = (b"\n\n", b"\r\n\r\n")
 _STREAM_FIELDS = ("stream", "stream_options")
 _LOGGER = logging.getLogger("rollgym.servers")
@@ -220,7 +221,7 @@ def decoded(
     """A JSON object, decoded. Raises `error`, which names the subject."""
     try:
         return _OBJECT.decode(raw)
-    except (msgspec.DecodeError, RecursionError) as cause:
+    except msgspec.DecodeError as cause:
         raise error(f"{subject} cannot be decoded: {cause}") from cause
 
 

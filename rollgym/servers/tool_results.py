@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from pydantic import BaseModel
 
+from rollgym.records.decoding import decode_json
 from rollgym.servers.exchange import Answer
 from rollgym.servers.responses import JsonObject
 
@@ -71,7 +72,7 @@ def result_answer(result: object) -> Answer:
         case _:
             body = encode_result(result)
             is_text = body.startswith(b'"')  # such as a date
-            return _text_answer(msgspec.json.decode(body)) if is_text else Answer(200, body)
+            return _text_answer(decode_json(body)) if is_text else Answer(200, body)
 
 
 def encode_result(result: object) -> bytes:
@@ -136,14 +137,14 @@ def _items_with_images(body: bytes) -> list[JsonObject] | None:
     It is a list of items, one item, or an object with the list under `content`, as MCP writes it.
     """
     try:
-        match msgspec.json.decode(body):
+        match decode_json(body):
             case list() as given:
                 pass
             case {"content": list() as given}:
                 pass
             case given:
                 given = [given]
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     items = [_read_item(part) for part in given]
     known = [item for item in items if item is not None]

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rollgym.records import ModelRequestError
+from rollgym.records.decoding import JsonDecoder
 from rollgym.servers.responses.shape import JsonObject
 
 EXTRA_BODY = "extra_body"
 TEMPLATE_KWARGS = "chat_template_kwargs"
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
+_OBJECT = JsonDecoder(dict[str, Any])
 
 
 class MetadataParameters(NamedTuple):
@@ -46,7 +47,7 @@ def _carried(metadata: JsonObject, name: str) -> JsonObject:
         return {}
     try:
         found = _OBJECT.decode(value) if isinstance(value, str) else value
-    except (msgspec.DecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         raise ModelRequestError(
             f"the request cannot be sent: metadata.{name} must be a JSON object written as a "
             f"string: {error}"

@@ -17,11 +17,12 @@ from typing import Any, Self
 import msgspec
 
 from rollgym.records import NO_USAGE, Usage
+from rollgym.records.decoding import JsonDecoder
 from rollgym.records.nesting import DEEPEST_ARGUMENTS, is_deeper_than
 from rollgym.servers.responses.content import assistant_content, chat_content, reasoning_text
 from rollgym.servers.responses.shape import JsonObject, ShapeError, as_object
 
-_ARGUMENTS = msgspec.json.Decoder(dict[str, Any])
+_ARGUMENTS = JsonDecoder(dict[str, Any])
 
 
 class FunctionCall(msgspec.Struct, frozen=True):
