@@ -7,9 +7,10 @@ process group is killed, and with it every process of the run.
 
 *Time.* How busy the machine is must not decide about a reward. The kernel limits the processor time
 of the program. A program that waits, such as one that sleeps, uses none; its limit is wall time,
-less the time in which it was ready to run and waited for a processor (see `processor_delay`). The
-clock starts with the program, so neither the wait for a slot nor a slow start counts. A program
-that the machine does not let finish within many times this limit is not judged.
+less the time in which it was ready to run and waited for a processor (see `ProgramActivity`), and
+it is stopped only while it waits. The clock starts with the program, so neither the wait for a slot
+nor a slow start counts. A program that the machine does not let finish within many times this limit
+is not judged.
 
 *Reports.* The launcher reports `started`, `ended` or `fault` over a socket that the program cannot
 reach. The program caused everything that happens after `started`, with one exception: a program
@@ -27,7 +28,7 @@ import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -133,24 +134,34 @@ def describe(end: ProcessEnd | None) -> str:
         return f"killed by signal {-end.status}"
 
 
-def processor_delay(launcher: int) -> float | None:
-    """Seconds that the program of a launcher was ready to run and waited for a processor.
+class ProgramActivity(NamedTuple):
+    """What a program does at this moment, and how long the machine has made it wait.
 
-    The longest wait of its threads counts. None where the system does not say, or the program has
-    ended.
+    `delay` is the longest time that one of its threads was ready to run and waited for a processor.
+    `active` says that a thread runs, could run, or waits for a disk.
     """
+
+    delay: float
+    active: bool
+
+
+def program_activity(launcher: int) -> ProgramActivity | None:
+    """The activity of a launcher's program; None where the system does not say, or it has ended."""
     try:
         (child,) = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
-        threads = list(Path(f"/proc/{child}/task").glob("*/schedstat"))
-        return max(int(thread.read_text().split()[1]) for thread in threads) / 1e9
-    except (OSError, ValueError):
+        threads = list(Path(f"/proc/{child}/task").iterdir())
+        delays = [int((thread / "schedstat").read_text().split()[1]) for thread in threads]
+        # The state follows the name of the program, which stands in brackets.
+        states = [(thread / "stat").read_text().rpartition(")")[2].split()[0] for thread in threads]
+    except (OSError, ValueError, IndexError):
         return None
+    return ProgramActivity(max(delays) / 1e9, any(state in "RD" for state in states))
 
 
 START_TIMEOUT = 30.0
 BUSY_FACTOR = 20.0
 """A run may last this many times its limit of wall time while it waits for a processor."""
-SHORTEST_WAIT = 0.05
+BETWEEN_CHECKS = 0.1
 KILL_TIMEOUT = 10.0
 OUTPUT_GRACE = 2.0
 LONGEST_REASON = 1_000
@@ -310,11 +321,11 @@ class Execution(asyncio.SubprocessProtocol):
         now, limit = self._loop.time(), self._limits.wall_seconds
         # The program may have waited for this process, which was busy, to read what it writes.
         self._server_delay += now - due
-        elapsed, delay = now - self._began, processor_delay(self._process().get_pid())
-        used = elapsed - self._server_delay - (delay or 0.0)
-        if delay is not None and used >= limit:
+        elapsed, activity = now - self._began, program_activity(self._process().get_pid())
+        used = elapsed - self._server_delay - (activity.delay if activity else 0.0)
+        if activity and used >= limit and not activity.active:
             self._stop(RunEnding.TIME_LIMIT)
-        elif elapsed >= BUSY_FACTOR * limit or (delay is None and sys.platform != "linux"):
+        elif elapsed >= BUSY_FACTOR * limit or (activity is None and sys.platform != "linux"):
             self._unfinished = (
                 f"the program has not ended within {elapsed:.0f} s, and the machine was too busy "
                 f"to tell whether it would within {limit:g} s; use fewer workers or raise "
@@ -322,7 +333,7 @@ class Execution(asyncio.SubprocessProtocol):
             )
             self._kill()
         else:
-            self._check_time_in(max(limit - used, SHORTEST_WAIT))
+            self._check_time_in(max(limit - used, BETWEEN_CHECKS))
 
     def _set_timer(self, seconds: float, then: Callable[[], None]) -> None:
         """One event is waited for at a time: the start, the limit, or the end of the output."""
