@@ -7,7 +7,7 @@ process group is killed, and with it every process of the run.
 
 *Time.* How busy the machine is must not decide about a reward. The kernel limits the processor time
 of the program. A program that waits, such as one that sleeps, uses none; its limit is wall time,
-less the time in which it was ready to run and waited for a processor (see `ProgramActivity`), and
+less the time in which it was ready to run and waited for a processor (see `activity`), and
 it is stopped only while it waits. The clock starts with the program, so neither the wait for a slot
 nor a slow start counts. A program that the machine does not let finish within many times this limit
 is not judged.
@@ -28,10 +28,11 @@ import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import cast
 
 import msgspec
 
+from resources_servers.code_gen.activity import program_activity
 from resources_servers.code_gen.isolation.program import OUT_OF_MEMORY
 from rollgym.records import VerifierError
 
@@ -132,30 +133,6 @@ def describe(end: ProcessEnd | None) -> str:
         return f"killed by {signal.Signals(-end.status).name}"
     except ValueError:
         return f"killed by signal {-end.status}"
-
-
-class ProgramActivity(NamedTuple):
-    """What a program does at this moment, and how long the machine has made it wait.
-
-    `delay` is the longest time that one of its threads was ready to run and waited for a processor.
-    `active` says that a thread runs, could run, or waits for a disk.
-    """
-
-    delay: float
-    active: bool
-
-
-def program_activity(launcher: int) -> ProgramActivity | None:
-    """The activity of a launcher's program; None where the system does not say, or it has ended."""
-    try:
-        (child,) = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
-        threads = list(Path(f"/proc/{child}/task").iterdir())
-        delays = [int((thread / "schedstat").read_text().split()[1]) for thread in threads]
-        # The state follows the name of the program, which stands in brackets.
-        states = [(thread / "stat").read_text().rpartition(")")[2].split()[0] for thread in threads]
-    except (OSError, ValueError, IndexError):
-        return None
-    return ProgramActivity(max(delays) / 1e9, any(state in "RD" for state in states))
 
 
 START_TIMEOUT = 30.0
