@@ -1,8 +1,8 @@
 """What a running program does, as the Linux kernel counts it.
 
-A program that has not ended either computes, waits for something of its own choice, or waits for the
-machine. Only the kernel can tell these apart: it counts for each thread how long it was ready to run
-while the processors were busy, and knows its present state. The program cannot change either.
+A program that has not ended computes, waits for something of its own choice, or waits for the
+machine. Only the kernel can tell these apart: it counts for each thread how long it was ready to
+run while the processors were busy, and knows its present state. The program can change neither.
 """
 
 from pathlib import Path
