@@ -10,6 +10,7 @@ failure passes unchanged, and the engine may run the rollout again.
 """
 
 import asyncio
+import math
 from collections.abc import Mapping
 from itertools import count
 from typing import Any
@@ -88,8 +89,8 @@ def _check(verdict: bytes) -> None:
 class Verification:
     """Asks for verdicts up to `attempts` times each.
 
-    `timeout` bounds each time, and no time begins after twice as many seconds. `recovery` waits for
-    an environment that does not answer.
+    `timeout` bounds each time; what fails after twice as many seconds is not repeated. `recovery`
+    waits for an environment that does not answer.
     """
 
     def __init__(self, attempts: int, timeout: float, recovery: RecoveryWait) -> None:
@@ -107,17 +108,18 @@ class Verification:
         """The verified row. Raises a failure that is not retryable, or EnvironmentSessionError."""
         loop, bugs, pause = asyncio.get_running_loop(), set[tuple[str, str, int]](), FIRST_PAUSE
         ends = loop.time() + 2 * self._timeout
+        failure: Failure | None = None
         for attempt in count(1):
             try:
                 return await verify(client, jar, row, response, self._timeout)
-            except EnvironmentSessionError:
-                raise
+            except EnvironmentSessionError as error:
+                raise _after(error, failure) from error
             except RolloutError as error:
                 failure = Failure.of(error)
                 wait = max(pause, failure.retry_after or 0.0)
-                left = min(ends - loop.time(), seconds_left(2 * self._timeout))
                 hopeless = not failure.retryable or failure.bug in bugs
-                if hopeless or attempt >= self._attempts or wait >= left:
+                late = loop.time() >= ends or wait >= seconds_left(math.inf)
+                if hopeless or late or attempt >= self._attempts:
                     raise _final(failure, attempt) from error
                 if failure.bug is not None:
                     bugs.add(failure.bug)
@@ -125,6 +127,15 @@ class Verification:
             await asyncio.sleep(wait)
             pause = min(LONGEST_PAUSE, 2 * pause)
         raise AssertionError("unreachable")
+
+
+def _after(lost: EnvironmentSessionError, earlier: Failure | None) -> RolloutError:
+    """The loss of the session, and why it was asked again."""
+    if earlier is None:
+        return lost
+    failure = Failure.of(lost)
+    detail = f"{failure.detail} (verified again because: {earlier.detail})"
+    return error_of(msgspec.structs.replace(failure, detail=detail))
 
 
 def _final(failure: Failure, attempts: int) -> RolloutError:
