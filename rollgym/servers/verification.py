@@ -10,9 +10,7 @@ failure passes unchanged, and the engine may run the rollout again.
 """
 
 import asyncio
-import math
 from collections.abc import Mapping
-from itertools import count
 from typing import Any
 
 import msgspec
@@ -33,6 +31,8 @@ from rollgym.servers.exchange import CookieJar
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
+LONGEST_WAIT = 300.0
+"""The most seconds that an environment may ask to wait."""
 KEPT = "its response is kept: `rollgym reverify` can score it without calling the model"
 
 
@@ -108,34 +108,32 @@ class Verification:
         """The verified row. Raises a failure that is not retryable, or EnvironmentSessionError."""
         loop, bugs, pause = asyncio.get_running_loop(), set[tuple[str, str, int]](), FIRST_PAUSE
         ends = loop.time() + 2 * self._timeout
-        failure: Failure | None = None
-        for attempt in count(1):
+        attempt, failure = 1, None
+        while True:
             try:
                 return await verify(client, jar, row, response, self._timeout)
             except EnvironmentSessionError as error:
-                raise _after(error, failure) from error
+                if failure is None:
+                    raise
+                raise _lost(Failure.of(error), failure) from error
             except RolloutError as error:
                 failure = Failure.of(error)
                 wait = max(pause, failure.retry_after or 0.0)
+                late = loop.time() >= ends or wait >= seconds_left(LONGEST_WAIT)
                 hopeless = not failure.retryable or failure.bug in bugs
-                late = loop.time() >= ends or wait >= seconds_left(math.inf)
-                if hopeless or late or attempt >= self._attempts:
+                if late or hopeless or attempt >= self._attempts:
                     raise _final(failure, attempt) from error
-                if failure.bug is not None:
-                    bugs.add(failure.bug)
                 await self._recovery.wait_for(client, error)
+            if failure.bug is not None:
+                bugs.add(failure.bug)
             await asyncio.sleep(wait)
-            pause = min(LONGEST_PAUSE, 2 * pause)
-        raise AssertionError("unreachable")
+            attempt, pause = attempt + 1, min(LONGEST_PAUSE, 2 * pause)
 
 
-def _after(lost: EnvironmentSessionError, earlier: Failure | None) -> RolloutError:
-    """The loss of the session, and why it was asked again."""
-    if earlier is None:
-        return lost
-    failure = Failure.of(lost)
-    detail = f"{failure.detail} (verified again because: {earlier.detail})"
-    return error_of(msgspec.structs.replace(failure, detail=detail))
+def _lost(session: Failure, earlier: Failure) -> RolloutError:
+    """The loss of the session, with the reason why it was needed again."""
+    detail = f"{session.detail} (it was verified again because: {earlier.detail})"
+    return error_of(msgspec.structs.replace(session, detail=detail))
 
 
 def _final(failure: Failure, attempts: int) -> RolloutError:
