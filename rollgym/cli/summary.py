@@ -25,7 +25,7 @@ _Name = TypeVar("_Name", bound=StrEnum)
 def summary_lines(metrics: LiveMetrics) -> Iterator[str]:
     """The block of JSON, then what deserves a look, failures, omissions, tokens and throughput."""
     summary = metrics.summary()
-    look = look_data(metrics, summary)
+    look = {name: each["count"] for name, each in look_data(metrics, summary).items()}
     yield json.dumps(headline(summary) | ({"deserves_a_look": look} if look else {}), indent=4)
     yield from look_lines(metrics, summary)
     yield from _failure_lines(summary, metrics.examples)

@@ -42,6 +42,12 @@ MEANINGS: dict[Sign, str] = {
 _BY_NAME = {sign.value: sign for sign in Sign}
 
 
+def sign_meaning(name: str) -> str:
+    """What a sign means; empty for an unknown one."""
+    sign = _BY_NAME.get(name)
+    return "" if sign is None else MEANINGS[sign]
+
+
 def signs_among(names: Iterable[str]) -> list[Sign]:
     """The signs among the names of measures."""
     return [_BY_NAME[name] for name in names if name in _BY_NAME]

@@ -142,7 +142,10 @@ class TimelineView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
 
 class FailureView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A typed failure. `meaning` explains its kind; `causes` start with the nearest one."""
+    """A typed failure. `meaning` explains its kind; `causes` start with the nearest one.
+
+    `place` is the file and line of the plug-in that raised an exception which was not meant.
+    """
 
     kind: str
     detail: Text
@@ -150,6 +153,15 @@ class FailureView(msgspec.Struct, frozen=True, omit_defaults=True):
     retryable: bool | None = None
     causes: tuple[tuple[str, str], ...] = ()
     traceback: Text | None = None
+    place: str = ""
+
+
+class SignView(msgspec.Struct, frozen=True):
+    """Something that deserves a look, and how often it is in the rollout."""
+
+    sign: str
+    meaning: str
+    number: int
 
 
 class FieldView(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -200,6 +212,7 @@ class RolloutView(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     steps: int = 0
     prompt: tuple[TurnView, ...] = ()
     failure: FailureView | None = None
+    signs: tuple[SignView, ...] = ()
     timeline: TimelineView | None = None
     usage: dict[str, int] = {}
     sections: tuple[SectionView, ...] = ()

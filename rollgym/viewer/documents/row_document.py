@@ -25,7 +25,13 @@ from rollgym.rollouts.output_row import failure_row, output_row
 from rollgym.rollouts.rows import PARAMS, own_metadata
 from rollgym.viewer.documents.conversation import MESSAGES, RowConversation
 from rollgym.viewer.documents.images import picture_of
-from rollgym.viewer.documents.sections import FAILURE, failure_of, sections_of, usage_of
+from rollgym.viewer.documents.sections import (
+    FAILURE,
+    failure_of,
+    sections_of,
+    signs_of_summary,
+    usage_of,
+)
 from rollgym.viewer.documents.texts import names_in, value_at
 from rollgym.viewer.documents.timeline import assign_turns, timeline_of
 from rollgym.viewer.documents.turns import TextMatcher, TurnReader
@@ -69,6 +75,7 @@ class FieldsDocument(RolloutDocument):
                 reader.turn(item, index) for index, item in enumerate(self._conversation.prompt)
             ),
             failure=failure,
+            signs=signs_of_summary(summary),
             timeline=self._timeline(failure),
             usage=usage_of(self._fields),
             sections=sections_of(

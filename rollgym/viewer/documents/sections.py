@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from rollgym.records import TRAITS
+from rollgym.records.sign import sign_meaning
 from rollgym.rollouts import rows
 from rollgym.rollouts.output_row import same_value
 from rollgym.viewer.documents.texts import child, json_text, short, string_text
+from rollgym.viewer.summary import RecordSummary
 from rollgym.viewer.values import (
     Fields,
     count_of,
@@ -21,7 +23,14 @@ from rollgym.viewer.values import (
     items_of,
     text_of,
 )
-from rollgym.viewer.view import FIELD_TEXT_LIMIT, FailureView, FieldView, SectionView, Text
+from rollgym.viewer.view import (
+    FIELD_TEXT_LIMIT,
+    FailureView,
+    FieldView,
+    SectionView,
+    SignView,
+    Text,
+)
 
 FAILURE = "failure"
 MOST_CAUSES = 20
@@ -49,7 +58,19 @@ def failure_of(row: Fields) -> FailureView | None:
         retryable=flag_of(failure.get("retryable")),
         causes=_causes(failure.get("causes")),
         traceback=_text(failure, "traceback"),
+        place=_place(failure),
     )
+
+
+def signs_of_summary(summary: RecordSummary) -> tuple[SignView, ...]:
+    """The signs that a rollout deserves a look."""
+    found = summary.signs.items()
+    return tuple(SignView(name, sign_meaning(name), number) for name, number in found)
+
+
+def _place(failure: Fields) -> str:
+    file, line = text_of(failure.get("file")), count_of(failure.get("line"))
+    return f"{short(file, _CAUSE_LIMIT)}:{line}" if file and line is not None else ""
 
 
 def _text(failure: Fields, name: str) -> Text | None:

@@ -173,7 +173,6 @@ class RolloutResult(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, fields: Fields) -> "RolloutResult":
         response = fields_of(fields.get(RESPONSE)) or {}
         metadata = own_metadata(fields)
-        incomplete = fields_of(response.get("incomplete_details")) or {}
         conversation = _conversation(fields, response)
         tokens = zip(_tokens(metadata), _tokens(response), strict=True)
         into, out = (either(counted, told) for counted, told in tokens)
@@ -189,8 +188,17 @@ class RolloutResult(msgspec.Struct, frozen=True, kw_only=True):
             seconds=number_of(metadata.get("seconds")),
             started=number_of(metadata.get("started")),
             model=text_of(response.get("model")) or text_of(metadata.get("model")) or "",
-            ending=text_of(metadata.get("ending")) or text_of(incomplete.get("reason")) or "",
+            ending=_ending(metadata, response),
         )
+
+
+def _ending(metadata: Fields, response: Fields) -> str:
+    """Why the rollout ended: the agent's word counts before the model's."""
+    said = fields_of(response.get("metadata")) or {}  # a journal has only the response
+    stopped_by = text_of(metadata.get("stopped_by")) or text_of(said.get("stopped_by"))
+    incomplete = fields_of(response.get("incomplete_details")) or {}
+    told = text_of(metadata.get("ending")) or stopped_by or text_of(incomplete.get("reason"))
+    return told or ""
 
 
 def _conversation(fields: Fields, response: Fields) -> ConversationSummary:

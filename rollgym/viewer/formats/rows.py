@@ -13,7 +13,9 @@ which only short values are kept.
 """
 
 from rollgym.records import Attempt, Completed, Failed, Omitted, Outcome, Usage, decode_attempt
+from rollgym.records.sign import signs_among
 from rollgym.rollouts import rows
+from rollgym.rollouts.signs import signs_in_row
 from rollgym.viewer.documents.conversation import MESSAGES
 from rollgym.viewer.documents.row_document import JournalDocument, RowDocument
 from rollgym.viewer.documents.sections import FAILURE
@@ -42,6 +44,7 @@ from rollgym.viewer.values import (
     fields_of,
     fields_of_record,
     flag_of,
+    items_of,
     number_of,
     one_line,
     short_scalars,
@@ -97,6 +100,7 @@ class RolloutsFormat(RecordFormat):
             facts=_facts(fields, task, facts_of),
             detail=one_line(message if failed else result.conversation.final_text, DETAIL_LIMIT),
             tools=result.conversation.tools,
+            signs=_row_signs(fields, result) if status is EntryStatus.COMPLETED else {},
             fields=_row_fields(fields, result),
         )
 
@@ -128,6 +132,18 @@ def _facts(fields: Fields, task: int | None, facts_of: FactsOf) -> TaskFacts:
     if facts.key or task is None:
         return facts
     return facts_of(task) or facts
+
+
+def _row_signs(fields: Fields, result: RolloutResult) -> dict[str, int]:
+    """The signs that a collection of ours noted, or that a row of another program shows."""
+    if "attempts" in result.metadata:
+        noted = items_of(result.metadata.get(rows.SIGNS)) or []
+        return {
+            sign.value: count_of(result.metadata.get(sign.value)) or 1
+            for sign in signs_among(filter(None, map(text_of, noted)))
+        }
+    found = signs_in_row(fields, success=bool(_success(fields)))
+    return {name: int(number) for name, number in found.items()}
 
 
 def _row_fields(fields: Fields, result: RolloutResult) -> dict[str, Scalar]:
@@ -176,6 +192,7 @@ class JournalFormat(RecordFormat):
             facts=facts_of(attempt.task) or task_facts(given),
             detail=one_line(_detail(outcome, result.conversation.final_text), DETAIL_LIMIT),
             tools=result.conversation.tools,
+            signs={sign.value: int(measures[sign]) for sign in signs_among(measures)},
             fields=_attempt_fields(given, measures),
         )
 
@@ -224,8 +241,9 @@ def _detail(outcome: Outcome, final_text: str) -> str:
 
 def _attempt_fields(given: Fields, measures: dict[str, float]) -> dict[str, Scalar]:
     """The other measures and the short fields of the result; at most the last `MOST_FIELDS`."""
+    elsewhere = {_STEPS, _TOOL_CALLS, *signs_among(measures)}
     found: dict[str, Scalar] = {
-        name: value for name, value in measures.items() if name not in (_STEPS, _TOOL_CALLS)
+        name: value for name, value in measures.items() if name not in elsewhere
     }
     found |= short_scalars(given, _KNOWN_RESULT)
     return dict(list(found.items())[-MOST_FIELDS:])

@@ -189,10 +189,13 @@ _MOST_CAUSES = 10_000
 _ENTRY = f"INSERT INTO entry VALUES ({', '.join('?' * 24)})"  # noqa: S608 - only marks
 _WORDS = "INSERT INTO words VALUES (?, ?, ?, ?)"
 _TOOL = "INSERT INTO tool VALUES (?, ?, ?)"
+_SIGN = "INSERT INTO sign VALUES (?, ?)"
 _FIELD = (
     "INSERT INTO field VALUES (?, ?) "
     "ON CONFLICT (name) DO UPDATE SET records = records + excluded.records"
 )
+_BESIDE = ("words", "tool", "sign")
+"""Tables with rows of an entry."""
 _ENCODER = msgspec.json.Encoder()
 _Value = str | int | float | None
 
@@ -210,6 +213,7 @@ class EntryWriter:
         self._entries: list[tuple[_Value, ...]] = []
         self._words: list[tuple[_Value, ...]] = []
         self._tools: list[tuple[_Value, ...]] = []
+        self._signs: list[tuple[str, int]] = []
         self._fields: Counter[str] = Counter()
         self._without_facts: list[tuple[int, int]] = []
 
@@ -250,6 +254,7 @@ class EntryWriter:
         self._fields.update(fields.keys())
         for name, calls in islice(summary.tools.items(), MOST_TOOLS):
             self._tools.append((_text(name, _NAME_LIMIT), number, _integer(calls)))
+        self._signs += ((_text(name, _NAME_LIMIT), number) for name in summary.signs)
         if summary.task is not None and not facts.key:
             self._without_facts.append((number, summary.task))
         self.count, self.changed = self.count + 1, True
@@ -269,7 +274,7 @@ class EntryWriter:
         names = [(name,) for name in fields_of_record(fields.encode())]
         self._connection.executemany("UPDATE field SET records = records - 1 WHERE name = ?", names)
         self._connection.execute("DELETE FROM field WHERE records <= 0")
-        for table, column in (("entry", "id"), ("words", "entry"), ("tool", "entry")):
+        for table, column in (("entry", "id"), *((each, "entry") for each in _BESIDE)):
             self._connection.execute(
                 f"DELETE FROM {table} WHERE {column} = ?",  # noqa: S608 - names of our own
                 (number,),
@@ -282,9 +287,11 @@ class EntryWriter:
         self._connection.executemany(_ENTRY, self._entries)
         self._connection.executemany(_WORDS, self._words)
         self._connection.executemany(_TOOL, self._tools)
+        self._connection.executemany(_SIGN, self._signs)
         self._connection.executemany(_FIELD, self._fields.items())
         copy_facts_from_entries(self._connection, self._without_facts)
-        for pending in (self._entries, self._words, self._tools, self._fields, self._without_facts):
+        self._fields.clear()
+        for pending in (self._entries, self._words, self._tools, self._signs, self._without_facts):
             pending.clear()
         self._outcomes.choose()
 

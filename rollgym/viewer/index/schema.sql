@@ -46,6 +46,11 @@ CREATE TABLE words (            -- a table of its own, so that charts do not rea
     detail TEXT NOT NULL,
     fields TEXT NOT NULL        -- a JSON object of short values
 );
+CREATE TABLE sign (             -- what deserves a look
+    name TEXT NOT NULL,
+    entry INTEGER NOT NULL,
+    PRIMARY KEY (name, entry)
+) WITHOUT ROWID;
 CREATE TABLE tool (
     name TEXT NOT NULL,
     entry INTEGER NOT NULL,

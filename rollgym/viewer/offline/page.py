@@ -42,6 +42,7 @@ from rollgym.viewer.view import (
     PictureView,
     RolloutDocument,
     RolloutView,
+    SignView,
     StepView,
     Text,
     TimelineView,
@@ -218,6 +219,8 @@ def _body(
 def _main(rollout: RolloutDocument, view: RolloutView, pictures: PictureBudget) -> Iterator[Child]:
     if view.failure is not None:
         yield _failure(view.failure)
+    if view.signs:
+        yield _signs(view.signs)
     yield from (field_section(each) for each in view.sections if each.verdict)
     if view.timeline is not None:
         yield _timeline(view.timeline)
@@ -263,6 +266,14 @@ def _told(view: RolloutView) -> Iterator[tuple[str, str]]:
         yield name.replace("_", " "), f"{count:,}" if count else ""
 
 
+def _signs(signs: tuple[SignView, ...]) -> HtmlElement:
+    lines = []
+    for each in signs:
+        often = f" ({each.number:,} times)" if each.number > 1 else ""
+        lines.append(element("p", element("code", each.sign), f" {each.meaning}{often}"))
+    return group("section", (element("h2", "Deserves a look"), *lines))
+
+
 def _failure(failure: FailureView) -> HtmlElement:
     causes = (element("p", f"caused by {kind}: {message}") for kind, message in failure.causes)
     words = (
@@ -275,6 +286,7 @@ def _failure(failure: FailureView) -> HtmlElement:
         element("p", element("code", failure.kind), f" {words}"),
         text_block(failure.detail),
         *causes,
+        element("p", "raised at ", element("code", failure.place)) if failure.place else None,
         folded("Traceback", text_block(traceback, "text code")) if traceback else None,
     )
     return group("section", (element("h2", "Failure"), *content), class_="failure")

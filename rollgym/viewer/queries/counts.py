@@ -197,8 +197,8 @@ _LINES = (
     f"SELECT group_concat(json_array(is_outcome, {', '.join(_COLUMNS)}), char(10)) "  # noqa: S608
     "FROM entry"
 )
-_TOOLS = """
-SELECT name, count(*) AS entries FROM tool
+_LISTED = """
+SELECT name, count(*) AS entries FROM {}
 WHERE entry NOT IN (SELECT id FROM entry WHERE is_outcome = 0)
 GROUP BY name ORDER BY entries DESC, name LIMIT ?
 """
@@ -232,6 +232,7 @@ class Facets(msgspec.Struct, frozen=True):
     ending: tuple[Facet, ...]
     difficulty: tuple[Facet, ...]
     tool: tuple[Facet, ...]
+    sign: tuple[Facet, ...]
     fields: tuple[FieldFacet, ...]
 
 
@@ -252,10 +253,16 @@ def facets(connection: sqlite3.Connection) -> Facets:
     found = {column: _ordered(values) for column, values in counts.items()}
     return Facets(
         difficulty=tuple(Facet(value, count) for value, count in difficulty),
-        tool=tuple(Facet(*row) for row in connection.execute(_TOOLS, (MOST_VALUES,))),
+        tool=_listed(connection, "tool"),
+        sign=_listed(connection, "sign"),
         fields=tuple(FieldFacet(*row) for row in connection.execute(_FIELDS, (MOST_VALUES,))),
         **found,
     )
+
+
+def _listed(connection: sqlite3.Connection, table: str) -> tuple[Facet, ...]:
+    rows = connection.execute(_LISTED.format(table), (MOST_VALUES,))
+    return tuple(Facet(*row) for row in rows)
 
 
 def _ordered(counts: Counter[Value]) -> tuple[Facet, ...]:

@@ -159,6 +159,8 @@ NUMBERS = {
 RANGES = {**NUMBERS, BY_RECORD: "entry.id"}
 """The columns that have ranges. A record is its entry number, which includes the part."""
 _NAMES = ("kind", "agent", "domain", "model", "ending")
+_LISTED = ("tool", "sign")
+"""Names of which an entry has several, in tables of their own."""
 _INDEXES = ("task", "repeat", "cause")
 _SORTED = ("task", "repeat", "attempt", "success", "status", "title")
 SORTS = (BY_RECORD, *_SORTED, *_NAMES, *NUMBERS)
@@ -168,7 +170,7 @@ _STATUSES = tuple(status.value for status in EntryStatus)
 _RANGES = tuple(f"{end}_{name}" for name in RANGES for end in ("min", "max"))
 PAGING = ("sort", "order", "offset", "limit")
 """The parameters that do not select entries."""
-PARAMETERS = frozenset(("q", "status", "success", "tool", *_NAMES, *_INDEXES, *_RANGES, *PAGING))
+PARAMETERS = frozenset(("q", "status", "success", *_LISTED, *_NAMES, *_INDEXES, *_RANGES, *PAGING))
 Sql = tuple[str, tuple[str | int | float, ...]]
 """Part of a statement with its parameters."""
 
@@ -194,6 +196,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     kind: tuple[str, ...] = ()
     cause: tuple[int, ...] = ()
     tool: tuple[str, ...] = ()
+    sign: tuple[str, ...] = ()
     task: tuple[int, ...] = ()
     repeat: tuple[int, ...] = ()
     agent: tuple[str, ...] = ()
@@ -221,6 +224,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
             kind=given.texts("kind"),
             cause=given.naturals("cause"),
             tool=given.texts("tool"),
+            sign=given.texts("sign"),
             task=given.naturals("task"),
             repeat=given.naturals("repeat"),
             agent=given.texts("agent"),
@@ -277,9 +281,11 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         for name in (*_NAMES, *_INDEXES):
             if values := getattr(self, name):
                 yield _any_of(f"entry.{name}", values)
-        if self.tool:
-            condition, values = _any_of("name", self.tool)
-            yield f"entry.id IN (SELECT entry FROM tool WHERE {condition})", values  # noqa: S608
+        for table in _LISTED:
+            if names := getattr(self, table):
+                condition, values = _any_of("name", names)
+                listed = f"SELECT entry FROM {table} WHERE {condition}"  # noqa: S608 - our own
+                yield f"entry.id IN ({listed})", values
         for range_ in self.ranges:
             for sign, end in ((">=", range_.least), ("<=", range_.most)):
                 if end is not None:

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from rollgym.metrics import PassAtK
+from rollgym.records.sign import sign_meaning
 from rollgym.viewer.queries.charts import Histogram, OverTime, histogram, over_time
 from rollgym.viewer.queries.counts import CauseCount, KindCount, SourceCoverage, coverage, failures
 from rollgym.viewer.queries.filter import MOMENT, TOKENS, Filter
@@ -121,6 +122,14 @@ class EndingCount(msgspec.Struct, frozen=True):
     rollouts: int
 
 
+class SignCount(msgspec.Struct, frozen=True):
+    """How many rollouts have a sign. `meaning` is empty for an unknown sign."""
+
+    sign: str
+    rollouts: int
+    meaning: str
+
+
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """The totals of the entries that match; `coverage` is that of the whole source.
 
@@ -144,6 +153,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[ToolCount, ...]
     pass_at: tuple[PassAt, ...]
     endings: tuple[EndingCount, ...]
+    signs: tuple[SignCount, ...]
     search: SearchProgress | None
 
 
@@ -179,6 +189,7 @@ def overview(
         tools=tools(connection, columns.numbers),
         pass_at=pass_at(columns.tasks, columns.successes),
         endings=_endings(columns.endings),
+        signs=_signs(connection, wanted),
         search=search,
     )
 
@@ -220,3 +231,13 @@ def _endings(endings: list[int | str | None]) -> tuple[EndingCount, ...]:
     counts.pop(None, None)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
     return tuple(EndingCount(str(ending), count) for ending, count in ordered)
+
+
+def _signs(connection: sqlite3.Connection, wanted: Filter) -> tuple[SignCount, ...]:
+    where, values = wanted.where()
+    rows = connection.execute(
+        "SELECT name, count(*) AS rollouts FROM sign JOIN entry ON entry.id = sign.entry "  # noqa: S608
+        f"WHERE {where} GROUP BY name ORDER BY rollouts DESC, name LIMIT ?",
+        (*values, MOST_TOOLS),
+    )
+    return tuple(SignCount(name, rollouts, sign_meaning(name)) for name, rollouts in rows)

@@ -24,6 +24,7 @@ export class FilterMenus {
       menu({ label: "Success", filters: ["success"], content: () => this.#success() }),
       this.#rangeMenu("reward"),
       this.#choiceMenu("kind"),
+      this.#choiceMenu("sign"),
       this.#choiceMenu("tool"),
       this.#rangeMenu("steps"),
       this.#moreMenu(),

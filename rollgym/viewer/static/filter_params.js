@@ -4,7 +4,7 @@ import { compact, count, momentWords, number, recordWords, seconds, words } from
 
 // Parameters with a choice of values, ranges, and single values.
 export const CHOICES = {
-  status: "Status", kind: "Failure", tool: "Tool", agent: "Agent", domain: "Domain",
+  status: "Status", kind: "Failure", sign: "Sign", tool: "Tool", agent: "Agent", domain: "Domain",
   model: "Model", ending: "Ending",
 };
 export const RANGES = {
@@ -20,7 +20,7 @@ export const RANGES = {
   record: { title: "Record", format: recordWords },
 };
 export const SINGLE = { task: "Task", repeat: "Repeat", cause: "Cause" };
-const IN_WORDS = new Set(["status", "kind", "ending"]); // the others are names and shown unchanged
+const IN_WORDS = new Set(["status", "kind", "sign", "ending"]); // the others are names and shown unchanged
 
 export const NAMES = [
   "q", "success", ...Object.keys(CHOICES), ...Object.keys(SINGLE),

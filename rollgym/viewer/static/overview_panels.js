@@ -108,8 +108,8 @@ export function panels(answer, way) {
       distribution("Tool calls", "tool_calls", answer.tool_calls, count, way),
       distribution("Tokens", "tokens", answer.tokens, compact, way),
       distribution("Duration", "seconds", answer.seconds, seconds, way)),
-    answer.kinds.length || answer.causes.length
-      ? h("div", { class: "panels two" }, kindsPanel(answer.kinds, way), causesPanel(answer.causes, way)) : null,
+    h("div", { class: "panels two" },
+      signsPanel(answer, way), kindsPanel(answer.kinds, way), causesPanel(answer.causes, way)),
     h("div", { class: "panels rest" },
       answer.pass_at.length ? passAtPanel(answer.pass_at) : null,
       answer.tools.length ? toolsPanel(answer.tools, way) : null,
@@ -156,6 +156,20 @@ function overTimePanel(overTime, way) {
       href: way.list(timed
         ? { min_started: point.min, max_started: point.max }
         : { min_record: point.min, max_record: point.max }),
+    })),
+  }));
+}
+
+// What deserves a look. A success without a tool call does only where no rollout called a tool.
+function signsPanel({ signs, judged, rollouts, tool_calls: calls }, way) {
+  const shown = signs.filter(({ sign }) => sign !== "success_without_tools" || !calls || calls.max === 0);
+  if (!shown.length) return null;
+  return panel("Deserves a look", "by completed rollouts", ranking({
+    label: "Deserves a look",
+    items: shown.map(({ sign, rollouts: many, meaning }) => ({
+      name: words(sign), value: many, tone: "warn", href: way.list({ sign }),
+      note: `${percent(many / (judged || rollouts))} · ${meaning}`,
+      tip: `${words(sign)}: ${counted(many, "rollout")}. ${meaning}`,
     })),
   }));
 }

@@ -9,7 +9,7 @@ import { keys } from "./keyboard.js";
 import { failureNotice, skeleton } from "./notices.js";
 import { Neighbours, rolloutHead } from "./rollout_head.js";
 import { address, note } from "./router.js";
-import { attemptsTable, failureBox, isLastAttempt, sections, verdict } from "./sections.js";
+import { attemptsTable, failureBox, isLastAttempt, sections, signBox, verdict } from "./sections.js";
 import { MODES, Steps } from "./steps.js";
 import { rawJson } from "./text.js";
 import { timeline } from "./timeline.js";
@@ -111,6 +111,7 @@ class RolloutPage {
       this.#head(view),
       this.rawPanel,
       failureBox(view.failure, this.place, { isLast: isLastAttempt(this.answer.attempts, this.id) }),
+      signBox(view.signs),
       verdict(view, this.place),
       attemptsTable(this.answer.attempts, this.id, (id) => this.#path(id)),
       isWeb ? null : this.#timeline(view),
@@ -152,7 +153,8 @@ class RolloutPage {
     const list = h("div", {});
     this.main.append(h("section", { class: "transcript", "aria-label": "Transcript" },
       h("h2", { class: "transcript-title" }, "Transcript ",
-        turns ? h("span", { class: "muted" }, counted(turns, "turn")) : null),
+        turns ? h("span", { class: "muted" }, counted(turns, "turn"),
+          view.failure ? " up to the failure" : "") : null),
       list,
       turns ? null : h("p", { class: "muted transcript-none" }, nothingWords(view, prompt.length > 0))));
     this.transcript = new Transcript({

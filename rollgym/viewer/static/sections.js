@@ -59,8 +59,18 @@ export function failureBox(failure, place, { isLast }) {
     meaning ? h("p", { class: "failure-meaning" }, meaning) : null,
     new TextBlock(failure.detail, { place, format: "plain", excerpt: EXCERPT }).node,
     causes,
+    failure.place ? h("p", { class: "failure-place" }, "Raised at ", h("code", {}, failure.place)) : null,
     failure.traceback ? fold({ class: "fold" }, h("span", { class: "fold-name" }, "Traceback"), () =>
       new TextBlock(failure.traceback, { place, format: "plain" }).node) : null);
+}
+
+// What deserves a look about a completed rollout; null if there is nothing.
+export function signBox(signs) {
+  if (!signs?.length) return null;
+  return h("section", { class: "sign-box", "aria-label": "Deserves a look" },
+    h("h2", {}, "Deserves a look"),
+    h("ul", {}, signs.map(({ sign, meaning, number }) => h("li", {},
+      h("b", {}, words(sign)), meaning ? `: ${meaning}` : "", number > 1 ? ` (${count(number)} times)` : ""))));
 }
 
 function retryWords({ retryable }, isLast) {

@@ -229,3 +229,19 @@ def test_rollouts_without_a_time_are_counted_among_the_judged(
         assert sum(point["judged"] for point in answer["over_time"]["points"]) < 5
         expect(numbers).to_contain_text("4 of 5 judged")
         expect(numbers).not_to_contain_text("not judged")
+
+
+def test_what_deserves_a_look_leads_to_its_rollouts(browser: Browser, tmp_path: Path) -> None:
+    said = {"type": "message", "role": "assistant", "content": "It is warm."}
+    params = {"input": "What is the weather?", "tools": [{"type": "function", "name": "search"}]}
+    row = {"responses_create_params": params, "response": {"output": [said]}, "reward": 0.0}
+    (tmp_path / "rollouts.jsonl").write_text(3 * (json.dumps(row) + "\n"))
+    with viewing([tmp_path / "rollouts.jsonl"]) as viewer, visiting(browser, viewer) as visit:
+        page = visit.go(OVERVIEW)
+        bar = page.get_by_role("list", name="Deserves a look").get_by_role("link")
+        words = bar.get_attribute("aria-label")
+        bar.click()
+        expect(page.locator(".chips")).to_contain_text("sign: no tool call")
+        assert total(page) == counted(words) == 3
+        visit.go("/s/rollouts/rollouts/0-1")
+        expect(page.get_by_role("region", name="Deserves a look")).to_contain_text("no tool called")
