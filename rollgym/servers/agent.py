@@ -274,7 +274,8 @@ def partial_of(episode: Episode) -> bytes | None:
         kept = {"response": episode.response, UNVERIFIED: True}
     elif episode.output or episode.usage != NO_USAGE:
         usage = episode.usage_object()
-        kept = {"response": {"status": "incomplete", "output": episode.output, "usage": usage}}
+        response = {"status": "incomplete", "output": episode.output, "usage": usage}
+        kept = {"response": episode.annotate(response)}
     spent = {"phases": episode.phases, "spans": episode.spans()} if episode.phases else {}
     for part in (kept | spent, spent):
         try:

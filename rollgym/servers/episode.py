@@ -143,16 +143,19 @@ class Episode:
         """Make the calls of one turn, and add their outputs to `output` in the order of the calls.
 
         `tools` are those of the task, as in `params["tools"]`; only they can be called. Raises the
-        errors of `call_tool`; the outputs of the calls before it are kept.
+        errors of `call_tool`; the outputs of calls that have ended are kept.
         """
         known = _tool_names(tools)
         for together in self._batches(calls):
             if len(together) == 1:
                 self.output.append(await self._call(together[0], known))
                 continue
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._call(call, known)) for call in together]
-            self.output += [task.result() for task in tasks]
+            tasks: list[asyncio.Task[JsonObject]] = []
+            try:
+                async with asyncio.TaskGroup() as group:
+                    tasks += [group.create_task(self._call(call, known)) for call in together]
+            finally:
+                self.output += [task.result() for task in tasks if _has_result(task)]
 
     async def call_tool(self, name: str, arguments: bytes) -> ToolOutput:
         """Call a tool; returns what the model reads, also where the tool answered an error.
@@ -268,6 +271,10 @@ class Episode:
         self.phases[phase] = self.phases.get(phase, 0.0) + ended - began
         if len(self._calls) < MOST_SPANS:
             self._calls.append((phase, began, ended, label))
+
+
+def _has_result(task: asyncio.Task[JsonObject]) -> bool:
+    return task.done() and not task.cancelled() and task.exception() is None
 
 
 def _problem(arguments: str) -> str | None:

@@ -5,8 +5,8 @@ reason that may go away, it alone is asked again: in the same session, a bounded
 before the rollout's deadline. When it fails for good, the rollout fails and is not run again. Its
 response is kept, and `rollgym reverify` can score it later.
 
-A session that is lost is the exception: without its state there is nothing left to verify, so the
-failure passes unchanged, and the engine may run the rollout again.
+A session that is lost, or in which a tool broke, is the exception: it has no state that could be
+verified, so the failure passes unchanged, and the engine may run the rollout again.
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from rollgym.records import (
     RolloutError,
     Row,
     RowError,
+    ToolError,
     VerifierError,
     error_of,
 )
@@ -105,14 +106,14 @@ class Verification:
         row: Row,
         response: Mapping[str, Any] | msgspec.Raw,
     ) -> bytes:
-        """The verified row. Raises a failure that is not retryable, or EnvironmentSessionError."""
+        """The verified row. Raises a failure that is not retryable, or that of the session."""
         loop, bugs, pause = asyncio.get_running_loop(), set[tuple[str, str, int]](), FIRST_PAUSE
         ends = loop.time() + 2 * self._timeout
         attempt, failure = 1, None
         while True:
             try:
                 return await verify(client, jar, row, response, self._timeout)
-            except EnvironmentSessionError as error:
+            except (EnvironmentSessionError, ToolError) as error:
                 if failure is None:
                     raise
                 raise _lost(Failure.of(error), failure) from error

@@ -19,7 +19,15 @@ from rollgym.records import (
     VerifierError,
 )
 from rollgym.rollouts.worker import AgentWorker
-from rollgym.servers import Episode, Response, Verdict, context, verification
+from rollgym.servers import (
+    Episode,
+    FunctionCall,
+    Response,
+    Verdict,
+    context,
+    tool,
+    verification,
+)
 from rollgym.servers.exchange import Answer, Request
 from tests.cases import for_each
 from tests.integration.servers.transports import Transport, over_both
@@ -220,3 +228,34 @@ def test_a_rollout_that_is_cancelled_in_this_process_keeps_what_it_has() -> None
     assert outcome.failure.kind is FailureKind.CANCELLED
     assert outcome.usage == Usage(3, 2)
     assert [item["type"] for item in kept(outcome)["response"]["output"]] == ["message"]
+
+
+class Eager(Courier):
+    """Calls tools side by side, of which the last one never ends."""
+
+    async def responses(self, params: Json, episode: Episode) -> Json:
+        calls = [FunctionCall(name, name, "{}") for name in ("fast", "hang")]
+        episode.output += [{"type": "function_call", "name": call.name} for call in calls]
+        await episode.call_tools(calls, [{"name": call.name} for call in calls])
+        return {}
+
+
+def test_outputs_of_calls_side_by_side_are_kept_when_another_call_does_not_end() -> None:
+    class Fast(Workshop):
+        @tool
+        async def fast(self) -> str:
+            """Answer at once."""
+            return "done"
+
+    async def scenario() -> Outcome:
+        settings = {"parallel_tool_calls": True}
+        async with open_shop(Transport.IN_PROCESS, Eager, Fast, agent=settings) as shop:
+            running = asyncio.ensure_future(attempt(shop, task()))
+            await shop.workshop.gauge.began.wait()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            running.cancel()
+            return await running
+
+    output = kept(asyncio.run(scenario()))["response"]["output"]
+    assert [item["output"] for item in output if "output" in item] == ["done"]
