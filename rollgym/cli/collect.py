@@ -9,19 +9,20 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from rollgym.cli.collection import run_collection
+from rollgym.cli.collection import print_notes, run_collection
 from rollgym.cli.process import run_override_command
 from rollgym.cli.rollout_settings import CollectSettings, SettingsError, read_settings, rollout_help
 from rollgym.engine import Worker
 from rollgym.rollouts.input_file import agent_problem
 from rollgym.rollouts.inputs import DEFAULT_REPEATS, InputSettings, PreparedInputs
 from rollgym.rollouts.paths import RolloutPaths
+from rollgym.rollouts.preflight import preflight
 from rollgym.rollouts.rows import ADD_SEED, IN_EXTRA_BODY, RepeatSeeds
 from rollgym.rollouts.servers import Clients, find_servers
 from rollgym.rollouts.worker import AgentWorker
 from rollgym.servers.client import RecoveryWait
 from rollgym.servers.config import Configuration, plugin_roots
-from rollgym.store import read_manifest
+from rollgym.store import RunStore, read_manifest
 
 EXAMPLE = (
     "ng_collect_rollouts +agent_name=example_multi_step_simple_agent "
@@ -69,7 +70,9 @@ def run(arguments: Sequence[str]) -> int:
         "success_threshold": settings.success_threshold,
     }
 
-    def make_worker(clients: Clients) -> Worker:
+    async def make_worker(clients: Clients, store: RunStore) -> Worker:
+        if settings.preflight:
+            print_notes(await preflight(servers, clients, inputs.agents, store))
         return AgentWorker(
             clients,
             success_threshold=settings.success_threshold,

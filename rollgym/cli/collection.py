@@ -9,8 +9,9 @@ import asyncio
 import logging
 import os
 import shlex
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from rollgym.rollouts.aggregate import AggregateFile
 from rollgym.rollouts.files import RolloutFiles
 from rollgym.rollouts.inputs import PreparedInputs
 from rollgym.rollouts.paths import RolloutPaths, rename_old_files
+from rollgym.rollouts.preflight import PreflightError
 from rollgym.rollouts.rows import RepeatSeeds
 from rollgym.rollouts.servers import Clients, CollectionServers
 from rollgym.rollouts.stored_rollouts import StoredRollouts
@@ -40,7 +42,7 @@ from rollgym.servers.launch.addresses import Directory
 from rollgym.servers.launch.fleet import Fleet
 from rollgym.servers.launch.logs import JsonLines
 from rollgym.servers.launch.records import ServerLostError
-from rollgym.store import WHOLE, RefusedError, RunStore, Status, open_run
+from rollgym.store import WHOLE, RefusedError, RunStore, Shard, Status, open_run
 
 SERVER_LOG = "servers.log"
 NOTE_LIMIT = 1_000
@@ -49,6 +51,8 @@ _REQUESTS = logging.getLogger("rollgym.servers")
 
 TaskSource = PreparedInputs | StoredRollouts
 """The checked tasks of a command."""
+MakeWorker = Callable[[Clients, RunStore], Awaitable[Worker]]
+"""Makes the worker for the servers of a collection, which run. It may refuse to."""
 
 
 def run_collection(
@@ -56,18 +60,20 @@ def run_collection(
     settings: RolloutSettings,
     servers: CollectionServers,
     config: Mapping[str, Any],
-    make_worker: Callable[[Clients], Worker],
+    make_worker: MakeWorker,
 ) -> int:
     """Collect the tasks of a source into the files that the settings name; the exit status.
 
-    `config` is the result-relevant configuration. `make_worker` is called when the servers run.
-    Raises StoreError, EngineError, KeyboardInterrupt, and what starting the servers raises.
+    `config` is the result-relevant configuration. `make_worker` is called when the servers run; it
+    may raise PreflightError, and then a run that was just made is removed. Raises StoreError,
+    EngineError, KeyboardInterrupt, and what starting the servers raises.
     """
     shard = settings.shard or WHOLE
     paths = RolloutPaths.of(settings.output_jsonl_fpath, shard)
     require_safe_output(paths, settings)
     _announce(source, paths, settings)
     with (
+        _removed_if_refused(paths, shard),
         ProgressObserver(sys.stderr) as progress,
         open_run(
             paths.run,
@@ -96,6 +102,23 @@ def run_collection(
     return coverage.exit_status
 
 
+@contextmanager
+def _removed_if_refused(paths: RolloutPaths, shard: Shard) -> Iterator[None]:
+    """Leave nothing of a new run that was refused before its first rollout.
+
+    Its identity has the settings that were refused, so the corrected command could not continue it.
+    """
+    is_new = shard == WHOLE and not paths.run.exists()
+    try:
+        yield
+    except PreflightError:
+        if is_new:
+            shutil.rmtree(paths.run, ignore_errors=True)
+            for path in paths.derived:
+                path.unlink(missing_ok=True)
+        raise
+
+
 def require_safe_output(paths: RolloutPaths, settings: RolloutSettings) -> None:
     """Raises RefusedError where a file would be overwritten that does not belong to the run."""
     source = settings.input_jsonl_fpath.resolve()
@@ -119,14 +142,14 @@ async def _collect(
     store: RunStore,
     policy: Policy,
     servers: CollectionServers,
-    make_worker: Callable[[Clients], Worker],
+    make_worker: MakeWorker,
     observers: tuple[ProgressObserver, RolloutFiles],
 ) -> Coverage:
     (_, files), stop = observers, Stop()
     with _requests_logged_to(store.directory / SERVER_LOG):
         async with servers.connect() as directory:
             clients = directory.client
-            worker = make_worker(clients)
+            worker = await make_worker(clients, store)
             with stopping_on_signals(stop.request, requests=StopLevel.NOW, hangup=False):
                 watching = asyncio.ensure_future(_watch(directory, stop))
                 try:
@@ -138,9 +161,13 @@ async def _collect(
             missed = files.name in coverage.dropped_events
             await asyncio.to_thread(files.finish, missed=missed)
             notes = await _write_aggregate_metrics(store, servers, clients, files)
+    print_notes(notes)
+    return coverage
+
+
+def print_notes(notes: Iterable[str]) -> None:
     for note in notes:
         print(printable_line(f"note: {note}", limit=NOTE_LIMIT), file=sys.stderr)
-    return coverage
 
 
 async def _watch(servers: Fleet | Directory, stop: Stop) -> None:

@@ -17,6 +17,7 @@ from rollgym.rollouts.reverify_worker import ReverifyWorker
 from rollgym.rollouts.servers import Clients, find_servers
 from rollgym.rollouts.stored_rollouts import StoredRollouts
 from rollgym.servers.config import Configuration
+from rollgym.store import RunStore
 
 EXAMPLE = (
     "rollgym reverify +input_jsonl_fpath=results/example_multi_step_rollouts.jsonl "
@@ -52,7 +53,7 @@ def run(arguments: Sequence[str]) -> int:
         "replay_tools": settings.replay_tools,
     }
 
-    def make_worker(clients: Clients) -> Worker:
+    async def make_worker(clients: Clients, _: RunStore) -> Worker:
         return ReverifyWorker(
             clients,
             servers,

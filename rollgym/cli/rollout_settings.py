@@ -134,6 +134,9 @@ class CollectSettings(RolloutSettings):
     server_patience: NonNegativeSeconds = Field(
         60.0, description="seconds to wait for an agent server that does not answer"
     )
+    preflight: bool = Field(
+        True, description="check the model and the environment before the first rollout"
+    )
 
 
 class ReverifySettings(RolloutSettings):

@@ -41,6 +41,11 @@ class ServerDescription(msgspec.Struct, frozen=True):
     own_metrics: bool | None = None
     """Whether an environment has aggregate metrics of its own; None where that is unknown."""
 
+    @property
+    def is_external(self) -> bool:
+        """Whether it runs elsewhere, and may be of another make."""
+        return "url" in self.settings
+
 
 class CollectionServers:
     """The servers of a collection, by name. `connect` gives clients of them, in a block."""
@@ -79,8 +84,17 @@ class CollectionServers:
 
     def resources_server(self, agent: str) -> str | None:
         """The environment of an agent; None where its configuration does not name one."""
+        return self._named_by(agent, "resources_server")
+
+    def used_by(self, agent: str) -> tuple[list[ServerDescription], list[ServerDescription]]:
+        """The model and the environment of an agent, each where its configuration names one."""
+        names = (self._named_by(agent, "model_server"), self.resources_server(agent))
+        model, environment = ([self._servers[n]] if n in self._servers else [] for n in names)
+        return model, environment
+
+    def _named_by(self, agent: str, setting: str) -> str | None:
         server = self._servers.get(agent)
-        reference = server.settings.get("resources_server") if server else None
+        reference = server.settings.get(setting) if server else None
         return reference.get("name") if isinstance(reference, dict) else None
 
 

@@ -192,7 +192,8 @@ class Collecting(_Command):
 
     def __init__(self, folder: Path, *options: str) -> None:
         files = (f"+input_jsonl_fpath={INPUT}", f"+output_jsonl_fpath={OUTPUT}")
-        command = [*NG_COLLECT, f"+agent_name={AGENT}", *files, *options]
+        # The faults are those of rollouts, and a check before them would meet the first.
+        command = [*NG_COLLECT, f"+agent_name={AGENT}", "+preflight=false", *files, *options]
         super().__init__(folder, "collect", command)
         self._folder = folder
 
