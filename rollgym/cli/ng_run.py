@@ -28,6 +28,8 @@ options:
   +head_server.port=11000  the port at which ng_status and
                            ng_collect_rollouts find the servers
                            (+head_server.host=127.0.0.1)
+  +server_token=TOKEN      the token that servers require of every request if
+                           their host is not loopback; better set in env.yaml
   +log_level=warning       debug, info, warning, error or critical
   +log_file=FILE           the file for logs, as lines of JSON (default:
                            standard error)

@@ -6,10 +6,11 @@ from typing import NoReturn
 from rollgym.cli.process import run_override_command
 
 HELP = """
-usage: ng_status [+head_server.port=11000] [+head_server.host=127.0.0.1]
+usage: ng_status [+head_server.port=11000] [+head_server.host=127.0.0.1] [+server_token=…]
 
 List the servers of a running ng_run with their URLs and status, and check the
-health of each. To see the progress of a run directory, use `rollgym status RUN`.
+health of each. The token of an ng_run beyond loopback is also read from
+env.yaml. To see the progress of a run directory, use `rollgym status RUN`.
 
 exit status: 0 all are healthy, 1 some are not, or no ng_run answers
 """

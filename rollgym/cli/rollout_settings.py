@@ -82,6 +82,9 @@ class RolloutSettings(BaseModel):
     head_server: dict[str, Any] | None = Field(
         None, description="address of ng_run: {host: 127.0.0.1, port: 11000}"
     )
+    server_token: str | None = Field(
+        None, description="token of an ng_run beyond loopback; better set in env.yaml"
+    )
 
     @field_validator("shard", mode="before")
     @classmethod

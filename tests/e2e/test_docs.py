@@ -35,6 +35,7 @@ from rollgym.servers import (
 )
 from rollgym.servers.agent import PHASES_HEADER
 from rollgym.servers.config.instances import RESTARTS
+from rollgym.servers.config.loading import SERVER_TOKEN
 from rollgym.servers.context import ROLLOUT_HEADER, TIMEOUT_HEADER
 from rollgym.servers.episode import SPANS_HEADER
 from rollgym.servers.exchange import FAILURE_HEADER
@@ -261,11 +262,12 @@ def test_the_guide_lists_every_route() -> None:
         (kind, f"{method} {path}")
         for kind, server in servers.items()
         for path, (method, _) in server._routes.items()
-        if path != "/healthz"
+        if path not in ("/healthz", "/")
     }
     rows = table("servers.md", "| server | route | gets | answers |")
     listed = {(kind, names_in(route)[0]) for kind, route, *_ in rows}
-    assert listed == routes | {("every", "GET /healthz"), ("resources", "POST /<tool>")}
+    every = {("every", "GET /healthz"), ("every", "GET /")}
+    assert listed == routes | every | {("resources", "POST /<tool>")}
 
 
 def test_the_guide_lists_every_header() -> None:
@@ -280,7 +282,7 @@ def test_the_guide_lists_every_header() -> None:
 def test_the_options_of_ng_run_are_listed() -> None:
     rows = table("configuration.md", "| option | default | meaning |")
     listed = {name for option, *_ in rows for name in names_in(option)}
-    of_head = {"head_server.port", "head_server.host"}
+    of_head = {"head_server.port", "head_server.host", SERVER_TOKEN}
     assert listed == {"config_paths", *of_head, *ServeOptions.__struct_fields__}
 
 

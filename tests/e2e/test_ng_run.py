@@ -203,7 +203,8 @@ def _post_and_leave(url: str, path: str) -> None:
 def _connect(url: str, path: str) -> socket.socket:
     host, _, port = url.removeprefix("http://").partition(":")
     connection = socket.create_connection((host, int(port)), timeout=1)
-    request = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{{}}"
+    headers = "host: localhost\r\ncontent-type: application/json\r\ncontent-length: 2"
+    request = f"POST {path} HTTP/1.1\r\n{headers}\r\n\r\n{{}}"
     connection.sendall(request.encode())
     return connection
 
