@@ -39,7 +39,7 @@ from rollgym.servers.config.loading import SERVER_TOKEN
 from rollgym.servers.context import ROLLOUT_HEADER, TIMEOUT_HEADER
 from rollgym.servers.episode import SPANS_HEADER
 from rollgym.servers.exchange import FAILURE_HEADER
-from rollgym.servers.resources import CLOSABLE_HEADER
+from rollgym.servers.resources import CLOSABLE_HEADER, PARALLEL_HEADER
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -275,7 +275,8 @@ def test_the_guide_lists_every_header() -> None:
         names_in(row[0])[0] for row in table("servers.md", "| header | direction | meaning |")
     }
     of_requests = {ROLLOUT_HEADER, TIMEOUT_HEADER}
-    of_answers = {FAILURE_HEADER, CLOSABLE_HEADER, PHASES_HEADER, SPANS_HEADER, "retry-after"}
+    of_seeding = {CLOSABLE_HEADER, PARALLEL_HEADER}
+    of_answers = {FAILURE_HEADER, *of_seeding, PHASES_HEADER, SPANS_HEADER, "retry-after"}
     assert listed == of_requests | of_answers
 
 
