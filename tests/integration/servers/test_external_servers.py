@@ -27,7 +27,7 @@ def external(name: str, kind: str, url: object) -> str:
     return f"{name}: {{{kind}: {{somebody_elses: {{url: {json.dumps(url)}}}}}}}\n"
 
 
-def collected(folder: Path, config: str, rows: list[Json]) -> list[Json]:
+def collected(folder: Path, config: str, rows: list[Json], *options: str) -> list[Json]:
     (folder / "config.yaml").write_text(config)
     (folder / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     status = collect.run(
@@ -37,6 +37,7 @@ def collected(folder: Path, config: str, rows: list[Json]) -> list[Json]:
             f"+input_jsonl_fpath={folder / 'tasks.jsonl'}",
             f"+output_jsonl_fpath={folder / 'rollouts.jsonl'}",
             "+num_samples_in_parallel=2",
+            *options,
         ]
     )
     assert status == 0
@@ -62,6 +63,39 @@ def test_our_agent_works_in_an_environment_of_somebody_elses(tmp_path: Path) -> 
         assert row["reward"] == 1.0
         assert row["secrets"] == {"door": "swordfish"}  # kept, though the verifier is silent
         assert [message["role"] for message in row["output"]] == ["assistant", "tool", "assistant"]
+
+
+def test_a_strict_environment_accepts_seeds_the_step_limit_and_what_we_note(tmp_path: Path) -> None:
+    script = (
+        'call add {"amount": "two"}\nalso proverb {}\nalso motto {}',
+        'call add {"amount": 3}',
+        'call add {"amount": 4}',
+    )
+    row = row_with(["add", "proverb", "motto"], script, expected="")
+    with running("resources_server", "--strict") as environment, running("model") as model:
+        config = (
+            f"{OUR_AGENT}      max_steps: 2\n"
+            + external("environment", "resources_servers", environment)
+            + external("policy_model", "responses_api_models", model)
+        )
+        repeats = ("+num_repeats=2", "+num_repeats_add_seed=true")
+        rows = collected(tmp_path, config, [row], *repeats)
+    # The calls of the last turn reached their tools, so the verifier has seen all of them.
+    assert [(row["reward"], row["total"]) for row in rows] == [(1.0, 3)] * 2
+    for row in rows:
+        assert (row["response"]["status"], row["metadata"]["stopped_by"]) == (
+            "completed",
+            "max_steps",
+        )
+        assert row["metadata"]["tool_calls_rejected"] == 1
+        assert row["metadata"]["signs"] == ["step_limit", "tool_calls_rejected"]
+        items = row["response"]["output"]
+        said = [item["output"] for item in items if item["type"] == "function_call_output"]
+        assert said[1:] == [
+            r'"Haste makes waste,\n\"they\" say"',
+            "Übung macht den Meister \N{EM DASH} 熟能生巧",
+            '{"total": 3}',
+        ]
 
 
 def test_an_agent_of_somebody_elses_is_collected_from(tmp_path: Path) -> None:
