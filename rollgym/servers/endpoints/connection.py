@@ -17,6 +17,7 @@ from multidict import CIMultiDict
 
 _LENGTHS = (b"content-length", b"transfer-encoding")
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+_CLOSED = "the connection is closed"
 _MOST_UNREAD = 1 << 18
 
 
@@ -111,7 +112,7 @@ class EndpointConnection(asyncio.Protocol):
         self._response = EndpointResponse()
         self._limits = (0, 0)
         self._in_parts = self._paused = False
-        self._reason = "the connection is closed"
+        self._error: Exception | None = None
         self._waiter: asyncio.Future[EndpointResponse] | None = None
         self._lost = False
 
@@ -129,7 +130,7 @@ class EndpointConnection(asyncio.Protocol):
         stream of events is returned when it begins, and `next_part` reads it.
         """
         if not self.usable or self._transport is None:
-            raise IncompleteResponseError(self._reason)
+            raise self._error or IncompleteResponseError(_CLOSED)
         self._response = EndpointResponse()
         self._limits = (longest_response, longest_error)
         self._in_parts = in_parts
@@ -157,7 +158,7 @@ class EndpointConnection(asyncio.Protocol):
             return part
         if response.complete:
             return b""
-        raise IncompleteResponseError(self._reason)
+        raise self._error or IncompleteResponseError(_CLOSED)
 
     def abort(self) -> None:
         """Close it at once, which tells the server to stop."""
@@ -242,7 +243,7 @@ class EndpointConnection(asyncio.Protocol):
             self._waiter.set_result(response)
 
     def _fail(self, error: Exception) -> None:
-        self._reason = str(error) or "it is too long"
+        self._error = self._error or error
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(error)
         self.abort()

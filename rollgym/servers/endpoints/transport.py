@@ -186,8 +186,10 @@ class EndpointStream:
         try:
             with Limit(max(0.0, seconds)):
                 return await self._connection.next_part()
-        except (TooLongError, IncompleteResponseError, TimeoutError) as error:
+        except (TooLongError, IncompleteResponseError) as error:
             return self._transport.failed(error, seconds)
+        except TimeoutError:
+            return FailedTry(DeadlineError, "did not end its stream in time")
 
     def close(self) -> None:
         """Release the connection; one whose stream has not ended is closed."""
