@@ -19,6 +19,7 @@ from resources_servers.code_gen.verification import CaseResult, CaseStatus, RunB
 from rollgym.records import VerifierError
 from rollgym.servers import ResourcesConfig, ResourcesServer, Response, Verdict
 from rollgym.servers.config import ConfigError, Problem
+from rollgym.servers.final_answer import CLOSING, OPENING
 from rollgym.servers.server import NoEffect
 from rollgym.store import Setting
 
@@ -47,6 +48,8 @@ class CodeGenConfig(ResourcesConfig):
         output_mb: Limit of what a program prints.
         num_processes: Another name of `workers`.
         unit_test_timeout_secs: Another name of `cpu_seconds`.
+        reasoning_format_penalty: Reward of an answer with tags of reasoning, whatever the program
+            does; null: they make no difference.
     """
 
     @model_validator(mode="before")
@@ -75,6 +78,7 @@ class CodeGenConfig(ResourcesConfig):
     output_mb: int = Field(default=1, ge=1, le=64)
     num_processes: Annotated[int | None, Setting.TIMING] = None
     unit_test_timeout_secs: int | None = None
+    reasoning_format_penalty: float | None = Field(default=None, allow_inf_nan=False)
     debug: Annotated[
         bool | None,
         Setting.NOTE,
@@ -130,8 +134,11 @@ class CodeGen(ResourcesServer[CodeTask, None]):
             )
         passed = sum(result.status is CaseStatus.PASSED for result in results)
         solved = passed == len(task.test_cases)
+        reward, penalty = float(solved), self.config.reasoning_format_penalty
+        if penalty is not None and any(tag in response.text for tag in (OPENING, CLOSING)):
+            reward = penalty
         return Verdict(
-            reward=float(solved),
+            reward=reward,
             success=solved,
             num_tests=len(task.test_cases),
             num_passed=passed,

@@ -1,7 +1,7 @@
 """The rows of code_gen, and the program in an answer.
 
 *Rows.* There are two kinds of tests, which differ in their fields. All tests of a row have the same
-kind.
+kind. A row of LiveCodeBench is converted and keeps its own rules (see `livecodebench`).
 
 *Programs.* The program is the last fenced block of Python in the answer, else the last fenced
 block. Fences are those of Markdown: three or more backticks or tildes, closed by at least as many
@@ -13,10 +13,11 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 from os.path import commonprefix
-from typing import Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
+from resources_servers.code_gen.livecodebench import UnitTests
 from rollgym.servers import TaskRow
 from rollgym.servers.final_answer import without_thinking
 
@@ -41,16 +42,42 @@ class CallTest(_Test):
     expected: JsonValue
 
 
+class VerifierMetadata(BaseModel):
+    """What other tools write into a row for its verifier."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    unit_tests: UnitTests | None = None
+
+
 class CodeTask(TaskRow):
     """A row of code_gen.
 
     Tests with `arguments` call the function `entry_point`; a method is written `Class.method`.
-    `float_tolerance` is the largest difference between numbers, absolute or relative.
+    `float_tolerance` is the largest difference between numbers, absolute or relative. `unit_tests`
+    in `verifier_metadata` are tests of LiveCodeBench.
     """
 
+    verifier_metadata: VerifierMetadata | None = None
     test_cases: list[InputTest] | list[CallTest] = Field(min_length=1)
     entry_point: str | None = None
     float_tolerance: float | None = Field(default=None, ge=0, lt=1)
+
+    @property
+    def from_livecodebench(self) -> bool:
+        return self.verifier_metadata is not None and self.verifier_metadata.unit_tests is not None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_test_cases(cls, row: dict[str, Any]) -> dict[str, Any]:
+        if row.get("verifier_metadata") is None:
+            return row
+        found = VerifierMetadata.model_validate(row["verifier_metadata"]).unit_tests
+        if found is None:
+            return row
+        if row.get("test_cases") is not None:
+            raise ValueError("a row has `test_cases` or `verifier_metadata.unit_tests`, not both")
+        return {**row, "test_cases": found.test_cases(), "entry_point": found.fn_name}
 
     @model_validator(mode="after")
     def _entry_point_goes_with_calls(self) -> Self:

@@ -24,6 +24,7 @@ import msgspec
 from pydantic import JsonValue
 
 from resources_servers.code_gen.execution import ProgramLimits, ProgramRun, RunEnding
+from resources_servers.code_gen.livecodebench import PRELUDE, same_printed, same_returned
 from resources_servers.code_gen.sandbox import Program, Sandbox
 from resources_servers.code_gen.task import CallTest, CodeTask, InputTest
 
@@ -87,6 +88,8 @@ async def run_tests(
 
 
 def _program(source: str, task: CodeTask, test: InputTest | CallTest) -> Program:
+    if task.from_livecodebench:
+        source = PRELUDE + source
     if isinstance(test, InputTest):
         return Program(source, stdin=test.input)
     return Program(source, entry_point=task.entry_point, arguments=test.arguments)
@@ -97,9 +100,9 @@ def _result(run: ProgramRun, task: CodeTask, test: InputTest | CallTest) -> Case
         status, reason = _FAILURES[run.ending], run.detail
     elif isinstance(test, InputTest):
         printed = run.answer.decode("utf-8", "replace")
-        status, reason = _right(same_text(test.output, printed, task.float_tolerance)), ""
+        status, reason = _right(_printed(printed, task, test)), ""
     else:
-        status, reason = _call_status(run.answer, test, task.float_tolerance)
+        status, reason = _call_status(run.answer, task, test)
     if status is CaseStatus.PASSED:
         return CaseResult(status)
     errors = run.errors[-4 * ERROR_SHOWN :].decode("utf-8", "replace").strip()[-ERROR_SHOWN:]
@@ -110,7 +113,19 @@ def _result(run: ProgramRun, task: CodeTask, test: InputTest | CallTest) -> Case
     )
 
 
-def _call_status(answer: bytes, test: CallTest, tolerance: float | None) -> tuple[CaseStatus, str]:
+def _printed(answer: str, task: CodeTask, test: InputTest) -> bool:
+    if task.from_livecodebench:
+        return same_printed(test.output, answer)
+    return same_text(test.output, answer, task.float_tolerance)
+
+
+def _returned(answer: object, task: CodeTask, test: CallTest) -> bool:
+    if task.from_livecodebench:
+        return same_returned(test.expected, answer)
+    return same_value(test.expected, answer, task.float_tolerance)
+
+
+def _call_status(answer: bytes, task: CodeTask, test: CallTest) -> tuple[CaseStatus, str]:
     """Read an answer. The program wrote it, so it may contain anything."""
     try:
         decoded = msgspec.json.decode(answer)
@@ -118,7 +133,7 @@ def _call_status(answer: bytes, test: CallTest, tolerance: float | None) -> tupl
         decoded = None
     match decoded:
         case {"result": value}:
-            return _right(same_value(test.expected, value, tolerance)), ""
+            return _right(_returned(value, task, test)), ""
         case {"unusable": str(reason)}:
             return CaseStatus.INVALID_RESULT, f"the result cannot be written as JSON: {reason}"
         case _:

@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rollgym.records import TaskError, VerifierError
 from rollgym.servers import ResourcesConfig, ResourcesServer, Response, TaskRow, Verdict
@@ -71,11 +71,28 @@ class Entry(BaseModel):
 
 
 class ReasoningTask(TaskRow):
-    """`dataset` is the name of a dataset, `dataset_config` its settings other than the defaults."""
+    """`dataset` is the name of a dataset, `dataset_config` its settings other than the defaults.
+
+    In a row of NeMo Gym the parts of the entry are fields of the row, and
+    `metadata.source_dataset` is the dataset.
+    """
 
     dataset: str = Field(min_length=1)
     dataset_config: dict[str, Any] = Field(default_factory=dict)
     entry: Entry
+    question: str | None = None
+    answer: str | None = None
+    metadata: dict[str, Any] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_entry(cls, row: dict[str, Any]) -> dict[str, Any]:
+        match row:
+            case {"question": _, "answer": _, "metadata": {"source_dataset": str(dataset)}}:
+                entry = {name: row[name] for name in ("question", "answer", "metadata")}
+                return {"dataset": dataset, "entry": entry, **row}
+            case _:
+                return row
 
 
 class ReasoningConfig(ResourcesConfig):

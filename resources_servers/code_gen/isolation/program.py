@@ -53,9 +53,15 @@ def _load(source: str, name: str) -> ModuleType:
 
 
 def _find(module: ModuleType, entry_point: str) -> Callable[..., object]:
-    """Find the function. `Solution.two_sum` is a method of a new instance of `Solution`."""
+    """Find the function. `Solution.two_sum` is a method of a new instance of `Solution`.
+
+    A function may also be a method of the program's class `Solution`.
+    """
     found: Callable[..., object] | ModuleType = module
-    for name in entry_point.split("."):
+    names = entry_point.split(".")
+    if hasattr(getattr(module, "Solution", None), names[0]):
+        names.insert(0, "Solution")
+    for name in names:
         found = getattr(found() if isinstance(found, type) else found, name)
     if not callable(found):
         raise TypeError(f"{entry_point} is not a function")

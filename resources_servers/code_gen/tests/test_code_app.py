@@ -145,6 +145,17 @@ def test_a_sandbox_that_fails_is_a_failed_rollout_and_no_reward(
     serving(scenario)
 
 
+def test_tags_of_reasoning_can_have_a_penalty() -> None:
+    require_layers(ALL_WALLS)
+
+    async def scenario(verify: Verify) -> None:
+        row = await verify(f"<think>Hm.</think>{RIGHT}", DOUBLE)
+        assert (row["reward"], row["success"]) == (-0.5, True)
+        assert (await verify(RIGHT, DOUBLE))["reward"] == 1.0
+
+    serving(scenario, reasoning_format_penalty=-0.5)
+
+
 # Settings of others
 
 OTHERS = """

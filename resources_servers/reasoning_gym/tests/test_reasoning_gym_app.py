@@ -70,6 +70,13 @@ def test_the_bundled_rows_reward_their_answers_and_no_others(verify: Verify) -> 
         assert not wrong["success"]
 
 
+def test_a_row_of_nemo_gym_is_scored_alike(verify: Verify) -> None:
+    entry = COUNTDOWN["entry"]
+    metadata = entry["metadata"] | {"source_dataset": "countdown", "source_index": 3}
+    row = verify(f"<answer>{entry['answer']}</answer>", {**entry, "metadata": metadata})
+    assert (row["reward"], row["metadata"]) == (1.0, metadata)
+
+
 def test_a_partial_score_is_a_reward_but_no_success(verify: Verify) -> None:
     row = verify("<answer>1 + 1</answer>", COUNTDOWN)
     assert (row["reward"], row["success"], row["partial_credit"]) == (0.05, False, True)
