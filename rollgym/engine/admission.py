@@ -96,7 +96,11 @@ class Admission:
             # A reopened rollout gets a new retry budget; an interrupted one keeps its old one.
             spent = 0 if reopened else attempts
             item = WorkItem(task, repeat, derive_seed(self._seed, "rollout", task.index, repeat))
-            opened.append(OpenRollout(item, attempts, spent, reopened))
+            rollout = OpenRollout(item, attempts, spent, reopened)
+            if prior and prior.crashes:
+                rollout.suspected = True
+                rollout.crashes = 0 if reopened else prior.crashes
+            opened.append(rollout)
         if opened:
             completed = statuses.count(Status.COMPLETED)
             self._ledger.open_group(task.index, len(opened), completed, task.repeats)

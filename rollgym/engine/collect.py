@@ -28,8 +28,10 @@ from rollgym.engine.observers import (
 )
 from rollgym.engine.policy import Policy
 from rollgym.engine.recorder import Recorder
+from rollgym.engine.runner import listening_for_blocks
 from rollgym.engine.stop import Stop, StopLevel, stopping_on_signals
 from rollgym.engine.supervisor import Signal, Supervisor
+from rollgym.engine.suspects import Suspects
 from rollgym.engine.work import EngineError, Halt, OpenRollout, Source, SourceError, Worker
 from rollgym.records import (
     TRAITS,
@@ -41,7 +43,7 @@ from rollgym.records import (
     RolloutKey,
     derive_seed,
 )
-from rollgym.store import RunStore, StoreError
+from rollgym.store import InFlightMarks, RunStore, StoreError
 
 OPEN_PER_SLOT = 2
 WallClock = Callable[[], float]
@@ -137,7 +139,9 @@ class _Collection:
         self._wall_clock = wall_clock
         self._ledger = Ledger(source.expected, source.groups, store.progress)
         self._admission = Admission(source, store.progress, self._ledger, store.seed)
-        self._supervisor = Supervisor(worker, policy, self._post)
+        self._marks = InFlightMarks(store.journal_path, policy.most_in_flight)
+        self._suspects = Suspects(self._marks.earlier)
+        self._supervisor = Supervisor(worker, policy, self._post, self._marks)
         self._limit = limit_for(policy.concurrency)
         self._breaker = Breaker(policy.max_same_failures)
         self._inbox: deque[tuple[Signal, OpenRollout]] = deque()
@@ -154,6 +158,13 @@ class _Collection:
 
     async def run(self) -> None:
         """Run the collection up to the last sync."""
+        with listening_for_blocks(self._note_blocked, self._marks.note_responding):
+            await self._run()
+
+    def _note_blocked(self, where: str) -> None:
+        self._marks.note_blocked(self._supervisor.blocking(), where)
+
+    async def _run(self) -> None:
         self._observers.put(
             CollectionStarted(self._ledger.expected, self._ledger.groups, self._ledger.resumed)
         )
@@ -166,6 +177,8 @@ class _Collection:
                 await self._omit_stragglers()
             else:
                 self._admit()
+            if await self._suspects.record(self._recorder, self._wall_clock):
+                self._wake.set()
             if self._finished():
                 break
             await self._sleep()
@@ -192,6 +205,7 @@ class _Collection:
             if timer is not None:
                 timer.cancel()
         await self._supervisor.close()
+        self._marks.close()
         if self._observers:
             self._observers.put(CollectionEnded(self.coverage()))
             await self._observers.close()
@@ -268,12 +282,18 @@ class _Collection:
                 rollout = self._fresh()
             if rollout is None:
                 break
-            self._supervisor.start(rollout, self._wall_clock())
-            if self._observers:
-                self._observers.put(
-                    AttemptStarted(rollout.item.key, rollout.attempt, len(in_flight), limit)
-                )
+            self._start(rollout)
+        if not in_flight and self._admission.exhausted and not self._admission.waiting:
+            suspect = self._suspects.next()
+            if suspect is not None:
+                self._start(suspect)
         self._set_retry_timer()
+
+    def _start(self, rollout: OpenRollout) -> None:
+        self._supervisor.start(rollout, self._wall_clock())
+        if self._observers:
+            in_flight, limit = len(self._supervisor.in_flight), self._limit.current
+            self._observers.put(AttemptStarted(rollout.item.key, rollout.attempt, in_flight, limit))
 
     def _fresh(self) -> OpenRollout | None:
         if self._admission.exhausted:
@@ -286,6 +306,9 @@ class _Collection:
             return None
         if rollout is None and not self._admission.exhausted:
             self._wake.set()
+        if rollout is not None and self._suspects.keep(rollout):
+            self._wake.set()
+            return None
         return rollout
 
     def _set_retry_timer(self) -> None:
@@ -301,7 +324,7 @@ class _Collection:
             return False
         if self._stop.level or self._source_error:
             return True
-        return self._admission.exhausted and not self._admission.waiting
+        return self._admission.exhausted and not self._admission.waiting and not self._suspects
 
     # Ending early.
 
@@ -335,6 +358,8 @@ class _Collection:
                 return
             else:
                 await asyncio.sleep(0)
+        for rollout in self._suspects.drain():
+            await self._omit(rollout)
 
     async def _omit(self, rollout: OpenRollout) -> None:
         rollout.attempt += 1

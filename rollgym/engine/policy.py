@@ -124,6 +124,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     max_abandoned: int = 1000
     max_same_failures: int = 25
 
+    @property
+    def most_in_flight(self) -> int:
+        """The most attempts that may run at the same time."""
+        chosen = self.concurrency
+        return chosen.limit if isinstance(chosen, Fixed) else chosen.maximum
+
     def __post_init__(self) -> None:
         for name in ("attempt_timeout", "rollout_timeout"):
             seconds = getattr(self, name)

@@ -5,7 +5,7 @@ seconds.
 
 *Watchdog.* Deadlines fire on the event loop. A worker that blocks the loop delays all of them, and
 from outside the run looks stuck. So a thread sends the loop a callback every second; when it is not
-called for a while, the thread logs the stack of the blocked thread.
+called for a while, the thread logs the stack of the blocked thread and tells the listeners.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import logging
 import sys
 import threading
 import traceback
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -22,8 +22,29 @@ T = TypeVar("T")
 CLOSE_TIMEOUT = 5.0
 PING_INTERVAL = 1.0
 BLOCKED_AFTER = 10.0
+SHOWN_FRAMES = 4
 
 log = logging.getLogger(__name__)
+
+
+Blocked = Callable[[str], None]
+Responding = Callable[[], None]
+_listeners: dict[asyncio.AbstractEventLoop, tuple[Blocked, Responding]] = {}
+
+
+@contextmanager
+def listening_for_blocks(blocked: Blocked, responding: Responding) -> Iterator[None]:
+    """Have the watchdog's thread call these functions. Only the loop of `run` is watched.
+
+    `blocked` gets the innermost lines of the code that blocks the loop; `responding` is called when
+    the loop runs again.
+    """
+    loop = asyncio.get_running_loop()
+    _listeners[loop] = blocked, responding
+    try:
+        yield
+    finally:
+        _listeners.pop(loop, None)
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
@@ -105,12 +126,19 @@ def _watch(loop: asyncio.AbstractEventLoop, blocked: int, done: threading.Event)
             waited += timeout
             timeout = waited
             if not done.is_set():
-                _report(waited, blocked)
+                _report(waited, blocked, _listeners.get(loop))
+        if waited and loop in _listeners and not done.is_set():
+            _, responding = _listeners[loop]
+            responding()
 
 
-def _report(seconds: float, blocked: int) -> None:
+def _report(seconds: float, blocked: int, listener: tuple[Blocked, Responding] | None) -> None:
     frame = sys._current_frames().get(blocked)  # noqa: SLF001 - there is no public way
     stack = "".join(traceback.format_stack(frame)[-8:]) if frame else "(the thread has ended)\n"
+    if listener is not None and frame is not None:
+        tell, _ = listener
+        frames = reversed(traceback.extract_stack(frame)[-SHOWN_FRAMES:])
+        tell(", called by ".join(f"{each.name} ({each.filename}:{each.lineno})" for each in frames))
     log.warning(
         "the event loop has been blocked for %.0f s, and deadlines cannot fire meanwhile. "
         "A worker must not block: use await, or asyncio.to_thread. It is blocked here:\n%s",

@@ -29,9 +29,11 @@ from rollgym.records import (
     OmitReason,
     Omitted,
     Outcome,
+    RolloutKey,
     Span,
     Usage,
 )
+from rollgym.store import InFlightMarks
 
 
 class Signal(Enum):
@@ -48,7 +50,7 @@ Post = Callable[[Signal, OpenRollout], None]
 class Supervisor:
     """The attempts in flight."""
 
-    def __init__(self, worker: Worker, policy: Policy, post: Post) -> None:
+    def __init__(self, worker: Worker, policy: Policy, post: Post, marks: InFlightMarks) -> None:
         # A dict for its order: rollouts are always treated in the order they started.
         self.in_flight: dict[OpenRollout, None] = {}
         self.abandoned = 0
@@ -57,6 +59,7 @@ class Supervisor:
         self._worker = worker
         self._policy = policy
         self._post = post
+        self._marks = marks
         self._loop = asyncio.get_running_loop()
 
     def start(self, rollout: OpenRollout, wall: float) -> None:
@@ -74,6 +77,7 @@ class Supervisor:
         task.add_done_callback(partial(self._done, rollout))
         rollout.timer = self._loop.call_at(deadline, self._post, Signal.DEADLINE, rollout)
         self.in_flight[rollout] = None
+        self._marks.enter(rollout.item.key)
 
     def halt(self, rollout: OpenRollout, why: Halt) -> None:
         """Cancel the present attempt; it is abandoned unless it ends within the grace period.
@@ -137,6 +141,17 @@ class Supervisor:
                     Failure.make(FailureKind.TIMEOUT, f"no end after {seconds:.1f} s{ignored}")
                 )
 
+    def blocking(self) -> list[RolloutKey]:
+        """The rollout whose code runs now, or all in flight where it cannot be told.
+
+        For another thread, while the event loop is blocked.
+        """
+        running = asyncio.current_task(self._loop)
+        in_flight = list(self.in_flight)
+        return [each.item.key for each in in_flight if each.task is running] or [
+            each.item.key for each in in_flight
+        ]
+
     async def close(self) -> None:
         """Cancel everything in flight and wait for the grace period. Nothing is recorded."""
         tasks = [task for rollout in list(self.in_flight) if (task := self._remove(rollout))]
@@ -165,6 +180,7 @@ class Supervisor:
     def _remove(self, rollout: OpenRollout) -> asyncio.Task[Outcome] | None:
         self._stop_timer(rollout)
         self.in_flight.pop(rollout, None)
+        self._marks.leave(rollout.item.key)
         task, rollout.task = rollout.task, None
         return task
 

@@ -76,12 +76,14 @@ class OpenRollout:
     `attempt` is the number of the latest attempt, counted across resumes; `spent` counts the
     attempts that use up the retry budget. `expires` is the rollout's deadline, set when its first
     attempt starts. `replaces` is the earlier outcome that the new one will replace. `bugs` are the
-    exceptions and places of its failed attempts.
+    exceptions and places of its failed attempts. `crashes` counts attempts that froze or killed an
+    earlier process, and `suspected` says that the rollout must run alone because of them.
     """
 
     __slots__ = (
         "attempt",
         "bugs",
+        "crashes",
         "expires",
         "halt",
         "item",
@@ -89,6 +91,7 @@ class OpenRollout:
         "spent",
         "started",
         "started_wall",
+        "suspected",
         "task",
         "timer",
     )
@@ -100,6 +103,8 @@ class OpenRollout:
         self.attempt = attempt
         self.spent = spent
         self.replaces = replaces
+        self.crashes = 0
+        self.suspected = False
         self.bugs: frozenset[tuple[str, str, int]] = frozenset()
         self.expires: float | None = None
         self.started = 0.0

@@ -18,6 +18,7 @@ from rollgym.store.errors import (
     StoreError,
 )
 from rollgym.store.identity import Identity, InputsIdentity, differences
+from rollgym.store.in_flight import EarlierDeath, InFlightMarks
 from rollgym.store.inputs import Inputs, read_rows, read_tasks
 from rollgym.store.journal import EVERY_RECORD, SyncPolicy
 from rollgym.store.layout import WHOLE, Shard, inputs_path, journal_paths
@@ -43,9 +44,11 @@ __all__ = [
     "DerivedFile",
     "Disk",
     "DiskFullError",
+    "EarlierDeath",
     "FileLock",
     "Identity",
     "IdentityError",
+    "InFlightMarks",
     "Inputs",
     "InputsError",
     "InputsIdentity",

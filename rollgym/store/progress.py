@@ -84,11 +84,13 @@ def status_of(outcome: Outcome) -> Status:
 class Prior(msgspec.Struct):
     """The earlier attempts of a rollout that must still run.
 
-    `attempts` is the number of its last attempt. `reopened` is the outcome that a new one will
-    replace, reduced to the kind of failure or the reason of the omission.
+    `attempts` is the number of its last attempt, `crashes` how many of them froze or killed the
+    process. `reopened` is the outcome that a new one will replace, reduced to the kind of failure
+    or the reason of the omission.
     """
 
     attempts: int = 0
+    crashes: int = 0
     reopened: Failed | Omitted | None = None
 
 
@@ -122,7 +124,7 @@ class Progress:
             if isinstance(outcome, Completed):
                 self.groups_complete += self._has_completed_all(attempt)
             elif status in self._reopen:
-                prior = self._history(key, attempt.attempt)
+                prior = self._history(key, attempt)
                 prior.reopened = _reduced(
                     outcome.failure.kind if isinstance(outcome, Failed) else outcome.reason
                 )
@@ -130,7 +132,7 @@ class Progress:
                 return RecordState.REOPENED
             self._priors.pop(key, None)
         elif key in self._priors or self.status(*key) is None:
-            self._history(key, attempt.attempt)
+            self._history(key, attempt)
         return RecordState.CURRENT if current else RecordState.SUPERSEDED
 
     def count(self, status: Status) -> int:
@@ -154,7 +156,9 @@ class Progress:
         others = range(attempt.repeat + 1, attempt.repeat + attempt.repeats)
         return all(completed.has(task, repeat % attempt.repeats) for repeat in others)
 
-    def _history(self, key: tuple[int, int], attempt: int) -> Prior:
-        prior = self._priors.setdefault(key, Prior())
-        prior.attempts = max(prior.attempts, attempt)
+    def _history(self, key: tuple[int, int], attempt: Attempt) -> Prior:
+        prior, outcome = self._priors.setdefault(key, Prior()), attempt.outcome
+        prior.attempts = max(prior.attempts, attempt.attempt)
+        if isinstance(outcome, Failed) and outcome.failure.kind is FailureKind.CRASH:
+            prior.crashes += 1
         return prior
