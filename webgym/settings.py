@@ -19,6 +19,8 @@ from pydantic.fields import FieldInfo
 
 from rollgym.store import RefusedError
 
+COMMAND_LINE = "command line"
+"""The origin of a key that an argument of the command sets."""
 MISSING = "???"
 """How a configuration file says that a value must be given."""
 KeyPath = tuple[str, ...]
@@ -46,6 +48,10 @@ Text = Annotated[str, Field(min_length=1)]
 
 class WebSettingsError(RefusedError):
     """The configuration cannot be used; nothing was started."""
+
+    def __init__(self, message: str, *, is_misuse: bool = False) -> None:
+        super().__init__(message)
+        self.is_misuse = is_misuse
 
 
 class SettingsSection(BaseModel):
@@ -125,7 +131,8 @@ def read_settings(
     values = plain_mapping(given, name)
     found = problems_in(section, values, name=name, only=only, origin=origin)
     if found:
-        raise WebSettingsError("\n".join(["The settings cannot be used:", *found]))
+        text = "\n".join(["The settings cannot be used:", *found])
+        raise WebSettingsError(text, is_misuse=f"({COMMAND_LINE})" in text)
     return section.model_validate(_without_missing(values))
 
 

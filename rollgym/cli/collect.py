@@ -5,55 +5,87 @@ process. Everything that can be wrong with the command, the configuration and th
 before anything is started.
 """
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from rollgym.cli.collection import print_notes, run_collection
+from rollgym.cli.flags import model_help, read_flags
+from rollgym.cli.found_configs import find_configuration
 from rollgym.cli.process import run_override_command
-from rollgym.cli.rollout_settings import CollectSettings, SettingsError, read_settings, rollout_help
+from rollgym.cli.rollout_settings import (
+    CollectSettings,
+    OptionNames,
+    SettingsError,
+    read_settings,
+    rollout_help,
+)
+from rollgym.cli.summary import ResumeOptions
 from rollgym.engine import Worker
 from rollgym.rollouts.input_file import agent_problem
 from rollgym.rollouts.inputs import DEFAULT_REPEATS, InputSettings, PreparedInputs
 from rollgym.rollouts.paths import RolloutPaths
 from rollgym.rollouts.preflight import preflight
+from rollgym.rollouts.prompt import PromptTemplate
 from rollgym.rollouts.rows import ADD_SEED, IN_EXTRA_BODY, RepeatSeeds
 from rollgym.rollouts.servers import Clients, find_servers
 from rollgym.rollouts.worker import AgentWorker
 from rollgym.servers.client import RecoveryWait
-from rollgym.servers.config import Configuration, plugin_roots
+from rollgym.servers.config import plugin_roots
 from rollgym.store import RunStore, read_manifest
 
+TAKES_FLAGS = True
 EXAMPLE = (
     "ng_collect_rollouts +agent_name=example_multi_step_simple_agent "
     "+input_jsonl_fpath=resources_servers/example_multi_step/data/example.jsonl "
     "+output_jsonl_fpath=results/example_multi_step_rollouts.jsonl"
 )
+FLAG_EXAMPLE = (
+    "rollgym collect --agent example_multi_step_simple_agent "
+    "--input resources_servers/example_multi_step/data/example.jsonl "
+    "--output results/example_multi_step_rollouts.jsonl"
+)
 _USAGE = """
 usage: ng_collect_rollouts +input_jsonl_fpath=FILE +output_jsonl_fpath=FILE [+OPTION=VALUE …]
+       rollgym collect --input FILE --output FILE [--OPTION VALUE …] [+OPTION=VALUE …]
 
 Collect rollouts: an agent works on every row of a JSONL file, and its
 environment scores the result. The servers are those of an ng_run, or with
-+config_paths this command's own. The input is looked for in the working
+config files this command's own. The input is looked for in the working
 directory, then among the examples that come with rollgym. Ctrl-C finishes the
 running rollouts and stops; a second Ctrl-C stops at once. The same command
 again continues the run.
+
+Each option is a flag, --limit 4, or an override, +limit=4. With a flag about
+the model, the command runs the servers itself, and finds the config file of the
+agent:
+
+  rollgym collect --agent mcqa_simple_agent --input tasks.jsonl --output out.jsonl \\
+    --model-url http://127.0.0.1:8000/v1 --model Qwen/Qwen3-8B
+
+The JSON block of numbers goes to standard output. So does the rest of the
+summary on a terminal; otherwise it goes to standard error.
 """
 
 
 def help_text() -> str:
-    return rollout_help(_USAGE, CollectSettings, EXAMPLE)
+    return rollout_help(_USAGE, CollectSettings, EXAMPLE, model_help())
 
 
 def run(arguments: Sequence[str]) -> int:
-    configuration = Configuration(arguments, Path.cwd())
-    settings = read_settings(CollectSettings, configuration.options(), EXAMPLE)
+    flags = read_flags(CollectSettings, arguments)
+    names, example = flags.names(CollectSettings), FLAG_EXAMPLE if flags.used else EXAMPLE
+    configuration = find_configuration(flags, Path.cwd())
+    settings = read_settings(CollectSettings, configuration.options(), example, names)
     servers = find_servers(configuration)
-    _require_known_agents(settings, servers.agents)
+    _require_known_agents(settings, servers.agents, names)
+    prompt = settings.prompt_config
     inputs = PreparedInputs(
         InputSettings(
-            path=_find_input(settings.input_jsonl_fpath),
-            agent_name=settings.agent_name,
+            path=_find_file(settings.input_jsonl_fpath),
+            agent_name=settings.agent_name or _only_agent(servers.agents),
+            prompt=PromptTemplate.read(_find_file(prompt)) if prompt else None,
             limit=settings.limit,
             num_repeats=settings.num_repeats or 1,
             params=settings.responses_create_params,
@@ -70,6 +102,8 @@ def run(arguments: Sequence[str]) -> int:
         "success_threshold": settings.success_threshold,
     }
 
+    options = ResumeOptions.of(names)
+
     async def make_worker(clients: Clients, store: RunStore) -> Worker:
         if settings.preflight:
             print_notes(await preflight(servers, clients, inputs.agents, store))
@@ -80,7 +114,14 @@ def run(arguments: Sequence[str]) -> int:
             recovery=RecoveryWait(settings.server_patience),
         )
 
-    return run_collection(inputs, settings, servers, config, make_worker)
+    return run_collection(inputs, settings, servers, config, make_worker, options=options)
+
+
+def _only_agent(agents: Sequence[str]) -> str | None:
+    if len(agents) != 1:
+        return None
+    print(f"Agent: {agents[0]} (the only one)", file=sys.stderr)
+    return agents[0]
 
 
 def _seeds(settings: CollectSettings) -> RepeatSeeds | None:
@@ -93,19 +134,21 @@ def _seeds(settings: CollectSettings) -> RepeatSeeds | None:
     return RepeatSeeds(settings.seed, in_extra_body=began.in_extra_body if began else True)
 
 
-def _require_known_agents(settings: CollectSettings, agents: Collection[str]) -> None:
+def _require_known_agents(
+    settings: CollectSettings, agents: Collection[str], names: OptionNames
+) -> None:
     """Raises SettingsError where the command line names an agent that does not exist."""
     named = [("agent_name", settings.agent_name)] if settings.agent_name else []
     if isinstance(settings.num_repeats, Mapping):
         named += [("num_repeats", name) for name in settings.num_repeats if name != DEFAULT_REPEATS]
     checked = [(option, agent_problem(name, agents)) for option, name in named]
-    problems = [f"+{option}: {problem}" for option, problem in checked if problem]
+    problems = [f"{names.of(option)}: {problem}" for option, problem in checked if problem]
     if problems:
         raise SettingsError("\n".join(problems))
 
 
-def _find_input(path: Path) -> Path:
-    """The input file: like config files, here or else among those that come with rollgym."""
+def _find_file(path: Path) -> Path:
+    """A file of the user: like config files, here or else among those that come with rollgym."""
     try:
         if path.exists():
             return path
@@ -117,7 +160,7 @@ def _find_input(path: Path) -> Path:
 
 def entry() -> NoReturn:
     """`ng_collect_rollouts`."""
-    run_override_command(help_text, run)
+    run_override_command(help_text, run, takes_flags=TAKES_FLAGS)
 
 
 if __name__ == "__main__":

@@ -16,11 +16,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rollgym.cli.rollout_settings import RolloutSettings, SettingsError
-from rollgym.cli.summary import OVERRIDES, explain_coverage, format_count, summary_lines
+from rollgym.cli.plan import TaskSource, show_plan
+from rollgym.cli.rollout_settings import RolloutSettings
+from rollgym.cli.summary import (
+    OVERRIDES,
+    ResumeOptions,
+    explain_coverage,
+    format_count,
+    summary_lines,
+)
 from rollgym.engine import (
     Coverage,
-    Policy,
     Stop,
     StopLevel,
     Worker,
@@ -32,12 +38,10 @@ from rollgym.metrics import Summary
 from rollgym.monitor import LiveMetrics, ProgressObserver, printable_line, recount
 from rollgym.rollouts.aggregate import AggregateFile
 from rollgym.rollouts.files import RolloutFiles
-from rollgym.rollouts.inputs import PreparedInputs
 from rollgym.rollouts.paths import RolloutPaths, rename_old_files
 from rollgym.rollouts.preflight import PreflightError
 from rollgym.rollouts.rows import RepeatSeeds
 from rollgym.rollouts.servers import Clients, CollectionServers
-from rollgym.rollouts.stored_rollouts import StoredRollouts
 from rollgym.servers.launch.addresses import Directory
 from rollgym.servers.launch.fleet import Fleet
 from rollgym.servers.launch.logs import JsonLines
@@ -49,8 +53,6 @@ NOTE_LIMIT = 1_000
 _REQUESTS = logging.getLogger("rollgym.servers")
 
 
-TaskSource = PreparedInputs | StoredRollouts
-"""The checked tasks of a command."""
 MakeWorker = Callable[[Clients, RunStore], Awaitable[Worker]]
 """Makes the worker for the servers of a collection, which run. It may refuse to."""
 
@@ -61,17 +63,22 @@ def run_collection(
     servers: CollectionServers,
     config: Mapping[str, Any],
     make_worker: MakeWorker,
+    *,
+    options: ResumeOptions = OVERRIDES,
 ) -> int:
     """Collect the tasks of a source into the files that the settings name; the exit status.
 
     `config` is the result-relevant configuration. `make_worker` is called when the servers run; it
-    may raise PreflightError, and then a run that was just made is removed. Raises StoreError,
-    EngineError, KeyboardInterrupt, and what starting the servers raises.
+    may raise PreflightError, and then a run that was just made is removed. `options` is how the
+    user writes options. Raises StoreError, EngineError, KeyboardInterrupt, and what starting the
+    servers raises.
     """
     shard = settings.shard or WHOLE
     paths = RolloutPaths.of(settings.output_jsonl_fpath, shard)
-    require_safe_output(paths, settings)
+    require_safe_output(paths, settings, options)
     _announce(source, paths, settings)
+    if settings.dry_run:
+        return show_plan(source, settings, servers, config, options=options)
     with (
         _removed_if_refused(paths, shard),
         ProgressObserver(sys.stderr) as progress,
@@ -84,7 +91,7 @@ def run_collection(
             reopen=settings.reopen,
             force_new_run=not settings.resume,
             replay=progress.metrics.replay,
-            advice=OVERRIDES.advice,
+            advice=options.advice,
         ) as store,
     ):
         for note in _opening_notes(store):
@@ -95,10 +102,10 @@ def run_collection(
         with RolloutFiles(paths, store.directory, store.inputs.holds, seeds) as files:
             files.reconcile()
             files.write_materialized_inputs(repeats=settings.materialize_repeats)
-            work = _collect(store, settings.policy, servers, make_worker, (progress, files))
+            work = _collect(store, settings, servers, make_worker, (progress, files))
             coverage = run(work)
         metrics = _final_metrics(progress, coverage, store)
-    _print_summary(metrics, coverage, paths)
+    _print_summary(metrics, coverage, paths, options)
     return coverage.exit_status
 
 
@@ -119,13 +126,15 @@ def _removed_if_refused(paths: RolloutPaths, shard: Shard) -> Iterator[None]:
         raise
 
 
-def require_safe_output(paths: RolloutPaths, settings: RolloutSettings) -> None:
+def require_safe_output(
+    paths: RolloutPaths, settings: RolloutSettings, options: ResumeOptions
+) -> None:
     """Raises RefusedError where a file would be overwritten that does not belong to the run."""
     source = settings.input_jsonl_fpath.resolve()
     if any(source == path.resolve() for path in paths.derived):
-        raise SettingsError(
+        raise RefusedError(
             f"the input {settings.input_jsonl_fpath} is a file that this collection would write: "
-            "give +output_jsonl_fpath another name"
+            f"give {options.output} another name"
         )
     for path in paths.derived:
         if path.exists() and not path.is_file():
@@ -133,14 +142,14 @@ def require_safe_output(paths: RolloutPaths, settings: RolloutSettings) -> None:
         if settings.resume and not paths.run.exists() and path.exists() and path.stat().st_size:
             raise RefusedError(
                 f"{path} exists, but its run {paths.run} does not. Nothing was changed. Give "
-                "another +output_jsonl_fpath, or +resume=false to rename the file and start a new "
-                "run."
+                f"another {options.output}, or {options.new_run} to rename the file and start a "
+                "new run."
             )
 
 
 async def _collect(
     store: RunStore,
-    policy: Policy,
+    settings: RolloutSettings,
     servers: CollectionServers,
     make_worker: MakeWorker,
     observers: tuple[ProgressObserver, RolloutFiles],
@@ -154,13 +163,15 @@ async def _collect(
                 watching = asyncio.ensure_future(_watch(directory, stop))
                 try:
                     coverage = await collect(
-                        store.inputs, worker, store, policy, observers, stop=stop
+                        store.inputs, worker, store, settings.policy, observers, stop=stop
                     )
                 finally:
                     watching.cancel()
             missed = files.name in coverage.dropped_events
             await asyncio.to_thread(files.finish, missed=missed)
-            notes = await _write_aggregate_metrics(store, servers, clients, files)
+            notes = []
+            if not settings.disable_aggregation:
+                notes = await _write_aggregate_metrics(store, servers, clients, files)
     print_notes(notes)
     return coverage
 
@@ -252,20 +263,26 @@ def _opening_notes(store: RunStore) -> Iterator[str]:
         yield f"continuing: {done} of {store.inputs.expected} done"
 
 
-def _print_summary(metrics: LiveMetrics, coverage: Coverage, paths: RolloutPaths) -> None:
+def _print_summary(
+    metrics: LiveMetrics, coverage: Coverage, paths: RolloutPaths, options: ResumeOptions
+) -> None:
+    """Print the block of JSON to standard output; the rest is beside it on a terminal only."""
     successes = metrics.summary().counts.successes
-    meaning, advice = explain_coverage(coverage, OVERRIDES, successes)
-    lines = [*summary_lines(metrics), *_file_lines(paths), *_notes(coverage)]
+    meaning, advice = explain_coverage(coverage, options, successes)
+    block, *lines = summary_lines(metrics)
+    lines += [*_file_lines(paths), *_notes(coverage)]
     lines += [coverage.describe_tasks(), str(coverage)]
     lines += [f"exit status {coverage.exit_status:d}: {meaning}", advice]
-    print("\n".join(lines), flush=True)
+    print(block, flush=True)
+    print("\n".join(lines), file=sys.stdout if sys.stdout.isatty() else sys.stderr, flush=True)
 
 
 def _file_lines(paths: RolloutPaths) -> Iterator[str]:
     yield f"rollouts:          {_relative(paths.output)}"
     yield f"failed attempts:   {_relative(paths.failures)}"
     yield f"inputs as sent:    {_relative(paths.materialized_inputs)}"
-    yield f"aggregate metrics: {_relative(paths.aggregate_metrics)}"
+    if paths.aggregate_metrics.exists():
+        yield f"aggregate metrics: {_relative(paths.aggregate_metrics)}"
     yield f"journal:           {_relative(paths.run)}/"
     if (paths.run / SERVER_LOG).exists():
         yield f"failed requests:   {_relative(paths.run / SERVER_LOG)}"

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 
+TAKES_FLAGS = True
 _MODEL = "responses_api_models/scripted_model/configs/scripted_model.yaml"
 _ENVIRONMENT = "resources_servers/example_multi_step"
 ARGUMENTS = (

@@ -2,8 +2,8 @@
 
 Most sub-commands are modules with two functions, `configure(parser)` and `run(arguments) -> int`.
 Those with Hydra overrides, such as `rollgym run`, are modules with `help_text()` and
-`run(arguments) -> int`. Only the module of the sub-command is imported, so that `rollgym --help`
-answers at once.
+`run(arguments) -> int`; those with flags beside the overrides have `TAKES_FLAGS`. Only the module
+of the sub-command is imported, so that `rollgym --help` answers at once.
 
 Other packages add commands of the first kind by entry points of the group `rollgym.commands`. Their
 line in the help is the part of the module's docstring after the first colon; it is read without
@@ -32,8 +32,8 @@ Start with a collection that needs no model and no network:
 
 or, step by step (FILES are a model's and an environment's configuration):
 
-  rollgym collect +config_paths=[FILES] +agent_name=NAME \\
-    +input_jsonl_fpath=TASKS.jsonl +output_jsonl_fpath=results/rollouts.jsonl
+  rollgym collect --config FILE --config FILE --agent NAME \\
+    --input TASKS.jsonl --output results/rollouts.jsonl
   rollgym view results/rollouts.jsonl       read the rollouts in a browser
   rollgym profile results/rollouts.jsonl    the distribution of rewards by task
   rollgym export results/rollouts.jsonl --format sft --output sft.jsonl
@@ -81,7 +81,12 @@ def main(arguments: Sequence[str]) -> int:
     for command in _OVERRIDE_COMMANDS:
         if command.name == asked:
             overriding = import_module(command.module)
-            return override_command(arguments[1:], overriding.help_text, overriding.run)
+            return override_command(
+                arguments[1:],
+                overriding.help_text,
+                overriding.run,
+                takes_flags=getattr(overriding, "TAKES_FLAGS", False),
+            )
     parsed, options = _parse(arguments)
     return exit_status_of(lambda: parsed.run(options))
 

@@ -36,7 +36,8 @@ options:
   +start_timeout=60        seconds until every server must be ready
 
 exit status: 0 stopped by Ctrl-C or SIGTERM when all servers were ready, 5 before
-that, 6 rejected, or a server did not start, 1 a server died too often
+that, 2 the command was used wrongly, 6 rejected, or a server did not start, 1 a
+server died too often
 """
 
 

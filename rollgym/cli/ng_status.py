@@ -12,7 +12,8 @@ List the servers of a running ng_run with their URLs and status, and check the
 health of each. The token of an ng_run beyond loopback is also read from
 env.yaml. To see the progress of a run directory, use `rollgym status RUN`.
 
-exit status: 0 all are healthy, 1 some are not, or no ng_run answers
+exit status: 0 all are healthy, 1 some are not, or no ng_run answers, 2 the
+command was used wrongly
 """
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 CRASHED = 1
+MISUSED = 2
 INTERRUPTED = 5
 BROKEN_PIPE = 128 + 13
 """What a shell reports of a program that SIGPIPE ended, as in `rollgym profile | head`."""
@@ -40,9 +41,11 @@ Configure = Callable[[ArgumentParser], None]
 ParsedCommand = Callable[[Namespace], int]
 
 
-def run_override_command(help_text: Callable[[], str], command: OverrideCommand) -> NoReturn:
+def run_override_command(
+    help_text: Callable[[], str], command: OverrideCommand, *, takes_flags: bool = False
+) -> NoReturn:
     """The console script of a command with overrides: `ng_run +config_paths=[…]`, for example."""
-    end_process(lambda: override_command(sys.argv[1:], help_text, command))
+    end_process(lambda: override_command(sys.argv[1:], help_text, command, takes_flags=takes_flags))
 
 
 def run_module_command(
@@ -56,12 +59,21 @@ def run_module_command(
 
 
 def override_command(
-    arguments: Sequence[str], help_text: Callable[[], str], command: OverrideCommand
+    arguments: Sequence[str],
+    help_text: Callable[[], str],
+    command: OverrideCommand,
+    *,
+    takes_flags: bool = False,
 ) -> int:
-    """Run a command with overrides to its exit status; `--help` anywhere prints the text."""
+    """Run a command with overrides to its exit status; `--help` anywhere prints the text.
+
+    `takes_flags` says that the command also reads options that are written as flags.
+    """
     if set(_HELP) & set(arguments):
         say(help_text().strip())
         return 0
+    if takes_flags:
+        return exit_status_of(lambda: command(arguments))
     return exit_status_of(lambda: command(_without_dashes(arguments)))
 
 
@@ -74,10 +86,12 @@ def _without_dashes(arguments: Sequence[str]) -> Sequence[str]:
         # The value is not repeated: it may be a credential.
         name = dashed[0].partition("=")[0]
         written = f"+{name.lstrip('-').replace('-', '_')}=VALUE"
-        raise RefusedError(
+        error = RefusedError(
             f"{name}: this command's options are written without dashes: {written}. "
             "`--help` lists them."
         )
+        error.is_misuse = True
+        raise error
     return arguments
 
 
@@ -131,7 +145,7 @@ def exit_status_of(command: Callable[[], int]) -> int:
         _silence_stdout()
         return BROKEN_PIPE
     except RefusedError as error:
-        return _report(error, ExitStatus.REFUSED)
+        return _report(error, MISUSED if error.is_misuse else ExitStatus.REFUSED)
     except StorageError as error:
         return _report(error, ExitStatus.STORAGE)
     except EngineError as error:

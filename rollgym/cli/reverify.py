@@ -10,21 +10,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rollgym.cli.collection import run_collection
+from rollgym.cli.flags import read_flags
+from rollgym.cli.found_configs import find_configuration
 from rollgym.cli.rollout_settings import ReverifySettings, read_settings, rollout_help
-from rollgym.cli.summary import format_count
+from rollgym.cli.summary import ResumeOptions, format_count
 from rollgym.engine import Worker
 from rollgym.rollouts.reverify_worker import ReverifyWorker
 from rollgym.rollouts.servers import Clients, find_servers
 from rollgym.rollouts.stored_rollouts import StoredRollouts
-from rollgym.servers.config import Configuration
 from rollgym.store import RunStore
 
+TAKES_FLAGS = True
 EXAMPLE = (
     "rollgym reverify +input_jsonl_fpath=results/example_multi_step_rollouts.jsonl "
     "+output_jsonl_fpath=results/verified_again.jsonl"
 )
 _USAGE = """
 usage: rollgym reverify +input_jsonl_fpath=FILE +output_jsonl_fpath=FILE [+OPTION=VALUE …]
+       rollgym reverify --input FILE --output FILE [--OPTION VALUE …]
 
 Verify stored rollouts again, without calling the model: every rollout of a
 JSONL file that ng_collect_rollouts wrote is sent to the verifier of its
@@ -39,8 +42,10 @@ def help_text() -> str:
 
 
 def run(arguments: Sequence[str]) -> int:
-    configuration = Configuration(arguments, Path.cwd())
-    settings = read_settings(ReverifySettings, configuration.options(), EXAMPLE)
+    flags = read_flags(ReverifySettings, arguments)
+    names = flags.names(ReverifySettings)
+    configuration = find_configuration(flags, Path.cwd())
+    settings = read_settings(ReverifySettings, configuration.options(), EXAMPLE, names)
     servers = find_servers(configuration)
     stored = StoredRollouts(settings.input_jsonl_fpath, settings.limit, servers.agents)
     if stored.unverified:
@@ -53,6 +58,8 @@ def run(arguments: Sequence[str]) -> int:
         "replay_tools": settings.replay_tools,
     }
 
+    options = ResumeOptions.of(names)
+
     async def make_worker(clients: Clients, _: RunStore) -> Worker:
         return ReverifyWorker(
             clients,
@@ -62,4 +69,4 @@ def run(arguments: Sequence[str]) -> int:
             replay_tools=settings.replay_tools,
         )
 
-    return run_collection(stored, settings, servers, config, make_worker)
+    return run_collection(stored, settings, servers, config, make_worker, options=options)

@@ -1,16 +1,29 @@
-"""The options of the commands that collect rollouts, read from Hydra overrides."""
+"""The options of the commands that collect rollouts: each is declared once, here.
+
+They are written as Hydra overrides, `+limit=4`, or as flags, `--limit 4` (`rollgym.cli.flags`).
+"""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from types import MappingProxyType
+from typing import Annotated, Any, NamedTuple, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from rollgym.cli.process import EXIT_STATUSES
 from rollgym.engine import Adaptive, Fixed, Policy, RetryPolicy, RetryRule
+from rollgym.rollouts.paths import JSONL
 from rollgym.servers.config import RunOptions
 from rollgym.store import RefusedError, Shard, Status
 
@@ -31,16 +44,29 @@ NonNegativeSeconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 class SettingsError(RefusedError):
     """An option of the command line is missing, unknown or wrong."""
 
+    is_misuse = True
+
+
+class FlagName(NamedTuple):
+    """The flag of a setting, and its short form, where it is not called like the setting."""
+
+    name: str
+    short: str | None = None
+
 
 class RolloutSettings(BaseModel):
     """One field for each option; `null` means the default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
-    input_jsonl_fpath: Path = Field(description="input file, a JSON object on each line")
-    output_jsonl_fpath: Path = Field(description="file for the rollouts")
+    input_jsonl_fpath: Annotated[Path, FlagName("--input", "-i")] = Field(
+        description="input file, a JSON object on each line"
+    )
+    output_jsonl_fpath: Annotated[Path, FlagName("--output", "-o")] = Field(
+        description="file for the rollouts"
+    )
     limit: Count | None = Field(None, description="number of rows to use (null: all)")
-    num_samples_in_parallel: Count | None = Field(
+    num_samples_in_parallel: Annotated[Count | None, FlagName("--concurrency")] = Field(
         None, description="number of rollouts at a time (null: adapts to the throughput)"
     )
     success_threshold: Annotated[float, Field(allow_inf_nan=False)] = Field(
@@ -49,6 +75,13 @@ class RolloutSettings(BaseModel):
     resume: bool = Field(
         True, description="continue an existing run; false renames it and starts a new one"
     )
+    resume_from_cache: bool | None = Field(
+        None, description="the same as resume, under NeMo Gym's name for it"
+    )
+    dry_run: bool = Field(
+        False, description="check everything, print what would run, and start nothing"
+    )
+    disable_aggregation: bool = Field(False, description="write no file of aggregate metrics")
     retry_failed: bool = Field(False, description="when resuming, run failed rollouts again")
     retry_omitted: bool = Field(False, description="when resuming, run omitted rollouts again")
     max_attempts: Count | None = Field(
@@ -75,7 +108,7 @@ class RolloutSettings(BaseModel):
     materialize_repeats: bool = Field(
         False, description="write the inputs as sent once per rollout instead of once per task"
     )
-    config_paths: list[str] | None = Field(
+    config_paths: Annotated[list[str] | None, FlagName("--config")] = Field(
         None,
         description="config files of servers to run here (null: the servers of ng_run)",
     )
@@ -86,10 +119,29 @@ class RolloutSettings(BaseModel):
         None, description="token of an ng_run beyond loopback; better set in env.yaml"
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _resume_by_either_name(cls, values: Any) -> Any:
+        other = values.get("resume_from_cache") if isinstance(values, dict) else None
+        if other is None:
+            return values
+        if values.get("resume") not in (None, other):
+            raise ValueError("resume and resume_from_cache are the same option: give one of them")
+        return {**values, "resume": other}
+
     @field_validator("shard", mode="before")
     @classmethod
     def _read_shard(cls, value: object) -> object:
         return value if value is None or isinstance(value, Shard) else Shard.parse(str(value))
+
+    @field_validator("output_jsonl_fpath")
+    @classmethod
+    def _has_the_suffix(cls, value: Path) -> Path:
+        if value.suffix != JSONL:
+            raise ValueError(
+                f"the name must end in {JSONL}, because other files are named after it"
+            )
+        return value
 
     @field_validator("*", mode="before")
     @classmethod
@@ -123,7 +175,9 @@ class RolloutSettings(BaseModel):
 class CollectSettings(RolloutSettings):
     """The further options of `ng_collect_rollouts`."""
 
-    agent_name: str | None = Field(None, description="agent for rows without an agent_ref")
+    agent_name: Annotated[str | None, FlagName("--agent", "-a")] = Field(
+        None, description="agent for rows without an agent_ref (null: the only one there is)"
+    )
     num_repeats: Count | dict[str, Count] | None = Field(
         None, description="rollouts of each row (null: 1), or by agent: {_default: 1, name: 4}"
     )
@@ -133,6 +187,9 @@ class CollectSettings(RolloutSettings):
     )
     num_repeats_add_seed: bool = Field(
         False, description="add a different sampling seed to the parameters of each repeat"
+    )
+    prompt_config: Path | None = Field(
+        None, description="YAML file with the templates `user` and `system` for rows without input"
     )
     server_patience: NonNegativeSeconds = Field(
         60.0, description="seconds to wait for an agent server that does not answer"
@@ -155,24 +212,58 @@ class ReverifySettings(RolloutSettings):
 T = TypeVar("T", bound=RolloutSettings)
 
 
-def read_settings(model: type[T], options: RunOptions, example: str) -> T:
+def flag_names(name: str, field: FieldInfo) -> tuple[str, ...]:
+    """The flag of a setting, and its short form if it has one."""
+    for mark in field.metadata:
+        if isinstance(mark, FlagName):
+            return (mark.name,) if mark.short is None else (mark.name, mark.short)
+    return (f"--{name.replace('_', '-')}",)
+
+
+def is_switch(field: FieldInfo) -> bool:
+    """Whether a setting is true or false, so that its flag takes no value."""
+    return field.annotation in (bool, bool | None)
+
+
+def negated(flag: str) -> str:
+    """The flag that sets a switch to false."""
+    return flag.replace("--", "--no-", 1)
+
+
+class OptionNames(NamedTuple):
+    """How messages name the settings: as flags where the command was written with flags."""
+
+    flags: Mapping[str, str] = MappingProxyType({})
+
+    def of(self, name: str) -> str:
+        return self.flags.get(name, f"+{name}")
+
+
+AS_OVERRIDES = OptionNames()
+
+
+def read_settings(
+    model: type[T], options: RunOptions, example: str, names: OptionNames = AS_OVERRIDES
+) -> T:
     """Raises SettingsError with every problem; `example` is a correct command."""
     known = model.model_fields
     values = {name: value for name, value in options.values.items() if name in known}
     # Settings of servers, and variables of config files, are not options of the command.
     unknown = (options.given & options.values.keys()) - known.keys() - options.used
-    problems = [_unknown(name, known) for name in sorted(unknown)]
+    problems = [_unknown(name, known, names) for name in sorted(unknown)]
     try:
         settings = model.model_validate(values)
     except ValidationError as error:
-        problems += _problems(error, values, known, example)
+        problems += _problems(error, values, known, example, names)
     if problems:
         raise SettingsError("\n".join(["the command cannot be run:", *problems]))
     return settings
 
 
-def rollout_help(usage: str, model: type[RolloutSettings], example: str) -> str:
-    """The text of `--help`: the usage, and every option with its default.
+def rollout_help(
+    usage: str, model: type[RolloutSettings], example: str, further: Sequence[str] = ()
+) -> str:
+    """The text of `--help`: the usage, every option with its default, and `further` lines.
 
     The options that only this command has come first.
     """
@@ -182,7 +273,7 @@ def rollout_help(usage: str, model: type[RolloutSettings], example: str) -> str:
     others = [_option(name, field) for name, field in fields if not field.is_required()]
     return "\n".join(
         [
-            *(usage.strip(), "", "required:", *required, "", "options:", *others),
+            *(usage.strip(), "", "required:", *required, "", "options:", *others, *further),
             *("", "example:", f"  {example}", "", EXIT_STATUSES),
         ]
     )
@@ -190,27 +281,41 @@ def rollout_help(usage: str, model: type[RolloutSettings], example: str) -> str:
 
 def _option(name: str, field: FieldInfo) -> str:
     default = "" if field.is_required() else f" (default: {json.dumps(field.default)})"
-    return f"  +{name}=…{default}\n      {field.description}"
+    flags = ", ".join(flag_names(name, field))
+    if is_switch(field):
+        flags = f"{flags}, {negated(flags)}"
+    return f"  {flags}, +{name}=…{default}\n      {field.description}"
 
 
-def _unknown(name: str, known: Mapping[str, Any]) -> str:
+def _unknown(name: str, known: Mapping[str, Any], names: OptionNames) -> str:
+    if name in names.flags:
+        return (
+            f"  {names.of(name)} sets {name}, which no config file here uses: name one that uses "
+            f"${{{name}}}, such as a model's"
+        )
     close = get_close_matches(name, known, 1)
     meant = f"did you mean +{close[0]}?" if close else "`--help` lists the options"
     return f"  +{name}: there is no such option; {meant}"
 
 
 def _problems(
-    error: ValidationError, values: Mapping[str, Any], known: Mapping[str, FieldInfo], example: str
+    error: ValidationError,
+    values: Mapping[str, Any],
+    known: Mapping[str, FieldInfo],
+    example: str,
+    names: OptionNames,
 ) -> Iterator[str]:
     """One problem for each option."""
     by_option: dict[str, list[Any]] = {}
     for each in error.errors(include_url=False):
-        by_option.setdefault(str(each["loc"][0]), []).append(each)
+        by_option.setdefault(str(each["loc"][0]) if each["loc"] else "", []).append(each)
     for name, found in by_option.items():
         message = str(found[0]["msg"]).removeprefix("Value error, ")
-        if values.get(name) is None:
-            yield f"  +{name} is missing, as in: {example}"
+        if not name:
+            yield f"  {message}"
+        elif values.get(name) is None:
+            yield f"  {names.of(name)} is missing, as in: {example}"
         elif len(found) > 1 or len(found[0]["loc"]) > 1:
-            yield f"  +{name}: {known[name].description}; not {values[name]!r}"
+            yield f"  {names.of(name)}: {known[name].description}; not {values[name]!r}"
         else:
-            yield f"  +{name}: {message}, not {values[name]!r}"
+            yield f"  {names.of(name)}: {message}, not {values[name]!r}"

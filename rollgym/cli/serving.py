@@ -101,8 +101,8 @@ def _read(values: Settings) -> ServeOptions:
     try:
         return msgspec.convert(given, ServeOptions)
     except msgspec.ValidationError as error:
-        fix = "see `ng_run --help`"
-        raise ConfigError([Problem("command line", f"an option is wrong: {error}", fix)]) from error
+        what, fix = f"an option is wrong: {error}", "see `ng_run --help`"
+        raise ConfigError([Problem("command line", what, fix, is_misuse=True)]) from error
 
 
 def _start_logs(options: ServeOptions) -> None:

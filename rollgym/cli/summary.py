@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
 from rollgym.cli.look import look_data, look_lines
+from rollgym.cli.rollout_settings import OptionNames
 from rollgym.engine import Coverage, ExitStatus
 from rollgym.metrics import Summary
 from rollgym.monitor import FailureExample, LiveMetrics
@@ -81,6 +82,13 @@ class ResumeOptions(NamedTuple):
     retry_failed: str
     retry_omitted: str
     shard: str
+
+    @classmethod
+    def of(cls, names: OptionNames) -> "ResumeOptions":
+        """Those of a command that collects, as its user writes them."""
+        if not names.flags:
+            return OVERRIDES
+        return cls("--output", "--no-resume", "--retry-failed", "--retry-omitted", "--shard I/N")
 
     @property
     def advice(self) -> OpenAdvice:

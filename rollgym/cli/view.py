@@ -32,7 +32,7 @@ options:
                            machines can reach, the URL contains a token
   +server_port=11001       port to listen on (default: 11001, or a free port)
 
-exit status: 0 ended by Ctrl-C, 6 rejected
+exit status: 0 ended by Ctrl-C, 2 the command was used wrongly, 6 rejected
 """
 
 
@@ -132,16 +132,16 @@ def _read(overrides: Sequence[str]) -> ViewSettings:
     unknown = [name for name in given if name not in known]
     if unknown:
         what = f"there is no option +{unknown[0]}{suggestion(unknown[0], known)}"
-        raise ConfigError([Problem("command line", what, "see `ng_viewer --help`")])
+        fix = "see `ng_viewer --help`"
+        raise ConfigError([Problem("command line", what, fix, is_misuse=True)])
     if "jsonl_fpath" not in given:
         what, fix = "`jsonl_fpath` is missing", "pass +jsonl_fpath=results/rollouts.jsonl"
-        raise ConfigError([Problem("command line", what, fix)])
+        raise ConfigError([Problem("command line", what, fix, is_misuse=True)])
     try:
         return msgspec.convert(given, ViewSettings)
     except msgspec.ValidationError as error:
-        raise ConfigError(
-            [Problem("command line", f"an option is wrong: {error}", "see `ng_viewer --help`")]
-        ) from error
+        what, fix = f"an option is wrong: {error}", "see `ng_viewer --help`"
+        raise ConfigError([Problem("command line", what, fix, is_misuse=True)]) from error
 
 
 def _is_path(text: str) -> bool:

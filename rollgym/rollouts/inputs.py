@@ -26,6 +26,7 @@ from rollgym.rollouts.input_file import (
     params_problems,
     row_at,
 )
+from rollgym.rollouts.prompt import PromptTemplate
 from rollgym.store import InputsError
 from rollgym.store.errors import storage_error
 
@@ -50,7 +51,7 @@ class InputSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     `num_repeats` may be given by agent, with `_default` for the others. `agents` are the agents
     that exist; None where they are unknown. `seeded` says that each repeat gets a sampling seed, so
-    that the seeds in input rows are ignored.
+    that the seeds in input rows are ignored. `prompt` makes the input of every row.
     """
 
     path: Path
@@ -60,6 +61,7 @@ class InputSettings(msgspec.Struct, frozen=True, kw_only=True):
     params: Mapping[str, Any] = {}
     agents: Collection[str] | None = None
     seeded: bool = False
+    prompt: PromptTemplate | None = None
 
 
 class PreparedInputs:
@@ -90,6 +92,8 @@ class PreparedInputs:
 
     def _prepared(self, row: Row, index: int) -> Row:
         settings = self._settings
+        if settings.prompt is not None:
+            row = settings.prompt.apply(row)
         if rows.is_rollout(row):
             row = rows.without_results(row)
         row = rows.without_fields(_content(row, seeded=settings.seeded), _NO_INPUT)
@@ -175,6 +179,13 @@ class _FirstReading:
         except RowError as error:
             yield f"this is not a row: {error}"
             return
+        content = row
+        try:
+            if self._settings.prompt is not None:
+                row = self._settings.prompt.apply(row)
+        except RowError as error:
+            yield str(error)
+            return
         problems = [
             *params_problems(row, seeded=self._settings.seeded),
             *self._agent_problems(row),
@@ -184,7 +195,7 @@ class _FirstReading:
             yield from problems
             return
         index = row.get(rows.TASK_INDEX, int)
-        place = self._place(_content(row, seeded=self._settings.seeded).raw, index, again)
+        place = self._place(_content(content, seeded=self._settings.seeded).raw, index, again)
         if isinstance(place, str):
             yield place
             return
@@ -213,7 +224,7 @@ class _FirstReading:
         unseeded = _content(Row(content), seeded=True)
         if unseeded == self._content_at(place, again, seeded=True):
             return (
-                f"{earlier} another sampling seed; give +num_repeats_add_seed=true to seed the "
+                f"{earlier} another sampling seed; set num_repeats_add_seed to seed the "
                 f"repeats, or leave {rows.TASK_INDEX} out"
             )
         return f"{earlier} other content; leave the field out to have the rows numbered"
@@ -232,7 +243,7 @@ class _FirstReading:
             return
         known = self._settings.agents
         if not name:
-            yield f"the row has no {rows.AGENT}.name, and +agent_name is not given"
+            yield f"the row has no {rows.AGENT}.name, and the command names no agent"
         elif known is not None and (problem := agent_problem(name, known)):
             yield problem
 

@@ -59,6 +59,10 @@ class CollectionServers:
         self.connect = connect
 
     @property
+    def names(self) -> list[str]:
+        return list(self._servers)
+
+    @property
     def agents(self) -> list[str]:
         return [each.name for each in self._servers.values() if each.kind is ServerKind.AGENT]
 
@@ -119,7 +123,7 @@ def running_servers(options: RunOptions) -> CollectionServers:
     try:
         records = asyncio.run(fetch_records(options.head, options.token))
     except NoHeadError as error:
-        error.add_note("With +config_paths=[…] this command runs the servers itself.")
+        error.add_note("With config files (config_paths) this command runs the servers itself.")
         raise
     described = (
         ServerDescription(

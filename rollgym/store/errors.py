@@ -13,7 +13,12 @@ class StoreError(Exception):
 
 
 class RefusedError(StoreError):
-    """The run was not opened."""
+    """The run was not opened.
+
+    `is_misuse` says that the command itself is wrong, and not what it refers to.
+    """
+
+    is_misuse = False
 
 
 class RunBusyError(RefusedError):

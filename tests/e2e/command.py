@@ -23,8 +23,13 @@ class Ended:
         self.stderr = stderr
 
     @property
+    def text(self) -> str:
+        """Everything that was said."""
+        return self.stdout + self.stderr
+
+    @property
     def lines(self) -> list[str]:
-        return self.stdout.splitlines()
+        return self.text.splitlines()
 
     @property
     def headline(self) -> dict[str, Any]:

@@ -47,11 +47,11 @@ def test_wrong_use_ends_with_exit_status_2(capsys: pytest.CaptureFixture[str]) -
         assert message in capsys.readouterr().err
 
 
-def test_options_of_override_commands_are_written_without_dashes(
+def test_options_of_a_command_without_flags_are_written_without_dashes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["demo", "--num-repeats=3"]) == 6
-    assert "are written without dashes: +num_repeats=VALUE" in capsys.readouterr().err
+    assert main(["run", "--start-timeout=3"]) == 2
+    assert "are written without dashes: +start_timeout=VALUE" in capsys.readouterr().err
 
 
 def test_help_fits_80_columns_and_uses_the_dialect_of_its_command(
@@ -64,7 +64,7 @@ def test_help_fits_80_columns_and_uses_the_dialect_of_its_command(
         assert max(map(len, text.splitlines())) <= 80
         if command:
             assert "+" not in text.replace("ng_viewer +jsonl_fpath", "")
-    for name in ("run", "collect", "reverify", "demo"):
+    for name in ("run", "demo"):
         assert main([name, "--help"]) == 0
         text = capsys.readouterr().out.replace("`ng_collect_rollouts --help`", "")
         assert "--" not in text
@@ -87,7 +87,7 @@ def test_odd_streams_do_not_spoil_the_run(tmp_path: Path) -> None:
     line = f'"$ROLLGYM" {demo} "+output_jsonl_fpath=\'日本.jsonl\'"'
     done = run_in_shell(tmp_path, line, PYTHONIOENCODING="latin-1")
     assert done.returncode == 0, done.stderr
-    assert "5 expected = 5 completed" in done.stdout
+    assert "5 expected = 5 completed" in done.stderr
     done = run_in_shell(tmp_path, f'"$ROLLGYM" {demo} >&- 2>&-')
     assert done.returncode == 0
     assert (tmp_path / "results/demo_multi_step_rollouts.jsonl").read_bytes().count(b"\n") == 5
@@ -152,6 +152,5 @@ def test_numbers_that_events_never_reached_are_counted_from_disk(
     assert main([*DEMO, f"+output_jsonl_fpath={output}", "+num_repeats=4"]) == 0
     starved = capsys.readouterr().out
     assert main(["status", str(output)]) == 0
-    counted = capsys.readouterr().out
-    assert starved.partition("rollouts:")[0] == counted.partition("run ")[0]
+    assert capsys.readouterr().out.startswith(starved)
     assert '"avg_reward": null' not in starved

@@ -193,6 +193,6 @@ def test_without_servers_the_message_says_how_to_start_them(tmp_path: Path) -> N
     ended = rollgym(tmp_path, COLLECT[0], *COLLECT[2:], f"+head_server.port={free_port()}")
     assert ended.status == 6
     assert "ng_run" in ended.stderr
-    assert "With +config_paths=[…] this command runs the servers itself." in ended.stderr
+    assert "With config files (config_paths) this command runs the servers itself." in ended.stderr
     assert "Traceback" not in ended.stderr
     assert not (tmp_path / "results").exists()

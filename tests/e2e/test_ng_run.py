@@ -38,7 +38,7 @@ def start(probes: ProbeRun) -> Iterator[Start]:
         serving.close()
 
 
-def refusal(probes: ProbeRun, *arguments: str) -> str:
+def refusal(probes: ProbeRun, *arguments: str, status: int = 6) -> str:
     done = subprocess.run(
         [*NG_RUN, *arguments],
         cwd=probes.folder,
@@ -47,7 +47,7 @@ def refusal(probes: ProbeRun, *arguments: str) -> str:
         timeout=PATIENCE,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (6, ""), done.stderr
+    assert (done.returncode, done.stdout) == (status, ""), done.stderr
     return done.stderr
 
 
@@ -141,7 +141,8 @@ def test_all_problems_are_reported_and_nothing_starts(probes: ProbeRun) -> None:
         probes.add("weather", judge={"type": "resources_servers", "name": "wether_judge"})
         probes.add("weather_judge", port=port)
         head = f"+head_server.port={free_port()}"
-        message = refusal(probes, "+config_paths=[probes.yaml]", "+log_levle=debug", head)
+        options = ("+config_paths=[probes.yaml]", "+log_levle=debug", head)
+        message = refusal(probes, *options, status=2)
     assert message.startswith("rollgym: 3 problems, and nothing was started:")
     assert "probes.yaml:1: weather: `judge` names 'wether_judge'" in message
     assert "(did you mean 'weather_judge'?)" in message

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rollgym.engine import ExitStatus
+from rollgym.cli.process import MISUSED
 from rollgym.store import RefusedError
 from webgym.rollout.command import main
 from webgym.rollout.settings import WebRolloutSettings
@@ -73,7 +73,7 @@ def test_every_mistake_is_explained_and_nothing_is_written(
 def test_a_mistake_has_its_exit_status_and_no_traceback(tmp_path: Path) -> None:
     arguments, words = MISTAKES[1]
     refused = rollout(tmp_path, *arguments)
-    assert refused.returncode == ExitStatus.REFUSED
+    assert refused.returncode == MISUSED
     assert words in refused.stderr
     assert "Traceback" not in refused.stderr
 

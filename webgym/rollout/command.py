@@ -32,7 +32,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rollgym.cli.process import EXIT_STATUSES, end_process, exit_status_of, say
 from webgym.rollout.settings import WebRolloutSettings
-from webgym.settings import MISSING, KeyOrigin, KeyPath, WebSettingsError, keys_of
+from webgym.settings import COMMAND_LINE, MISSING, KeyOrigin, KeyPath, WebSettingsError, keys_of
 
 _USAGE = """
 usage: python scripts/rollout.py --config-name NAME save_path=FOLDER [KEY=VALUE …]
@@ -97,7 +97,6 @@ def help_text(directory: Path) -> str:
     return "\n".join([*lines, "", EXIT_STATUSES.strip()])
 
 
-COMMAND_LINE = "command line"
 _VERSION = "1.3"
 _WITH_COMMAS = "rank_weights"
 _REPLACED = frozenset(
@@ -185,7 +184,8 @@ def _read_overrides(overrides: Sequence[str]) -> list[Override]:
             problems.append(f'  {text}: give one value, or a list in brackets: "{key}=[{value}]"')
         read.append(override)
     if problems:
-        raise WebSettingsError("\n".join(["The settings cannot be used:", *problems]))
+        text = "\n".join(["The settings cannot be used:", *problems])
+        raise WebSettingsError(text, is_misuse=True)
     return read
 
 
@@ -252,7 +252,9 @@ def _remove(override: Override, config: DictConfig) -> None:
     *parents, name = override.key_or_group.split(".")
     parent = OmegaConf.select(config, ".".join(parents)) if parents else config
     if not isinstance(parent, DictConfig) or name not in set(parent):
-        raise WebSettingsError(f"{override.input_line}: there is no such key to remove")
+        raise WebSettingsError(
+            f"{override.input_line}: there is no such key to remove", is_misuse=True
+        )
     value = override.value()
     if value is not None and parent[name] != value:
         raise WebSettingsError(f"{override.input_line}: its value is {parent[name]!r:.100}")
@@ -271,7 +273,7 @@ def _require(folders: Sequence[Path], name: str) -> None:
         f"did you mean {close[0]!r}?" if close else f"the configs are {', '.join(names) or 'none'}"
     )
     places = " or ".join(relative_path(folder) for folder in folders)
-    raise WebSettingsError(f"there is no config {name!r} in {places}: {advice}")
+    raise WebSettingsError(f"there is no config {name!r} in {places}: {advice}", is_misuse=True)
 
 
 def _file(folder: Path, name: str) -> Path:

@@ -170,6 +170,23 @@ def _descriptions(content: DictConfig) -> Iterator[tuple[str, str]]:
                 yield name, f"{kind}/{next(iter(inner))}"
 
 
+def described_agents(config: str, roots: Sequence[Path]) -> list[tuple[str, str]]:
+    """The agents that a config file of the plug-ins describes, with their implementations."""
+    path = find_config(config, roots)
+    if path is None:
+        return []
+    try:
+        content = read_document(path, roots[0]).content
+    except ConfigError:
+        return []
+    prefix = f"{ServerKind.AGENT}/"
+    return [
+        (name, described.removeprefix(prefix))
+        for name, described in _descriptions(content)
+        if described.startswith(prefix)
+    ]
+
+
 def plain_mapping(content: DictConfig) -> dict[str, object]:
     """The content with interpolations as text."""
     plain = OmegaConf.to_container(content, resolve=False)

@@ -143,6 +143,7 @@ class Configuration:
                 self._layers.locations.of((HEAD_SERVER,)),
                 f"{HEAD_SERVER}: {error}",
                 "give +head_server.host=127.0.0.1 and +head_server.port=11000, or neither",
+                is_misuse=HEAD_SERVER in self._layers.given,
             )
             return Address()
 
@@ -155,11 +156,12 @@ class Configuration:
                 f"{COMMAND_LINE} (+{name}=…)",
                 f"unknown option {name!r}{suggestion(name, expected | options.used)}",
                 f"known options: {listed(expected)}",
+                is_misuse=True,
             )
 
     def _report_no_servers(self, problems: Problems) -> None:
         if CONFIG_PATHS not in self._layers.plain:
-            problems.add(COMMAND_LINE, "no config file is named", f"pass {EXAMPLE}")
+            problems.add(COMMAND_LINE, "no config file is named", f"pass {EXAMPLE}", is_misuse=True)
         elif self._layers.files:
             problems.add(
                 listed(self._layers.files),

@@ -88,13 +88,15 @@ def apply_override(
                 _place(override),
                 f"there is no {override.key!r} to remove",
                 "check the name or omit the argument",
+                is_misuse=True,
             )
         return
     try:
         OmegaConf.update(content, override.key, override.value, merge=True, force_add=True)
     except OmegaConfBaseException as error:
         reason = hide_secrets_in_text(str(error).partition("\n")[0])
-        problems.add(_place(override), f"cannot be applied ({reason})", "check its key and value")
+        what, fix = f"cannot be applied ({reason})", "check its key and value"
+        problems.add(_place(override), what, fix, is_misuse=True)
         return
     locations.add_value(override.path, Location(COMMAND_LINE))
 
@@ -140,7 +142,7 @@ def _place(override: Override) -> str:
 
 
 def _refused(shown: str, what: str, fix: str) -> ConfigError:
-    return ConfigError([Problem(f"{COMMAND_LINE} ({shown})", what, fix)])
+    return ConfigError([Problem(f"{COMMAND_LINE} ({shown})", what, fix, is_misuse=True)])
 
 
 def _holds(content: DictConfig, path: KeyPath) -> bool:

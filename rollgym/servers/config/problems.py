@@ -27,11 +27,15 @@ _SEPARATORS = re.compile(r"[.\[\]]+")
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One mistake: where it is, what is wrong, and how to correct it."""
+    """One mistake: where it is, what is wrong, and how to correct it.
+
+    `is_misuse` marks an argument that the command cannot read or does not know.
+    """
 
     where: str
     what: str
     fix: str
+    is_misuse: bool = False
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}; {self.fix}"
@@ -47,6 +51,7 @@ class ConfigError(RefusedError):
             head = f"{len(lines)} problems, and nothing was started:"
             lines = [head, *(f"  {line}" for line in lines)]
         super().__init__("\n".join(lines))
+        self.is_misuse = any(each.is_misuse for each in self.problems)
 
 
 class Problems:
@@ -55,8 +60,8 @@ class Problems:
     def __init__(self) -> None:
         self._found: list[Problem] = []
 
-    def add(self, where: object, what: str, fix: str) -> None:
-        problem = Problem(str(where), what, fix)
+    def add(self, where: object, what: str, fix: str, *, is_misuse: bool = False) -> None:
+        problem = Problem(str(where), what, fix, is_misuse)
         if problem not in self._found:
             self._found.append(problem)
 
@@ -69,7 +74,7 @@ class Problems:
     def extend(self, others: Iterable[Problem]) -> None:
         """Add problems that were found elsewhere."""
         for problem in others:
-            self.add(problem.where, problem.what, problem.fix)
+            self.add(problem.where, problem.what, problem.fix, is_misuse=problem.is_misuse)
 
     def raise_if_any(self) -> None:
         """Raises ConfigError with all problems, where there are any."""

@@ -1,6 +1,7 @@
 """`ng_collect_rollouts` against agents that do what the rows tell them to."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -17,11 +18,11 @@ def keys(workshop: Workshop, name: str = "out.jsonl") -> list[tuple[int, int]]:
     return [(row["_ng_task_index"], row["_ng_rollout_index"]) for row in workshop.rows(name)]
 
 
-def refused(workshop: Workshop, *overrides: str, **options: Any) -> str:
+def refused(workshop: Workshop, *overrides: str, status: int = 6, **options: Any) -> str:
     """What is said about a command that is refused, which leaves no trace."""
     before = sorted(workshop.folder.rglob("*"))
     ended = workshop.collect(*overrides, **options)
-    assert (ended.status, ended.stdout) == (6, ""), ended.stderr
+    assert (ended.status, ended.stdout) == (status, ""), ended.stderr
     assert [p for p in sorted(workshop.folder.rglob("*")) if "__pycache__" not in p.parts] == [
         p for p in before if "__pycache__" not in p.parts
     ]
@@ -286,7 +287,7 @@ def test_attempts_are_bounded_and_each_failed_one_is_told(workshop: Workshop) ->
     assert [(row["attempt"], row["final"]) for row in failures] == [(1, False), (2, True)]
     assert {row["_ng_failure_class"] for row in failures} == {"model_unavailable"}
     assert {row["failure"]["detail"] for row in failures} == {"gone"}
-    assert "1 x model_unavailable" in ended.stdout
+    assert "1 x model_unavailable" in ended.text
     assert "+retry_failed=true" in ended.lines[-1]
     assert json.loads(workshop.path("out_aggregate_metrics.json").read_text()) == []
 
@@ -353,7 +354,7 @@ def test_what_failed_is_run_again_only_when_asked(workshop: Workshop) -> None:
     assert workshop.collect(*once).status == 3
     again = workshop.collect(*once)
     assert again.status == 3
-    assert "nothing had to run" in again.stdout
+    assert "nothing had to run" in again.text
     assert workshop.collect(*once, "+retry_failed=true").status == 3
     failures = workshop.rows("out_failures.jsonl")
     assert [row["attempt"] for row in failures] == [1, 2]
@@ -392,7 +393,7 @@ def test_the_same_command_again_has_nothing_to_do(workshop: Workshop) -> None:
     assert len(files) == 4
     again = workshop.collect(NAMED)
     assert again.status == 0
-    assert "all rollouts were collected before: nothing had to run" in again.stdout
+    assert "all rollouts were collected before: nothing had to run" in again.text
     assert {path: path.read_bytes() for path in files} == files
 
 
@@ -405,7 +406,7 @@ def test_a_run_grows_with_the_limit_and_the_repeats(workshop: Workshop) -> None:
     assert "the run grows from 2 rollouts of 2 tasks to 6 of 3" in grown.stderr
     assert "continuing: 2 of 6 done" in grown.stderr
     assert grown.coverage == "6 expected = 6 completed + 0 failed + 0 omitted + 0 unresolved"
-    assert "all repeats done for 3 of 3 tasks" in grown.stdout
+    assert "all repeats done for 3 of 3 tasks" in grown.text
     rollouts = workshop.rollouts()
     assert sorted(rollouts) == [(index, repeat) for index in range(3) for repeat in range(2)]
     assert {key: rollouts[key] for key in first} == first
@@ -519,25 +520,39 @@ WRONG_OPTIONS = {
     "+max_atempts=2": "+max_atempts: there is no such option; did you mean +max_attempts?",
     "+resume=perhaps": "+resume: Input should be a valid boolean",
     "+responses_create_params=hot": "+responses_create_params: Input should be a valid dictionary",
-    "+output_jsonl_fpath=out.json": "the output out.json must end in .jsonl",
+    "+output_jsonl_fpath=out.json": "+output_jsonl_fpath: the name must end in .jsonl",
     "+agent_name=parot_agent": f"there is no agent 'parot_agent'; did you mean {AGENT}?",
-    "+agent_name=null": "the row has no agent_ref.name, and +agent_name is not given",
-    "+input_jsonl_fpath=im.jsonl": "there is no file im.jsonl; did you mean in.jsonl?",
     "+input_jsonl_fpath=null": "+input_jsonl_fpath is missing, as in: ",
+    "+resume=true +resume_from_cache=false": "resume and resume_from_cache are the same option",
+    "limit": "this is not an override",
+    "--limt 3": "--limt: there is no such option; did you mean --limit?",
+    "--limit": "--limit needs a value: number of rows to use",
+    "--resume=true": "--resume takes no value",
+    "--limit 0": "--limit: Input should be greater than or equal to 1, not 0",
+    "--agent parot_agent": f"--agent: there is no agent 'parot_agent'; did you mean {AGENT}?",
+    "--output=null": "--output: the name must end in .jsonl",
+    "--api-key-env NO_SUCH_KEY": "--api-key-env: the environment has no variable NO_SUCH_KEY",
+    "--model-type parot": "--model-type: there is no model server 'parot'; there are ",
+}
+WRONG_FILES = {
+    "+agent_name=null": "the row has no agent_ref.name, and the command names no agent",
+    "+input_jsonl_fpath=im.jsonl": "there is no file im.jsonl; did you mean in.jsonl?",
 }
 
 
 def test_a_wrong_option_is_rejected_with_what_is_wrong(workshop: Workshop) -> None:
     workshop.write("in.jsonl", [task("a")])
-    for override, message in WRONG_OPTIONS.items():
-        refusal = refused(workshop, NAMED, override)
-        assert message in refusal
-        assert "Traceback" not in refusal
+    for status, wrong in ((2, WRONG_OPTIONS), (6, WRONG_FILES)):
+        for options, message in wrong.items():
+            given = re.split(r" (?=[+-])|(?<=[a-z]) (?=[^+:])", options)
+            refusal = refused(workshop, NAMED, *given, status=status)
+            assert message in refusal
+            assert "Traceback" not in refusal
 
 
 def test_everything_that_is_missing_is_named_with_an_example(workshop: Workshop) -> None:
     ended = workshop.run("collect", "+config_paths=[parrots.yaml]")
-    assert ended.status == 6
+    assert ended.status == 2
     for name in ("+input_jsonl_fpath", "+output_jsonl_fpath"):
         assert f"{name} is missing, as in: ng_collect_rollouts +agent_name=" in ended.stderr
 
@@ -553,7 +568,7 @@ def test_help_names_every_option(workshop: Workshop) -> None:
         "resume",
         "config_paths",
     ):
-        assert f"  +{option}=…" in ended.stdout
+        assert f" +{option}=…" in ended.stdout
 
 
 # Aggregate metrics.

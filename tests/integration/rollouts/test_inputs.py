@@ -124,7 +124,7 @@ def test_seeds_of_repeats_do_not_make_other_tasks_where_seeds_are_given(given_fi
 
 def test_without_that_the_refusal_says_what_to_do(given_file: Given) -> None:
     refusal = given_file.refusal(seeded(1), seeded(2))
-    assert "and another sampling seed; give +num_repeats_add_seed=true" in refusal
+    assert "and another sampling seed; set num_repeats_add_seed" in refusal
 
 
 class Model:
@@ -274,7 +274,7 @@ def test_a_bad_row_is_named_with_its_line_and_its_problem(given_file: Given) -> 
 def test_no_agent_at_all_is_a_problem_of_each_row(given_file: Given) -> None:
     refusal = given_file.refusal(row(), row(agent_ref={"name": "other"}), agent_name=None)
     assert refusal.startswith("1 bad row(s)")
-    assert "in.jsonl:1: the row has no agent_ref.name, and +agent_name" in refusal
+    assert "in.jsonl:1: the row has no agent_ref.name, and the command names no agent" in refusal
 
 
 def test_all_problems_of_a_row_are_told_together(given_file: Given) -> None:

@@ -66,7 +66,7 @@ def test_the_whole_can_be_collected_after_its_shards(workshop: Workshop) -> None
     ended = workshop.collect(NAMED)
     assert ended.coverage == "5 expected = 4 completed + 1 failed + 0 omitted + 0 unresolved"
     assert sorted(workshop.rollouts()) == [(0, 0), (1, 0), (2, 0), (4, 0)]
-    assert "nothing had to run" in shard(workshop, "1/2").stdout
+    assert "nothing had to run" in shard(workshop, "1/2").text
     assert sorted(workshop.rollouts("out_shard-1-of-2.jsonl")) == [(1, 0)]
 
 
