@@ -343,7 +343,7 @@ def test_a_server_that_dies_too_often_stops_the_collection(workshop: Workshop) -
         *(NAMED, "+num_samples_in_parallel=1", "+server_patience=0"), config="isolated.yaml"
     )
     assert ended.status == 8, ended.stderr
-    assert f"{AGENT} is not restarted again after 0 restarts" in ended.stdout
+    assert f"{AGENT} is not restarted again after 0 restarts" in ended.text
     assert list(workshop.rollouts()) == [(0, 0)]
 
 
@@ -568,7 +568,7 @@ def test_help_names_every_option(workshop: Workshop) -> None:
         "resume",
         "config_paths",
     ):
-        assert f" +{option}=…" in ended.stdout
+        assert f" +{option}=…" in ended.text
 
 
 # Aggregate metrics.

@@ -146,7 +146,8 @@ def test_a_model_by_flags_needs_no_config_file(
             *("--api-key-env", "PARROT_KEY"),
         )
     assert ended.status == 0, ended.stderr
-    request = next(each for each in model.requests if each.path.endswith("/chat/completions"))
+    request = model.requests[-1]
+    assert request.path == "/v1/chat/completions"
     assert request.headers["authorization"] == "Bearer no-secret"
     assert (request.json["model"], request.json["temperature"]) == ("parrot/it's", 0)
     assert {row["agent_ref"]["name"] for row in workshop.rows("out.jsonl")} == {"mcqa_simple_agent"}

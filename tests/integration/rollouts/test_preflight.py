@@ -172,4 +172,4 @@ def test_the_check_can_be_left_out(collecting: Collecting) -> None:
     url = f"http://127.0.0.1:{unused_port()}/v1"
     ended = collecting.run(url, "+preflight=false", "+max_attempts=1")
     assert ended.status == 3
-    assert "2 expected = 0 completed + 2 failed" in ended.stdout
+    assert "2 expected = 0 completed + 2 failed" in ended.text
