@@ -146,7 +146,7 @@ class Episode:
         errors of `call_tool`; the outputs of calls that have ended are kept.
         """
         known = _tool_names(tools)
-        for together in self._batches(calls):
+        for together in self._batches(calls) if len(calls) > 1 else [calls]:
             if len(together) == 1:
                 self.output.append(await self._call(together[0], known))
                 continue
@@ -240,15 +240,14 @@ class Episode:
 
     def annotate(self, response: JsonObject) -> JsonObject:
         """The response with the reason of an early end and the counts of errors in `metadata`."""
-        numbers = (self.stopped_by, self.tool_errors, self.tool_calls_rejected)
-        ours = {name: str(value) for name, value in zip(_OURS, numbers, strict=True) if value}
-        given = response.get("metadata")
-        if not isinstance(given, dict) or given.keys().isdisjoint(_OURS):
-            if not ours:
-                return response
-            given = given if isinstance(given, dict) else {}
-        kept = {name: value for name, value in given.items() if name not in _OURS}
-        return {**response, "metadata": {**kept, **ours}}
+        given, numbers = response.get("metadata"), (self.tool_errors, self.tool_calls_rejected)
+        if not (given or self.stopped_by or any(numbers)):
+            return response
+        named = zip(_OURS, (self.stopped_by, *numbers), strict=True)
+        kept = given.items() if isinstance(given, dict) else ()
+        metadata = {name: value for name, value in kept if name not in _OURS}
+        metadata |= {name: str(value) for name, value in named if value}
+        return {**response, "metadata": metadata}
 
     def usage_object(self) -> dict[str, Any]:
         """The tokens of all turns, as the Responses API writes them."""

@@ -215,29 +215,26 @@ class ResourcesServer(Server, Generic[T, S]):
 
     def _tool_handler(self, method: ToolMethod) -> Any:
         async def handle(request: Request) -> Answer:
+            session = self._session(request) if method.wants_state else _NO_SESSION
             try:
-                return await call(request)
+                with boundary(ToolError):
+                    try:
+                        async with session as state:
+                            return result_answer(await method.call(self, request.body, state))
+                    except (ToolRejection, ExceptionGroup) as error:
+                        rejection = rejection_in(error)
+                        if rejection is None:
+                            raise
+                        return error_answer(400, str(rejection))
+                    except RefusedRequestError as error:
+                        return error_answer(error.status, str(error))
+                    except (asyncio.CancelledError, SystemExit) as error:
+                        if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                            raise
+                        raise RuntimeError(f"the tool ended with {type(error).__name__}") from error
             except RolloutError as error:
                 self._sessions.fail(request.cookies.get(self._cookie, ""), Failure.of(error))
                 raise
-
-        async def call(request: Request) -> Answer:
-            session = self._session(request) if method.wants_state else _NO_SESSION
-            with boundary(ToolError):
-                try:
-                    async with session as state:
-                        return result_answer(await method.call(self, request.body, state))
-                except (ToolRejection, ExceptionGroup) as error:
-                    rejection = rejection_in(error)
-                    if rejection is None:
-                        raise
-                    return error_answer(400, str(rejection))
-                except RefusedRequestError as error:
-                    return error_answer(error.status, str(error))
-                except (asyncio.CancelledError, SystemExit) as error:
-                    if isinstance(error, asyncio.CancelledError) and is_cancelled():
-                        raise
-                    raise RuntimeError(f"the tool ended with {type(error).__name__}") from error
 
         return handle
 
