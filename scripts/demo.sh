@@ -26,6 +26,15 @@ case "$*" in *-h*) exec rollgym demo --help ;; esac
 
 say "This demo needs no language model: small programs play the models."
 status=0
+# Ctrl-C reaches the running command, which finishes what it does; the demo ends with it.
+trap 'interrupted=yes' INT
+end_if_interrupted() {
+    if [ "$status" -eq 5 ] || [ -n "${interrupted-}" ]; then
+        say "The demo was interrupted. make demo continues it."
+        exit 5
+    fi
+}
+
 show ng_collect_rollouts \
     "+config_paths=[responses_api_models/scripted_model/configs/scripted_model.yaml,resources_servers/example_multi_step/configs/example_multi_step.yaml]" \
     +agent_name=example_multi_step_simple_agent \
@@ -35,10 +44,14 @@ show ng_collect_rollouts \
     +num_samples_in_parallel=4 \
     +policy_model.responses_api_models.scripted_model.latency=0.05 \
     "$@" || status=$?
+end_if_interrupted
 
 if setup_browser; then
+    end_if_interrupted
     show python "$(dirname -- "${BASH_SOURCE[0]}")/rollout.py" --config-name demo || status=$?
+    end_if_interrupted
 else
+    end_if_interrupted
     say "The web tasks of the demo need a browser, so they are skipped."
 fi
 say ""

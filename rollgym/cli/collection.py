@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rollgym.cli.plan import TaskSource, show_plan
+from rollgym.cli.process import say_beside
 from rollgym.cli.rollout_settings import RolloutSettings
 from rollgym.cli.summary import (
     OVERRIDES,
@@ -274,7 +275,7 @@ def _print_summary(
     lines += [coverage.describe_tasks(), str(coverage)]
     lines += [f"exit status {coverage.exit_status:d}: {meaning}", advice]
     print(block, flush=True)
-    print("\n".join(lines), file=sys.stdout if sys.stdout.isatty() else sys.stderr, flush=True)
+    say_beside("\n".join(lines))
 
 
 def _file_lines(paths: RolloutPaths) -> Iterator[str]:

@@ -180,6 +180,17 @@ def say(text: str) -> None:
             _silence_stdout()
 
 
+def say_beside(text: str) -> None:
+    """Print what is beside the data: to standard output on a terminal, else to standard error.
+
+    So `command | jq` gets the data alone.
+    """
+    if sys.stdout.isatty():
+        say(text)
+    else:
+        say_error(text)
+
+
 def say_error(text: str) -> None:
     """Print to standard error at once. When the reader has gone, the text is dropped."""
     with contextlib.suppress(OSError, ValueError):

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from rollgym.cli.look import look_data
-from rollgym.cli.summary import OVERRIDES, PYTHON, explain_coverage, summary_lines
+from rollgym.cli.summary import COLLECTING, PYTHON, explain_coverage, summary_lines
 from rollgym.engine import Coverage, ExitStatus
 from rollgym.monitor import LiveMetrics, coverage_of, recount
 from rollgym.rollouts.paths import JSONL, RUN_SUFFIX, RolloutPaths, run_beside
@@ -86,7 +86,7 @@ def require_manifest(directory: Path) -> Manifest:
 
 def print_status(directory: Path, found: RunOnDisk) -> None:
     """Print the summary of a run."""
-    options = OVERRIDES if directory.name.endswith(RUN_SUFFIX) else PYTHON
+    options = COLLECTING if directory.name.endswith(RUN_SUFFIX) else PYTHON
     successes = found.metrics.summary().counts.successes
     meaning, advice = explain_coverage(found.coverage, options, successes)
     for line in summary_lines(found.metrics):

@@ -108,6 +108,14 @@ OVERRIDES = ResumeOptions(
     "+shard=I/N",
 )
 """Those of `ng_collect_rollouts` and `rollgym reverify`."""
+COLLECTING = ResumeOptions(
+    "output",
+    "resume: false",
+    "retry_failed: true",
+    "retry_omitted: true",
+    "shard: I/N",
+)
+"""The same for a message of another command: the collecting command has these settings."""
 PYTHON = ResumeOptions(
     "directory",
     "force_new_run=True",

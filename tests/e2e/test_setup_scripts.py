@@ -10,6 +10,7 @@ import io
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -86,7 +87,9 @@ class Clone:
         for tool in TOOLS:
             self.link(tool)
 
-    def start(self, script: str, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
+    def start(
+        self, script: str, *arguments: str, own_group: bool = False, **environment: str
+    ) -> "subprocess.Popen[str]":
         return subprocess.Popen(
             [self.root / "scripts" / script, *arguments],
             cwd=self.bin,
@@ -95,6 +98,7 @@ class Clone:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=own_group,
         )
 
     def run(self, script: str, *arguments: str, **environment: str) -> tuple[int, str, str]:
@@ -197,6 +201,24 @@ def test_the_demo_runs_in_the_callers_folder_with_the_callers_arguments(ready: C
     assert lines[0] == str(ready.bin)
     assert lines[-2:] == ["+limit=3", "+name=two words"]
     assert "the web tasks" in stderr.lower()
+
+
+@pytest.mark.parametrize("ends_with", [0, 5])
+def test_ctrl_c_ends_the_demo_as_a_whole(ready: Clone, ends_with: int) -> None:
+    """Whatever the running command makes of it."""
+    command = f"trap 'exit {ends_with}' INT; echo running; while :; do sleep 0.05; done"
+    ready.put(ready.venv / "bin" / "ng_collect_rollouts", f"#!/usr/bin/env bash\n{command}\n")
+    (ready.venv / "browser.stamp").write_text("fetched none\n")
+
+    with ready.start("demo.sh", own_group=True) as demo:
+        assert demo.stdout is not None
+        assert demo.stdout.readline() == "running\n"
+        os.killpg(demo.pid, signal.SIGINT)
+        _, stderr = demo.communicate(timeout=60)
+
+    assert demo.returncode == 5
+    assert "The demo was interrupted." in stderr
+    assert "the web tasks" not in stderr.lower()
 
 
 def test_an_environment_that_is_current_is_kept_and_a_changed_one_updated(ready: Clone) -> None:

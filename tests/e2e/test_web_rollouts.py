@@ -96,5 +96,5 @@ def test_the_same_command_again_begins_the_next_iteration(tmp_path: Path, server
         roll_out(servers, tmp_path, *tasks)
         assert rewards(Iteration(tmp_path, number=number).trajectories) == {"number-1": 1.0}
     told = roll_out(servers, tmp_path, *tasks, "iteration=1")
-    assert "Iteration 1 is finished. No rollout was run." in told.stdout
+    assert "Iteration 1 is finished. No rollout was run." in told.stderr
     assert not Iteration(tmp_path, number=2).paths.run.exists()

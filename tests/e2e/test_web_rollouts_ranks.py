@@ -70,7 +70,7 @@ def test_a_rank_that_is_missing_is_named_and_taken_in_later(tmp_path: Path, serv
         servers, tmp_path, *options, variables=variables(0), status=ExitStatus.INTERRUPTED
     )
     assert other.end().status == ExitStatus.COMPLETE
-    assert "missing: rank 2 with 2 tasks (no files yet)" in incomplete.stdout
+    assert "missing: rank 2 with 2 tasks (no files yet)" in incomplete.stderr
     whole = Iteration(tmp_path)
     assert not whole.report.final
     assert 2 in whole.report.missing_ranks
@@ -78,7 +78,7 @@ def test_a_rank_that_is_missing_is_named_and_taken_in_later(tmp_path: Path, serv
 
     roll_out(servers, tmp_path, *options, variables=variables(2))
     again = roll_out(servers, tmp_path, *options, variables=variables(0))
-    assert "Iteration 0 is finished on rank 0. No rollout was run." in again.stdout
+    assert "Iteration 0 is finished on rank 0. No rollout was run." in again.stderr
     assert again.coverage == "8 expected = 8 completed + 0 failed + 0 omitted + 0 unresolved"
     assert keys(whole.trajectories) == EVERYTHING
     assert whole.report.final

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from rollgym.cli.process import say, say_error
+from rollgym.cli.process import say_beside, say_error
 from rollgym.cli.summary import format_count
 from rollgym.engine import Coverage, ExitStatus
 from rollgym.engine import run as run_loop
@@ -99,7 +99,7 @@ class IterationJob:
     def report_finished(self) -> int:
         """Print the results of a finished iteration; its exit status. Raises StorageError."""
         rank = f" on rank {self._rank.index}" if self._has_ranks else ""
-        say(f"Iteration {self._shared.iteration} is finished{rank}. No rollout was run.")
+        say_beside(f"Iteration {self._shared.iteration} is finished{rank}. No rollout was run.")
         if self._has_ranks and self._rank.is_master:
             return self._aggregate()
         paths = self._paths if self._paths.metrics.exists() else self._shared
@@ -190,11 +190,13 @@ class IterationJob:
         """
         print_failures(self._paths.run)
         if coverage.abandoned:
-            say(f"{format_count(coverage.abandoned, 'episode')} did not end after cancellation")
+            say_beside(
+                f"{format_count(coverage.abandoned, 'episode')} did not end after cancellation"
+            )
         if coverage.resumed == coverage.expected and not coverage.attempts:
-            say("All rollouts were done already. No rollout was run.")
+            say_beside("All rollouts were done already. No rollout was run.")
         if self._has_ranks and self._rank.is_master and not coverage.unresolved:
-            say(f"rank {self._rank.index} of {self._rank.count}: {coverage}")
+            say_beside(f"rank {self._rank.index} of {self._rank.count}: {coverage}")
             return self._aggregate()
         return self._print(self._paths, read_report(self._paths.metrics), coverage)
 
@@ -209,7 +211,7 @@ class IterationJob:
         for rank in found.kept:
             say_error(f"note: rank {rank} is taken from the earlier aggregated file")
         for missing in found.missing:
-            say(f"missing: {missing}; run rank 0 again after it has finished")
+            say_beside(f"missing: {missing}; run rank 0 again after it has finished")
         self._print(self._shared, found.report, coverage_of(found.report))
         return found.exit_status
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from rollgym.cli.process import say
+from rollgym.cli.process import say, say_beside
 from rollgym.cli.status import read_run
 from rollgym.cli.summary import DIGITS, PYTHON, explain_coverage, summary_lines
 from rollgym.engine import Coverage, ExitStatus
@@ -38,7 +38,7 @@ def print_failures(run: Path) -> None:
     lines = summary_lines(read_run(run).metrics)
     next(lines)  # the metrics of tool agents
     for line in lines:
-        say(line)
+        say_beside(line)
 
 
 def print_files(paths: IterationPaths) -> None:
@@ -50,8 +50,8 @@ def print_files(paths: IterationPaths) -> None:
         ("screenshots", paths.screenshots),
     ):
         if path.exists():
-            say(f"{name + ':':<14}{relative_path(path)}")
-    say(f"viewer:       rollgym view {shlex.quote(relative_path(paths.save_path))}")
+            say_beside(f"{name + ':':<14}{relative_path(path)}")
+    say_beside(f"viewer:       rollgym view {shlex.quote(relative_path(paths.save_path))}")
 
 
 def print_verdict(coverage: Coverage, iteration: int, when_complete: str) -> ExitStatus:
@@ -69,10 +69,10 @@ def print_verdict(coverage: Coverage, iteration: int, when_complete: str) -> Exi
             again = f"With `iteration={iteration} retry_failed=true`"
             advice = f"Then run the same command again. {again}, the failed rollouts run again too."
     if coverage.groups:
-        say(coverage.describe_tasks())
-    say(str(coverage))
-    say(f"exit status {status:d}: {meaning}")
-    say(advice)
+        say_beside(coverage.describe_tasks())
+    say_beside(str(coverage))
+    say_beside(f"exit status {status:d}: {meaning}")
+    say_beside(advice)
     return status
 
 

@@ -327,7 +327,7 @@ def test_a_collection_stops_when_every_rollout_fails_alike(workshop: Workshop) -
     stopped = workshop.collect(*once, "+max_same_failures=3")
     assert stopped.status == 8
     assert stopped.coverage == "9 expected = 0 completed + 3 failed + 0 omitted + 6 unresolved"
-    assert "check that the model's server runs" in stopped.stdout
+    assert "check that the model's server runs" in stopped.text
     assert "+retry_failed=true" in stopped.lines[-1]
     assert workshop.collect(*once, "+max_same_failures=0").status == 3
 

@@ -168,3 +168,12 @@ def test_an_agent_that_no_config_file_describes_is_refused(
     workshop.write("in.jsonl", [task("a")])
     ended = workshop.run("collect", *FILES, *flags, "--model", "m")
     assert (ended.status, message in ended.stderr) == (2, True), ended.stderr
+
+
+def test_another_command_does_not_name_options_that_it_lacks(workshop: Workshop) -> None:
+    script = [{"unavailable": "gone"}]
+    workshop.write("in.jsonl", [task("a", script=script), task("b")])
+    ended = workshop.collect(f"+agent_name={AGENT}", "+max_attempts=1")
+    assert ended.stderr.endswith("`+retry_failed=true` runs it again.\n")
+    status = workshop.run("status", "out.jsonl")
+    assert status.stdout.endswith("`retry_failed: true` runs it again.\n")

@@ -79,7 +79,7 @@ def test_a_finished_iteration_is_told_about(
 ) -> None:
     finish(settings(tmp_path))
     assert roll_out(settings(tmp_path, iteration=0)) == ExitStatus.COMPLETE
-    assert "Iteration 0 is finished. No rollout was run." in capsys.readouterr().out
+    assert "Iteration 0 is finished. No rollout was run." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_failed_rollouts_are_told_with_what_runs_them_again(
 ) -> None:
     finish(settings(tmp_path), failed=1)
     assert roll_out(settings(tmp_path, iteration=0)) == ExitStatus.FAILED
-    last = capsys.readouterr().out.splitlines()[-1]
+    last = capsys.readouterr().err.splitlines()[-1]
     assert last == "`iteration=0 retry_failed=true` runs the failed rollouts again."
 
 
@@ -151,7 +151,7 @@ def test_a_rank_that_waits_for_the_master_says_so(
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert roll_out(settings(tmp_path)) == ExitStatus.COMPLETE
-    said = capsys.readouterr().out
+    said = capsys.readouterr().err
     assert "Iteration 0 is finished on rank 1" in said
     assert "until then, use iteration=1 to start the next iteration on this rank" in said
 
