@@ -87,9 +87,8 @@ class Clone:
         for tool in TOOLS:
             self.link(tool)
 
-    def start(
-        self, script: str, *arguments: str, own_group: bool = False, **environment: str
-    ) -> "subprocess.Popen[str]":
+    def start(self, script: str, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
+        """In a process group of its own, as a shell starts it."""
         return subprocess.Popen(
             [self.root / "scripts" / script, *arguments],
             cwd=self.bin,
@@ -98,7 +97,7 @@ class Clone:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            start_new_session=own_group,
+            start_new_session=True,
         )
 
     def run(self, script: str, *arguments: str, **environment: str) -> tuple[int, str, str]:
@@ -210,7 +209,7 @@ def test_ctrl_c_ends_the_demo_as_a_whole(ready: Clone, ends_with: int) -> None:
     ready.put(ready.venv / "bin" / "ng_collect_rollouts", f"#!/usr/bin/env bash\n{command}\n")
     (ready.venv / "browser.stamp").write_text("fetched none\n")
 
-    with ready.start("demo.sh", own_group=True) as demo:
+    with ready.start("demo.sh") as demo:
         assert demo.stdout is not None
         assert demo.stdout.readline() == "running\n"
         os.killpg(demo.pid, signal.SIGINT)
