@@ -20,6 +20,7 @@ from rollgym.servers.http_server import listening
 from tests.counterparts.life import begin, parser
 from tests.e2e.command import PATIENCE
 
+MODEL_NAME = "tutorial-model"
 LATENCY = 0.02
 """Long enough that rollouts in parallel are seen in parallel."""
 
@@ -58,6 +59,9 @@ class NotingModel(ScriptedModel):
             return await super().responses(params)
         finally:
             self._in_flight -= 1
+
+    async def models(self) -> bytes:
+        return json_answer({"object": "list", "data": [{"id": MODEL_NAME, "object": "model"}]}).body
 
     async def _tell(self, _: Request) -> Answer:
         told, self._notes = self._notes, Notes([], 0)
