@@ -98,8 +98,8 @@ class FlagArguments(NamedTuple):
 def flags_of(model: type[BaseModel]) -> list[Flag]:
     """The flags of a command, by its settings."""
     flags = [flag for name, field in model.model_fields.items() for flag in _flags(name, field)]
-    has_params = "responses_create_params" in model.model_fields
-    return [*flags, *(PARAMETER_FLAGS if has_params else ()), *MODEL_FLAGS]
+    asks_a_model = "responses_create_params" in model.model_fields
+    return [*flags, *PARAMETER_FLAGS, *MODEL_FLAGS] if asks_a_model else flags
 
 
 def model_help() -> list[str]:

@@ -34,6 +34,7 @@ options:
   +log_file=FILE           the file for logs, as lines of JSON (default:
                            standard error)
   +start_timeout=60        seconds until every server must be ready
+  +dry_run=true            check everything, and start nothing
 
 exit status: 0 stopped by Ctrl-C or SIGTERM when all servers were ready, 5 before
 that, 2 the command was used wrongly, 6 rejected, or a server did not start, 1 a

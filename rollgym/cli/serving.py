@@ -19,6 +19,8 @@ from rollgym.servers.config import (
     RunOptions,
     Settings,
     load_config,
+    load_server_class,
+    load_settings,
 )
 from rollgym.servers.launch.fleet import START_TIMEOUT, Fleet
 from rollgym.servers.launch.head import check_health, fetch_records, head_listening
@@ -37,12 +39,19 @@ class ServeOptions(msgspec.Struct, frozen=True):
     log_level: Literal["debug", "info", "warning", "error", "critical"] = "warning"
     log_file: str | None = None
     start_timeout: Annotated[float, msgspec.Meta(gt=0)] = START_TIMEOUT
+    dry_run: bool = False
 
 
 def serve(arguments: Sequence[str]) -> int:
     """Start the servers and keep them running. Raises ConfigError or StartError."""
     config = load_config(arguments, Path.cwd(), known=ServeOptions.__struct_fields__)
     options = _read(config.options.values)
+    if options.dry_run:
+        for instance in config.instances:
+            load_settings(instance, load_server_class(instance))
+        names = ", ".join(each.name for each in (*config.instances, *config.external))
+        say(f"Dry run: everything was checked, and nothing was started. Servers: {names}")
+        return 0
     _start_logs(options)
     return run(_serve(config, options.start_timeout))
 

@@ -11,7 +11,8 @@ HELP_WIDTH = 80
 DEFAULT_URL = "http://127.0.0.1:7000"
 HIGHEST_PORT = 65_535
 _EXIT_STATUSES = """\
-exit status: 0 stopped by Ctrl-C or SIGTERM, 1 error, 6 invalid settings
+exit status: 0 stopped by Ctrl-C or SIGTERM, 1 error, 2 the command was used
+wrongly, 6 it cannot be served like this
 """
 
 

@@ -31,6 +31,12 @@ class BrowserSettingsError(RefusedError):
     """A browser server cannot be started with these settings."""
 
 
+class BrowserUsageError(BrowserSettingsError):
+    """An option is wrong, or does not go with another one."""
+
+    is_misuse = True
+
+
 class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one server. `port` None is the default port of the role, 0 any free port.
 
@@ -112,16 +118,16 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True):
     def check(self, token: str | None) -> None:
         """Raises BrowserSettingsError, which says what to do."""
         if self.role == "node" and self.master is None:
-            raise BrowserSettingsError("a node needs its master: give --master http://HOST:7000")
+            raise BrowserUsageError("a node needs its master: give --master http://HOST:7000")
         if self.role != "node" and self.master is not None:
-            raise BrowserSettingsError("--master is for nodes: add --role node")
+            raise BrowserUsageError("--master is for nodes: add --role node")
         for name, url in (("--master", self.master), ("--url", self.url)):
             if url is not None:
                 check_url(name, url)
         try:
             NetworkRules.parse(self.allow_network)
         except RuleError as error:
-            raise BrowserSettingsError(str(error)) from error
+            raise BrowserUsageError(str(error)) from error
         if token is not None and not (token.isascii() and token.isprintable()):
             raise BrowserSettingsError(
                 f"{TOKEN_VARIABLE} has characters that are not allowed in an HTTP header"
@@ -140,7 +146,7 @@ def read_settings(given: Mapping[str, object], token: str | None) -> BrowserSett
     try:
         settings = msgspec.convert(given, BrowserSettings)
     except msgspec.ValidationError as error:
-        raise BrowserSettingsError(f"a setting is invalid: {error}") from error
+        raise BrowserUsageError(f"a setting is invalid: {error}") from error
     settings.check(token)
     return settings
 
@@ -168,6 +174,6 @@ def check_url(name: str, url: str) -> None:
         usable = usable and parts.path in ("", "/") and not (parts.query or parts.fragment)
         usable = usable and "@" not in parts.netloc
     if not usable:
-        raise BrowserSettingsError(
+        raise BrowserUsageError(
             f"{name}: {url!r} is not the URL of a server, such as http://10.0.0.5:7000"
         )

@@ -79,6 +79,16 @@ def test_a_dry_run_checks_everything_and_changes_nothing(workshop: Workshop) -> 
     assert parts(workshop) == before
 
 
+def test_servers_can_be_checked_without_starting_them(workshop: Workshop) -> None:
+    run = ("run", "+config_paths=[parrots.yaml]", "+dry_run=true")
+    ended = workshop.run(*run)
+    assert (ended.status, ended.stderr) == (0, "")
+    assert f"nothing was started. Servers: {AGENT}, other_parrot_agent" in ended.stdout
+    (plugin,) = workshop.path("responses_api_agents").iterdir()
+    refused = workshop.run(*run, f"+{AGENT}.responses_api_agents.{plugin.name}.voise=loud")
+    assert (refused.status, "did you mean 'voice'?" in refused.stderr) == (6, True)
+
+
 def test_resuming_and_aggregation_by_the_names_of_nemo_gym(workshop: Workshop) -> None:
     workshop.write("in.jsonl", [task("a")])
     named = (f"+agent_name={AGENT}", "+disable_aggregation=true")

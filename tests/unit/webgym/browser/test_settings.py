@@ -54,6 +54,7 @@ def test_invalid_settings_are_rejected_with_the_reason(given: dict[str, Any], me
     with pytest.raises(BrowserSettingsError) as raised:
         read_settings(given, TOKEN)
     assert message in str(raised.value)
+    assert raised.value.is_misuse
 
 
 @for_each("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
