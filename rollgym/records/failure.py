@@ -73,7 +73,7 @@ TRAITS: dict[FailureKind, Traits] = {
     FailureKind.MODEL_REQUEST: Traits("the model endpoint rejected the request", False),
     FailureKind.MODEL_CONTEXT: Traits("the conversation exceeds the model's context", False),
     FailureKind.MODEL_AUTH: Traits("the model endpoint rejected the credentials", False),
-    FailureKind.TOOL: Traits("the server of a tool failed", True),
+    FailureKind.TOOL: Traits("a tool or its server failed", True),
     FailureKind.ENVIRONMENT: Traits("the environment's session failed", True),
     FailureKind.VERIFIER: Traits("the verifier gave no usable reward", True),
     FailureKind.BROWSER: Traits("the browser session was lost", True),

@@ -115,7 +115,7 @@ def test_failures_are_grouped_with_an_example_and_the_frequent_kind_first() -> N
     lines = list(summary_lines(metrics_of(timeout, tool, tool)))
     start = lines.index("failed rollouts by kind:")
     assert lines[start + 1 : start + 5] == [
-        "  2 x tool (66.7 %): the server of a tool failed",
+        "  2 x tool (66.7 %): a tool or its server failed",
         "    e.g. task 1 repeat 0: line one line two",
         "  1 x timeout (33.3 %): the deadline passed",
         "    e.g. task 0 repeat 0: no end after 5.0 s",

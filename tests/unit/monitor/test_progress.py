@@ -66,7 +66,7 @@ def test_the_most_frequent_failure_is_shown(progress: ProgressObserver) -> None:
     progress.observe([CollectionStarted(9, 9, 0)])
     progress.observe([recorded(RATE_LIMITED, task, final=False) for task in range(5)])
     progress.observe([recorded(BROKEN_TOOL, 6)])
-    assert progress.view().failure == "failing: 1 x tool (the server of a tool failed)"
+    assert progress.view().failure == "failing: 1 x tool (a tool or its server failed)"
 
 
 def test_a_reopened_rollout_is_not_settled_before_its_new_end(progress: ProgressObserver) -> None:

@@ -18,7 +18,7 @@ VIEW = ProgressView(
     limit=16,
     retried=12,
     failed=3,
-    failure="failing: 3 x tool (the server of a tool failed) [bold]not markup[/bold]",
+    failure="failing: 3 x tool (a tool or its server failed) [bold]not markup[/bold]",
     stopping="asked to stop",
 )
 
@@ -40,7 +40,7 @@ def test_a_terminal_gets_whole_lines_of_its_width() -> None:
     assert drawn(80) == [
         "Collecting rollouts:  62%|████████████▍       | 124/200 [00:12<00:07, 10.30it/s]",
         "avg_reward 0.730 | success_rate 0.680 | in flight 16/16 | retried 12 | failed 3",
-        "failing: 3 x tool (the server of a tool failed) [bold]not markup[/bold]",
+        "failing: 3 x tool (a tool or its server failed) [bold]not markup[/bold]",
         "asked to stop",
     ]
     lines = drawn(200)

@@ -39,7 +39,7 @@ def test_the_overview_has_everything_of_the_entries_that_fit(run: Rows) -> None:
     assert (found["steps"]["min"], found["steps"]["max"]) == (3, 9)
     assert found["tokens"]["count"] == 2
     assert found["kinds"] == [
-        {"kind": "tool", "failed": 1, "retried": 1, "meaning": "the server of a tool failed"}
+        {"kind": "tool", "failed": 1, "retried": 1, "meaning": "a tool or its server failed"}
     ]
     assert found["causes"] == [
         {

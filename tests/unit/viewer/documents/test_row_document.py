@@ -140,7 +140,7 @@ def test_a_failure_is_reported_with_what_its_kind_means() -> None:
     }
     shown = opened({"failure": failure, "_ng_failure_class": "tool"}).view().failure
     assert shown is not None
-    assert (shown.kind, shown.meaning) == ("tool", "the server of a tool failed")
+    assert (shown.kind, shown.meaning) == ("tool", "a tool or its server failed")
     assert shown.detail == Text("it broke", 8, "/failure/detail")
     assert shown.retryable
     assert shown.causes == (("OSError", "gone"), ("", ""))
