@@ -23,7 +23,6 @@ from typing import Any
 import msgspec
 
 from rollgym.records import ModelMalformedError, ModelRequestError, Row
-from rollgym.records.decoding import JsonDecoder
 from rollgym.servers import EndpointModelConfig, EndpointModelServer
 from rollgym.servers.endpoints import (
     ApiKey,
@@ -36,6 +35,7 @@ from rollgym.servers.endpoints import (
 from rollgym.servers.model import decoded
 from rollgym.servers.responses import (
     JsonObject,
+    arguments_problem,
     chat_request,
     metadata_parameters,
     response_from_chat,
@@ -43,7 +43,6 @@ from rollgym.servers.responses import (
 
 MALFORMED_ARGUMENTS = "malformed_arguments"
 _REASONING = frozenset({"reasoning", "reasoning_content"})
-_RAW_OBJECT = JsonDecoder(dict[str, msgspec.Raw])
 
 
 class VllmModelConfig(EndpointModelConfig):
@@ -158,18 +157,10 @@ def _check_tokens(item: JsonObject) -> None:
 
 def _acceptable_call(call: Any) -> Any:
     match call:
-        case {"function": {"arguments": str(arguments)}} if not _is_object(arguments):
+        case {"function": {"arguments": str(arguments)}} if arguments_problem(arguments):
             return {**call, "function": {**call["function"], "arguments": _wrapped(arguments)}}
         case _:
             return call
-
-
-def _is_object(arguments: str) -> bool:
-    try:
-        _RAW_OBJECT.decode(arguments)
-    except msgspec.DecodeError:
-        return False
-    return True
 
 
 def _wrapped(arguments: str) -> str:

@@ -35,15 +35,13 @@ from rollgym.records import (
 )
 from rollgym.records.decoding import JsonDecoder
 from rollgym.records.failure import shorten
-from rollgym.records.nesting import DEEPEST_ARGUMENTS, is_deeper_than
 from rollgym.servers.client import EXCERPT, ServerClient, retry_after
 from rollgym.servers.exchange import Answer, CookieJar, error_answer
-from rollgym.servers.responses import FunctionCall, JsonObject, Response
+from rollgym.servers.responses import FunctionCall, JsonObject, Response, arguments_problem
 from rollgym.servers.tool_results import ToolOutput, tool_output
 from rollgym.servers.tools import RESERVED_NAMES
 
 _OBJECT = JsonDecoder(dict[str, Any])
-_ARGUMENTS = JsonDecoder(dict[str, msgspec.Raw])
 MAX_STEPS = "max_steps"
 CONTEXT_OVERFLOW = "context_overflow"
 MOST_PARALLEL = 64
@@ -203,7 +201,7 @@ class Episode:
         if call.name not in tools:
             known = ", ".join(sorted(tools))
             output = self._reject(f"unknown tool {call.name!r}; known tools: {known}")
-        elif problem := _problem(arguments):
+        elif problem := arguments_problem(arguments):
             output = self._reject(f"the arguments of {call.name} are {problem}")
         else:
             output = await self.call_tool(call.name, arguments.encode())
@@ -274,17 +272,6 @@ class Episode:
 
 def _has_result(task: asyncio.Task[JsonObject]) -> bool:
     return task.done() and not task.cancelled() and task.exception() is None
-
-
-def _problem(arguments: str) -> str | None:
-    """What the arguments of a call are instead of a JSON object that can be sent on."""
-    if is_deeper_than(DEEPEST_ARGUMENTS, arguments):
-        return f"nested more than {DEEPEST_ARGUMENTS} levels deep"
-    try:
-        _ARGUMENTS.decode(arguments)
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        return f"not a JSON object: {error}"
-    return None
 
 
 def _tool_names(tools: object) -> set[str]:

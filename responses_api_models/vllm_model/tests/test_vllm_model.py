@@ -1,4 +1,5 @@
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -196,9 +197,11 @@ def test_what_a_chat_endpoint_cannot_do_is_refused_before_it_is_asked() -> None:
 
 
 def test_malformed_arguments_in_the_history_do_not_end_the_rollout() -> None:
+    deep = '{"a":[' * 60 + "]}" * 60
     cases: Iterable[tuple[str, str]] = [
         ('{"city": ', '{"malformed_arguments":"{\\"city\\": "}'),
         ("[1]", '{"malformed_arguments":"[1]"}'),
+        (deep, json.dumps({"malformed_arguments": deep}, separators=(",", ":"))),
         ("", "{}"),
         ('{"city": "Rome"}', '{"city": "Rome"}'),
     ]

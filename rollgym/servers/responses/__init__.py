@@ -9,7 +9,12 @@ from rollgym.servers.responses.chat_face import chat_completion, responses_reque
 from rollgym.servers.responses.events import completion_chunks, response_events, sse
 from rollgym.servers.responses.from_chat import response_from_chat
 from rollgym.servers.responses.metadata import MetadataParameters, metadata_parameters
-from rollgym.servers.responses.response import FunctionCall, Response, chat_transcript
+from rollgym.servers.responses.response import (
+    FunctionCall,
+    Response,
+    arguments_problem,
+    chat_transcript,
+)
 from rollgym.servers.responses.shape import JsonObject
 from rollgym.servers.responses.to_chat import chat_request
 
@@ -18,6 +23,7 @@ __all__ = [
     "JsonObject",
     "MetadataParameters",
     "Response",
+    "arguments_problem",
     "chat_completion",
     "chat_request",
     "chat_transcript",

@@ -22,7 +22,7 @@ from rollgym.records.nesting import DEEPEST_ARGUMENTS, is_deeper_than
 from rollgym.servers.responses.content import assistant_content, chat_content, reasoning_text
 from rollgym.servers.responses.shape import JsonObject, ShapeError, as_object
 
-_ARGUMENTS = JsonDecoder(dict[str, Any])
+_ARGUMENTS = JsonDecoder(dict[str, msgspec.Raw])
 
 
 class FunctionCall(msgspec.Struct, frozen=True):
@@ -36,12 +36,21 @@ class FunctionCall(msgspec.Struct, frozen=True):
     def parsed_arguments(self) -> JsonObject | None:
         """The arguments as an object, {} where there are none; None for any other text."""
         text = self.arguments or "{}"
-        if is_deeper_than(DEEPEST_ARGUMENTS, text):
+        if arguments_problem(text):
             return None
-        try:
-            return _ARGUMENTS.decode(text)
-        except (msgspec.DecodeError, UnicodeEncodeError):
-            return None
+        parsed: JsonObject = msgspec.json.decode(text)
+        return parsed
+
+
+def arguments_problem(arguments: str) -> str | None:
+    """What the arguments of a call are instead of a JSON object that can be sent on."""
+    if is_deeper_than(DEEPEST_ARGUMENTS, arguments):
+        return f"nested more than {DEEPEST_ARGUMENTS} levels deep"
+    try:
+        _ARGUMENTS.decode(arguments)
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        return f"not a JSON object: {error}"
+    return None
 
 
 class Response:
