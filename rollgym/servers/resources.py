@@ -31,6 +31,7 @@ from rollgym.servers.exchange import (
     RefusedRequestError,
     Request,
     error_answer,
+    failure_answer,
     json_answer,
 )
 from rollgym.servers.responses import Response
@@ -126,7 +127,7 @@ class ResourcesServer(Server, Generic[T, S]):
             name, self.config.session_lifetime, self.config.max_sessions
         )
         self._expiring: asyncio.Task[None] | None = None
-        closes = type(self).close_session is not ResourcesServer.close_session
+        closes = self._stateful and type(self).close_session is not ResourcesServer.close_session
         self._closer: SessionCloser[S] = SessionCloser(name, self.close_session if closes else None)
         self.route("POST", "/seed_session", self._answer_seed_session)
         self.route("POST", "/close_session", self._answer_close_session)
@@ -233,10 +234,24 @@ class ResourcesServer(Server, Generic[T, S]):
                             raise
                         raise RuntimeError(f"the tool ended with {type(error).__name__}") from error
             except RolloutError as error:
-                self._sessions.fail(request.cookies.get(self._cookie, ""), Failure.of(error))
-                raise
+                return self._failed_call(request, error)
 
         return handle
+
+    def _failed_call(self, request: Request, error: RolloutError) -> Answer:
+        """Remember the failure of a tool, so that the rollout gets no verdict.
+
+        Without state there is no session yet; one is opened for the failure alone.
+        """
+        cookie = request.cookies.get(self._cookie, "")
+        if not (self._stateful or self._sessions.is_open(cookie) or self._sessions.full):
+            cookie = self._sessions.open(cast("S", None))
+        self._sessions.fail(cookie, Failure.of(error))
+        if error.unexpected is not None:
+            self.log_bug(request, error.unexpected)
+        answer = failure_answer(error)
+        kept = self.kept_cookies({self._cookie: cookie})
+        return msgspec.structs.replace(answer, cookies=kept) if kept else answer
 
     async def _answer_verify(self, request: Request) -> Answer:
         row = self._row(request.body)

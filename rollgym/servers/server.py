@@ -161,7 +161,7 @@ class Server:
             answer = error_answer(error.status, str(error))
         except RolloutError as error:
             if error.unexpected is not None:
-                self._log_bug(request, error.unexpected)
+                self.log_bug(request, error.unexpected)
             answer = failure_answer(error)
         except TimeoutError as error:
             ours = limit is not None and limit.expired
@@ -169,7 +169,7 @@ class Server:
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and is_cancelled():
                 raise
-            self._log_bug(request, error)
+            self.log_bug(request, error)
             answer = failure_answer(error)
         if answer.status >= 500 or _LOGGER.isEnabledFor(logging.DEBUG):
             self._log(request, answer, time.perf_counter() - began)
@@ -213,7 +213,7 @@ class Server:
     def _about(self, request: Request) -> dict[str, Any]:
         return {"server": self.name, "path": request.path, "rollout": current_rollout()}
 
-    def _log_bug(self, request: Request, error: BaseException) -> None:
+    def log_bug(self, request: Request, error: BaseException) -> None:
         _LOGGER.error("%s failed", request.path, exc_info=error, extra=self._about(request))
 
     def _log(self, request: Request, answer: Answer, seconds: float) -> None:

@@ -114,6 +114,23 @@ class Ledger(ResourcesServer[LedgerTask, Account]):
         return Verdict(float(matches), success=matches, total=state.total, said=response.text)
 
 
+class Forgetful(ResourcesServer[TaskRow, None]):
+    """An environment without state."""
+
+    @tool
+    async def say(self) -> str:
+        """Say something."""
+        return "something"
+
+    @tool
+    async def fail(self) -> str:
+        """Break."""
+        raise KeyError("the drawer is stuck")
+
+    async def verify(self, task: TaskRow, response: Response, state: None) -> Verdict:
+        return Verdict(1.0)
+
+
 def make(
     kind: str, urls: Mapping[str, str], session: aiohttp.ClientSession, settings: str
 ) -> Server:
@@ -134,6 +151,8 @@ def make(
         case "vllm_model":
             named = {"base_url": f"{urls['model']}/v1", "api_key": API_KEY, "model": MODEL}
             return VllmModel("model", VllmModelConfig.model_validate(named))
+        case "stateless":
+            return Forgetful("forgetful", Forgetful.config_type()())
         case _:
             return Ledger("ledger", Ledger.config_type()())
 
@@ -150,7 +169,9 @@ async def serve(chosen: Namespace) -> None:
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("kind", choices=["agent", "resources", "openai_model", "vllm_model"])
+    options.add_argument(
+        "kind", choices=["agent", "resources", "stateless", "openai_model", "vllm_model"]
+    )
     options.add_argument("--resources-url", default="")
     options.add_argument("--model-url", default="")
     options.add_argument("--settings", default="{}", help="further settings of the agent")

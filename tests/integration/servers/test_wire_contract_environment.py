@@ -97,6 +97,21 @@ def test_a_rollout_in_which_a_tool_broke_gets_no_reward(our_environment: Servers
     assert '"reward"' not in reply.text
 
 
+def test_a_rollout_in_which_a_tool_broke_gets_no_reward_also_without_state(
+    our_environment: Servers,
+) -> None:
+    """Whether the agent keeps all cookies or the last ones only."""
+    with ours("stateless") as resources:
+        for options in ((), ("--in-turn",)):
+            urls = ("--resources-url", resources, "--model-url", our_environment.model)
+            with running("agent", *urls, *options) as agent:
+                client = Client(agent)
+                reply = client.post("/run", row("call fail {}", "call say {}", "say done"))
+                assert (reply.status, '"reward"' in reply.text) == (502, False)
+                assert "the drawer is stuck" in reply.text
+                assert client.post("/run", row("call say {}", "say done")).json()["reward"] == 1.0
+
+
 def test_calls_of_tools_without_state_are_served_at_the_same_time(our_environment: Servers) -> None:
     three = ['call meet {"parties": 3}', *['also meet {"parties": 3}'] * 2]
     answer = run(our_environment, row(*three, "say done"))
