@@ -37,6 +37,7 @@ from rollgym.engine import (
 )
 from rollgym.metrics import Summary
 from rollgym.monitor import LiveMetrics, ProgressObserver, printable_line, recount
+from rollgym.records import FailureKind
 from rollgym.rollouts.aggregate import AggregateFile
 from rollgym.rollouts.files import RolloutFiles
 from rollgym.rollouts.paths import RolloutPaths, rename_old_files
@@ -268,8 +269,13 @@ def _print_summary(
     metrics: LiveMetrics, coverage: Coverage, paths: RolloutPaths, options: ResumeOptions
 ) -> None:
     """Print the block of JSON to standard output; the rest is beside it on a terminal only."""
-    successes = metrics.summary().counts.successes
-    meaning, advice = explain_coverage(coverage, options, successes)
+    summary = metrics.summary()
+    meaning, advice = explain_coverage(coverage, options, summary.counts.successes)
+    if FailureKind.VERIFIER in summary.failures_by_kind:
+        advice += (
+            f" `rollgym reverify +input_jsonl_fpath={_relative(paths.failures)} …` scores those "
+            "that only lack a verdict, without calling the model."
+        )
     block, *lines = summary_lines(metrics)
     lines += [*_file_lines(paths), *_notes(coverage)]
     lines += [coverage.describe_tasks(), str(coverage)]

@@ -247,7 +247,9 @@ def test_rollouts_that_failed_for_want_of_a_verdict_are_finished(
         "+num_repeats=2",
         "+num_repeats_add_seed=true",
     ]
-    assert judged.run(*collect).status == 3
+    ended = judged.run(*collect)
+    assert ended.status == 3
+    assert "`rollgym reverify +input_jsonl_fpath=some_failures.jsonl …`" in ended.stderr
     scored, failed = judged.rollouts("some.jsonl"), judged.rollouts("some_failures.jsonl")
     assert len(scored) + len(failed) == 10
     assert len(failed) >= 2
