@@ -105,13 +105,14 @@ def run(arguments: Sequence[str]) -> int:
     options = ResumeOptions.of(names)
 
     async def make_worker(clients: Clients, store: RunStore) -> Worker:
+        recovery = RecoveryWait(settings.server_patience)
         if settings.preflight:
-            print_notes(await preflight(servers, clients, inputs.agents, store))
+            print_notes(await preflight(servers, clients, inputs.agents, store, recovery))
         return AgentWorker(
             clients,
             success_threshold=settings.success_threshold,
             seeds=seeds,
-            recovery=RecoveryWait(settings.server_patience),
+            recovery=recovery,
         )
 
     return run_collection(inputs, settings, servers, config, make_worker, options=options)

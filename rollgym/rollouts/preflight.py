@@ -35,7 +35,7 @@ from rollgym.records.failure import shorten
 from rollgym.rollouts import rows
 from rollgym.rollouts.servers import Clients, CollectionServers, ServerDescription
 from rollgym.servers.agent import close_session
-from rollgym.servers.client import NoAnswerError, ServerClient
+from rollgym.servers.client import NoAnswerError, RecoveryWait, ServerClient
 from rollgym.servers.context import working_for
 from rollgym.servers.exchange import Answer, CookieJar
 from rollgym.servers.resources import CLOSABLE_HEADER
@@ -64,11 +64,16 @@ class PreflightError(RefusedError):
 
 
 async def preflight(
-    servers: CollectionServers, clients: Clients, agents: Iterable[str], store: RunStore
+    servers: CollectionServers,
+    clients: Clients,
+    agents: Iterable[str],
+    store: RunStore,
+    recovery: RecoveryWait,
 ) -> list[str]:
     """Check the servers of these agents; returns notes. Raises PreflightError.
 
-    Does nothing where no rollout of the run is left.
+    Does nothing where no rollout of the run is left. A server that does not answer is waited for,
+    as rollouts do.
     """
     done = sum(store.progress.count(status) for status in Status) - store.progress.reopened
     if done >= store.inputs.expected:
@@ -78,13 +83,52 @@ async def preflight(
     environments = {each.name: each for _, environment in used for each in environment}
     notes: list[str] = []
     for model in models.values():
-        await _check_model(model, clients(model.name).one())
+        await _check_model(model, _PatientClient(clients(model.name).one(), recovery))
     task = await asyncio.to_thread(_first_left, store)
     seeded = servers.resources_server(rows.agent_name(task.row))
     for environment in environments.values():
         row = task.row if environment.name == seeded and not environment.is_external else None
-        notes += await _check_environment(environment, clients(environment.name).one(), row)
+        client = _PatientClient(clients(environment.name).one(), recovery)
+        notes += await _check_environment(environment, client, row)
     return notes
+
+
+class _PatientClient:
+    """Calls a server, within `TIMEOUT` seconds; one that is not there, twice."""
+
+    def __init__(self, client: ServerClient, recovery: RecoveryWait) -> None:
+        self.client = client
+        self._recovery = recovery
+
+    async def call(
+        self,
+        path: str,
+        body: bytes,
+        error: type[RolloutError],
+        jar: CookieJar | None = None,
+        method: str = "POST",
+    ) -> Answer:
+        """The answer, whatever its status. Raises `error`, and failures that the server reports."""
+        try:
+            return await self._call(path, body, error, jar, method)
+        except RolloutError as raised:
+            if not isinstance(raised.__cause__, NoAnswerError):
+                raise
+            await self._recovery.wait_for(self.client, raised)
+        return await self._call(path, body, error, jar, method)
+
+    async def _call(
+        self,
+        path: str,
+        body: bytes,
+        error: type[RolloutError],
+        jar: CookieJar | None,
+        method: str,
+    ) -> Answer:
+        with working_for("", asyncio.get_running_loop().time() + TIMEOUT):
+            return await self.client.call(
+                path, body, error=error, jar=jar, within=TIMEOUT, method=method, any_status=True
+            )
 
 
 def _first_left(store: RunStore) -> Task:
@@ -99,10 +143,9 @@ def _first_left(store: RunStore) -> Task:
     return first
 
 
-async def _check_model(model: ServerDescription, client: ServerClient) -> None:
+async def _check_model(model: ServerDescription, client: _PatientClient) -> None:
     expected, _ = _setting(model.settings, _MODEL)
-    deadline = asyncio.get_running_loop().time() + TIMEOUT
-    with _quiet(_ENDPOINTS), working_for("preflight", deadline):
+    with _quiet(_ENDPOINTS), working_for("preflight"):
         listed = await _models(model, client)
         if listed is not None and (not isinstance(expected, str) or expected in listed):
             return
@@ -111,17 +154,10 @@ async def _check_model(model: ServerDescription, client: ServerClient) -> None:
             raise _refusal(model, problem, listed or [])
 
 
-async def _models(model: ServerDescription, client: ServerClient) -> list[str] | None:
+async def _models(model: ServerDescription, client: _PatientClient) -> list[str] | None:
     """The names in the list of models; None where there is none to read."""
     try:
-        answer = await client.call(
-            "/v1/models",
-            b"",
-            error=ModelUnavailableError,
-            within=TIMEOUT,
-            method="GET",
-            any_status=True,
-        )
+        answer = await client.call("/v1/models", b"", ModelUnavailableError, method="GET")
     except RolloutError as error:
         if _is_unreachable(error):
             raise _refusal(model, error, []) from error
@@ -137,16 +173,14 @@ def _names(answer: Answer) -> list[str] | None:
         return None
 
 
-async def _probe(client: ServerClient) -> RolloutError | None:
+async def _probe(client: _PatientClient) -> RolloutError | None:
     """Ask for a few tokens; the error where no request can succeed, and None for any other."""
     try:
-        answer = await client.call(
-            "/v1/responses", _PROBE, error=ModelUnavailableError, within=TIMEOUT, any_status=True
-        )
+        answer = await client.call("/v1/responses", _PROBE, ModelUnavailableError)
     except RolloutError as error:
         return error if _is_hopeless(error) else None
     if answer.status in (401, 403):  # of a server that reports errors in its own way
-        return ModelAuthError(f"{client.name} answered {answer.status}: {answer.text}")
+        return ModelAuthError(f"{client.client.name} answered {answer.status}: {answer.text}")
     return None
 
 
@@ -185,22 +219,16 @@ def _setting(settings: Mapping[str, Any], names: tuple[str, ...]) -> tuple[Any, 
 
 
 async def _check_environment(
-    environment: ServerDescription, client: ServerClient, row: Row | None
+    environment: ServerDescription, client: _PatientClient, row: Row | None
 ) -> list[str]:
     """Seed a session for the row and close it; without a row, only see whether it answers."""
-    jar, deadline = CookieJar(), asyncio.get_running_loop().time() + TIMEOUT
-    path, body, method = ("/healthz", b"", "GET") if row is None else ("/seed_session", row.raw, "")
-    with working_for("preflight", deadline):
+    jar = CookieJar()
+    with working_for("preflight"):
         try:
-            answer = await client.call(
-                path,
-                body,
-                error=EnvironmentSessionError,
-                jar=jar,
-                within=TIMEOUT,
-                method=method or "POST",
-                any_status=True,
-            )
+            if row is None:
+                answer = await client.call("/healthz", b"", EnvironmentSessionError, method="GET")
+            else:
+                answer = await client.call("/seed_session", row.raw, EnvironmentSessionError, jar)
         except RolloutError as error:
             said = shorten(str(error), DETAIL)
             if isinstance(error.__cause__, NoAnswerError):
@@ -208,7 +236,7 @@ async def _check_environment(
                 raise PreflightError(f"{environment.name}: {said}", fix) from error
             return [f"{environment.name}: no session for the first row: {said}"]
         if CLOSABLE_HEADER in answer.headers:
-            await close_session(client, jar)
+            await close_session(client.client, jar)
     return []
 
 

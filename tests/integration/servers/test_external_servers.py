@@ -128,7 +128,12 @@ def test_a_server_is_elsewhere_or_here_but_not_both(tmp_path: Path) -> None:
         load_config(["+config_paths=[config.yaml]"], tmp_path)
 
 
-def test_an_environment_that_is_away_is_waited_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("option", "attempts"), [("+preflight=true", {1}), ("+preflight=false", {1, 2})]
+)
+def test_an_environment_that_is_away_is_waited_for(
+    tmp_path: Path, option: str, attempts: set[int]
+) -> None:
     """It comes back on its port only after the collection has found nobody there."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
@@ -141,12 +146,12 @@ def test_an_environment_that_is_away_is_waited_for(tmp_path: Path) -> None:
         late = threading.Timer(1.5, environment_at, (port, done := threading.Event()))
         late.start()
         try:
-            rows = collected(tmp_path, config, [task(number) for number in range(8)])
+            rows = collected(tmp_path, config, [task(number) for number in range(8)], option)
         finally:
             done.set()
             late.join()
     assert [row["reward"] for row in rows] == [1.0] * 8
-    assert {row["metadata"]["attempts"] for row in rows} == {1, 2}
+    assert {row["metadata"]["attempts"] for row in rows} == attempts
 
 
 def environment_at(port: int, done: threading.Event) -> None:
