@@ -37,9 +37,9 @@ from rollgym.rollouts.signs import signs_of
 from rollgym.servers.agent import PHASES_HEADER, UNVERIFIED
 from rollgym.servers.client import RecoveryWait, ServerClient
 from rollgym.servers.context import Progress, ending_time, working_for
-from rollgym.servers.episode import SPANS_HEADER, decode_spans
 from rollgym.servers.exchange import Answer
 from rollgym.servers.responses import Response
+from rollgym.servers.spans import SPANS_HEADER, decode_spans
 
 _FIELDS = JsonDecoder(dict[str, msgspec.Raw])
 _PHASES = JsonDecoder(dict[str, float])

@@ -32,7 +32,7 @@ from rollgym.servers.context import (
     report_progress,
     seconds_left,
 )
-from rollgym.servers.episode import CONTEXT_OVERFLOW, SPANS_HEADER, Episode, encode_spans
+from rollgym.servers.episode import CONTEXT_OVERFLOW, Episode
 from rollgym.servers.exchange import Answer, CookieJar, Request
 from rollgym.servers.limit import Limit
 from rollgym.servers.resources import CLOSABLE_HEADER, PARALLEL_HEADER
@@ -44,6 +44,7 @@ from rollgym.servers.server import (
     ServerRef,
     decode_object,
 )
+from rollgym.servers.spans import SPANS_HEADER, encode_spans
 from rollgym.servers.verification import KEPT, Verification
 from rollgym.store.settings import Setting
 

@@ -9,18 +9,12 @@ environment marks as safe run in parallel, and all calls do with `parallel_tool_
 *Errors of tools.* What the model caused, it reads: a call that cannot be made, and an answer with a
 status of 400 to 499. Everything else fails the attempt. The errors that the model did read are
 counted, and `annotate` writes the counts into the response.
-
-*Spans* are the times of the calls. They cross from an agent to its caller in a header beside the
-sums of the phases, or with the partial result of an episode that failed:
-`[[phase, start, length, label], …]`, in whole microseconds since the start of the episode. A header
-has to stay well below the 8 KiB that HTTP libraries accept, so only the first calls of a long
-episode have spans; the sums count all calls.
 """
 
 import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -29,7 +23,6 @@ from rollgym.records import (
     NO_USAGE,
     ModelMalformedError,
     ModelUnavailableError,
-    Span,
     ToolError,
     Usage,
 )
@@ -38,29 +31,16 @@ from rollgym.records.failure import shorten
 from rollgym.servers.client import EXCERPT, ServerClient, retry_after
 from rollgym.servers.exchange import Answer, CookieJar, error_answer
 from rollgym.servers.responses import FunctionCall, JsonObject, Response, arguments_problem
+from rollgym.servers.spans import MOST_SPANS, Timed, WireSpan, wire_spans
 from rollgym.servers.tool_results import ToolOutput, tool_output
 from rollgym.servers.tools import RESERVED_NAMES
 
 _OBJECT = JsonDecoder(dict[str, Any])
-MAX_STEPS = "max_steps"
 CONTEXT_OVERFLOW = "context_overflow"
 MOST_PARALLEL = 64
 """The most calls of one turn that run at the same time."""
 _OVERLOADED = (408, 429)
 _OURS = ("stopped_by", "tool_errors", "tool_calls_rejected")
-
-
-SPANS_HEADER = "x-rollgym-spans"
-MOST_SPANS = 100
-LONGEST_HEADER = 6_000
-LONGEST_LABEL = 40
-_MICROSECONDS = 1e6
-Timed = tuple[str, float, float, str]
-"""A call of an episode: phase, start and end by the performance counter, label."""
-WireSpan = tuple[str, int, int, str]
-_Microseconds = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
-_SPANS = JsonDecoder(list[tuple[str, _Microseconds, _Microseconds, str]])
-_ENCODER = msgspec.json.Encoder()
 
 
 class Episode:
@@ -291,44 +271,3 @@ def _unanswered(params: Mapping[str, Any]) -> JsonObject:
         "tool_choice": params.get("tool_choice") or "auto",
         "tools": params.get("tools") or [],
     }
-
-
-def wire_spans(calls: Sequence[Timed], began: float) -> list[WireSpan]:
-    """Spans for the wire, counted from `began`. Labels are cut and safe in a header."""
-    return [
-        (
-            phase,
-            int((start - began) * _MICROSECONDS),
-            int((end - start) * _MICROSECONDS),
-            label and span_label(label),
-        )
-        for phase, start, end, label in calls
-    ]
-
-
-def encode_spans(spans: Sequence[WireSpan]) -> str:
-    """The header for the spans: as many of the first ones as it can hold."""
-    encoded = _ENCODER.encode(spans)
-    while len(encoded) > LONGEST_HEADER:
-        spans = spans[: len(spans) * 3 // 4]
-        encoded = _ENCODER.encode(spans)
-    return encoded.decode()
-
-
-def span_label(name: str) -> str:
-    """The label for a name: its start, in characters that a header can hold."""
-    label = name[:LONGEST_LABEL]
-    if label.isascii() and label.isprintable():
-        return label
-    ascii_only = label.encode("ascii", "replace").decode()
-    return "".join(each if each.isprintable() else "?" for each in ascii_only)
-
-
-def decode_spans(text: str | msgspec.Raw) -> tuple[Span, ...]:
-    """The spans of a header. Raises msgspec.DecodeError."""
-    return tuple(
-        [
-            Span(phase, start / _MICROSECONDS, length / _MICROSECONDS, label)
-            for phase, start, length, label in _SPANS.decode(text)[:MOST_SPANS]
-        ]
-    )

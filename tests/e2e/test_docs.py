@@ -37,9 +37,9 @@ from rollgym.servers.agent import PHASES_HEADER
 from rollgym.servers.config.instances import RESTARTS
 from rollgym.servers.config.loading import SERVER_TOKEN
 from rollgym.servers.context import ROLLOUT_HEADER, TIMEOUT_HEADER
-from rollgym.servers.episode import SPANS_HEADER
 from rollgym.servers.exchange import FAILURE_HEADER
 from rollgym.servers.resources import CLOSABLE_HEADER, PARALLEL_HEADER
+from rollgym.servers.spans import SPANS_HEADER
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollgym.servers.episode import span_label
+from rollgym.servers.spans import span_label
 from rollgym.viewer.documents.conversation import ModelReply
 from rollgym.viewer.documents.texts import short
 from rollgym.viewer.values import Fields, fields_of, number_of, read

@@ -25,7 +25,7 @@ from rollgym.records import (
 )
 from rollgym.servers import Answer, CookieJar, Episode, Http, Request, ServerClient, http_session
 from rollgym.servers.agent import PHASES_HEADER
-from rollgym.servers.episode import MOST_SPANS, SPANS_HEADER, decode_spans
+from rollgym.servers.spans import MOST_SPANS, SPANS_HEADER, decode_spans
 from tests.cases import for_each
 from tests.integration.servers.transports import Clients, Transport, over_both, reach
 from tests.integration.servers.workshop import (

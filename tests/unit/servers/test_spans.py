@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollgym.records import Span
-from rollgym.servers.episode import (
+from rollgym.servers.spans import (
     LONGEST_HEADER,
     LONGEST_LABEL,
     MOST_SPANS,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rollgym.servers.episode import LONGEST_LABEL, MOST_SPANS
+from rollgym.servers.spans import LONGEST_LABEL, MOST_SPANS
 from rollgym.viewer.documents.conversation import PROMPT_TURNS
 from rollgym.viewer.documents.timeline import MOST_SPANS as MOST_SHOWN
 from tests.unit.viewer.documents.records import opened
