@@ -72,6 +72,15 @@ def test_where_the_input_is_not_known_the_fields_of_task_and_verifier_stand_toge
     assert "Task" not in shown
 
 
+def test_a_row_whose_own_names_collide_is_shown_with_what_moved_aside() -> None:
+    metadata = {"usage": "theirs", "rollgym": {"usage": {"input_tokens": 9}, "seconds": 2.0}}
+    moved = {"output": "theirs", "rollgym_output": ROW["output"], "metadata": metadata}
+    document = opened({**ROW, **moved}, KNOWN)
+    assert [texts(turn) for turn in document.turns(0, 9)] == [["It is a lamp."]]
+    assert names(document)["Verifier"] == ["reward", "success", "output", "judge_said"]
+    assert document.view().usage == {"input_tokens": 9}
+
+
 def test_a_field_that_the_verifier_wrote_again_is_the_verifiers() -> None:
     assert "expected" in names(opened({**ROW, "expected": 2}, KNOWN))["Verifier"]
 
