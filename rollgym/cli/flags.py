@@ -31,6 +31,7 @@ from rollgym.cli.rollout_settings import (
 MODEL_TYPE = "--model-type"
 API_KEY = "policy_api_key"
 _BEFORE_QUOTES = re.compile(r"(\\*)(?='|$)")
+_INDENT: Any = {"initial_indent": "      ", "subsequent_indent": "      "}
 _FLAG = re.compile(r"--?[A-Za-z]")
 
 
@@ -104,13 +105,16 @@ def flags_of(model: type[BaseModel]) -> list[Flag]:
 
 def model_help() -> list[str]:
     """The flags that set no setting of the command, for `--help`."""
-    lines = ["", "the model, for a command that runs the servers itself:"]
-    for flag in (*MODEL_FLAGS, *PARAMETER_FLAGS):
-        meaning = f"+{flag.key}=…" if flag.key else "adds a config file"
-        lines += [
-            f"  {', '.join(flag.names)} VALUE, {meaning}",
-            fill(flag.description, 80, initial_indent="      ", subsequent_indent="      "),
-        ]
+    lines = []
+    for title, flags in (
+        ("parameters of every request", PARAMETER_FLAGS),
+        ("the model, for a command that runs the servers itself", MODEL_FLAGS),
+    ):
+        lines += ["", f"{title}:"]
+        for flag in flags:
+            meaning = f"+{flag.key}=…" if flag.key else "adds a config file"
+            lines.append(f"  {', '.join(flag.names)} VALUE, {meaning}")
+            lines.append(fill(flag.description, 80, **_INDENT))
     return lines
 
 
