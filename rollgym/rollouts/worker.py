@@ -36,7 +36,7 @@ from rollgym.rollouts.output_row import added_fields, input_row, measures_of, sa
 from rollgym.rollouts.signs import signs_of
 from rollgym.servers.agent import PHASES_HEADER, UNVERIFIED
 from rollgym.servers.client import RecoveryWait, ServerClient
-from rollgym.servers.context import Progress, ending_time, working_for
+from rollgym.servers.context import RolloutProgress, ending_time, working_for
 from rollgym.servers.exchange import Answer
 from rollgym.servers.responses import Response
 from rollgym.servers.spans import SPANS_HEADER, decode_spans
@@ -69,7 +69,7 @@ class AgentWorker:
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
         sent = input_row(item.task, item.repeat, self._seeds)
         # The task's row is parsed already, and fields of `sent` are not results.
-        row, progress = item.task.row, Progress()
+        row, progress = item.task.row, RolloutProgress()
         ending = ending_time(deadline - asyncio.get_running_loop().time())
         with working_for(f"{item.task.index}/{item.repeat}", deadline - ending, progress):
             try:

@@ -6,7 +6,7 @@ in a context variable, between processes in two headers.
 *Ending in time.* Whoever cancels a call gets no answer. So the deadline that calls are given is a
 little earlier than the one at which a rollout is cancelled: an agent that runs into it has the time
 to answer with its failure and everything up to it. In one process a caller that does cancel, for
-example because the rollout is omitted, still finds that in a `Progress`.
+example because the rollout is omitted, still finds that in a `RolloutProgress`.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ LONGEST_ENDING = 5.0
 ENDING_SHARE = 0.1
 
 
-class Progress:
+class RolloutProgress:
     """What a rollout has done so far, for a caller in the same process that cancels it.
 
     The first agent that works on the rollout sets `partial`, which returns it as JSON.
@@ -44,7 +44,7 @@ class CallContext(NamedTuple):
 
     rollout: str = ""
     deadline: float | None = None
-    progress: Progress | None = None
+    progress: RolloutProgress | None = None
 
 
 _EMPTY = CallContext()
@@ -86,7 +86,7 @@ class working_for:  # noqa: N801 - reads as a statement: `with working_for(rollo
     __slots__ = ("_deadline", "_progress", "_rollout", "_token")
 
     def __init__(
-        self, rollout: str, deadline: float | None = None, progress: Progress | None = None
+        self, rollout: str, deadline: float | None = None, progress: RolloutProgress | None = None
     ) -> None:
         self._rollout = rollout[:LONGEST_ROLLOUT_NAME]
         self._deadline = deadline
