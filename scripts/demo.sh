@@ -10,13 +10,17 @@ set -euo pipefail
 setup_environment base
 export PATH=$venv/bin:$PATH
 
-# Shows a command as a person would type it, one argument a line, then runs it.
+# Shows a command as a person would type it, one override a line, then runs it.
 show() {
     local shown='' argument
     for argument in "$@"; do
-        case $argument in *[[]*) argument="\"$argument\"" ;; esac
-        shown="${shown:+$shown \\
-    }$argument"
+        case $argument in
+            +*[[]*) shown="$shown \\
+    \"$argument\"" ;;
+            +*) shown="$shown \\
+    $argument" ;;
+            *) shown="${shown:+$shown }$argument" ;;
+        esac
     done
     printf '\n$ %s\n' "$shown" >&2
     "$@"
