@@ -177,7 +177,7 @@ class _Collection:
                 await self._omit_stragglers()
             else:
                 self._admit()
-            if await self._suspects.record(self._recorder, self._wall_clock):
+            if self._suspects and await self._suspects.record(self._recorder, self._wall_clock):
                 self._wake.set()
             if self._finished():
                 break

@@ -77,7 +77,7 @@ class Supervisor:
         task.add_done_callback(partial(self._done, rollout))
         rollout.timer = self._loop.call_at(deadline, self._post, Signal.DEADLINE, rollout)
         self.in_flight[rollout] = None
-        self._marks.enter(rollout.item.key)
+        rollout.slot = self._marks.enter(rollout.item.task.index, rollout.item.repeat)
 
     def halt(self, rollout: OpenRollout, why: Halt) -> None:
         """Cancel the present attempt; it is abandoned unless it ends within the grace period.
@@ -180,7 +180,8 @@ class Supervisor:
     def _remove(self, rollout: OpenRollout) -> asyncio.Task[Outcome] | None:
         self._stop_timer(rollout)
         self.in_flight.pop(rollout, None)
-        self._marks.leave(rollout.item.key)
+        self._marks.leave(rollout.slot)
+        rollout.slot = 0
         task, rollout.task = rollout.task, None
         return task
 

@@ -77,7 +77,8 @@ class OpenRollout:
     attempts that use up the retry budget. `expires` is the rollout's deadline, set when its first
     attempt starts. `replaces` is the earlier outcome that the new one will replace. `bugs` are the
     exceptions and places of its failed attempts. `crashes` counts attempts that froze or killed an
-    earlier process, and `suspected` says that the rollout must run alone because of them.
+    earlier process, and `suspected` says that the rollout must run alone because of them. `slot` is
+    that of the mark of its present attempt.
     """
 
     __slots__ = (
@@ -88,6 +89,7 @@ class OpenRollout:
         "halt",
         "item",
         "replaces",
+        "slot",
         "spent",
         "started",
         "started_wall",
@@ -103,6 +105,7 @@ class OpenRollout:
         self.attempt = attempt
         self.spent = spent
         self.replaces = replaces
+        self.slot = 0
         self.crashes = 0
         self.suspected = False
         self.bugs: frozenset[tuple[str, str, int]] = frozenset()

@@ -25,8 +25,10 @@ import msgspec
 from rollgym.records import RolloutKey
 
 _LINE = b"%20d %10d\n"
-_FREE = b" " * 31 + b"\n"
+_SIZE = 32
+_FREE = b" " * (_SIZE - 1) + b"\n"
 _OOM_HEADER = b"%31d\n"
+"""In the place of the first slot."""
 _CAUSE_LIMIT = 600
 _OOM_COUNTERS = (Path("/sys/fs/cgroup/memory.events"), Path("/proc/vmstat"))
 
@@ -61,23 +63,22 @@ class InFlightMarks:
         self._note = journal.with_name(f".{journal.stem}.blocked")
         self.earlier = self._read_earlier()
         self._free = list(range(slots, 0, -1))
-        self._slots: dict[RolloutKey, int] = {}
         self._descriptor: int | None = None
         self._crash_file: BinaryIO | None = None
         self._blocked = False
         with contextlib.suppress(OSError):
             self._open()
 
-    def enter(self, key: RolloutKey) -> None:
-        """An attempt starts."""
-        if self._free:
-            slot = self._slots[key] = self._free.pop()
-            self._write(_LINE % (key.task, key.repeat), slot)
+    def enter(self, task: int, repeat: int) -> int:
+        """An attempt starts. Returns its slot."""
+        slot = self._free.pop() if self._free else 0
+        if slot:
+            self._write(_LINE % (task, repeat), slot)
+        return slot
 
-    def leave(self, key: RolloutKey) -> None:
-        """An attempt has ended, or is ignored from now on."""
-        slot = self._slots.pop(key, None)
-        if slot is not None:
+    def leave(self, slot: int) -> None:
+        """The attempt in this slot has ended, or is ignored from now on."""
+        if slot:
             self._write(_FREE, slot)
             self._free.append(slot)
 
@@ -120,8 +121,10 @@ class InFlightMarks:
 
     def _write(self, line: bytes, slot: int) -> None:
         if self._descriptor is not None:
-            with contextlib.suppress(OSError):
-                os.pwrite(self._descriptor, line, slot * len(_FREE))
+            try:  # `contextlib.suppress` would cost as much as the write
+                os.pwrite(self._descriptor, line, slot * _SIZE)
+            except OSError:
+                return
 
     def _read_earlier(self) -> EarlierDeath | None:
         """What the files of an earlier process say; None where it ended as it should."""
