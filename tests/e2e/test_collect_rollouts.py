@@ -54,9 +54,12 @@ class Results:
         self.metrics = self.folder / "rollouts_aggregate_metrics.json"
         self.run = self.folder / "rollouts.run"
 
-    def keys(self, path: Path | None = None) -> list[tuple[int, int]]:
-        rows = read_json_lines(path or self.output)
+    def keys(self) -> list[tuple[int, int]]:
+        rows = read_json_lines(self.output)
         return sorted((row["_ng_task_index"], row["_ng_rollout_index"]) for row in rows)
+
+    def tasks(self) -> list[int]:
+        return [row["_ng_task_index"] for row in read_json_lines(self.inputs)]
 
 
 @pytest.fixture
@@ -110,7 +113,8 @@ def test_the_command_of_the_tutorial_leaves_files_that_the_tutorials_jq_lines_re
 
     rows = read_json_lines(results.output)
     keys = [(task, repeat) for task in range(5) for repeat in range(2)]
-    assert results.keys() == results.keys(results.inputs) == keys
+    assert results.keys() == keys
+    assert results.tasks() == sorted({task for task, _ in keys})
     assert all(row["responses_create_params"]["max_output_tokens"] == 8192 for row in rows)
     successes = [row for row in rows if row["success"]]
     assert 0 < len(successes) < len(rows)
@@ -161,7 +165,8 @@ def test_after_a_kill_and_damaged_files_nothing_is_lost_or_duplicated(
     ended = rollgym(tmp_path, *MANY)
     assert ended.status == 0, ended.stderr
     assert ended.coverage.startswith("20 expected = 20 completed + 0 failed")
-    assert results.keys() == results.keys(results.inputs) == KEYS
+    assert results.keys() == KEYS
+    assert results.tasks() == sorted({task for task, _ in KEYS})
     assert results.failures.read_bytes() == b""
     now = records(results.run)
     assert sorted((row["task"], row["repeat"]) for row in now) == KEYS

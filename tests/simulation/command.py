@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rollgym.records import Row, Task
-from rollgym.store import Disk, IdentityError, RunStore, open_run
+from rollgym.store import Disk, RefusedError, RunStore, open_run
 from rollgym.store.run import Replay
 from tests.simulation.plan import Intrusion, Life, Plan
 from tests.simulation.story import Refusal
@@ -48,7 +48,7 @@ def intrude(plan: Plan, directory: Path, intrusion: Intrusion) -> Refusal:
     message = None
     try:
         open_run(directory, tasks, config={"temperature": temperature}, seed=seed).close()
-    except IdentityError as error:
+    except RefusedError as error:
         message = str(error)
     return Refusal(intrusion, message, changed=before != _contents(directory))
 

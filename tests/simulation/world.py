@@ -51,7 +51,9 @@ class World:
     def _live(self, storage: Storage, number: int, life: Life) -> Chapter:
         directory = storage.directory
         chapter = Chapter(number=number, life=life, before=read_bytes(directory))
-        if life.intrusion is not None and (directory / "manifest.json").exists():
+        # An empty run may be given any inputs.
+        made = self._plan.tasks and (directory / "manifest.json").exists()
+        if life.intrusion is not None and made:
             chapter.refusal = intrude(self._plan, directory, life.intrusion)
         Process(self._plan, storage, chapter, self._make_disk).live()
         chapter.after_bytes = read_bytes(directory)
