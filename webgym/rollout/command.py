@@ -31,6 +31,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rollgym.cli.process import EXIT_STATUSES, end_process, exit_status_of, say
+from rollgym.records.decoding import TOO_DEEP
 from webgym.rollout.settings import WebRolloutSettings
 from webgym.settings import COMMAND_LINE, MISSING, KeyOrigin, KeyPath, WebSettingsError, keys_of
 
@@ -98,6 +99,7 @@ def help_text(directory: Path) -> str:
 
 
 _VERSION = "1.3"
+LONGEST_SHOWN = 200
 _WITH_COMMAS = "rank_weights"
 _REPLACED = frozenset(
     f"env_config.{name}"
@@ -155,6 +157,8 @@ def compose_config(
         values = plain_values(config)
     except (HydraException, OmegaConfBaseException) as error:
         raise WebSettingsError(f"config {name!r}: {_in_a_line(error)}") from error
+    except RecursionError as error:
+        raise WebSettingsError(f"config {name!r}: {TOO_DEEP}") from error
     names = [part.config_path for part in parts if part.config_path]
     found = [_file(folder, each) for each in names for folder in (main, *others)]
     keys = frozenset(tuple(each.key_or_group.split(".")) for each in parsed)
@@ -176,8 +180,10 @@ def _read_overrides(overrides: Sequence[str]) -> list[Override]:
     for text in filter(str.strip, overrides):
         try:
             override = _read_override(parser, text)
-        except HydraException:
-            problems.append(f"  {text}: this is not an override; {_OVERRIDE_ADVICE}")
+        except (HydraException, RecursionError):
+            problems.append(
+                f"  {text[:LONGEST_SHOWN]}: this is not an override; {_OVERRIDE_ADVICE}"
+            )
             continue
         if override.is_sweep_override():
             key, _, value = text.partition("=")

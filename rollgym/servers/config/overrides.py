@@ -29,6 +29,7 @@ from rollgym.servers.config.problems import (
 )
 from rollgym.store.settings import HIDDEN, hide_secrets_in_text, is_secret_name
 
+LONGEST_SHOWN = 200
 EXPECTED = (
     "write +key=value, without spaces around it; quote a value with special characters (= ~ , : "
     "brackets) twice: \"+key='a=b'\""
@@ -105,7 +106,7 @@ def _read(parser: OverridesParser, argument: str) -> Override:
     shown = _shown(argument)
     try:
         parsed = parser.parse_overrides([argument])[0]
-    except HydraException as error:
+    except (HydraException, RecursionError) as error:
         raise _refused(shown, "this is not an override", EXPECTED) from error
     if parsed.is_sweep_override():
         raise _refused(shown, "sweeps are not supported", _list_advice(shown))
@@ -134,7 +135,7 @@ def _shown(argument: str) -> str:
     names = key_path(key.lstrip("+~"))
     if equals and any(is_secret_name(name) for name in names):
         return f"{key}={HIDDEN}"
-    return hide_secrets_in_text(argument)
+    return hide_secrets_in_text(argument)[:LONGEST_SHOWN]
 
 
 def _place(override: Override) -> str:

@@ -37,6 +37,7 @@ def test_a_file_without_servers(workspace: Workspace) -> None:
         ("- 1\n- 2\n", "broken.yaml", "is not a mapping"),
         ("a: 1\nb: '${'\n", "broken.yaml:2", "b: "),
         ("a: &x {b: *x}\n", "broken.yaml", "an alias contains itself"),
+        ("a: " + "[" * 500 + "]" * 500, "broken.yaml", "it is nested too deeply"),
         ("a: !!python/object:os.system x\n", "broken.yaml:1:4", "could not determine"),
     ],
 )
@@ -245,3 +246,9 @@ def test_everything_is_told_at_once_and_no_key_is_shown(workspace: Workspace) ->
     assert message.splitlines()[0] == "5 problems, and nothing was started:"
     assert len(message.splitlines()) == 6
     assert "secret" not in message
+
+
+def test_an_override_that_is_nested_too_deeply(workspace: Workspace) -> None:
+    message = workspace.usual_refusal("+x=" + "[" * 500 + "]" * 500)
+    assert "this is not an override" in message
+    assert len(message) < 1000

@@ -30,6 +30,12 @@ def test_a_config_of_ones_own_builds_on_ours_and_is_named_in_messages(tmp_path: 
     assert str(caught.value).count(str(tmp_path / "mine.yaml")) == 2
 
 
+def test_a_config_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("env_config: " + "[" * 500 + "]" * 500)
+    with pytest.raises(WebSettingsError, match="config 'mine': it is nested too deeply"):
+        compose_config(CONFIGS, "mine", [], tmp_path)
+
+
 def test_a_folder_of_ones_own_does_not_hide_our_configs(tmp_path: Path) -> None:
     found = compose_config(CONFIGS, "rollout_train", [], tmp_path)
     assert found.values["env_config"]["split"] == "train"
@@ -96,6 +102,7 @@ def test_what_cannot_be_put_together_is_refused_in_a_line() -> None:
         ("nothing", [], "the configs are default, demo, rollout, rollout_test, rollout_train"),
         ("rollout", ["seed=1,2"], 'a list in brackets: "seed=[1,2]"'),
         ("rollout", ["seed"], "this is not an override"),
+        ("rollout", ["seed=" + "[" * 500 + "]" * 500], "this is not an override"),
         ("rollout", ["~nothing"], "~nothing: there is no such key to remove"),
         ("rollout", ["~env_config.no.such"], "there is no such key to remove"),
         ("rollout", ["~seed=3"], "~seed=3: its value is 0"),
