@@ -24,7 +24,6 @@ CONFIGS = ROOT / "scripts" / "config"
 def test_every_command_of_the_guide_works(tmp_path: Path) -> None:
     (tmp_path / "scripts").symlink_to(ROOT / "scripts")
     printed = run_script(tmp_path, "\n".join(code_blocks(DOCS / PAGE, "bash")))
-    assert "6 expected = 6 completed + 0 failed + 0 omitted + 0 unresolved" in printed
     assert '"total_trajectories": 6' in printed
     shown = set(re.findall(r"results/[^\s\"]+iteration0(?:\.json)?", text_of(PAGE)))
     assert all((tmp_path / file).exists() for file in shown)
