@@ -6,13 +6,16 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright
 
+from tests.integration.webgym.episode.playing import ListedAgent
 from webgym.actions.space import FULL_SCALE, TOOLS, Action, Viewport
 from webgym.actions.tool_calls import read_action
 from webgym.browser.contract.answers import Observe, StepAnswer
@@ -21,10 +24,17 @@ from webgym.browser.server import bind, browsers, url_of
 from webgym.browser.server import serving as browsers_serving
 from webgym.browser.settings import BrowserSettings
 from webgym.client.client import BrowserClient
+from webgym.context.page_view import AgentObservation, Round
+from webgym.episode.interfaces import Decision
 from webgym.miniwob.application import serving as miniwob_serving
 from webgym.miniwob.episodes import EpisodeAddress, MiniWobState
 from webgym.miniwob.package import Catalogue, MiniWobError, MiniWobTask, find_package
 from webgym.miniwob.rows import MiniWobRow, load_tasks, read_instructions, state_url
+from webgym.models.evaluator import Evaluator
+from webgym.rollout.gym import AsyncWebGym
+from webgym.rollout.iteration import read_report
+from webgym.tasks.task import WebTask
+from webgym.trajectory.records import ResponseRecord
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 PARALLEL = 6
@@ -325,7 +335,8 @@ def test_an_enlarged_page_has_its_clicks_where_they_are_made() -> None:
 
 
 @asynccontextmanager
-async def own_world() -> AsyncIterator[tuple[BrowserClient, str, aiohttp.ClientSession]]:
+async def own_servers() -> AsyncIterator[tuple[str, str]]:
+    """The addresses of a browser server and of the tasks."""
     settings = BrowserSettings(port=0, capacity=2, allow_network=("loopback",))
     bound = bind(settings)
     try:
@@ -333,12 +344,20 @@ async def own_world() -> AsyncIterator[tuple[BrowserClient, str, aiohttp.ClientS
             miniwob_serving(port=0) as base,
             browsers(settings, bound) as (pool, _),
             browsers_serving(settings, None, bound, pool),
-            BrowserClient(url_of(settings, bound)) as client,
-            aiohttp.ClientSession() as asking,
         ):
-            yield client, base, asking
+            yield url_of(settings, bound), base
     finally:
         bound.close()
+
+
+@asynccontextmanager
+async def own_world() -> AsyncIterator[tuple[BrowserClient, str, aiohttp.ClientSession]]:
+    async with (
+        own_servers() as (url, base),
+        BrowserClient(url) as client,
+        aiohttp.ClientSession() as asking,
+    ):
+        yield client, base, asking
 
 
 def aimed_at(step: StepAnswer, name: str, mode: InteractionMode, **arguments: object) -> Action:
@@ -383,6 +402,44 @@ def test_our_own_actions_solve_tasks(mode: InteractionMode, zoom: float) -> None
             step = await act(aimed_at(step, "input", mode, text=text))
             await act(aimed_at(step, "Submit", mode))
             assert (await here.truth_where(step.page.url, lambda truth: truth.done)).reward == 1
+
+    asyncio.run(run())
+
+
+class ButtonAgent(ListedAgent):
+    """Clicks the button that the page names, and gives no answer."""
+
+    observe = Observe(elements=True)
+
+    async def decide(
+        self, task: WebTask, past: Sequence[Round], current: AgentObservation, **_: object
+    ) -> Decision:
+        shown = StepAnswer(current.page, {}, elements=current.elements)
+        name = quoted(task.task_name)[0]
+        action = aimed_at(shown, name, "coordinates")
+        return Decision(ResponseRecord(raw_response=str(action)), action)
+
+
+def test_solved_tasks_are_solved_in_the_metrics_and_none_of_them_crashed(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with own_servers() as (url, base), BrowserClient(url) as client:
+            rows = load_tasks(base, range(4), ["click-button"], zoom=3)
+            rows = await read_instructions(client, rows, parallel=2)
+            gym = AsyncWebGym(
+                host_ip="127.0.0.1",
+                master_port=urlsplit(url).port or 0,
+                sampled_tasks=[msgspec.to_builtins(row) for row in rows],
+                save_path=tmp_path,
+                num_workers=2,
+                verbose=False,
+            )
+            async with Evaluator(None, tmp_path) as evaluator:
+                await gym.collect(ButtonAgent([], evaluator))
+            report = read_report(gym.paths.metrics)
+            assert report is not None
+            metrics = report.metrics
+            assert (metrics.success_rate, metrics.solved, metrics.crashed) == (1.0, 4, 0)
+            assert metrics.avg_steps == 2.0
 
     asyncio.run(run())
 

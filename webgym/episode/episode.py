@@ -4,9 +4,10 @@ A step consists of an observation, the model's response and its action. One requ
 carries out the action and observes the next page. A reply that cannot be parsed, and an action that
 the page prevents, are reported to the model with the next page; both are steps like others.
 
-An episode ends with an answer, after its last step, when the site blocks the agent, or when the
-agent is stuck. A judge or the task's own check scores it. A failure raises a RolloutError; the log
-has the steps up to it.
+An episode ends with an answer, after its last step, when the task says that it is over, when the
+site blocks the agent, or when the agent is stuck. A task that is over adds a last step in place of
+the agent's answer. A judge or the task's own check scores the episode. A failure raises a
+RolloutError; the log has the steps up to it.
 """
 
 import asyncio
@@ -28,12 +29,14 @@ from webgym.tasks.task import Split, WebTask
 from webgym.trajectory.records import (
     BLOCKED,
     INVALID_URL,
+    TASK_OVER,
     UNPARSED,
     ActionRecord,
     Image,
     Observation,
     ResponseRecord,
     Step,
+    task_over,
 )
 
 
@@ -96,6 +99,12 @@ class WebEpisode:
             command = self._going_back.command(action.to_command(viewport_of(current)))
             answer = await self._carry_out(session, command, "execute")
             feedback = self._feedback(action, current, answer.error)
+            if (reason := await self._find_end()) is not None:
+                self._timings = {}
+                await self._observe(answer, feedback)
+                self.log.act(task_over(reason), self._timings)
+                self.ending = TASK_OVER
+                return
         self.ending = "max_steps"
 
     async def _open(self, session: WebSession) -> StepAnswer:
@@ -142,6 +151,10 @@ class WebEpisode:
         )
         self.log.observe(current, answer, image)
         return current
+
+    async def _find_end(self) -> str | None:
+        evaluator = self._agent.evaluator
+        return await evaluator.find_end(self._task, self._conversation, self._start_url)
 
     async def _is_blocked(self, current: AgentObservation) -> bool:
         if not self._settings.watch_for_blocking or current.picture is None:

@@ -29,6 +29,9 @@ class EpisodeJudge(Protocol):
     def start_url(self, task: WebTask, session: str) -> str:
         """The start page of the episode, which identifies its session to the site."""
 
+    async def find_end(self, task: WebTask, session: str, start_url: str) -> str | None:
+        """Why the task is over, asked after each action; None if it is not."""
+
     async def evaluate(self, trajectory: Trajectory) -> EpisodeVerdict: ...
 
     async def screenshot_is_blocked(self, picture: Picture) -> bool: ...

@@ -45,7 +45,6 @@ JUDGE_PAUSES = (1.0, 4.0)
 """Seconds before a judge that gave no verdict is called again."""
 WAITING = "browser"
 """The phase of waiting for a browser."""
-_SUCCESS = 1.0
 _RULES = {
     "goback": "the agent went back from the start page three times in a row",
     "blocked": "a screenshot shows a page that blocks the agent",
@@ -244,7 +243,7 @@ class _EpisodeAttempt:
         trajectory = self.trajectory().judged(verdict)
         return Completed(
             verdict.reward,
-            success=verdict.reward >= _SUCCESS,
+            success=verdict.is_solved,
             measures=_measures(trajectory, verdict),
             usage=trajectory.usage,
             phases=self.phases,

@@ -156,6 +156,15 @@ class Evaluator(AsyncClosable):
         async with self._slot("evaluations") as slots:
             return (await slots.checks.evaluate(task, trajectory)).verdict()
 
+    async def find_end(self, task: WebTask, session: str, start_url: str) -> str | None:
+        """Why the task of a running episode is over; None if it is not, or if nothing says so.
+
+        Raises VerifierError where the state of the session is lost.
+        """
+        if task.verifier is None:
+            return None
+        return await self._loop_slots().checks.find_end(task, session, start_url)
+
     async def check_blocked(self, trajectory: Trajectory) -> bool:
         """Whether the site blocked the agent at the end of the episode. Raises VerifierError."""
         task = _task_of(trajectory)

@@ -4,6 +4,9 @@ The server of such a task records what each visitor does. An episode starts at a
 session, and at the end the server is asked for the state of that session (`GET /_truth/SESSION`). A
 state that was lost, or that the server does not return, is a VerifierError: the attempt is not
 scored as 0, but fails and can be retried.
+
+*Its end.* The same state says whether the task is over, also before the agent gives an answer: the
+page of MiniWoB++ has ended its episode, or every fact of a task that needs no answer holds.
 """
 
 import asyncio
@@ -23,12 +26,15 @@ from webgym.models.assessment import BlockingResult, CriterionResult, Evaluation
 from webgym.served import is_session_name
 from webgym.sites import PARAMETER
 from webgym.sites.errors import StateError
+from webgym.sites.tasks.checks import Says, SaysNumber, Tells
 from webgym.sites.tasks.task import SiteTask, verify
 from webgym.tasks.task import WebTask
 from webgym.trajectory.records import Trajectory
 
 STATE_TIMEOUT = 30.0
 TRY_TIMEOUT = 10.0
+END_TIMEOUT = 5.0
+"""Seconds to learn whether a task is over; without a response the episode continues."""
 PAUSES = (0.2, 0.5, 1.5)
 """Seconds before each further try."""
 LARGEST_STATE = 2**24
@@ -69,20 +75,26 @@ class TaskCheckClient:
 
     async def evaluate(self, task: WebTask, trajectory: Trajectory) -> Evaluation:
         """Score the episode by the state that the task's server recorded. Raises VerifierError."""
-        url = _state_url(task, trajectory)
-        body = await self._ask(url)
+        url = _state_url(task, trajectory.session, trajectory.start_url)
+        return _evaluated(task, trajectory.answer, url, await self._ask(url))
+
+    async def find_end(self, task: WebTask, session: str, start_url: str) -> str | None:
+        """Why the task is over; None if it is not, or if its server does not respond now.
+
+        Raises VerifierError where the state of the session is lost.
+        """
+        if not _ends_by_itself(task):
+            return None
+        url = _state_url(task, session, start_url)
         try:
-            match task.verifier:
-                case "sites":
-                    return _by_sites(task, trajectory.answer, body)
-                case "miniwob":
-                    return _by_miniwob(body)
-                case None:
-                    raise AssertionError(f"task {task.task_id} has no verifier of its own")
-        except (msgspec.DecodeError, StateError) as error:
-            raise VerifierError(
-                f"the response of {url} cannot be used: {error}; is it the task's own server?"
-            ) from error
+            with Limit(min(END_TIMEOUT, seconds_left(END_TIMEOUT))):
+                body = await self._get(url)
+        except (_NoStateError, TimeoutError):
+            return None
+        if task.verifier == "miniwob":
+            return "its page has ended" if _miniwob_state(url, body).done else None
+        evaluation = _evaluated(task, None, url, body)
+        return "every fact holds" if evaluation.reward else None
 
     async def _ask(self, url: URL) -> bytes:
         deadline = asyncio.get_running_loop().time() + seconds_left(STATE_TIMEOUT)
@@ -124,22 +136,58 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _state_url(task: WebTask, trajectory: Trajectory) -> URL:
+def _state_url(task: WebTask, session: str, start_url: str) -> URL:
     """At the episode's start page, because the website may have moved since the row was written."""
-    if not is_session_name(trajectory.session):
+    if not is_session_name(session):
         raise VerifierError(
             f"the trajectory of task {task.task_id} names no session, so its state is unknown: "
             "start the episode at Evaluator.start_url(task, session), and keep the session",
             retryable=False,
         )
     try:
-        origin = URL(trajectory.start_url or task.website).origin()
+        origin = URL(start_url or task.website).origin()
     except ValueError as error:
         raise VerifierError(
             f"the website of task {task.task_id} is not the address of a server: {error}",
             retryable=False,
         ) from error
-    return origin / "_truth" / trajectory.session
+    return origin / "_truth" / session
+
+
+def _evaluated(task: WebTask, answer: str | None, url: URL, body: bytes) -> Evaluation:
+    """The evaluation by a state. Raises VerifierError where it cannot be read or was lost."""
+    if task.verifier == "miniwob":
+        return _by_miniwob(_miniwob_state(url, body))
+    try:
+        return _by_sites(task, answer, body)
+    except (msgspec.DecodeError, StateError) as error:
+        raise _unusable(url, error) from error
+
+
+def _miniwob_state(url: URL, body: bytes) -> MiniWobState:
+    try:
+        return decode_json(body, MiniWobState)
+    except msgspec.DecodeError as error:
+        raise _unusable(url, error) from error
+
+
+def _unusable(url: URL, error: Exception) -> VerifierError:
+    return VerifierError(
+        f"the response of {url} cannot be used: {error}; is it the task's own server?"
+    )
+
+
+def _ends_by_itself(task: WebTask) -> bool:
+    """Whether the state alone can show that the task is over."""
+    match task.verifier:
+        case "miniwob":
+            return True
+        case "sites":
+            row = _sites_task(task)
+            needs_answer = any(isinstance(check, Says | SaysNumber | Tells) for check in row.truth)
+            return bool(row.truth) and not needs_answer and not row.blocked
+        case _:
+            return False
 
 
 async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
@@ -181,8 +229,7 @@ def _sites_task(task: WebTask) -> SiteTask:
         ) from error
 
 
-def _by_miniwob(body: bytes) -> Evaluation:
-    state = decode_json(body, MiniWobState)
+def _by_miniwob(state: MiniWobState) -> Evaluation:
     if not state.done:
         reason = "the task was not finished"
     else:

@@ -157,7 +157,6 @@ class IterationFiles(Closable):
         """The current report. It is final where the collection `ended` with nothing unresolved."""
         failed = len(self._failed)
         unresolved = self._expected - len(self) - self._omitted
-        crashed = RolloutMeter(total_trajectories=failed, crashed=failed)
         return IterationReport(
             **msgspec.structs.asdict(self._labels),
             final=ended and unresolved == 0,
@@ -168,7 +167,7 @@ class IterationFiles(Closable):
                 omitted=self._omitted,
                 unresolved=unresolved,
             ),
-            metrics=self._meter.merged(crashed).metrics,
+            metrics=self._meter.merged(RolloutMeter.of_failed(failed)).metrics,
             seconds=round(time.monotonic() - self._began, 3),
             trajectories=self._completed.path.name,
         )

@@ -51,6 +51,7 @@ from webgym.rollout.reporting import (
     print_files,
     print_metrics,
     print_verdict,
+    print_verdicts,
     send_metrics,
 )
 from webgym.rollout.sample import Sample, SampleOrigin, share_sample
@@ -220,6 +221,7 @@ class IterationJob:
     ) -> ExitStatus:
         if report is not None:
             print_metrics(report)
+            print_verdicts(report)
             self._track(report)
         print_files(paths)
         return print_verdict(coverage, paths.iteration, self._next_step)

@@ -9,7 +9,7 @@ import json
 import logging
 import shlex
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,43 @@ from rollgym.store import RefusedError, read_manifest
 from webgym.rollout.command import relative_path
 from webgym.rollout.iteration import IterationPaths, IterationReport
 from webgym.rollout.settings import TrackerSettings
+from webgym.trajectory.metrics import SHORT
 
 
 def print_metrics(report: IterationReport) -> None:
     """Print the metrics as JSON, rounded; the file has all digits."""
     numbers = msgspec.structs.asdict(report.metrics)
     say(json.dumps({name: round(number, DIGITS) for name, number in numbers.items()}, indent=4))
+
+
+def print_verdicts(report: IterationReport) -> None:
+    """Print the counts of verdicts, and how the rates of the metrics differ from them."""
+    for line in verdict_lines(report):
+        say_beside(line)
+
+
+def verdict_lines(report: IterationReport) -> Iterator[str]:
+    """The counts of verdicts, and an explanation where the metrics count otherwise."""
+    metrics, omitted = report.metrics, report.coverage.omitted
+    if metrics.solved + metrics.not_solved + metrics.failed != metrics.total_trajectories:
+        return  # an earlier version wrote the metrics, without verdicts
+    yield (
+        f"verdicts: {metrics.solved} solved, {metrics.not_solved} not solved, "
+        f"{metrics.failed} failed (no verdict), {omitted} omitted"
+    )
+    parts = {
+        "failed": metrics.failed,
+        "ended by going back from the start page (goback)": metrics.crashed_goback,
+        f"had a verdict, fewer than {SHORT} steps and no answer": metrics.crashed_other,
+    }
+    if metrics.crashed != metrics.failed:
+        listed = ", ".join(f"{count} {name}" for name, count in parts.items() if count)
+        yield f"`crashed` counts {metrics.crashed} of them: {listed}"
+    if metrics.solved != metrics.successes:
+        yield (
+            f"`success_rate` counts {metrics.successes} of the {metrics.solved} solved ones: it "
+            "leaves out crashed and blocked trajectories"
+        )
 
 
 def print_failures(run: Path) -> None:

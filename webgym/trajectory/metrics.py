@@ -6,6 +6,10 @@ blocked. Crashed trajectories count in `crashed_rate` alone. Blocked ones are co
 and do not count in the other metrics: success (reward 1 at the last step), steps, characters, going
 back.
 
+The verdicts are counted beside these: every trajectory is solved, not solved, or failed (it has no
+verdict), whatever its length. `crashed` contains all failed ones; those that it contains beyond
+them ended early by their own rules, and are counted by their endings.
+
 A `RolloutMeter` holds whole numbers only. Ratios are taken at the end, so trajectories and meters
 can be combined in any order and give exactly the same numbers.
 """
@@ -15,11 +19,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from webgym.trajectory.records import ANSWER, INVALID_URL, Step, Trajectory
+from webgym.trajectory.records import ANSWER, INVALID_URL, SUCCESS_REWARD, Step, Trajectory
 
 SHORT = 10
 """A trajectory with fewer steps is crashed unless it has an answer or is blocked."""
-SUCCESS_REWARD = 1
 GO_BACK = "goback"
 
 AnyTrajectory = Trajectory | Mapping[str, Any]
@@ -42,11 +45,17 @@ class RolloutMetrics(msgspec.Struct, frozen=True, kw_only=True):
     steps: int
     characters: int
     gobacks: int
+    solved: int = 0
+    not_solved: int = 0
+    failed: int = 0
+    crashed_goback: int = 0
+    crashed_other: int = 0
 
 
 class RolloutMeter(msgspec.Struct, kw_only=True):
     """Counts trajectories. `steps`, `characters` and `gobacks` are of those neither crashed nor
-    blocked."""
+    blocked. `crashed_goback` and `crashed_other` are crashed trajectories that have a verdict: the
+    first ended because the agent went back again and again, the others had few steps."""
 
     total_trajectories: int = 0
     crashed: int = 0
@@ -55,6 +64,16 @@ class RolloutMeter(msgspec.Struct, kw_only=True):
     steps: int = 0
     characters: int = 0
     gobacks: int = 0
+    solved: int = 0
+    not_solved: int = 0
+    failed: int = 0
+    crashed_goback: int = 0
+    crashed_other: int = 0
+
+    @classmethod
+    def of_failed(cls, count: int) -> "RolloutMeter":
+        """The meter of failed trajectories, each of which is crashed."""
+        return cls(total_trajectories=count, crashed=count, failed=count)
 
     @classmethod
     def of(cls, metrics: RolloutMetrics) -> "RolloutMeter":
@@ -65,12 +84,21 @@ class RolloutMeter(msgspec.Struct, kw_only=True):
         """Count one trajectory; None is an empty one."""
         facts = _facts_of(trajectory)
         self.total_trajectories += 1
+        reward = facts[-1].reward if facts else None
+        is_solved = reward is not None and reward >= SUCCESS_REWARD
+        self.solved += is_solved
+        self.not_solved += reward is not None and not is_solved
+        self.failed += reward is None
         if _crashed(facts):
             self.crashed += 1
+            if reward is not None:
+                is_goback = _ending_of(trajectory) == GO_BACK
+                self.crashed_goback += is_goback
+                self.crashed_other += not is_goback
         elif _blocked(facts):
             self.blocked += 1
         else:
-            self.successes += facts[-1].reward == SUCCESS_REWARD
+            self.successes += is_solved
             self.steps += len(facts)
             self.characters += sum(step.characters for step in facts)
             self.gobacks += sum(step.action == GO_BACK for step in facts)
@@ -122,6 +150,12 @@ def _facts_of(trajectory: AnyTrajectory | None) -> list[_StepFacts]:
             return [_step_facts(step) for step in trajectory.steps]
         case _:
             return list(_plain_facts(trajectory))
+
+
+def _ending_of(trajectory: AnyTrajectory | None) -> object:
+    if trajectory is None or isinstance(trajectory, Trajectory):
+        return trajectory and trajectory.ending
+    return trajectory.get("ending")
 
 
 def _step_facts(step: Step) -> _StepFacts:

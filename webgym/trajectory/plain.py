@@ -30,8 +30,8 @@ from rollgym.rollouts.rows import (
     SUCCESS,
     TASK_INDEX,
 )
-from webgym.trajectory.metrics import SUCCESS_REWARD
 from webgym.trajectory.records import (
+    SUCCESS_REWARD,
     ActionRecord,
     Image,
     Observation,
@@ -172,7 +172,7 @@ def rollout_row(plain: Mapping[str, Any]) -> dict[str, Any]:
         PARAMS: {"input": [{"role": "user", "content": str(task.get("task_name", ""))}]},
         OUTPUT: [turn for number, step in enumerate(steps, 1) for turn in _turns(number, step)],
         REWARD: plain.get("reward"),
-        SUCCESS: None if plain.get("reward") is None else plain["reward"] == SUCCESS_REWARD,
+        SUCCESS: None if plain.get("reward") is None else plain["reward"] >= SUCCESS_REWARD,
         METADATA: {name: plain.get(name) for name in _FACTS} | {"steps": len(steps)},
         TASK_INDEX: plain.get("trajectory_index"),
         ROLLOUT_INDEX: plain.get("repeat"),

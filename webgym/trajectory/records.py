@@ -15,6 +15,8 @@ UNPARSED = "unparsed"
 """The key of a step whose reply could not be parsed; nothing was done in the browser."""
 BLOCKED = "blocked"
 """The key of the last step of an episode that ended because the site blocked the agent."""
+TASK_OVER = "task_over"
+"""The ending of an episode whose task was over before the agent gave an answer."""
 
 
 class Image(msgspec.Struct, frozen=True):
@@ -103,6 +105,13 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 ANSWER = "answer"
+SUCCESS_REWARD = 1.0
+"""An episode with this reward, or a higher one, is solved."""
+
+
+def task_over(reason: str) -> ActionRecord:
+    """The record of a last step that stands for an answer which the agent did not give."""
+    return ActionRecord(key=ANSWER, arguments={"text": ""}, text=f"the task is over: {reason}")
 
 
 class EpisodeVerdict(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -118,13 +127,17 @@ class EpisodeVerdict(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     keypoint_step_ids: tuple[int, ...] = ()
     judgments: dict[int, str] = {}
 
+    @property
+    def is_solved(self) -> bool:
+        return self.reward >= SUCCESS_REWARD
+
 
 class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Everything that one attempt recorded. `task` is the row of the task file, unchanged.
 
     `trajectory_index` and `repeat` identify the rollout in its run. `session` names the visitor to
-    the task's own check. `ending` says why there is no further step: answer, max_steps, blocked,
-    goback, invalid_url, or failed.
+    the task's own check. `ending` says why there is no further step: answer, task_over, max_steps,
+    blocked, goback, invalid_url, or failed.
     """
 
     task_id: str
@@ -159,8 +172,15 @@ class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return self.steps[-1].reward if self.steps else None
 
     def judged(self, verdict: EpisodeVerdict) -> "Trajectory":
-        """The same trajectory with the verdict in its steps: the last one earns the reward."""
-        last = len(self.steps) - 1
+        """The same trajectory with the verdict in its steps: the last one earns the reward.
+
+        A solved trajectory ends with an answer; where the agent gave none, a step is added.
+        """
+        given = self.steps
+        if verdict.is_solved and not verdict.is_blocked and given and self.answer is None:
+            end = Step(observation=given[-1].observation, action=task_over("it was solved"))
+            given = (*given, end)
+        last = len(given) - 1
         steps = [
             msgspec.structs.replace(
                 step,
@@ -172,7 +192,7 @@ class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
                     submission_judgment=verdict.judgments.get(index),
                 ),
             )
-            for index, step in enumerate(self.steps)
+            for index, step in enumerate(given)
         ]
         return msgspec.structs.replace(
             self, steps=tuple(steps), keypoint_step_ids=verdict.keypoint_step_ids

@@ -17,7 +17,7 @@ from webgym.browser.contract.answers import (
 from webgym.browser.contract.commands import Command, VisitPage
 from webgym.context.page_view import AgentObservation, Round
 from webgym.context.settings import ContextSettings
-from webgym.episode.interfaces import Decision
+from webgym.episode.interfaces import Decision, EpisodeJudge
 from webgym.tasks.task import WebTask
 from webgym.trajectory.records import EpisodeVerdict, ResponseRecord, Trajectory
 
@@ -48,10 +48,14 @@ class ListedJudge:
     def __init__(self, verdict: EpisodeVerdict | Exception | None = None) -> None:
         self.verdict = verdict or EpisodeVerdict(reward=1.0, evaluation={"judge": "list"})
         self.walls: set[bytes] = set()
+        self.ends: list[str | None] = []
         self.asked: list[Trajectory] = []
 
     def start_url(self, task: WebTask, session: str) -> str:
         return task.website
+
+    async def find_end(self, task: WebTask, session: str, start_url: str) -> str | None:
+        return self.ends.pop(0) if self.ends else None
 
     async def evaluate(self, trajectory: Trajectory) -> EpisodeVerdict:
         self.asked.append(trajectory)
@@ -69,9 +73,9 @@ class ListedAgent:
     observe = Observe()
     identity: Mapping[str, object] = {}
 
-    def __init__(self, plan: Sequence[Planned], judge: ListedJudge | None = None) -> None:
+    def __init__(self, plan: Sequence[Planned], judge: EpisodeJudge | None = None) -> None:
         self.context = ContextSettings()
-        self.evaluator = judge or ListedJudge()
+        self.evaluator: EpisodeJudge = judge or ListedJudge()
         self.seen: list[tuple[list[Round], AgentObservation]] = []
         self._plan = list(plan)
 

@@ -37,6 +37,7 @@ from webgym.episode.interfaces import Decision, EpisodeSettings
 from webgym.episode.worker import EpisodeWorker
 from webgym.rollout.environment_settings import EnvironmentSettings
 from webgym.tasks.task import Difficulty
+from webgym.trajectory.metrics import calculate_rollout_metrics
 from webgym.trajectory.records import BLOCKED, INVALID_URL, UNPARSED, EpisodeVerdict, Trajectory
 
 DONE = Answer("the kettle")
@@ -115,10 +116,39 @@ def test_an_answer_ends_the_episode_and_the_judge_says_what_it_is_worth(tmp_path
 
 def test_without_an_answer_it_ends_after_the_steps_of_its_difficulty(tmp_path: Path) -> None:
     settings = rules(max_steps={Difficulty.EASY: 3})
-    stage = Stage(tmp_path, [Scroll("down")] * 9, settings=settings)
+    judge = ListedJudge(EpisodeVerdict(reward=0.0, evaluation={}))
+    stage = Stage(tmp_path, [Scroll("down")] * 9, judge=judge, settings=settings)
     trajectory = trajectory_of(stage.play())
     assert (len(trajectory.steps), trajectory.ending, trajectory.answer) == (3, "max_steps", None)
     assert len(stage.agent.seen) == 3
+
+
+def test_a_task_that_is_over_ends_its_episode_and_is_not_counted_as_crashed(
+    tmp_path: Path,
+) -> None:
+    """Also the last allowed action may end it, whatever the verdict is then."""
+    for reward in (1.0, 0.0):
+        judge = ListedJudge(EpisodeVerdict(reward=reward, evaluation={}))
+        judge.ends = [None, "its page has ended"]
+        settings = rules(max_steps={Difficulty.EASY: 2})
+        stage = Stage(tmp_path, [Scroll("down")] * 2, judge=judge, settings=settings)
+        outcome = stage.play()
+        assert keys(outcome) == ["scroll", "scroll", "answer"]
+        trajectory = trajectory_of(outcome)
+        assert (trajectory.ending, len(stage.agent.seen)) == ("task_over", 2)
+        assert trajectory.steps[-1].observation.page.url == f"{START}/next"
+        assert trajectory.steps[-1].reward is not None
+        assert trajectory.steps[-1].reward.reward == reward
+        metrics = calculate_rollout_metrics([trajectory])
+        assert (metrics.crashed, metrics.success_rate) == (0, reward)
+
+
+def test_a_solved_episode_without_an_answer_is_not_counted_as_crashed(tmp_path: Path) -> None:
+    settings = rules(max_steps={Difficulty.EASY: 2})
+    outcome = Stage(tmp_path, [Scroll("down")] * 2, settings=settings).play()
+    assert keys(outcome) == ["scroll", "scroll", "answer"]
+    metrics = calculate_rollout_metrics([trajectory_of(outcome)])
+    assert (metrics.solved, metrics.successes, metrics.crashed) == (1, 1, 0)
 
 
 def test_a_reply_that_is_no_action_is_a_step_and_is_told_to_the_model(tmp_path: Path) -> None:

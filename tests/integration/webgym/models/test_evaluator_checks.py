@@ -66,7 +66,7 @@ async def _nothing(_: Visitor) -> None:
 
 
 async def _save(browser: Visitor) -> None:
-    await browser.post("/shop/save", {"product": "wool-picnic-blanket"})
+    await browser.post("/shop/saved/toggle", {"product": "wool-picnic-blanket"})
 
 
 def test_an_answer_is_checked_by_the_sites(tmp_path: Path) -> None:
@@ -78,6 +78,30 @@ def test_an_answer_is_checked_by_the_sites(tmp_path: Path) -> None:
         assert found["truth"]["verdict"] == ("pass" if reward else "fail")
         assert found["truth"]["facts"]
         assert msgspec.json.decode(msgspec.json.encode(verdict.evaluation)) == verdict.evaluation
+
+
+def test_a_task_of_the_sites_is_over_when_all_its_facts_hold(tmp_path: Path) -> None:
+    """A task that needs an answer is not, and neither is one whose server does not respond."""
+
+    async def run() -> None:
+        async with (
+            serving_sites("127.0.0.1", 0) as base,
+            visitor(base) as browser,
+            Evaluator(None, tmp_path) as evaluator,
+        ):
+            saved, kettle = (task_of(sites_row(base, task_id)) for task_id in (SAVED, KETTLE))
+            start = evaluator.start_url(saved, SESSION)
+            await browser.get(start.removeprefix(base))
+            assert await evaluator.find_end(saved, SESSION, start) is None
+            await _save(browser)
+            assert await evaluator.find_end(saved, SESSION, start) == "every fact holds"
+            assert await evaluator.find_end(kettle, SESSION, start) is None
+            away = f"http://127.0.0.1:{unused_port()}/"
+            assert await evaluator.find_end(saved, SESSION, away) is None
+            with pytest.raises(VerifierError, match="does not know the session"):
+                await evaluator.find_end(saved, "unknown", start)
+
+    asyncio.run(run())
 
 
 def test_a_wall_is_a_block_and_no_reward(tmp_path: Path) -> None:
@@ -226,6 +250,8 @@ def test_miniwob_says_itself_whether_its_task_was_done(
                     assert answer.status == 200
             trajectory = episode(tmp_path, row=row, session=SESSION, start_url=start)
             assert not await evaluator.check_blocked(trajectory)
+            end = await evaluator.find_end(task_of(row), SESSION, start)
+            assert end == ("its page has ended" if reports else None)
             return await evaluator.evaluate(trajectory)
 
     verdict = asyncio.run(run())

@@ -6,16 +6,19 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollgym.records import Failure, FailureKind
 from tests.trajectories import step, steps_to, trajectory
 from webgym.trajectory.metrics import (
+    AnyTrajectory,
     RolloutMeter,
     RolloutMetrics,
     calculate_rollout_metrics,
 )
-from webgym.trajectory.plain import to_plain
+from webgym.trajectory.plain import failed_to_plain, to_plain
 from webgym.trajectory.records import INVALID_URL, UNPARSED, Trajectory
 
 BLOCKED = step("click", blocked=True)
+FAILURE = Failure.make(FailureKind.BROWSER, "it was lost")
 
 CRASHES = [
     ("no steps", [], True),
@@ -121,6 +124,24 @@ def test_the_counts_say_what_the_rates_are_made_of() -> None:
         "gobacks": 3,
     }
     assert msgspec.structs.asdict(metrics).items() >= counts.items()
+
+
+STUCK = trajectory(*steps_to(3, "goback", reward=0.0), ending="goback")
+SHORT = trajectory(*steps_to(3, "click", reward=0.0), ending="max_steps")
+
+
+def test_the_verdicts_are_counted_beside_and_explain_who_crashed() -> None:
+    some: list[AnyTrajectory | None] = [
+        SOLVED,
+        PARTLY,
+        STUCK,
+        SHORT,
+        failed_to_plain(SOLVED, FAILURE),
+        None,
+    ]
+    metrics = calculate_rollout_metrics(some)
+    assert (metrics.solved, metrics.not_solved, metrics.failed) == (1, 3, 2)
+    assert (metrics.crashed, metrics.crashed_goback, metrics.crashed_other) == (4, 1, 1)
 
 
 ANY = st.sampled_from([SOLVED, MISSED, PARTLY, CRASHED, BLOCKED_ONE, None])
