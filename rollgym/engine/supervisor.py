@@ -33,7 +33,7 @@ from rollgym.records import (
     Span,
     Usage,
 )
-from rollgym.store import InFlightMarks
+from rollgym.store import InFlightMarks, StorageError
 
 
 class Signal(Enum):
@@ -97,7 +97,8 @@ class Supervisor:
     def reap(self, rollout: OpenRollout) -> Outcome | None:
         """Remove an ended attempt from those in flight.
 
-        Returns its outcome, or None when a stop cancelled it before it had one.
+        Returns its outcome, or None when a stop cancelled it before it had one. Raises StorageError
+        where the worker did.
         """
         task = self._remove(rollout)
         if task is None:
@@ -157,6 +158,8 @@ class Supervisor:
         tasks = [task for rollout in list(self.in_flight) if (task := self._remove(rollout))]
         self._abandoned_tasks.update(tasks)
         for task in tasks:
+            if task.done() and not task.cancelled():
+                task.exception()  # of several disk errors, one is reported
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=self._policy.cancel_grace)
@@ -164,8 +167,8 @@ class Supervisor:
     async def _work(self, rollout: OpenRollout, deadline: float) -> Outcome:
         try:
             return _checked(await self._worker(rollout.item, rollout.attempt, deadline))
-        except (asyncio.CancelledError, KeyboardInterrupt):
-            raise
+        except (asyncio.CancelledError, KeyboardInterrupt, StorageError):
+            raise  # a disk that fails under a worker stops the collection, as under the journal
         except BaseException as error:  # noqa: BLE001 - a worker may raise anything
             return Failed(_failure_of(error))
 

@@ -42,7 +42,8 @@ class Worker(Protocol):
 
     `attempt` counts from 1. `deadline` is a time of the running event loop, as `asyncio.timeout_at`
     takes it; the worker is cancelled then. It returns an outcome or raises: a `RolloutError` fails
-    the attempt with its kind, any other exception as internal.
+    the attempt with its kind, a `StorageError` stops the collection, and any other exception fails
+    the attempt as internal.
     """
 
     def __call__(self, item: WorkItem, attempt: int, deadline: float, /) -> Awaitable[Outcome]: ...

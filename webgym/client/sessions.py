@@ -148,9 +148,21 @@ class TrackedSessions:
         self._releases: set[asyncio.Task[None]] = set()
 
     async def get(self, lifetime_mins: float = 60, wait_seconds: float = 60) -> Any:
-        """As `SessionClient.get`."""
-        async with self._acquiring:
-            session = await self._client.get(lifetime_mins, wait_seconds)
+        """As `SessionClient.get`. The wait for a turn to ask counts, too."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_seconds
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._acquiring.acquire()
+        except TimeoutError as error:
+            raise NoSessionError(
+                f"no session was requested within {wait_seconds:g} s: too many requests were "
+                "waiting; raise http_pools.allocate"
+            ) from error
+        try:
+            session = await self._client.get(lifetime_mins, max(0.0, deadline - loop.time()))
+        finally:
+            self._acquiring.release()
         self._open[id(session)] = session
         return session
 

@@ -3,11 +3,12 @@
 *Three limits.* A browser session is in use while the episode runs, and released before the judge is
 called, so browsers never wait for judges. The model and the judge bound their own concurrency.
 
-*Time.* An attempt first waits for a browser. The timeout of its task counts from then on, up to the
-verdict.
+*Time.* An attempt first waits for a browser. All attempts of a rollout wait up to one deadline. The
+timeout of its task counts from then on, up to the verdict.
 
 *Results.* A completed rollout has its scored trajectory. A failed one, also after a timeout or a
-cancellation, has the steps up to the failure, a typed failure and no reward.
+cancellation, has the steps up to the failure, a typed failure and no reward. A screenshot that
+cannot be stored stops the run, as a record of the journal does.
 """
 
 import asyncio
@@ -32,12 +33,12 @@ from rollgym.records import (
     VerifierError,
 )
 from rollgym.servers.context import working_for
-from rollgym.store import BlobStore
+from rollgym.store import BlobStore, StorageError
 from webgym.client.sessions import SessionSource
 from webgym.episode.episode import WebEpisode
 from webgym.episode.interfaces import Agent, EpisodeMonitor, EpisodeSettings, WebSession
 from webgym.tasks.task import WebTask
-from webgym.trajectory.records import UNPARSED, EpisodeVerdict, Step, Trajectory
+from webgym.trajectory.records import NO_BROWSER, UNPARSED, EpisodeVerdict, Step, Trajectory
 
 END_GRACE_SECONDS = 10.0
 """Seconds that the engine waits longer than the timeout of an episode, which ends by itself."""
@@ -45,6 +46,8 @@ JUDGE_PAUSES = (1.0, 4.0)
 """Seconds before a judge that gave no verdict is called again."""
 WAITING = "browser"
 """The phase of waiting for a browser."""
+_WAIT_MARGIN = 6.0
+"""Seconds before the deadline at which a client may already give up, because a pause is longer."""
 _RULES = {
     "goback": "the agent went back from the start page three times in a row",
     "blocked": "a screenshot shows a page that blocks the agent",
@@ -71,6 +74,7 @@ class EpisodeWorker:
         self._screenshots = screenshots
         self._monitor = monitor
         self._waiting: set[RolloutKey] = set()
+        self._wait_deadlines: dict[RolloutKey, float] = {}
 
     def waits(self, key: RolloutKey) -> bool:
         """Whether this rollout has no browser yet."""
@@ -83,8 +87,12 @@ class EpisodeWorker:
         except asyncio.CancelledError:
             # The engine knows why it cancels; the steps so far are kept.
             over = asyncio.get_running_loop().time() >= deadline
+            if attempted.lacks_browser:
+                return attempted.failed(_no_browser(over=over))
             kind = FailureKind.TIMEOUT if over else FailureKind.CANCELLED
             return attempted.failed(Failure.make(kind, "the episode was cancelled"))
+        except StorageError:
+            raise
         except Exception as error:  # noqa: BLE001 - a bug, which keeps its steps too
             return attempted.failed(Failure.of(error))
 
@@ -112,28 +120,44 @@ class EpisodeWorker:
         return attempted.completed(verdict)
 
     async def _acquire_session(self, attempted: "_EpisodeAttempt") -> WebSession:
-        """Wait for a browser session. Raises BrowserUnavailableError."""
+        """Wait for a browser session. Raises BrowserUnavailableError.
+
+        Further attempts wait up to the same deadline, until the rollout has got a session.
+        """
         settings, loop, key = self._settings, asyncio.get_running_loop(), attempted.key
         began = loop.time()
-        until = began + settings.wait_timeout
+        until = self._wait_deadlines.setdefault(key, began + settings.wait_timeout)
+        attempted.lacks_browser = True
         self._waiting.add(key)
         self._monitor.waiting(key)
         try:
             async with asyncio.timeout_at(until):
-                await self._sessions.acquire()
-            try:
-                left = until - loop.time()
-                lifetime = settings.instance_lifetime_max
-                return cast("WebSession", await self._browsers.get(lifetime, left))
-            except BaseException:
-                self._sessions.release()
-                raise
-        except TimeoutError as error:
-            waited = f"{settings.wait_timeout:g} s"
-            raise BrowserUnavailableError(f"no browser was free within {waited}") from error
+                session = await self._next_session(until)
+        except (TimeoutError, DeadlineError, BrowserUnavailableError) as error:
+            why = f": {error}" if str(error) else ""
+            over = loop.time() + _WAIT_MARGIN >= until
+            if over:
+                self._wait_deadlines.pop(key, None)
+            raise BrowserUnavailableError(
+                f"no browser: none was free within {settings.wait_timeout:g} s{why}",
+                retryable=False if over else None,
+            ) from error
         finally:
             self._waiting.discard(key)
             attempted.phases[WAITING] = loop.time() - began
+        self._wait_deadlines.pop(key, None)
+        attempted.lacks_browser = False
+        return session
+
+    async def _next_session(self, until: float) -> WebSession:
+        await self._sessions.acquire()
+        try:
+            left = until - asyncio.get_running_loop().time()
+            found = await self._browsers.get(self._settings.instance_lifetime_max, left)
+            return cast("WebSession", found)
+        except BaseException:
+            self._sessions.release()
+            raise
 
     async def _run(self, attempted: "_EpisodeAttempt", task: WebTask, session: WebSession) -> None:
         attempted.episode = WebEpisode(
@@ -180,6 +204,7 @@ class _EpisodeAttempt:
         self.start_url = ""
         self.episode: WebEpisode | None = None
         self.phases: dict[str, float] = {}
+        self.lacks_browser = False
         self._attempt = attempt
         self._settings = settings
         self._agent = agent
@@ -218,7 +243,7 @@ class _EpisodeAttempt:
             max_steps=self._settings.steps_for(task) if task else 0,
             session=self.session,
             start_url=self.start_url,
-            ending=episode.ending if episode else "failed",
+            ending=episode.ending if episode else NO_BROWSER if self.lacks_browser else "failed",
             steps=steps,
         )
 
@@ -249,6 +274,15 @@ class _EpisodeAttempt:
             phases=self.phases,
             result=msgspec.Raw(msgspec.json.encode(trajectory)),
         )
+
+
+def _no_browser(*, over: bool) -> Failure:
+    """The failure of an attempt that was cancelled while it waited for a browser."""
+    if over:
+        kind, why = FailureKind.BROWSER_UNAVAILABLE, "none was free before the deadline"
+    else:
+        kind, why = FailureKind.CANCELLED, "the episode was cancelled while it waited for one"
+    return Failure.make(kind, f"no browser: {why}")
 
 
 def _model(steps: Sequence[Step]) -> str:

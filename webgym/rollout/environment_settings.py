@@ -179,7 +179,8 @@ class EnvironmentSettings(ModelCallSettings):
         description="seconds to wait at the start for the browser server, the model and the judge",
     )
     wait_timeout: Annotated[Positive, Setting.TIMING] = Field(
-        default=2400.0, description="seconds that an episode waits for a browser session"
+        default=2400.0,
+        description="seconds that a rollout waits for a browser session, over all attempts",
     )
     task_timeout_minutes: Annotated[Positive, Setting.TIMING] = Field(
         default=20.0, description="minutes for one task"

@@ -55,10 +55,11 @@ def verdict_lines(report: IterationReport) -> Iterator[str]:
     if metrics.crashed != metrics.failed:
         listed = ", ".join(f"{count} {name}" for name, count in parts.items() if count)
         yield f"`crashed` counts {metrics.crashed} of them: {listed}"
-    if metrics.solved != metrics.successes:
+    if metrics.crashed or metrics.blocked:
+        counted = metrics.total_trajectories - metrics.crashed - metrics.blocked
         yield (
-            f"`success_rate` counts {metrics.successes} of the {metrics.solved} solved ones: it "
-            "leaves out crashed and blocked trajectories"
+            f"`success_rate` is {metrics.successes} of {counted}: it leaves out {metrics.crashed} "
+            f"crashed and {metrics.blocked} blocked trajectories"
         )
 
 

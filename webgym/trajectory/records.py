@@ -15,6 +15,8 @@ UNPARSED = "unparsed"
 """The key of a step whose reply could not be parsed; nothing was done in the browser."""
 BLOCKED = "blocked"
 """The key of the last step of an episode that ended because the site blocked the agent."""
+NO_BROWSER = "no_browser"
+"""The ending of an attempt that never had a browser."""
 TASK_OVER = "task_over"
 """The ending of an episode whose task was over before the agent gave an answer."""
 
@@ -137,7 +139,7 @@ class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     `trajectory_index` and `repeat` identify the rollout in its run. `session` names the visitor to
     the task's own check. `ending` says why there is no further step: answer, task_over, max_steps,
-    blocked, goback, invalid_url, or failed.
+    blocked, goback, invalid_url, no_browser, or failed.
     """
 
     task_id: str

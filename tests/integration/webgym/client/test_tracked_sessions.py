@@ -3,7 +3,10 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from tests.integration.webgym.episode.playing import ListedBrowsers
+from webgym.browser.contract.errors import NoSessionError
 from webgym.client.sessions import TrackedSessions
 
 
@@ -34,6 +37,24 @@ def test_only_so_many_are_asked_for_at_a_time() -> None:
         held = TrackedSessions(slow, acquiring=2, releasing=2)
         sessions = await asyncio.gather(*(held.get() for _ in range(6)))
         assert (len(sessions), slow.most_at_once) == (6, 2)
+
+    asyncio.run(scenario())
+
+
+def test_the_wait_for_a_turn_counts_as_a_wait_for_a_session() -> None:
+    class Stuck(Slow):
+        async def get(self, lifetime_mins: float = 60, wait_seconds: float = 60) -> ListedBrowsers:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    async def scenario() -> None:
+        held = TrackedSessions(Stuck(), acquiring=1, releasing=1)
+        first = asyncio.ensure_future(held.get())
+        await asyncio.sleep(0)
+        async with asyncio.timeout(30):
+            with pytest.raises(NoSessionError, match="raise http_pools.allocate"):
+                await held.get(wait_seconds=0.05)
+        first.cancel()
 
     asyncio.run(scenario())
 

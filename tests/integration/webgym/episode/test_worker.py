@@ -32,6 +32,7 @@ from tests.integration.webgym.episode.playing import (
 from webgym.actions.space import Answer, Click, GoBack, Point, Scroll, Wait
 from webgym.browser.contract.answers import StepAnswer
 from webgym.browser.contract.commands import Back, Command, PageDown, VisitPage
+from webgym.browser.contract.errors import NoSessionError
 from webgym.episode import worker as worker_module
 from webgym.episode.interfaces import Decision, EpisodeSettings
 from webgym.episode.worker import EpisodeWorker
@@ -359,8 +360,57 @@ def test_who_waits_for_a_browser_in_vain_is_told(tmp_path: Path) -> None:
     assert waits
     assert isinstance(outcome, Failed)
     assert outcome.failure.kind is FailureKind.BROWSER_UNAVAILABLE
-    assert "no browser was free within 0.1 s" in outcome.failure.detail
+    assert outcome.failure.detail == "no browser: none was free within 0.1 s"
+    assert not outcome.failure.retryable, "it has waited as long as it may"
     assert outcome.phases["browser"] >= 0.1
+    assert trajectory_of(outcome).ending == "no_browser"
+
+
+class FullBrowsers(ListedBrowsers):
+    """Has no session, and notes how long it was asked to wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+        self.error: Exception | None = None
+
+    async def get(self, lifetime_mins: float = 60, wait_seconds: float = 60) -> ListedBrowsers:
+        self.waits.append(wait_seconds)
+        if self.error:
+            raise self.error
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+def test_all_attempts_wait_for_a_browser_up_to_one_deadline(tmp_path: Path) -> None:
+    """Also where the client itself would wait for ever, and also when the wait is cancelled."""
+    stage = Stage(tmp_path, [], settings=rules(wait_timeout=40.0))
+    stage.browsers = full = FullBrowsers()
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        worker = stage.worker()
+        full.error = NoSessionError("the server is full")
+        first = await worker(item(), 1, loop.time() + FOREVER)
+        assert isinstance(first, Failed)
+        assert first.failure.retryable
+        await asyncio.sleep(0.05)
+        full.error = None
+        second = asyncio.ensure_future(worker(item(), 2, loop.time() + FOREVER))
+        await until(lambda: len(full.waits) == 2)
+        assert full.waits[1] <= full.waits[0] - 0.05
+        second.cancel()
+        ended = await second
+        assert isinstance(ended, Failed)
+        assert ended.failure.detail.startswith("no browser: the episode was cancelled")
+        assert trajectory_of(ended).ending == "no_browser"
+
+    asyncio.run(run())
+    stage = Stage(tmp_path, [], settings=rules(wait_timeout=0.05))
+    stage.browsers = FullBrowsers()
+    outcome = stage.play()
+    assert isinstance(outcome, Failed)
+    assert outcome.failure.kind is FailureKind.BROWSER_UNAVAILABLE
 
 
 def test_the_browser_is_given_back_before_the_judge_is_asked(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import resource
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rollgym.engine import Coverage
-from rollgym.store import RefusedError
+from rollgym.store import DiskFullError, RefusedError
 from tests.integration.webgym.client.scripted_server import ScriptedServer, answer, scripted
 from tests.integration.webgym.episode.playing import START, ListedAgent, Planned, page
 from webgym.actions.space import Answer, Scroll
@@ -112,6 +113,28 @@ def test_configurations_may_be_nodes_of_hydra(tmp_path: Path) -> None:
         assert coverage.completed == 3
         with TorchFile(environment.paths.trajectories) as file:
             assert {each["ending"] for each in file.trajectories()} == {"max_steps"}
+
+    with_server(using)
+
+
+def test_a_full_disk_under_the_screenshots_stops_the_run_and_nothing_is_lost(
+    tmp_path: Path,
+) -> None:
+    """The limit on file sizes stands for a full disk: records fit, the large picture does not."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    large = msgspec.to_builtins(page(picture=b"x" * 400_000))
+
+    async def using(server: ScriptedServer, port: int) -> None:
+        environment = gym(port, tmp_path, num_workers=1, env_config={"evaluation_workers": 1})
+        server.script("/step", answer(msgspec.to_builtins(page())), answer(large))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, usual[1]))
+        try:
+            with pytest.raises(DiskFullError, match="screenshots.*run the same command again"):
+                await environment.collect(agent())
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+        coverage = await gym(port, tmp_path).collect(agent())
+        assert (coverage.completed, coverage.failed, coverage.attempts) == (3, 0, 2)
 
     with_server(using)
 
