@@ -266,7 +266,6 @@ def test_a_body_that_is_nested_too_deeply_is_refused_on_every_route() -> None:
         body = b'{"words": %b%b}' % (b"[" * 100_000, b"]" * 100_000)
         status, _, said = exchanged(request(path, body))
         assert (status, b"it is nested too deeply" in said) == (400, True)
-    assert exchanged(request("/echo", b"[" * 1000))[0] == 400
 
 
 class EndlessParts:
