@@ -7,6 +7,9 @@ import msgspec
 
 from rollgym.records import Failure, FailureKind
 
+MOST_CRASHES = 2
+"""How often a rollout may freeze or kill the process: nothing changes this (see `suspects`)."""
+
 
 def _require(holds: bool, what: str) -> None:
     if not holds:
@@ -51,6 +54,7 @@ def _default_rules() -> dict[FailureKind, RetryRule]:
         FailureKind.MODEL_UNAVAILABLE: RetryRule(6),
         FailureKind.BROWSER_UNAVAILABLE: RetryRule(8),
         FailureKind.TIMEOUT: RetryRule(2),
+        FailureKind.CRASH: RetryRule(MOST_CRASHES),
     }
 
 

@@ -13,12 +13,12 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 
+from rollgym.engine.policy import MOST_CRASHES
 from rollgym.engine.recorder import Recorder
 from rollgym.engine.work import OpenRollout
 from rollgym.records import Failed, Failure, FailureKind
 from rollgym.store import EarlierDeath
 
-MOST_CRASHES = 2
 SHOWN = 8
 
 log = logging.getLogger(__name__)

@@ -82,7 +82,7 @@ TRAITS: dict[FailureKind, Traits] = {
     FailureKind.TASK: Traits("the task itself cannot be run", False),
     FailureKind.TIMEOUT: Traits("the deadline passed", True, True),
     FailureKind.CANCELLED: Traits("the work was cancelled from outside", True),
-    FailureKind.CRASH: Traits("the rollout froze or killed the process", False),
+    FailureKind.CRASH: Traits("the rollout froze or killed the process", True),
     FailureKind.INTERNAL: Traits("a bug in the worker", False),
 }
 

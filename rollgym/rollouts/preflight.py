@@ -33,6 +33,7 @@ from rollgym.records import (
 )
 from rollgym.records.failure import shorten
 from rollgym.rollouts import rows
+from rollgym.rollouts.output_row import input_row
 from rollgym.rollouts.servers import Clients, CollectionServers, ServerDescription
 from rollgym.servers.agent import close_session
 from rollgym.servers.client import NoAnswerError, RecoveryWait, ServerClient
@@ -87,7 +88,8 @@ async def preflight(
     task = await asyncio.to_thread(_first_left, store)
     seeded = servers.resources_server(rows.agent_name(task.row))
     for environment in environments.values():
-        row = task.row if environment.name == seeded and not environment.is_external else None
+        seeds_it = environment.name == seeded and not environment.is_external
+        row = input_row(task, 0) if seeds_it else None
         client = _PatientClient(clients(environment.name).one(), recovery)
         notes += await _check_environment(environment, client, row)
     return notes

@@ -20,7 +20,7 @@ _MARKERS = (
     *("<|python_tag|>", "<tool_use", "```tool_code", " to=functions."),
 )
 """How models write calls as text, where their endpoint does not read them as calls."""
-_ARGUMENTS = ('"arguments"', '"parameters"')
+_SUSPICIOUS = (*_MARKERS, '"arguments"', '"parameters"')
 _EXTRACTED = "extracted_"
 _NOTHING = (b"null", b'""', b"[]")
 _STOPS = {"max_steps": Sign.STEP_LIMIT, "context_overflow": Sign.CONTEXT_OVERFLOW}
@@ -135,7 +135,10 @@ def _offered(params: msgspec.Raw | bytes | None) -> Sequence[str]:
 
 
 def _is_suspicious(text: str) -> bool:
-    return any(marker in text for marker in (*_MARKERS, *_ARGUMENTS))
+    for marker in _SUSPICIOUS:  # noqa: SIM110 - twice as fast as `any`, for every text
+        if marker in text:
+            return True
+    return False
 
 
 def _looks_like_call(text: str, offered: Sequence[str]) -> bool:

@@ -40,6 +40,7 @@ from rollgym.servers.responses import (
     response_events,
     responses_request,
     sse,
+    without_stream,
 )
 from rollgym.servers.server import Server, ServerConfig, ServerDirectory, ServerKind
 
@@ -47,7 +48,6 @@ T = TypeVar("T")
 EVENT_STREAM = "text/event-stream"
 _OBJECT = JsonDecoder(dict[str, Any])
 _EMPTY_LINES = (b"\n\n", b"\r\n\r\n")
-_STREAM_FIELDS = ("stream", "stream_options")
 _LOGGER = logging.getLogger("rollgym.servers")
 
 
@@ -81,11 +81,11 @@ class ModelServer(Server):
 
     async def stream_responses(self, params: Row) -> PoolStream | bytes:
         """The events for parameters with `stream`, or the finished response."""
-        return await self.responses(_without(params, _STREAM_FIELDS))
+        return await self.responses(_finished(params))
 
     async def stream_chat_completions(self, params: Row) -> PoolStream | bytes:
         """The chunks for parameters with `stream`, or the finished chat completion."""
-        return await self.chat_completions(_without(params, _STREAM_FIELDS))
+        return await self.chat_completions(_finished(params))
 
     async def _answer_responses(self, request: Request) -> Answer:
         params = _params(request.body)
@@ -180,8 +180,9 @@ class EndpointModelConfig(ServerConfig):
 
     @property
     def extra_parameters(self) -> dict[str, Any]:
-        """`extra_body` without nulls."""
-        return {name: value for name, value in (self.extra_body or {}).items() if value is not None}
+        """`extra_body` without nulls, and without what asks for a stream."""
+        given = without_stream(self.extra_body or {})
+        return {name: value for name, value in given.items() if value is not None}
 
     def endpoints(self) -> list[EndpointSettings]:
         """The endpoints that the settings name."""
@@ -244,6 +245,6 @@ def _asks_for_usage(params: Row) -> bool:
     return isinstance(options, dict) and bool(options.get("include_usage"))
 
 
-def _without(params: Row, names: tuple[str, ...]) -> Row:
-    kept = {name: value for name, value in params.fields.items() if name not in names}
-    return Row(msgspec.json.encode(kept))
+def _finished(params: Row) -> Row:
+    """The same request for a finished answer."""
+    return Row.of(without_stream(dict(params.fields)))

@@ -53,7 +53,8 @@ class CallView(msgspec.Struct, frozen=True, omit_defaults=True):
 class TurnView(msgspec.Struct, frozen=True, omit_defaults=True):
     """One turn of a conversation. `path` is the JSON pointer of its item, for its raw JSON.
 
-    `tool` is the name of the tool that returned a result.
+    `tool` is the name of the tool that returned a result. A result `is_error` if it has the form in
+    which servers answer errors.
     """
 
     index: int
@@ -64,6 +65,7 @@ class TurnView(msgspec.Struct, frozen=True, omit_defaults=True):
     calls: tuple[CallView, ...] = ()
     tool: str = ""
     tool_call_id: str = ""
+    is_error: bool = False
 
 
 class MarkView(msgspec.Struct, frozen=True, omit_defaults=True):

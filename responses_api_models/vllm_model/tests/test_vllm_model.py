@@ -265,7 +265,7 @@ def test_a_config_of_the_field_loads_and_only_the_number_of_workers_has_no_effec
 def test_parameters_of_requests_come_before_those_in_metadata_and_of_the_config() -> None:
     vllm = FakeVllm({"content": "Hi"})
     metadata = {
-        "extra_body": '{"seed": 5, "top_k": 5, "min_p": 5}',
+        "extra_body": '{"seed": 5, "top_k": 5, "min_p": 5, "stream": true}',
         "chat_template_kwargs": '{"enable_thinking": false}',
         "note": "n",
     }

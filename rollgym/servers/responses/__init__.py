@@ -8,7 +8,11 @@ the completion back. For a chat client of a Responses model, `responses_request`
 from rollgym.servers.responses.chat_face import chat_completion, responses_request
 from rollgym.servers.responses.events import completion_chunks, response_events, sse
 from rollgym.servers.responses.from_chat import response_from_chat
-from rollgym.servers.responses.metadata import MetadataParameters, metadata_parameters
+from rollgym.servers.responses.metadata import (
+    MetadataParameters,
+    metadata_parameters,
+    without_stream,
+)
 from rollgym.servers.responses.response import (
     FunctionCall,
     Response,
@@ -33,4 +37,5 @@ __all__ = [
     "response_from_chat",
     "responses_request",
     "sse",
+    "without_stream",
 ]

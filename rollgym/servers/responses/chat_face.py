@@ -200,8 +200,9 @@ def _tool(tool: JsonObject) -> JsonObject:
 
 def _tool_choice(params: JsonObject, value: Any) -> None:
     if isinstance(value, dict):
+        function = get_object(value, "function")
         with at("function"):
-            value = {"type": "function", "name": get_text(get_object(value, "function"), "name")}
+            value = {"type": "function", "name": get_text(function, "name")}
     params["tool_choice"] = value
 
 

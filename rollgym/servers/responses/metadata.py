@@ -4,7 +4,7 @@ The Responses API has no place for parameters that only some servers know, and s
 request reject such fields. But `metadata` is a map of strings. So files of the field carry further
 parameters in two of its keys, each a JSON object written as a string: `extra_body`, and
 `chat_template_kwargs` for the chat template. They are for the model server and are not sent on as
-metadata.
+metadata. They cannot ask for a stream, which its caller would not expect.
 """
 
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from rollgym.servers.responses.shape import JsonObject
 
 EXTRA_BODY = "extra_body"
 TEMPLATE_KWARGS = "chat_template_kwargs"
+STREAM_FIELDS = ("stream", "stream_options")
 _OBJECT = JsonDecoder(dict[str, Any])
 
 
@@ -36,9 +37,13 @@ def metadata_parameters(metadata: object) -> MetadataParameters:
         raise ModelRequestError("the request cannot be sent: metadata: must be an object")
     carried = (EXTRA_BODY, TEMPLATE_KWARGS)
     rest = {name: value for name, value in metadata.items() if name not in carried}
-    return MetadataParameters(
-        _carried(metadata, EXTRA_BODY), _carried(metadata, TEMPLATE_KWARGS), rest or None
-    )
+    extra = without_stream(_carried(metadata, EXTRA_BODY))
+    return MetadataParameters(extra, _carried(metadata, TEMPLATE_KWARGS), rest or None)
+
+
+def without_stream(parameters: JsonObject) -> JsonObject:
+    """The parameters without those that ask for a stream."""
+    return {name: value for name, value in parameters.items() if name not in STREAM_FIELDS}
 
 
 def _carried(metadata: JsonObject, name: str) -> JsonObject:

@@ -45,6 +45,8 @@ _INDENTED_UP_TO = 10 * TEXT_LIMIT
 _ROLE_LIMIT = 40
 _ASSISTANT = "assistant"
 _TOOL = "tool"
+_ERROR = re.compile(r'\s{0,9}\{\s{0,9}"(?:error|detail)"\s{0,9}:')
+"""How servers begin an error: ours, and those that FastAPI answers."""
 _UNKNOWN = "unknown"
 _NO_NAME = "(no name)"
 _OF_MESSAGES = frozenset(("role", "content", "tool_calls"))
@@ -133,7 +135,16 @@ class TurnReader:
         named: str = "",
     ) -> TurnView:
         tool = self._tool_of(called) or named
-        return TurnView(index, _TOOL, item.path, parts, tool=tool, tool_call_id=called)
+        said = parts[0].text if parts and isinstance(parts[0], Text) else ""
+        return TurnView(
+            index,
+            _TOOL,
+            item.path,
+            parts,
+            tool=tool,
+            tool_call_id=called,
+            is_error=_ERROR.match(said) is not None,
+        )
 
     def _thinking(
         self, content: msgspec.Raw | None, at: str

@@ -54,13 +54,14 @@ export class TurnNode {
   }
 
   #heading(number) {
-    const { tool, tool_call_id: call } = this.turn;
+    const { tool, tool_call_id: call, is_error: isError } = this.turn;
     const back = this.turn.role === "tool" && call && this.seek
       ? quietButton("↑ call", () => this.seek(this.turn, call), { title: "Go to the call" })
       : null;
     return h("div", { class: "turn-who" },
       h("span", { class: "turn-role" }, this.#title()),
       tool ? h("code", { class: "tool-name" }, tool) : null,
+      isError ? h("span", { class: "turn-error" }, "error") : null,
       number ? h("span", { class: "turn-number" }, number) : null,
       back);
   }

@@ -10,7 +10,7 @@ import pytest
 
 from rollgym.records import Failure, ToolError
 from rollgym.servers import Http, ServerClient, http_session, listening
-from rollgym.servers.exchange import JSON
+from rollgym.servers.exchange import JSON, Answer, Request
 from tests.cases import for_each
 from tests.integration.servers.workshop import Workshop, seeded, until, workshop
 
@@ -266,4 +266,48 @@ def test_a_body_that_is_nested_too_deeply_is_refused_on_every_route() -> None:
         body = b'{"words": %b%b}' % (b"[" * 100_000, b"]" * 100_000)
         status, _, said = exchanged(request(path, body))
         assert (status, b"it is nested too deeply" in said) == (400, True)
-    assert exchanged(request("/echo", b"[" * 1000))[0] == 400
+
+
+class EndlessParts:
+    """One part, and then a wait for the next one."""
+
+    def __init__(self) -> None:
+        self.closed = 0
+        self._sent = False
+
+    def __aiter__(self) -> "EndlessParts":
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self._sent:
+            await asyncio.sleep(300)
+        self._sent = True
+        return b"data: 1\n\n"
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+@for_each("leaves", [False, True])
+def test_a_stream_ends_at_the_deadline_or_with_its_client_and_never_as_if_it_were_whole(
+    leaves: bool,
+) -> None:
+    async def scenario() -> None:
+        server, parts = workshop(request_timeout=30.0 if leaves else 0.3), EndlessParts()
+
+        async def stream(_: Request) -> Answer:
+            return Answer(200, content_type="text/event-stream", parts=parts)
+
+        server.route("POST", "/stream", stream)
+        await server.start()
+        async with listening(server) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(request("/stream", b"{}"))
+            await reader.readuntil(b"data: 1\n\n\r\n")
+            if not leaves:
+                assert await reader.read() == b""  # without the chunk that ends a whole body
+            writer.transport.abort()
+            await until(lambda: parts.closed == 1)
+        await server.close()
+
+    asyncio.run(scenario())

@@ -16,8 +16,10 @@ from tests.integration.viewer.rollouts import write
 TOOL = {"type": "function", "name": "search", "parameters": {}}
 SAID = {"type": "message", "role": "assistant", "content": "It is warm."}
 PARAMS = {"input": "What is the weather?", "tools": [TOOL]}
+CALL = {"type": "function_call", "call_id": "c", "name": "search", "arguments": "{}"}
+REFUSED = {"type": "function_call_output", "call_id": "c", "output": '{"error":{"message":"no"}}'}
 RESPONSE: dict[str, Any] = {
-    "output": [SAID],
+    "output": [CALL, REFUSED, SAID],
     "metadata": {"stopped_by": "max_steps", "tool_errors": "3"},
 }
 TASK = Task(0, Row.of({"responses_create_params": PARAMS}), 2)
@@ -70,16 +72,19 @@ def test_signs_are_counted_and_a_filter(path: Path) -> None:
     assert one["view"]["summary"]["ending"] == "max_steps"
 
 
-def test_a_bug_is_shown_with_its_line_also_on_the_downloaded_page(path: Path) -> None:
-    view, page, ours = browse(
+def test_bugs_and_errors_of_tools_are_marked_also_on_the_downloaded_page(path: Path) -> None:
+    view, page, ours, turns = browse(
         path,
         "/api/s/x/rollouts/1-1",
         "/api/s/x/rollouts/1-1/page.html",
         "/api/s/x/rollouts/0-1/page.html",
+        "/api/s/x/rollouts/0-1/turns",
     )
     assert view.json["view"]["failure"]["place"] == "a.py:7"
     assert "a.py:7" in page.text
     assert "tool errors that the model read (3 times)" in ours.text
+    assert "tool: search (error)" in ours.text
+    assert [turn.get("is_error", False) for turn in turns.json["turns"]] == [False, True, False]
 
 
 def test_a_journal_has_the_same_signs(tmp_path: Path) -> None:

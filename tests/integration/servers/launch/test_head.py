@@ -11,7 +11,7 @@ from aiohttp import web
 from omegaconf import DictConfig, OmegaConf
 
 from rollgym.servers.config import Address, ConfigError, load_config
-from rollgym.servers.launch.fleet import Fleet
+from rollgym.servers.launch.fleet import Fleet, started_in_process
 from rollgym.servers.launch.head import check_health, connected_to, fetch_records, head_listening
 from rollgym.servers.launch.records import NoHeadError, ServerStatus, StartError
 from tests.integration.servers.launch.probe import ProbeRun, ask
@@ -215,6 +215,11 @@ def test_beyond_loopback_every_request_needs_the_token(probes: ProbeRun) -> None
                     for one, other in (("here", "apart"), ("apart", "here")):
                         seen = await ask(servers.client(one), "/ask", server=other, path="/process")
                         assert seen["pid"]
+                external = {"any": {"url": records[0].url, "token": TOKEN}}
+                described = json.dumps({"here": {"resources_servers": external}})
+                (probes.folder / "probes.yaml").write_text(described)
+                async with started_in_process(probes.config()) as others:
+                    assert await ask(others.client("here"), "/echo", x=3) == {"x": 3}
                 async with aiohttp.ClientSession(headers={"Authorization": "Bearer x"}) as session:
                     for path in ("/", "/healthz", "/echo"):
                         async with session.get(records[0].url + path) as response:
