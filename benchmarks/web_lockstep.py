@@ -27,6 +27,7 @@ from webgym.client.sessions import SessionSource
 from webgym.context.page_view import AgentObservation, Round
 from webgym.context.settings import ContextSettings
 from webgym.episode.interfaces import Agent, Decision, EpisodeJudge, WebSession
+from webgym.episode.unjudged import UnjudgedEpisodes
 from webgym.episode.worker import EpisodeWorker
 from webgym.rollout.environment_settings import EnvironmentSettings
 from webgym.tasks.task import WebTask
@@ -57,6 +58,7 @@ async def collect_in_lockstep(
                 settings=EnvironmentSettings(sites_url=sites_url).episode,
                 screenshots=BlobStore(folder / "screenshots"),
                 monitor=Nobody(),
+                unjudged=UnjudgedEpisodes(folder),
             )
             ended = await asyncio.gather(*(_play(worker, task, barrier, seed) for task in batch))
             with (folder / "trajectories.jsonl").open("ab") as file:

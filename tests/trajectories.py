@@ -104,5 +104,6 @@ def full_trajectory(**changes: Any) -> Trajectory:
         "start_url": "http://shop.test/",
         "ending": "answer",
         "keypoint_step_ids": (0,),
+        "judge_usage": Usage(30, 5),
     }
     return trajectory(full_step(), step("answer", reward=1.0), **(fields | changes))

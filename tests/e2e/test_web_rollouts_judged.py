@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from rollgym.engine import ExitStatus
+from tests.e2e.command import records
 from tests.e2e.rolling import (
     Iteration,
     Record,
@@ -38,7 +39,7 @@ servers = stage_of_module()
 
 
 def test_a_judge_scores_a_task_without_a_check_of_its_own(tmp_path: Path, servers: Stage) -> None:
-    """The first attempt gets no verdict, so the episode runs again."""
+    """The first attempt gets no verdict, so the stored episode is judged again."""
     tasks = write_tasks(tmp_path, [judged(number_task(1, slowly=True))])
     with judge(tmp_path, "pass", *FAILING) as options:
         roll_out(servers, tmp_path, *tasks, *options, ONE_RETRY)
@@ -48,6 +49,9 @@ def test_a_judge_scores_a_task_without_a_check_of_its_own(tmp_path: Path, server
     last = trajectory["steps"][-1]["reward"]
     assert (trajectory["reward"], last["reward"], last["submit"]) == (1.0, 1.0, True)
     assert trajectory["attempt"] == 2
+    attempts = [row["outcome"]["result"] for row in records(iteration.paths.run)]
+    assert len({attempt["session"] for attempt in attempts}) == 1
+    assert attempts[1]["judge_usage"]["input_tokens"] > 0
     assert last["evaluation"]["judge"] == "model:judge"
     assert trajectory["keypoint_step_ids"]
 
@@ -68,7 +72,9 @@ def test_a_judge_that_fails_gives_a_typed_failure_that_can_be_retried(
         assert failed["failure"]["kind"] == "verifier"
         assert failed["steps"][-1]["action"] is None
         assert all(step["reward"] is None for step in failed["steps"])
+        played = {each["task_id"]: each["session"] for each in iteration.trajectories}
         roll_out(servers, tmp_path, *once, "retry_failed=true")
+    assert {each["task_id"]: each["session"] for each in iteration.trajectories} == played
     assert rewards(Iteration(tmp_path).trajectories) == {"number-1": 1.0, "number-2": 1.0}
 
 

@@ -17,7 +17,7 @@ from urllib.parse import urldefrag
 
 import msgspec
 
-from rollgym.records import EnvironmentSessionError, RolloutKey, TaskError
+from rollgym.records import EnvironmentSessionError, RolloutKey, TaskError, VerifierError
 from rollgym.store import BlobStore
 from webgym.actions.space import Action, Answer, GoBack, Mark, Point, Viewport
 from webgym.browser.contract.answers import Box, CommandFailure, Element, StepAnswer
@@ -29,6 +29,7 @@ from webgym.tasks.task import Split, WebTask
 from webgym.trajectory.records import (
     BLOCKED,
     INVALID_URL,
+    MAX_STEPS,
     TASK_OVER,
     UNPARSED,
     ActionRecord,
@@ -105,7 +106,7 @@ class WebEpisode:
                 self.log.act(task_over(reason), self._timings)
                 self.ending = TASK_OVER
                 return
-        self.ending = "max_steps"
+        self.ending = MAX_STEPS
 
     async def _open(self, session: WebSession) -> StepAnswer:
         answer = await self._carry_out(session, VisitPage(self._start_url), "navigate")
@@ -162,8 +163,13 @@ class WebEpisode:
         rounds = self.log.rounds
         if rounds and rounds[-1].observation.blob == current.blob:
             return False
-        with self._phase("reward"):
-            return await self._agent.evaluator.screenshot_is_blocked(current.picture)
+        try:
+            with self._phase("reward"):
+                return await self._agent.evaluator.screenshot_is_blocked(current.picture)
+        except VerifierError as error:
+            if error.retryable is False:
+                raise
+            return False  # the judge is asked again at the end; the episode goes on
 
     async def _decide(self, current: AgentObservation) -> tuple[Action | None, str | None]:
         """The action, and the feedback to the model where there is none."""

@@ -104,8 +104,8 @@ class EpisodeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     - `max_steps`: the most steps, by difficulty.
     - `wait_timeout`: the longest wait for a browser.
-    - `task_timeout`: the longest episode from then on, including its verdict;
-      `operation_timeout`: the longest step.
+    - `task_timeout`: the longest episode from then on; `operation_timeout`: the longest step.
+    - `evaluation_timeout`: the longest time for the verdict after that.
     - `instance_lifetime_max`: minutes after which the server ends the browser session.
     - `watch_for_blocking`: whether the judge checks every new screenshot during the episode.
     - `sites_url`: the URL that replaces `{sites}` in a task's website.
@@ -116,6 +116,7 @@ class EpisodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     wait_timeout: Annotated[float, Setting.TIMING]
     task_timeout: Annotated[float, Setting.TIMING]
     operation_timeout: Annotated[float, Setting.TIMING]
+    evaluation_timeout: Annotated[float, Setting.TIMING]
     instance_lifetime_max: Annotated[float, Setting.TIMING]
     watch_for_blocking: bool
     sites_url: Annotated[str, Setting.ADDRESS]

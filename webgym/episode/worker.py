@@ -4,7 +4,8 @@
 called, so browsers never wait for judges. The model and the judge bound their own concurrency.
 
 *Time.* An attempt first waits for a browser. All attempts of a rollout wait up to one deadline. The
-timeout of its task counts from then on, up to the verdict.
+timeout of its task counts from then on, and judging has its own after it. An episode that ended is
+kept until it has a verdict (`unjudged`): a further attempt only judges it.
 
 *Results.* A completed rollout has its scored trajectory. A failed one, also after a timeout or a
 cancellation, has the steps up to the failure, a typed failure and no reward. A screenshot that
@@ -21,7 +22,6 @@ import msgspec
 from rollgym.engine import WorkItem
 from rollgym.records import (
     BrowserUnavailableError,
-    Completed,
     DeadlineError,
     Failed,
     Failure,
@@ -37,13 +37,13 @@ from rollgym.store import BlobStore, StorageError
 from webgym.client.sessions import SessionSource
 from webgym.episode.episode import WebEpisode
 from webgym.episode.interfaces import Agent, EpisodeMonitor, EpisodeSettings, WebSession
+from webgym.episode.judging import JudgeTally, completed, judge, tallying
+from webgym.episode.unjudged import UnjudgedEpisodes
 from webgym.tasks.task import WebTask
-from webgym.trajectory.records import NO_BROWSER, UNPARSED, EpisodeVerdict, Step, Trajectory
+from webgym.trajectory.records import NO_BROWSER, EpisodeVerdict, Step, Trajectory
 
 END_GRACE_SECONDS = 10.0
 """Seconds that the engine waits longer than the timeout of an episode, which ends by itself."""
-JUDGE_PAUSES = (1.0, 4.0)
-"""Seconds before a judge that gave no verdict is called again."""
 WAITING = "browser"
 """The phase of waiting for a browser."""
 _WAIT_MARGIN = 6.0
@@ -66,6 +66,7 @@ class EpisodeWorker:
         settings: EpisodeSettings,
         screenshots: BlobStore,
         monitor: EpisodeMonitor,
+        unjudged: UnjudgedEpisodes,
     ) -> None:
         self._agent = agent
         self._browsers = browsers
@@ -73,6 +74,7 @@ class EpisodeWorker:
         self._settings = settings
         self._screenshots = screenshots
         self._monitor = monitor
+        self._unjudged = unjudged
         self._waiting: set[RolloutKey] = set()
         self._wait_deadlines: dict[RolloutKey, float] = {}
 
@@ -81,7 +83,11 @@ class EpisodeWorker:
         return key in self._waiting
 
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
-        attempted = _EpisodeAttempt(item, attempt, self._settings, self._agent)
+        with tallying() as tally:
+            attempted = _EpisodeAttempt(item, attempt, self._settings, self._agent, tally)
+            return await self._outcome(attempted, deadline)
+
+    async def _outcome(self, attempted: "_EpisodeAttempt", deadline: float) -> Outcome:
         try:
             return await self._attempt(attempted, deadline)
         except asyncio.CancelledError:
@@ -98,6 +104,25 @@ class EpisodeWorker:
 
     async def _attempt(self, attempted: "_EpisodeAttempt", deadline: float) -> Outcome:
         task = attempted.open()
+        keeps = not task.is_checked_by_its_server
+        if keeps:
+            attempted.stored = await self._unjudged.find(attempted.key)
+        if attempted.stored is None:
+            await self._play(attempted, task, deadline)
+            if (verdict := attempted.verdict_by_rule()) is not None:
+                return completed(attempted.trajectory(), verdict, attempted.phases)
+            if keeps:
+                await self._unjudged.keep(attempted.key, attempted.trajectory())
+        try:
+            verdict = await self._judge(attempted)
+        except VerifierError:
+            if keeps:  # with the tokens that were spent on it
+                await self._unjudged.keep(attempted.key, attempted.trajectory())
+            raise
+        return completed(attempted.trajectory(), verdict, attempted.phases)
+
+    async def _play(self, attempted: "_EpisodeAttempt", task: WebTask, deadline: float) -> None:
+        """Run the episode to its end, in a browser session that is released then."""
         attempted.start_url = self._agent.evaluator.start_url(task, attempted.session)
         with working_for(attempted.name, deadline):
             session = await self._acquire_session(attempted)
@@ -111,13 +136,11 @@ class EpisodeWorker:
                     finally:
                         self._sessions.release()
                         await self._browsers.release(session)
-                    verdict = attempted.verdict_by_rule() or await self._judge(attempted)
         except TimeoutError as error:
             raise DeadlineError(
                 f"the episode did not end within {within:.0f} s; it was at step "
                 f"{len(attempted.trajectory().steps)}"
             ) from error
-        return attempted.completed(verdict)
 
     async def _acquire_session(self, attempted: "_EpisodeAttempt") -> WebSession:
         """Wait for a browser session. Raises BrowserUnavailableError.
@@ -175,20 +198,12 @@ class EpisodeWorker:
         await attempted.episode.run(session)
 
     async def _judge(self, attempted: "_EpisodeAttempt") -> EpisodeVerdict:
-        """The verdict. After an error the judge is called again: a new episode costs more."""
         loop, phases = asyncio.get_running_loop(), attempted.phases
-        trajectory = attempted.trajectory()
+        trajectory, within = attempted.trajectory(), self._settings.evaluation_timeout
         self._monitor.running(attempted.key, "reward", len(trajectory.steps))
         began = loop.time()
         try:
-            for pause in JUDGE_PAUSES:
-                try:
-                    return await self._agent.evaluator.evaluate(trajectory)
-                except VerifierError as error:
-                    if error.retryable is False:
-                        raise
-                await asyncio.sleep(pause)
-            return await self._agent.evaluator.evaluate(trajectory)
+            return await judge(self._agent.evaluator, trajectory, within, attempted.name)
         finally:
             phases["reward"] = phases.get("reward", 0.0) + loop.time() - began
 
@@ -197,8 +212,16 @@ class _EpisodeAttempt:
     """The state of one attempt."""
 
     def __init__(
-        self, item: WorkItem, attempt: int, settings: EpisodeSettings, agent: Agent
+        self,
+        item: WorkItem,
+        attempt: int,
+        settings: EpisodeSettings,
+        agent: Agent,
+        tally: JudgeTally,
     ) -> None:
+        """`stored` is the episode where an earlier attempt ended it."""
+        self.stored: Trajectory | None = None
+        self._tally = tally
         self.item = item
         self.session = uuid4().hex
         self.start_url = ""
@@ -229,6 +252,9 @@ class _EpisodeAttempt:
 
     def trajectory(self) -> Trajectory:
         """The trajectory so far; `task` is the row unchanged."""
+        if self.stored is not None:
+            spent = self.stored.judge_usage + self._tally.usage
+            return msgspec.structs.replace(self.stored, judge_usage=spent)
         episode, task = self.episode, self._task
         steps = episode.log.unfinished() if episode else ()
         return Trajectory(
@@ -244,6 +270,7 @@ class _EpisodeAttempt:
             session=self.session,
             start_url=self.start_url,
             ending=episode.ending if episode else NO_BROWSER if self.lacks_browser else "failed",
+            judge_usage=self._tally.usage,
             steps=steps,
         )
 
@@ -264,17 +291,6 @@ class _EpisodeAttempt:
             is_blocked=ending == "blocked",
         )
 
-    def completed(self, verdict: EpisodeVerdict) -> Completed:
-        trajectory = self.trajectory().judged(verdict)
-        return Completed(
-            verdict.reward,
-            success=verdict.is_solved,
-            measures=_measures(trajectory, verdict),
-            usage=trajectory.usage,
-            phases=self.phases,
-            result=msgspec.Raw(msgspec.json.encode(trajectory)),
-        )
-
 
 def _no_browser(*, over: bool) -> Failure:
     """The failure of an attempt that was cancelled while it waited for a browser."""
@@ -288,15 +304,3 @@ def _no_browser(*, over: bool) -> Failure:
 def _model(steps: Sequence[Step]) -> str:
     """The name that the model's server returned last."""
     return next((step.response.model for step in reversed(steps) if step.response), "")
-
-
-def _measures(trajectory: Trajectory, verdict: EpisodeVerdict) -> dict[str, float]:
-    keys = [step.action.key for step in trajectory.steps if step.action]
-    said = [len(step.response.raw_response) for step in trajectory.steps if step.response]
-    return {
-        "steps": float(len(keys)),
-        "response_length": sum(said) / len(said) if said else 0.0,
-        "goback": float(keys.count("goback")),
-        "unparsed": float(keys.count(UNPARSED)),
-        "blocked": float(verdict.is_blocked),
-    }

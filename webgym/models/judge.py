@@ -31,6 +31,7 @@ from rollgym.records import (
 from rollgym.records.decoding import JsonDecoder
 from rollgym.records.failure import shorten
 from rollgym.servers.context import seconds_left
+from webgym.episode.judging import count_judge_tokens
 from webgym.models.chat_model import ChatModel, ChatSettings
 from webgym.models.completion import Completion
 from webgym.models.settings import JudgeSettings, Purpose, PurposeSettings
@@ -203,6 +204,7 @@ class JudgeModels:
         for last in (False, True):
             try:
                 completion = await model.complete(asked, form, room)
+                count_judge_tokens(completion.usage)
                 return _read(completion, form)
             except UnreadableReplyError as error:
                 problem: Exception = error

@@ -187,6 +187,10 @@ class ModelCallSettings(SettingsSection):
     evaluation_workers: Annotated[Count, Setting.TIMING] = Field(
         default=16, description="trajectories judged at a time"
     )
+    evaluation_timeout: Annotated[Positive, Setting.TIMING] = Field(
+        default=600.0,
+        description="seconds for the verdict on a trajectory, after the time of its task",
+    )
 
     @property
     def within(self) -> float:

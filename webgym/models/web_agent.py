@@ -63,6 +63,7 @@ class WebAgent(AsyncClosable):
         max_retries: int | None = None,
         max_vllm_sessions: int | None = None,
         evaluation_workers: int | None = None,
+        evaluation_timeout: float | None = None,
     ) -> None:
         self.policy = read_settings(PolicySettings, policy_config, name="policy_config")
         self.model_settings = read_settings(ModelSettings, model_config, name="model_config")
@@ -75,11 +76,15 @@ class WebAgent(AsyncClosable):
                 "max_retries": max_retries,
                 "max_vllm_sessions": max_vllm_sessions,
                 "evaluation_workers": evaluation_workers,
+                "evaluation_timeout": evaluation_timeout,
             },
             name="WebAgent",
         )
         self.evaluator = Evaluator(
-            openai_config, save_path, evaluation_workers=limits.evaluation_workers
+            openai_config,
+            save_path,
+            evaluation_workers=limits.evaluation_workers,
+            timeout=limits.evaluation_timeout,
         )
         self.endpoints = read_endpoints(vllm_server_url, key_variable=self.policy.api_key_env_var)
         self.model = ChatModel(self.endpoints, limits.chat(self.policy))

@@ -26,6 +26,7 @@ from webgym.tasks.task import DEFAULT_MAX_STEPS, Difficulty, Split
 
 GYM_KEYS = (
     "evaluation_workers",
+    "evaluation_timeout",
     "instance_lifetime_max",
     "watch_for_blocking",
     "isolation",
@@ -310,6 +311,7 @@ class EnvironmentSettings(ModelCallSettings):
             wait_timeout=self.wait_timeout,
             task_timeout=60 * self.task_timeout_minutes,
             operation_timeout=self.operation_timeout,
+            evaluation_timeout=self.evaluation_timeout,
             instance_lifetime_max=self.instance_lifetime_max,
             watch_for_blocking=self.watch_for_blocking,
             sites_url=self.sites_url or "",

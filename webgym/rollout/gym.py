@@ -34,6 +34,7 @@ from webgym.client.client import BrowserClient
 from webgym.client.isolation import IsolatedBrowserClient
 from webgym.client.sessions import SessionSource, TrackedSessions
 from webgym.episode.interfaces import Agent, EpisodeSettings
+from webgym.episode.unjudged import UnjudgedEpisodes
 from webgym.episode.worker import END_GRACE_SECONDS, EpisodeWorker
 from webgym.monitor.task_monitor import TaskMonitor
 from webgym.rollout.environment_settings import GYM_KEYS, RETRY_KEYS, EnvironmentSettings
@@ -152,12 +153,13 @@ class AsyncWebGym:
             self._open(agent, monitor) as store,
             TaskLookup(store.inputs.path) as lookup,
             self._files(store, agent, checkpoint_callback) as files,
+            UnjudgedEpisodes(store.directory) as unjudged,
         ):
             labels.lookup = lookup
             await asyncio.to_thread(files.rebuild)
             async with self._browsers() as browsers, agent:
-                worker = self._worker(agent, browsers, monitor)
-                observers: list[Observer] = [monitor, files]
+                worker = self._worker(agent, browsers, monitor, unjudged)
+                observers: list[Observer] = [monitor, files, unjudged]
                 if self._blocklist is not None:
                     observers.append(BlocklistObserver(self._blocklist, lookup))
                 coverage = await collect(
@@ -210,7 +212,13 @@ class AsyncWebGym:
             on_trajectory=on_trajectory,
         )
 
-    def _worker(self, agent: Agent, browsers: SessionSource, monitor: TaskMonitor) -> EpisodeWorker:
+    def _worker(
+        self,
+        agent: Agent,
+        browsers: SessionSource,
+        monitor: TaskMonitor,
+        unjudged: UnjudgedEpisodes,
+    ) -> EpisodeWorker:
         return EpisodeWorker(
             agent=agent,
             browsers=browsers,
@@ -218,6 +226,7 @@ class AsyncWebGym:
             settings=self._settings.episode,
             screenshots=BlobStore(self._paths.screenshots),
             monitor=monitor,
+            unjudged=unjudged,
         )
 
     @asynccontextmanager
@@ -267,7 +276,7 @@ def _policy(settings: EnvironmentSettings, sessions: int) -> Policy:
     if settings.max_retries:
         # A start page that cannot be opened may belong to a site that is restarting.
         by_kind[FailureKind.ENVIRONMENT] = RetryRule(max(attempts, START_PAGE_ATTEMPTS))
-    task = 60 * settings.task_timeout_minutes
+    task = 60 * settings.task_timeout_minutes + settings.evaluation_timeout
     attempt = settings.wait_timeout + task + END_GRACE_SECONDS
     return Policy(
         concurrency=Fixed(sessions + settings.evaluation_workers),

@@ -280,6 +280,7 @@ class IterationJob:
             max_retries=environment.max_retries,
             max_vllm_sessions=environment.max_vllm_sessions,
             evaluation_workers=environment.evaluation_workers,
+            evaluation_timeout=environment.evaluation_timeout,
         )
 
     def _judges(self, tasks: TaskFile) -> Sequence[Endpoints]:

@@ -148,6 +148,11 @@ class WebTask(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def is_checked_by_its_server(self) -> bool:
+        """Whether the verdict needs the state of the session, which the task's server keeps."""
+        return self.verifier in ("sites", "miniwob")
+
+    @property
     def category(self) -> Difficulty:
         return Difficulty.of(self.difficulty)
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from rollgym.records import NO_USAGE, Usage
 from webgym.trajectory.records import ANSWER, INVALID_URL, SUCCESS_REWARD, Step, Trajectory
 
 SHORT = 10
@@ -50,6 +51,8 @@ class RolloutMetrics(msgspec.Struct, frozen=True, kw_only=True):
     failed: int = 0
     crashed_goback: int = 0
     crashed_other: int = 0
+    judge_input_tokens: int = 0
+    judge_output_tokens: int = 0
 
 
 class RolloutMeter(msgspec.Struct, kw_only=True):
@@ -69,6 +72,8 @@ class RolloutMeter(msgspec.Struct, kw_only=True):
     failed: int = 0
     crashed_goback: int = 0
     crashed_other: int = 0
+    judge_input_tokens: int = 0
+    judge_output_tokens: int = 0
 
     @classmethod
     def of_failed(cls, count: int) -> "RolloutMeter":
@@ -89,6 +94,9 @@ class RolloutMeter(msgspec.Struct, kw_only=True):
         self.solved += is_solved
         self.not_solved += reward is not None and not is_solved
         self.failed += reward is None
+        spent = _judge_usage_of(trajectory)
+        self.judge_input_tokens += spent.input_tokens
+        self.judge_output_tokens += spent.output_tokens
         if _crashed(facts):
             self.crashed += 1
             if reward is not None:
@@ -156,6 +164,12 @@ def _ending_of(trajectory: AnyTrajectory | None) -> object:
     if trajectory is None or isinstance(trajectory, Trajectory):
         return trajectory and trajectory.ending
     return trajectory.get("ending")
+
+
+def _judge_usage_of(trajectory: AnyTrajectory | None) -> Usage:
+    if trajectory is None or isinstance(trajectory, Trajectory):
+        return trajectory.judge_usage if trajectory else NO_USAGE
+    return msgspec.convert(trajectory.get("judge_usage") or {}, Usage)
 
 
 def _step_facts(step: Step) -> _StepFacts:

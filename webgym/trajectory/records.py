@@ -17,6 +17,8 @@ BLOCKED = "blocked"
 """The key of the last step of an episode that ended because the site blocked the agent."""
 NO_BROWSER = "no_browser"
 """The ending of an attempt that never had a browser."""
+MAX_STEPS = "max_steps"
+"""The ending of an episode that used all its steps."""
 TASK_OVER = "task_over"
 """The ending of an episode whose task was over before the agent gave an answer."""
 
@@ -139,7 +141,7 @@ class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     `trajectory_index` and `repeat` identify the rollout in its run. `session` names the visitor to
     the task's own check. `ending` says why there is no further step: answer, task_over, max_steps,
-    blocked, goback, invalid_url, no_browser, or failed.
+    blocked, goback, invalid_url, no_browser, or failed. `judge_usage` are the tokens of the judge.
     """
 
     task_id: str
@@ -155,6 +157,7 @@ class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     start_url: str = ""
     ending: str = ""
     keypoint_step_ids: tuple[int, ...] = ()
+    judge_usage: Usage = NO_USAGE
     steps: tuple[Step, ...] = ()
 
     @property

@@ -30,11 +30,12 @@ from tests.integration.webgym.episode.playing import (
     refusal,
 )
 from webgym.actions.space import Answer, Click, GoBack, Point, Scroll, Wait
-from webgym.browser.contract.answers import StepAnswer
+from webgym.browser.contract.answers import Picture, StepAnswer
 from webgym.browser.contract.commands import Back, Command, PageDown, VisitPage
 from webgym.browser.contract.errors import NoSessionError
-from webgym.episode import worker as worker_module
+from webgym.episode import judging
 from webgym.episode.interfaces import Decision, EpisodeSettings
+from webgym.episode.unjudged import UnjudgedEpisodes
 from webgym.episode.worker import EpisodeWorker
 from webgym.rollout.environment_settings import EnvironmentSettings
 from webgym.tasks.task import Difficulty
@@ -65,6 +66,7 @@ class Stage:
         self.agent = ListedAgent(plan, self.judge)
         self.browsers = ListedBrowsers(answer)
         self.notes = Notes()
+        self.unjudged = UnjudgedEpisodes(folder)
         self._folder = folder
         self._settings = settings or rules()
 
@@ -76,6 +78,7 @@ class Stage:
             settings=self._settings,
             screenshots=BlobStore(self._folder),
             monitor=self.notes,
+            unjudged=self.unjudged,
         )
 
     def play(self, **fields: object) -> Outcome:
@@ -132,7 +135,8 @@ def test_a_task_that_is_over_ends_its_episode_and_is_not_counted_as_crashed(
         judge = ListedJudge(EpisodeVerdict(reward=reward, evaluation={}))
         judge.ends = [None, "its page has ended"]
         settings = rules(max_steps={Difficulty.EASY: 2})
-        stage = Stage(tmp_path, [Scroll("down")] * 2, judge=judge, settings=settings)
+        folder = tmp_path / str(reward)
+        stage = Stage(folder, [Scroll("down")] * 2, judge=judge, settings=settings)
         outcome = stage.play()
         assert keys(outcome) == ["scroll", "scroll", "answer"]
         trajectory = trajectory_of(outcome)
@@ -249,7 +253,7 @@ def test_what_breaks_keeps_the_steps_so_far_and_earns_nothing(
 
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "JUDGE_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(judging, "JUDGE_PAUSES", (0.0, 0.0))
 
 
 def test_a_judge_that_cannot_tell_fails_the_rollout_with_all_its_steps(tmp_path: Path) -> None:
@@ -280,6 +284,74 @@ def test_a_judge_that_can_tell_the_second_time_spares_the_episode_a_second_play(
     stage = Stage(tmp_path, [DONE], judge=Hesitant())
     assert isinstance(stage.play(), Completed)
     assert stage.browsers.commands == [VisitPage(START)]
+
+
+class LateJudge(ListedJudge):
+    """Gives no verdict until it is `ready`; `waits` says that it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ready = asyncio.Event()
+        self.waits = False
+
+    async def evaluate(self, trajectory: Trajectory) -> EpisodeVerdict:
+        self.waits = True
+        await self.ready.wait()
+        return await super().evaluate(trajectory)
+
+
+def test_judging_has_a_deadline_of_its_own_and_the_next_attempt_only_judges(
+    tmp_path: Path,
+) -> None:
+    """Also after the process was killed: another worker finds the episode in the run directory."""
+    judge = LateJudge()
+    settings = rules(task_timeout=30.0, evaluation_timeout=0.05)
+    stage = Stage(tmp_path, [Scroll("down"), DONE], judge=judge, settings=settings)
+    first = stage.play()
+    assert isinstance(first, Failed)
+    assert (first.failure.kind, first.failure.retryable) == (FailureKind.VERIFIER, True)
+    assert first.failure.detail == "there was no verdict within 0.05 s"
+    judge.ready.set()
+    again = Stage(tmp_path, [], judge=judge)
+    second = again.play()
+    assert isinstance(second, Completed)
+    assert again.browsers.commands == []
+    assert trajectory_of(second).session == trajectory_of(first).session
+    assert keys(second) == ["scroll", "answer"]
+
+
+def test_a_slow_judge_does_not_use_up_the_time_of_the_task(tmp_path: Path) -> None:
+    judge = LateJudge()
+    stage = Stage(tmp_path, [DONE], judge=judge, settings=rules(task_timeout=1.0))
+
+    async def run() -> Outcome:
+        loop = asyncio.get_running_loop()
+        playing = asyncio.ensure_future(stage.worker()(item(), 1, loop.time() + FOREVER))
+        await until(lambda: judge.waits)
+        await asyncio.sleep(1.2)
+        judge.ready.set()
+        return await playing
+
+    assert isinstance(asyncio.run(run()), Completed)
+
+
+def test_an_episode_that_needs_the_state_of_its_session_runs_again(tmp_path: Path) -> None:
+    judge = ListedJudge(VerifierError("the server does not know the session"))
+    stage = Stage(tmp_path, [DONE, DONE], judge=judge)
+    assert isinstance(stage.play(verifier="miniwob"), Failed)
+    judge.verdict = EpisodeVerdict(reward=1.0, evaluation={})
+    assert isinstance(stage.play(verifier="miniwob"), Completed)
+    assert stage.browsers.commands == [VisitPage(START)] * 2
+
+
+def test_a_judge_that_cannot_watch_for_walls_does_not_end_the_episode(tmp_path: Path) -> None:
+    class Blind(ListedJudge):
+        async def screenshot_is_blocked(self, picture: Picture) -> bool:
+            raise VerifierError("it is away")
+
+    settings = rules(watch_for_blocking=True)
+    outcome = Stage(tmp_path, [DONE], judge=Blind(), settings=settings).play()
+    assert isinstance(outcome, Completed)
 
 
 class SlowAgent(ListedAgent):

@@ -134,7 +134,8 @@ def test_a_full_disk_under_the_screenshots_stops_the_run_and_nothing_is_lost(
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, usual)
         coverage = await gym(port, tmp_path).collect(agent())
-        assert (coverage.completed, coverage.failed, coverage.attempts) == (3, 0, 2)
+        assert (coverage.completed, coverage.failed) == (3, 0)
+        assert coverage.resumed + coverage.attempts == 3, "the attempt that met it is not burnt"
 
     with_server(using)
 

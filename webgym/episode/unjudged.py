@@ -1,0 +1,122 @@
+"""Episodes that have ended and have no verdict: they are judged again, and never run again.
+
+*Between the last step and the verdict* an episode is a file in the run directory,
+`unjudged/<task>-<repeat>.json`, which also survives `kill -9`. It is removed when the rollout has
+an outcome.
+
+*After a failure or an omission* the episode is in the journal, as the result of that record.
+
+Tasks whose server keeps the state of the session are not kept: their verdict needs that state, and
+where it was lost the episode has to run again.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from rollgym.closing import Closable
+from rollgym.engine import AttemptRecorded, Event
+from rollgym.records import Completed, RolloutKey
+from rollgym.records.decoding import JsonDecoder
+from rollgym.store import RecordLookup, journal_paths, read_records
+from rollgym.store.disk import Disk, make_directory, write_atomically
+from rollgym.store.errors import storage_errors
+from webgym.trajectory.records import ANSWER, MAX_STEPS, TASK_OVER, Trajectory
+
+FOLDER = "unjudged"
+WHOLE_ENDINGS = frozenset((ANSWER, MAX_STEPS, TASK_OVER))
+"""The endings of episodes that only lack a verdict."""
+_TRAJECTORY = JsonDecoder(Trajectory)
+
+
+class _StoredEnding(msgspec.Struct):
+    """The part of a stored trajectory that says whether it is whole."""
+
+    ending: str = ""
+
+
+_ENDING = JsonDecoder(_StoredEnding)
+
+
+class UnjudgedEpisodes(Closable):
+    """The episodes of a run that have no verdict. An observer, for one process at a time."""
+
+    name = "episodes without a verdict"
+
+    def __init__(self, directory: Path, disk: Disk | None = None) -> None:
+        """`directory` is that of the run. Raises StoreError."""
+        self._folder = directory / FOLDER
+        self._disk = disk or Disk()
+        self._lookup = RecordLookup()
+        self._recorded: dict[RolloutKey, tuple[Path, int]] = {}
+        for entry, is_current in read_records(journal_paths(directory)):
+            attempt = entry.attempt
+            if not (attempt.final and is_current):
+                continue
+            if isinstance(attempt.outcome, Completed):
+                self._remove(attempt.key)
+            elif _is_whole(attempt.outcome.result):
+                self._recorded[attempt.key] = entry.path, entry.offset
+
+    def __iter__(self) -> Iterator[RolloutKey]:
+        """The keys of all episodes, in order."""
+        return iter(sorted({*self._recorded, *self._kept()}))
+
+    async def keep(self, key: RolloutKey, trajectory: Trajectory) -> None:
+        """Keep an episode until its rollout has an outcome. Raises StorageError."""
+        await asyncio.to_thread(self._write, key, msgspec.json.encode(trajectory))
+
+    async def find(self, key: RolloutKey) -> Trajectory | None:
+        """The episode of a rollout, if it has one. Raises StoreError."""
+        return await asyncio.to_thread(self.read, key)
+
+    def read(self, key: RolloutKey) -> Trajectory | None:
+        """As `find`, waiting for the disk."""
+        path = self._path(key)
+        try:
+            with storage_errors(path, "reading an episode without a verdict"):
+                if path.exists():
+                    return _TRAJECTORY.decode(path.read_bytes())
+            if key in self._recorded:
+                attempt = self._lookup.record(*self._recorded[key])
+                return _TRAJECTORY.decode(attempt.outcome.result)
+        except msgspec.DecodeError:
+            return None  # another version wrote it: the episode runs again
+        return None
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Remove the files of rollouts that have an outcome now."""
+        for event in events:
+            if isinstance(event, AttemptRecorded) and event.attempt.final:
+                self._remove(event.attempt.key)
+
+    def close(self) -> None:
+        self._lookup.close()
+
+    def _write(self, key: RolloutKey, data: bytes) -> None:
+        path = self._path(key)
+        with storage_errors(path, "keeping an episode without a verdict"):
+            make_directory(self._disk, self._folder)
+            write_atomically(self._disk, path, data)
+
+    def _remove(self, key: RolloutKey) -> None:
+        with storage_errors(self._folder, "removing a judged episode"):
+            self._path(key).unlink(missing_ok=True)
+
+    def _kept(self) -> Iterator[RolloutKey]:
+        for path in self._folder.glob("*.json"):
+            task, _, repeat = path.stem.partition("-")
+            if task.isdecimal() and repeat.isdecimal():
+                yield RolloutKey(int(task), int(repeat))
+
+    def _path(self, key: RolloutKey) -> Path:
+        return self._folder / f"{key.task}-{key.repeat}.json"
+
+
+def _is_whole(result: msgspec.Raw) -> bool:
+    try:
+        return _ENDING.decode(result).ending in WHOLE_ENDINGS
+    except msgspec.DecodeError:
+        return False
