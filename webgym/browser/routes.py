@@ -103,7 +103,7 @@ class ServerRoutes:
             case "/healthz":
                 return json_answer({"status": "ok"})
             case "/execute" | "/step":
-                reference = read_session_reference(request.body)
+                reference = read_session_reference(request)
             case _:
                 reference = read_query_session(request.query)
         if reference.instance_id is None and request.path in _WITHOUT_SESSION:

@@ -60,6 +60,49 @@ class Element(msgspec.Struct, frozen=True, omit_defaults=True):
     options: tuple[Option, ...] = ()
 
 
+def region_of(element: Element) -> dict[str, object]:
+    """An element as a region: its fields, and beside them the names that other clients read."""
+    box = element.box
+    rect = {
+        **msgspec.structs.asdict(box),
+        "left": box.x,
+        "top": box.y,
+        "right": box.x + box.width,
+        "bottom": box.y + box.height,
+    }
+    return {
+        **msgspec.to_builtins(element),
+        "tag_name": element.tag,
+        "aria_name": element.name,
+        "v-scrollable": element.scrollable,
+        "rects": [rect],
+    }
+
+
+def regions_of(elements: tuple[Element, ...]) -> dict[str, object]:
+    """Elements by their ids."""
+    return {str(element.id): region_of(element) for element in elements}
+
+
+def screenshot_info(page: "PageInfo", elements: tuple[Element, ...]) -> dict[str, object]:
+    """What a screenshot shows, in our names and in those that other clients read.
+
+    Ids are text there. `id_mapping` is from the number on the screenshot to the id of the element;
+    these do not differ here.
+    """
+    hidden = [element for element in elements if not element.in_view]
+    above = [each for each in hidden if each.box.y + each.box.height <= 0]
+    return {
+        "page": msgspec.to_builtins(page),
+        "elements": msgspec.to_builtins(elements),
+        "visible_rects": [str(element.id) for element in elements if element.in_view],
+        "rects_above": [str(element.id) for element in above],
+        "rects_below": [str(element.id) for element in hidden if element not in above],
+        "id_mapping": {str(element.id): str(element.id) for element in elements},
+        "interactive_regions": regions_of(elements),
+    }
+
+
 class PageInfo(msgspec.Struct, frozen=True):
     """The state of the page. `status` is the HTTP status of the document, if it has one."""
 

@@ -2,8 +2,9 @@
 
 On the wire a command is one key beside those of the session: `{"instance_id": …, "node": …,
 "click_coords": {"x": 10, "y": 20}}`. `read_command` finds and types it; all code after this module
-works with the structs. Ids and numbers may also be given as text, because other clients send them
-so.
+works with the structs. Other keys beside a command are ignored, because other clients send back the
+whole answer of `POST /get`. For their sake, ids and numbers may also be given as text, and
+directions in any case.
 """
 
 from collections.abc import Mapping
@@ -22,6 +23,8 @@ Text = Annotated[str, msgspec.Meta(max_length=100_000)]
 
 LONGEST_SLEEP, LONGEST_DEADLINE, LONGEST_WAIT = 60.0, 300.0, 600.0
 SCROLL_AMOUNT = 200
+_NEARLY = 0.75
+"""How similar a key is to the name of a command if it was meant to be that name."""
 
 
 class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -170,7 +173,8 @@ class Screenshot(Command, frozen=True):
 
 
 COMMANDS: dict[str, type[Command]] = {kind.command: kind for kind in Command.__subclasses__()}
-_SESSION_KEYS = frozenset({"instance_id", "node"})
+OTHER_NAMES = {"scroll_coords": HoverAndScrollCoords.command}
+"""Names that other clients use for a command."""
 
 
 def read_command(body: Mapping[str, object], besides: frozenset[str] = frozenset()) -> Command:
@@ -185,18 +189,31 @@ def read_optional_command(
     body: Mapping[str, object], besides: frozenset[str] = frozenset()
 ) -> Command | None:
     """The command in a body, if there is one. `besides` are further keys that are not commands."""
-    names = [name for name in body if name not in _SESSION_KEYS and name not in besides]
-    if not names:
-        return None
+    names = [name for name in body if OTHER_NAMES.get(name, name) in COMMANDS]
     if len(names) > 1:
         raise BadRequestError(f"give one command at a time, not {', '.join(sorted(names)[:5])}")
+    if not names:
+        _check_no_unknown_command(body, besides)
+        return None
     name = names[0]
-    kind = COMMANDS.get(name)
-    if kind is None:
-        near = get_close_matches(name, COMMANDS, 1)
-        hint = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(COMMANDS)}"
-        raise BadRequestError(f"unknown command {name[:60]!r}: {hint}")
     try:
-        return msgspec.convert(body[name] or {}, kind, strict=False)
+        return msgspec.convert(
+            _arguments(body[name]), COMMANDS[OTHER_NAMES.get(name, name)], strict=False
+        )
     except msgspec.ValidationError as error:
         raise BadRequestError(f"{name}: {error}") from error
+
+
+def _check_no_unknown_command(body: Mapping[str, object], besides: frozenset[str]) -> None:
+    """A key that looks like a command is not ignored: it has arguments, or nearly the name."""
+    for name, value in body.items():
+        near = get_close_matches(name, COMMANDS, 1, _NEARLY)
+        if name not in besides and (near or isinstance(value, dict)):
+            hint = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(COMMANDS)}"
+            raise BadRequestError(f"unknown command {name[:60]!r}: {hint}")
+
+
+def _arguments(given: object) -> object:
+    if isinstance(given, dict) and isinstance(direction := given.get("direction"), str):
+        return {**given, "direction": direction.strip().lower()}
+    return given or {}

@@ -96,13 +96,19 @@ class StepBody(SessionReference, frozen=True):
     observe: Observe = Observe()
 
 
+R = TypeVar("R", bound=SessionReference)
+_NEARLY = 0.8
 _OBJECT = JsonDecoder(dict[str, object])
 _REFERENCE = JsonDecoder(SessionReference, strict=False)
 _STEP = JsonDecoder(StepBody, strict=False)
 
 
 def read_query(query: str, kind: type[T]) -> T:
-    """The arguments of a query. An empty one counts as missing. Raises BadRequestError."""
+    """The arguments of a query. An empty one counts as missing. Raises BadRequestError.
+
+    Other arguments beside those of a session are ignored, because other clients send back the whole
+    answer of `POST /get`, unless they are nearly the name of an argument.
+    """
     try:
         pairs = parse_qsl(query, keep_blank_values=False, max_num_fields=MOST_ARGUMENTS)
     except ValueError as error:
@@ -111,9 +117,12 @@ def read_query(query: str, kind: type[T]) -> T:
     if len(given) < len(pairs):
         raise BadRequestError("an argument of the query is given twice")
     known = kind.__struct_fields__
+    tolerant = issubclass(kind, SessionReference)
     for name in given:
         if name not in known:
-            near = get_close_matches(name, known, 1)
+            near = get_close_matches(name, known, 1, _NEARLY if tolerant else 0.6)
+            if tolerant and not near:
+                continue
             hint = f"did you mean {near[0]}?" if near else _known_arguments(known)
             raise BadRequestError(f"unknown argument {name[:60]!r}: {hint}")
     try:
@@ -132,14 +141,24 @@ def read_query_session(query: str) -> SessionReference:
         raise BadRequestError(f"the query is invalid: {error}") from error
 
 
-def read_session_reference(body: bytes) -> SessionReference:
-    """The session that a body is for; other keys are ignored. Raises BadRequestError."""
-    return _decode(_REFERENCE, body)
+def read_session_reference(request: BrowserRequest) -> SessionReference:
+    """The session that a request with a body is for; other keys are ignored.
+
+    A session that the body does not name may be in the query. Raises BadRequestError.
+    """
+    return _with_query(_decode(_REFERENCE, request.body), request.query)
 
 
-def read_step(body: bytes) -> StepBody:
+def read_step(request: BrowserRequest) -> StepBody:
     """The arguments of a step besides its command. Raises BadRequestError."""
-    return _decode(_STEP, body)
+    return _with_query(_decode(_STEP, request.body), request.query)
+
+
+def _with_query(reference: R, query: str) -> R:
+    if reference.instance_id is not None or not query:
+        return reference
+    given = read_query_session(query)
+    return msgspec.structs.replace(reference, instance_id=given.instance_id, node=given.node)
 
 
 def read_object(body: bytes) -> dict[str, object]:

@@ -186,7 +186,7 @@ class LocalNode(NodeHandle):
         self._node.end(instance_id, "its client disconnected before it got the answer")
 
     async def _step(self, request: BrowserRequest) -> Answer:
-        step = read_step(request.body)
+        step = read_step(request)
         command = read_optional_command(read_object(request.body), _STEP_KEYS)
         until = request.until(step.deadline_seconds)
         answer = await self._node.call(
@@ -195,7 +195,7 @@ class LocalNode(NodeHandle):
         return json_answer(answer)
 
     async def _execute(self, request: BrowserRequest) -> Answer:
-        reference = read_session_reference(request.body)
+        reference = read_session_reference(request)
         command = read_command(read_object(request.body), _EXECUTE_KEYS)
         until = request.until(reference.deadline_seconds)
         result = await self._node.call(

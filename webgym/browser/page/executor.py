@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from webgym.browser.contract import commands
-from webgym.browser.contract.answers import Observe
+from webgym.browser.contract.answers import Observe, regions_of, screenshot_info
 from webgym.browser.contract.errors import CommandError, NavigationError
 from webgym.browser.page.accessibility import accessibility_tree
 from webgym.browser.page.gestures import act
@@ -153,8 +153,7 @@ class CommandExecutor:
             case commands.GetWebpageText():
                 return {"text": await script.text(command.n_lines, deadline)}
             case commands.GetInteractiveRects():
-                elements = await script.collect(deadline)
-                return {str(element.id): msgspec.to_builtins(element) for element in elements}
+                return regions_of(await script.collect(deadline))
             case commands.GetPageMetadata():
                 page = await self._observer.page_info(tab, deadline)
                 about = await script.metadata(deadline)
@@ -164,7 +163,7 @@ class CommandExecutor:
             case commands.Screenshot():
                 return await self._screenshot(command, deadline)
             case commands.GetScreenshotInfo():
-                return self._last_screenshot()
+                return await self._screenshot_info(deadline)
         raise NotImplementedError(command.command)
 
     async def _screenshot(self, command: commands.Screenshot, deadline: float) -> Result:
@@ -177,14 +176,14 @@ class CommandExecutor:
             "screenshot": base64.b64encode(observation.picture.data).decode(),
         }
 
-    def _last_screenshot(self) -> Result:
+    async def _screenshot_info(self, deadline: float) -> Result:
+        """Of the last screenshot with marks; if the last one has none, of the page as it is now."""
         observation = self._observer.last
-        if observation is None:
-            raise CommandError("no screenshot was taken yet")
-        return {
-            "page": msgspec.to_builtins(observation.page),
-            "elements": msgspec.to_builtins(observation.elements),
-        }
+        if observation is None or not observation.elements:
+            observation = await self._observer.observe(
+                Observe(screenshot=None, elements=True), deadline
+            )
+        return screenshot_info(observation.page, observation.elements)
 
 
 async def _sleep(seconds: float, deadline: float) -> None:

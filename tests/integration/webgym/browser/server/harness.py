@@ -70,10 +70,10 @@ class Client:
         return await self.ask("POST", "/get", **query)
 
     async def lease(self, **query: object) -> dict[str, str]:
-        """A session that must be had; what addresses it."""
+        """A session that must be had: the whole answer, which is sent back as others do."""
         told = await self.get(**query)
         assert told.status == 200, told
-        return {name: told.json[name] for name in ("instance_id", "node")}
+        return dict(told.json)
 
     async def reset(self, lease: dict[str, str]) -> Told:
         return await self.ask("POST", "/reset", **lease)

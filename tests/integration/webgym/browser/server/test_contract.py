@@ -25,7 +25,7 @@ def test_a_session_from_its_beginning_to_its_end(topology: Topology) -> None:
         async with reached(topology, pool) as client:
             told = await client.get(lifetime_mins=5)
             assert told.status == 200
-            assert set(told.json) == {"instance_id", "node", "lifetime_mins", "status"}
+            assert {"instance_id", "node"} <= set(told.json)
             assert told.json["lifetime_mins"] == 5
             lease = await client.lease()
             assert (await client.visit(lease, "http://x")).json == {"status": "success"}

@@ -26,6 +26,7 @@ TOKEN = "the-token-of-this-test"
         ({"visit_page": {"url": "x"}}, "instance_id is missing"),
         ({"instance_id": "LEASED"}, "no command: give one of visit_page"),
         ({"instance_id": "LEASED", "visit_pag": {}}, "did you mean visit_page?"),
+        ({"instance_id": "LEASED", "frobnicate": {}}, "unknown command 'frobnicate': the commands"),
         ({"instance_id": "LEASED", "visit_page": {}}, "visit_page: Object missing"),
         ({"instance_id": "LEASED", "back": {}, "page_up": {}}, "one command at a time"),
         ({"instance_id": "LEASED", "back": {}, "deadline_seconds": 900}, "deadline_seconds"),
@@ -64,7 +65,7 @@ def test_wrong_requests_are_refused_by_name(topology: Topology) -> None:
                 ("POST", "/get", {"wait_seconds": 601}, 400, "wait_seconds"),
                 ("POST", "/get", {"instance_id": "short"}, 400, "instance_id"),
                 ("POST", "/reset", {"node": lease["node"]}, 400, "instance_id is missing"),
-                ("POST", "/reset", {**lease, "x": 1}, 400, "unknown argument 'x'"),
+                ("GET", "/screenshot", {**lease, "fromat": "jpeg"}, 400, "did you mean format?"),
                 ("GET", "/screenshot", {**lease, "format": "gif"}, 400, "format"),
                 ("GET", "/info", {"a": 1}, 400, "it takes none"),
             ):

@@ -12,6 +12,7 @@ from webgym.browser.contract.commands import (
     ClickCoords,
     ClickId,
     FillCoords,
+    HoverAndScrollCoords,
     Keypress,
     PageDown,
     read_command,
@@ -47,6 +48,18 @@ def test_left_out_arguments_have_the_values_of_the_field() -> None:
     fill = read_command(SESSION | {"fill_coords": {"x": 1, "y": 2, "value": "tea"}})
     assert fill == FillCoords(1, 2, "tea", press_enter=True, delete_existing=False)
     assert read_command(SESSION | {"page_down": {}}) == PageDown(200, full_page=False)
+
+
+def test_other_keys_beside_a_command_are_ignored() -> None:
+    answered = SESSION | {"lifetime_mins": 45, "status": "success", "more": {"x": 1}}
+    assert read_command(answered | {"back": {}}) == Back()
+    assert read_optional_command(SESSION | {"lifetime_mins": 45, "status": "success"}) is None
+
+
+def test_a_direction_may_be_in_any_case() -> None:
+    for name in ("hover_and_scroll_coords", "scroll_coords"):
+        body = SESSION | {name: {"x": 1, "y": 2, "direction": "Down"}}
+        assert read_command(body) == HoverAndScrollCoords(1, 2, "down")
 
 
 def test_keys_are_a_list() -> None:
