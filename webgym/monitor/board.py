@@ -202,7 +202,7 @@ def _numbers(snapshot: MonitorSnapshot) -> Iterator[Item]:
     yield "", f"retried {snapshot.retried}"
     yield "", f"timeouts {snapshot.timeouts}"
     if snapshot.resumed:
-        yield "", f"resumed {snapshot.resumed}"
+        yield "", f"continued with {snapshot.resumed} of {snapshot.expected} done"
 
 
 def _phase_items(snapshot: MonitorSnapshot) -> Iterator[Item]:

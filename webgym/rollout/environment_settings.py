@@ -31,6 +31,7 @@ GYM_KEYS = (
     "watch_for_blocking",
     "isolation",
     "isolation_workers",
+    "max_same_failures",
     "train_difficulty_max_steps",
     "test_difficulty_max_steps",
     "save_traj_progress",

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 from omegaconf import OmegaConf
 
-from rollgym.engine import Coverage
+from rollgym.engine import Coverage, ExitStatus
+from rollgym.records import ModelAuthError
 from rollgym.store import DiskFullError, RefusedError
 from tests.integration.webgym.client.scripted_server import ScriptedServer, answer, scripted
 from tests.integration.webgym.episode.playing import START, ListedAgent, Planned, page
@@ -88,6 +89,30 @@ def test_running_it_again_runs_nothing_that_is_there(tmp_path: Path) -> None:
         coverage = await gym(port, tmp_path).collect(agent())
         assert (coverage.resumed, coverage.attempts) == (3, 0)
         assert len(server.paths()) == asked
+
+    with_server(using)
+
+
+def test_it_stops_when_every_episode_fails_alike_and_the_run_can_grow(tmp_path: Path) -> None:
+    rows = [{"task_name": f"Task {n}", "website": START, "difficulty": 1} for n in range(40)]
+    settings = {"max_same_failures": 2, "evaluation_workers": 1}
+    whole: dict[str, Any] = {"env_config": settings, "completion_threshold": 1, "num_workers": 1}
+
+    async def using(_: ScriptedServer, port: int) -> None:
+        broken = agent([ModelAuthError("invalid key")] * len(rows))
+        few = gym(port, tmp_path, sampled_tasks=rows[:20], **whole)
+        stopped = await few.collect(broken)
+        assert stopped.exit_status is ExitStatus.STOPPED
+        assert 2 <= stopped.failed <= 2 + 2
+        more = gym(port, tmp_path, sampled_tasks=rows, **whole)
+        grown = await more.collect(agent([Answer("done")] * len(rows)))
+        assert (grown.completed, grown.failed, grown.resumed) == (
+            *(40 - stopped.failed, stopped.failed),
+            stopped.failed,
+        )
+        report = read_report(more.paths.metrics)
+        assert report is not None
+        assert (report.final, report.coverage.expected) == (True, 40)
 
     with_server(using)
 
