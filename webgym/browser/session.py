@@ -28,11 +28,11 @@ from webgym.browser.contract.errors import (
     StepDeadlineError,
 )
 from webgym.browser.guard.guard import FailedTargetLog, SessionChannel
+from webgym.browser.page.elements import DocumentGoneError
 from webgym.browser.page.executor import CommandExecutor
 from webgym.browser.page.observation import PageObservation, PageObserver
 from webgym.browser.page.settle import settle
 from webgym.browser.page.tabs import RECOVERY_TIME, PageRecovery, SessionTabs
-from webgym.browser.page.world import DocumentGoneError
 
 MAX_INCIDENTS = 50
 CLOSE_SECONDS = 5.0

@@ -25,6 +25,7 @@ _FLAGS = [
     "--disable-features=IsolateOrigins,site-per-process",
     "--hide-scrollbars",
 ]
+_NUMBERED = "function (given) { return this.numberedElements(...given); }"
 _CALL = "function (name, given) { return this[name](...given); }"
 
 Result = TypeVar("Result")
@@ -42,6 +43,10 @@ class Screen:
         self.script = PageScript(self)
         self._session = session
         self._handle: str | None = None
+        self.adopted: dict[int, tuple[int, int]] = {}
+
+    async def frame(self, number: int, deadline: float) -> "Screen":
+        raise AssertionError("frames of other origins are not tested here")
 
     @property
     def deadline(self) -> float:
@@ -106,7 +111,8 @@ class Screen:
             "Runtime.callFunctionOn",
             {
                 "objectId": self._handle,
-                "functionDeclaration": "function () { return this.markedElements(); }",
+                "functionDeclaration": _NUMBERED,
+                "arguments": [{"value": numbers}],
             },
         )
         listed = await self._session.send(

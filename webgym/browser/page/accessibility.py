@@ -30,10 +30,10 @@ import msgspec
 from webgym.browser.chromium.connection import CallError
 from webgym.browser.contract.answers import Element
 from webgym.browser.page.activity import FrameInfo
-from webgym.browser.page.elements import AxNode
-from webgym.browser.page.script import MARKED_ELEMENTS, PageScript
+from webgym.browser.page.elements import AxNode, DocumentGoneError
+from webgym.browser.page.script import NUMBERED_ELEMENTS, PageScript
 from webgym.browser.page.tab import Tab
-from webgym.browser.page.world import DocumentGoneError
+from webgym.browser.page.world import ScriptWorld
 
 LINE_LIMIT = 1_500
 CHARACTER_LIMIT = 80_000
@@ -238,7 +238,7 @@ async def accessibility_tree(
             return await _outlined(tab, marked or (), deadline)
         light = list(_light(inner, MOST_WEIGHT - weight))
         nodes = read_tree(await tab.call(_TREE, deadline=deadline))
-        marks = {} if marked is None else await _marked_nodes(tab, marked, deadline)
+        marks = {} if marked is None else await _marks(tab, marked, deadline)
         found = await _all(_frame(tab, frame, deadline) for frame in light)
     except CallError as error:
         raise DocumentGoneError(str(error)) from error
@@ -298,13 +298,29 @@ def _frames(tree: _FrameTree) -> list[str]:
     return found
 
 
-async def _marked_nodes(tab: Tab, marked: Sequence[Element], deadline: float) -> dict[int, int]:
-    """The number of each marked element, by the backend node of the browser."""
+async def _marks(tab: Tab, marked: Sequence[Element], deadline: float) -> dict[int, int]:
     numbers = [element.id for element in marked if element.in_view]
-    async with tab.world.handles(MARKED_ELEMENTS, deadline) as handles:
+    return await _numbered_nodes(tab, tab.world, numbers, deadline)
+
+
+async def _numbered_nodes(
+    tab: Tab, world: ScriptWorld, numbers: Iterable[int], deadline: float
+) -> dict[int, int]:
+    """The number of each of these elements, by the backend node of the browser."""
+    own = [number for number in numbers if number not in world.adopted]
+    async with world.handles(NUMBERED_ELEMENTS, deadline, *own) as handles:
         nodes = await _all(_node(tab, handle, deadline) for handle in handles)
-    pairs = zip(nodes, numbers, strict=False)
-    return {node: number for node, number in pairs if node is not None}
+    found = {node: number for node, number in zip(nodes, own, strict=False) if node is not None}
+    frames: dict[int, dict[int, int]] = {}
+    for number in numbers:
+        if number in world.adopted:
+            frame, local = world.adopted[number]
+            frames.setdefault(frame, {})[local] = number
+    for frame, locals_ in frames.items():
+        inner = await world.frame(frame, deadline)
+        there = await _numbered_nodes(tab, inner, locals_, deadline)
+        found |= {node: locals_[local] for node, local in there.items()}
+    return found
 
 
 async def _node(tab: Tab, handle: str | None, deadline: float) -> int | None:

@@ -8,12 +8,61 @@ from typing import Literal
 
 import msgspec
 
+from webgym.browser.contract.answers import Box, Element
 from webgym.browser.contract.errors import CommandError, UnknownElementError
 
 FieldKind = Literal[
-    "text", "rich", "picker", "toggle", "file", "dropdown", "listbox", "option", "button", "other"
-]
-"""How a field is filled: `text` and `rich` by typing, a `picker` by setting its value."""
+    "text", "rich", "picker", "toggle", "file", "dropdown", "listbox", "option", "button", "keys",
+    "other",
+]  # fmt: skip
+"""How a field is filled: `text` and `rich` by typing, a `picker` by setting its value. An element
+of the kind `keys` handles keys by itself, and nothing about its content is known."""
+
+
+class DocumentGoneError(Exception):
+    """The page navigated to another document, or its tab was closed."""
+
+
+class PageScriptError(Exception):
+    """Our script failed inside the page."""
+
+
+class Area(msgspec.Struct, frozen=True):
+    """A part of a viewport."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+class FrameSpot(msgspec.Struct, frozen=True):
+    """The target of a function is in this frame of another origin, at this point of it."""
+
+    frame: int
+    x: float | None = None
+    y: float | None = None
+
+
+class FramePart(msgspec.Struct, frozen=True, rename="camel"):
+    """A frame of another origin: where it is in the page, and its visible part."""
+
+    frame: int
+    area: Area
+    x: float = 0
+    y: float = 0
+    scale_x: float = 1
+    scale_y: float = 1
+
+    def place(self, element: Element, number: int) -> Element:
+        """An element of the frame as an element of the page."""
+        box = Box(
+            round(self.x + element.box.x * self.scale_x, 1),
+            round(self.y + element.box.y * self.scale_y, 1),
+            round(element.box.width * self.scale_x, 1),
+            round(element.box.height * self.scale_y, 1),
+        )
+        return msgspec.structs.replace(element, id=number, box=box)
 
 
 class ElementFacts(msgspec.Struct, frozen=True):

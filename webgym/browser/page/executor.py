@@ -10,13 +10,13 @@ from webgym.browser.contract import commands
 from webgym.browser.contract.answers import Observe, regions_of, screenshot_info
 from webgym.browser.contract.errors import CommandError, NavigationError
 from webgym.browser.page.accessibility import accessibility_tree
+from webgym.browser.page.elements import DocumentGoneError
 from webgym.browser.page.gestures import act
 from webgym.browser.page.observation import PageObserver
 from webgym.browser.page.script import PageScript
 from webgym.browser.page.settle import settle
 from webgym.browser.page.tab import Tab
 from webgym.browser.page.tabs import SessionTabs
-from webgym.browser.page.world import DocumentGoneError
 
 ANSWER_SECONDS = 30.0
 """For a server to start its answer."""

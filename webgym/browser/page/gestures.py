@@ -53,7 +53,8 @@ async def _fill(
         await script.set_special_value(command.value, deadline)
     else:
         _check_takes_text(facts)
-        await _place_cursor(tab, replace=command.delete_existing, deadline=deadline)
+        known = facts is not None and facts.kind != "keys"
+        await _place_cursor(tab, replace=command.delete_existing, known=known, deadline=deadline)
         has_one_line = facts is not None and facts.tag == "input"
         await devices.type(_one_line(command.value) if has_one_line else command.value, deadline)
     if command.press_enter:
@@ -61,7 +62,7 @@ async def _fill(
 
 
 def _check_takes_text(facts: ElementFacts | None) -> None:
-    if facts is None or facts.kind not in {"text", "rich"}:
+    if facts is None or facts.kind not in {"text", "rich", "keys"}:
         what = "nothing" if facts is None else f"<{facts.tag}>"
         raise CommandError(f"{what} was clicked, not a text field; nothing was typed")
     _check_may_change(facts)
@@ -78,13 +79,18 @@ def _one_line(text: str) -> str:
     return " ".join(line for line in re.split(r"[\r\n]+", text) if line)
 
 
-async def _place_cursor(tab: Tab, *, replace: bool, deadline: float) -> None:
-    """Move the cursor to the end of the field; with `replace`, delete the content instead."""
+async def _place_cursor(tab: Tab, *, replace: bool, known: bool, deadline: float) -> None:
+    """Move the cursor to the end of the field; with `replace`, delete the content instead.
+
+    A field that is not `known` to our script is handled by keys alone.
+    """
     devices = InputDevices(tab)
     if not replace:
         await devices.press([find_key("Control"), find_key("End")], deadline)
         return
-    if await PageScript(tab.world).select_existing(deadline):
+    if not known:
+        await devices.press([find_key("Control"), find_key("a")], deadline)
+    if not known or await PageScript(tab.world).select_existing(deadline):
         await devices.press([find_key("Delete")], deadline)
 
 

@@ -14,8 +14,8 @@ import msgspec
 from webgym.browser.chromium.connection import CallError
 from webgym.browser.contract.commands import Direction
 from webgym.browser.contract.errors import CommandError
+from webgym.browser.page.elements import DocumentGoneError
 from webgym.browser.page.tab import Tab
-from webgym.browser.page.world import DocumentGoneError
 
 ALT, CONTROL, META, SHIFT = 1, 2, 4, 8
 """The bits of the modifiers in the DevTools protocol."""

@@ -17,11 +17,11 @@ from webgym.browser.chromium.connection import CallError
 from webgym.browser.contract.answers import Element, ImageFormat, Observe, PageInfo, Picture
 from webgym.browser.contract.errors import PageCrashedError
 from webgym.browser.page.accessibility import accessibility_tree
+from webgym.browser.page.elements import DocumentGoneError, PageScriptError
 from webgym.browser.page.script import PageScript
 from webgym.browser.page.settle import settle
 from webgym.browser.page.tab import Tab
 from webgym.browser.page.tabs import SessionTabs
-from webgym.browser.page.world import DocumentGoneError, PageScriptError
 
 SCREENSHOT_SECONDS = 5.0
 RETRY_AFTER = 0.1

@@ -5,10 +5,15 @@ evaluated once for each document, in an isolated world of the main frame: it see
 page, while the page sees neither it nor its state (the numbers of elements). `PageScript` calls its
 functions through a `ScriptEvaluator`; the tab provides the transport.
 
-All functions answer with JSON text, except `MARKED_ELEMENTS`: it answers with the marked elements
+All functions answer with JSON text, except `NUMBERED_ELEMENTS`: it answers with elements
 themselves, so that the browser can be asked for their nodes.
+
+*Frames of another origin* cannot be read from the main frame: each has a script of its own. A
+function whose target is in such a frame answers with a `FrameSpot`, and is called again there. The
+elements of such a frame get numbers of the page (`adopt`), which the evaluator keeps in `adopted`.
 """
 
+import contextlib
 from collections.abc import Callable
 from importlib.resources import files
 from typing import Protocol, TypeVar
@@ -17,20 +22,29 @@ import msgspec
 
 from webgym.browser.contract.answers import Element, PageInfo
 from webgym.browser.contract.commands import Direction
+from webgym.browser.page.early import CHANNEL
 from webgym.browser.page.elements import (
+    Area,
+    DocumentGoneError,
     ElementFacts,
+    FramePart,
+    FrameSpot,
     LocatedElement,
     OptionSelection,
     Outline,
+    PageScriptError,
     SetValueResult,
     gone,
 )
 
-MARKED_ELEMENTS = "markedElements"
+NUMBERED_ELEMENTS = "numberedElements"
+FRAME_LINE = "\0"
+"""Begins a line of text that stands for a frame; its number follows."""
+_IN_FRAME = '{"frame":'
 _PARTS = (
-    "dom", "ids", "geometry", "hits", "names", "describe", "interactive", "overlays", "survey",
-    "collect", "locate", "fields", "selects", "scroll", "marks", "reading", "outline", "quiet",
-    "api",
+    "early", "dom", "ids", "geometry", "hits", "names", "describe", "interactive", "overlays",
+    "survey", "collect", "foreign", "locate", "fields", "selects", "scroll", "marks", "reading",
+    "outline", "quiet", "api",
 )  # fmt: skip
 
 Answer = TypeVar("Answer")
@@ -39,36 +53,50 @@ Answer = TypeVar("Answer")
 def _read_source() -> str:
     folder = files("webgym.browser.page") / "scripts"
     parts = [(folder / f"{part}.js").read_text("utf-8") for part in _PARTS]
-    return '(() => {\n"use strict";\n' + "\n".join(parts) + "})()"
+    channel = f'const CHANNEL = "{CHANNEL}";'
+    return f'(() => {{\n"use strict";\n{channel}\n' + "\n".join(parts) + "})()"
 
 
 SOURCE = _read_source()
 """The expression to evaluate once in each document."""
 
+_READ_ADOPTED = msgspec.json.Decoder(list[int | None]).decode
 _READ_ELEMENTS = msgspec.json.Decoder(tuple[Element, ...]).decode
 _READ_FACTS = msgspec.json.Decoder(ElementFacts | None).decode
 _READ_FLAG = msgspec.json.Decoder(bool).decode
+_READ_FRAME = msgspec.json.Decoder(FramePart).decode
+_READ_FRAMES = msgspec.json.Decoder(tuple[FramePart, ...]).decode
 _READ_LENGTH = msgspec.json.Decoder(float).decode
 _READ_LINES = msgspec.json.Decoder(list[str]).decode
 _READ_LOCATED = msgspec.json.Decoder(LocatedElement).decode
+_READ_MARKS = msgspec.json.Decoder(list[dict[str, object]]).decode
 _READ_METADATA = msgspec.json.Decoder(dict[str, object]).decode
 _READ_MOVED = msgspec.json.Decoder(bool | None).decode
 _READ_NOTHING = msgspec.json.Decoder(None).decode
 _READ_OUTLINE = msgspec.json.Decoder(Outline).decode
 _READ_PAGE_INFO = msgspec.json.Decoder(PageInfo).decode
 _READ_SELECTION = msgspec.json.Decoder(OptionSelection).decode
+_READ_SPOT = msgspec.json.Decoder(FrameSpot).decode
 _READ_SET_VALUE = msgspec.json.Decoder(SetValueResult).decode
 
 
 class ScriptEvaluator(Protocol):
     """Calls a function of our object in the page and returns its answer as plain data.
 
-    With `wait` the answer is a promise that is awaited. Raises TimeoutError at the deadline.
+    With `wait` the answer is a promise that is awaited. Raises TimeoutError at the deadline, and
+    DocumentGoneError if the document is gone. `adopted` has the frame and the number there of each
+    element that is in a frame of another origin.
     """
+
+    adopted: dict[int, tuple[int, int]]
 
     async def evaluate(
         self, function: str, arguments: list[object], deadline: float, *, wait: bool = False
     ) -> object: ...
+
+    async def frame(self, number: int, deadline: float) -> "ScriptEvaluator":
+        """The evaluator of the frame whose element has this number."""
+        ...
 
 
 class PageScript:
@@ -80,9 +108,52 @@ class PageScript:
     def __init__(self, evaluator: ScriptEvaluator) -> None:
         self._evaluator = evaluator
 
-    async def collect(self, deadline: float) -> tuple[Element, ...]:
-        """The interactive elements: first all in view, then some of the others."""
-        return await self._call(_READ_ELEMENTS, "collect", [], deadline)
+    async def collect(self, deadline: float, area: Area | None = None) -> tuple[Element, ...]:
+        """The interactive elements: first all in view, then some of the others.
+
+        `area` is the visible part of a document that is a frame.
+        """
+        elements = await self._call(_READ_ELEMENTS, "collect", [area], deadline)
+        if not any(element.tag in {"iframe", "frame"} for element in elements):
+            return elements
+        for part in await self._call(_READ_FRAMES, "foreignFrames", [], deadline):
+            with contextlib.suppress(DocumentGoneError, PageScriptError):
+                inner = await self._adopt(part, deadline)
+                if inner:
+                    elements = tuple(each for each in elements if each.id != part.frame) + inner
+        return elements
+
+    async def _adopt(self, part: FramePart, deadline: float) -> tuple[Element, ...]:
+        """The elements of a frame of another origin, with numbers and positions of this page."""
+        evaluator = await self._evaluator.frame(part.frame, deadline)
+        script = PageScript(evaluator)
+        found = [each for each in await script.collect(deadline, part.area) if each.in_view]
+        marks = await script.marks(deadline)
+        arguments: list[object] = [part.frame, [element.id for element in found], marks]
+        numbers = await self._call(_READ_ADOPTED, "adopt", arguments, deadline)
+        pairs = [
+            (number, each)
+            for number, each in zip(numbers, found, strict=True)
+            if number is not None
+        ]
+        self._evaluator.adopted.update(
+            {number: (part.frame, element.id) for number, element in pairs}
+        )
+        return tuple(part.place(element, number) for number, element in pairs)
+
+    async def marks(self, deadline: float) -> list[dict[str, object]]:
+        """The marks of the last `collect`, each with its number and its boxes."""
+        return await self._call(_READ_MARKS, "marks", [], deadline)
+
+    async def inner(self, number: int, deadline: float) -> "tuple[PageScript, int] | None":
+        """The script and the number there of an element that is in a frame of another origin."""
+        if number not in self._evaluator.adopted:
+            return None
+        frame, local = self._evaluator.adopted[number]
+        try:
+            return PageScript(await self._evaluator.frame(frame, deadline)), local
+        except DocumentGoneError:
+            raise gone(number) from None
 
     async def draw_marks(self, deadline: float) -> None:
         """Draw numbered boxes over the elements in view of the last `collect`.
@@ -94,22 +165,34 @@ class PageScript:
     async def erase_marks(self, deadline: float) -> None:
         await self._call(_READ_NOTHING, "eraseMarks", [], deadline)
 
-    async def locate(self, number: int, deadline: float) -> LocatedElement:
+    async def locate(
+        self, number: int, deadline: float, area: Area | None = None
+    ) -> LocatedElement:
         """Scroll an element into view if necessary and find a point that hits it.
 
-        Raises UnknownElementError if it is gone, hidden, or covered by something else.
+        `area` is the visible part of a document that is a frame. Raises UnknownElementError if the
+        element is gone, hidden, or covered by something else.
         """
-        located = await self._call(_READ_LOCATED, "locate", [number], deadline)
+        inner = await self.inner(number, deadline)
+        if inner is None:
+            located = await self._call(_READ_LOCATED, "locate", [number, area], deadline)
+        else:
+            frame, _ = self._evaluator.adopted[number]
+            part = await self._call(_READ_FRAME, "showFrame", [frame], deadline, through=False)
+            inside = await inner[0].locate(inner[1], deadline, part.area)
+            point: list[object] = [frame, inside.x, inside.y]
+            placed = await self._call(_READ_LOCATED, "placeInFrame", point, deadline)
+            located = msgspec.structs.replace(placed, facts=inside.facts)
         located.check(number)
         return located
 
     async def at(self, x: float, y: float, deadline: float) -> ElementFacts | None:
         """The element that a click at a point would hit."""
-        return await self._call(_READ_FACTS, "at", [x, y], deadline)
+        return await self._call(_READ_FACTS, "at", [x, y], deadline, point_at=0)
 
     async def prepare_click(self, x: float, y: float, deadline: float) -> None:
         """Make a drop-down list at a point open inside the page."""
-        await self._call(_READ_NOTHING, "prepareClick", [x, y], deadline)
+        await self._call(_READ_NOTHING, "prepareClick", [x, y], deadline, point_at=0)
 
     async def select_option(
         self, number: int, value: str | None, deadline: float
@@ -118,6 +201,9 @@ class PageScript:
 
         Raises UnknownElementError, and CommandError that lists the options.
         """
+        inner = await self.inner(number, deadline)
+        if inner is not None:
+            return await inner[0].select_option(inner[1], value, deadline)
         chosen = await self._call(_READ_SELECTION, "selectOption", [number, value], deadline)
         chosen.check(number, value)
         return chosen
@@ -130,8 +216,12 @@ class PageScript:
         point: tuple[float, float] | None = None,
     ) -> ElementFacts | None:
         """The element that gets typed keys after a click; focuses the clicked field."""
+        inner = await self.inner(number, deadline) if number is not None else None
+        if inner is not None:
+            return await inner[0].focus_for_typing(deadline, number=inner[1])
         x, y = point if point is not None else (None, None)
-        return await self._call(_READ_FACTS, "focusForTyping", [number, x, y], deadline)
+        arguments: list[object] = [number, x, y]
+        return await self._call(_READ_FACTS, "focusForTyping", arguments, deadline, point_at=1)
 
     async def select_existing(self, deadline: float) -> bool:
         """Select the content of the focused field; returns whether there is any."""
@@ -147,6 +237,9 @@ class PageScript:
 
     async def scroll_element(self, number: int, direction: Direction, deadline: float) -> bool:
         """Scroll the area of an element by most of its size; returns whether it moved."""
+        inner = await self.inner(number, deadline)
+        if inner is not None:
+            return await inner[0].scroll_element(inner[1], direction, deadline)
         moved: bool | None = await self._call(
             _READ_MOVED, "scrollElement", [number, direction], deadline
         )
@@ -171,7 +264,15 @@ class PageScript:
 
     async def text(self, line_limit: int, deadline: float) -> str:
         """The visible text of the page with frames and shadow roots, without empty lines."""
-        return "\n".join(await self._call(_READ_LINES, "text", [line_limit], deadline))
+        lines: list[str] = []
+        for line in await self._call(_READ_LINES, "text", [line_limit], deadline):
+            if not line.startswith(FRAME_LINE):
+                lines.append(line)
+                continue
+            with contextlib.suppress(DocumentGoneError, PageScriptError):
+                frame = await self._evaluator.frame(int(line[1:]), deadline)
+                lines += (await PageScript(frame).text(line_limit, deadline)).split("\n")
+        return "\n".join(lines[:line_limit])
 
     async def metadata(self, deadline: float) -> dict[str, object]:
         """The metadata of the page: title, url, language, description, headings, …"""
@@ -197,8 +298,21 @@ class PageScript:
         deadline: float,
         *,
         wait: bool = False,
+        through: bool = True,
+        point_at: int | None = None,
     ) -> Answer:
+        """The answer of a function; with `through`, that of the frame where its target is.
+
+        `point_at` is the index of the coordinates among the arguments.
+        """
         answer = await self._evaluator.evaluate(function, arguments, deadline, wait=wait)
         if not isinstance(answer, str):
             raise TypeError(f"{function} in the page answered {type(answer).__name__}, not text")
-        return read(answer)
+        if not through or not answer.startswith(_IN_FRAME):
+            return read(answer)
+        spot = _READ_SPOT(answer)
+        frame = PageScript(await self._evaluator.frame(spot.frame, deadline))
+        if point_at is not None:
+            before, after = arguments[:point_at], arguments[point_at + 2 :]
+            arguments = [*before, spot.x, spot.y, *after]
+        return await frame._call(read, function, arguments, deadline, wait=wait, point_at=point_at)

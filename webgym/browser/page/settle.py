@@ -10,9 +10,9 @@ that did not load within its limit is not waited for again in the next step.
 import asyncio
 from collections.abc import Callable
 
+from webgym.browser.page.elements import DocumentGoneError, PageScriptError
 from webgym.browser.page.script import PageScript
 from webgym.browser.page.tab import Tab
-from webgym.browser.page.world import DocumentGoneError, PageScriptError
 
 QUIET = 0.08
 QUIET_LIMIT = 1.0

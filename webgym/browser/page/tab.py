@@ -1,28 +1,12 @@
 """One tab: its DevTools session, its activity, and the world of our script in its page.
 
-All events of Chromium about the tab go to `handle_event`.
-
-*Dialogs* are answered before they open. A native dialog stops the page until it is answered, and
-one that is open while the page navigates stops its tab for good. So `alert`, `confirm` and `prompt`
-are replaced in every frame, before the scripts of the page run, by functions that agree at once. A
-document that opens dialogs without end gets an error. Only the question whether to leave a page
-(`beforeunload`) is still a native dialog.
-
-The replaced functions report over a binding: a function that Chromium puts into the page, and whose
-calls reach us as events, even if the page navigates right afterwards. Chromium adds it only after
-the first scripts of a page have run; dialogs of those are reported then. The property that receives
-the binding hides it, so that the page cannot use it.
-
-*Pointer lock* is not available. A browser without a screen moves a locked pointer back to the
-middle with an event that moves it again, and so loops and blocks all other sessions. Pages get the
-answer that they would get on a device without a mouse.
+All events of Chromium about the tab go to `handle_event`. Before the
+scripts of a page, `early_script` runs in each of its documents.
 """
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from string import Template
 
 import msgspec
 
@@ -31,94 +15,20 @@ from webgym.browser.chromium.targets import TargetInfo
 from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH, Incident
 from webgym.browser.contract.errors import PageCrashedError
 from webgym.browser.page.activity import PageActivity
-from webgym.browser.page.world import DocumentGoneError, IsolatedWorld
+from webgym.browser.page.early import (
+    BINDING,
+    TEXT_LIMIT,
+    describe_dialog,
+    early_script,
+    read_dialog,
+)
+from webgym.browser.page.elements import DocumentGoneError
+from webgym.browser.page.world import IsolatedWorld
 
-TEXT_LIMIT = 500
-MAX_DIALOGS = 100
-"""Dialogs that one document may open; further calls throw."""
-MAX_REPORTED = 20
-BINDING = f"_{secrets.token_hex(8)}"
-
-
-class _Template(Template):
-    delimiter = "@"
-
-
-DIALOG_SCRIPT = _Template(
-    """(() => {
-  const found = Object.getOwnPropertyDescriptor(window, "@name");
-  if (found?.set) return;
-  const { stringify } = JSON;
-  const slice = Function.prototype.call.bind(String.prototype.slice);
-  let report = found?.value;
-  let unreported = [];
-  let count = 0;
-  delete window["@name"];
-  Object.defineProperty(window, "@name", {
-    get: () => undefined,
-    set: (given) => {
-      if (report || typeof given !== "function") return;
-      report = given;
-      for (let index = 0; index < unreported.length; index += 1) report(unreported[index]);
-      unreported = [];
-    },
-  });
-  const open = (type, message, answer) => {
-    count += 1;
-    if (count > @limit) throw new Error(`too many dialogs: ${type}`);
-    const dialog = stringify([type, slice(`${message ?? ""}`, 0, @text)]);
-    if (count > @reported) return answer;
-    if (report) report(dialog);
-    else unreported[unreported.length] = dialog;
-    return answer;
-  };
-  window.alert = function alert(message) { return open("alert", message, undefined); };
-  window.confirm = function confirm(message) { return open("confirm", message, true); };
-  window.prompt = function prompt(message, initial) {
-    return open("prompt", message, `${initial ?? ""}`);
-  };
-  window.print = function print() { return open("print", "", undefined); };
-})()"""
-).substitute(name=BINDING, reported=MAX_REPORTED, limit=MAX_DIALOGS, text=TEXT_LIMIT)
-
-
-class _Called(msgspec.Struct):
-    name: str
-    payload: str
-
-
-_READ_CALLED = msgspec.json.Decoder(_Called).decode
-_READ_DIALOG_CALL = msgspec.json.Decoder(tuple[str, str]).decode
-
-
-def read_dialog(params: msgspec.Raw) -> str | None:
-    """The dialog that a call of the binding reports, as text."""
-    called = _READ_CALLED(params)
-    if called.name != BINDING:
-        return None
-    try:
-        kind, message = _READ_DIALOG_CALL(called.payload)
-    except msgspec.DecodeError:
-        return None
-    return f"{kind[:20]}: {message[:TEXT_LIMIT]}"
-
-
-POINTER_LOCK_SCRIPT = """(() => {
-  const refuse = Promise.reject.bind(Promise);
-  Element.prototype.requestPointerLock = function requestPointerLock() {
-    setTimeout(() => document.dispatchEvent(new Event("pointerlockerror")), 0);
-    return refuse(new DOMException("The pointer cannot be locked.", "NotSupportedError"));
-  };
-})()"""
-
-
-_FIRST = f"{DIALOG_SCRIPT};{POINTER_LOCK_SCRIPT}"
-"""Runs in every document before its own scripts."""
 _SETUP: tuple[tuple[str, dict[str, object]], ...] = (
     ("Page.enable", {}),
     ("Network.enable", {"maxTotalBufferSize": 0, "maxResourceBufferSize": 0}),
     ("Inspector.enable", {}),
-    ("Page.addScriptToEvaluateOnNewDocument", {"source": _FIRST, "runImmediately": True}),
     ("Page.setInterceptFileChooserDialog", {"enabled": True}),
     ("Emulation.setFocusEmulationEnabled", {"enabled": True}),
     (
@@ -150,6 +60,8 @@ class Tab:
         session: str,
         target: TargetInfo,
         report: Callable[[Incident], None],
+        *,
+        accepts_dialogs: bool = True,
     ) -> None:
         self.session = session
         self.target = target
@@ -160,6 +72,7 @@ class Tab:
         """How many windows it has opened in this step."""
         self._connection = connection
         self._report = report
+        self._accepts_dialogs = accepts_dialogs
         self.world = IsolatedWorld(self, self.activity)
         self._handlers: dict[str, Callable[[msgspec.Raw], None]] = {
             "Page.javascriptDialogOpening": self._answer_dialog,
@@ -179,6 +92,10 @@ class Tab:
         self._connection.listen(self.session, self.handle_event)
         for method, params in _SETUP:
             self.send(method, params)
+        source = early_script(accepts_dialogs=self._accepts_dialogs)
+        self.send(
+            "Page.addScriptToEvaluateOnNewDocument", {"source": source, "runImmediately": True}
+        )
         self.send("Runtime.runIfWaitingForDebugger")
 
     def handle_event(self, method: str, params: msgspec.Raw) -> None:
@@ -251,9 +168,11 @@ class Tab:
             self._report(Incident("dialog", dialog))
 
     def _answer_dialog(self, params: msgspec.Raw) -> None:
-        """Accept the `beforeunload` dialog. All others are replaced by `DIALOG_SCRIPT`."""
+        """Accept the `beforeunload` dialog. All others are replaced by `early_script`."""
         dialog = _READ_DIALOG(params)
-        self._report(Incident("dialog", f"{dialog.type}: {dialog.message[:TEXT_LIMIT]}"))
+        self._report(
+            Incident("dialog", describe_dialog(dialog.type, dialog.message[:TEXT_LIMIT], True))
+        )
         self.send("Page.handleJavaScriptDialog", {"accept": True})
 
     def _crash(self, _: msgspec.Raw) -> None:

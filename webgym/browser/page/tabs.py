@@ -25,9 +25,9 @@ from webgym.browser.contract.errors import (
     PageUnresponsiveError,
     SessionLostError,
 )
+from webgym.browser.page.elements import DocumentGoneError, PageScriptError
 from webgym.browser.page.settle import FAIR_TIME
 from webgym.browser.page.tab import Tab
-from webgym.browser.page.world import DocumentGoneError, PageScriptError
 
 MAX_TABS = 5
 MAX_WINDOWS = 20

@@ -1,11 +1,13 @@
 """Our script inside the page of a tab, in an isolated world.
 
-The world belongs to the main frame: it sees the elements of the page, but the scripts of the page
-do not see it. The script is loaded when the first call needs it, once for each document. A call is
-given up as soon as its document is gone, because then no answer can come.
+A world sees the elements of the page, but the scripts of the page do not see it. The script is
+loaded when the first call needs it, once for each document. The world of the main frame also
+reaches the frames of the same origin; a frame of another origin has a world of its own. A call is
+given up as soon as the document of the page is gone, because then no answer can come.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -14,18 +16,11 @@ import msgspec
 
 from webgym.browser.chromium.connection import CallError
 from webgym.browser.page.activity import PageActivity
-from webgym.browser.page.script import SOURCE
+from webgym.browser.page.elements import DocumentGoneError, PageScriptError
+from webgym.browser.page.script import NUMBERED_ELEMENTS, SOURCE
 
 if TYPE_CHECKING:
     from webgym.browser.page.tab import Tab
-
-
-class DocumentGoneError(Exception):
-    """The page navigated to another document, or its tab was closed."""
-
-
-class PageScriptError(Exception):
-    """Our script failed inside the page."""
 
 
 ANSWERED_WITHIN = 10.0
@@ -71,19 +66,27 @@ class _Properties(msgspec.Struct):
     result: list[_Property] = []
 
 
+class _FrameOwner(msgspec.Struct, rename="camel"):
+    frame_id: str = ""
+
+
+class _OwnerNode(msgspec.Struct):
+    node: _FrameOwner
+
+
+_READ_FRAME_OWNER = msgspec.json.Decoder(_OwnerNode).decode
 _READ_CONTEXT = msgspec.json.Decoder(_CreatedWorld).decode
 _READ_EVALUATED = msgspec.json.Decoder(_Evaluated).decode
 _READ_PROPERTIES = msgspec.json.Decoder(_Properties).decode
 
 
-class IsolatedWorld:
-    """The world of our script in one tab: a `ScriptEvaluator` with a few more calls."""
+class ScriptWorld(ABC):
+    """The world of our script in one document: a `ScriptEvaluator`."""
 
-    def __init__(self, tab: "Tab", activity: PageActivity) -> None:
+    def __init__(self, tab: "Tab") -> None:
+        self.adopted: dict[int, tuple[int, int]] = {}
         self._tab = tab
-        self._activity = activity
-        self._script: tuple[int, str] | None = None
-        self._running: set[asyncio.Timeout] = set()
+        self._frames: dict[int, FrameWorld] = {}
 
     async def evaluate(
         self, function: str, arguments: list[object], deadline: float, *, wait: bool = False
@@ -94,17 +97,20 @@ class IsolatedWorld:
         throws, TimeoutError if the page is stuck in its own scripts.
         """
         how: dict[str, object] = {"returnByValue": True, "awaitPromise": wait}
-        result = await self._call_script(_CALL, [function, *arguments], how, deadline)
+        plain = msgspec.to_builtins([function, *arguments])
+        result = await self._call_script(_CALL, plain, how, deadline)
         return msgspec.json.decode(result.value)
 
     @asynccontextmanager
-    async def handles(self, function: str, deadline: float) -> AsyncIterator[list[str | None]]:
+    async def handles(
+        self, function: str, deadline: float, *arguments: object
+    ) -> AsyncIterator[list[str | None]]:
         """Handles of the objects in the list that a function returns, for the length of the block.
 
         None for values that are not objects. Raises the same errors as `evaluate`.
         """
         how: dict[str, object] = {"objectGroup": function}
-        listed = await self._call_script(_CALL, [function], how, deadline)
+        listed = await self._call_script(_CALL, [function, *arguments], how, deadline)
         try:
             params: dict[str, object] = {"objectId": listed.object_id, "ownProperties": True}
             answer = await self._tab.call("Runtime.getProperties", params, deadline=deadline)
@@ -117,6 +123,78 @@ class IsolatedWorld:
             raise DocumentGoneError(f"{function}: {error.message}") from error
         finally:
             self._tab.send("Runtime.releaseObjectGroup", {"objectGroup": function})
+
+    async def frame(self, number: int, deadline: float) -> "FrameWorld":
+        """The world in the frame whose element has this number. Raises DocumentGoneError."""
+        if number not in self._frames:
+            async with self.handles(NUMBERED_ELEMENTS, deadline, number) as (handle,):
+                if handle is None:
+                    raise DocumentGoneError("the frame was removed")
+                params: dict[str, object] = {"objectId": handle}
+                answer = await self._tab.call("DOM.describeNode", params, deadline=deadline)
+            frame = _READ_FRAME_OWNER(answer).node.frame_id
+            if not frame:
+                raise DocumentGoneError("the frame has no document")
+            self._frames[number] = FrameWorld(self._tab, frame)
+        return self._frames[number]
+
+    @abstractmethod
+    async def _call_script(
+        self, function: str, arguments: list[object], how: dict[str, object], deadline: float
+    ) -> _RemoteObject:
+        """Call a function in the world of our script, which is its `this`."""
+
+    async def _load(self, context: int, deadline: float) -> str:
+        """Load our script into a world; returns its handle."""
+        self.adopted.clear()
+        self._frames.clear()
+        params: dict[str, object] = {"expression": SOURCE, "contextId": context}
+        answer = await self._tab.call("Runtime.evaluate", params, deadline=deadline)
+        evaluated = _READ_EVALUATED(answer)
+        handle = evaluated.result.object_id
+        if handle is None:
+            thrown = evaluated.exception_details or _Thrown("it returned no object")
+            raise PageScriptError(f"the page script did not load: {_describe(thrown)}")
+        return handle
+
+    async def _context(self, frame: str, deadline: float) -> int:
+        """The world in a frame. Chromium creates it if the document has none yet."""
+        params: dict[str, object] = {"frameId": frame, "worldName": _WORLD}
+        answer = await self._tab.call("Page.createIsolatedWorld", params, deadline=deadline)
+        return _READ_CONTEXT(answer).execution_context_id
+
+
+class FrameWorld(ScriptWorld):
+    """The world in a frame of another origin than the page."""
+
+    def __init__(self, tab: "Tab", frame: str) -> None:
+        super().__init__(tab)
+        self._frame = frame
+        self._script: tuple[int, str] | None = None
+
+    async def _call_script(
+        self, function: str, arguments: list[object], how: dict[str, object], deadline: float
+    ) -> _RemoteObject:
+        soon = min(deadline, asyncio.get_running_loop().time() + ANSWERED_WITHIN)
+        try:
+            context = await self._context(self._frame, soon)
+            if self._script is None or self._script[0] != context:
+                self._script = (context, await self._load(context, soon))
+            params = _call_params(self._script[1], function, arguments, how)
+            answer = await self._tab.call("Runtime.callFunctionOn", params, deadline=soon)
+        except CallError as error:
+            raise DocumentGoneError(f"the frame is gone: {error.message}") from error
+        return _result(_READ_EVALUATED(answer))
+
+
+class IsolatedWorld(ScriptWorld):
+    """The world in the main frame of a tab, with a few more calls."""
+
+    def __init__(self, tab: "Tab", activity: PageActivity) -> None:
+        super().__init__(tab)
+        self._activity = activity
+        self._script: tuple[int, str] | None = None
+        self._running: set[asyncio.Timeout] = set()
 
     async def painting(self, deadline: float) -> str:
         """Whether a screenshot can be taken: "painted", or the reason why not.
@@ -152,17 +230,12 @@ class IsolatedWorld:
     async def _call_script(
         self, function: str, arguments: list[object], how: dict[str, object], deadline: float
     ) -> _RemoteObject:
-        """Call a function in the world of our script, which is its `this`."""
         soon = min(deadline, asyncio.get_running_loop().time() + ANSWERED_WITHIN)
-        params: dict[str, object] = {
-            "functionDeclaration": function,
-            "arguments": [{"value": value} for value in arguments],
-            **how,
-        }
         document = self._activity.document
         try:
             async with self._while_document_stays():
-                params["objectId"] = await self._load_script(soon)
+                script = await self._load_script(soon)
+                params = _call_params(script, function, arguments, how)
                 answer = await self._tab.call("Runtime.callFunctionOn", params, deadline=soon)
         except CallError as error:
             self._script = None
@@ -187,21 +260,16 @@ class IsolatedWorld:
         if self._script is not None and self._script[0] == document:
             return self._script[1]
         context = await self._context(self._activity.main.id, deadline)
-        params: dict[str, object] = {"expression": SOURCE, "contextId": context}
-        answer = await self._tab.call("Runtime.evaluate", params, deadline=deadline)
-        evaluated = _READ_EVALUATED(answer)
-        handle = evaluated.result.object_id
-        if handle is None:
-            thrown = evaluated.exception_details or _Thrown("it returned no object")
-            raise PageScriptError(f"the page script did not load: {_describe(thrown)}")
+        handle = await self._load(context, deadline)
         self._script = (document, handle)
         return handle
 
-    async def _context(self, frame: str, deadline: float) -> int:
-        """The world in a frame. Chromium creates it if the document has none yet."""
-        params: dict[str, object] = {"frameId": frame, "worldName": _WORLD}
-        answer = await self._tab.call("Page.createIsolatedWorld", params, deadline=deadline)
-        return _READ_CONTEXT(answer).execution_context_id
+
+def _call_params(
+    script: str, function: str, arguments: list[object], how: dict[str, object]
+) -> dict[str, object]:
+    values = [{"value": value} for value in arguments]
+    return {"functionDeclaration": function, "objectId": script, "arguments": values, **how}
 
 
 def _result(evaluated: _Evaluated) -> _RemoteObject:

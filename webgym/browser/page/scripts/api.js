@@ -1,11 +1,20 @@
 // The functions that the server calls. Every answer is JSON text, which the server decodes once.
 
-const answered = (operation) => (...given) => JSON.stringify(operation(...given) ?? null);
+const answered = (operation) => (...given) => {
+  noteRoots();
+  visiblePart = null;
+  return JSON.stringify(operation(...given) ?? null);
+};
 
 return {
   collect: answered(collect),
   // The elements themselves, not JSON, so that the browser can be asked for their nodes.
-  markedElements: () => lastMarks.map(({ id }) => elementNumbered(id)),
+  numberedElements: (...ids) => ids.map(elementNumbered),
+  marks: answered(() => lastMarks),
+  foreignFrames: answered(foreignFrames),
+  adopt: answered(adopt),
+  showFrame: answered(showFrame),
+  placeInFrame: answered(placeInFrame),
   drawMarks: answered(drawMarks),
   eraseMarks: answered(eraseMarks),
   locate: answered(locate),

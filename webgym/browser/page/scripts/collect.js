@@ -11,7 +11,8 @@ let lastMarks = [];
 let lastTexts = [];
 let lastCollected = -Infinity;
 
-function collect() {
+function collect(area) {
+  visiblePart = area ?? null;
   const survey = new Survey();
   const candidates = survey.run();
   mergeNested(candidates, survey.byElement);
@@ -26,6 +27,7 @@ function collect() {
   const budget = { options: ALL_OPTIONS };
   lastMarks = listed.filter((candidate) => candidate.inView).map(markOf);
   lastTexts = survey.texts;
+  lastForeign = survey.foreign;
   lastCollected = performance.now();
   return listed.map((candidate) => describe(candidate, focused, budget));
 }

@@ -4,6 +4,7 @@
 function focusForTyping(id, x, y) {
   let active = activeElement();
   const wanted = intendedElement(id, x, y);
+  if (wanted && isForeign(wanted) && x !== null) return insideFrame(wanted, x, y);
   const isRight = active && isTypable(active) && (id === null || (wanted && holds(wanted, active)));
   const field = wanted ? fieldFor(wanted) : null;
   // Pickers are not clicked, because that would open them: the focus has not moved yet.
@@ -11,7 +12,20 @@ function focusForTyping(id, x, y) {
     field.focus({ preventScroll: true });
     active = activeElement();
   }
+  if (active && isForeign(active)) return insideFrame(active);
   return active && factsOf(active);
+}
+
+// Whether an element handles keys by itself, which cannot be seen from outside. If the focus is in
+// a shadow root that cannot be read, its host is the active element without being focusable.
+const KEY_ROLES = new Set(["textbox", "searchbox", "combobox", "spinbutton", "application"]);
+function takesKeys(element) {
+  const tag = tagOf(element);
+  if (tag === "embed" || tag === "object" || tag === "canvas") return true;
+  if (kindOf(element) !== "other" || tag === "body" || tag === "html") return false;
+  if (KEY_ROLES.has(attribute(element, "role"))) return hasAttribute(element, "tabindex");
+  if (element !== document.activeElement || !isHtml(element) || shadowOf(element)) return false;
+  return element.tabIndex < 0 && !hasAttribute(element, "tabindex");
 }
 
 // The element with a number or at a point; null if there is none.
@@ -39,6 +53,7 @@ function fieldFor(element) {
 // Select the content of the focused field. Returns whether there is any.
 function selectExisting() {
   const active = activeElement();
+  if (active && isForeign(active)) return insideFrame(active);
   const kind = active ? kindOf(active) : "other";
   if (kind === "text") {
     active.select();
@@ -105,6 +120,7 @@ const PICKERS = {
 function setSpecialValue(value) {
   const element = activeElement();
   if (!element || !isOnPage(element)) return { problem: "gone" };
+  if (isForeign(element)) return insideFrame(element);
   const kind = kindOf(element);
   if (kind !== "picker") return { problem: "kind", kind };
   if (isDisabled(element) || element.readOnly) return { problem: "disabled" };

@@ -34,11 +34,15 @@ function isInOpenList(element) {
   return select !== null && isDropDown(select);
 }
 
+// The visible part of a page that is a frame of another one, if that is known.
+let visiblePart = null;
+
 class Geometry {
   constructor() {
     this.clips = new Map();
     this.panes = new Map();
-    const area = { left: 0, top: 0, right: innerWidth, bottom: innerHeight };
+    const whole = { left: 0, top: 0, right: innerWidth, bottom: innerHeight };
+    const area = visiblePart ? overlap(whole, visiblePart) : whole;
     this.top = this.newPane(document, 0, 0, 1, 1, area, true);
     this.panes.set(document, this.top);
   }
@@ -74,6 +78,12 @@ class Geometry {
   }
 
   framePane(inner, frame, outer) {
+    const { x, y, scaleX, scaleY, area, reachable } = this.contentOf(frame, outer);
+    return this.newPane(inner, x, y, scaleX, scaleY, area, reachable);
+  }
+
+  // How the coordinates inside a frame map to those of the page, and what is visible of it.
+  contentOf(frame, outer) {
     const box = this.place(boundsOf(frame), outer);
     const style = styleOf(frame);
     const padding = ["Left", "Top", "Right", "Bottom"].map(
@@ -92,7 +102,7 @@ class Geometry {
     const clip = this.clipOf(frame, outer);
     const reachable = clip.reachable && !isEmpty(overlap(content, clip.hard));
     const seen = overlap(overlap(content, clip.visible), outer.area);
-    return this.newPane(inner, x, y, scaleX, scaleY, isEmpty(seen) ? NOWHERE : seen, reachable);
+    return { x, y, scaleX, scaleY, area: isEmpty(seen) ? NOWHERE : seen, reachable };
   }
 
   paneOf(element) {

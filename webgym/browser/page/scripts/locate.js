@@ -1,14 +1,15 @@
 // From the number of an element to a point where a click hits it.
 
 function factsOf(element) {
-  const kind = kindOf(element);
+  const kind = takesKeys(element) ? "keys" : kindOf(element);
   const facts = { tag: tagOf(element), kind };
   if (isDisabled(element)) facts.disabled = true;
   if ((kind === "text" || kind === "picker") && element.readOnly) facts.readonly = true;
   return facts;
 }
 
-function locate(id) {
+function locate(id, area) {
+  visiblePart = area ?? null;
   const element = elementNumbered(id);
   if (!element || !isOnPage(element)) return { missing: "gone" };
   const facts = factsOf(element);
@@ -71,6 +72,7 @@ function briefly(element) {
 function at(x, y) {
   const hit = elementAt(new Geometry(), x, y);
   if (!hit) return null;
+  if (isForeign(hit)) return insideFrame(hit, x, y);
   const target = nearest(hit, (node) => kindOf(node) !== "other" || controlOf(node) !== null);
   return factsOf(target ? (controlOf(target) ?? target) : hit);
 }

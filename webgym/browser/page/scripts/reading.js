@@ -2,6 +2,7 @@
 
 const TEXT_CHARACTERS = 400_000;
 const JSON_LD = 20_000;
+const FRAME_LINE = "\u0000";
 
 function pageInfo() {
   const root = document.scrollingElement ?? documentRoot(document);
@@ -44,7 +45,7 @@ function mixedElements() {
       const tag = tagOf(element);
       const inner = shadowOf(element) ?? (isFrame(tag) ? frameDocument(element) : null);
       if (inner) roots.push(inner);
-      if (!inner && tag !== "slot") continue;
+      if (!inner && tag !== "slot" && !isFrame(tag)) continue;
       for (let node = element; node && !mixed.has(node); node = outerParent(node)) mixed.add(node);
     }
   }
@@ -85,6 +86,12 @@ function readElement(element, mixed, waiting, add) {
   const inner = frameDocument(element);
   if (inner) {
     waiting.push("\n", documentBody(inner) ?? documentRoot(inner), "\n");
+    return;
+  }
+  // The server puts the text of a frame of another origin in the place of this line.
+  if (isForeign(element) && checkVisibility(element, VISIBILITY_ONLY)) {
+    const { width, height } = boundsOf(element);
+    if (width > 10 && height > 10) add(`\n${FRAME_LINE}${numberOf(element)}\n`);
     return;
   }
   pushChildren(element, waiting, Infinity);

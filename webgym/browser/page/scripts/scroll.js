@@ -44,6 +44,8 @@ function scrollPage(amount) {
     if (scrollY !== before) return true;
   }
   const scroller = root && canScroll(root, true) ? root : largestScroller();
+  const middle = scroller ?? elementAt(new Geometry(), innerWidth / 2, innerHeight / 2);
+  if (middle && isForeign(middle)) return insideFrame(middle);
   return scroller !== null && moved(scroller, 0, amount);
 }
 

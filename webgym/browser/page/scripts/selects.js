@@ -8,6 +8,7 @@ const prepared = new WeakMap();
 // Make a drop-down list at a point open inside the page.
 function prepareSelect(x, y) {
   const target = intendedElement(null, x, y);
+  if (target && isForeign(target)) return insideFrame(target, x, y);
   const select = target && nearest(target, (node) => tagOf(node) === "select" && isHtml(node));
   if (!select || !isDropDown(select) || isDisabled(select)) return;
   if (prepared.has(select) || isOpen(select)) return;

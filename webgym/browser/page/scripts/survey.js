@@ -27,6 +27,7 @@ class Survey {
     this.byElement = new Map();
     this.texts = [];
     this.overlays = [];
+    this.foreign = [];
     this.levels = [];
     this.outside = 0;
     this.fullOverlay = undefined;
@@ -168,12 +169,13 @@ class Survey {
     else if (pane.clip.reachable && !this.isFull()) this.enter(inner, pane, false);
   }
 
-  // A frame that cannot be read is at least listed itself.
+  // A frame that cannot be read from here is listed itself, and what is inside it is adopted.
   considerFrame(element, tag, pane) {
     const box = this.geometry.place(boundsOf(element), pane);
     const isLarge = box.right - box.left >= 30 && box.bottom - box.top >= 20;
     if (!isLarge || !touches(box, pane.area)) return;
-    this.add(element, tag, element, pane, "weak", styleOf(element));
+    const candidate = this.add(element, tag, element, pane, "weak", styleOf(element));
+    if (candidate && this.foreign.length < FOREIGN_FRAMES) this.foreign.push(element);
   }
 
   considerScrolling(element, tag, box, style, pane) {

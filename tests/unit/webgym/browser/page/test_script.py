@@ -22,6 +22,10 @@ class Page:
     def __init__(self, answer: object) -> None:
         self.answer = answer if isinstance(answer, bytes) else msgspec.json.encode(answer).decode()
         self.called: list[tuple[str, list[object], bool]] = []
+        self.adopted: dict[int, tuple[int, int]] = {}
+
+    async def frame(self, number: int, deadline: float) -> "Page":
+        raise AssertionError(number)
 
     async def evaluate(
         self, function: str, arguments: list[object], deadline: float, *, wait: bool = False
@@ -38,7 +42,7 @@ def run(work: Coroutine[Any, Any, Result]) -> Result:
 def test_the_source_is_one_expression_of_all_parts() -> None:
     assert SOURCE.startswith("(() => {")
     assert SOURCE.endswith("})()")
-    for function in ("collect", "locate", "drawMarks", "quiet", "markedElements"):
+    for function in ("collect", "locate", "drawMarks", "quiet", "numberedElements"):
         assert f"  {function}:" in SOURCE
 
 

@@ -1,0 +1,255 @@
+"""The script that runs in every document before the scripts of the page, in their world.
+
+*Dialogs* are answered before they open. A native dialog stops the page until it is answered, and
+one that is open while the page navigates stops its tab for good. So `alert`, `confirm` and `prompt`
+are replaced by functions that answer at once. A document that opens dialogs without end gets an
+error. Only the question whether to leave a page (`beforeunload`) is still a native dialog.
+
+The replaced functions report over a binding: a function that Chromium puts into the page, and whose
+calls reach us as events, even if the page navigates right afterwards. Chromium adds it only after
+the first scripts of a page have run; dialogs of those are reported then. The property that receives
+the binding hides it, so that the page cannot use it.
+
+*Pointer lock* is not available. A browser without a screen moves a locked pointer back to the
+middle with an event that moves it again, and so loops and blocks all other sessions. Pages get the
+answer that they would get on a device without a mouse.
+
+*Timers and shadow roots.* Which timers are pending, and what is inside a closed shadow root, only
+the world of the page can know. So timers and new roots are noted here, and our own script in its
+isolated world (`scripts/early.js`) asks for them with an event whose name pages cannot know. Events
+carry plain data from one world to the other, and the submitter of a `SubmitEvent`: an element.
+"""
+
+import secrets
+from string import Template
+
+import msgspec
+
+TEXT_LIMIT = 500
+MAX_DIALOGS = 100
+"""Dialogs that one document may open; further calls throw."""
+MAX_REPORTED = 20
+BINDING = f"_{secrets.token_hex(8)}"
+CHANNEL = secrets.token_hex(8)
+"""The name of the events between the early script and ours."""
+TIMER_BOUND = 1.0
+"""Timers of at most this many seconds are waited for."""
+
+
+class _Template(Template):
+    delimiter = "@"
+
+
+_DIALOGS = _Template(
+    """(() => {
+  const found = Object.getOwnPropertyDescriptor(window, "@name");
+  if (found?.set) return;
+  const { stringify } = JSON;
+  const slice = Function.prototype.call.bind(String.prototype.slice);
+  let report = found?.value;
+  let unreported = [];
+  let count = 0;
+  delete window["@name"];
+  Object.defineProperty(window, "@name", {
+    get: () => undefined,
+    set: (given) => {
+      if (report || typeof given !== "function") return;
+      report = given;
+      for (let index = 0; index < unreported.length; index += 1) report(unreported[index]);
+      unreported = [];
+    },
+  });
+  const open = (type, message, answer) => {
+    count += 1;
+    if (count > @limit) throw new Error(`too many dialogs: ${type}`);
+    const dialog = stringify([type, slice(`${message ?? ""}`, 0, @text), answer ?? null]);
+    if (count > @reported) return answer;
+    if (report) report(dialog);
+    else unreported[unreported.length] = dialog;
+    return answer;
+  };
+  const accepts = @accepts;
+  window.alert = function alert(message) { return open("alert", message, undefined); };
+  window.confirm = function confirm(message) { return open("confirm", message, accepts); };
+  window.prompt = function prompt(message, initial) {
+    return open("prompt", message, accepts ? slice(`${initial ?? ""}`, 0) : null);
+  };
+  window.print = function print() { return open("print", "", undefined); };
+})()"""
+)
+
+_POINTER_LOCK = """(() => {
+  const refuse = Promise.reject.bind(Promise);
+  Element.prototype.requestPointerLock = function requestPointerLock() {
+    setTimeout(() => document.dispatchEvent(new Event("pointerlockerror")), 0);
+    return refuse(new DOMException("The pointer cannot be locked.", "NotSupportedError"));
+  };
+})()"""
+
+# Functions are taken at the start, before a page can replace them.
+_NOTES = _Template(
+    """(() => {
+  if (Object.getOwnPropertyDescriptor(window, "@name")?.set) return;
+  const call = Function.prototype.call;
+  const bound = (method) => call.bind(method);
+  const { apply } = Reflect;
+  const now = performance.now.bind(performance);
+  const send = window.dispatchEvent.bind(window);
+  const [Custom, Submit, Table, Html] = [CustomEvent, SubmitEvent, Map, HTMLElement];
+  const [get, set, drop] = [bound(Map.prototype.get), bound(Map.prototype.set),
+    bound(Map.prototype.delete)];
+  const [each, clear] = [bound(Map.prototype.forEach), bound(Map.prototype.clear)];
+  const many = bound(Object.getOwnPropertyDescriptor(Map.prototype, "size").get);
+  const detailOf = bound(Object.getOwnPropertyDescriptor(CustomEvent.prototype, "detail").get);
+  const find = bound(DocumentFragment.prototype.querySelectorAll);
+  const is = bound(Html[Symbol.hasInstance]);
+  const sourceOf = bound(Function.prototype.toString);
+  const slice = bound(String.prototype.slice);
+  const [strong, weak] = [bound(WeakRef.prototype.deref), WeakRef];
+  const replace = (owner, name, change) => {
+    const native = owner[name];
+    if (typeof native !== "function") return;
+    owner[name] = new Proxy(native, { apply: change });
+  };
+
+  const pending = new Table();
+  const chains = new Table();
+  let origin = null;
+  let step = 0;
+  const during = (since, handler) => function (...given) {
+    const before = origin;
+    origin = since;
+    try {
+      return apply(handler, this, given);
+    } finally {
+      origin = before;
+    }
+  };
+  const keyOf = (handler, delay) => {
+    const source = sourceOf(handler);
+    return `${delay} ${source.length} ${slice(source, 0, 80)}`;
+  };
+  // A timer that is set again when it fires, without end, is a loop: it stays one.
+  const follow = (key, at) => {
+    let chain = get(chains, key);
+    if (chain?.loop) return chain;
+    const goesOn = chain && (at - chain.fired < 50 || chain.fired >= step);
+    if (!goesOn) set(chains, key, (chain = { from: at, count: 0, fired: -1e9, loop: 0 }));
+    chain.count += 1;
+    if (chain.count >= 3 && at - chain.from >= @bound) chain.loop = at;
+    return chain;
+  };
+  replace(window, "setTimeout", (target, self, given) => {
+    const [handler, wait, ...rest] = given;
+    const delay = Number(wait) || 0;
+    if (typeof handler !== "function" || delay > @bound) return apply(target, self, given);
+    const at = now();
+    const since = origin ?? at;
+    if (many(chains) > 1000) clear(chains);
+    const chain = follow(keyOf(handler, delay), at);
+    const run = during(since, handler);
+    const number = apply(target, self, [
+      function (...values) {
+        drop(pending, number);
+        chain.fired = now();
+        return apply(run, this, values);
+      },
+      delay, ...rest,
+    ]);
+    set(pending, number, { since, chain, due: at + delay });
+    return number;
+  });
+  for (const name of ["clearTimeout", "clearInterval"]) {
+    replace(window, name, (target, self, given) => {
+      drop(pending, given[0]);
+      return apply(target, self, given);
+    });
+  }
+  replace(window, "setInterval", (target, self, [handler, ...rest]) => {
+    const run = typeof handler === "function" ? during(origin ?? now(), handler) : handler;
+    return apply(target, self, [run, ...rest]);
+  });
+
+  let roots = [];
+  replace(Element.prototype, "attachShadow", (target, self, given) => {
+    const root = apply(target, self, given);
+    if (roots.length < 5000) roots[roots.length] = new weak(root);
+    return root;
+  });
+  // Hands over the roots by an element in each; an empty one waits for its first element.
+  const handOver = () => {
+    const left = [];
+    for (let index = 0; index < roots.length; index += 1) {
+      const root = strong(roots[index]);
+      if (!root) continue;
+      const elements = find(root, "*");
+      let submitter = null;
+      for (let at = 0; at < elements.length && at < 50 && !submitter; at += 1) {
+        if (is(Html, elements[at])) submitter = elements[at];
+      }
+      if (submitter) send(new Submit("@channel-root", { submitter }));
+      else left[left.length] = roots[index];
+    }
+    roots = left;
+  };
+  window.addEventListener("@channel", (event) => {
+    const since = Number(detailOf(event));
+    if (since < 1e12) step = since;
+    let [count, due, looped] = [0, 0, false];
+    each(pending, (timer) => {
+      if (timer.since < since || timer.chain.from < since && timer.chain.count > 1) return;
+      if (timer.chain.loop) looped ||= timer.chain.loop >= since;
+      else [count, due] = [count + 1, due > timer.due ? due : timer.due];
+    });
+    if (roots.length) handOver();
+    send(new Custom("@channel-timers", { detail: `[${count},${due},${looped}]` }));
+  });
+})()"""
+).substitute(name=BINDING, channel=CHANNEL, bound=int(TIMER_BOUND * 1000))
+
+
+def early_script(*, accepts_dialogs: bool = True) -> str:
+    """The script; `accepts_dialogs` is the answer to `confirm` and `prompt`."""
+    dialogs = _DIALOGS.substitute(
+        name=BINDING,
+        reported=MAX_REPORTED,
+        limit=MAX_DIALOGS,
+        text=TEXT_LIMIT,
+        accepts="true" if accepts_dialogs else "false",
+    )
+    return f"{_NOTES};{dialogs};{_POINTER_LOCK}"
+
+
+class _Called(msgspec.Struct):
+    name: str
+    payload: str
+
+
+_READ_CALLED = msgspec.json.Decoder(_Called).decode
+_READ_DIALOG_CALL = msgspec.json.Decoder(tuple[str, str, bool | str | None]).decode
+
+
+def read_dialog(params: msgspec.Raw) -> str | None:
+    """The dialog that a call of the binding reports, and its answer, as text."""
+    called = _READ_CALLED(params)
+    if called.name != BINDING:
+        return None
+    try:
+        kind, message, answer = _READ_DIALOG_CALL(called.payload)
+    except msgspec.DecodeError:
+        return None
+    return describe_dialog(kind[:20], message[:TEXT_LIMIT], answer)
+
+
+def describe_dialog(kind: str, message: str, answer: bool | str | None) -> str:
+    """A dialog as an agent reads it: its text, and what was answered."""
+    match answer:
+        case None if kind == "prompt":
+            said = "answered Cancel"
+        case None:
+            return f"{kind}: {message}"
+        case bool():
+            said = "answered OK" if answer else "answered Cancel"
+        case _:
+            said = f"answered {answer[:100]!r}"
+    return f"{kind}: {message} ({said})"
