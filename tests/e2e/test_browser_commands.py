@@ -526,10 +526,10 @@ def test_sleeping_lets_the_page_go_on(browser: Server) -> None:
 
 DIALOGS = (
     ("alert(`Mind the gap`)", "undefined", "alert: Mind the gap"),
-    ("confirm(`Sure?`)", "true", "confirm: Sure?"),
-    ("prompt(`Name?`, `Ada`)", "Ada", "prompt: Name?"),
-    ("prompt(`Name?`)", "", "prompt: Name?"),
-    ("frames[0].confirm(`Inside?`)", "true", "confirm: Inside?"),
+    ("confirm(`Sure?`)", "true", "confirm: Sure? (answered OK)"),
+    ("prompt(`Name?`, `Ada`)", "Ada", "prompt: Name? (answered 'Ada')"),
+    ("prompt(`Name?`)", "", "prompt: Name? (answered '')"),
+    ("frames[0].confirm(`Inside?`)", "true", "confirm: Inside? (answered OK)"),
 )
 
 
@@ -557,7 +557,10 @@ def test_a_dialog_before_a_navigation_is_reported(browser: Server) -> None:
         )
         answer = await visitor.click("Buy")
         assert answer.page.title == "Bought"
-        told = [Incident("dialog", "confirm: Buy?"), Incident("dialog", "alert: Thanks")]
+        told = [
+            Incident("dialog", "confirm: Buy? (answered OK)"),
+            Incident("dialog", "alert: Thanks"),
+        ]
         assert answer.incidents == tuple(told)
 
     browser.browse(scenario)

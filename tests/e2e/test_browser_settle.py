@@ -60,6 +60,16 @@ ASKING = {
     "timer": "setTimeout(() => fetch('/slow').then(show), 20)",
     "module": "import('/slow.js').then(show)",
     "image": "document.body.append(Object.assign(new Image(), {src: '/slow', onerror: show}))",
+    "debounce": "clearTimeout(window.due); due = setTimeout(() => fetch('/slow').then(show), 250)",
+    "pause": "fetch('/slow').then(() => setTimeout(() => fetch('/slow').then(show), 300))",
+    "sleep": "(async () => { for (const ms of [200, 300]) await new Promise((done) =>"
+    " setTimeout(done, ms)); show() })()",
+    "animation": "this.animate([{opacity: 0}, {opacity: 1}], 600).onfinish = show",
+    "frames": "const ends = performance.now() + 600, move = (now) => {"
+    " this.style.left = now + 'px'; now < ends ? requestAnimationFrame(move) : show() };"
+    " requestAnimationFrame(move)",
+    "interval": "let left = 40; const on = setInterval(() => {"
+    " this.style.height = 20 + left + 'px'; if (!left--) { clearInterval(on); show() } }, 13)",
 }
 
 
@@ -101,6 +111,78 @@ def test_what_a_click_asks_for_is_waited_for(browser: Server) -> None:
         await visitor.at_once({name: asking(name, script) for name, script in ASKING.items()})
 
     browser.browse(scenario, "set_of_marks")
+
+
+COMPLETING = """<title>0</title><input aria-label=City oninput="search()"><ul id=found></ul><script>
+let due;
+function search() {
+  clearTimeout(due);
+  due = setTimeout(() => fetch('/cities').then((answer) => answer.text()).then((text) => {
+    setTimeout(() => { found.innerHTML = `<li role=option>${text}</li>` }, 20);
+  }), 300);
+}
+</script>"""
+
+
+def test_suggestions_for_typed_text_are_waited_for(browser: Server) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        visitor.site.pages["/cities"] = late("Lisbon", 0.2)
+        await visitor.show(COMPLETING)
+        for _ in range(4):  # the same timer in every step: it is no loop
+            await visitor.session.execute(VisitPage(f"{visitor.site.url}/"))
+            answer = await visitor.fill("City", "Li")
+            assert answer.settled
+            assert "Lisbon" in await visitor.elements()
+
+    browser.browse(scenario)
+
+
+LASTING = {
+    "request": ("fetch('/long').then(show)", True),
+    "hanging": ("fetch('/hang').then(show)", False),
+    "animation": ("this.animate([{opacity: 0.5}, {opacity: 1}], 60000).onfinish = show", False),
+    "stream": ("fetch('/endless').then((answer) => answer.text()).then(show)", False),
+    "polls": (
+        "const ask = () => fetch('/quick').then(() => setTimeout(ask, 300)); ask()",
+        False,
+    ),
+}
+
+
+def test_what_is_not_waited_for_is_said(browser: Server) -> None:
+    async def endless(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b"x")
+            await asyncio.sleep(0.2)
+
+    def lasting(name: str, script: str, *, ends: bool) -> Scenario:
+        async def scenario(visitor: Visitor) -> None:
+            await visitor.show(
+                "<script>function show() { document.title = 'Done' }</script>"
+                f'<button onclick="{script}">Ask</button>',
+                f"/pages/{name}",
+            )
+            answer = await visitor.click("Ask")
+            assert answer.settled == (answer.page.title == "Done"), answer
+            assert ends or not answer.settled
+            assert (await visitor.step(PageDown())).settled
+
+        return scenario
+
+    async def scenario(visitor: Visitor) -> None:
+        visitor.site.pages |= {
+            "/long": late("x", 4.0),
+            "/hang": never,
+            "/endless": endless,
+            "/quick": "x",
+        }
+        await visitor.at_once(
+            {name: lasting(name, script, ends=ends) for name, (script, ends) in LASTING.items()}
+        )
+
+    browser.browse(scenario)
 
 
 GOING = {

@@ -14,7 +14,7 @@ import msgspec
 from playwright.async_api import Browser, CDPSession, Page, Playwright, async_playwright
 
 from webgym.browser.contract.answers import Element
-from webgym.browser.page.elements import ElementFacts
+from webgym.browser.page.elements import DocumentGoneError, ElementFacts
 from webgym.browser.page.script import SOURCE, PageScript
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
@@ -46,7 +46,7 @@ class Screen:
         self.adopted: dict[int, tuple[int, int]] = {}
 
     async def frame(self, number: int, deadline: float) -> "Screen":
-        raise AssertionError("frames of other origins are not tested here")
+        raise DocumentGoneError("frames of other origins have no script here")
 
     @property
     def deadline(self) -> float:

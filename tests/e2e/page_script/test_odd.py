@@ -30,7 +30,7 @@ def test_odd_documents_are_taken_as_they_are(play: Play, kind: str) -> None:
         assert isinstance(await script.text(10, screen.deadline), str)
         assert (await script.metadata(screen.deadline))["url"]
         assert (await script.page_info(screen.deadline)).width == 1280
-        assert await script.quiet(0.02, 2, screen.deadline)
+        assert await script.quiet(0.02, 2, 60, screen.deadline) == "quiet"
         await script.at(10, 10, screen.deadline)
         await script.scroll_page(100, screen.deadline)
 

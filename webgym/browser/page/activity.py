@@ -5,8 +5,8 @@ A state machine that DevTools events drive; it owns no task. To wait until a pag
 
 A navigation starts with its request, continues with the answer of the server, which makes the new
 document that of the page, and ends when loading ends. Only requests since the start of the step
-count: earlier ones are not a consequence of the step. A request that a page repeats is a poll, and
-is not waited for again in that document.
+count: earlier ones are not a consequence of the step. A request that a page repeats one after the
+other is a poll, and is not waited for while it goes on.
 """
 
 import asyncio
@@ -15,7 +15,8 @@ from collections.abc import Callable
 import msgspec
 
 BACKGROUND_AFTER = 3.0
-"""A request of this age is a stream or a long poll, which no page waits for."""
+"""An answer that goes on for this long is a stream, and a request that is this old when a step
+starts is a long poll."""
 ANSWER_GOES_ON = 0.5
 """If no data arrived for this long, the page does not read the body to its end."""
 MAX_REQUESTS = 2_000
@@ -23,6 +24,10 @@ REQUESTED_FOR = 0.5
 """How long a navigation that a script requested may take to start."""
 MAX_REPEATS = 3
 """How often a page may repeat a request in one step before it counts as a poll."""
+POLL_ENDED_AFTER = 2.0
+"""A poll that was not repeated for this long before a step has ended."""
+BODY_LIMIT = 300
+"""Characters of a body that tell requests to one address apart."""
 _REPEATED = frozenset({"Fetch", "XHR"})
 _WITHIN_DOCUMENT = frozenset({"sameDocument", "historySameDocument"})
 _NOT_AWAITED = frozenset({"WebSocket", "EventSource", "Media", "Ping", "Prefetch", "Preflight"})
@@ -51,9 +56,14 @@ class _ResponseInfo(msgspec.Struct):
     status: int
 
 
-class _RequestInfo(msgspec.Struct, frozen=True):
+class _RequestInfo(msgspec.Struct, frozen=True, rename="camel"):
     url: str = ""
     method: str = "GET"
+    post_data: str = ""
+
+    @property
+    def what(self) -> tuple[str, str, str]:
+        return self.method, self.url.partition("?")[0], self.post_data[:BODY_LIMIT]
 
 
 class _OfRequest(msgspec.Struct, rename="camel"):
@@ -65,18 +75,23 @@ class _OfRequest(msgspec.Struct, rename="camel"):
     response: _ResponseInfo | None = None
 
 
+RequestKey = tuple[str, str, str]
+
+
 class _TrackedRequest(msgspec.Struct):
     """`what` identifies it if it may be a poll. `answered` is the time of the latest data."""
 
     started: float
     loader: str
-    what: tuple[str, str] | None = None
+    what: RequestKey | None = None
+    first_answered: float | None = None
     answered: float | None = None
 
     def is_awaited(self, now: float) -> bool:
-        if self.answered is not None:
-            return now - self.answered < ANSWER_GOES_ON
-        return now - self.started < BACKGROUND_AFTER
+        if self.answered is None or self.first_answered is None:
+            return True
+        goes_on = now - self.answered < ANSWER_GOES_ON
+        return goes_on and now - self.first_answered < BACKGROUND_AFTER
 
 
 _READ_NAVIGATED = msgspec.json.Decoder(_Navigated).decode
@@ -102,8 +117,9 @@ class PageActivity:
         self._requested_at = float("-inf")
         self._step_started = float("-inf")
         self._requests: dict[str, _TrackedRequest] = {}
-        self._ended: dict[tuple[str, str], int] = {}
-        self._polls: set[tuple[str, str]] = set()
+        self._ended: dict[RequestKey, int] = {}
+        self._polls: dict[RequestKey, float] = {}
+        self._found_poll = False
         self._waiters: set[asyncio.Future[None]] = set()
         self._handlers: dict[str, Callable[[msgspec.Raw], None]] = {
             "Page.frameRequestedNavigation": self._navigation_requested,
@@ -164,8 +180,26 @@ class PageActivity:
 
     def begin_step(self) -> None:
         """Start a step: requests from now on may be its consequences."""
-        self._step_started = self._clock()
+        now = self._step_started = self._clock()
         self._ended.clear()
+        self._found_poll = False
+        since = now - POLL_ENDED_AFTER
+        self._polls = {poll: seen for poll, seen in self._polls.items() if seen > since}
+        for request in self._requests.values():
+            if request.what is not None and now - request.started > BACKGROUND_AFTER:
+                self._polls[request.what] = now
+
+    @property
+    def step_age(self) -> float:
+        """Seconds since the start of the step."""
+        return min(self._clock() - self._step_started, 1e6)
+
+    @property
+    def has_unfinished(self) -> bool:
+        """Whether requests of the step are running, also those that are not waited for."""
+        requests = self._requests.values()
+        running = any(request.started >= self._step_started for request in requests)
+        return running or self._found_poll
 
     def pending_requests(self) -> int:
         """Requests that the page may be waiting for."""
@@ -248,8 +282,11 @@ class PageActivity:
         # A request without a document is the script of a worker. Its end is not reported here.
         if event.type in _NOT_AWAITED or not event.loader_id or url.startswith("data:"):
             return
-        what = (event.request.method, url.partition("?")[0]) if event.type in _REPEATED else None
-        if len(self._requests) >= MAX_REQUESTS or what in self._polls:
+        what = event.request.what if event.type in _REPEATED else None
+        if what is not None and self._is_poll(what):
+            self._polls[what] = self._clock()
+            return
+        if len(self._requests) >= MAX_REQUESTS:
             return
         self._requests[event.request_id] = _TrackedRequest(self._clock(), event.loader_id, what)
         self.wake()
@@ -267,21 +304,25 @@ class PageActivity:
         request = self._requests.get(number)
         if request is not None:
             request.answered = self._clock()
+            request.first_answered = request.first_answered or request.answered
 
     def _request_ended(self, params: msgspec.Raw) -> None:
         request = self._requests.pop(_READ_REQUEST(params).request_id, None)
         if request is None:
             return
         if request.what is not None and len(self._ended) < MAX_REQUESTS:
-            times = self._ended[request.what] = self._ended.get(request.what, 0) + 1
-            if times > MAX_REPEATS:
-                self._ignore_poll(request.what)
+            self._ended.setdefault(request.what, 0)
         self.wake()
 
-    def _ignore_poll(self, poll: tuple[str, str]) -> None:
-        self._polls.add(poll)
-        requests = self._requests.items()
-        self._requests = {number: each for number, each in requests if each.what != poll}
+    def _is_poll(self, what: RequestKey) -> bool:
+        """Whether a request is a poll; notes that it starts after one like it has ended."""
+        if what in self._polls:
+            return True
+        if what not in self._ended:
+            return False
+        self._ended[what] += 1
+        self._found_poll |= self._ended[what] > MAX_REPEATS
+        return self._ended[what] > MAX_REPEATS
 
     def _request_failed(self, params: msgspec.Raw) -> None:
         if _READ_REQUEST(params).request_id == self._next_document:

@@ -19,6 +19,10 @@ FieldKind = Literal[
 of the kind `keys` handles keys by itself, and nothing about its content is known."""
 
 
+Quietness = Literal["quiet", "busy", "endless"]
+"""Of a page: it is quiet, it was still busy at the limit, or what goes on cannot be awaited."""
+
+
 class DocumentGoneError(Exception):
     """The page navigated to another document, or its tab was closed."""
 

@@ -33,6 +33,7 @@ from webgym.browser.page.elements import (
     OptionSelection,
     Outline,
     PageScriptError,
+    Quietness,
     SetValueResult,
     gone,
 )
@@ -75,6 +76,7 @@ _READ_MOVED = msgspec.json.Decoder(bool | None).decode
 _READ_NOTHING = msgspec.json.Decoder(None).decode
 _READ_OUTLINE = msgspec.json.Decoder(Outline).decode
 _READ_PAGE_INFO = msgspec.json.Decoder(PageInfo).decode
+_READ_QUIETNESS = msgspec.json.Decoder(Quietness).decode
 _READ_SELECTION = msgspec.json.Decoder(OptionSelection).decode
 _READ_SPOT = msgspec.json.Decoder(FrameSpot).decode
 _READ_SET_VALUE = msgspec.json.Decoder(SetValueResult).decode
@@ -285,10 +287,12 @@ class PageScript:
         """
         return await self._call(_READ_OUTLINE, "outline", [], deadline)
 
-    async def quiet(self, quiet_seconds: float, limit_seconds: float, deadline: float) -> bool:
-        """Wait until nothing has changed for a while; returns whether that was before the limit."""
-        arguments: list[object] = [quiet_seconds * 1000, limit_seconds * 1000]
-        return await self._call(_READ_FLAG, "quiet", arguments, deadline, wait=True)
+    async def quiet(
+        self, quiet_seconds: float, limit_seconds: float, age: float, deadline: float
+    ) -> Quietness:
+        """Wait until nothing has changed for a while, and what began within `age` has ended."""
+        arguments: list[object] = [quiet_seconds * 1000, limit_seconds * 1000, age * 1000]
+        return await self._call(_READ_QUIETNESS, "quiet", arguments, deadline, wait=True)
 
     async def _call(
         self,

@@ -1,28 +1,29 @@
 """Waiting until a page settles after a command.
 
-Nothing here sleeps for a fixed time. A page is settled when no document is loading, no request that
-it may wait for is running, and its elements have not changed for `QUIET` seconds. This last wait is
-also the time in which the consequences of a click must start: they are then waited for in turn.
-Each wait has its own limit, because some pages never settle; the answer then says so. A document
-that did not load within its limit is not waited for again in the next step.
+Nothing here sleeps for a fixed time. A page is settled when no document is loading, nothing that
+the step has begun is going on (requests, short timers, animations), and its elements have not
+changed for `QUIET` seconds. This last wait is also the time in which the consequences of a click
+must start: they are then waited for in turn. Each wait has its own limit, because some pages never
+settle; the answer then says so. A document that did not load within its limit is not waited for
+again in the next step.
 """
 
 import asyncio
 from collections.abc import Callable
 
-from webgym.browser.page.elements import DocumentGoneError, PageScriptError
+from webgym.browser.page.elements import DocumentGoneError, PageScriptError, Quietness
 from webgym.browser.page.script import PageScript
 from webgym.browser.page.tab import Tab
 
 QUIET = 0.08
-QUIET_LIMIT = 1.0
+QUIET_LIMIT = 2.0
 ANSWER_LIMIT = 15.0
 """For the server of a page to start its answer."""
 READY_LIMIT = 8.0
 """For the document to be parsed, from then on."""
 LOAD_LIMIT = 5.0
 """For the resources of a parsed document."""
-REQUEST_LIMIT = 3.0
+REQUEST_LIMIT = 5.0
 """For requests that a loaded page has started."""
 FAIR_TIME = 2.0
 """A page counts as unresponsive only if it did not answer for at least this long."""
@@ -77,11 +78,12 @@ class _DocumentVisit:
         await _requests_ended(self._tab, self._settle_by)
         if now() >= deadline:
             return False
-        still = await _still(self._tab, max(deadline, now() + FAIR_TIME))
+        quietness = await _quietness(self._tab, max(deadline, now() + FAIR_TIME))
         if not self.is_same(self._tab) or activity.is_navigating:
             return None
-        if not activity.pending_requests() and (still or now() >= self._quiet_until):
-            return still
+        ended = quietness != "busy" or now() >= self._quiet_until
+        if ended and not activity.pending_requests():
+            return quietness == "quiet" and not activity.has_unfinished
         return False if now() >= self._settle_by else None
 
 
@@ -127,9 +129,10 @@ async def _requests_ended(tab: Tab, limit: float) -> None:
         await activity.changed(min(limit - now(), 0.5))
 
 
-async def _still(tab: Tab, deadline: float) -> bool:
+async def _quietness(tab: Tab, deadline: float) -> Quietness:
     """Whether the elements of the page stay unchanged for a moment."""
     try:
-        return await PageScript(tab.world).quiet(QUIET, QUIET_LIMIT, deadline)
+        age = tab.activity.step_age
+        return await PageScript(tab.world).quiet(QUIET, QUIET_LIMIT, age, deadline)
     except (DocumentGoneError, PageScriptError):
-        return False
+        return "busy"

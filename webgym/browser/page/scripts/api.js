@@ -31,5 +31,5 @@ return {
   text: answered(text),
   metadata: answered(metadata),
   outline: answered(outline),
-  quiet: async (quietMs, limitMs) => JSON.stringify(await quiet(quietMs, limitMs)),
+  quiet: async (...given) => JSON.stringify(await quiet(...given)),
 };

@@ -1,7 +1,8 @@
 // Waiting until the page is quiet: nothing changed for a while, and a frame was painted since.
 //
-// Changes of style do not count, nor do elements that change repeatedly: clocks, tickers, spinners.
-// A loading image in view, a loading font, and an animation that will end do count.
+// A loading image in view, a loading font, and what began since the step do count: short timers, and
+// animations. Elements that change without end (clocks, tickers, spinners) do not: an element that
+// was seen to change for `TICKER_MS` is one of them for the life of its document.
 
 const WATCHED = {
   subtree: true,
@@ -9,49 +10,71 @@ const WATCHED = {
   characterData: true,
   attributes: true,
   attributeFilter: [
-    "class", "hidden", "open", "src", "srcset", "href", "value", "checked", "selected", "disabled",
-    "aria-busy", "aria-expanded", "aria-hidden", "aria-selected",
+    "class", "style", "hidden", "open", "src", "srcset", "href", "value", "checked", "selected",
+    "disabled", "aria-busy", "aria-expanded", "aria-hidden", "aria-selected",
   ],
 };
-const REPEATS = 6;
+const TICKER_MS = 1200;
 const REPEATS_OF_CHILDREN = 30;
 const PAINT_WAIT_MS = 150;
 const PAINT_CHECK_MS = 10;
 const CHECK_MS = 40;
+const tickers = new WeakSet();
 
-function quiet(quietMs, limitMs) {
+// Answers "quiet", "busy" at the limit, or "endless" if only that goes on which cannot be awaited.
+function quiet(quietMs, limitMs, ageMs) {
   const started = performance.now();
-  const repeats = new WeakMap();
-  let lastChange = started;
-  const observer = new MutationObserver((records) => {
-    for (const record of records) {
-      if (isOurs(record)) continue;
-      const count = (repeats.get(record.target) ?? 0) + 1;
-      repeats.set(record.target, count);
-      if (count > (record.type === "childList" ? REPEATS_OF_CHILDREN : REPEATS)) continue;
-      lastChange = performance.now();
-    }
-  });
-  for (const root of watchedRoots()) observer.observe(root, WATCHED);
+  const since = started - ageMs;
+  const changes = new Changes(started);
+  noteRoots();
+  for (const root of watchedRoots()) changes.observer.observe(root, WATCHED);
   return new Promise((resolve) => {
     let painted = false;
-    const done = (isQuiet) => {
-      observer.disconnect();
-      resolve(isQuiet);
+    const done = (answer) => {
+      changes.observer.disconnect();
+      resolve(answer);
     };
     const check = () => {
       const now = performance.now();
       const left = started + limitMs - now;
-      const rest = lastChange + quietMs - now;
-      if (left <= 0) done(painted && rest <= 0 && !isBusy(0));
-      else if (rest > 0) setTimeout(check, Math.min(left, rest));
-      else if (!painted) setTimeout(check, Math.min(left, PAINT_CHECK_MS));
-      else if (isBusy(left)) setTimeout(check, Math.min(left, CHECK_MS));
-      else done(true);
+      const rest = changes.last + quietMs - now;
+      const soon = (wait) => setTimeout(check, Math.min(left, wait));
+      if (left <= 0) return done("busy");
+      if (rest > 0) return soon(rest);
+      if (!painted) return soon(PAINT_CHECK_MS);
+      const timers = pendingTimers(since);
+      if (timers.wait !== null) {
+        changes.last = now;
+        return soon(Math.max(timers.wait, quietMs));
+      }
+      const animations = runningAnimations(since, left);
+      if (isLoading() || animations.ending) return soon(CHECK_MS);
+      return done(timers.looped || animations.endless ? "endless" : "quiet");
     };
     afterPaint(() => (painted = true));
     check();
   });
+}
+
+class Changes {
+  constructor(started) {
+    this.last = started;
+    this.targets = new WeakMap();
+    this.observer = new MutationObserver((records) => records.forEach((each) => this.note(each)));
+  }
+
+  note(record) {
+    const { target, type } = record;
+    if (isOurs(record) || tickers.has(target)) return;
+    const now = performance.now();
+    const seen = this.targets.get(target) ?? { since: now, count: 0 };
+    this.targets.set(target, seen);
+    seen.count += 1;
+    if (type === "childList") {
+      if (seen.count <= REPEATS_OF_CHILDREN) this.last = now;
+    } else if (now - seen.since < TICKER_MS) this.last = now;
+    else tickers.add(target);
+  }
 }
 
 const isHost = (node) => nodeType(node) === ELEMENT && tagOf(node) === HOST;
@@ -59,8 +82,22 @@ const isOurs = ({ type, addedNodes, removedNodes }) =>
   type === "childList" && [...addedNodes, ...removedNodes].every(isHost);
 
 function watchedRoots() {
-  const frames = Array.from(document.querySelectorAll("iframe, frame")).slice(0, 20);
-  return [document, ...frames.map(frameDocument).filter((inner) => inner !== null)];
+  return [...readableViews().map((view) => view.document), ...attachedRoots()];
+}
+
+// How long the timers of the page that were set since a time are still pending, or null; and
+// whether there are some that are set again and again.
+function pendingTimers(since) {
+  const age = performance.now() - since;
+  let wait = null;
+  let looped = false;
+  for (const view of readableViews()) {
+    const now = view.performance.now();
+    const timers = askEarly(view, now - age);
+    looped ||= timers.looped;
+    if (timers.count) wait = Math.max(wait ?? 0, timers.due - now);
+  }
+  return { wait, looped };
 }
 
 // Background pages may paint late or never, so a timer limits the wait.
@@ -69,19 +106,30 @@ function afterPaint(callback) {
   setTimeout(callback, PAINT_WAIT_MS);
 }
 
-function isBusy(left) {
+function isLoading() {
   if (document.readyState === "loading" || document.fonts?.status === "loading") return true;
   const view = { left: 0, top: 0, right: innerWidth, bottom: innerHeight };
-  const isLoading = (image) =>
+  const isPending = (image) =>
     !image.complete && touches(boundsOf(image), view) && checkVisibility(image);
-  if (Array.from(document.images).some(isLoading)) return true;
-  return document.getAnimations().some((animation) => endsWithin(animation, left));
+  return Array.from(document.images).some(isPending);
 }
 
-function endsWithin(animation, left) {
-  if (animation.playState !== "running" || !animation.effect) return false;
-  const { endTime } = animation.effect.getComputedTiming();
-  const at = animation.currentTime;
-  if (!Number.isFinite(endTime) || !Number.isFinite(at)) return false;
-  return endTime > at && (endTime - at) / (Math.abs(animation.playbackRate) || 1) <= left;
+// Whether animations that began since a time end before the limit, and whether some go on after it.
+// Those that never end are not waited for.
+function runningAnimations(since, left) {
+  const age = performance.now() - since;
+  let [ending, endless] = [false, false];
+  for (const root of watchedRoots()) {
+    for (const { playState, effect, startTime, currentTime, playbackRate, timeline } of
+      root.getAnimations()) {
+      if (playState !== "running" || !effect || timeline?.currentTime == null) continue;
+      if (startTime !== null && timeline.currentTime - startTime > age) continue;
+      const { endTime } = effect.getComputedTiming();
+      if (!Number.isFinite(endTime)) continue;
+      const rest = (endTime - (currentTime ?? 0)) / (Math.abs(playbackRate) || 1);
+      if (rest > left) endless = true;
+      else if (rest > 0) ending = true;
+    }
+  }
+  return { ending, endless };
 }

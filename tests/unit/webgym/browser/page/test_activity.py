@@ -179,10 +179,16 @@ def test_the_script_of_a_worker_is_not_waited_for(story: Story) -> None:
     assert story.activity.pending_requests() == 0
 
 
-def test_an_old_request_is_no_longer_waited_for(story: Story) -> None:
-    story.request("1")
-    story.time += BACKGROUND_AFTER
+def test_a_long_poll_is_not_waited_for_when_it_is_repeated(story: Story) -> None:
+    story.request("1", kind="Fetch")
+    story.time += 2 * BACKGROUND_AFTER
+    assert story.activity.pending_requests() == 1
+    assert story.activity.has_unfinished
+    story.activity.begin_step()
+    story.tell("Network.loadingFinished", requestId="1")
+    story.request("2", kind="Fetch")
     assert story.activity.pending_requests() == 0
+    assert not story.activity.has_unfinished
 
 
 def test_a_body_that_comes_is_waited_for_and_one_that_stays_away_is_not(story: Story) -> None:

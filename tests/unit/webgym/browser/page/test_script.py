@@ -89,9 +89,9 @@ def test_arguments_go_out_in_the_order_of_the_script() -> None:
 
 
 def test_waiting_for_quiet_awaits_a_promise_and_counts_in_milliseconds() -> None:
-    page = Page(True)
-    assert run(PageScript(page).quiet(0.1, 2, 7.0)) is True
-    assert page.called == [("quiet", [100, 2000], True)]
+    page = Page("quiet")
+    assert run(PageScript(page).quiet(0.1, 2, 0.5, 7.0)) == "quiet"
+    assert page.called == [("quiet", [100, 2000, 500], True)]
 
 
 def test_a_place_has_its_point_and_facts() -> None:
