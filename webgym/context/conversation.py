@@ -30,7 +30,7 @@ from webgym.context.page_text import (
     write_header,
     write_page,
 )
-from webgym.context.page_view import AgentObservation, Round, cut_text
+from webgym.context.page_view import AgentObservation, Round, cut_text, write_incidents
 from webgym.context.parsers import without_thinking
 from webgym.context.prompts import system_prompt
 from webgym.context.settings import ContextSettings
@@ -108,6 +108,8 @@ def _page_turn(
     if current.feedback:
         feedback = cut_text(current.feedback, FEEDBACK_CHARACTERS)
         lines.append(f"What came of your last reply: {escape_tags(feedback)}")
+    happened = write_incidents(current.incidents)
+    lines += [f"What happened: {escape_tags(each)}" for each in happened]
     image = (
         _Image(current.picture, current.blob) if settings.shows_image and current.picture else None
     )

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from webgym.actions.space import FULL_SCALE
-from webgym.browser.contract.answers import Element, Option, PageInfo, Picture
+from webgym.browser.contract.answers import Element, Incident, Option, PageInfo, Picture
 from webgym.browser.contract.commands import InteractionMode
 from webgym.trajectory.records import Step
 
@@ -21,6 +21,7 @@ class AgentObservation(msgspec.Struct, frozen=True, kw_only=True):
 
     `blob` names the stored picture; `tree` is the accessibility tree, if it was asked for.
     `feedback` is for the model: why its last reply was not an action, or why the action failed.
+    `incidents` are what happened besides: dialogs, refused downloads and addresses, tabs.
     """
 
     page: PageInfo
@@ -29,6 +30,7 @@ class AgentObservation(msgspec.Struct, frozen=True, kw_only=True):
     elements: tuple[Element, ...] = ()
     tree: str | None = None
     feedback: str | None = None
+    incidents: tuple[Incident, ...] = ()
 
 
 class Round(msgspec.Struct, frozen=True):
@@ -39,6 +41,28 @@ class Round(msgspec.Struct, frozen=True):
 
     observation: AgentObservation
     step: Step
+
+
+INCIDENTS = 5
+INCIDENT_CHARACTERS = 300
+_HAPPENED = {
+    "dialog": "The page showed a dialog",
+    "new_tab": "A new tab was opened and is the current one",
+    "tab_closed": "A tab was closed",
+    "download": "A download",
+    "refused": "An address was refused",
+}
+
+
+def write_incidents(incidents: tuple[Incident, ...]) -> list[str]:
+    """What happened to an agent, one line each; of many the first ones."""
+    texts = {
+        f"{_HAPPENED.get(each.kind, each.kind)}: {' '.join(each.detail.split())}": None
+        for each in incidents
+    }
+    lines = [text[:INCIDENT_CHARACTERS] for text in texts][:INCIDENTS]
+    more = len(texts) - len(lines)
+    return [*lines, f"{more} more like these"] if more else lines
 
 
 OPTIONS_EACH = 50

@@ -94,12 +94,16 @@ class WebEpisode:
                 return
             if action is None:
                 continue
-            if self._going_back.stuck(action, current.page.url):
-                self.ending = "goback"
-                return
-            command = self._going_back.command(action.to_command(viewport_of(current)))
+            command = action.to_command(viewport_of(current))
             answer = await self._carry_out(session, command, "execute")
             feedback = self._feedback(action, current, answer.error)
+            again = self._going_back.note(action, current.page.url, answer)
+            if self._going_back.is_stuck:
+                self.ending = "goback"
+                return
+            if again is not None:
+                answer = await self._carry_out(session, again, "navigate")
+                feedback = NOTHING_BEFORE
             if (reason := await self._find_end()) is not None:
                 self._timings = {}
                 await self._observe(answer, feedback)
@@ -149,6 +153,7 @@ class WebEpisode:
             elements=answer.elements or (),
             tree=answer.tree,
             feedback=feedback,
+            incidents=answer.incidents,
         )
         self.log.observe(current, answer, image)
         return current
@@ -292,31 +297,40 @@ class EpisodeLog:
 MOST_IN_A_ROW = 3
 
 
-class GoingBack:
-    """Counts how often an agent goes back from the start page in a row.
+NOTHING_BEFORE = "there is no page before this one; the start page was opened again"
 
-    There is no page before the start page, so going back opens it again. The third time in a row
-    the agent is stuck: in training that ends the episode with reward 0.
+
+class GoingBack:
+    """Counts how often an agent goes back in a row and stays on the start page.
+
+    The history of the browser decides whether there is a page to go back to. If there is none, the
+    start page is opened again. If an entry of the history only forwards to the start page again,
+    going back is as useless. The third time in a row the agent is stuck: in training that ends the
+    episode with reward 0.
     """
 
     def __init__(self, split: Split) -> None:
         self._split = split
-        self._url = self._start = ""
+        self._start = ""
         self._in_a_row = 0
 
     def start(self, start: str) -> None:
         """Set the start page, as the browser names it after all redirects."""
-        self._url, self._start = start, _page(start)
+        self._start = start
 
-    def stuck(self, action: Action, url: str) -> bool:
-        """Count this action on the page `url`; True where it ends the episode."""
-        is_useless = isinstance(action, GoBack) and _page(url) == self._start
-        self._in_a_row = self._in_a_row + 1 if is_useless else 0
+    def note(self, action: Action, url: str, answer: StepAnswer) -> Command | None:
+        """Count this action on the page `url`; returns the command that opens the start page."""
+        if not isinstance(action, GoBack) or answer.error is not None:
+            self._in_a_row = 0
+            return None
+        has_moved = answer.result.get("moved") is not False
+        stays = url == answer.page.url and _page(url) == _page(self._start)
+        self._in_a_row = self._in_a_row + 1 if stays or not has_moved else 0
+        return None if has_moved else VisitPage(self._start)
+
+    @property
+    def is_stuck(self) -> bool:
         return self._split == "train" and self._in_a_row >= MOST_IN_A_ROW
-
-    def command(self, usual: Command | None) -> Command | None:
-        """The command in place of the usual one."""
-        return VisitPage(self._url) if self._in_a_row else usual
 
 
 def _page(url: str) -> str:

@@ -30,7 +30,7 @@ from tests.integration.webgym.episode.playing import (
     refusal,
 )
 from webgym.actions.space import Answer, Click, GoBack, Point, Scroll, Wait
-from webgym.browser.contract.answers import Picture, StepAnswer
+from webgym.browser.contract.answers import Incident, Picture, StepAnswer
 from webgym.browser.contract.commands import Back, Command, PageDown, VisitPage
 from webgym.browser.contract.errors import NoSessionError
 from webgym.episode import judging
@@ -200,18 +200,39 @@ def test_a_start_page_that_the_guard_refuses_is_not_tried_again(tmp_path: Path) 
 
 
 def test_going_back_from_the_start_page_three_times_is_worth_nothing(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, [GoBack()] * 3, answer=lambda _: page())
+    nowhere = msgspec.structs.replace(page(), result={"moved": False})
+    stage = Stage(tmp_path, [GoBack()] * 3, answer=lambda _: nowhere)
     outcome = stage.play()
     assert isinstance(outcome, Completed)
     assert (outcome.reward, trajectory_of(outcome).ending) == (0.0, "goback")
-    assert stage.browsers.commands == [VisitPage(START)] * 3
+    visit = VisitPage(START)
+    assert stage.browsers.commands == [visit, Back(), visit, Back(), visit, Back()]
     assert not stage.judge.asked
 
 
-def test_going_back_from_elsewhere_goes_back(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, [Scroll("down"), GoBack(), DONE])
+def test_going_back_from_the_address_of_the_start_page_follows_the_history(tmp_path: Path) -> None:
+    stage = Stage(
+        tmp_path,
+        [GoBack()] * 4 + [DONE],
+        answer=lambda command: page(f"{START}product" if isinstance(command, Back) else START),
+    )
+    assert trajectory_of(stage.play()).ending == "answer"
+    assert stage.browsers.commands == [VisitPage(START)] + [Back()] * 4
+
+
+def test_what_happens_to_the_agent_is_shown_to_it(tmp_path: Path) -> None:
+    dialog = Incident("dialog", "confirm: Delete? (answered Cancel)")
+    stage = Stage(
+        tmp_path,
+        [Scroll("down"), DONE],
+        answer=lambda command: (
+            msgspec.structs.replace(page(), incidents=(dialog,))
+            if isinstance(command, PageDown)
+            else page()
+        ),
+    )
     stage.play()
-    assert stage.browsers.commands[-1] == Back()
+    assert [each.incidents for _, each in stage.agent.seen] == [(), (dialog,)]
 
 
 def test_a_wall_ends_the_episode_where_the_judge_watches_for_it(tmp_path: Path) -> None:

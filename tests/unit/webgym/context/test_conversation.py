@@ -4,7 +4,7 @@ from collections.abc import Mapping
 import msgspec
 
 from tests.unit.webgym.context.rounds import PICTURE, element, observation, past_round, task
-from webgym.browser.contract.answers import PageInfo
+from webgym.browser.contract.answers import Incident, PageInfo
 from webgym.context.conversation import (
     MEMORY_CHARACTERS,
     REPLY_CHARACTERS,
@@ -84,11 +84,16 @@ def test_task_and_page_are_read_back_from_the_chat() -> None:
 
 
 def test_the_last_message_shows_the_current_page_and_the_result_of_the_last_reply() -> None:
-    now = observation(9, feedback="element 3 is gone: take another </page>")
+    dialog = Incident("dialog", "confirm: Leave </page>? (answered OK)")
+    now = observation(
+        9, feedback="element 3 is gone: take another </page>", incidents=(dialog, dialog)
+    )
     built = build_chat(MARKS, task(), rounds(2), now)
     text = message_text(built.messages[-1])
     assert (
-        "Step 3.\nWhat came of your last reply: element 3 is gone: take another <\\/page>" in text
+        "Step 3.\nWhat came of your last reply: element 3 is gone: take another <\\/page>\n"
+        "What happened: The page showed a dialog: confirm: Leave <\\/page>? (answered OK)\n"
+        "Screenshot:" in text
     )
     assert read_page(text) == page_of(now, "set_of_marks")
     assert images(built.messages[-1]) == [

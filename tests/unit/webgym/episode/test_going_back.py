@@ -1,57 +1,60 @@
-"""Going back where there is nothing to go back to."""
+"""Going back where there is nothing before: the start page again, and the end of the third time."""
 
 from webgym.actions.space import Action, GoBack, Scroll
-from webgym.browser.contract.commands import Back, VisitPage
+from webgym.browser.contract.answers import PageInfo, StepAnswer
+from webgym.browser.contract.commands import VisitPage
 from webgym.episode.episode import GoingBack
 from webgym.tasks.task import Split
 
-START = "http://shop.example/start"
-ELSEWHERE = "http://shop.example/cart"
+START = "http://shop.example/"
+PRODUCT = f"{START}product"
 
 
 def begun(split: Split = "train") -> GoingBack:
     going_back = GoingBack(split)
-    going_back.start(f"{START}#top")
+    going_back.start(START)
     return going_back
 
 
-def test_on_the_start_page_it_opens_that_page_again() -> None:
+def came_to(url: str, *, moved: bool = True) -> StepAnswer:
+    return StepAnswer(PageInfo(url, ""), {"status": "success", "moved": moved})
+
+
+NOWHERE = came_to(START, moved=False)
+
+
+def test_the_start_page_is_opened_again_where_the_history_begins() -> None:
+    assert begun().note(GoBack(), START, NOWHERE) == VisitPage(START)
+
+
+def test_the_history_decides_and_not_the_address() -> None:
     going_back = begun()
-    assert not going_back.stuck(GoBack(), f"{START}#reviews")
-    assert going_back.command(Back()) == VisitPage(f"{START}#top")
-
-
-def test_a_view_of_an_application_is_not_its_start_page() -> None:
-    going_back = GoingBack("train")
-    going_back.start("http://app.example/#/inbox")
-    assert not any(going_back.stuck(GoBack(), "http://app.example/#/mail/7") for _ in range(5))
-    assert going_back.command(Back()) == Back()
-    assert not going_back.stuck(GoBack(), "http://app.example/#/inbox")
-    assert going_back.command(Back()) == VisitPage("http://app.example/#/inbox")
-
-
-def test_elsewhere_it_is_what_it_always_is() -> None:
-    going_back = begun()
-    assert not going_back.stuck(GoBack(), ELSEWHERE)
-    assert going_back.command(Back()) == Back()
+    for _ in range(5):  # start, product, home: going back from home comes to the product
+        assert going_back.note(GoBack(), START, came_to(PRODUCT)) is None
+        assert not going_back.is_stuck
 
 
 def test_the_third_time_in_a_row_ends_a_training_episode() -> None:
-    going_back = begun()
-    assert [going_back.stuck(GoBack(), START) for _ in range(3)] == [False, False, True]
-
-
-def test_a_test_episode_goes_on() -> None:
-    going_back = begun("test")
-    assert not any(going_back.stuck(GoBack(), START) for _ in range(10))
-    assert going_back.command(Back()) == VisitPage(f"{START}#top")
+    for answer in (NOWHERE, came_to(START)):  # also where the history only forwards to the start
+        training, testing = begun(), begun("test")
+        stuck = []
+        for _ in range(3):
+            training.note(GoBack(), START, answer)
+            testing.note(GoBack(), START, answer)
+            stuck.append(training.is_stuck)
+        assert stuck == [False, False, True]
+        assert not testing.is_stuck
 
 
 def test_anything_else_between_begins_the_count_anew() -> None:
-    cases: list[tuple[Action, str]] = [(Scroll("down"), START), (GoBack(), ELSEWHERE)]
-    for between, url in cases:
+    between: list[tuple[Action, StepAnswer]] = [
+        (Scroll("down"), came_to(START)),
+        (GoBack(), came_to(PRODUCT)),
+    ]
+    for action, answer in between:
         going_back = begun()
-        going_back.stuck(GoBack(), START)
-        going_back.stuck(GoBack(), START)
-        going_back.stuck(between, url)
-        assert not going_back.stuck(GoBack(), START)
+        going_back.note(GoBack(), START, NOWHERE)
+        going_back.note(GoBack(), START, NOWHERE)
+        going_back.note(action, START, answer)
+        going_back.note(GoBack(), START, NOWHERE)
+        assert not going_back.is_stuck
