@@ -1,10 +1,13 @@
 """Rollouts with a judge, and of sites that block the agent."""
 
+import shutil
+from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
 
 from rollgym.engine import ExitStatus
+from rollgym.store import RefusedError
 from tests.e2e.command import records
 from tests.e2e.rolling import (
     Iteration,
@@ -18,6 +21,7 @@ from tests.e2e.rolling import (
     stage_of_module,
     write_tasks,
 )
+from webgym.rollout import rejudge as rejudging
 
 ONE_RETRY = "env_config.max_retries=1"
 FAILING = ("error",) * 6
@@ -72,10 +76,26 @@ def test_a_judge_that_fails_gives_a_typed_failure_that_can_be_retried(
         assert failed["failure"]["kind"] == "verifier"
         assert failed["steps"][-1]["action"] is None
         assert all(step["reward"] is None for step in failed["steps"])
+        copy = Path(shutil.copytree(tmp_path, tmp_path.with_name("copy")))
+        with pytest.raises(RefusedError, match="judge.evaluation.model is 'judge' in the run"):
+            rejudge(copy, *options, "openai_config.model=other")
+        assert rejudge(copy, *options) == ExitStatus.COMPLETE
+        judged_again = Iteration(copy)
+        assert rewards(judged_again.trajectories) == {"number-1": 1.0, "number-2": 1.0}
+        assert judged_again.report.final
+        assert [end.failure for end in judged_again.ends if end.key[0] == 0] == ["verifier", None]
+        assert judged_again.report.metrics.judge_input_tokens > 0
         played = {each["task_id"]: each["session"] for each in iteration.trajectories}
         roll_out(servers, tmp_path, *once, "retry_failed=true")
     assert {each["task_id"]: each["session"] for each in iteration.trajectories} == played
     assert rewards(Iteration(tmp_path).trajectories) == {"number-1": 1.0, "number-2": 1.0}
+
+
+def rejudge(folder: Path, *settings: str) -> int:
+    """`rollgym rejudge` on this folder."""
+    parser = ArgumentParser()
+    rejudging.configure(parser)
+    return rejudging.run(parser.parse_args([str(folder), *settings]))
 
 
 @pytest.mark.parametrize("watched", [True, pytest.param(False, marks=pytest.mark.campaign)])

@@ -56,7 +56,7 @@ class UnjudgedEpisodes(Closable):
             if not (attempt.final and is_current):
                 continue
             if isinstance(attempt.outcome, Completed):
-                self._remove(attempt.key)
+                self.remove(attempt.key)
             elif _is_whole(attempt.outcome.result):
                 self._recorded[attempt.key] = entry.path, entry.offset
 
@@ -90,7 +90,7 @@ class UnjudgedEpisodes(Closable):
         """Remove the files of rollouts that have an outcome now."""
         for event in events:
             if isinstance(event, AttemptRecorded) and event.attempt.final:
-                self._remove(event.attempt.key)
+                self.remove(event.attempt.key)
 
     def close(self) -> None:
         self._lookup.close()
@@ -101,7 +101,8 @@ class UnjudgedEpisodes(Closable):
             make_directory(self._disk, self._folder)
             write_atomically(self._disk, path, data)
 
-    def _remove(self, key: RolloutKey) -> None:
+    def remove(self, key: RolloutKey) -> None:
+        """Remove the file of a rollout that has an outcome. Raises StorageError."""
         with storage_errors(self._folder, "removing a judged episode"):
             self._path(key).unlink(missing_ok=True)
 
