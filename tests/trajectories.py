@@ -80,6 +80,7 @@ def full_step() -> Step:
         ),
         reward=RewardRecord(
             reward=0.5,
+            step_reward=0.25,
             evaluation={"judge": "truth", "criteria": [{"name": "A", "passed": False}]},
             is_blocked=True,
             submit=True,

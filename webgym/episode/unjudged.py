@@ -18,7 +18,7 @@ import msgspec
 
 from rollgym.closing import Closable
 from rollgym.engine import AttemptRecorded, Event
-from rollgym.records import Completed, RolloutKey
+from rollgym.records import Completed, Failed, FailureKind, Omitted, RolloutKey
 from rollgym.records.decoding import JsonDecoder
 from rollgym.store import RecordLookup, journal_paths, read_records
 from rollgym.store.disk import Disk, make_directory, write_atomically
@@ -28,6 +28,7 @@ from webgym.trajectory.records import ANSWER, MAX_STEPS, TASK_OVER, Trajectory
 FOLDER = "unjudged"
 WHOLE_ENDINGS = frozenset((ANSWER, MAX_STEPS, TASK_OVER))
 """The endings of episodes that only lack a verdict."""
+_JUDGING_FAILURES = frozenset((FailureKind.VERIFIER, FailureKind.TIMEOUT, FailureKind.CANCELLED))
 _TRAJECTORY = JsonDecoder(Trajectory)
 
 
@@ -57,7 +58,7 @@ class UnjudgedEpisodes(Closable):
                 continue
             if isinstance(attempt.outcome, Completed):
                 self.remove(attempt.key)
-            elif _is_whole(attempt.outcome.result):
+            elif _lacks_verdict(attempt.outcome):
                 self._recorded[attempt.key] = entry.path, entry.offset
 
     def __iter__(self) -> Iterator[RolloutKey]:
@@ -116,8 +117,11 @@ class UnjudgedEpisodes(Closable):
         return self._folder / f"{key.task}-{key.repeat}.json"
 
 
-def _is_whole(result: msgspec.Raw) -> bool:
+def _lacks_verdict(outcome: Failed | Omitted) -> bool:
+    """Whether only the verdict is missing; a failure of another kind needs another episode."""
+    if isinstance(outcome, Failed) and outcome.failure.kind not in _JUDGING_FAILURES:
+        return False
     try:
-        return _ENDING.decode(result).ending in WHOLE_ENDINGS
+        return _ENDING.decode(outcome.result).ending in WHOLE_ENDINGS
     except msgspec.DecodeError:
         return False

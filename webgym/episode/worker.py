@@ -27,6 +27,7 @@ from rollgym.records import (
     Failure,
     FailureKind,
     Outcome,
+    RolloutError,
     RolloutKey,
     RowError,
     TaskError,
@@ -118,6 +119,9 @@ class EpisodeWorker:
         except VerifierError:
             if keeps:  # with the tokens that were spent on it
                 await self._unjudged.keep(attempted.key, attempted.trajectory())
+            raise
+        except RolloutError:  # a verifier says that the episode itself has to run again
+            await asyncio.to_thread(self._unjudged.remove, attempted.key)
             raise
         return completed(attempted.trajectory(), verdict, attempted.phases)
 

@@ -117,7 +117,16 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
         return self.blocking.verdict == "blocked"
 
     def verdict(self, choice: ScreenshotChoice | None = None) -> EpisodeVerdict:
-        """The verdict of an episode, with the screenshots that were judged."""
+        """The verdict of an episode, with the screenshots that were judged.
+
+        Raises VerifierError where nothing was asked that could decide the reward.
+        """
+        if not self.reward and all(each.verdict != "fail" for each in self.criteria.values()):
+            raise VerifierError(
+                f"{self.judge} was asked about nothing that decides the reward: "
+                + "; ".join(f"{name}: {each.reason}" for name, each in self.criteria.items()),
+                retryable=False,
+            )
         return EpisodeVerdict(
             reward=self.reward,
             evaluation=msgspec.json.decode(msgspec.json.encode(self)),

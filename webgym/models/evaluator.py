@@ -1,9 +1,10 @@
 """The evaluator: it scores episodes, and tells whether the site blocked the agent.
 
-*Who scores.* A task that names a `verifier` is scored by its own check
-(`webgym.models.task_checks`); all other tasks need a judge, a vision model that `openai_config`
-describes (`webgym.models.assessment`). A verdict comes from one of the two or not at all: if
-neither can score an episode, VerifierError is raised, and there is no reward.
+*Who scores.* A task that names a `verifier` is scored by its own check: its server's
+(`webgym.models.task_checks`), or a function of the user (`webgym.models.verifiers`). All other
+tasks need a judge, a vision model that `openai_config` describes (`webgym.models.assessment`). A
+verdict comes from one of these or not at all: if none can score an episode, VerifierError is
+raised, and there is no reward.
 
 *Limits.* `evaluation_workers` episodes are scored at a time, and as many single screenshots are
 checked; further ones wait for a slot. All of it ends at the caller's deadline, and after `timeout`
@@ -32,6 +33,7 @@ from webgym.models.judge import JudgeModels
 from webgym.models.judge_questions import ScreenshotStore
 from webgym.models.settings import JudgeSettings
 from webgym.models.task_checks import TaskCheckClient, start_url
+from webgym.models.verifiers import verify
 from webgym.tasks.task import WebTask
 from webgym.trajectory.plain import from_plain
 from webgym.trajectory.records import EpisodeVerdict, Trajectory
@@ -154,6 +156,8 @@ class Evaluator(AsyncClosable):
             async with self._slot("evaluations"):
                 return await assessor.assess(task, trajectory)
         async with self._slot("evaluations") as slots:
+            if not task.is_checked_by_its_server:
+                return await verify(task, trajectory)
             return (await slots.checks.evaluate(task, trajectory)).verdict()
 
     async def find_end(self, task: WebTask, session: str, start_url: str) -> str | None:
@@ -161,7 +165,7 @@ class Evaluator(AsyncClosable):
 
         Raises VerifierError where the state of the session is lost.
         """
-        if task.verifier is None:
+        if not task.is_checked_by_its_server:
             return None
         return await self._loop_slots().checks.find_end(task, session, start_url)
 
@@ -173,6 +177,8 @@ class Evaluator(AsyncClosable):
             async with self._slot("evaluations"):
                 return (await assessor.blocking(trajectory)).verdict == "blocked"
         async with self._slot("evaluations") as slots:
+            if not task.is_checked_by_its_server:
+                return (await verify(task, trajectory)).is_blocked
             return (await slots.checks.evaluate(task, trajectory)).is_blocked
 
     async def screenshot_is_blocked(self, picture: Picture) -> bool:

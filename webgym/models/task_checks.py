@@ -28,7 +28,7 @@ from webgym.sites import PARAMETER
 from webgym.sites.errors import StateError
 from webgym.sites.tasks.checks import Says, SaysNumber, Tells
 from webgym.sites.tasks.task import SiteTask, verify
-from webgym.tasks.task import WebTask
+from webgym.tasks.task import SESSION, WebTask
 from webgym.trajectory.records import Trajectory
 
 STATE_TIMEOUT = 30.0
@@ -49,9 +49,10 @@ class _NoStateError(Exception):
 def start_url(task: WebTask, session: str) -> str:
     """The start page of an episode, in a session whose state its server records.
 
-    Raises VerifierError if the session's name is not valid.
+    A task with a verifier of the user says itself where the session's name belongs. Raises
+    VerifierError if the name is not valid.
     """
-    if task.verifier is None:
+    if task.verifier is None or not (task.is_checked_by_its_server or SESSION in task.website):
         return task.website
     if not is_session_name(session):
         raise VerifierError(
@@ -59,6 +60,8 @@ def start_url(task: WebTask, session: str) -> str:
             "and digits",
             retryable=False,
         )
+    if not task.is_checked_by_its_server:
+        return task.website.replace(SESSION, session)
     return str(URL(task.website).update_query({PARAMETER: session}))
 
 

@@ -20,6 +20,7 @@ from rollgym.engine import Coverage, ExitStatus
 from rollgym.engine import run as run_loop
 from rollgym.records import Task
 from rollgym.store import IdentityError, RefusedError, differences, read_manifest, settings_identity
+from webgym.models.verifiers import find_verifier
 from webgym.models.web_agent import WebAgent
 from webgym.rollout.aggregation import aggregate
 from webgym.rollout.checks import (
@@ -125,7 +126,7 @@ class IterationJob:
         return tasks
 
     def require_prepared(self, tasks: TaskFile) -> None:
-        """Raise RefusedError where the tasks need sites or a judge that the settings lack."""
+        """Raise RefusedError where the tasks need sites, a judge or verifiers that are missing."""
         settings = self._settings
         has_sites = settings.env_config.sites_url or "sites" in settings.embedded
         if tasks.needs_sites and not has_sites:
@@ -133,6 +134,8 @@ class IterationJob:
                 f"tasks of {relative_path(tasks.path)} are on the test sites: start them with "
                 "embedded=[sites], or set env_config.sites_url to their URL"
             )
+        for name in sorted(tasks.verifiers):
+            find_verifier(name)
         every_row = tasks.rows(range(len(tasks)))
         require_judge(every_row, has_judge=settings.openai_config is not None)
 

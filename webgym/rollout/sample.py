@@ -27,6 +27,7 @@ from rollgym.store import Disk, IdentityError, InputsError
 from rollgym.store.disk import make_directory, sync_path
 from rollgym.store.errors import storage_error, storage_errors
 from rollgym.store.inputs import decode_task
+from webgym.models.verifiers import find_verifier
 from webgym.tasks.file import TaskFile
 from webgym.tasks.task import Split, WebTask
 from webgym.utils.rollout_sampler import (
@@ -225,7 +226,9 @@ def tasks_of(sampled: Sampled) -> Iterator[Task]:
     for position, given in enumerate(rows):
         task = _task(position, given)
         try:
-            WebTask.of(task.row, str(task.index))
+            web_task = WebTask.of(task.row, str(task.index))
+            if web_task.verifier is not None and not web_task.is_checked_by_its_server:
+                find_verifier(web_task.verifier)
         except RowError as error:
             raise InputsError(f"sampled task {position} is not a web task: {error}") from error
         yield task

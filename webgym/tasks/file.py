@@ -102,6 +102,7 @@ class TaskFile:
     """A checked file. `sha256` covers its rows, without blank lines between them.
 
     `needs_sites` and `needs_judge` say whether a task is on the bundled sites, or has no check.
+    `verifiers` are the names of the verifiers of users.
     """
 
     def __init__(self, path: Path) -> None:
@@ -113,6 +114,7 @@ class TaskFile:
         self.table = checked.table
         self.needs_sites = checked.needs_sites
         self.needs_judge = checked.needs_judge
+        self.verifiers = frozenset(checked.verifiers)
         self.sha256 = checked.digest.hexdigest()
 
     def __len__(self) -> int:
@@ -141,6 +143,7 @@ class _FirstPass:
         self.table = TaskTable()
         self.needs_sites = False
         self.needs_judge = False
+        self.verifiers: set[str] = set()
         self.digest = sha256()
         self._path = file.path
         self._ids = CompactMap()
@@ -167,6 +170,8 @@ class _FirstPass:
             return
         self.needs_sites |= task.website.startswith(SITES)
         self.needs_judge |= task.verifier is None
+        if task.verifier is not None and not task.is_checked_by_its_server:
+            self.verifiers.add(task.verifier)
         self.offsets.append(line.offset)
         self.numbers.append(line.number)
         self.table.add(task)
@@ -208,11 +213,13 @@ def _task(line: InputLine) -> WebTask:
 def _require_site_task(task: WebTask) -> None:
     """Raise RowError where the test sites could not check the task."""
     try:
-        decode_json(task.row.raw, SiteTask)
+        row = decode_json(task.row.raw, SiteTask)
     except msgspec.ValidationError as error:
         raise RowError(
             f"field 'verifier': 'sites' needs a task of the test sites: {error}"
         ) from error
+    if not (row.truth or row.blocked):
+        raise RowError("field 'truth': it has no check, so nothing could decide the reward")
 
 
 def _row_at(file: BinaryIO, offset: int, number: int) -> Row:

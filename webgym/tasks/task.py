@@ -72,6 +72,10 @@ def _fact(fact: object) -> str:
 Split = Literal["train", "test"]
 SITES = "{sites}"
 """Stands for the address of the test sites in the rows of the bundled tasks."""
+SESSION = "{session}"
+"""Stands for the name of the episode's session in the website of a task with a verifier."""
+SERVER_CHECKS = ("sites", "miniwob")
+"""The verifiers that ask the task's server for the state of the session."""
 MaxSteps = dict["Difficulty", int]
 
 
@@ -102,11 +106,12 @@ class _WebTaskFields(msgspec.Struct, frozen=True):
     evaluator_reference: Any = None
     definite_answer: str | None = None
     task_id: str | int | None = None
-    verifier: Literal["sites", "miniwob"] | None = None
+    verifier: Annotated[str, msgspec.Meta(min_length=1)] | None = None
 
 
 class WebTask(msgspec.Struct, frozen=True, kw_only=True):
-    """One task. `verifier` names the task's own check; without one a judge scores the episode.
+    """One task. `verifier` names the task's own check, which is `sites`, `miniwob` or a function of
+    the user (`webgym.models.verifiers`); without one a judge scores the episode.
 
     `row` is the whole row, unchanged.
     """
@@ -119,7 +124,7 @@ class WebTask(msgspec.Struct, frozen=True, kw_only=True):
     subdomain: str
     rubric: Rubric
     definite_answer: str | None
-    verifier: Literal["sites", "miniwob"] | None
+    verifier: str | None
     row: Row
 
     @classmethod
@@ -150,7 +155,7 @@ class WebTask(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_checked_by_its_server(self) -> bool:
         """Whether the verdict needs the state of the session, which the task's server keeps."""
-        return self.verifier in ("sites", "miniwob")
+        return self.verifier in SERVER_CHECKS
 
     @property
     def category(self) -> Difficulty:

@@ -3,6 +3,9 @@
 Screenshots are separate files, named by their content; a step only refers to them.
 """
 
+import json
+from typing import Any
+
 import msgspec
 
 from rollgym.records import NO_USAGE, Usage
@@ -84,10 +87,12 @@ class ResponseRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
 class RewardRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The reward of a step: None without a verdict. Only the last step of an episode earns one.
 
-    `submit` says whether the judge saw its screenshot, `submission_judgment` why.
+    `step_reward` is what a verifier gave this step besides; None where it gave none. `submit` says
+    whether the judge saw its screenshot, `submission_judgment` why.
     """
 
     reward: float | None = None
+    step_reward: float | None = None
     evaluation: dict[str, object] = {}
     is_blocked: bool = False
     submit: bool = False
@@ -122,7 +127,7 @@ class EpisodeVerdict(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     """The score of an episode. `evaluation` is for people: who judged, each criterion, and why.
 
     `keypoint_step_ids` are the steps whose screenshots were judged; `judgments` says of each step
-    why it is one of them or not.
+    why it is one of them or not. `step_rewards` has a number for each step, or nothing.
     """
 
     reward: float
@@ -130,6 +135,7 @@ class EpisodeVerdict(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     is_blocked: bool = False
     keypoint_step_ids: tuple[int, ...] = ()
     judgments: dict[int, str] = {}
+    step_rewards: tuple[float, ...] = ()
 
     @property
     def is_solved(self) -> bool:
@@ -169,6 +175,11 @@ class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return str(last.arguments.get("text", ""))
 
     @property
+    def row(self) -> dict[str, Any]:
+        """The row of the task, decoded."""
+        return dict(json.loads(bytes(self.task)))
+
+    @property
     def usage(self) -> Usage:
         return sum((step.response.usage for step in self.steps if step.response), NO_USAGE)
 
@@ -191,6 +202,7 @@ class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
                 step,
                 reward=RewardRecord(
                     reward=verdict.reward if index == last else 0.0,
+                    step_reward=dict(enumerate(verdict.step_rewards)).get(index),
                     evaluation=verdict.evaluation if index == last else {},
                     is_blocked=verdict.is_blocked and index == last,
                     submit=index in verdict.keypoint_step_ids,

@@ -254,3 +254,5 @@ def _notes(record: StepRecord) -> Iterator[str]:
             yield f"tolerated when the reply was parsed: {tolerance}"
     if record.action is None:
         yield "the rollout failed during this step"
+    if record.reward is not None and record.reward.step_reward is not None:
+        yield f"step reward: {record.reward.step_reward:g}"

@@ -11,6 +11,7 @@ import pytest
 from rollgym.records import (
     BrowserError,
     Completed,
+    EnvironmentSessionError,
     Failed,
     FailureKind,
     ModelUnavailableError,
@@ -362,6 +363,15 @@ def test_an_episode_that_needs_the_state_of_its_session_runs_again(tmp_path: Pat
     assert isinstance(stage.play(verifier="miniwob"), Failed)
     judge.verdict = EpisodeVerdict(reward=1.0, evaluation={})
     assert isinstance(stage.play(verifier="miniwob"), Completed)
+    assert stage.browsers.commands == [VisitPage(START)] * 2
+
+
+def test_an_episode_whose_verifier_wants_another_one_runs_again(tmp_path: Path) -> None:
+    judge = ListedJudge(EnvironmentSessionError("the site forgot the session"))
+    stage = Stage(tmp_path, [DONE, DONE], judge=judge)
+    assert isinstance(stage.play(), Failed)
+    judge.verdict = EpisodeVerdict(reward=1.0, evaluation={})
+    assert isinstance(stage.play(), Completed)
     assert stage.browsers.commands == [VisitPage(START)] * 2
 
 

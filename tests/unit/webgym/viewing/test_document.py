@@ -57,6 +57,7 @@ def test_a_step_has_all_that_was_stored_of_it() -> None:
             "dialog: alert: hello",
             "the page was still loading when it was observed",
             "tolerated when the reply was parsed: fenced",
+            "step reward: 0.25",
         )
         assert shown.fields["intention"].text == "buy"
         assert shown.response is not None
