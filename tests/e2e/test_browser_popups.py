@@ -7,6 +7,7 @@ import pytest
 
 from tests.e2e.browsing import VIEWPORT, Server, Visitor, kinds, middle, size_of
 from tests.integration.webgym.browser.processes import until
+from webgym.browser.contract.answers import Incident
 from webgym.browser.contract.commands import Back, ClickCoords, Keypress
 from webgym.browser.contract.errors import PageCrashedError
 
@@ -97,5 +98,29 @@ def test_a_page_that_opens_another_and_then_loops_is_the_one_that_is_stopped(
         answer = await visitor.step(Back())
         assert (answer.page.title, answer.settled) == ("Opener", True)
         await work_on(visitor)
+
+    browser.browse(scenario)
+
+
+REFUSED = {
+    "Local": ("<a href='file:///etc/passwd'>", "pages may not open file:///etc/passwd"),
+    "Data": ("<a href='data:text/html,x'>", "pages may not open data:text/html,x"),
+    "Mail": ("<a href='mailto:ada@a.test'>", "mailto:ada@a.test is not opened by a browser"),
+    "Private": ("<a href='http://10.1.2.3/'>", "10.1.2.3: "),
+}
+
+
+def test_what_does_not_open_is_told(browser: Server) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        links = "".join(f"<p>{start}{name}</a>" for name, (start, _) in REFUSED.items())
+        for name, (_, told) in REFUSED.items():
+            await visitor.show(links)
+            answer = await visitor.click(name)
+            details = [each.detail for each in answer.incidents if each.kind == "refused"]
+            assert [each for each in details if each.startswith(told)], (name, answer.incidents)
+        visitor.site.pages["/next"] = "<title>Next</title>"
+        await visitor.show("<a href='/next' target=_blank>Next</a>")
+        answer = await visitor.click("Next")
+        assert answer.incidents == (Incident("new_tab", f"{visitor.site.url}/next"),)
 
     browser.browse(scenario)

@@ -236,6 +236,7 @@ class ChromiumSession:
 
     def _take_incidents(self) -> tuple[Incident, ...]:
         self._note_rejections()
+        self._tabs.report_new()
         incidents = tuple(self._incidents)
         self._incidents.clear()
         return incidents

@@ -48,6 +48,14 @@ class _Dialog(msgspec.Struct, rename="camel"):
     message: str = ""
 
 
+class _Destination(msgspec.Struct, rename="camel"):
+    url: str = ""
+    frame_id: str = ""
+
+
+_OPENED = frozenset({"http", "https", "about", "blob", "javascript"})
+_FOR_PROGRAMS = frozenset({"mailto", "tel", "sms", "callto", "skype", "whatsapp", "tg", "intent"})
+_READ_DESTINATION = msgspec.json.Decoder(_Destination).decode
 _READ_DIALOG = msgspec.json.Decoder(_Dialog).decode
 
 
@@ -78,6 +86,7 @@ class Tab:
             "Page.javascriptDialogOpening": self._answer_dialog,
             "Page.frameNavigated": self._navigated,
             "Page.windowOpen": self._window_opened,
+            "Page.frameScheduledNavigation": self._navigation_scheduled,
             "Runtime.bindingCalled": self._dialog_reported,
             "Inspector.targetCrashed": self._crash,
         }
@@ -159,8 +168,22 @@ class Tab:
             self.enable_dialog_reports()
             self.world.document_gone()
 
-    def _window_opened(self, _: msgspec.Raw) -> None:
+    def _window_opened(self, params: msgspec.Raw) -> None:
         self.windows += 1
+        self._report_other_scheme(_READ_DESTINATION(params).url)
+
+    def _navigation_scheduled(self, params: msgspec.Raw) -> None:
+        destination = _READ_DESTINATION(params)
+        if destination.frame_id == self.target.target_id:
+            self._report_other_scheme(destination.url)
+
+    def _report_other_scheme(self, url: str) -> None:
+        """Report an address that Chromium does not open for a page; it says nothing by itself."""
+        scheme = url.partition(":")[0].lower()
+        if scheme in _FOR_PROGRAMS:
+            self._report(Incident("refused", f"{url[:TEXT_LIMIT]} is not opened by a browser"))
+        elif ":" in url and scheme not in _OPENED:
+            self._report(Incident("refused", f"pages may not open {url[:TEXT_LIMIT]}"))
 
     def _dialog_reported(self, params: msgspec.Raw) -> None:
         dialog = read_dialog(params)

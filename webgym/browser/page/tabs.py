@@ -48,6 +48,7 @@ class SessionTabs:
         self._context = ""
         self._opening = False
         self._tabs: list[Tab] = []
+        self._new: list[Tab] = []
         self._attached = asyncio.Event()
 
     @property
@@ -122,11 +123,19 @@ class SessionTabs:
         tab.start()
         if not self._opening:
             tab.activity.begin_navigation()
-            self._report(Incident("new_tab", target.url[:500] or BLANK))
+            self._new.append(tab)
         self._attached.set()
         self.wake()
 
+    def report_new(self) -> None:
+        """Report the new tabs. Their addresses are not known before this: they open empty."""
+        for tab in self._new:
+            where = tab.activity.main.unreachable_url or tab.activity.main.url
+            self._report(Incident("new_tab", (where or tab.target.url or BLANK)[:500]))
+        self._new.clear()
+
     def tab_detached(self, session: str) -> None:
+        self.report_new()
         for tab in self._tabs:
             if tab.session == session:
                 self._forget(tab)
