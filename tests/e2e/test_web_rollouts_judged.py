@@ -1,5 +1,6 @@
 """Rollouts with a judge, and of sites that block the agent."""
 
+import json
 import shutil
 from argparse import ArgumentParser
 from pathlib import Path
@@ -12,6 +13,7 @@ from tests.e2e.command import records
 from tests.e2e.rolling import (
     Iteration,
     Record,
+    Rollout,
     Stage,
     judge,
     judged,
@@ -89,6 +91,24 @@ def test_a_judge_that_fails_gives_a_typed_failure_that_can_be_retried(
         roll_out(servers, tmp_path, *once, "retry_failed=true")
     assert {each["task_id"]: each["session"] for each in iteration.trajectories} == played
     assert rewards(Iteration(tmp_path).trajectories) == {"number-1": 1.0, "number-2": 1.0}
+
+
+@pytest.mark.campaign
+def test_an_episode_that_waits_for_its_judge_survives_a_kill(
+    tmp_path: Path, servers: Stage
+) -> None:
+    tasks = write_tasks(tmp_path, [judged(number_task(1))])
+    iteration = Iteration(tmp_path)
+    kept = iteration.paths.run / "unjudged" / "0-0.json"
+    with judge(tmp_path, "pass", "hang") as options:
+        killed = Rollout(servers, tmp_path, *tasks, *options)
+        killed.until(kept.exists)
+        killed.kill()
+        played = json.loads(kept.read_text())["session"]
+        roll_out(servers, tmp_path, *tasks, *options)
+    (trajectory,) = iteration.trajectories
+    assert (trajectory["session"], trajectory["reward"]) == (played, 1.0)
+    assert not kept.exists()
 
 
 def rejudge(folder: Path, *settings: str) -> int:

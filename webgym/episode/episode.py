@@ -83,6 +83,8 @@ class WebEpisode:
         for number in range(1, self._settings.steps_for(self._task) + 1):
             self._step_number, self._timings = number, {}
             current = await self._observe(answer, feedback)
+            if number > 1 and await self._is_over():
+                return
             if await self._is_blocked(current):
                 record = ActionRecord(key=BLOCKED, text="the site blocks the agent")
                 self.log.act(record, self._timings)
@@ -104,13 +106,8 @@ class WebEpisode:
             if again is not None:
                 answer = await self._carry_out(session, again, "navigate")
                 feedback = NOTHING_BEFORE
-            if (reason := await self._find_end()) is not None:
-                self._timings = {}
-                await self._observe(answer, feedback)
-                self.log.act(task_over(reason), self._timings)
-                self.ending = TASK_OVER
-                return
-        self.ending = MAX_STEPS
+        self.ending, self._timings = MAX_STEPS, {}
+        await self._is_over(answer)
 
     async def _open(self, session: WebSession) -> StepAnswer:
         answer = await self._carry_out(session, VisitPage(self._start_url), "navigate")
@@ -158,9 +155,20 @@ class WebEpisode:
         self.log.observe(current, answer, image)
         return current
 
-    async def _find_end(self) -> str | None:
+    async def _is_over(self, unobserved: StepAnswer | None = None) -> bool:
+        """Whether the task is over; then the episode ends with a step in place of an answer.
+
+        `unobserved` is the page after the last allowed action.
+        """
         evaluator = self._agent.evaluator
-        return await evaluator.find_end(self._task, self._conversation, self._start_url)
+        reason = await evaluator.find_end(self._task, self._conversation, self._start_url)
+        if reason is None:
+            return False
+        if unobserved is not None:
+            await self._observe(unobserved, None)
+        self.log.act(task_over(reason), self._timings)
+        self.ending = TASK_OVER
+        return True
 
     async def _is_blocked(self, current: AgentObservation) -> bool:
         if not self._settings.watch_for_blocking or current.picture is None:
