@@ -23,8 +23,9 @@ from webgym.actions.space import Action, Answer, GoBack, Mark, Point, Viewport
 from webgym.browser.contract.answers import Box, CommandFailure, Element, StepAnswer
 from webgym.browser.contract.commands import Command, VisitPage
 from webgym.browser.contract.errors import NavigationRefusedError
-from webgym.context.page_view import AgentObservation, Round
+from webgym.context.page_view import AgentObservation
 from webgym.episode.interfaces import Agent, EpisodeMonitor, EpisodeSettings, WebSession
+from webgym.episode.log import EpisodeLog
 from webgym.tasks.task import Split, WebTask
 from webgym.trajectory.records import (
     BLOCKED,
@@ -34,9 +35,6 @@ from webgym.trajectory.records import (
     UNPARSED,
     ActionRecord,
     Image,
-    Observation,
-    ResponseRecord,
-    Step,
     task_over,
 )
 
@@ -224,82 +222,6 @@ class WebEpisode:
             seconds = loop.time() - began
             self._timings[name] = self._timings.get(name, 0.0) + seconds
             self.phases[name] = self.phases.get(name, 0.0) + seconds
-
-
-class EpisodeLog:
-    """The steps of an episode as they are made, and the rounds that the agent remembers.
-
-    A step starts with an observation. `unfinished` gives all steps at any time, the last one
-    possibly without an action.
-    """
-
-    def __init__(self, window: int) -> None:
-        self._window = window
-        self._steps: list[Step] = []
-        self.rounds: list[Round] = []
-        self._open: tuple[AgentObservation, Observation] | None = None
-        self._response: ResponseRecord | None = None
-
-    def observe(self, current: AgentObservation, answer: StepAnswer, image: Image | None) -> None:
-        """Start a step with an observation."""
-        observation = Observation(
-            screenshot=image,
-            page=answer.page,
-            tree=answer.tree,
-            incidents=answer.incidents,
-            settled=answer.settled,
-        )
-        if self._steps and image is not None:
-            before = self._steps[-1].observation.screenshot
-            same = before is not None and before.name == image.name
-            self._replace(same_as_next_screenshot=same)
-        self._open, self._response = (current, observation), None
-
-    def respond(self, response: ResponseRecord) -> None:
-        """Record the response of the model."""
-        self._response = response
-
-    def act(self, action: ActionRecord, timings: dict[str, float]) -> None:
-        """End the step with its action."""
-        step, current = self._step(action, timings)
-        self._steps.append(step)
-        self.rounds.append(Round(current, step))
-        self._drop_old()
-        self._open = None
-
-    def amend(self, action: ActionRecord) -> None:
-        """Replace the record of the latest action, to add its result."""
-        self._replace(action=action)
-
-    def unfinished(self) -> tuple[Step, ...]:
-        """All steps, including one that has not ended."""
-        if self._open is None:
-            return tuple(self._steps)
-        return (*self._steps, self._step(None, {})[0])
-
-    def _replace(self, **more: object) -> None:
-        """Change the latest step, also in the rounds."""
-        self._steps[-1] = step = msgspec.structs.replace(self._steps[-1], **more)
-        self.rounds[-1] = Round(self.rounds[-1].observation, step)
-
-    def _step(
-        self, action: ActionRecord | None, timings: dict[str, float]
-    ) -> tuple[Step, AgentObservation]:
-        if self._open is None:
-            raise RuntimeError("a step ends that has not started")
-        current, observation = self._open
-        step = Step(
-            observation=observation, response=self._response, action=action, timings=timings
-        )
-        return step, current
-
-    def _drop_old(self) -> None:
-        """Drop the pictures of rounds outside the window."""
-        gone = len(self.rounds) - 1 - self._window
-        if gone >= 0:
-            old = self.rounds[gone]
-            bare = msgspec.structs.replace(old.observation, picture=None, elements=(), tree=None)
-            self.rounds[gone] = Round(bare, old.step)
 
 
 MOST_IN_A_ROW = 3
