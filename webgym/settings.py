@@ -8,6 +8,7 @@ text, the YAML files in `scripts/config` and the table in `docs/web-agents.md` s
 takes a dictionary or a Hydra node and reports every problem at once, with key, origin and remedy.
 """
 
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any, NamedTuple, TypeVar
@@ -26,6 +27,8 @@ MISSING = "???"
 KeyPath = tuple[str, ...]
 KeyOrigin = Callable[[KeyPath], str]
 """Says where a key was set, such as `command line`; empty where the origin is unknown."""
+_STACK_TO_CALLER = 3
+"""From a warning to the code that calls a constructor."""
 _MESSAGES = {"model_type": "a mapping of keys to values is needed"}
 
 
@@ -52,6 +55,10 @@ class WebSettingsError(RefusedError):
     def __init__(self, message: str, *, is_misuse: bool = False) -> None:
         super().__init__(message)
         self.is_misuse = is_misuse
+
+
+class UnknownKeyWarning(UserWarning):
+    """A configuration has a key that rollgym does not know and does not use."""
 
 
 class SettingsSection(BaseModel):
@@ -134,6 +141,45 @@ def read_settings(
         text = "\n".join(["The settings cannot be used:", *found])
         raise WebSettingsError(text, is_misuse=f"({COMMAND_LINE})" in text)
     return section.model_validate(_without_missing(values))
+
+
+def known_values(
+    section: type[SettingsSection],
+    given: object,
+    *,
+    name: str,
+    only: Collection[str] | None = None,
+) -> dict[str, Any]:
+    """The values of known keys, for constructors that get configurations of other programs.
+
+    Each unknown key is an UnknownKeyWarning that names the nearest known one. Raises
+    WebSettingsError where `given` is not a mapping.
+    """
+    return _known(section, plain_mapping(given, name), (name,), only)
+
+
+def _known(
+    section: type[SettingsSection],
+    values: Mapping[str, Any],
+    path: KeyPath,
+    only: Collection[str] | None = None,
+) -> dict[str, Any]:
+    fields = {name: field for name, field in section.keys().items() if only is None or name in only}
+    known: dict[str, Any] = {}
+    for key, value in values.items():
+        field = fields.get(str(key)) or section.model_fields.get(str(key) if only is None else "")
+        if field is None:
+            nearest = get_close_matches(str(key), fields, 1, cutoff=0.0)
+            hint = f"; the nearest known key is {'.'.join((*path, *nearest))}" if nearest else ""
+            text = f"{'.'.join((*path, str(key)))} is unknown and not used{hint}"
+            warnings.warn(text, UnknownKeyWarning, stacklevel=_STACK_TO_CALLER + len(path))
+            continue
+        inner = section_in(field)
+        if inner is not None and isinstance(value, Mapping):
+            known[str(key)] = _known(inner, value, (*path, str(key)))
+        else:
+            known[str(key)] = value
+    return known
 
 
 def plain_mapping(given: object, name: str = "") -> dict[str, Any]:

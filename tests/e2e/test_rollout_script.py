@@ -1,6 +1,7 @@
 """`scripts/rollout.py` as a program: help, configuration and mistakes."""
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,12 @@ def test_the_whole_configuration_can_be_shown(tmp_path: Path) -> None:
     assert "  server_size: 3\n" in shown.stdout
 
 
+def test_the_metrics_can_be_imported_from_the_script() -> None:
+    names = runpy.run_path(str(SCRIPT), run_name="rollout")
+    metrics = names["calculate_rollout_metrics"]([None])
+    assert (metrics["crashed_rate"], dict(metrics)["total_trajectories"]) == (1.0, 1)
+
+
 MISTAKES: list[tuple[list[str], str]] = [
     (["--config-name", "rollout_trian"], "did you mean 'rollout_train'?"),
     ([*TRAIN, "env_config.sever_size=3"], "did you mean env_config.server_size?"),
@@ -52,7 +59,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     ([*TRAIN], "task file train.jsonl was not found because data_path is not set"),
     ([*TRAIN, "env_config.train_tasks=sites/train.jsonl"], "embedded=[sites]"),
     ([*TRAIN, "env_config.host_ip=10.0.0.1"], "CPU_CLUSTER_TOKEN is not set"),
-    ([*TRAIN, "env_config.multinode_rank_suffix=_a"], "where rank 0 looks for them"),
+    ([*TRAIN, "env_config.multinode_rank_suffix=0/a"], "does not begin with a digit"),
     ([*TRAIN, "embedded=[scripted]"], "model_config.model_type=baseline"),
 ]
 

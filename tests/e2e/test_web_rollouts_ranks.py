@@ -35,21 +35,29 @@ def options_of(folder: Path) -> list[str]:
     return [*write_tasks(folder, tasks), *weighted]
 
 
-def rank_files(folder: Path) -> list[Iteration]:
-    return [Iteration(folder, suffix=f"_rank_{rank}") for rank in range(RANKS)]
+SUFFIXES = ("_rank_0", "_node_b", "_rank_2")
+
+
+def own_options(folder: Path, rank: int) -> list[str]:
+    """Each rank knows its own weight alone; one has a suffix of its own."""
+    shared = [each for each in options_of(folder) if "rank_weights" not in each]
+    weight = f"env_config.rank_load_weight={SHARES[rank] / 2}"
+    own = f"env_config.multinode_rank_suffix={SUFFIXES[rank]}"
+    return [*shared, weight, *([own] if rank == 1 else [])]
 
 
 def test_a_rank_that_is_killed_and_run_again_is_in_the_whole_once(
     tmp_path: Path, servers: Stage
 ) -> None:
-    options, files = options_of(tmp_path), rank_files(tmp_path)
+    files = [Iteration(tmp_path, suffix=suffix) for suffix in SUFFIXES]
     running = [
-        Rollout(servers, tmp_path, *options, variables=variables(rank)) for rank in range(RANKS)
+        Rollout(servers, tmp_path, *own_options(tmp_path, rank), variables=variables(rank))
+        for rank in range(RANKS)
     ]
     running[1].until(files[1].has_ended(1))
     running[1].kill()
     before = files[1].ends
-    running[1] = Rollout(servers, tmp_path, *options, variables=variables(1))
+    running[1] = Rollout(servers, tmp_path, *own_options(tmp_path, 1), variables=variables(1))
     for rank, rollout in enumerate(running):
         ended = rollout.end()
         assert ended.status == ExitStatus.COMPLETE, (rank, ended.stdout, ended.stderr)

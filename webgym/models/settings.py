@@ -182,10 +182,10 @@ class ModelCallSettings(SettingsSection):
         default=2, description="number of retries of a failed task, and of a failed model call"
     )
     max_vllm_sessions: Annotated[Count, Setting.TIMING] = Field(
-        default=128, description="concurrent requests to the model"
+        default=128, description="concurrent requests of all ranks to the model"
     )
     evaluation_workers: Annotated[Count, Setting.TIMING] = Field(
-        default=16, description="trajectories judged at a time"
+        default=16, description="trajectories that all ranks together judge at a time"
     )
     evaluation_timeout: Annotated[Positive, Setting.TIMING] = Field(
         default=600.0,

@@ -30,6 +30,7 @@ from webgym.rollout.iteration import (
     write_report,
 )
 from webgym.rollout.iteration_files import FORMAT_VERSION
+from webgym.rollout.ranks import paths_of_rank
 from webgym.rollout.sample import Sample
 from webgym.trajectory.metrics import RolloutMeter
 from webgym.trajectory.torch_archive import encode
@@ -77,7 +78,8 @@ RankState = RankPart | MissingRank
 def rank_states(paths: IterationPaths, sample: Sample) -> list[RankState]:
     """The state of each rank that has tasks."""
     ranks = (rank for rank in range(sample.rank_count) if sample.count(rank))
-    return [_rank_state(paths.of_rank(rank, sample.rank_count), sample, rank) for rank in ranks]
+    count = sample.rank_count
+    return [_rank_state(paths_of_rank(paths, rank, count), sample, rank) for rank in ranks]
 
 
 def _rank_state(paths: IterationPaths, sample: Sample, rank: int) -> RankState:

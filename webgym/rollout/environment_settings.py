@@ -24,21 +24,6 @@ from webgym.settings import (
 )
 from webgym.tasks.task import DEFAULT_MAX_STEPS, Difficulty, Split
 
-GYM_KEYS = (
-    "evaluation_workers",
-    "evaluation_timeout",
-    "instance_lifetime_max",
-    "watch_for_blocking",
-    "isolation",
-    "isolation_workers",
-    "max_same_failures",
-    "train_difficulty_max_steps",
-    "test_difficulty_max_steps",
-    "save_traj_progress",
-    "save_every_percent",
-    "sites_url",
-)
-"""The keys that AsyncWebGym reads from its `env_config`."""
 RETRY_KEYS = ("wait_timeout", "operation_timeout", "max_retries", "http_pools")
 """The keys that AsyncWebGym reads from its `retry_policy`."""
 
@@ -47,6 +32,12 @@ def _task_count(value: int) -> int:
     if value == 0 or value < -1:
         raise ValueError("give a number of tasks, or -1 for all")
     return value
+
+
+def _suffix(value: str | None) -> str | None:
+    if value and not re.fullmatch(r"[^\d/\0][^/\0]*", value):
+        raise ValueError("give a suffix of file names that does not begin with a digit")
+    return value or None
 
 
 def _with_text_keys(value: object) -> object:
@@ -68,6 +59,7 @@ def _valid_weights(value: str) -> str:
     return value
 
 
+RankSuffix = Annotated[str | None, AfterValidator(_suffix)]
 TaskCount = Annotated[int, BeforeValidator(number), AfterValidator(_task_count)]
 Ratio = Annotated[dict[str, NonNegative], BeforeValidator(_with_text_keys)]
 RankWeights = Annotated[
@@ -164,7 +156,8 @@ class EnvironmentSettings(ModelCallSettings):
         default=2, description="number of these processes"
     )
     http_pools: Annotated[HttpPools, Setting.TIMING] = Field(
-        default=HttpPools(), description="concurrent requests to the browser server, by operation"
+        default=HttpPools(),
+        description="concurrent requests of all ranks to the browser server, by operation",
     )
     sites_url: Annotated[Text | None, Setting.ADDRESS] = Field(
         default=None, description="URL that replaces `{sites}` in tasks (null: the embedded sites)"
@@ -253,19 +246,20 @@ class EnvironmentSettings(ModelCallSettings):
     multinode_total_workers: Count | None = Field(
         default=None, description="number of ranks (null: WORLD_SIZE or SLURM_NTASKS, else 1)"
     )
-    multinode_rank_suffix: Annotated[str | None, Setting.TIMING] = Field(
+    multinode_rank_suffix: Annotated[RankSuffix, Setting.TIMING] = Field(
         default=None,
-        description="suffix of this rank's files; must equal `_rank_N`, or be empty for one rank "
-        "(null: chosen)",
+        description="suffix of this rank's files (null: `_rank_N`, or none for one rank)",
     )
     rank_weights: RankWeights = Field(
         default=None, description='weights of all ranks, such as "2,1,1" (null: equal)'
     )
     rank_load_weight: Annotated[Positive | None, Setting.TIMING] = Field(
-        default=None, description="weight of this rank; must agree with rank_weights"
+        default=None,
+        description="weight of this rank; without rank_weights, the ranks exchange their weights",
     )
     total_load_weight: Annotated[Positive | None, Setting.TIMING] = Field(
-        default=None, description="sum of all weights; must agree with rank_weights"
+        default=None,
+        description="sum of all weights; ranks that announce none share what is left of it",
     )
     aggregation_timeout_minutes: Annotated[NonNegative, Setting.TIMING] = Field(
         default=30.0, description="minutes that rank 0 waits for the other ranks at the end"

@@ -10,8 +10,9 @@ may run: those are with the judge, or next for a browser.
 """
 
 import asyncio
+import inspect
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -37,11 +38,12 @@ from webgym.episode.interfaces import Agent, EpisodeSettings
 from webgym.episode.unjudged import UnjudgedEpisodes
 from webgym.episode.worker import END_GRACE_SECONDS, EpisodeWorker
 from webgym.monitor.task_monitor import TaskMonitor
-from webgym.rollout.environment_settings import GYM_KEYS, RETRY_KEYS, EnvironmentSettings
-from webgym.rollout.iteration import ITERATION_ADVICE, IterationLabels, IterationPaths, Rank
-from webgym.rollout.iteration_files import IterationFiles, OnTrajectory
+from webgym.rollout.environment_settings import RETRY_KEYS, EnvironmentSettings
+from webgym.rollout.iteration import ITERATION_ADVICE, IterationLabels, IterationPaths
+from webgym.rollout.iteration_files import IterationFiles, OnCheckpoint, OnTrajectory
+from webgym.rollout.ranks import Rank, find_rank
 from webgym.rollout.sample import Sampled, tasks_of
-from webgym.settings import plain_mapping, read_settings
+from webgym.settings import known_values, plain_mapping, read_settings
 from webgym.tasks.task import Split, WebTask
 from webgym.utils.blocklist import BlocklistObserver, DomainLearner
 
@@ -76,8 +78,11 @@ class AsyncWebGym:
         retry_failed: bool = False,
         retry_omitted: bool = False,
     ) -> None:
-        """`env_config` and `retry_policy` are dictionaries or Hydra nodes.
+        """`env_config` and `retry_policy` are dictionaries or Hydra nodes, such as the whole
+        `env_config` of a configuration. Their unknown keys are reported as UnknownKeyWarning and
+        not used. An argument that has its default leaves the value of `env_config`.
 
+        Limits in `env_config` are those of all ranks together; `num_workers` is of this one.
         Without `iteration_paths` it is iteration 0 of `save_path`. Raises RefusedError.
         """
         if num_workers < 1:
@@ -86,54 +91,78 @@ class AsyncWebGym:
         self._seed = config.pop("seed", 0)
         if not isinstance(self._seed, int):
             raise RefusedError(f"env_config.seed is {self._seed!r:.60}: give a whole number")
-        retry = plain_mapping(retry_policy, "retry_policy")
-        read_settings(EnvironmentSettings, config, name="env_config", only=GYM_KEYS)
-        read_settings(EnvironmentSettings, retry, name="retry_policy", only=RETRY_KEYS)
+        config = known_values(EnvironmentSettings, config, name="env_config")
+        retry = known_values(
+            EnvironmentSettings, retry_policy, name="retry_policy", only=RETRY_KEYS
+        )
+        for name, values in (("env_config", config), ("retry_policy", retry)):
+            read_settings(EnvironmentSettings, values, name=name)
         arguments = {
             "split": split,
             "host_ip": host_ip,
             "master_port": master_port,
+            "verbose": verbose,
             "task_timeout_minutes": task_timeout_minutes,
             "completion_threshold": completion_threshold,
             "completion_grace_period": completion_grace_period,
+            "skip_instance_cleanup": skip_instance_cleanup,
+            "multinode_rank_suffix": multinode_rank_suffix,
         }
-        self._settings = read_settings(
-            EnvironmentSettings, {**config, **retry, **arguments}, name="AsyncWebGym"
+        settings = read_settings(
+            EnvironmentSettings,
+            {**arguments, **config, **retry, **_given(arguments)},
+            name="AsyncWebGym",
         )
+        self._rank = rank or find_rank(settings, {})
+        self._settings = settings = self._rank.resources(settings)
         self._token = cpu_cluster_token
         self._sampled = sampled_tasks
         self._sessions = num_workers
-        self._verbose = verbose
+        self._verbose = settings.verbose
         self._blocklist = blocklist_manager
-        self._keep_sessions = skip_instance_cleanup
+        self._keep_sessions = settings.skip_instance_cleanup
         self._mode: InteractionMode = interaction_mode
-        self._rank = rank or Rank()
         self._paths = iteration_paths or IterationPaths(
-            Path(save_path), split, 0, multinode_rank_suffix
+            Path(save_path), settings.split, 0, self._rank.suffix
         )
         reopened = {Status.FAILED: retry_failed, Status.OMITTED: retry_omitted}
         self._reopen = [status for status, wanted in reopened.items() if wanted]
-        self._policy = _policy(self._settings, num_workers)
+        self._policy = _policy(settings, num_workers)
+
+    @property
+    def settings(self) -> EnvironmentSettings:
+        """The settings in use, with this rank's part of every limit."""
+        return self._settings
 
     @property
     def paths(self) -> IterationPaths:
         """The paths of the iteration's files."""
         return self._paths
 
-    def run(self, agent: Agent, checkpoint_callback: OnTrajectory | None = None) -> Coverage:
+    def run(
+        self,
+        agent: Agent,
+        checkpoint_callback: OnCheckpoint | None = None,
+        *,
+        trajectory_callback: OnTrajectory | None = None,
+    ) -> Coverage:
         """Run all rollouts without an outcome; the coverage of the run.
 
-        `checkpoint_callback` gets each trajectory in its plain form when its rollout has ended and
-        is on disk. Ctrl-C lets running episodes end; a second one stops at once. Raises
+        `checkpoint_callback` gets the path of the `.pt` file each time it was written, also at the
+        end. `trajectory_callback` gets each trajectory in its plain form when its rollout has ended
+        and is on disk. Ctrl-C lets running episodes end; a second one stops at once. Raises
         RefusedError, StoreError, EngineError.
         """
-        return run_loop(self.collect(agent, checkpoint_callback))
+        return run_loop(
+            self.collect(agent, checkpoint_callback, trajectory_callback=trajectory_callback)
+        )
 
     async def collect(
         self,
         agent: Agent,
-        checkpoint_callback: OnTrajectory | None = None,
+        checkpoint_callback: OnCheckpoint | None = None,
         *,
+        trajectory_callback: OnTrajectory | None = None,
         stop: Stop | None = None,
     ) -> Coverage:
         """As `run`, in the running event loop."""
@@ -152,7 +181,7 @@ class AsyncWebGym:
             ) as monitor,
             self._open(agent, monitor) as store,
             TaskLookup(store.inputs.path) as lookup,
-            self._files(store, agent, checkpoint_callback) as files,
+            self._files(store, agent, checkpoint_callback, trajectory_callback) as files,
             UnjudgedEpisodes(store.directory) as unjudged,
         ):
             labels.lookup = lookup
@@ -193,7 +222,11 @@ class AsyncWebGym:
         )
 
     def _files(
-        self, store: RunStore, agent: Agent, on_trajectory: OnTrajectory | None
+        self,
+        store: RunStore,
+        agent: Agent,
+        on_checkpoint: OnCheckpoint | None,
+        on_trajectory: OnTrajectory | None,
     ) -> IterationFiles:
         return IterationFiles(
             trajectories=self._paths.trajectories,
@@ -209,6 +242,7 @@ class AsyncWebGym:
             ),
             agent=settings_identity(agent.identity).values,
             save_every_percent=self._settings.save_percent,
+            on_checkpoint=on_checkpoint,
             on_trajectory=on_trajectory,
         )
 
@@ -249,6 +283,12 @@ class AsyncWebGym:
                 yield sessions
             finally:
                 await sessions.release_all(abandoned=not self._keep_sessions)
+
+
+def _given(arguments: Mapping[str, object]) -> dict[str, object]:
+    """The arguments of AsyncWebGym that differ from their default."""
+    known = inspect.signature(AsyncWebGym).parameters
+    return {name: each for name, each in arguments.items() if each != known[name].default}
 
 
 class _TaskLabels:

@@ -20,7 +20,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import repeat
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -47,7 +49,7 @@ from webgym.rollout.iteration import (
     write_report,
 )
 from webgym.tasks.task import WebTask
-from webgym.trajectory.metrics import RolloutMeter
+from webgym.trajectory.metrics import calculate_rollout_metrics
 from webgym.trajectory.plain import PlainTrajectory, failed_to_plain, to_plain
 from webgym.trajectory.records import Trajectory
 from webgym.trajectory.torch_archive import encode
@@ -58,6 +60,8 @@ WRITE_TIMEOUT = 600.0
 """Seconds to wait for another thread; a checkpoint copies all trajectories so far."""
 
 Holds = Callable[[int], bool]
+OnCheckpoint = Callable[[Path], object]
+"""Called with the `.pt` file that was written."""
 OnTrajectory = Callable[[PlainTrajectory], object]
 
 _TRAJECTORY = JsonDecoder(Trajectory)
@@ -84,13 +88,15 @@ class IterationFiles(Closable):
         labels: IterationLabels,
         agent: Mapping[str, object] | None = None,
         save_every_percent: float = 10.0,
+        on_checkpoint: OnCheckpoint | None = None,
         on_trajectory: OnTrajectory | None = None,
     ) -> None:
         """`trajectories` and `metrics` are the files to write, `directory` is that of the run.
 
-        `agent` describes the agent in the file. `on_trajectory` is called in the observer's thread
-        for rollouts that end from now on; its errors are logged. Raises InputsError, StorageError,
-        and ValueError for a percentage that is not above 0.
+        `agent` describes the agent in the file. `on_checkpoint` is called after each write of the
+        files, also the last one; `on_trajectory` for each rollout that ends from now on. Both are
+        called in the thread of the observer, and their errors are logged. Raises InputsError,
+        StorageError, and ValueError for a percentage that is not above 0.
         """
         if not save_every_percent > 0:
             raise ValueError(f"save_every_percent is {save_every_percent:g}: it must be above 0")
@@ -101,6 +107,7 @@ class IterationFiles(Closable):
         self._labels = labels
         self._agent = dict(agent or {})
         self._every = max(1, math.ceil(expected * save_every_percent / 100))
+        self._on_checkpoint = on_checkpoint
         self._on_trajectory = on_trajectory
         with ExitStack() as opened:
             self._tasks = opened.enter_context(TaskLookup(inputs_path(directory)))
@@ -108,7 +115,7 @@ class IterationFiles(Closable):
             self._completed = opened.enter_context(TorchDraft(trajectories))
             self._failed = opened.enter_context(FailedFragments(trajectories.parent))
             self._opened = opened.pop_all()
-        self._meter = RolloutMeter()
+        self._measured = calculate_rollout_metrics(())
         self._omitted = 0
         self._saved = 0
         self._rebuilds = 0
@@ -136,7 +143,7 @@ class IterationFiles(Closable):
             self._rebuilds += 1
             self._completed.clear()
             self._failed.clear()
-            self._meter = RolloutMeter()
+            self._measured = calculate_rollout_metrics(())
             self._omitted = 0
             for entry, stands in read_records(journal_paths(self._directory)):
                 if stands and entry.attempt.final and self._holds(entry.attempt.task):
@@ -152,6 +159,7 @@ class IterationFiles(Closable):
             self.rebuild()
         with self._lock.held():
             self._save(self.report(ended=True))
+        _call(self._on_checkpoint, self._completed.path)
 
     def report(self, *, ended: bool = False) -> IterationReport:
         """The current report. It is final where the collection `ended` with nothing unresolved."""
@@ -167,7 +175,7 @@ class IterationFiles(Closable):
                 omitted=self._omitted,
                 unresolved=unresolved,
             ),
-            metrics=self._meter.merged(RolloutMeter.of_failed(failed)).metrics,
+            metrics=calculate_rollout_metrics(repeat(None, failed), self._measured),
             seconds=round(time.monotonic() - self._began, 3),
             trajectories=self._completed.path.name,
         )
@@ -186,13 +194,13 @@ class IterationFiles(Closable):
                 return
             self._omitted -= isinstance(event.replaced, Omitted)
             plain = self._add(self._records.record(event.journal, event.offset))
-            if self._is_due():
+            is_due = self._is_due()
+            if is_due:
                 self._save(self.report())
-        if plain is not None and self._on_trajectory is not None:
-            try:
-                self._on_trajectory(plain)
-            except Exception:  # noqa: BLE001 - a user's callback may raise anything
-                _log.exception("the callback of a trajectory failed; writing continues")
+        if plain is not None:
+            _call(self._on_trajectory, plain)
+        if is_due:
+            _call(self._on_checkpoint, self._completed.path)
 
     def _is_due(self) -> bool:
         """Whether another share of trajectories is there; `finish` saves the last one."""
@@ -205,7 +213,7 @@ class IterationFiles(Closable):
         match attempt.outcome:
             case Completed(reward=reward):
                 plain = to_plain(self._trajectory(attempt), reward)
-                self._meter.add(plain)
+                self._measured = calculate_rollout_metrics((plain,), self._measured)
                 self._completed.append(encode(plain))
             case Failed(failure=failure):
                 plain = failed_to_plain(self._partial_trajectory(attempt), failure)
@@ -261,6 +269,16 @@ class IterationFiles(Closable):
         self._completed.save(metadata | {"agent": self._agent}, self._failed.fragments())
         self._saved = len(self)
         write_report(self._metrics, report)
+
+
+def _call(callback: Callable[[Any], object] | None, argument: object) -> None:
+    """Call a user's callback; its errors do not stop the files."""
+    if callback is None:
+        return
+    try:
+        callback(argument)
+    except Exception:  # noqa: BLE001 - a user's callback may raise anything
+        _log.exception("a callback of the trajectory files failed; writing continues")
 
 
 class FailedFragments(Closable):

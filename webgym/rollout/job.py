@@ -32,19 +32,18 @@ from webgym.rollout.checks import (
 )
 from webgym.rollout.command import relative_path
 from webgym.rollout.embedded import EmbeddedServers, embedded_servers
-from webgym.rollout.environment_settings import GYM_KEYS, RETRY_KEYS, EnvironmentSettings
+from webgym.rollout.environment_settings import EnvironmentSettings
 from webgym.rollout.gym import AsyncWebGym
 from webgym.rollout.iteration import (
     ITERATION_ADVICE,
     IterationPaths,
     IterationReport,
-    Rank,
     find_iteration,
-    find_rank,
     is_finished,
     last_iteration,
     read_report,
 )
+from webgym.rollout.ranks import announce, find_rank, meet
 from webgym.rollout.reporting import (
     coverage_of,
     open_tracker,
@@ -69,6 +68,7 @@ def roll_out(settings: WebRolloutSettings) -> int:
     if job.is_done:
         return job.report_finished()
     job.require_prepared(tasks)
+    job.meet_ranks()
     with job.servers() as servers:
         coverage = job.collect(tasks, servers)
     return job.finish(coverage)
@@ -82,16 +82,21 @@ class IterationJob:
         environment = settings.env_config
         require_baseline(settings)
         self._settings = settings
-        self._rank = current_rank(environment)
-        self._browsers = self._rank.sessions(environment.server_size)
+        self._rank = rank = find_rank(environment, os.environ)
         self._token = find_token(environment, required="browser" not in settings.embedded)
         self._tasks_path = find_task_file(environment.tasks_file, settings.data_path)
         self._tracker = open_tracker(settings.tracker_config, settings.save_path)
+        # The files of a single rank are those of the iteration.
+        shared = rank.suffix if rank.count == 1 else ""
         self._shared = IterationPaths(
-            settings.save_path, environment.split, chosen_iteration(settings)
+            settings.save_path, environment.split, chosen_iteration(settings, shared), shared
         )
-        self._paths = self._shared.of_rank(self._rank.index, self._rank.count)
+        self._paths = self._shared.with_suffix(rank.suffix)
         self._was_finished = is_finished(self._shared)
+        if not rank.is_known and self._shared.sample.exists():
+            self._rank = rank.with_weights(Sample(self._shared.sample).header.origin.rank_weights)
+        if self._rank.is_known:
+            self._rank.sessions(environment.server_size)
 
     @property
     def is_done(self) -> bool:
@@ -139,6 +144,17 @@ class IterationJob:
         every_row = tasks.rows(range(len(tasks)))
         require_judge(every_row, has_judge=settings.openai_config is not None)
 
+    def meet_ranks(self) -> None:
+        """Announce this rank, and learn the weights of all. Raises RankError, StorageError."""
+        announce(self._shared, self._rank)
+        timeout = self._settings.env_config.startup_timeout
+        self._rank = meet(self._shared, self._rank, timeout=timeout, report=say_error)
+
+    @property
+    def _browsers(self) -> int:
+        """The browser sessions of this rank. Raises RankError."""
+        return self._rank.sessions(self._settings.env_config.server_size)
+
     def servers(self) -> AbstractContextManager[EmbeddedServers]:
         """The embedded servers of the run. Raises EmbeddedError."""
         return embedded_servers(self._settings.embedded, self._settings.save_path, self._token)
@@ -162,7 +178,6 @@ class IterationJob:
     def _gym(
         self, environment: EnvironmentSettings, token: str | None, tasks: Iterable[Task]
     ) -> AsyncWebGym:
-        values = environment.plain
         return AsyncWebGym(
             master_port=environment.master_port,
             host_ip=environment.host_ip,
@@ -171,7 +186,6 @@ class IterationJob:
             save_path=self._settings.save_path,
             num_workers=self._browsers,
             verbose=environment.verbose,
-            retry_policy={name: values[name] for name in RETRY_KEYS},
             task_timeout_minutes=environment.task_timeout_minutes,
             completion_threshold=self._settings.completion_threshold,
             completion_grace_period=environment.completion_grace_period,
@@ -179,7 +193,7 @@ class IterationJob:
             skip_instance_cleanup=environment.skip_instance_cleanup,
             multinode_rank_suffix=self._rank.suffix,
             split=environment.split,
-            env_config={name: values[name] for name in GYM_KEYS} | {"seed": self._settings.seed},
+            env_config={**environment.plain, "seed": self._settings.seed},
             interaction_mode=self._settings.context_config.interaction_mode,
             iteration_paths=self._paths,
             rank=self._rank,
@@ -270,7 +284,7 @@ class IterationJob:
         )
 
     def _agent(self, environment: EnvironmentSettings) -> WebAgent:
-        settings = self._settings
+        settings, environment = self._settings, self._rank.resources(environment)
         return WebAgent(
             policy_config=settings.policy_config,
             context_config=settings.context,
@@ -321,26 +335,14 @@ def require_baseline(settings: WebRolloutSettings) -> None:
         )
 
 
-def chosen_iteration(settings: WebRolloutSettings) -> int:
-    """The iteration of this command. Raises StorageError."""
+def chosen_iteration(settings: WebRolloutSettings, suffix: str = "") -> int:
+    """The iteration of this command; `suffix` is that of a single rank. Raises StorageError."""
     if settings.iteration is not None:
         return settings.iteration
     split = settings.env_config.split
     if settings.runs_again:
         return last_iteration(settings.save_path, split) or 0
-    return find_iteration(settings.save_path, split)
-
-
-def current_rank(settings: EnvironmentSettings) -> Rank:
-    """The rank of this process. Raises RankError, WebSettingsError."""
-    rank = find_rank(settings, os.environ)
-    suffix = settings.multinode_rank_suffix
-    if suffix is not None and suffix != rank.suffix:
-        raise WebSettingsError(
-            f"env_config.multinode_rank_suffix={suffix!r}: the files of rank {rank.index} of "
-            f"{rank.count} end with {rank.suffix!r}, where rank 0 looks for them; remove this key"
-        )
-    return rank
+    return find_iteration(settings.save_path, split, suffix)
 
 
 def with_addresses(settings: EnvironmentSettings, servers: EmbeddedServers) -> EnvironmentSettings:

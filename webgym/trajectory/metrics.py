@@ -14,8 +14,8 @@ A `RolloutMeter` holds whole numbers only. Ratios are taken at the end, so traje
 can be combined in any order and give exactly the same numbers.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -31,7 +31,10 @@ AnyTrajectory = Trajectory | Mapping[str, Any]
 
 
 class RolloutMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """The rates, each 0 where its denominator is 0, and the counts they are computed from."""
+    """The rates, each 0 where its denominator is 0, and the counts they are computed from.
+
+    It also reads as a mapping of names to numbers: `metrics["success_rate"]`, `dict(metrics)`.
+    """
 
     success_rate: float
     avg_steps: float
@@ -54,6 +57,33 @@ class RolloutMetrics(msgspec.Struct, frozen=True, kw_only=True):
     judge_input_tokens: int = 0
     judge_output_tokens: int = 0
 
+    def keys(self) -> KeysView[str]:
+        return msgspec.structs.asdict(self).keys()
+
+    def values(self) -> ValuesView[float]:
+        return msgspec.structs.asdict(self).values()
+
+    def items(self) -> ItemsView[str, float]:
+        return msgspec.structs.asdict(self).items()
+
+    def get(self, name: str, default: float | None = None) -> float | None:
+        return msgspec.structs.asdict(self).get(name, default)
+
+    def __getitem__(self, name: str) -> float:
+        return cast("float", msgspec.structs.asdict(self)[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__struct_fields__)
+
+    def __len__(self) -> int:
+        return len(self.__struct_fields__)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.__struct_fields__
+
+
+Mapping.register(RolloutMetrics)
+
 
 class RolloutMeter(msgspec.Struct, kw_only=True):
     """Counts trajectories. `steps`, `characters` and `gobacks` are of those neither crashed nor
@@ -74,11 +104,6 @@ class RolloutMeter(msgspec.Struct, kw_only=True):
     crashed_other: int = 0
     judge_input_tokens: int = 0
     judge_output_tokens: int = 0
-
-    @classmethod
-    def of_failed(cls, count: int) -> "RolloutMeter":
-        """The meter of failed trajectories, each of which is crashed."""
-        return cls(total_trajectories=count, crashed=count, failed=count)
 
     @classmethod
     def of(cls, metrics: RolloutMetrics) -> "RolloutMeter":
@@ -133,9 +158,14 @@ class RolloutMeter(msgspec.Struct, kw_only=True):
         )
 
 
-def calculate_rollout_metrics(trajectories: Iterable[AnyTrajectory | None]) -> RolloutMetrics:
-    """The metrics of trajectories, which are read one at a time."""
-    meter = RolloutMeter()
+def calculate_rollout_metrics(
+    trajectories: Iterable[AnyTrajectory | None], earlier: RolloutMetrics | None = None
+) -> RolloutMetrics:
+    """The metrics of trajectories, which are read one at a time, and of `earlier` ones together.
+
+    None stands for a failed trajectory without steps.
+    """
+    meter = RolloutMeter.of(earlier) if earlier is not None else RolloutMeter()
     for trajectory in trajectories:
         meter.add(trajectory)
     return meter.metrics

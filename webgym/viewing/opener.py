@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rollgym.records.decoding import JsonDecoder
-from rollgym.store import StoreError, inputs_path, journal_paths
+from rollgym.store import RefusedError, StoreError, inputs_path, journal_paths
 from rollgym.store.errors import storage_errors
 from rollgym.store.layout import MANIFEST
 from rollgym.viewer.source import SourcePart, ViewerSource, is_inside, is_journal, journals_of
 from webgym.rollout.iteration import IterationPaths
+from webgym.rollout.ranks import paths_of_rank
 from webgym.rollout.sample import Sample
 from webgym.tasks.task import Split
 from webgym.trajectory.plain import SCREENSHOTS
@@ -133,10 +134,17 @@ def _ranks(paths: IterationPaths) -> list[IterationPaths]:
         if iteration == paths.iteration and rank is not None
     } | set(range(_rank_count(paths)))
     if not numbers:
-        return [paths]
+        return [_of_rank(paths, 0, 1)]
     # Even a single rank is one of several, because its name has a rank.
     count = max(numbers) + 2
-    return [paths.of_rank(rank, count) for rank in sorted(numbers)]
+    return [_of_rank(paths, rank, count) for rank in sorted(numbers)]
+
+
+def _of_rank(paths: IterationPaths, rank: int, count: int) -> IterationPaths:
+    try:
+        return paths_of_rank(paths, rank, count)
+    except RefusedError:  # a damaged announcement
+        return paths.of_rank(rank, count)
 
 
 def _rank_count(paths: IterationPaths) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from rollgym.engine import Coverage, ExitStatus
@@ -19,8 +20,11 @@ from tests.integration.webgym.episode.playing import START, ListedAgent, Planned
 from webgym.actions.space import Answer, Scroll
 from webgym.rollout.gym import AsyncWebGym
 from webgym.rollout.iteration import read_report
+from webgym.settings import UnknownKeyWarning
+from webgym.trajectory.metrics import calculate_rollout_metrics
 from webgym.trajectory.torch_file import TorchFile
 
+CONFIGS = Path(__file__).parents[4] / "scripts" / "config"
 SEED_SIGNATURE = {
     "master_port": 7000,
     "host_ip": "localhost",
@@ -66,16 +70,23 @@ def test_its_signature_is_the_one_that_users_know() -> None:
 
 def test_sampled_rows_are_run_kept_and_told(tmp_path: Path) -> None:
     told: list[dict[str, Any]] = []
+    written: list[tuple[Path, int]] = []
+
+    def note(file: Path) -> None:
+        with TorchFile(file) as opened:
+            written.append((file, len(opened)))
 
     async def using(server: ScriptedServer, port: int) -> None:
-        environment = gym(port, tmp_path)
-        coverage = await environment.collect(agent(), told.append)
+        environment = gym(port, tmp_path, env_config={"save_every_percent": 34})
+        coverage = await environment.collect(agent(), note, trajectory_callback=told.append)
+        assert written == [(environment.paths.trajectories, number) for number in (2, 3)]
         assert (coverage.completed, coverage.expected) == (3, 3)
         with TorchFile(environment.paths.trajectories) as file:
             assert sorted(str(each["task_id"]) for each in file.trajectories()) == ["0", "1", "2"]
         report = read_report(environment.paths.metrics)
         assert report is not None
-        assert (report.final, report.metrics.success_rate) == (True, 1.0)
+        assert (report.final, report.metrics["success_rate"]) == (True, 1.0)
+        assert dict(report.metrics) == dict(calculate_rollout_metrics(told))
         assert server.paths().count("/get") == server.paths().count("/reset") == 3
 
     with_server(using)
@@ -142,6 +153,36 @@ def test_configurations_may_be_nodes_of_hydra(tmp_path: Path) -> None:
     with_server(using)
 
 
+@pytest.mark.parametrize("name", ["rollout_train", "rollout_test"])
+def test_the_whole_node_of_our_own_configuration_is_taken(tmp_path: Path, name: str) -> None:
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        config = compose(name, [f"save_path={tmp_path}", "+env_config.rank_load_wieght=2"])
+    config.env_config.master_port = 7777
+    with pytest.warns(UnknownKeyWarning) as warned:
+        environment = AsyncWebGym(
+            sampled_tasks=ROWS,
+            save_path=tmp_path,
+            env_config=config.env_config,
+            retry_policy={"max_retries": 0, "http_pool": {}},
+        )
+    unknown = "is unknown and not used; the nearest known key is"
+    assert [str(each.message) for each in warned] == [
+        f"env_config.rank_load_wieght {unknown} env_config.rank_load_weight",
+        f"retry_policy.http_pool {unknown} retry_policy.http_pools",
+    ]
+    assert {each.filename for each in warned} == {__file__}
+    assert environment.paths.split == config.env_config.split
+
+
+def test_a_rank_has_its_share_of_every_limit(tmp_path: Path) -> None:
+    ranked = {"multinode_rank": 0, "multinode_total_workers": 3, "multinode_rank_suffix": "_a"}
+    config = {**ranked, "rank_load_weight": 2, "total_load_weight": 4, "http_pools": {"execute": 8}}
+    environment = gym(7000, tmp_path, env_config=config)
+    assert environment.paths.trajectories.name.endswith("iteration0_a")
+    assert environment.settings.http_pools.execute == 4
+    assert environment.settings.evaluation_workers == 8
+
+
 def test_a_full_disk_under_the_screenshots_stops_the_run_and_nothing_is_lost(
     tmp_path: Path,
 ) -> None:
@@ -184,7 +225,6 @@ def test_tasks_may_come_as_a_data_frame(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"env_config": {"evaluation_worker": 1}}, "did you mean env_config.evaluation_workers?"),
         ({"retry_policy": {"max_retries": -1}}, "retry_policy.max_retries: "),
         ({"num_workers": 0}, "num_workers is 0"),
         ({"env_config": {"evaluation_workers": 0}}, "evaluation_workers"),

@@ -11,8 +11,9 @@ from tests.integration.webgym.rollout.rank_files import a_trajectory, leave_file
 from tests.integration.webgym.tasks.task_rows import some_tasks
 from webgym.models.web_agent import WebAgent
 from webgym.rollout.gym import AsyncWebGym
-from webgym.rollout.iteration import ITERATION_ADVICE, IterationPaths, Rank
+from webgym.rollout.iteration import ITERATION_ADVICE, IterationPaths
 from webgym.rollout.job import chosen_iteration, roll_out
+from webgym.rollout.ranks import Rank
 from webgym.rollout.sample import SampleOrigin, share_sample
 from webgym.rollout.settings import WebRolloutSettings
 from webgym.tasks.file import TaskFile

@@ -1,11 +1,14 @@
 """Which rank a process is, and what is its own."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rollgym.store import RefusedError
 from webgym.rollout.environment_settings import EnvironmentSettings
-from webgym.rollout.iteration import Rank, RankError, find_rank
+from webgym.rollout.iteration import IterationPaths
+from webgym.rollout.ranks import Rank, RankError, announce, find_rank, meet, paths_of_rank
 
 
 def rank(environment: dict[str, str] | None = None, **settings: Any) -> Rank:
@@ -84,13 +87,54 @@ def test_settings_that_contradict_themselves_are_refused() -> None:
         ({"multinode_total_workers": 2}, "multinode_rank is not"),
         ({"rank_weights": "2,1,1"}, "has 3 weight.* for 1 rank"),
         ({"rank_weights": "0"}, "above 0"),
-        ({"rank_load_weight": 2.0}, "set the weights of all ranks"),
+        ({"rank_load_weight": 2.0, "total_load_weight": 1.0}, "is less than rank_load_weight=2"),
         ({"rank_weights": "2", "rank_load_weight": 1.0}, "rank_load_weight=1 contradicts"),
         ({"rank_weights": "2", "total_load_weight": 3.0}, "total_load_weight=3 contradicts"),
     ]
     for settings, said in cases:
         with pytest.raises(RankError, match=said):
             rank(**settings)
+
+
+def test_ranks_that_know_only_their_own_weight_learn_those_of_all(tmp_path: Path) -> None:
+    paths = IterationPaths(tmp_path, "train", 0)
+    ranks = [
+        rank(multinode_rank=index, multinode_total_workers=3, rank_load_weight=weight)
+        for index, weight in enumerate((2, 1, 1))
+    ]
+    for each in reversed(ranks[1:]):
+        announce(paths, each)
+
+    def last_rank_comes(_: float) -> None:
+        announce(paths, ranks[0])
+
+    met = meet(paths, ranks[1], timeout=60, sleep=last_rank_comes)
+    assert met.weights == (2.0, 1.0, 1.0)
+    assert [met.sessions(64), met.share(128), met.share(2)] == [16, 32, 1]
+    assert rank(rank_load_weight=3).share(7) == 7
+
+
+def test_a_rank_that_does_not_come_counts_with_the_weight_that_is_left(tmp_path: Path) -> None:
+    paths, said = IterationPaths(tmp_path, "train", 0), list[str]()
+    shared: dict[str, Any] = {"multinode_total_workers": 2, "total_load_weight": 4}
+    first = rank(multinode_rank=0, rank_load_weight=3, **shared)
+    announce(paths, first)
+    met = meet(paths, first, timeout=0, report=said.append)
+    assert met.weights == (3.0, 1.0)
+    assert "rank 1 announced no rank_load_weight: the weights are 3,1" in said[-1]
+    late = rank(multinode_rank=1, rank_load_weight=2, **shared)
+    with pytest.raises(RefusedError, match="divided with the weights 3,1, where rank 1 has 1"):
+        late.with_weights(met.weights)
+
+
+def test_two_ranks_cannot_have_the_same_suffix(tmp_path: Path) -> None:
+    paths = IterationPaths(tmp_path, "train", 0)
+    shared: dict[str, Any] = {"multinode_total_workers": 2, "multinode_rank_suffix": "_node"}
+    announce(paths, rank(multinode_rank=0, **shared))
+    with pytest.raises(RankError, match="'_node' is that of rank 0"):
+        announce(paths, rank(multinode_rank=1, **shared))
+    assert paths_of_rank(paths, 0, 2).run.name == "iteration0_node.run"
+    assert paths_of_rank(paths, 1, 2).run.name == "iteration0_rank_1.run"
 
 
 def test_a_ranks_own_weight_may_be_said_beside_those_of_all() -> None:
