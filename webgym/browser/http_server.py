@@ -25,7 +25,8 @@ from webgym.browser.master.registration import TOKEN_HEADER
 from webgym.browser.routes import GET_PATH, HEALTH_PATH, ServerRoutes
 from webgym.browser.settings import TOKEN_VARIABLE
 
-LARGEST_BODY = 2**20
+LARGEST_BODY = 2**24
+"""Uploads are in the body."""
 SHUTDOWN_SECONDS = 1.0
 CLIENT_HEADER = "x-client-id"
 

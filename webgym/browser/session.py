@@ -33,6 +33,7 @@ from webgym.browser.page.executor import CommandExecutor
 from webgym.browser.page.observation import PageObservation, PageObserver
 from webgym.browser.page.settle import settle
 from webgym.browser.page.tabs import RECOVERY_TIME, PageRecovery, SessionTabs
+from webgym.browser.page.uploads import Uploads
 
 MAX_INCIDENTS = 50
 CLOSE_SECONDS = 5.0
@@ -58,7 +59,10 @@ class ChromiumSession:
         self._tabs = SessionTabs(targets, self._incidents.append)
         self._recovery = PageRecovery(self._tabs, self.lose)
         self._observer = PageObserver(self._tabs)
-        self._executor = CommandExecutor(self._tabs, self._observer, channel.check_navigation)
+        self._uploads = Uploads()
+        self._executor = CommandExecutor(
+            self._tabs, self._observer, self._uploads, channel.check_navigation
+        )
         self._turn = asyncio.Lock()
 
     @classmethod
@@ -97,6 +101,7 @@ class ChromiumSession:
             with suppress(ConnectionClosedError):
                 await self._tabs.close_context(deadline)
         finally:
+            self._uploads.close()
             await self._channel.close()
 
     async def execute(self, command: Command, deadline: float) -> dict[str, object]:

@@ -103,8 +103,20 @@ def screenshot_info(page: "PageInfo", elements: tuple[Element, ...]) -> dict[str
     }
 
 
+class OpenTab(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A tab of a session. It keeps its number until it is closed."""
+
+    number: int
+    url: str
+    title: str = ""
+    current: bool = False
+
+
 class PageInfo(msgspec.Struct, frozen=True):
-    """The state of the page. `status` is the HTTP status of the document, if it has one."""
+    """The state of the page. `status` is the HTTP status of the document, if it has one.
+
+    `tab_list` has the tabs if there are several.
+    """
 
     url: str
     title: str
@@ -117,6 +129,7 @@ class PageInfo(msgspec.Struct, frozen=True):
     tabs: int = 1
     status: int | None = None
     loading: bool = False
+    tab_list: tuple[OpenTab, ...] = ()
 
 
 class Picture(msgspec.Struct, frozen=True):

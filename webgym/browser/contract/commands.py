@@ -19,12 +19,27 @@ InteractionMode = Literal["coordinates", "set_of_marks"]
 Direction = Literal["up", "down", "left", "right"]
 ElementId = Annotated[int, msgspec.Meta(ge=1)]
 Coordinate = Annotated[float, msgspec.Meta(ge=0, le=100_000)]
+Distance = Annotated[float, msgspec.Meta(ge=-100_000, le=100_000)]
 Text = Annotated[str, msgspec.Meta(max_length=100_000)]
+MouseButton = Literal["left", "right", "middle"]
+ClickCount = Annotated[int, msgspec.Meta(ge=1, le=3)]
+TabNumber = Annotated[int, msgspec.Meta(ge=1)]
+FileName = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^/\\\x00]+$")]
 
 LONGEST_SLEEP, LONGEST_DEADLINE, LONGEST_WAIT = 60.0, 300.0, 600.0
 SCROLL_AMOUNT = 200
 _NEARLY = 0.75
 """How similar a key is to the name of a command if it was meant to be that name."""
+
+
+class UploadFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file that a page gets. `data` is base64 on the wire."""
+
+    name: FileName
+    data: bytes = b""
+
+
+UploadFiles = Annotated[tuple[UploadFile, ...], msgspec.Meta(min_length=1, max_length=10)]
 
 
 class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,14 +60,44 @@ class Back(Command, frozen=True):
 
 
 class ClickCoords(Command, frozen=True):
+    """Click there. `clicks` is 2 for a double click."""
+
     command = "click_coords"
     x: Coordinate
     y: Coordinate
+    button: MouseButton = "left"
+    clicks: ClickCount = 1
 
 
 class ClickId(Command, frozen=True):
     command = "click_id"
     id: ElementId
+    button: MouseButton = "left"
+    clicks: ClickCount = 1
+
+
+class DragCoords(Command, frozen=True):
+    """Press the left button at one point, move to another one, and release it there."""
+
+    command = "drag_coords"
+    x: Coordinate
+    y: Coordinate
+    to_x: Coordinate
+    to_y: Coordinate
+
+
+class DragId(Command, frozen=True):
+    """Drag an element: to the element `to_id`, or by `dx`, `dy` pixels."""
+
+    command = "drag_id"
+    id: ElementId
+    to_id: ElementId | None = None
+    dx: Distance | None = None
+    dy: Distance | None = None
+
+    def __post_init__(self) -> None:
+        if (self.to_id is None) == (self.dx is None and self.dy is None):
+            raise ValueError("give `to_id`, or `dx` and `dy`")
 
 
 class FillCoords(Command, frozen=True):
@@ -80,6 +125,45 @@ class SelectOption(Command, frozen=True):
     command = "select_option"
     id: ElementId
     value: Text | None = None
+
+
+class SelectOptionCoords(Command, frozen=True):
+    """Choose an option of the list at this point by its `value` or label."""
+
+    command = "select_option_coords"
+    x: Coordinate
+    y: Coordinate
+    value: Text
+
+
+class SlideCoords(Command, frozen=True):
+    """Move the slider at this point to a value."""
+
+    command = "slide_coords"
+    x: Coordinate
+    y: Coordinate
+    value: float
+
+
+class SlideId(Command, frozen=True):
+    command = "slide_id"
+    id: ElementId
+    value: float
+
+
+class UploadCoords(Command, frozen=True):
+    """Click there, and give these files to the file dialog that opens."""
+
+    command = "upload_coords"
+    x: Coordinate
+    y: Coordinate
+    files: UploadFiles
+
+
+class UploadId(Command, frozen=True):
+    command = "upload_id"
+    id: ElementId
+    files: UploadFiles
 
 
 class HoverCoords(Command, frozen=True):
@@ -127,6 +211,20 @@ class Keypress(Command, frozen=True):
 
     command = "keypress"
     keys: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=8)]
+
+
+class SwitchTab(Command, frozen=True):
+    """Continue in another tab, by its number in `page.tab_list`."""
+
+    command = "switch_tab"
+    tab: TabNumber
+
+
+class CloseTab(Command, frozen=True):
+    """Close a tab; without a number the current one."""
+
+    command = "close_tab"
+    tab: TabNumber | None = None
 
 
 class Sleep(Command, frozen=True):

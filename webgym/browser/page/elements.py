@@ -115,26 +115,37 @@ class OptionSelection(msgspec.Struct, frozen=True):
     labels: tuple[str, ...] = ()
     total: int = 0
 
-    def check(self, number: int, wanted: str | None) -> None:
+    def check(self, target: int | tuple[float, float], wanted: str | None) -> None:
         """Raises CommandError if no option was chosen."""
+        place = f"{target}" if isinstance(target, int) else f"at {target[0]:g}, {target[1]:g}"
         match self.problem:
             case "gone":
-                raise gone(number)
+                if isinstance(target, int):
+                    raise gone(target)
+                raise UnknownElementError(f"there is nothing {place}")
             case "kind":
                 raise UnknownElementError(
-                    f"element {number} is neither a list nor an option, but <{self.tag}>"
+                    f"the element {place} is neither a list nor an option, but <{self.tag}>"
                 )
             case "unknown":
                 why = "give an option" if wanted is None else f"unknown option {wanted[:60]!r}"
-                raise CommandError(f"list {number}: {why}; it has {self._listed()}")
+                raise CommandError(f"the list {place}: {why}; it has {self._listed()}")
             case "disabled list":
-                raise CommandError(f"list {number} is disabled")
+                raise CommandError(f"the list {place} is disabled")
             case "disabled option":
                 raise CommandError(f"option {self.label!r} is disabled")
 
     def _listed(self) -> str:
         more = self.total - len(self.labels)
         return (", ".join(self.labels) or "none") + (f" and {more} more" if more else "")
+
+
+class SliderState(msgspec.Struct, frozen=True):
+    """The value of a slider, if it says so, and its bounds."""
+
+    now: float | None
+    low: float
+    high: float
 
 
 class SetValueResult(msgspec.Struct, frozen=True):

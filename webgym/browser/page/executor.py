@@ -12,11 +12,13 @@ from webgym.browser.contract.errors import CommandError, NavigationError
 from webgym.browser.page.accessibility import accessibility_tree
 from webgym.browser.page.elements import DocumentGoneError
 from webgym.browser.page.gestures import act
+from webgym.browser.page.moves import drag, slide
 from webgym.browser.page.observation import PageObserver
 from webgym.browser.page.script import PageScript
 from webgym.browser.page.settle import settle
 from webgym.browser.page.tab import Tab
 from webgym.browser.page.tabs import SessionTabs
+from webgym.browser.page.uploads import Uploads
 
 ANSWER_SECONDS = 30.0
 """For a server to start its answer."""
@@ -87,11 +89,16 @@ class CommandExecutor:
     """Carries out commands. `check_url` rejects URLs that may not be opened."""
 
     def __init__(
-        self, tabs: SessionTabs, observer: PageObserver, check_url: Callable[[str], str]
+        self,
+        tabs: SessionTabs,
+        observer: PageObserver,
+        uploads: Uploads,
+        check_url: Callable[[str], str],
     ) -> None:
         self._tabs = tabs
         self._observer = observer
         self._check_url = check_url
+        self._uploads = uploads
 
     async def execute(self, command: commands.Command, deadline: float) -> Result:
         """The result of the command. Raises CommandError if the page does not allow it.
@@ -127,8 +134,19 @@ class CommandExecutor:
                 await self._visit(tab, self._check_url(command.url), deadline)
             case commands.Back():
                 return await self._back(tab, deadline)
+            case commands.SwitchTab():
+                self._tabs.switch(self._tabs.numbered(command.tab))
+            case commands.CloseTab():
+                self._tabs.close(self._tabs.numbered(command.tab))
+                await self._tabs.current_or_blank(deadline)
+            case commands.UploadCoords() | commands.UploadId():
+                await self._uploads.give(command, tab, deadline)
             case commands.Sleep():
                 await _sleep(command.duration, deadline)
+            case commands.DragCoords() | commands.DragId():
+                await drag(command, tab, deadline)
+            case commands.SlideCoords() | commands.SlideId():
+                return {"status": "success", "value": await slide(command, tab, deadline)}
             case _ if not command.acts:
                 return await self._read(command, tab, deadline)
             case _:

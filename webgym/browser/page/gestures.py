@@ -7,10 +7,10 @@ colour is not typed but set, as its picker does it; a drop-down list gets the op
 import re
 
 from webgym.browser.contract import commands
-from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH
+from webgym.browser.contract.answers import VIEWPORT_HEIGHT
 from webgym.browser.contract.errors import CommandError
 from webgym.browser.page.elements import ElementFacts
-from webgym.browser.page.input import InputDevices, find_key, find_keys
+from webgym.browser.page.input import InputDevices, check_in_view, find_key, find_keys
 from webgym.browser.page.script import PageScript
 from webgym.browser.page.tab import Tab
 
@@ -106,9 +106,10 @@ async def act(command: commands.Command, tab: Tab, deadline: float) -> Result:
         commands.ClickCoords
         | commands.FillCoords
         | commands.HoverCoords
-        | commands.HoverAndScrollCoords,
+        | commands.HoverAndScrollCoords
+        | commands.SelectOptionCoords,
     ):
-        _check_in_view(command.x, command.y)
+        check_in_view(command.x, command.y)
     match command:
         case commands.FillCoords():
             await fill_at(tab, command, deadline)
@@ -119,8 +120,11 @@ async def act(command: commands.Command, tab: Tab, deadline: float) -> Result:
         case commands.TabAndEnter():
             for key in ("Tab", "Enter"):
                 await InputDevices(tab).press([find_key(key)], deadline)
-        case commands.SelectOption():
-            chosen = await PageScript(tab.world).select_option(command.id, command.value, deadline)
+        case commands.SelectOption() | commands.SelectOptionCoords():
+            target = (
+                command.id if isinstance(command, commands.SelectOption) else (command.x, command.y)
+            )
+            chosen = await PageScript(tab.world).select_option(target, command.value, deadline)
             about = {"label": chosen.label, "value": chosen.value, "changed": chosen.changed}
             return {"status": "success", **about}
         case commands.ScrollId() | commands.PageDown() | commands.PageUp():
@@ -130,22 +134,16 @@ async def act(command: commands.Command, tab: Tab, deadline: float) -> Result:
     return {"status": "success"}
 
 
-def _check_in_view(x: float, y: float) -> None:
-    if x > VIEWPORT_WIDTH or y > VIEWPORT_HEIGHT:
-        size = f"{VIEWPORT_WIDTH} x {VIEWPORT_HEIGHT}"
-        raise CommandError(f"the point {x:g}, {y:g} is outside of the viewport of {size}")
-
-
 async def _point(command: commands.Command, tab: Tab, deadline: float) -> None:
     devices, script = InputDevices(tab), PageScript(tab.world)
     match command:
         case commands.ClickCoords():
             await script.prepare_click(command.x, command.y, deadline)
-            await devices.click(command.x, command.y, deadline)
+            await devices.click(command.x, command.y, deadline, command.button, command.clicks)
         case commands.ClickId():
             point = await script.locate(command.id, deadline)
             await script.prepare_click(point.x, point.y, deadline)
-            await devices.click(point.x, point.y, deadline)
+            await devices.click(point.x, point.y, deadline, command.button, command.clicks)
         case commands.HoverCoords():
             await devices.hover(command.x, command.y, deadline)
         case commands.HoverId():

@@ -12,7 +12,8 @@ from contextlib import suppress
 import msgspec
 
 from webgym.browser.chromium.connection import CallError
-from webgym.browser.contract.commands import Direction
+from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH
+from webgym.browser.contract.commands import Direction, MouseButton
 from webgym.browser.contract.errors import CommandError
 from webgym.browser.page.elements import DocumentGoneError
 from webgym.browser.page.tab import Tab
@@ -134,6 +135,9 @@ HANDLED_SECONDS = 2.0
 TYPED_BY_KEYS = 300
 """Longer texts are inserted as a whole, like pasted text."""
 
+DRAG_STEPS = 10
+_BUTTONS: dict[MouseButton, int] = {"left": 1, "right": 2, "middle": 4}
+"""The bits of the pressed buttons in the DevTools protocol."""
 _WHEEL = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}
 InputEvent = tuple[str, dict[str, object]]
 
@@ -144,16 +148,42 @@ class InputDevices:
     def __init__(self, tab: Tab) -> None:
         self._tab = tab
 
-    async def click(self, x: float, y: float, deadline: float) -> None:
-        button = {"button": "left", "clickCount": 1}
-        await self._send(
-            [
-                _mouse("mouseMoved", x, y),
-                _mouse("mousePressed", x, y, buttons=1, **button),
-                _mouse("mouseReleased", x, y, **button),
-            ],
-            deadline,
-        )
+    async def click(
+        self, x: float, y: float, deadline: float, button: MouseButton = "left", clicks: int = 1
+    ) -> None:
+        events = [_mouse("mouseMoved", x, y)]
+        for count in range(1, clicks + 1):
+            pressed = {"button": button, "clickCount": count}
+            events.append(_mouse("mousePressed", x, y, buttons=_BUTTONS[button], **pressed))
+            events.append(_mouse("mouseReleased", x, y, **pressed))
+        await self._send(events, deadline)
+
+    async def drag(
+        self, start: tuple[float, float], end: tuple[float, float], deadline: float
+    ) -> None:
+        """Press at one point, move to the other in steps, and release.
+
+        What the page lets people drag natively (`draggable`) is dragged by the browser, which
+        reports that to `Tab.dragged` instead of starting a drag of the machine.
+        """
+        tab = self._tab
+        tab.forget_drag()
+        await tab.call("Input.setInterceptDrags", {"enabled": True}, deadline=deadline)
+        try:
+            pressed = _mouse("mousePressed", *start, button="left", buttons=1, clickCount=1)
+            await self._send([_mouse("mouseMoved", *start), pressed], deadline)
+            for x, y in _way(start, end):
+                if tab.dragged is not None:
+                    break
+                await self._send([_mouse("mouseMoved", x, y, button="left", buttons=1)], deadline)
+            released = [_mouse("mouseReleased", *end, button="left", clickCount=1)]
+            dragged = tab.dragged
+            if dragged is not None:
+                kinds = ("dragEnter", "dragOver", "drop")
+                released = [_drag(kind, *end, dragged) for kind in kinds]
+            await self._send(released, deadline)
+        finally:
+            tab.send("Input.setInterceptDrags", {"enabled": False})
 
     async def hover(self, x: float, y: float, deadline: float) -> None:
         await self._send([_mouse("mouseMoved", x, y)], deadline)
@@ -205,8 +235,26 @@ class InputDevices:
                 await self._tab.call(method, params, deadline=soon)
 
 
+def check_in_view(x: float, y: float) -> None:
+    """Raises CommandError for a point outside of the viewport."""
+    if x > VIEWPORT_WIDTH or y > VIEWPORT_HEIGHT:
+        size = f"{VIEWPORT_WIDTH} x {VIEWPORT_HEIGHT}"
+        raise CommandError(f"the point {x:g}, {y:g} is outside of the viewport of {size}")
+
+
 def _mouse(kind: str, x: float, y: float, **more: object) -> InputEvent:
     return "Input.dispatchMouseEvent", {"type": kind, "x": x, "y": y, **more}
+
+
+def _drag(kind: str, x: float, y: float, data: msgspec.Raw) -> InputEvent:
+    return "Input.dispatchDragEvent", {"type": kind, "x": x, "y": y, "data": data}
+
+
+def _way(start: tuple[float, float], end: tuple[float, float]) -> list[tuple[float, float]]:
+    """Points from one to the other, the last one twice: some pages only look at the second."""
+    (x, y), (to_x, to_y) = start, end
+    parts = [step / DRAG_STEPS for step in range(1, DRAG_STEPS + 1)]
+    return [*((x + part * (to_x - x), y + part * (to_y - y)) for part in parts), end]
 
 
 def _key_down(key: KeyboardKey, held: int) -> InputEvent:

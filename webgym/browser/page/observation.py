@@ -96,12 +96,14 @@ class PageObserver:
 
     async def page_info(self, tab: Tab, deadline: float) -> PageInfo:
         info = await PageScript(tab.world).page_info(deadline)
+        tab.title = info.title[:200]
         return msgspec.structs.replace(
             info,
             url=tab.activity.main.unreachable_url or info.url,
             tabs=len(self._tabs),
             status=tab.activity.status,
             loading=tab.activity.is_loading,
+            tab_list=self._tabs.listed if len(self._tabs) > 1 else (),
         )
 
     async def _observe_without_script(self, observe: Observe, deadline: float) -> PageObservation:

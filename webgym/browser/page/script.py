@@ -35,6 +35,7 @@ from webgym.browser.page.elements import (
     PageScriptError,
     Quietness,
     SetValueResult,
+    SliderState,
     gone,
 )
 
@@ -44,8 +45,8 @@ FRAME_LINE = "\0"
 _IN_FRAME = '{"frame":'
 _PARTS = (
     "early", "dom", "ids", "geometry", "hits", "names", "describe", "interactive", "overlays",
-    "survey", "collect", "foreign", "locate", "fields", "selects", "scroll", "marks", "reading",
-    "outline", "quiet", "api",
+    "survey", "collect", "foreign", "locate", "fields", "selects", "sliders", "scroll", "marks",
+    "reading", "outline", "quiet", "api",
 )  # fmt: skip
 
 Answer = TypeVar("Answer")
@@ -79,6 +80,7 @@ _READ_PAGE_INFO = msgspec.json.Decoder(PageInfo).decode
 _READ_QUIETNESS = msgspec.json.Decoder(Quietness).decode
 _READ_SELECTION = msgspec.json.Decoder(OptionSelection).decode
 _READ_SPOT = msgspec.json.Decoder(FrameSpot).decode
+_READ_SLIDER = msgspec.json.Decoder(SliderState | None).decode
 _READ_SET_VALUE = msgspec.json.Decoder(SetValueResult).decode
 
 
@@ -197,18 +199,36 @@ class PageScript:
         await self._call(_READ_NOTHING, "prepareClick", [x, y], deadline, point_at=0)
 
     async def select_option(
-        self, number: int, value: str | None, deadline: float
+        self, target: int | tuple[float, float], value: str | None, deadline: float
     ) -> OptionSelection:
         """Choose an option by its own number, or an option of a list by value or label.
 
-        Raises UnknownElementError, and CommandError that lists the options.
+        The list is the one of a number or at a point. Raises UnknownElementError, and CommandError
+        that lists the options.
         """
-        inner = await self.inner(number, deadline)
+        number, x, y = _target(target)
+        inner = None if number is None else await self.inner(number, deadline)
         if inner is not None:
             return await inner[0].select_option(inner[1], value, deadline)
-        chosen = await self._call(_READ_SELECTION, "selectOption", [number, value], deadline)
-        chosen.check(number, value)
+        chosen = await self._call(
+            _READ_SELECTION, "selectOption", [number, value, x, y], deadline, point_at=2
+        )
+        chosen.check(target, value)
         return chosen
+
+    async def focus_slider(
+        self, target: int | tuple[float, float], deadline: float
+    ) -> SliderState | None:
+        """Focus the slider of a number or at a point, if it is one that a page has built."""
+        number, x, y = _target(target)
+        inner = None if number is None else await self.inner(number, deadline)
+        if inner is not None:
+            return await inner[0].focus_slider(inner[1], deadline)
+        return await self._call(_READ_SLIDER, "focusSlider", [number, x, y], deadline, point_at=1)
+
+    async def slider_state(self, deadline: float) -> SliderState | None:
+        """The state of the focused slider."""
+        return await self._call(_READ_SLIDER, "sliderState", [], deadline)
 
     async def focus_for_typing(
         self,
@@ -320,3 +340,8 @@ class PageScript:
             before, after = arguments[:point_at], arguments[point_at + 2 :]
             arguments = [*before, spot.x, spot.y, *after]
         return await frame._call(read, function, arguments, deadline, wait=wait, point_at=point_at)
+
+
+def _target(target: int | tuple[float, float]) -> tuple[int | None, float | None, float | None]:
+    """A number or a point as the script takes them."""
+    return (target, None, None) if isinstance(target, int) else (None, *target)

@@ -56,6 +56,21 @@ class _Destination(msgspec.Struct, rename="camel"):
 _OPENED = frozenset({"http", "https", "about", "blob", "javascript"})
 _FOR_PROGRAMS = frozenset({"mailto", "tel", "sms", "callto", "skype", "whatsapp", "tg", "intent"})
 _READ_DESTINATION = msgspec.json.Decoder(_Destination).decode
+
+
+class _Dragged(msgspec.Struct):
+    data: msgspec.Raw
+
+
+class FileField(msgspec.Struct, rename="camel", frozen=True):
+    """A field for files. `mode` is `selectSingle` or `selectMultiple`."""
+
+    backend_node_id: int | None = None
+    mode: str = ""
+
+
+_READ_DRAGGED = msgspec.json.Decoder(_Dragged).decode
+_READ_FILE_FIELD = msgspec.json.Decoder(FileField).decode
 _READ_DIALOG = msgspec.json.Decoder(_Dialog).decode
 
 
@@ -78,6 +93,14 @@ class Tab:
         self.closed = False
         self.windows = 0
         """How many windows it has opened in this step."""
+        self.number = 1
+        """Its number in the session, for people and agents."""
+        self.title = ""
+        """Its title at the last observation."""
+        self.dragged: msgspec.Raw | None = None
+        """What a drag carries that the browser would have started."""
+        self.file_field: FileField | None = None
+        """The field whose file dialog was requested last."""
         self._connection = connection
         self._report = report
         self._accepts_dialogs = accepts_dialogs
@@ -89,6 +112,8 @@ class Tab:
             "Page.frameScheduledNavigation": self._navigation_scheduled,
             "Runtime.bindingCalled": self._dialog_reported,
             "Inspector.targetCrashed": self._crash,
+            "Input.dragIntercepted": self._drag_intercepted,
+            "Page.fileChooserOpened": self._file_chooser_opened,
         }
 
     @property
@@ -167,6 +192,16 @@ class Tab:
         if document != self.activity.document:
             self.enable_dialog_reports()
             self.world.document_gone()
+
+    def forget_drag(self) -> None:
+        self.dragged = None
+
+    def _drag_intercepted(self, params: msgspec.Raw) -> None:
+        self.dragged = _READ_DRAGGED(params).data
+
+    def _file_chooser_opened(self, params: msgspec.Raw) -> None:
+        self.file_field = _READ_FILE_FIELD(params)
+        self.activity.wake()
 
     def _window_opened(self, params: msgspec.Raw) -> None:
         self.windows += 1

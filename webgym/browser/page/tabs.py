@@ -1,7 +1,8 @@
 """The tabs of one session, handled as if there were only one, and the recovery from stuck pages.
 
-The newest tab is the current one. When it closes, by itself or by `back`, the tab before it is
-current again. A page that opens windows without end gets only a few.
+The newest tab is the current one, until another one is chosen. When it closes, by itself or by
+`back`, the tab that was current before is current again. A page that opens windows without end gets
+only a few.
 
 *Recovery.* Pages that crashed or do not answer are stopped or closed, so that their session
 continues. The page to blame is the current one at the start of the request. A page that it has
@@ -18,7 +19,7 @@ import msgspec
 from rollgym.servers.limit import Limit
 from webgym.browser.chromium.connection import CallError
 from webgym.browser.chromium.targets import TargetInfo, Targets
-from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH, Incident
+from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH, Incident, OpenTab
 from webgym.browser.contract.errors import (
     CommandError,
     PageCrashedError,
@@ -48,6 +49,8 @@ class SessionTabs:
         self._context = ""
         self._opening = False
         self._tabs: list[Tab] = []
+        """The current one is last; the others in the order in which they were current."""
+        self._opened = 0
         self._new: list[Tab] = []
         self._attached = asyncio.Event()
 
@@ -105,6 +108,29 @@ class SessionTabs:
         self._forget(tab)
         self._targets.connection.send("Target.closeTarget", {"targetId": tab.target.target_id})
 
+    @property
+    def listed(self) -> tuple[OpenTab, ...]:
+        """The tabs by their numbers."""
+        return tuple(
+            OpenTab(tab.number, tab.activity.main.url[:500], tab.title, tab is self.current)
+            for tab in sorted(self._tabs, key=lambda tab: tab.number)
+        )
+
+    def numbered(self, number: int | None) -> Tab:
+        """The tab of this number, or the current one. Raises CommandError."""
+        for tab in reversed(self._tabs):
+            if number in (None, tab.number):
+                return tab
+        numbers = ", ".join(str(tab.number) for tab in self.listed)
+        raise CommandError(f"there is no tab {number}: the tabs are {numbers}")
+
+    def switch(self, tab: Tab) -> None:
+        """Make a tab the current one."""
+        self._tabs.remove(tab)
+        self._tabs.append(tab)
+        tab.send("Page.bringToFront")
+        self.wake()
+
     def wake(self) -> None:
         """Wake up all callers that wait for a change of a tab."""
         for tab in self._tabs:
@@ -119,6 +145,8 @@ class SessionTabs:
             self._close_openers()
             return
         tab = Tab(connection, session, target, self._report)
+        self._opened += 1
+        tab.number = self._opened
         self._tabs.append(tab)
         tab.start()
         if not self._opening:

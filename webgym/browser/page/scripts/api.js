@@ -21,6 +21,8 @@ return {
   at: answered(at),
   prepareClick: answered(prepareSelect),
   selectOption: answered(selectOption),
+  focusSlider: answered(focusSlider),
+  sliderState: answered(sliderState),
   focusForTyping: answered(focusForTyping),
   selectExisting: answered(selectExisting),
   setSpecialValue: answered(setSpecialValue),

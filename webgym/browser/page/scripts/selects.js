@@ -46,10 +46,13 @@ function restoreSelect(select) {
   if (index >= 0) root.adoptedStyleSheets.splice(index, 1);
 }
 
-// Choose an option by its number, or by value or label within a list, with the usual events.
-function selectOption(id, wanted) {
-  const element = elementNumbered(id);
-  if (!element || !isOnPage(element)) return { problem: "gone" };
+// Choose an option by its number, or by value or label within a list, with the usual events. The
+// list can also be the one at a point.
+function selectOption(id, wanted, x = null, y = null) {
+  const target = intendedElement(id, x, y);
+  if (target && isForeign(target) && x !== null) return insideFrame(target, x, y);
+  const element = target && (id === null ? (controlOf(target) ?? target) : target);
+  if (!element) return { problem: "gone" };
   const isOption = tagOf(element) === "option";
   const select = nearest(element, (node) => tagOf(node) === "select" && isHtml(node));
   if (!select) return { problem: "kind", tag: tagOf(element) };

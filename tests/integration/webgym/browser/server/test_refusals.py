@@ -12,6 +12,7 @@ from tests.integration.webgym.browser.server.harness import (
     run,
     server,
 )
+from webgym.browser.http_server import LARGEST_BODY
 from webgym.browser.routes import ROUTES
 
 TOKEN = "the-token-of-this-test"
@@ -72,7 +73,7 @@ def test_wrong_requests_are_refused_by_name(topology: Topology) -> None:
                 told = await client.ask(method, path, **query)
                 assert (told.status, told.kind) == (status, "bad_request")
                 assert message in told.message
-            large = await client.ask("POST", "/execute", b" " * (2**20 + 1))
+            large = await client.ask("POST", "/execute", b" " * (LARGEST_BODY + 1))
             assert (large.status, large.kind) == (413, "bad_request")
 
     run(scenario())
