@@ -7,7 +7,8 @@ starts.
 *Arguments.* The trajectory (`webgym.Trajectory`), and, if the function has a parameter `session`,
 the `TaskSession` of the episode: its name stood in place of `{session}` in the task's website, so
 that the site can tell what was done in it. Without that placeholder it is None. A function may be
-asynchronous; others run in a thread.
+asynchronous. Each other one runs in a daemon thread of its own: a function that hangs is abandoned
+at the deadline, and delays neither other work nor the end of the process.
 
 *Result.* A reward, as a number or a bool; a mapping with `reward` and, if wanted, `step_rewards`
 (one number for each step), `evaluation` and `is_blocked`; or an `EpisodeVerdict`. Anything else, an
@@ -19,8 +20,11 @@ import importlib
 import inspect
 import math
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from contextlib import suppress
+from contextvars import copy_context
+from functools import cache, partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -110,7 +114,36 @@ async def _called(function: Verifier, task: WebTask, trajectory: Trajectory) -> 
     )
     if is_asynchronous:
         return await function(trajectory, **arguments)
-    return await asyncio.to_thread(function, trajectory, **arguments)
+    return await _in_thread(partial(function, trajectory, **arguments))
+
+
+async def _in_thread(work: Callable[[], Any]) -> Any:
+    """The result of `work` in a new daemon thread. Raises its errors."""
+    loop, context = asyncio.get_running_loop(), copy_context()
+    done: asyncio.Future[Any] = loop.create_future()
+
+    def finish(result: Any, error: Exception | None) -> None:
+        if done.cancelled():
+            return
+        if error is None:
+            done.set_result(result)
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        result: Any = None
+        caught: Exception | None = None
+        try:
+            result = context.run(work)
+        except StopIteration as error:  # a future cannot have it
+            caught = RuntimeError(f"StopIteration: {error}")
+        except BaseException as error:  # noqa: BLE001 - a user's function may raise anything
+            caught = error if isinstance(error, Exception) else RuntimeError(repr(error))
+        with suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(finish, result, caught)
+
+    threading.Thread(target=run, name="verifier", daemon=True).start()
+    return await done
 
 
 def _verdict(name: str, result: Any, steps: int) -> EpisodeVerdict:

@@ -16,6 +16,7 @@ from webgym.rollout.sample import tasks_of
 from webgym.trajectory.records import EpisodeVerdict, Trajectory
 
 MODULE = """
+import threading
 from rollgym.records import EnvironmentSessionError
 
 SEEN = []
@@ -46,6 +47,9 @@ def mistyped(trajectory):
 def endless(trajectory):
     return float("inf")
 
+def hangs(trajectory):
+    threading.Event().wait()
+
 NUMBER = 7
 """
 WEBSITE = "http://shop.example/?visitor={session}"
@@ -62,14 +66,16 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sys.modules.pop("own_checks", None)
 
 
-def judged(folder: Path, function: str, **fields: Any) -> tuple[EpisodeVerdict, Trajectory]:
+def judged(
+    folder: Path, function: str, timeout: float = 30.0, **fields: Any
+) -> tuple[EpisodeVerdict, Trajectory]:
     """The verdict of a function of the module, without a judge, and the scored trajectory."""
     row = {"task_name": "x", "website": WEBSITE, "definite_answer": "blue"} | {
         "verifier": f"own_checks:{function}"
     }
 
     async def run() -> tuple[EpisodeVerdict, Trajectory]:
-        async with Evaluator(None, folder) as evaluator:
+        async with Evaluator(None, folder, timeout=timeout) as evaluator:
             start = evaluator.start_url(task_of(row), "visit7")
             known = {"session": "visit7", "start_url": start, **fields}
             trajectory = episode(folder, row=row, **known)
@@ -114,6 +120,11 @@ def test_it_gets_the_session_and_may_reward_steps(tmp_path: Path) -> None:
 def test_what_is_not_a_reward_is_a_failure(tmp_path: Path, function: str, problem: str) -> None:
     with pytest.raises(VerifierError, match=problem):
         judged(tmp_path, function)
+
+
+def test_a_function_that_hangs_is_abandoned_at_the_deadline(tmp_path: Path) -> None:
+    with pytest.raises(VerifierError, match="no verdict within"):
+        judged(tmp_path, "hangs", timeout=0.05)
 
 
 def test_an_error_of_the_verifier_that_has_a_kind_keeps_it(tmp_path: Path) -> None:
