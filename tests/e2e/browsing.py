@@ -35,6 +35,7 @@ from webgym.browser.contract.commands import (
     InteractionMode,
     VisitPage,
 )
+from webgym.browser.contract.profile import SessionProfile
 from webgym.client.client import BrowserClient, BrowserSession
 
 PATIENCE = 90.0
@@ -43,7 +44,7 @@ CAPACITY = 20
 MODES: tuple[InteractionMode, ...] = ("coordinates", "set_of_marks")
 VIEWPORT = (1280, 768)
 _SERVE = (sys.executable, "-m", "webgym.browser", "serve")
-_OPTIONS = ("--port", "0", "--allow-network", "127.0.0.1")
+_OPTIONS = ("--port", "0", "--allow-network", "127.0.0.1", "--allow-proxy", "127.0.0.1")
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 Scenario = Callable[["Visitor"], Coroutine[Any, Any, None]]
@@ -180,9 +181,9 @@ class Visitor:
                 group.create_task(work())
 
     @asynccontextmanager
-    async def another(self) -> "AsyncIterator[Visitor]":
+    async def another(self, profile: SessionProfile | None = None) -> "AsyncIterator[Visitor]":
         """A second session on the same site."""
-        async with self.client.session() as session:
+        async with self.client.session(profile=profile) as session:
             yield Visitor(self.site, self.client, session, self.mode)
 
 

@@ -67,6 +67,13 @@ def _configure_serve(parser: ArgumentParser) -> None:
         help="network that pages may reach although it is not public: 10.1.0.0/16, 127.0.0.1:8000, "
         "loopback; can be given several times",
     )
+    add(
+        "--allow-proxy",
+        action="append",
+        metavar="ADDRESS",
+        help="proxy that sessions may use although its address is not public, as for "
+        "--allow-network; can be given several times",
+    )
     for flag, number, description in _NUMBERS:
         add(flag, type=number, metavar="N", help=description)
 

@@ -21,6 +21,7 @@ from webgym.browser.contract.errors import (
     SessionLostError,
     StepDeadlineError,
 )
+from webgym.browser.contract.profile import DEFAULT_PROFILE, SessionProfile
 from webgym.browser.leases import Leases, new_instance_id, shown_id, unknown_session
 from webgym.browser.pool.pool import BrowserPool
 from webgym.browser.session import ChromiumSession
@@ -79,11 +80,18 @@ class BrowserNode:
     def instances(self) -> tuple[str, ...]:
         return tuple(self._leases)
 
-    async def get(self, lifetime: float, deadline: float, instance_id: str | None = None) -> str:
+    async def get(
+        self,
+        lifetime: float,
+        deadline: float,
+        instance_id: str | None = None,
+        profile: SessionProfile = DEFAULT_PROFILE,
+    ) -> str:
         """Open a session and lease it for `lifetime` seconds; returns its identifier.
 
-        Raises NoSessionError at once if no slot is free, and if none can be opened in time. If the
-        caller is cancelled, the session is closed.
+        Raises NoSessionError at once if no slot is free, and if none can be opened in time, and
+        BadRequestError if the profile cannot be used. If the caller is cancelled, the session is
+        closed.
         """
         if self._stopping:
             raise NoSessionError(_STOPPING)
@@ -94,7 +102,7 @@ class BrowserNode:
             raise BadRequestError("a session with this instance_id is being opened")
         self._opening.add(instance_id)
         self.changed()
-        opening = self._tasks.start(self._open(instance_id, lifetime, deadline))
+        opening = self._tasks.start(self._open(instance_id, lifetime, deadline, profile))
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -127,6 +135,12 @@ class BrowserNode:
         """The rest of the lifetime of a session. Counts as use. Raises SessionLostError."""
         return self._leases.seconds_left(instance_id)
 
+    def viewport(self, instance_id: str) -> dict[str, int]:
+        """The width and height of a session's viewport. Raises SessionLostError."""
+        with self._leases.using(instance_id) as session:
+            size = session.viewport
+        return {"width": size.width, "height": size.height}
+
     async def call(
         self, instance_id: str, deadline: float, work: Callable[[ChromiumSession], Awaitable[T]]
     ) -> T:
@@ -156,9 +170,11 @@ class BrowserNode:
             await asyncio.wait({self._checking}, timeout=1.0)
         await self._tasks.finish(seconds)
 
-    async def _open(self, instance_id: str, lifetime: float, deadline: float) -> str:
+    async def _open(
+        self, instance_id: str, lifetime: float, deadline: float, profile: SessionProfile
+    ) -> str:
         try:
-            session = await self._open_session(deadline)
+            session = await self._open_session(deadline, profile)
             try:
                 self._lease(instance_id, session, lifetime)
             except (SessionLostError, NoSessionError):
@@ -176,12 +192,12 @@ class BrowserNode:
             raise NoSessionError(_STOPPING)
         self._leases.begin(instance_id, session, lifetime)
 
-    async def _open_session(self, deadline: float) -> ChromiumSession:
+    async def _open_session(self, deadline: float, profile: SessionProfile) -> ChromiumSession:
         seconds = deadline - asyncio.get_running_loop().time()
         try:
             with Limit(seconds + GRACE):
-                return await self._pool.open_session(deadline)
-        except NoSessionError:
+                return await self._pool.open_session(deadline, profile)
+        except (NoSessionError, BadRequestError):
             raise
         except TimeoutError as error:
             raise NoSessionError(f"no session could be opened within {seconds:.3g} s") from error

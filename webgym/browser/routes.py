@@ -24,6 +24,7 @@ from webgym.browser.contract.http import (
     SessionReference,
     error_answer,
     internal_error_answer,
+    read_profile,
     read_query,
     read_query_session,
     read_session_reference,
@@ -45,6 +46,7 @@ ROUTES: dict[str, str] = {
     "/screenshot": "GET",
     "/probe": "GET",
     "/metadata": "GET",
+    "/storage_state": "GET",
     INFO_PATH: "GET",
     REGISTER_PATH: "POST",
     HEALTH_PATH: "GET",
@@ -122,7 +124,12 @@ class ServerRoutes:
         if request.deadline is not None:
             deadline = min(deadline, request.deadline)
         lease = await self._master.get(
-            request.client, minutes * 60, min(wait_until, deadline), deadline, wanted.instance_id
+            request.client,
+            minutes * 60,
+            min(wait_until, deadline),
+            deadline,
+            wanted.instance_id,
+            read_profile(request.body),
         )
         return json_answer(GrantedLease(lease.instance_id, lease.node, minutes))
 

@@ -201,7 +201,10 @@ async def browsers(
     except NoBrowserError as error:
         raise BrowserSettingsError(str(error)) from error
     forbidden = await _own_endpoints(settings, bound)
-    guard = NetworkGuard(NetworkRules.parse(settings.allow_network, forbidden=forbidden))
+    guard = NetworkGuard(
+        NetworkRules.parse(settings.allow_network, forbidden=forbidden),
+        proxy_rules=NetworkRules.parse(settings.allow_proxy),
+    )
     async with AsyncExitStack() as stack:
         stack.push_async_callback(guard.close)
         pool = BrowserPool(browser, guard, settings)

@@ -27,11 +27,18 @@ from webgym.browser.contract.errors import (
     SessionLostError,
     StepDeadlineError,
 )
+from webgym.browser.contract.profile import (
+    DEFAULT_PROFILE,
+    SessionProfile,
+    StorageState,
+    ViewportSettings,
+)
 from webgym.browser.guard.guard import FailedTargetLog, SessionChannel
 from webgym.browser.page.elements import DocumentGoneError
 from webgym.browser.page.executor import CommandExecutor
 from webgym.browser.page.observation import PageObservation, PageObserver
 from webgym.browser.page.settle import settle
+from webgym.browser.page.storage import load_storage, save_storage
 from webgym.browser.page.tabs import RECOVERY_TIME, PageRecovery, SessionTabs
 from webgym.browser.page.uploads import Uploads
 
@@ -51,12 +58,14 @@ T = TypeVar("T")
 class ChromiumSession:
     """A session, made by `open`. `lost` is done, with the reason, as soon as it has ended."""
 
-    def __init__(self, targets: Targets, channel: SessionChannel) -> None:
+    def __init__(
+        self, targets: Targets, channel: SessionChannel, profile: SessionProfile = DEFAULT_PROFILE
+    ) -> None:
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._targets = targets
         self._channel = channel
         self._incidents: deque[Incident] = deque(maxlen=MAX_INCIDENTS)
-        self._tabs = SessionTabs(targets, self._incidents.append)
+        self._tabs = SessionTabs(targets, self._incidents.append, profile)
         self._recovery = PageRecovery(self._tabs, self.lose)
         self._observer = PageObserver(self._tabs)
         self._uploads = Uploads()
@@ -67,16 +76,23 @@ class ChromiumSession:
 
     @classmethod
     async def open(
-        cls, targets: Targets, channel: SessionChannel, deadline: float
+        cls,
+        targets: Targets,
+        channel: SessionChannel,
+        deadline: float,
+        profile: SessionProfile = DEFAULT_PROFILE,
     ) -> "ChromiumSession":
         """A new session on an empty page.
 
-        Raises what `DevToolsConnection.call` raises, and SessionLostError if its first page dies.
-        The channel is closed in these cases.
+        Raises what `DevToolsConnection.call` raises, BadRequestError if the browser does not accept
+        the profile, and SessionLostError if its first page dies. The channel is closed in these
+        cases.
         """
-        session = cls(targets, channel)
+        session = cls(targets, channel, profile)
         try:
             await session._tabs.open_context(channel.proxy_server, deadline)
+            await load_storage(session._tabs, profile.storage_state, deadline)
+            await session._tabs.open_blank(deadline)
         except BaseException as error:
             with suppress(TimeoutError):
                 await session.close()
@@ -84,6 +100,10 @@ class ChromiumSession:
                 raise SessionLostError(f"its first page died: {error}") from error
             raise
         return session
+
+    @property
+    def viewport(self) -> ViewportSettings:
+        return self._tabs.profile.viewport
 
     def lose(self, reason: str) -> None:
         """Mark the session as lost: all running and later requests raise SessionLostError."""
@@ -117,6 +137,16 @@ class ChromiumSession:
         if answer.screenshot is None:
             raise StepDeadlineError("no screenshot before the deadline")
         return answer.screenshot
+
+    async def storage_state(self, deadline: float) -> StorageState:
+        """Cookies and local storage, to start another session from."""
+        return await self._in_turn(lambda: self._save_storage(deadline), deadline)
+
+    async def _save_storage(self, deadline: float) -> StorageState:
+        try:
+            return await save_storage(self._tabs, deadline)
+        except (CallError, DocumentGoneError) as error:
+            raise CommandError(f"the storage cannot be read: {error}") from error
 
     async def _execute(self, command: Command, deadline: float) -> dict[str, object]:
         answer_by, _ = _phase_deadlines(deadline)

@@ -58,6 +58,8 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True):
     browser_megabytes: _Count = 4096
     """A browser that holds more is replaced; at twice as much its largest page is killed."""
     allow_network: tuple[str, ...] = ()
+    allow_proxy: tuple[str, ...] = ()
+    """Addresses of proxies that sessions may use although they are not public."""
 
     lifetime_mins: _Positive = 60.0
     longest_lifetime_mins: _Positive = 24 * 60.0
@@ -126,6 +128,7 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True):
                 check_url(name, url)
         try:
             NetworkRules.parse(self.allow_network)
+            NetworkRules.parse(self.allow_proxy)
         except RuleError as error:
             raise BrowserUsageError(str(error)) from error
         if token is not None and not (token.isascii() and token.isprintable()):

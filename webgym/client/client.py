@@ -36,6 +36,7 @@ from webgym.browser.contract.commands import (
     InteractionMode,
 )
 from webgym.browser.contract.errors import SessionLostError
+from webgym.browser.contract.profile import DEFAULT_PROFILE, SessionProfile, StorageState
 from webgym.browser.http_client import BrowserHttpClient
 from webgym.browser.responses import SLACK, Reader, json_reader, picture_reader
 from webgym.client.sessions import DEFAULT_URL, SessionClient, request_headers
@@ -49,6 +50,7 @@ _INFO = json_reader(ServerInfo)
 _STEP = json_reader(StepAnswer)
 _RESULT = json_reader(dict[str, object])
 _VIEWPORT = json_reader(Viewport)
+_STORAGE = json_reader(StorageState)
 _ANYTHING = json_reader(object)
 
 
@@ -56,6 +58,7 @@ class BrowserClient(SessionClient["BrowserSession"]):
     """The browser server at `url`. Without a token that of CPU_CLUSTER_TOKEN is sent, if set.
 
     `connections` bounds the concurrent requests; further ones wait, within their deadlines.
+    `profile` is that of its sessions.
     """
 
     def __init__(
@@ -64,8 +67,9 @@ class BrowserClient(SessionClient["BrowserSession"]):
         token: str | None = None,
         deadline_seconds: float = 60.0,
         connections: int = 512,
+        profile: SessionProfile = DEFAULT_PROFILE,
     ) -> None:
-        super().__init__()
+        super().__init__(profile)
         self.caller = BrowserHttpClient(url, request_headers(token), deadline_seconds, connections)
 
     async def __aenter__(self) -> Self:
@@ -80,11 +84,14 @@ class BrowserClient(SessionClient["BrowserSession"]):
         """The nodes as the server sees them. Raises ServerUnreachableError, UnauthorizedError."""
         return await self.caller.ask("GET", "/info", _INFO, repeatable=True)
 
-    async def _acquire(self, lifetime_mins: float, deadline: float) -> "BrowserSession":
+    async def _acquire(
+        self, lifetime_mins: float, deadline: float, profile: SessionProfile
+    ) -> "BrowserSession":
         left = max(0.0, deadline - asyncio.get_running_loop().time())
         wait = min(left, LONGEST_WAIT)
         query = {"lifetime_mins": f"{lifetime_mins:g}", "wait_seconds": f"{wait:.3f}"}
-        lease = await self.caller.ask("POST", "/get", _LEASE, query, within=left + SLACK)
+        body = None if profile == DEFAULT_PROFILE else msgspec.json.encode(profile)
+        lease = await self.caller.ask("POST", "/get", _LEASE, query, body=body, within=left + SLACK)
         return BrowserSession(self.caller, lease)
 
 
@@ -158,6 +165,12 @@ class BrowserSession:
     async def metadata(self) -> Viewport:
         """The size of the viewport."""
         return await self._caller.ask("GET", "/metadata", _VIEWPORT, self._query, repeatable=True)
+
+    async def storage_state(self) -> StorageState:
+        """Cookies and local storage, for the profile of another session."""
+        return await self._caller.ask(
+            "GET", "/storage_state", _STORAGE, self._query, repeatable=True
+        )
 
     async def reset(self, *, within: float | None = None) -> None:
         """Release the session; a session that has ended already is ignored."""

@@ -49,6 +49,7 @@ from webgym.browser.contract.errors import (
     StepDeadlineError,
     error_named,
 )
+from webgym.browser.contract.profile import DEFAULT_PROFILE, SessionProfile, StorageState
 from webgym.browser.responses import SLACK
 from webgym.client import operations
 from webgym.client.sessions import DEFAULT_URL, SessionClient, request_headers
@@ -157,8 +158,9 @@ class IsolatedBrowserClient(SessionClient["IsolatedBrowserSession"]):
         *,
         workers: int = WORKERS,
         memory_bytes: int | None = MEMORY_BYTES,
+        profile: SessionProfile = DEFAULT_PROFILE,
     ) -> None:
-        super().__init__()
+        super().__init__(profile)
         if not url.startswith(("http://", "https://")):
             raise ValueError(
                 f"{url!r} is not the address of a browser server: give http://HOST:PORT"
@@ -184,7 +186,9 @@ class IsolatedBrowserClient(SessionClient["IsolatedBrowserSession"]):
         due = time.monotonic() + left
         return await self.isolator.run(operation, self._server, due, *arguments, within=timeout)
 
-    async def _acquire(self, lifetime_mins: float, deadline: float) -> "IsolatedBrowserSession":
+    async def _acquire(
+        self, lifetime_mins: float, deadline: float, profile: SessionProfile
+    ) -> "IsolatedBrowserSession":
         loop = asyncio.get_running_loop()
         try:
             with Limit(max(0.0, deadline - loop.time()) + SLACK):
@@ -197,7 +201,11 @@ class IsolatedBrowserClient(SessionClient["IsolatedBrowserSession"]):
         try:
             wait = min(max(0.0, deadline - loop.time()), ALLOCATION_SECONDS)
             lease = await self.ask(
-                operations.allocate, lifetime_mins, wait, within=wait + self.deadline_seconds
+                operations.allocate,
+                lifetime_mins,
+                wait,
+                msgspec.to_builtins(profile),
+                within=wait + self.deadline_seconds,
             )
         finally:
             self._acquiring.release()
@@ -249,6 +257,11 @@ class IsolatedBrowserSession:
     async def metadata(self) -> Viewport:
         """The size of the viewport."""
         return Viewport(**await self._client.ask(operations.metadata, self._named, within=None))
+
+    async def storage_state(self) -> StorageState:
+        """Cookies and local storage, for the profile of another session."""
+        state = await self._client.ask(operations.storage_state, self._named, within=None)
+        return msgspec.convert(state, StorageState)
 
     async def reset(self, *, within: float | None = None) -> None:
         """Release the session; a session that has ended already is ignored."""

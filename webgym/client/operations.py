@@ -40,6 +40,7 @@ from webgym.browser.contract.errors import (
     SessionLostError,
     StepDeadlineError,
 )
+from webgym.browser.contract.profile import StorageState
 from webgym.browser.responses import (
     CONNECT_SECONDS,
     LARGEST_ANSWER,
@@ -63,6 +64,7 @@ _LEASE = json_reader(Lease)
 _RESULT = json_reader(dict[str, object])
 _STEP = json_reader(StepAnswer)
 _VIEWPORT = json_reader(Viewport)
+_STORAGE = json_reader(StorageState)
 _ANYTHING = json_reader(object)
 
 
@@ -113,11 +115,15 @@ def perform(operation: str, arguments: list[Any]) -> OperationResult:
 
 
 def allocate(
-    server: ServerAddress, due: float, lifetime_mins: float, wait_seconds: float
+    server: ServerAddress,
+    due: float,
+    lifetime_mins: float,
+    wait_seconds: float,
+    profile: dict[str, Any] | None = None,
 ) -> SessionAddress:
     """Acquire a session, waiting for one. Raises NoSessionError where none was free in time."""
     query = {"lifetime_mins": f"{lifetime_mins:g}", "wait_seconds": f"{wait_seconds:.3f}"}
-    lease = _ask(server, "POST", "/get", _LEASE, due, query=query)
+    lease = _ask(server, "POST", "/get", _LEASE, due, query=query, body=profile or None)
     return {"instance_id": lease.instance_id, "node": lease.node}
 
 
@@ -178,6 +184,14 @@ def screenshot(
     query = _names(session) | {"interaction_mode": mode, "format": form}
     read = picture_reader(f"image/{form}")
     return _ask(server, "GET", "/screenshot", read, due, query=query, repeatable=True).data
+
+
+def storage_state(server: ServerAddress, due: float, session: SessionAddress) -> dict[str, object]:
+    """Cookies and local storage."""
+    query = _names(session)
+    state = _ask(server, "GET", "/storage_state", _STORAGE, due, query=query, repeatable=True)
+    plain: dict[str, object] = msgspec.to_builtins(state)
+    return plain
 
 
 def metadata(server: ServerAddress, due: float, session: SessionAddress) -> ViewportSize:

@@ -19,6 +19,7 @@ from rollgym.closing import AsyncClosable
 from rollgym.servers.context import after_the_deadline, seconds_left
 from webgym.browser.contract.answers import Lease
 from webgym.browser.contract.errors import NoSessionError, ServerUnreachableError
+from webgym.browser.contract.profile import SessionProfile
 
 DEFAULT_URL = "http://localhost:7000"
 TOKEN_VARIABLE = "CPU_CLUSTER_TOKEN"  # noqa: S105 - the name of the variable, not the token
@@ -56,15 +57,23 @@ def request_headers(token: str | None) -> dict[str, str]:
 class SessionClient(ABC, Generic[SessionT], AsyncClosable):
     """The part of a client that acquires and releases sessions. Use a client as `async with`."""
 
-    def __init__(self) -> None:
+    def __init__(self, profile: SessionProfile) -> None:
+        self._profile = profile
         self._releases: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
         """Wait for the releases that are under way, then close the connections."""
         await asyncio.gather(*self._releases, return_exceptions=True)
 
-    async def get(self, lifetime_mins: float = 60, wait_seconds: float = 60) -> SessionT:
+    async def get(
+        self,
+        lifetime_mins: float = 60,
+        wait_seconds: float = 60,
+        profile: SessionProfile | None = None,
+    ) -> SessionT:
         """Acquire a session, waiting at most `wait_seconds`. Release it with `release` or `reset`.
+
+        `profile` says how it presents itself and what it starts with; by default as the client.
 
         Raises NoSessionError where none was free in time, ServerUnreachableError,
         UnauthorizedError, BadRequestError, StepDeadlineError.
@@ -74,7 +83,7 @@ class SessionClient(ABC, Generic[SessionT], AsyncClosable):
         backoff = SHORTEST_PAUSE
         for attempt in range(1, MOST_REQUESTS + 1):
             try:
-                return await self._acquire(lifetime_mins, deadline)
+                return await self._acquire(lifetime_mins, deadline, profile or self._profile)
             except (NoSessionError, ServerUnreachableError) as error:
                 backoff = min(LONGEST_PAUSE, 2 * backoff)
                 wanted = error.retry_after
@@ -88,10 +97,13 @@ class SessionClient(ABC, Generic[SessionT], AsyncClosable):
 
     @asynccontextmanager
     async def session(
-        self, lifetime_mins: float = 60, wait_seconds: float = 60
+        self,
+        lifetime_mins: float = 60,
+        wait_seconds: float = 60,
+        profile: SessionProfile | None = None,
     ) -> AsyncIterator[SessionT]:
         """A session for the length of the block. Raises as `get`."""
-        session = await self.get(lifetime_mins, wait_seconds)
+        session = await self.get(lifetime_mins, wait_seconds, profile)
         try:
             yield session
         finally:
@@ -105,7 +117,9 @@ class SessionClient(ABC, Generic[SessionT], AsyncClosable):
         await asyncio.shield(task)
 
     @abstractmethod
-    async def _acquire(self, lifetime_mins: float, deadline: float) -> SessionT:
+    async def _acquire(
+        self, lifetime_mins: float, deadline: float, profile: SessionProfile
+    ) -> SessionT:
         """Ask for a session once. Raises as `get`."""
 
 

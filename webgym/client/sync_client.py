@@ -19,6 +19,7 @@ from webgym.browser.contract import commands
 from webgym.browser.contract.answers import Lease, ServerInfo
 from webgym.browser.contract.commands import InteractionMode
 from webgym.browser.contract.errors import StepDeadlineError
+from webgym.browser.contract.profile import SessionProfile
 from webgym.browser.responses import SLACK
 from webgym.client.client import BrowserClient, BrowserSession
 from webgym.client.sessions import DEFAULT_URL, RELEASE_SECONDS
@@ -71,19 +72,27 @@ class SyncBrowserClient(Closable):
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join(RELEASE_SECONDS + 2 * SLACK)
 
-    def get(self, lifetime_mins: float = 60, wait_seconds: float = 60) -> "SyncBrowserSession":
+    def get(
+        self,
+        lifetime_mins: float = 60,
+        wait_seconds: float = 60,
+        profile: SessionProfile | None = None,
+    ) -> "SyncBrowserSession":
         """As `BrowserClient.get`."""
-        acquiring = self._client.get(lifetime_mins, wait_seconds)
+        acquiring = self._client.get(lifetime_mins, wait_seconds, profile)
         session = self.wait_for(acquiring, wait_seconds + self._client.caller.deadline_seconds)
         self._sessions.add(session)
         return SyncBrowserSession(self, session)
 
     @contextmanager
     def session(
-        self, lifetime_mins: float = 60, wait_seconds: float = 60
+        self,
+        lifetime_mins: float = 60,
+        wait_seconds: float = 60,
+        profile: SessionProfile | None = None,
     ) -> "Iterator[SyncBrowserSession]":
         """As `BrowserClient.session`."""
-        session = self.get(lifetime_mins, wait_seconds)
+        session = self.get(lifetime_mins, wait_seconds, profile)
         try:
             yield session
         finally:
@@ -151,6 +160,7 @@ class SyncBrowserSession:
     screenshot = _blocking(BrowserSession.screenshot)
     probe = _blocking(BrowserSession.probe)
     metadata = _blocking(BrowserSession.metadata)
+    storage_state = _blocking(BrowserSession.storage_state)
     get_webpage_text = _blocking(BrowserSession.get_webpage_text)
     get_page_metadata = _blocking(BrowserSession.get_page_metadata)
     get_interactive_rects = _blocking(BrowserSession.get_interactive_rects)

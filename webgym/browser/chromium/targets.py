@@ -40,6 +40,9 @@ class ContextListener(Protocol):
 
     def download_rejected(self, url: str) -> None: ...
 
+    def identity(self, usual: Mapping[str, object] | None) -> Mapping[str, object] | None:
+        """The browser identity of this context, for the usual one."""
+
 
 class _Attached(msgspec.Struct, rename="camel"):
     session_id: str
@@ -141,8 +144,9 @@ class Targets:
         owner = self._contexts.get(target.browser_context_id)
         if target.type == "service_worker":
             return
-        if self._identity is not None:
-            self.connection.send("Emulation.setUserAgentOverride", self._identity, session=session)
+        identity = self._identity if owner is None else owner.identity(self._identity)
+        if identity is not None:
+            self.connection.send("Emulation.setUserAgentOverride", identity, session=session)
         if target.type == "shared_worker":
             self.connection.send("Runtime.runIfWaitingForDebugger", session=session)
             return

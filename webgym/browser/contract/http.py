@@ -29,6 +29,7 @@ from webgym.browser.contract.errors import (
     WireErrorDetail,
     error_body,
 )
+from webgym.browser.contract.profile import DEFAULT_PROFILE, SessionProfile
 
 T = TypeVar("T", bound=msgspec.Struct)
 MOST_ARGUMENTS = 32
@@ -101,6 +102,7 @@ _NEARLY = 0.8
 _OBJECT = JsonDecoder(dict[str, object])
 _REFERENCE = JsonDecoder(SessionReference, strict=False)
 _STEP = JsonDecoder(StepBody, strict=False)
+_PROFILE = JsonDecoder(SessionProfile)
 
 
 def read_query(query: str, kind: type[T]) -> T:
@@ -129,6 +131,23 @@ def read_query(query: str, kind: type[T]) -> T:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         raise BadRequestError(f"the query is invalid: {error}") from error
+
+
+def read_profile(body: bytes) -> SessionProfile:
+    """The profile in the body of `POST /get`; without a body the default. Raises BadRequestError.
+
+    Other keys are ignored, unless they are nearly the name of one, as in a query.
+    """
+    if not body.strip():
+        return DEFAULT_PROFILE
+    known = SessionProfile.__struct_fields__
+    for name in read_object(body):
+        near = [] if name in known else get_close_matches(name, known, 1, _NEARLY)
+        if near:
+            raise BadRequestError(f"unknown key {name[:60]!r}: did you mean {near[0]}?")
+    profile = _decode(_PROFILE, body)
+    profile.check()
+    return profile
 
 
 def read_query_session(query: str) -> SessionReference:

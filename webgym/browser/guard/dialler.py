@@ -72,6 +72,11 @@ class DialError(Exception):
 
 async def connect_directly(address: IpAddress, port: int, protocol: ProtocolFactory) -> None:
     """Connect to an address, without any name lookup."""
+    await attach(await dial_socket(address, port), protocol)
+
+
+async def dial_socket(address: IpAddress, port: int) -> socket.socket:
+    """A connected socket. Raises OSError."""
     loop = asyncio.get_running_loop()
     dialled = socket.socket(socket.AF_INET6 if address.version == 6 else socket.AF_INET)
     try:
@@ -81,6 +86,12 @@ async def connect_directly(address: IpAddress, port: int, protocol: ProtocolFact
     except BaseException:
         dialled.close()
         raise
+    return dialled
+
+
+async def attach(dialled: socket.socket, protocol: ProtocolFactory) -> None:
+    """Let a protocol use a connected socket."""
+    loop = asyncio.get_running_loop()
     # A cancelled `create_connection` may close the new connection without notice. It waits for
     # nothing outside of this process, so it always runs to its end.
     connected = asyncio.ensure_future(loop.create_connection(protocol, sock=dialled))

@@ -2,9 +2,9 @@
 
 Each session's browser context has its own SOCKS proxy in this process, a `SessionChannel`. Browsers
 give such a proxy unresolved names. The guard resolves a name, checks all of its addresses, and
-connects to the checked addresses. So the rules hold alike for navigations, redirects, images,
-frames, workers and WebSockets, since all of them are connections, and a name cannot change its
-address between the check and the use.
+connects to the checked addresses, directly or through the upstream proxy of the session. So the
+rules hold alike for navigations, redirects, images, frames, workers and WebSockets, since all of
+them are connections, and a name cannot change its address between the check and the use.
 
     guard = NetworkGuard(NetworkRules.parse(["127.0.0.1:8000"]))
     channel = await guard.open_channel()
@@ -24,6 +24,7 @@ from ipaddress import IPv4Address
 import msgspec
 
 from rollgym.servers.limit import Limit
+from webgym.browser.contract.profile import UpstreamProxy
 from webgym.browser.guard.connection import ProxiedConnection, SessionTraffic
 from webgym.browser.guard.dialler import (
     MEBIBYTE,
@@ -33,6 +34,7 @@ from webgym.browser.guard.dialler import (
     GuardLimits,
     connect_directly,
 )
+from webgym.browser.guard.proxies import UpstreamProxies
 from webgym.browser.guard.resolver import CachingResolver, HostResolver, SystemResolver
 from webgym.browser.guard.rules import ForbiddenEndpoint, NetworkRules, check_navigation
 from webgym.browser.guard.socks import ConnectionTarget, SocksReply
@@ -214,17 +216,29 @@ class NetworkGuard:
         *,
         connect: Connect = connect_directly,
         limits: GuardLimits | None = None,
+        proxy_rules: NetworkRules | None = None,
     ) -> None:
+        """`proxy_rules` decide which proxies sessions may use; by default public ones."""
         self.rules = rules
         """The rules in force now, which also forbid the ports of open channels."""
         self._resolver = resolver or CachingResolver(SystemResolver())
+        proxies = proxy_rules or NetworkRules()
+        self._proxies = UpstreamProxies(
+            lambda: proxies.forbidding(*self.rules.forbidden), self._resolver
+        )
         self._connect = connect
         self._limits = limits or GuardLimits()
         self._channels: set[SessionChannel] = set()
 
-    async def open_channel(self) -> SessionChannel:
-        """A channel for a new session. The caller closes it."""
-        dialler = Dialler(lambda: self.rules, self._resolver, self._connect, self._limits)
+    async def open_channel(self, proxy: UpstreamProxy | None = None) -> SessionChannel:
+        """A channel for a new session, through a proxy if it has one. The caller closes it.
+
+        Raises BadRequestError if the proxy is not allowed or unknown.
+        """
+        connect = self._connect
+        if proxy is not None:
+            connect = await self._proxies.connect_through(proxy)
+        dialler = Dialler(lambda: self.rules, self._resolver, connect, self._limits)
         channel = SessionChannel(dialler, self._limits, self._forget)
         await channel.open()
         self._channels.add(channel)

@@ -14,6 +14,7 @@ from rollgym.servers.limit import Limit
 from webgym.browser.contract.answers import Lease, ServerInfo
 from webgym.browser.contract.errors import BadRequestError, NoSessionError, SessionLostError
 from webgym.browser.contract.http import BrowserRequest, SessionReference
+from webgym.browser.contract.profile import DEFAULT_PROFILE, SessionProfile
 from webgym.browser.master.nodes import LocalNode, NodeHandle
 from webgym.browser.master.registration import Registration, RegistrationReply, node_hash
 from webgym.browser.master.remote import RemoteNode
@@ -58,17 +59,19 @@ class Master:
             await asyncio.wait({self._checking}, timeout=1.0)
         await asyncio.gather(*(node.close(CLOSE_SECONDS) for node in self._remote()))
 
-    async def get(
+    async def get(  # noqa: PLR0917
         self,
         client: str,
         lifetime: float,
         wait_until: float,
         deadline: float,
         instance_id: str | None = None,
+        profile: SessionProfile = DEFAULT_PROFILE,
     ) -> Lease:
         """A session for this client. Raises NoSessionError if there is none until then.
 
-        If the caller is cancelled, its place in the queue or its session is released.
+        Raises BadRequestError if the profile cannot be used. If the caller is cancelled, its place
+        in the queue or its session is released.
         """
         rejection: NoSessionError | None = None
         while True:
@@ -85,7 +88,8 @@ class Master:
                 raise rejection or NoSessionError(why, retry_after=self._queue.retry_after())
             open_until = min(deadline, now + self._settings.open_seconds)
             try:
-                return Lease(await node.open(lifetime, open_until, instance_id), node.hash)
+                opened = await node.open(lifetime, open_until, instance_id, profile)
+                return Lease(opened, node.hash)
             except NoSessionError as error:
                 rejection = error
 

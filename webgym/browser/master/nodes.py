@@ -17,7 +17,6 @@ from webgym.browser.contract.errors import NoSessionError
 from webgym.browser.contract.http import (
     DEADLINE_KEY,
     OBSERVE_KEY,
-    VIEWPORT_ANSWER,
     BrowserRequest,
     ScreenshotQuery,
     SessionReference,
@@ -28,6 +27,7 @@ from webgym.browser.contract.http import (
     read_step,
     success,
 )
+from webgym.browser.contract.profile import DEFAULT_PROFILE, SessionProfile
 from webgym.browser.master.registration import node_hash
 from webgym.browser.node import BrowserNode
 
@@ -72,10 +72,17 @@ class NodeHandle(ABC):
         """Release a reserved slot."""
 
     @abstractmethod
-    async def open(self, lifetime: float, deadline: float, instance_id: str | None = None) -> str:
-        """Open a session in a reserved slot; returns its identifier. Raises NoSessionError.
+    async def open(
+        self,
+        lifetime: float,
+        deadline: float,
+        instance_id: str | None = None,
+        profile: SessionProfile = DEFAULT_PROFILE,
+    ) -> str:
+        """Open a session in a reserved slot; returns its identifier.
 
-        If the caller is cancelled, the session is closed.
+        Raises NoSessionError, and BadRequestError if the profile cannot be used. If the
+        caller is cancelled, the session is closed.
         """
 
     @abstractmethod
@@ -152,11 +159,17 @@ class LocalNode(NodeHandle):
     def cancel_reservation(self) -> None:
         self._reserved -= 1
 
-    async def open(self, lifetime: float, deadline: float, instance_id: str | None = None) -> str:
+    async def open(
+        self,
+        lifetime: float,
+        deadline: float,
+        instance_id: str | None = None,
+        profile: SessionProfile = DEFAULT_PROFILE,
+    ) -> str:
         self._reserved -= 1
         began = asyncio.get_running_loop().time()
         try:
-            instance_id = await self._node.get(lifetime, deadline, instance_id)
+            instance_id = await self._node.get(lifetime, deadline, instance_id, profile)
         except NoSessionError as error:
             self.failed_to_open(str(error), began, deadline)
             raise
@@ -173,14 +186,7 @@ class LocalNode(NodeHandle):
                 return await self._execute(request)
             case "/screenshot":
                 return await self._screenshot(request)
-        session = read_query(request.query, SessionReference).session
-        if request.path == "/reset":
-            note = await self._node.reset(session)
-            return success() if note is None else success(note=note)
-        left = round(self._node.seconds_left(session), 1)
-        if request.path == "/metadata":
-            return VIEWPORT_ANSWER
-        return success(instance_id=session, node=self.hash, expires_in_seconds=left)
+        return await self._ask_by_query(request)
 
     def drop(self, instance_id: str) -> None:
         self._node.end(instance_id, "its client disconnected before it got the answer")
@@ -193,6 +199,25 @@ class LocalNode(NodeHandle):
             step.session, until, lambda session: session.step(command, step.observe, until)
         )
         return json_answer(answer)
+
+    async def _ask_by_query(self, request: BrowserRequest) -> Answer:
+        """Answer a request whose only arguments are a session and a deadline."""
+        reference = read_query(request.query, SessionReference)
+        session, until = reference.session, request.until(reference.deadline_seconds)
+        match request.path:
+            case "/storage_state":
+                state = await self._node.call(
+                    session, until, lambda each: each.storage_state(until)
+                )
+                return json_answer(state)
+            case "/reset":
+                note = await self._node.reset(session)
+                return success() if note is None else success(note=note)
+            case "/metadata":
+                return json_answer(self._node.viewport(session))
+            case _:
+                left = round(self._node.seconds_left(session), 1)
+                return success(instance_id=session, node=self.hash, expires_in_seconds=left)
 
     async def _execute(self, request: BrowserRequest) -> Answer:
         reference = read_session_reference(request)

@@ -25,12 +25,14 @@ from rollgym.servers.limit import Limit
 from webgym.browser.calls import BackgroundTasks, InterruptibleCalls
 from webgym.browser.contract.answers import Lease
 from webgym.browser.contract.errors import (
+    BadRequestError,
     ErrorBody,
     NoSessionError,
     SessionLostError,
     StepDeadlineError,
 )
 from webgym.browser.contract.http import AVAILABLE_HEADER, RETRY_AFTER, BrowserRequest
+from webgym.browser.contract.profile import DEFAULT_PROFILE, SessionProfile
 from webgym.browser.http_client import bounded_body
 from webgym.browser.leases import EndedSessions, lost_message, new_instance_id, shown_id
 from webgym.browser.master.nodes import NodeHandle
@@ -112,10 +114,16 @@ class RemoteNode(NodeHandle):
     def cancel_reservation(self) -> None:
         self.free_slots += 1
 
-    async def open(self, lifetime: float, deadline: float, instance_id: str | None = None) -> str:
+    async def open(
+        self,
+        lifetime: float,
+        deadline: float,
+        instance_id: str | None = None,
+        profile: SessionProfile = DEFAULT_PROFILE,
+    ) -> str:
         # The master chooses the identifier, so that it can end a session without having its answer.
         named = instance_id or new_instance_id()
-        opening = self._tasks.start(self._open(named, lifetime, deadline))
+        opening = self._tasks.start(self._open(named, lifetime, deadline, profile))
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -151,9 +159,12 @@ class RemoteNode(NodeHandle):
         """Wait for the last requests to the node."""
         await self._tasks.finish(seconds)
 
-    async def _open(self, instance_id: str, lifetime: float, deadline: float) -> str:
+    async def _open(
+        self, instance_id: str, lifetime: float, deadline: float, profile: SessionProfile
+    ) -> str:
         query = {"instance_id": instance_id, "lifetime_mins": lifetime / 60, "wait_seconds": 0}
-        request = BrowserRequest("POST", "/get", urlencode(query))
+        body = b"" if profile == DEFAULT_PROFILE else msgspec.json.encode(profile)
+        request = BrowserRequest("POST", "/get", urlencode(query), body)
         began = asyncio.get_running_loop().time()
         seconds = deadline - began
         try:
@@ -168,6 +179,8 @@ class RemoteNode(NodeHandle):
             raise NoSessionError(f"node {self.url} could not open a session: {why}") from error
         if not answer.ok:
             why = _message(answer)
+            if answer.status == BadRequestError.status:
+                raise BadRequestError(why)
             if self.free_slots > 0:
                 self.failed_to_open(why, began, deadline)
             raise NoSessionError(f"node {self.url} could not open a session: {why}")

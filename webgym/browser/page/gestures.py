@@ -7,7 +7,6 @@ colour is not typed but set, as its picker does it; a drop-down list gets the op
 import re
 
 from webgym.browser.contract import commands
-from webgym.browser.contract.answers import VIEWPORT_HEIGHT
 from webgym.browser.contract.errors import CommandError
 from webgym.browser.page.elements import ElementFacts
 from webgym.browser.page.input import InputDevices, check_in_view, find_key, find_keys
@@ -94,7 +93,8 @@ async def _place_cursor(tab: Tab, *, replace: bool, known: bool, deadline: float
         await devices.press([find_key("Delete")], deadline)
 
 
-FULL_PAGE_PIXELS = VIEWPORT_HEIGHT - 50
+PAGE_OVERLAP = 50
+"""Pixels of the page that are still seen after it was scrolled by its height."""
 WHEEL_PIXELS = 400
 Result = dict[str, object]
 
@@ -109,7 +109,7 @@ async def act(command: commands.Command, tab: Tab, deadline: float) -> Result:
         | commands.HoverAndScrollCoords
         | commands.SelectOptionCoords,
     ):
-        check_in_view(command.x, command.y)
+        check_in_view(tab, command.x, command.y)
     match command:
         case commands.FillCoords():
             await fill_at(tab, command, deadline)
@@ -165,7 +165,7 @@ async def _scroll(
         case commands.ScrollId():
             moved = await script.scroll_element(command.id, command.direction, deadline)
         case commands.PageDown() | commands.PageUp():
-            amount = FULL_PAGE_PIXELS if command.full_page else command.amount
+            amount = tab.viewport.height - PAGE_OVERLAP if command.full_page else command.amount
             signed = amount if isinstance(command, commands.PageDown) else -amount
             moved = await script.scroll_page(signed, deadline)
     return {"status": "success", "moved": moved}

@@ -12,7 +12,6 @@ from contextlib import suppress
 import msgspec
 
 from webgym.browser.chromium.connection import CallError
-from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH
 from webgym.browser.contract.commands import Direction, MouseButton
 from webgym.browser.contract.errors import CommandError
 from webgym.browser.page.elements import DocumentGoneError
@@ -235,10 +234,11 @@ class InputDevices:
                 await self._tab.call(method, params, deadline=soon)
 
 
-def check_in_view(x: float, y: float) -> None:
+def check_in_view(tab: Tab, x: float, y: float) -> None:
     """Raises CommandError for a point outside of the viewport."""
-    if x > VIEWPORT_WIDTH or y > VIEWPORT_HEIGHT:
-        size = f"{VIEWPORT_WIDTH} x {VIEWPORT_HEIGHT}"
+    viewport = tab.viewport
+    if x > viewport.width or y > viewport.height:
+        size = f"{viewport.width} x {viewport.height}"
         raise CommandError(f"the point {x:g}, {y:g} is outside of the viewport of {size}")
 
 

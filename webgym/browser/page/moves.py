@@ -16,10 +16,10 @@ async def drag(command: commands.DragCoords | commands.DragId, tab: Tab, deadlin
     """Drag from one point or element to another. Raises CommandError."""
     if isinstance(command, commands.DragCoords):
         start, end = (command.x, command.y), (command.to_x, command.to_y)
-        check_in_view(*start)
+        check_in_view(tab, *start)
     else:
         start, end = await _drag_points(command, PageScript(tab.world), deadline)
-    check_in_view(*end)
+    check_in_view(tab, *end)
     await InputDevices(tab).drag(start, end, deadline)
 
 
@@ -57,7 +57,7 @@ async def slide(
         facts: ElementFacts | None = (await script.locate(target, deadline)).facts
     else:
         target = command.x, command.y
-        check_in_view(*target)
+        check_in_view(tab, *target)
         facts = await script.at(*target, deadline)
     if facts is not None and facts.kind == "picker":
         number, point = (target, None) if isinstance(target, int) else (None, target)

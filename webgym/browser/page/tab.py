@@ -12,9 +12,11 @@ import msgspec
 
 from webgym.browser.chromium.connection import DevToolsConnection
 from webgym.browser.chromium.targets import TargetInfo
-from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH, Incident
+from webgym.browser.contract.answers import Incident
 from webgym.browser.contract.errors import PageCrashedError
+from webgym.browser.contract.profile import DEFAULT_PROFILE, SessionProfile, origin_of
 from webgym.browser.page.activity import PageActivity
+from webgym.browser.page.authentication import HttpAuthentication, read_paused
 from webgym.browser.page.early import (
     BINDING,
     TEXT_LIMIT,
@@ -23,6 +25,7 @@ from webgym.browser.page.early import (
     read_dialog,
 )
 from webgym.browser.page.elements import DocumentGoneError
+from webgym.browser.page.emulation import tab_commands
 from webgym.browser.page.world import IsolatedWorld
 
 _SETUP: tuple[tuple[str, dict[str, object]], ...] = (
@@ -31,16 +34,10 @@ _SETUP: tuple[tuple[str, dict[str, object]], ...] = (
     ("Inspector.enable", {}),
     ("Page.setInterceptFileChooserDialog", {"enabled": True}),
     ("Emulation.setFocusEmulationEnabled", {"enabled": True}),
-    (
-        "Emulation.setDeviceMetricsOverride",
-        {
-            "width": VIEWPORT_WIDTH,
-            "height": VIEWPORT_HEIGHT,
-            "deviceScaleFactor": 1,
-            "mobile": False,
-        },
-    ),
 )
+
+
+_HTML = [{"name": "content-type", "value": "text/html"}]
 
 
 class _Dialog(msgspec.Struct, rename="camel"):
@@ -83,8 +80,7 @@ class Tab:
         session: str,
         target: TargetInfo,
         report: Callable[[Incident], None],
-        *,
-        accepts_dialogs: bool = True,
+        profile: SessionProfile = DEFAULT_PROFILE,
     ) -> None:
         self.session = session
         self.target = target
@@ -101,9 +97,14 @@ class Tab:
         """What a drag carries that the browser would have started."""
         self.file_field: FileField | None = None
         """The field whose file dialog was requested last."""
+        self.visited: dict[str, None] = {}
+        """The origins of its pages, oldest first."""
+        self.viewport = profile.viewport
         self._connection = connection
         self._report = report
-        self._accepts_dialogs = accepts_dialogs
+        self._profile = profile
+        credentials = profile.http_credentials
+        self._authentication = HttpAuthentication(credentials, self.send) if credentials else None
         self.world = IsolatedWorld(self, self.activity)
         self._handlers: dict[str, Callable[[msgspec.Raw], None]] = {
             "Page.javascriptDialogOpening": self._answer_dialog,
@@ -115,6 +116,8 @@ class Tab:
             "Input.dragIntercepted": self._drag_intercepted,
             "Page.fileChooserOpened": self._file_chooser_opened,
         }
+        if self._authentication is not None:
+            self._handlers |= self._authentication.handlers
 
     @property
     def is_over(self) -> bool:
@@ -124,12 +127,14 @@ class Tab:
     def start(self) -> None:
         """Set the tab up and let it run; Chromium held it until now."""
         self._connection.listen(self.session, self.handle_event)
-        for method, params in _SETUP:
+        for method, params in (*_SETUP, *tab_commands(self._profile)):
             self.send(method, params)
-        source = early_script(accepts_dialogs=self._accepts_dialogs)
+        source = early_script(accepts_dialogs=self._profile.accept_dialogs)
         self.send(
             "Page.addScriptToEvaluateOnNewDocument", {"source": source, "runImmediately": True}
         )
+        if self._authentication is not None:
+            self._authentication.start()
         self.send("Runtime.runIfWaitingForDebugger")
 
     def handle_event(self, method: str, params: msgspec.Raw) -> None:
@@ -171,11 +176,24 @@ class Tab:
     async def navigation_blocked(self, deadline: float) -> AsyncIterator[None]:
         """Block navigations of the page for the length of the block."""
         patterns = [{"resourceType": "Document"}]
+        if self._authentication is not None:
+            self._authentication.stop()
         await self.call("Fetch.enable", {"patterns": patterns}, deadline=deadline)
         try:
             yield
         finally:
             self.send("Fetch.disable")
+            if self._authentication is not None:
+                self._authentication.start()
+
+    async def answer_requests(self, deadline: float) -> None:
+        """Answer all requests of this tab with an empty page from now on, without the network."""
+        self._handlers["Fetch.requestPaused"] = self._answer_request
+        await self.call("Fetch.enable", {"patterns": [{"urlPattern": "*"}]}, deadline=deadline)
+
+    def _answer_request(self, params: msgspec.Raw) -> None:
+        answer = {"responseCode": 200, "responseHeaders": _HTML, "body": ""}
+        self.send("Fetch.fulfillRequest", {**answer, "requestId": read_paused(params)})
 
     def begin_step(self) -> None:
         """Start a step, in which the page is changed."""
@@ -190,6 +208,8 @@ class Tab:
         document = self.activity.document
         self.activity.handle_event("Page.frameNavigated", params)
         if document != self.activity.document:
+            if (origin := origin_of(self.activity.main.url)) is not None:
+                self.visited[origin] = None
             self.enable_dialog_reports()
             self.world.document_gone()
 

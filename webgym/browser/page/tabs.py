@@ -11,7 +11,7 @@ process, or not at all.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -19,14 +19,16 @@ import msgspec
 from rollgym.servers.limit import Limit
 from webgym.browser.chromium.connection import CallError
 from webgym.browser.chromium.targets import TargetInfo, Targets
-from webgym.browser.contract.answers import VIEWPORT_HEIGHT, VIEWPORT_WIDTH, Incident, OpenTab
+from webgym.browser.contract.answers import Incident, OpenTab
 from webgym.browser.contract.errors import (
     CommandError,
     PageCrashedError,
     PageUnresponsiveError,
     SessionLostError,
 )
+from webgym.browser.contract.profile import DEFAULT_PROFILE, SessionProfile
 from webgym.browser.page.elements import DocumentGoneError, PageScriptError
+from webgym.browser.page.emulation import identity_of
 from webgym.browser.page.settle import FAIR_TIME
 from webgym.browser.page.tab import Tab
 
@@ -43,7 +45,13 @@ class _Created(msgspec.Struct, rename="camel"):
 class SessionTabs:
     """The tabs of one browser context. `report` is called for incidents."""
 
-    def __init__(self, targets: Targets, report: Callable[[Incident], None]) -> None:
+    def __init__(
+        self,
+        targets: Targets,
+        report: Callable[[Incident], None],
+        profile: SessionProfile = DEFAULT_PROFILE,
+    ) -> None:
+        self.profile = profile
         self._targets = targets
         self._report = report
         self._context = ""
@@ -53,6 +61,8 @@ class SessionTabs:
         self._opened = 0
         self._new: list[Tab] = []
         self._attached = asyncio.Event()
+        self.visited: dict[str, None] = {}
+        """The origins of its closed tabs, and those that it started with."""
 
     @property
     def current(self) -> Tab | None:
@@ -67,9 +77,19 @@ class SessionTabs:
         return len(self._tabs)
 
     async def open_context(self, proxy_server: str, deadline: float) -> None:
-        """Create the context with one empty tab. Raises what `call` of the connection raises."""
+        """Create the context, without a tab. Raises what `call` of the connection raises."""
         self._context = await self._targets.create_context(proxy_server, self, deadline)
-        await self.open_blank(deadline)
+
+    async def call_context(
+        self, method: str, params: dict[str, object], deadline: float
+    ) -> msgspec.Raw:
+        """Call a method of the browser about this context."""
+        given = {**params, "browserContextId": self._context}
+        return await self._targets.connection.call(method, given, deadline=deadline)
+
+    def all_visited(self) -> list[str]:
+        """The origins of all pages, oldest first."""
+        return list(dict.fromkeys([*self.visited, *(o for tab in self._tabs for o in tab.visited)]))
 
     async def close_context(self, deadline: float) -> None:
         if self._context:
@@ -83,8 +103,8 @@ class SessionTabs:
         params = {
             "url": BLANK,
             "browserContextId": self._context,
-            "width": VIEWPORT_WIDTH,
-            "height": VIEWPORT_HEIGHT,
+            "width": self.profile.viewport.width,
+            "height": self.profile.viewport.height,
         }
         connection = self._targets.connection
         self._opening = True
@@ -131,6 +151,13 @@ class SessionTabs:
         tab.send("Page.bringToFront")
         self.wake()
 
+    def discard(self, tab: Tab) -> None:
+        """Close a tab that was opened for us, as if it had never been there."""
+        if tab.number == self._opened:
+            self._opened -= 1
+        if not tab.closed:
+            self.close(tab)
+
     def wake(self) -> None:
         """Wake up all callers that wait for a change of a tab."""
         for tab in self._tabs:
@@ -144,7 +171,7 @@ class SessionTabs:
             connection.send("Target.closeTarget", {"targetId": target.target_id})
             self._close_openers()
             return
-        tab = Tab(connection, session, target, self._report)
+        tab = Tab(connection, session, target, self._report, self.profile)
         self._opened += 1
         tab.number = self._opened
         self._tabs.append(tab)
@@ -170,6 +197,9 @@ class SessionTabs:
                 self._report(Incident("tab_closed", tab.activity.main.url[:500]))
                 return
 
+    def identity(self, usual: Mapping[str, object] | None) -> Mapping[str, object] | None:
+        return identity_of(self.profile, usual)
+
     def download_rejected(self, url: str) -> None:
         self._report(Incident("download", f"refused: {url[:500]}"))
 
@@ -182,6 +212,7 @@ class SessionTabs:
 
     def _forget(self, tab: Tab) -> None:
         self._tabs.remove(tab)
+        self.visited |= tab.visited
         tab.closed = True
         self._targets.connection.unlisten(tab.session)
         gone = DocumentGoneError(f"the tab of {tab.activity.main.url[:500]} was closed")

@@ -36,7 +36,7 @@ class Uploads:
             x, y = located.x, located.y
         else:
             x, y = command.x, command.y
-            check_in_view(x, y)
+            check_in_view(tab, x, y)
         tab.file_field = None
         await InputDevices(tab).click(x, y, deadline)
         field = await _requested(tab, deadline)

@@ -18,6 +18,7 @@ from webgym.browser.chromium.connection import CallError, ConnectionClosedError
 from webgym.browser.chromium.executable import Browser
 from webgym.browser.chromium.targets import Targets
 from webgym.browser.contract.errors import NoSessionError, SessionLostError
+from webgym.browser.contract.profile import DEFAULT_PROFILE, SessionProfile
 from webgym.browser.guard.guard import NetworkGuard, SessionChannel
 from webgym.browser.pool.browser import BrowserEnd, PooledBrowser
 from webgym.browser.pool.supervisor import BrowserSupervisor
@@ -47,7 +48,7 @@ class BrowserPool:
         guard: NetworkGuard,
         settings: BrowserSettings,
         open_session: Callable[
-            [Targets, SessionChannel, float], Awaitable[ChromiumSession]
+            [Targets, SessionChannel, float, SessionProfile], Awaitable[ChromiumSession]
         ] = ChromiumSession.open,
     ) -> None:
         self.settings = settings
@@ -84,14 +85,17 @@ class BrowserPool:
             self._ending = asyncio.ensure_future(self._close())
         await asyncio.shield(self._ending)
 
-    async def open_session(self, deadline: float) -> ChromiumSession:
-        """A new session on the browser with the fewest sessions. Raises NoSessionError.
+    async def open_session(
+        self, deadline: float, profile: SessionProfile = DEFAULT_PROFILE
+    ) -> ChromiumSession:
+        """A new session on the browser with the fewest sessions.
 
-        If the caller is cancelled, the session is still opened, and then closed.
+        Raises NoSessionError, and BadRequestError if the profile cannot be used. If the caller is
+        cancelled, the session is still opened, and then closed.
         """
         for _ in range(OPEN_ATTEMPTS):
             browser = await self._supervisor.acquire(deadline)
-            opening = self._tasks.start(self._open_on(browser, deadline))
+            opening = self._tasks.start(self._open_on(browser, deadline, profile))
             try:
                 return await asyncio.shield(opening)
             except (ConnectionClosedError, SessionLostError) as error:
@@ -117,13 +121,17 @@ class BrowserPool:
         if closing is not None:
             await asyncio.shield(closing)
 
-    async def _open_on(self, browser: PooledBrowser, deadline: float) -> ChromiumSession:
+    async def _open_on(
+        self, browser: PooledBrowser, deadline: float, profile: SessionProfile
+    ) -> ChromiumSession:
         """Uses the slot that was acquired on this browser."""
         seconds = deadline - asyncio.get_running_loop().time()
         try:
             with Limit(max(0.0, seconds)):
-                channel = await self._guard.open_channel()
-                session = await self._make_session(browser.chromium.targets, channel, deadline)
+                channel = await self._guard.open_channel(profile.proxy)
+                session = await self._make_session(
+                    browser.chromium.targets, channel, deadline, profile
+                )
         except BaseException as error:
             self._supervisor.release(browser)
             if isinstance(error, CallError) or (

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -125,6 +125,8 @@ class Nobody:
     def tab_detached(self, session: str) -> None: ...
 
     def download_rejected(self, url: str) -> None: ...
+
+    def identity(self, usual: Mapping[str, object] | None) -> Mapping[str, object] | None: ...
 
 
 def test_a_context_that_is_made_too_late_is_ended() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -12,6 +12,7 @@ from rollgym.servers.limit import Limit
 from webgym.browser.chromium.connection import ConnectionClosedError
 from webgym.browser.chromium.executable import Browser, find_browser
 from webgym.browser.chromium.targets import TargetInfo, Targets
+from webgym.browser.contract.profile import SessionProfile, UpstreamProxy
 from webgym.browser.guard.guard import NetworkGuard
 from webgym.browser.pool.browser import PooledBrowser
 from webgym.browser.pool.pool import BrowserPool
@@ -40,7 +41,7 @@ class StandInGuard:
         self.open_channels: set[StandInChannel] = set()
         self.opened = 0
 
-    async def open_channel(self) -> StandInChannel:
+    async def open_channel(self, _: UpstreamProxy | None = None) -> StandInChannel:
         channel = StandInChannel(self)
         self.open_channels.add(channel)
         self.opened += 1
@@ -113,6 +114,9 @@ class StandInSession:
         if not self._attached.done():
             self._attached.set_result(session)
 
+    def identity(self, usual: Mapping[str, object] | None) -> Mapping[str, object] | None:
+        return usual
+
     def tab_detached(self, session: str) -> None:
         pass
 
@@ -184,7 +188,7 @@ class Pools:
         return [message for message in self.log.texts if text in message]
 
     async def _open_session(
-        self, targets: Targets, channel: StandInChannel, deadline: float
+        self, targets: Targets, channel: StandInChannel, deadline: float, _: SessionProfile
     ) -> StandInSession:
         return await self.opener(targets, channel, deadline)
 

@@ -29,6 +29,7 @@ from webgym.browser.contract.errors import (
     SessionLostError,
     StepDeadlineError,
 )
+from webgym.browser.contract.profile import DEFAULT_PROFILE, SessionProfile
 
 PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
 _NUMBERS = count(1)
@@ -37,7 +38,9 @@ _NUMBERS = count(1)
 class FakeSession:
     """One session: where it was, whether it was closed, and what it is doing."""
 
-    def __init__(self) -> None:
+    def __init__(self, profile: SessionProfile = DEFAULT_PROFILE) -> None:
+        self.profile = profile
+        self.viewport = profile.viewport
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.number = next(_NUMBERS)
         self.visited: list[str] = []
@@ -125,7 +128,9 @@ class FakePool:
         self.closing_gate.set()
         self.opening = 0
 
-    async def open_session(self, deadline: float) -> FakeSession:
+    async def open_session(
+        self, deadline: float, profile: SessionProfile = DEFAULT_PROFILE
+    ) -> FakeSession:
         self.opening += 1
         try:
             async with asyncio.timeout_at(deadline):
@@ -137,7 +142,7 @@ class FakePool:
         await asyncio.sleep(0)
         if self.trouble is not None:
             raise self.trouble
-        session = FakeSession()
+        session = FakeSession(profile)
         self.sessions.append(session)
         self.open.add(session)
         self.most_open = max(self.most_open, len(self.open))
