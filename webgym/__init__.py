@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Sleep,
         VisitPage,
     )
+    from webgym.browser.contract.profile import SessionProfile
     from webgym.client.client import BrowserClient, BrowserSession
     from webgym.client.isolation import IsolatedBrowserClient
     from webgym.client.sync_client import SyncBrowserClient
@@ -65,6 +66,7 @@ _MODULES = {
         "Back ClickCoords ClickId FillCoords FillId Keypress PageDown PageUp SelectOption Sleep "
         "VisitPage"
     ),
+    "webgym.browser.contract.profile": "SessionProfile",
     "webgym.client.client": "BrowserClient BrowserSession",
     "webgym.client.isolation": "IsolatedBrowserClient",
     "webgym.client.sync_client": "SyncBrowserClient",
@@ -113,6 +115,7 @@ __all__ = [
     "PageUp",
     "RolloutMetrics",
     "SelectOption",
+    "SessionProfile",
     "Sleep",
     "StepAnswer",
     "SyncBrowserClient",
