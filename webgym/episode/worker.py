@@ -161,13 +161,13 @@ class EpisodeWorker:
             async with asyncio.timeout_at(until):
                 session = await self._next_session(until)
         except (TimeoutError, DeadlineError, BrowserUnavailableError) as error:
+            if loop.time() + _WAIT_MARGIN < until:
+                raise BrowserUnavailableError(f"no browser: {error}") from error
+            self._wait_deadlines.pop(key, None)
             why = f": {error}" if str(error) else ""
-            over = loop.time() + _WAIT_MARGIN >= until
-            if over:
-                self._wait_deadlines.pop(key, None)
             raise BrowserUnavailableError(
                 f"no browser: none was free within {settings.wait_timeout:g} s{why}",
-                retryable=False if over else None,
+                retryable=False,
             ) from error
         finally:
             self._waiting.discard(key)

@@ -195,6 +195,18 @@ def test_a_bad_worker_fails_its_rollout_and_no_other(tmp_path: Path) -> None:
     assert {collector.finals[len(BAD) + n, 0]["reward"] for n in range(len(GOOD))} == {1.0}
 
 
+def test_a_disk_that_fails_under_workers_stops_the_collection_and_burns_no_attempt(
+    collector: Collector,
+) -> None:
+    async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+        raise DiskFullError("the disk is full")
+
+    with pytest.raises(DiskFullError, match="the disk is full"):
+        collector(worker)
+    assert collector.finals == {}
+    assert collector(complete).completed == 4
+
+
 def test_a_worker_that_is_not_a_coroutine_function_fails(collector: Collector) -> None:
     def worker(item: WorkItem, attempt: int, deadline: float) -> Any:
         return Completed(1.0)

@@ -497,6 +497,7 @@ def test_all_attempts_wait_for_a_browser_up_to_one_deadline(tmp_path: Path) -> N
         first = await worker(item(), 1, loop.time() + FOREVER)
         assert isinstance(first, Failed)
         assert first.failure.retryable
+        assert first.failure.detail == "no browser: the server is full"
         await asyncio.sleep(0.05)
         full.error = None
         second = asyncio.ensure_future(worker(item(), 2, loop.time() + FOREVER))
