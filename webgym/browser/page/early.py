@@ -14,10 +14,12 @@ the binding hides it, so that the page cannot use it.
 middle with an event that moves it again, and so loops and blocks all other sessions. Pages get the
 answer that they would get on a device without a mouse.
 
-*Timers and shadow roots.* Which timers are pending, and what is inside a closed shadow root, only
-the world of the page can know. So timers and new roots are noted here, and our own script in its
-isolated world (`scripts/early.js`) asks for them with an event whose name pages cannot know. Events
-carry plain data from one world to the other, and the submitter of a `SubmitEvent`: an element.
+*Timers, shadow roots and listeners.* Which timers are pending, what is inside a closed shadow root,
+and which elements listen for clicks, only the world of the page can know. So they are noted here,
+and our own script in its isolated world (`scripts/early.js`) asks for them with an event whose name
+pages cannot know. Events carry plain data from one world to the other, and elements: the submitter
+of a `SubmitEvent`, the related target of a `MouseEvent`. They are sent to `performance`, an object
+of every window that `document.open` does not clear.
 """
 
 import secrets
@@ -34,6 +36,12 @@ CHANNEL = secrets.token_hex(8)
 """The name of the events between the early script and ours."""
 TIMER_BOUND = 1.0
 """Timers of at most this many seconds are waited for."""
+
+CLICKS = (
+    "click", "dblclick", "mousedown", "mouseup", "pointerdown", "pointerup", "touchstart",
+    "contextmenu",
+)  # fmt: skip
+"""Events whose listeners show that an element can be used."""
 
 
 class _Template(Template):
@@ -94,8 +102,10 @@ _NOTES = _Template(
   const bound = (method) => call.bind(method);
   const { apply } = Reflect;
   const now = performance.now.bind(performance);
-  const send = window.dispatchEvent.bind(window);
-  const [Custom, Submit, Table, Html] = [CustomEvent, SubmitEvent, Map, HTMLElement];
+  const send = performance.dispatchEvent.bind(performance);
+  const [Custom, Submit, Mouse] = [CustomEvent, SubmitEvent, MouseEvent];
+  const [Table, Any, Html] = [Map, Element, HTMLElement];
+  const listen = performance.addEventListener.bind(performance);
   const [get, set, drop] = [bound(Map.prototype.get), bound(Map.prototype.set),
     bound(Map.prototype.delete)];
   const [each, clear] = [bound(Map.prototype.forEach), bound(Map.prototype.clear)];
@@ -192,7 +202,40 @@ _NOTES = _Template(
     }
     roots = left;
   };
-  window.addEventListener("@channel", (event) => {
+  let used = [];
+  const clicks = { __proto__: null };
+  for (const name of [@clicks]) clicks[name] = true;
+  const note = (element) => {
+    if (used.length < 20000 && is(Any, element)) used[used.length] = new weak(element);
+  };
+  const passOn = () => {
+    for (let index = 0; index < used.length; index += 1) {
+      const element = strong(used[index]);
+      if (!element) continue;
+      const name = "@channel-used";
+      if (is(Html, element)) send(new Submit(name, { submitter: element }));
+      else send(new Mouse(name, { relatedTarget: element }));
+    }
+    used = [];
+  };
+  replace(EventTarget.prototype, "addEventListener", (target, self, given) => {
+    if (clicks[given[0]] && given[1]) note(self);
+    return apply(target, self, given);
+  });
+  for (const owner of [HTMLElement.prototype, SVGElement.prototype]) {
+    for (const name in clicks) {
+      const found = Object.getOwnPropertyDescriptor(owner, `on${name}`);
+      if (!found?.set) continue;
+      const set = new Proxy(found.set, {
+        apply: (target, self, given) => {
+          if (given[0]) note(self);
+          return apply(target, self, given);
+        },
+      });
+      Object.defineProperty(owner, `on${name}`, { ...found, set });
+    }
+  }
+  listen("@channel", (event) => {
     const since = Number(detailOf(event));
     if (since < 1e12) step = since;
     let [count, due, looped] = [0, 0, false];
@@ -202,10 +245,16 @@ _NOTES = _Template(
       else [count, due] = [count + 1, due > timer.due ? due : timer.due];
     });
     if (roots.length) handOver();
+    if (used.length) passOn();
     send(new Custom("@channel-timers", { detail: `[${count},${due},${looped}]` }));
   });
 })()"""
-).substitute(name=BINDING, channel=CHANNEL, bound=int(TIMER_BOUND * 1000))
+).substitute(
+    name=BINDING,
+    channel=CHANNEL,
+    bound=int(TIMER_BOUND * 1000),
+    clicks=", ".join(f'"{name}"' for name in CLICKS),
+)
 
 
 def early_script(*, accepts_dialogs: bool = True) -> str:

@@ -16,6 +16,7 @@ function collect(area) {
   const survey = new Survey();
   const candidates = survey.run();
   mergeNested(candidates, survey.byElement);
+  dropContainers(candidates);
   const kept = candidates.filter((candidate) => !candidate.dropped);
   const seen = kept.filter((candidate) => candidate.inView);
   trimCovered(seen, survey);
@@ -133,7 +134,25 @@ function mergeInto(candidate) {
 
 const pageSize = () => innerWidth * innerHeight;
 
+// An element that listens for several elements inside it, or for the page, is not one to use.
+function dropContainers(candidates) {
+  const inside = new Map();
+  for (const candidate of candidates) {
+    if (candidate.dropped) continue;
+    for (let { parent } = candidate; parent; ({ parent } = parent)) {
+      inside.set(parent, (inside.get(parent) ?? 0) + 1);
+    }
+  }
+  for (const candidate of candidates) {
+    const isMany = (inside.get(candidate) ?? 0) > 1 || candidate.size > pageSize() / 2;
+    const isRegion = candidate.tag === "canvas" || candidate.tag === "svg";
+    if (isMany && !isRegion && onlyListens(candidate)) candidate.dropped = true;
+    if (candidate.tag === "svg" && (inside.get(candidate) ?? 0) > 1) candidate.dropped = true;
+  }
+}
+
 function hasOwnHandler(element) {
+  if (listening.has(element)) return true;
   return hasAttribute(element, "onclick") || hasAttribute(element, "tabindex");
 }
 

@@ -3,20 +3,45 @@
 const closedRoots = new WeakMap();
 const rootsNoted = new Set();
 const heard = new WeakMap();
+const listening = new WeakSet();
+let listeners = [];
 
 // The pending timers of a window that were set since a time: their number, when the last one is
-// due, and whether one of them repeats without end. Also notes new shadow roots.
+// due, and whether one of them repeats without end. Also notes new shadow roots and listeners.
 function askEarly(view, since) {
   let told = heard.get(view);
   if (!told) {
     told = { answer: "[0,0,false]" };
     heard.set(view, told);
-    view.addEventListener(`${CHANNEL}-timers`, (event) => (told.answer = event.detail));
-    view.addEventListener(`${CHANNEL}-root`, (event) => noteRoot(event.submitter));
+    const { performance } = view;
+    performance.addEventListener(`${CHANNEL}-timers`, (event) => (told.answer = event.detail));
+    performance.addEventListener(`${CHANNEL}-root`, (event) => noteRoot(event.submitter));
+    performance.addEventListener(`${CHANNEL}-used`, noteListener);
   }
-  view.dispatchEvent(new view.CustomEvent(CHANNEL, { detail: since }));
+  view.performance.dispatchEvent(new view.CustomEvent(CHANNEL, { detail: since }));
   const [count, due, looped] = JSON.parse(told.answer);
   return { count, due, looped };
+}
+
+function noteListener({ submitter, relatedTarget }) {
+  const element = submitter ?? relatedTarget;
+  if (!element || listening.has(element)) return;
+  listening.add(element);
+  listeners.push(new WeakRef(element));
+}
+
+// The elements on the page that listen for clicks, by their document or shadow root.
+function listenersByRoot() {
+  const byRoot = new Map();
+  listeners = listeners.filter((reference) => reference.deref());
+  for (const reference of listeners) {
+    const element = reference.deref();
+    if (!element || !isConnected(element)) continue;
+    const root = rootNode(element);
+    if (byRoot.has(root)) byRoot.get(root).push(element);
+    else byRoot.set(root, [element]);
+  }
+  return byRoot;
 }
 
 function noteRoot(inside) {

@@ -24,11 +24,28 @@ function isInteractive(element, tag) {
   }
   if (tag === "a" || tag === "area") {
     if (hasAttribute(element, "href") || hasAttribute(element, "xlink:href")) return true;
+    // Without an address it is a link for scripts, or with a name a place to link to.
+    if (isHtml(element) && !hasAttribute(element, "name") && readText(element, 20, true)) return true;
   }
+  if (isUsed(element, tag)) return true;
   if (ROLES.has(attribute(element, "role")) || hasAttribute(element, "onclick")) return true;
   const stop = attribute(element, "tabindex");
   return stop !== null && !stop.trim().startsWith("-");
 }
+
+// Whether an element listens for clicks, and is not the whole page.
+const isUsed = (element, tag) => listening.has(element) && tag !== "html" && tag !== "body";
+
+// Whether listening is the only sign that an element is interactive. Then it may be a container that
+// listens for the elements inside it.
+function onlyListens({ element, tag, strength }) {
+  if (strength !== "weak" || !listening.has(element)) return false;
+  if (hasAttribute(element, "onclick") || hasAttribute(element, "tabindex")) return false;
+  return !isFrame(tag) && styleOf(element).cursor !== "pointer";
+}
+
+const SHAPES = "circle, ellipse, rect, polygon, polyline, path, line, text, image, use";
+const SHAPE_TAGS = new Set(SHAPES.split(", "));
 
 // A document in design mode is one large field.
 const isWritable = (element, tag) =>

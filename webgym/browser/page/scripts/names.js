@@ -129,7 +129,11 @@ function labelledBy(element) {
 }
 
 function nativeName(element, tag) {
-  if (!isHtml(element)) return svgTitle(element) || readText(element, TEXT_LIMIT, true);
+  if (!isHtml(element)) {
+    const text = svgTitle(element) || readText(element, TEXT_LIMIT, true);
+    if (text || !SHAPE_TAGS.has(tag)) return text;
+    return `${attribute(element, "fill") ?? ""} ${tag}`.trim();
+  }
   if (tag === "input" && PRESSED.has(element.type)) {
     const standard = { submit: "Submit", reset: "Reset" }[element.type];
     return element.value || attribute(element, "alt") || standard;

@@ -1,7 +1,8 @@
 // One walk over the page that finds interactive elements.
 //
-// Declared elements (links, fields, roles, tab stops) are found by one selector. Elements that only
-// look interactive (a pointer cursor) and scrolling areas are found by style, but only in view,
+// Declared elements (links, fields, roles, tab stops) are found by one selector, and those that
+// listen for clicks are known. Elements that only look interactive (a pointer cursor), canvases that
+// something listens for, and scrolling areas are found by style, but only in view,
 // because reading boxes and styles is expensive. Parts of the page that are out of view are walked
 // without reading them, and skipped once enough elements out of view are known.
 
@@ -13,6 +14,9 @@ const LONG_TEXT = 5000;
 const ICONS = "i:empty, svg, img, span:empty, div:empty";
 const AREA_WITH_ICONS = 4000;
 const LIST_HEIGHT = 40;
+const ICON = 64;
+const PARTS = 50;
+const LISTENERS_READ = 500;
 
 const shadowQuery = method(DocumentFragment, "querySelectorAll");
 const documentQuery = method(Document, "querySelectorAll");
@@ -28,6 +32,7 @@ class Survey {
     this.texts = [];
     this.overlays = [];
     this.foreign = [];
+    this.listening = listenersByRoot();
     this.levels = [];
     this.outside = 0;
     this.fullOverlay = undefined;
@@ -63,6 +68,7 @@ class Survey {
   enter(root, pane, declaredOnly) {
     const walker = pane.document.createTreeWalker(root, NodeFilter.SHOW_ELEMENT);
     const declared = new Set(queryRoot(root, INTERACTIVE_SELECTOR));
+    for (const element of this.listening.get(root) ?? []) declared.add(element);
     const body = nodeType(root) === DOCUMENT ? documentBody(root) : null;
     if (body && isWritable(body, "body")) declared.add(body);
     const marks = { skip: false, covered: null, away: null };
@@ -78,6 +84,7 @@ class Survey {
   }
 
   examine(element, tag, level, declared) {
+    if (declared && this.listensForParts(element, tag, level)) declared = false;
     if (declared) {
       const found = this.consider(element, tag, level.pane);
       if (found && found.strength !== "weak") {
@@ -88,6 +95,19 @@ class Survey {
     if (level.declaredOnly || isInside(element, level.covered)) return;
     if (!isInside(element, level.away)) this.check(element, tag, level, declared);
     else if (this.isFull()) level.skip = true;
+  }
+
+  // A list that listens for its entries, or a drawing for its shapes: each part is a candidate.
+  listensForParts(element, tag, level) {
+    if (!isUsed(element, tag) || strengthOf(element, tag) !== "weak") return false;
+    const isDrawing = tag === "svg";
+    if (!isDrawing && (hasOwnRole(element) || !isListLike(element))) return false;
+    const parts = isDrawing ? Array.from(queryAll(element, SHAPES)) : childrenOf(element);
+    const pane = level.pane;
+    for (const part of parts.slice(0, PARTS)) {
+      if (!this.byElement.has(part)) this.add(part, tagOf(part), part, pane, "weak", null);
+    }
+    return parts.length > 0;
   }
 
   // Read box and style of an element that is not declared as interactive.
@@ -104,11 +124,16 @@ class Survey {
       else level.away = element;
       return;
     }
-    if (tag === "svg") level.covered = element;
+    const isSmall = box.right - box.left <= ICON || box.bottom - box.top <= ICON;
+    if (tag === "svg" && isSmall) level.covered = element;
     if (this.texts.length < TEXTS) this.noteText(element, pane);
     const style = styleOf(element);
     if (isOverlay(style) && this.overlays.length < OVERLAYS) this.overlays.push({ element, box });
     if (style.overflowY !== "visible") this.considerScrolling(element, tag, box, style, pane);
+    if (tag === "canvas" && !declared && isCanvasUsed(element, style)) {
+      this.add(element, tag, element, pane, "weak", style);
+      return;
+    }
     if (declared || style.cursor !== "pointer" || tag === "html") return;
     if (this.splits(element, box)) return;
     level.covered = element;
@@ -123,7 +148,14 @@ class Survey {
   splits(element, box) {
     if (!firstElement(element)) return false;
     if (areaOf(overlap(box, this.area)) > areaOf(this.area) / 2) return true;
+    if (!listening.has(element) && this.holdsListeners(element)) return true;
     return box.bottom - box.top >= LIST_HEIGHT && isListLike(element);
+  }
+
+  // Whether several elements inside another listen for clicks, each for itself.
+  holdsListeners(element) {
+    const inside = (this.listening.get(rootNode(element)) ?? []).slice(0, LISTENERS_READ);
+    return inside.filter((each) => each !== element && contains(element, each)).length > 1;
   }
 
   // A clickable row may contain icons with other actions: a star, a bin.
@@ -263,6 +295,25 @@ class Survey {
     if (this.fullOverlay === undefined) this.fullOverlay = fullOverlays(this.geometry);
     return this.fullOverlay === null || this.fullOverlay.some((overlay) => holds(overlay, element));
   }
+}
+
+const hasOwnRole = (element) =>
+  hasAttribute(element, "role") || hasAttribute(element, "onclick") || hasAttribute(element, "tabindex");
+
+function childrenOf(element) {
+  const children = [];
+  for (let child = firstElement(element); child; child = nextElement(child)) children.push(child);
+  return children;
+}
+
+// A canvas is drawn by scripts: whether it can be used shows only by what listens for it.
+function isCanvasUsed(canvas, { cursor }) {
+  if (cursor !== "auto" && cursor !== "default") return true;
+  let node = flatParent(canvas);
+  for (let depth = 0; node && depth < 3; depth++, node = flatParent(node)) {
+    if (isUsed(node, tagOf(node))) return true;
+  }
+  return false;
 }
 
 const isInside = (element, outer) => outer !== null && contains(outer, element);
