@@ -23,7 +23,8 @@ function insideFrame(frame, x = null, y = null) {
 // The visible parts of the foreign frames of the last `collect`, in their own coordinates.
 function foreignFrames() {
   const geometry = new Geometry();
-  return lastForeign.map((frame) => ({ frame: numberOf(frame), ...visiblePartOf(frame, geometry) }));
+  const described = (frame) => ({ frame: numberOf(frame), ...visiblePartOf(frame, geometry) });
+  return lastForeign.map(described);
 }
 
 function visiblePartOf(frame, geometry) {

@@ -25,7 +25,8 @@ function isInteractive(element, tag) {
   if (tag === "a" || tag === "area") {
     if (hasAttribute(element, "href") || hasAttribute(element, "xlink:href")) return true;
     // Without an address it is a link for scripts, or with a name a place to link to.
-    if (isHtml(element) && !hasAttribute(element, "name") && readText(element, 20, true)) return true;
+    const isPlace = !isHtml(element) || hasAttribute(element, "name");
+    if (!isPlace && readText(element, 20, true)) return true;
   }
   if (isUsed(element, tag)) return true;
   if (ROLES.has(attribute(element, "role")) || hasAttribute(element, "onclick")) return true;
@@ -36,8 +37,8 @@ function isInteractive(element, tag) {
 // Whether an element listens for clicks, and is not the whole page.
 const isUsed = (element, tag) => listening.has(element) && tag !== "html" && tag !== "body";
 
-// Whether listening is the only sign that an element is interactive. Then it may be a container that
-// listens for the elements inside it.
+// Whether listening is the only sign that an element is interactive. Then it may be a container
+// that listens for the elements inside it.
 function onlyListens({ element, tag, strength }) {
   if (strength !== "weak" || !listening.has(element)) return false;
   if (hasAttribute(element, "onclick") || hasAttribute(element, "tabindex")) return false;

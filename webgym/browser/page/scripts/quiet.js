@@ -1,8 +1,8 @@
 // Waiting until the page is quiet: nothing changed for a while, and a frame was painted since.
 //
-// A loading image in view, a loading font, and what began since the step do count: short timers, and
-// animations. Elements that change without end (clocks, tickers, spinners) do not: an element that
-// was seen to change for `TICKER_MS` is one of them for the life of its document.
+// A loading image in view, a loading font, and what began since the step do count: short timers,
+// and animations. Elements that change without end (clocks, tickers, spinners) do not: an element
+// that was seen to change for `TICKER_MS` is one of them for the life of its document.
 
 const WATCHED = {
   subtree: true,

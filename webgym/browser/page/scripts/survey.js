@@ -1,8 +1,8 @@
 // One walk over the page that finds interactive elements.
 //
 // Declared elements (links, fields, roles, tab stops) are found by one selector, and those that
-// listen for clicks are known. Elements that only look interactive (a pointer cursor), canvases that
-// something listens for, and scrolling areas are found by style, but only in view,
+// listen for clicks are known. Elements that only look interactive (a pointer cursor), canvases
+// that something listens for, and scrolling areas are found by style, but only in view,
 // because reading boxes and styles is expensive. Parts of the page that are out of view are walked
 // without reading them, and skipped once enough elements out of view are known.
 
@@ -297,8 +297,8 @@ class Survey {
   }
 }
 
-const hasOwnRole = (element) =>
-  hasAttribute(element, "role") || hasAttribute(element, "onclick") || hasAttribute(element, "tabindex");
+const OWN_SIGNS = ["role", "onclick", "tabindex"];
+const hasOwnRole = (element) => OWN_SIGNS.some((name) => hasAttribute(element, name));
 
 function childrenOf(element) {
   const children = [];
