@@ -4,9 +4,9 @@ from tests.e2e.browsing import Server, Site, Visitor
 from webgym.browser.contract.answers import Observe
 from webgym.browser.contract.commands import FillCoords
 
-FORM = """<form onsubmit="document.getElementById('said').textContent = 'Said ' +
-  this.elements.word.value; return false"><label>NAME word <input name=word value=old></label>
-  <button>NAME say</button></form><p id=said></p>
+FORM = """<form onsubmit="setTimeout(() => { document.getElementById('said').textContent = 'Said ' +
+  this.elements.word.value }, 250); return false">
+  <label>NAME word <input name=word value=old></label><button>NAME say</button></form><p id=said></p>
   <select aria-label="NAME list"><option>One<option>Two</select>"""
 CLOSED = """<section id=host style="display: block"></section><script>
   const root = document.getElementById('host').attachShadow({mode: 'closed'});

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from webgym.browser.page.elements import DocumentGoneError, PageScriptError, Quietness
 from webgym.browser.page.script import PageScript
 from webgym.browser.page.tab import Tab
+from webgym.browser.page.world import ScriptWorld
 
 QUIET = 0.08
 QUIET_LIMIT = 2.0
@@ -130,9 +131,18 @@ async def _requests_ended(tab: Tab, limit: float) -> None:
 
 
 async def _quietness(tab: Tab, deadline: float) -> Quietness:
-    """Whether the elements of the page stay unchanged for a moment."""
+    """Whether the elements of the page, and of frames in it, stay unchanged for a moment."""
+    worlds: list[ScriptWorld] = [tab.world, *tab.world.known_frames]
+    page, *frames = await asyncio.gather(
+        *(_quietness_of(world, tab.activity.step_age, deadline) for world in worlds)
+    )
+    found = {page or "busy", *frames}
+    return "busy" if "busy" in found else "endless" if "endless" in found else "quiet"
+
+
+async def _quietness_of(world: ScriptWorld, age: float, deadline: float) -> Quietness | None:
+    """None if the document is gone."""
     try:
-        age = tab.activity.step_age
-        return await PageScript(tab.world).quiet(QUIET, QUIET_LIMIT, age, deadline)
+        return await PageScript(world).quiet(QUIET, QUIET_LIMIT, age, deadline)
     except (DocumentGoneError, PageScriptError):
-        return "busy"
+        return None

@@ -138,6 +138,11 @@ class ScriptWorld(ABC):
             self._frames[number] = FrameWorld(self._tab, frame)
         return self._frames[number]
 
+    @property
+    def known_frames(self) -> "list[FrameWorld]":
+        """The worlds of the frames of other origins that were used so far."""
+        return list(self._frames.values())
+
     @abstractmethod
     async def _call_script(
         self, function: str, arguments: list[object], how: dict[str, object], deadline: float
