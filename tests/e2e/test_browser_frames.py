@@ -6,7 +6,8 @@ from webgym.browser.contract.commands import FillCoords
 
 FORM = """<form onsubmit="setTimeout(() => { document.getElementById('said').textContent = 'Said ' +
   this.elements.word.value }, 250); return false">
-  <label>NAME word <input name=word value=old></label><button>NAME say</button></form><p id=said></p>
+  <label>NAME word <input name=word value=old></label><button>NAME say</button></form>
+  <p id=said></p>
   <select aria-label="NAME list"><option>One<option>Two</select>"""
 CLOSED = """<section id=host style="display: block"></section><script>
   const root = document.getElementById('host').attachShadow({mode: 'closed'});
