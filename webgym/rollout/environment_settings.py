@@ -11,6 +11,7 @@ from rollgym.engine import Policy
 from rollgym.store import Setting
 from webgym.episode.interfaces import EpisodeSettings
 from webgym.models.settings import ModelCallSettings
+from webgym.rollout.session_settings import SessionSettings
 from webgym.settings import (
     Count,
     Natural,
@@ -154,6 +155,9 @@ class EnvironmentSettings(ModelCallSettings):
     )
     isolation_workers: Annotated[Count, Setting.TIMING] = Field(
         default=2, description="number of these processes"
+    )
+    session: SessionSettings = Field(
+        default=SessionSettings(), description="how sessions present themselves to sites"
     )
     http_pools: Annotated[HttpPools, Setting.TIMING] = Field(
         default=HttpPools(),

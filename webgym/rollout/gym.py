@@ -115,6 +115,7 @@ class AsyncWebGym:
         )
         self._rank = rank or find_rank(settings, {})
         self._settings = settings = self._rank.resources(settings)
+        self._profile = self._settings.session.profile
         self._token = cpu_cluster_token
         self._sampled = sampled_tasks
         self._sessions = num_workers
@@ -208,7 +209,8 @@ class AsyncWebGym:
         """The settings that can change results, besides the tasks."""
         rules = msgspec.structs.asdict(self._settings.episode)
         left_out = settings_identity(rules, EpisodeSettings).left_out | {"split"}  # in the sample
-        return {**agent.identity, **{name: rules[name] for name in rules if name not in left_out}}
+        kept = {name: rules[name] for name in rules if name not in left_out}
+        return {**agent.identity, **kept, **self._settings.session.identity}
 
     def _open(self, agent: Agent, monitor: TaskMonitor) -> RunStore:
         return open_run(
@@ -274,9 +276,11 @@ class AsyncWebGym:
         client: BrowserClient | IsolatedBrowserClient
         if self._settings.isolation == "process":
             workers = self._settings.isolation_workers
-            client = IsolatedBrowserClient(url, self._token, timeout, workers=workers)
+            client = IsolatedBrowserClient(
+                url, self._token, timeout, workers=workers, profile=self._profile
+            )
         else:
-            client = BrowserClient(url, self._token, timeout, pools.connections)
+            client = BrowserClient(url, self._token, timeout, pools.connections, self._profile)
         async with client:
             sessions = TrackedSessions(client, pools.allocate, pools.release)
             try:

@@ -47,5 +47,6 @@ def test_addresses_and_limits_of_an_environment_may_change_when_it_is_resumed() 
         "test_difficulty_max_steps",
         "multinode_total_workers",
         "rank_weights",
+        "session",
     }
     assert settings_identity({"api_key_env_var": "X"}, PolicySettings).values == {}

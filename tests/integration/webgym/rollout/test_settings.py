@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from webgym.browser.contract.profile import DEFAULT_PROFILE, HttpCredentials
 from webgym.models.settings import Purpose
 from webgym.rollout.command import compose_config
+from webgym.rollout.session_settings import SessionSettings
 from webgym.rollout.settings import WebRolloutSettings
 from webgym.settings import MISSING, WebSettingsError, keys_of
 
@@ -174,3 +176,27 @@ def test_what_has_to_be_given_is_asked_for() -> None:
     with pytest.raises(WebSettingsError, match="save_path is missing: set save_path="):
         WebRolloutSettings.of(compose_config(CONFIGS, "rollout", []).values)
     assert next(keys_of(WebRolloutSettings)).default == MISSING
+
+
+def test_the_profile_of_sessions_is_read_and_counts_only_where_it_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "state.json"
+    state.write_text('{"cookies": [{"name": "a", "value": "b", "domain": "example.com"}]}')
+    monkeypatch.setenv("SITE_PASSWORD", "pears")
+    given = {"locale": "de-DE", "http_username": "ann", "http_password_env_var": "SITE_PASSWORD"}
+    settings = SessionSettings.model_validate(
+        {**given, "storage_state": str(state), "proxy": "http://proxy:3128"}
+    )
+    assert settings.profile.http_credentials == HttpCredentials(username="ann", password="pears")
+    assert settings.profile.storage_state.cookies[0].name == "a"
+    assert SessionSettings().profile == DEFAULT_PROFILE
+    assert SessionSettings().identity == SessionSettings(proxy="http://proxy:3128").identity == {}
+    counted = settings.identity
+    assert "pears" not in str(counted)
+    assert "proxy" not in str(counted)
+    state.write_text("{}")
+    assert settings.identity != counted
+    for wrong in ({"timezone": "Mars"}, {"locale": "!"}, {"storage_state": str(tmp_path / "no")}):
+        with pytest.raises(WebSettingsError, match="env_config.session"):
+            SessionSettings.model_validate(wrong).profile  # noqa: B018
