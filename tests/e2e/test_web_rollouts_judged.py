@@ -24,6 +24,7 @@ from tests.e2e.rolling import (
     write_tasks,
 )
 from webgym.rollout import rejudge as rejudging
+from webgym.trajectory.torch_file import read_torch_file
 
 ONE_RETRY = "env_config.max_retries=1"
 FAILING = ("error",) * 6
@@ -79,6 +80,11 @@ def test_a_judge_that_fails_gives_a_typed_failure_that_can_be_retried(
         assert failed["steps"][-1]["action"] is None
         assert all(step["reward"] is None for step in failed["steps"])
         copy = Path(shutil.copytree(tmp_path, tmp_path.with_name("copy")))
+        everything = tmp_path / "all.pt"
+        other = [*options, "openai_config.model=other", "--output", str(everything)]
+        assert rejudge(copy, *other) == ExitStatus.COMPLETE
+        assert rewards(read_torch_file(everything)) == {"number-1": 1.0, "number-2": 1.0}
+        assert rewards(Iteration(copy).trajectories) == {"number-1": None, "number-2": 1.0}
         with pytest.raises(RefusedError, match="judge.evaluation.model is 'judge' in the run"):
             rejudge(copy, *options, "openai_config.model=other")
         assert rejudge(copy, *options) == ExitStatus.COMPLETE

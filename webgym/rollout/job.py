@@ -237,7 +237,7 @@ class IterationJob:
         self, paths: IterationPaths, report: IterationReport | None, coverage: Coverage
     ) -> ExitStatus:
         if report is not None:
-            print_metrics(report)
+            print_metrics(report.metrics)
             print_verdicts(report)
             self._track(report)
         print_files(paths)

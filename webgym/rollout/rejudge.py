@@ -6,7 +6,8 @@ record of the same run, so the trajectories and metrics of the iteration are com
 rollout that has a verdict keeps it.
 
 The judge must be the one of the run, because verdicts of different judges cannot be compared;
-`--another-judge` allows another.
+`--another-judge` allows another. With `--output` all episodes are judged, also those with a
+verdict, and written to another file; the run stays as it is, and any judge will do.
 """
 
 import asyncio
@@ -23,7 +24,12 @@ from omegaconf.errors import OmegaConfBaseException
 from rollgym.cli.process import say_beside
 from rollgym.cli.summary import format_count
 from rollgym.engine import run as run_loop
-from rollgym.records import Attempt, RolloutError, RolloutKey, derive_seed
+from rollgym.records import (
+    Attempt,
+    RolloutError,
+    RolloutKey,
+    derive_seed,
+)
 from rollgym.store import (
     Manifest,
     RefusedError,
@@ -55,6 +61,7 @@ from webgym.rollout.reporting import (
     print_verdict,
     print_verdicts,
 )
+from webgym.rollout.rescoring import rescore
 from webgym.trajectory.torch_file import TorchFile
 
 _ROOT = "openai_config"
@@ -90,6 +97,12 @@ def configure(parser: ArgumentParser) -> None:
         metavar="SECONDS",
         help=f"longest time for one verdict (default: {EVALUATION_TIMEOUT:g})",
     )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="judge all stored episodes into this .pt file, and change nothing else",
+    )
 
 
 def run(options: Namespace) -> int:
@@ -97,10 +110,22 @@ def run(options: Namespace) -> int:
     if options.workers < 1 or options.timeout <= 0:
         raise RefusedError("--workers and --timeout must be above 0")
     paths = list(_find_runs(options.save_path, options.split, options.iteration))
+    if options.output is not None:
+        if options.output.exists():
+            raise RefusedError(f"{options.output} exists: give --output another name")
+        return run_loop(
+            rescore(
+                paths,
+                _evaluator(options),
+                options.output,
+                within=options.timeout,
+                workers=options.workers,
+            )
+        )
     status = 0
     for each in paths:
         report = run_loop(_rejudge(each, options))
-        print_metrics(report)
+        print_metrics(report.metrics)
         print_verdicts(report)
         print_files(each)
         status = max(status, print_verdict(coverage_of(report), each.iteration, "Done."))
@@ -142,12 +167,7 @@ async def _rejudge(paths: IterationPaths, options: Namespace) -> IterationReport
     manifest = read_manifest(paths.run, ITERATION_ADVICE)
     if manifest is None:
         raise RefusedError(f"{paths.run} has no manifest: it is not a run")
-    evaluator = Evaluator(
-        read_judge(options.settings),
-        options.save_path,
-        evaluation_workers=options.workers,
-        timeout=options.timeout,
-    )
+    evaluator = _evaluator(options)
     if not options.another_judge:
         _require_same_judge(manifest, evaluator, paths.run)
     identity = manifest.identity
@@ -167,6 +187,15 @@ async def _rejudge(paths: IterationPaths, options: Namespace) -> IterationReport
         await asyncio.to_thread(files.rebuild)
         await asyncio.to_thread(files.finish, missed=False)
         return files.report(ended=True)
+
+
+def _evaluator(options: Namespace) -> Evaluator:
+    return Evaluator(
+        read_judge(options.settings),
+        options.save_path,
+        evaluation_workers=options.workers,
+        timeout=options.timeout,
+    )
 
 
 class _Rejudging:

@@ -23,12 +23,12 @@ from rollgym.store import RefusedError, read_manifest
 from webgym.rollout.command import relative_path
 from webgym.rollout.iteration import IterationPaths, IterationReport
 from webgym.rollout.settings import TrackerSettings
-from webgym.trajectory.metrics import SHORT
+from webgym.trajectory.metrics import SHORT, RolloutMetrics
 
 
-def print_metrics(report: IterationReport) -> None:
+def print_metrics(metrics: RolloutMetrics) -> None:
     """Print the metrics as JSON, rounded; the file has all digits."""
-    numbers = msgspec.structs.asdict(report.metrics)
+    numbers = msgspec.structs.asdict(metrics)
     say(json.dumps({name: round(number, DIGITS) for name, number in numbers.items()}, indent=4))
 
 

@@ -344,13 +344,13 @@ def test_judging_has_a_deadline_of_its_own_and_the_next_attempt_only_judges(
 
 def test_a_slow_judge_does_not_use_up_the_time_of_the_task(tmp_path: Path) -> None:
     judge = LateJudge()
-    stage = Stage(tmp_path, [DONE], judge=judge, settings=rules(task_timeout=1.0))
+    stage = Stage(tmp_path, [DONE], judge=judge, settings=rules(task_timeout=3.0))
 
     async def run() -> Outcome:
         loop = asyncio.get_running_loop()
         playing = asyncio.ensure_future(stage.worker()(item(), 1, loop.time() + FOREVER))
         await until(lambda: judge.waits)
-        await asyncio.sleep(1.2)
+        await asyncio.sleep(3.1)
         judge.ready.set()
         return await playing
 
