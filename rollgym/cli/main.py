@@ -12,7 +12,7 @@ importing the module.
 
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter, _SubParsersAction
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.abc import InspectLoader
@@ -87,8 +87,20 @@ def main(arguments: Sequence[str]) -> int:
                 overriding.run,
                 takes_flags=getattr(overriding, "TAKES_FLAGS", False),
             )
+    if asked is not None and (forwarded := _forwarded(asked)) is not None:
+        return exit_status_of(lambda: forwarded(arguments[1:]))
     parsed, options = _parse(arguments)
     return exit_status_of(lambda: parsed.run(options))
+
+
+def _forwarded(asked: str) -> Callable[[Sequence[str]], int] | None:
+    """The function of a command of another package that reads its arguments itself."""
+    command = None if asked.startswith("-") else _commands(asked).get(asked)
+    if command is None or command in _COMMANDS:
+        return None
+    found: Callable[[Sequence[str]], int] | None
+    found = getattr(import_module(command.module), "run_arguments", None)
+    return found
 
 
 class _Parser(ArgumentParser):

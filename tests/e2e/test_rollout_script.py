@@ -4,13 +4,15 @@ import os
 import runpy
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from rollgym.cli.process import MISUSED
+from rollgym.engine import ExitStatus
 from rollgym.store import RefusedError
-from webgym.rollout.command import main
+from webgym.rollout.command import main, run_arguments
 from webgym.rollout.settings import WebRolloutSettings
 from webgym.settings import keys_of
 
@@ -86,4 +88,50 @@ def test_a_mistake_has_its_exit_status_and_no_traceback(tmp_path: Path) -> None:
 
 
 def test_unknown_options_are_wrong_use(tmp_path: Path) -> None:
-    assert rollout(tmp_path, "--multirun").returncode == 2
+    assert rollout(tmp_path, "--multiruns").returncode == 2
+
+
+def test_a_sweep_runs_every_job_also_after_one_that_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    seen: list[tuple[str, int]] = []
+
+    def note(settings: WebRolloutSettings) -> int:
+        seen.append((str(settings.save_path), settings.seed))
+        if settings.seed == 1:
+            raise RefusedError("not this one")
+        return 0
+
+    monkeypatch.setattr("webgym.rollout.job.roll_out", note)
+    sweep = ["--multirun", *TRAIN[:2], "save_path=x/${hydra:job.num}", "seed=1,2", "~openai_config"]
+    assert main(sweep, SCRIPT.parent / "config") == ExitStatus.REFUSED
+    assert seen == [("x/0", 1), ("x/1", 2)]
+    assert "not this one" in capsys.readouterr().err
+
+
+def test_the_options_of_hydra_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "mine.yaml").write_text("defaults: [rollout_test, _self_]\nseed: 7\n")
+    cases: list[tuple[list[str], str]] = [
+        (["--cfg", "all"], "output_subdir: null"),
+        (["--config-path", str(tmp_path / "own"), "-cn", "mine", "--cfg", "job"], "seed: 7"),
+        (["-cd", "own", "-cn", "mine", "--cfg", "job", "--package", "seed"], "7"),
+        (["-cn", "rollout_test", "--hydra-help"], "Hydra"),
+    ]
+    for arguments, words in cases:
+        assert main(arguments, SCRIPT.parent / "config") == 0
+        assert words in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == ["own"]
+    assert "Config search path" in rollout(tmp_path, "--info", "searchpath").stdout
+
+
+def test_the_same_command_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_arguments(["-cn", "rollout_train", "--cfg", "job", "-p", "seed"]) == 0
+    assert "0" in capsys.readouterr().out
+    packaging = tomllib.loads((SCRIPT.parents[1] / "pyproject.toml").read_text())
+    included = packaging["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert included["scripts/config"] == "webgym/rollout/config"

@@ -11,7 +11,7 @@ import pytest
 from rollgym.engine import ExitStatus
 from tests.e2e.test_browser_server_docs import CHROMIUM
 from tests.e2e.test_docs import DOCS, ROOT, code_blocks, names_in, run_script, table, text_of
-from webgym.rollout.command import compose_config
+from webgym.rollout.configuration import compose_config
 from webgym.rollout.settings import WebRolloutSettings
 from webgym.settings import MISSING, SettingKey, keys_of
 from webgym.trajectory.metrics import RolloutMetrics

@@ -1,55 +1,75 @@
-"""`scripts/rollout.py`: one iteration of rollouts, from a configuration to files and metrics.
+"""`rollgym rollout`: roll out web tasks, from a configuration to trajectories and metrics.
 
-*Checks.* The command, the tasks and the servers are checked before an episode starts. The same
-command continues an unfinished iteration.
+`scripts/rollout.py` is the same program. It runs through `hydra.main`, so Hydra's own options work,
+without Hydra's working directories and log files. The command, the tasks and the servers are
+checked before an episode starts. The same command continues an unfinished iteration.
 
-*Configuration.* Files and overrides are Hydra's, without Hydra's working directories and logs. A
-config is searched by name in the user's folder, if one is given, then in ours; its `defaults` may
-name others. `key=value`, `+key=value` and `++key=value` all set a value; unknown keys are reported
-later, with all other problems. A mapping may also be written as JSON or YAML with quoted keys. It
-is merged with the mapping of the files, except ratios and steps, which are replaced as a whole.
+*Overrides.* `webgym.rollout.configuration` composes the configuration, with messages for mistyped
+keys. Hydra gets the same overrides in the form that it accepts, and expands those with several
+values (`--multirun`) into jobs, which run one after another.
 """
 
 import json
 import os
 import sys
-from argparse import ArgumentParser
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from difflib import get_close_matches
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
-import msgspec
-from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra import main as hydra_main
+from hydra._internal.utils import get_args_parser
+from hydra.core.config_store import ConfigStore
+from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
-from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from rollgym.cli.process import EXIT_STATUSES, end_process, exit_status_of, say
-from rollgym.records.decoding import TOO_DEEP
+from rollgym.cli.process import EXIT_STATUSES, INTERRUPTED, end_process, exit_status_of, say_error
+from webgym.rollout.configuration import (
+    HYDRA_VERSION,
+    compose_config,
+    config_folders,
+    config_names,
+    hydra_lines,
+    in_a_line,
+    plain_values,
+    read_overrides,
+    search_override,
+)
 from webgym.rollout.settings import WebRolloutSettings
-from webgym.settings import COMMAND_LINE, MISSING, KeyOrigin, KeyPath, WebSettingsError, keys_of
+from webgym.settings import MISSING, KeyOrigin, WebSettingsError, keys_of
 
 _USAGE = """
-usage: python scripts/rollout.py --config-name NAME save_path=FOLDER [KEY=VALUE …]
+usage: rollgym rollout --config-name NAME save_path=FOLDER [KEY=VALUE …]
+       python scripts/rollout.py … (in a clone)
 
 Roll out web tasks: an agent works on each task in a real browser, and a judge or the task's own
 check scores the result. The trajectories are written to save_path. The same command continues an
 unfinished iteration. Ctrl-C stops after the running rollouts; a second Ctrl-C stops at once.
 
-  python scripts/rollout.py --config-name rollout_train save_path=/data/exp1 data_path=/data/shared
+  rollgym rollout --config-name rollout_train save_path=/data/exp1 data_path=/data/shared
 
 options:
   --config-name NAME   name of the configuration: {names}
   --config-dir FOLDER  folder that is searched for it first
-  --cfg job            print the whole configuration and exit
+  --config-path FOLDER the same, absolute or relative to the script
+  --multirun           run a job for each combination of values: policy_config.temperature=0.5,1
+  --cfg job|hydra|all  print the configuration and exit (--package KEY: a part of it,
+                       --resolve: with interpolations resolved)
+  --info               print how the configuration was found and composed, and exit
+  --hydra-help         print Hydra's own help and exit
   -h, --help           print this help and exit
 """
+_QUIET = (
+    "hydra.job.name=rollout",
+    "hydra.output_subdir=null",
+    "hydra.run.dir=.",
+    "hydra/job_logging=none",
+    "hydra/help=rollgym_rollout",
+)
+"""Hydra makes no folders and no log files, and shows our help."""
 
 
 def enter(directory: Path) -> NoReturn:
@@ -57,23 +77,135 @@ def enter(directory: Path) -> NoReturn:
     end_process(lambda: exit_status_of(lambda: main(sys.argv[1:], directory)))
 
 
+def run_arguments(arguments: Sequence[str]) -> int:
+    """`rollgym rollout`. Raises RefusedError, StorageError."""
+    return main(arguments, config_directory())
+
+
+def config_directory() -> Path:
+    """The folder of the bundled configurations, in an installation or in a clone."""
+    installed = Path(__file__).parent / "config"
+    return installed if installed.is_dir() else Path(__file__).parents[2] / "scripts" / "config"
+
+
 def main(arguments: Sequence[str], directory: Path) -> int:
     """Run the command; the exit status. Raises RefusedError, StorageError."""
-    parser = ArgumentParser("rollout.py", add_help=False, allow_abbrev=False)
-    parser.add_argument("--config-name", "-cn", default="rollout")
-    parser.add_argument("--config-dir", "-cd", type=Path)
-    parser.add_argument("--cfg", choices=("job",))
-    parser.add_argument("--help", "-h", action="store_true")
-    parser.add_argument("overrides", nargs="*")
+    parser = get_args_parser()
+    parser.prog, parser.allow_abbrev = "rollout", False
     options = parser.parse_intermixed_args(arguments)
-    if options.help:
-        say(help_text(directory))
-        return 0
-    composed = compose_config(directory, options.config_name, options.overrides, options.config_dir)
-    if options.cfg:
-        say(OmegaConf.to_yaml(OmegaConf.create(composed.values)).rstrip())
-        return 0
+    _require_one_mode(parser, options)
+    name = options.config_name or "rollout"
+    own = [
+        *([_found_folder(options.config_path, directory)] if options.config_path else ()),
+        *([Path(options.config_dir)] if options.config_dir else ()),
+    ]
+    folders = config_folders(directory, name, *own)
+    overrides = read_overrides(options.overrides, sweeps=options.multirun)
+    # Hydra cannot remove a key whose value is null.
+    is_run = options.multirun or not _mode_flags(options)
+    removed = [each for each in overrides if each.is_delete() and is_run]
+    removals = [str(each.input_line) for each in removed]
+    lines = hydra_lines([each for each in overrides if each not in removed], folders)
+    jobs = _Jobs(
+        lambda given: _run_composed(directory, name, [*given, *removals], own),
+        is_single=not options.multirun,
+    )
+    _store_help(directory)
+    quiet = _QUIET if options.multirun else (*_QUIET, "hydra/hydra_logging=none")
+    place = [f"--config-path={folders[0]}", f"--config-name={name}", *_mode_flags(options)]
+    arguments = [*place, *quiet, *search_override(folders[1:]), *lines]
+    try:
+        with _as_command_line(arguments):
+            hydra_main(version_base=HYDRA_VERSION, config_path=None, config_name=name)(jobs.task)()
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    except (HydraException, OmegaConfBaseException, RecursionError) as error:
+        plain = [str(each.input_line) for each in overrides if not each.is_sweep_override()]
+        compose_config(directory, name, plain, *own)  # raises with a better message
+        raise WebSettingsError(f"config {name!r}: {in_a_line(error)}") from error
+    return jobs.status
+
+
+class _Jobs:
+    """The jobs of a command: one, or those of a sweep, which go on after a failed one."""
+
+    def __init__(self, run_job: Callable[[list[str]], int], *, is_single: bool) -> None:
+        self._run_job = run_job
+        self._is_single = is_single
+        self._statuses: list[int] = []
+        self._error: BaseException | None = None
+
+    def task(self, _: DictConfig) -> int:
+        """Run one job with the overrides that Hydra has for it."""
+        overrides = list(HydraConfig.get().overrides.task)
+        if INTERRUPTED in self._statuses:
+            say_error(f"not run after an interruption: {' '.join(overrides)}")
+            return INTERRUPTED
+        try:
+            if self._is_single:
+                self._statuses.append(self._run_job(overrides))
+            else:
+                self._statuses.append(exit_status_of(lambda: self._run_job(overrides)))
+        except BaseException as error:  # noqa: BLE001 - Hydra would print it and exit
+            self._error = error
+        return self._statuses[-1] if self._statuses else 0
+
+    @property
+    def status(self) -> int:
+        """The exit status of the first job that did not complete; 0 where all did."""
+        if self._error is not None:
+            raise self._error
+        return next(filter(None, self._statuses), 0)
+
+
+def _run_composed(directory: Path, name: str, overrides: Sequence[str], own: Sequence[Path]) -> int:
+    composed = compose_config(directory, name, overrides, *own)
     return run(composed.values, composed.origin)
+
+
+def _require_one_mode(parser: ArgumentParser, options: Namespace) -> None:
+    """Exit with 2 for options that exclude each other, where Hydra would show a traceback."""
+    modes = (options.run, options.multirun, options.cfg, options.info, options.shell_completion)
+    if sum(map(bool, modes)) > 1:
+        parser.error("give only one of --run, --multirun, --cfg, --info and --shell-completion")
+    if options.resolve and not (options.cfg or options.help):
+        parser.error("--resolve needs --cfg or --help")
+
+
+def _mode_flags(options: Namespace) -> list[str]:
+    """The options of Hydra that say what it does, as they were given."""
+    named = ("help", "hydra_help", "resolve", "multirun", "shell_completion")
+    flags = [f"--{name.replace('_', '-')}" for name in named if getattr(options, name)]
+    valued = {name: getattr(options, name) for name in ("cfg", "package", "info")}
+    return flags + [f"--{name}={value}" for name, value in valued.items() if value]
+
+
+def _found_folder(written: str, directory: Path) -> Path:
+    """The folder of `--config-path`: absolute, or relative to the script or the working folder."""
+    beside = directory.parent / written
+    return beside if beside.is_dir() else Path(written)
+
+
+def _store_help(directory: Path) -> None:
+    template = help_text(directory).replace("$", "$$")
+    node = {"app_name": "rollgym rollout", "header": "", "footer": "", "template": template}
+    ConfigStore.instance().store(group="hydra/help", name="rollgym_rollout", node=node)
+
+
+@contextmanager
+def _as_command_line(arguments: Sequence[str]) -> Iterator[None]:
+    """Let `hydra.main` read these arguments, and raise its errors instead of printing them."""
+    variable = "HYDRA_FULL_ERROR"
+    before, errors = sys.argv, os.environ.get(variable)
+    sys.argv, os.environ[variable] = [before[0], *arguments], "1"
+    try:
+        yield
+    finally:
+        sys.argv = before
+        if errors is None:
+            os.environ.pop(variable, None)
+        else:
+            os.environ[variable] = errors
 
 
 def run(config: Mapping[str, Any] | DictConfig, origin: KeyOrigin = lambda _: "") -> int:
@@ -90,221 +222,10 @@ def run(config: Mapping[str, Any] | DictConfig, origin: KeyOrigin = lambda _: ""
 
 def help_text(directory: Path) -> str:
     """The help: every key with its default and description."""
-    lines = [_USAGE.strip().format(names=", ".join(config_names(directory))), "", "keys:"]
+    usage = _USAGE.strip().format(names=", ".join(config_names(directory)))
+    lines = [usage, "", "keys:"]
     for key in keys_of(WebRolloutSettings):
         value = "needed" if key.default == MISSING else key.default
         default = value if isinstance(value, str) else json.dumps(value)
         lines += [f"  {key.name}={default}", f"      {key.description}"]
     return "\n".join([*lines, "", EXIT_STATUSES.strip()])
-
-
-_VERSION = "1.3"
-LONGEST_SHOWN = 200
-_WITH_COMMAS = "rank_weights"
-_REPLACED = frozenset(
-    f"env_config.{name}"
-    for name in (
-        "difficulty_ratio",
-        "domain_ratio",
-        "train_difficulty_max_steps",
-        "test_difficulty_max_steps",
-    )
-)
-"""Mappings that an override replaces as a whole."""
-_OVERRIDE_ADVICE = (
-    "write key=value without spaces; quote a value with special characters (= , : brackets) "
-    "twice: \"key='a=b'\""
-)
-
-
-class ComposedConfig(NamedTuple):
-    """A whole configuration, and the origins of its values. Later files win."""
-
-    values: dict[str, Any]
-    overridden: frozenset[KeyPath]
-    files: tuple[Path, ...]
-
-    def origin(self, key: KeyPath) -> str:
-        """The origin of a key: the command line, or the last file that sets it."""
-        if any(_is_within(path, key) or _is_within(key, path) for path in self.overridden):
-            return COMMAND_LINE
-        for file in reversed(self.files):
-            if _has(file, key):
-                return relative_path(file)
-        return ""
-
-
-def compose_config(
-    directory: Path, name: str, overrides: Sequence[str], own_directory: Path | None = None
-) -> ComposedConfig:
-    """Compose a configuration. Raises WebSettingsError."""
-    parsed = _read_overrides(overrides)
-    folders = [folder.resolve() for folder in (own_directory, directory) if folder is not None]
-    _require(folders, name)
-    # Without a config of this name in the user's folder, ours is the main folder.
-    main, *others = sorted(folders, key=lambda folder: not _file(folder, name).is_file())
-    search = ",".join(f"'file://{folder}'" for folder in others)
-    for_hydra = [each for each in parsed if _is_for_hydra(each, folders)]
-    lines = [str(each.input_line) for each in for_hydra]
-    if others:
-        lines.insert(0, f"hydra.searchpath=[{search}]")
-    try:
-        with initialize_config_dir(str(main), version_base=_VERSION):
-            config = compose(name, lines)
-            loader = GlobalHydra.instance().config_loader()
-            parts = loader.compute_defaults_list(name, lines, RunMode.RUN).defaults
-        _apply([each for each in parsed if each not in for_hydra], config)
-        values = plain_values(config)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise WebSettingsError(f"config {name!r}: {_in_a_line(error)}") from error
-    except RecursionError as error:
-        raise WebSettingsError(f"config {name!r}: {TOO_DEEP}") from error
-    names = [part.config_path for part in parts if part.config_path]
-    found = [_file(folder, each) for each in names for folder in (main, *others)]
-    keys = frozenset(tuple(each.key_or_group.split(".")) for each in parsed)
-    return ComposedConfig(values, keys, tuple(path for path in found if path.is_file()))
-
-
-def config_names(directory: Path) -> list[str]:
-    return sorted(path.stem for path in directory.glob("*.yaml"))
-
-
-def plain_values(config: DictConfig) -> dict[str, Any]:
-    """The values of a Hydra node. Raises OmegaConfBaseException."""
-    values = OmegaConf.to_container(config, resolve=True, throw_on_missing=False)
-    return {str(key): value for key, value in values.items()} if isinstance(values, dict) else {}
-
-
-def _read_overrides(overrides: Sequence[str]) -> list[Override]:
-    parser, problems, read = OverridesParser.create(), [], []
-    for text in filter(str.strip, overrides):
-        try:
-            override = _read_override(parser, text)
-        except (HydraException, RecursionError):
-            problems.append(
-                f"  {text[:LONGEST_SHOWN]}: this is not an override; {_OVERRIDE_ADVICE}"
-            )
-            continue
-        if override.is_sweep_override():
-            key, _, value = text.partition("=")
-            problems.append(f'  {text}: give one value, or a list in brackets: "{key}=[{value}]"')
-        read.append(override)
-    if problems:
-        text = "\n".join(["The settings cannot be used:", *problems])
-        raise WebSettingsError(text, is_misuse=True)
-    return read
-
-
-def _read_override(parser: OverridesParser, text: str) -> Override:
-    """Parse an override. Raises HydraException. A shell removes the quotes of `"2,1,1"`."""
-    key, _, value = text.partition("=")
-    try:
-        (override,) = parser.parse_overrides([text])
-    except HydraException:
-        mapping = _mapping(value)
-        if mapping is None:
-            raise
-        (override,) = parser.parse_overrides([f"{key}={{}}"])
-        return replace(override, _value=mapping, input_line=text)
-    if override.is_sweep_override() and override.key_or_group.endswith(_WITH_COMMAS):
-        (override,) = parser.parse_overrides([f"{key}='{value}'"])
-    return override
-
-
-def _mapping(text: str) -> dict[str, Any] | None:
-    """A mapping in JSON or YAML; Hydra's own form has no quoted keys."""
-    if not text.startswith("{"):
-        return None
-    try:
-        value = msgspec.yaml.decode(text)
-    except msgspec.DecodeError:
-        return None
-    return {str(key): each for key, each in value.items()} if isinstance(value, dict) else None
-
-
-def _is_for_hydra(override: Override, folders: Sequence[Path]) -> bool:
-    """Whether an override chooses a file of a group, or configures Hydra itself."""
-    key = override.key_or_group
-    if key.startswith("hydra.") or "/" in key or override.package is not None:
-        return True
-    return override.is_delete() and any((folder / key).is_dir() for folder in folders)
-
-
-def _apply(overrides: Sequence[Override], config: DictConfig) -> None:
-    """Set values, also of keys that no file has, and remove keys. Raises WebSettingsError."""
-    OmegaConf.set_struct(config, False)
-    for override in overrides:
-        if override.is_delete():
-            _remove(override, config)
-            continue
-        key, value = override.key_or_group, override.value()
-        for path in _replaced(key, value):
-            OmegaConf.update(config, path, None, merge=False, force_add=True)
-        merge = isinstance(value, dict)
-        OmegaConf.update(config, key, value, merge=merge, force_add=True)
-
-
-def _replaced(key: str, value: object) -> Iterator[str]:
-    """The paths of mappings in a value that replace those of the files."""
-    if key in _REPLACED:
-        yield key
-    elif isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _replaced(f"{key}.{name}", inner)
-
-
-def _remove(override: Override, config: DictConfig) -> None:
-    """Remove `~key`, or `~key=value` where the key has this value. Raises WebSettingsError."""
-    *parents, name = override.key_or_group.split(".")
-    parent = OmegaConf.select(config, ".".join(parents)) if parents else config
-    if not isinstance(parent, DictConfig) or name not in set(parent):
-        raise WebSettingsError(
-            f"{override.input_line}: there is no such key to remove", is_misuse=True
-        )
-    value = override.value()
-    if value is not None and parent[name] != value:
-        raise WebSettingsError(f"{override.input_line}: its value is {parent[name]!r:.100}")
-    del parent[name]
-
-
-def _require(folders: Sequence[Path], name: str) -> None:
-    for folder in folders:
-        if not folder.is_dir():
-            raise WebSettingsError(f"{relative_path(folder)} is not a folder")
-    if any(_file(folder, name).is_file() for folder in folders):
-        return
-    names = [each for folder in folders for each in config_names(folder)]
-    close = get_close_matches(name, names, 1)
-    advice = (
-        f"did you mean {close[0]!r}?" if close else f"the configs are {', '.join(names) or 'none'}"
-    )
-    places = " or ".join(relative_path(folder) for folder in folders)
-    raise WebSettingsError(f"there is no config {name!r} in {places}: {advice}", is_misuse=True)
-
-
-def _file(folder: Path, name: str) -> Path:
-    return folder / (name if name.endswith(".yaml") else f"{name}.yaml")
-
-
-def _has(file: Path, key: KeyPath) -> bool:
-    node: object = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
-    for name in key:
-        if not isinstance(node, dict) or name not in {str(each) for each in node}:
-            return False
-        node = {str(each): value for each, value in node.items()}[name]
-    return True
-
-
-def _is_within(inner: KeyPath, outer: KeyPath) -> bool:
-    return inner[: len(outer)] == outer
-
-
-def _in_a_line(error: Exception) -> str:
-    lines = (line.strip() for line in str(error).splitlines())
-    return "; ".join(line for line in lines if line)
-
-
-def relative_path(path: Path) -> str:
-    """The path relative to the working directory, where it is inside."""
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith(os.pardir) else relative

@@ -30,7 +30,7 @@ from webgym.rollout.checks import (
     require_judge,
     require_servers,
 )
-from webgym.rollout.command import relative_path
+from webgym.rollout.configuration import relative_path
 from webgym.rollout.embedded import EmbeddedServers, embedded_servers
 from webgym.rollout.environment_settings import EnvironmentSettings
 from webgym.rollout.gym import AsyncWebGym

@@ -20,7 +20,7 @@ from rollgym.cli.status import read_run
 from rollgym.cli.summary import DIGITS, PYTHON, explain_coverage, summary_lines
 from rollgym.engine import Coverage, ExitStatus
 from rollgym.store import RefusedError, read_manifest
-from webgym.rollout.command import relative_path
+from webgym.rollout.configuration import relative_path
 from webgym.rollout.iteration import IterationPaths, IterationReport
 from webgym.rollout.settings import TrackerSettings
 from webgym.trajectory.metrics import SHORT, RolloutMetrics

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from webgym.rollout.command import compose_config
+from webgym.rollout.configuration import compose_config
 from webgym.rollout.settings import WebRolloutSettings
 from webgym.settings import WebSettingsError
 
