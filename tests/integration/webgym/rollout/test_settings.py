@@ -9,12 +9,8 @@ import pytest
 
 from webgym.browser.contract.profile import DEFAULT_PROFILE, HttpCredentials
 from webgym.models.settings import Purpose
-<<<<<<< HEAD
-from webgym.rollout.command import compose_config
-from webgym.rollout.session_settings import SessionSettings
-=======
 from webgym.rollout.configuration import compose_config
->>>>>>> b5979d2 (scripts/rollout.py runs through hydra.main, and is in the wheel as rollgym rollout)
+from webgym.rollout.session_settings import SessionSettings
 from webgym.rollout.settings import WebRolloutSettings
 from webgym.settings import MISSING, WebSettingsError, keys_of
 
