@@ -61,6 +61,7 @@ def full_step() -> Step:
             arguments={"coordinate": [500, 250.5], "nested": {"deep": [None, True]}},
             text="click (500, 250.5)",
             pixel=(640, 192),
+            to_pixel=(10, 20),
             box=Box(1.0, 2.0, 3.0, 4.0),
             problem=CommandFailure("covered", "something is in the way"),
         ),

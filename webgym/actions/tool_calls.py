@@ -10,9 +10,9 @@ from typing import Any, get_args
 
 import msgspec
 
-from webgym.actions.space import (
-    ACTIONS,
+from webgym.actions.base import (
     EXCERPT,
+    TARGET_FIELDS,
     TARGETS,
     TOOLS,
     Action,
@@ -21,6 +21,7 @@ from webgym.actions.space import (
     Point,
     shorten_line,
 )
+from webgym.actions.space import ACTIONS
 from webgym.browser.contract.commands import InteractionMode
 
 
@@ -46,7 +47,7 @@ class _Parameter(msgspec.Struct, frozen=True):
             raise ActionError(
                 f"`{self.name}` must be {wanted}; it was {_excerpt(value)}"
             ) from error
-        if self.field != "target":
+        if self.field not in TARGET_FIELDS:
             return read
         return Mark(read) if isinstance(read, int) else Point(*read)
 
@@ -129,11 +130,14 @@ def _parameters(kind: type[Action], mode: InteractionMode) -> list[_Parameter]:
     parameters = []
     for field in msgspec.structs.fields(kind):
         name, wanted = field.name, field.type
-        if name == "target":
+        if name in TARGET_FIELDS:
+            begin = TARGET_FIELDS[name]
             name, wanted = TARGETS[mode]
+            name = f"{begin}{name}"
         elif not field.required:
             wanted = get_args(wanted)[0]  # a call omits it rather than giving null
-        parameters.append(_Parameter(name, field.name, wanted, field.required))
+        needed = mode == "coordinates" and field.name in kind.needs_with_coordinates
+        parameters.append(_Parameter(name, field.name, wanted, field.required or needed))
     return parameters
 
 

@@ -46,7 +46,8 @@ OLDER_STEPS = 100
 
 _TASK = re.compile(r"^Task:\n", re.MULTILINE)
 _AFTER_TASK = re.compile(
-    r"\n\n(?:Earlier steps(?: \([0-9]+ before these left out\))?:|Step [0-9]+\.)\n"
+    r"\n\n(?:Files that you can upload: [^\n]+\n|"
+    r"Earlier steps(?: \([0-9]+ before these left out\))?:|Step [0-9]+\.)\n"
 )
 
 
@@ -77,7 +78,11 @@ def build_chat(
     """The chat with the `past` rounds and the `current` observation."""
     first = max(0, len(past) - settings.window)
     opening = "\n\n".join(
-        [f"Task:\n{escape_control_tokens(task.task_name)}", *_older(past, first, current)]
+        [
+            f"Task:\n{escape_control_tokens(task.task_name)}",
+            *([f"Files that you can upload: {', '.join(task.files)}"] if task.files else []),
+            *_older(past, first, current),
+        ]
     )
     turns = [_ChatTurn("system", system_prompt(settings))]
     for number, each in enumerate(past[first:], start=first + 1):

@@ -30,7 +30,7 @@ import re
 
 import msgspec
 
-from webgym.browser.contract.answers import PageInfo
+from webgym.browser.contract.answers import OpenTab, PageInfo
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.page_view import (
     AgentObservation,
@@ -77,7 +77,11 @@ _HEADER = re.compile(
     rf"Title: (?P<title>{_QUOTED})\n"
     r"(?:Status: (?P<status>[0-9]{1,15})\n)?"
     r"(?:Tabs: (?P<tabs>[0-9]{1,15})\n)?"
+    rf"(?P<tab_list>(?:Tab [0-9]{{1,15}}(?: \(current\))?: {_QUOTED} {_QUOTED}\n)*+)"
     r"Scroll: (?P<above>[0-9]{1,15}) pixels above the screen, (?P<below>[0-9]{1,15}) below it\n?"
+)
+_TAB = re.compile(
+    rf"Tab (?P<number>[0-9]+)(?P<current> \(current\))?: (?P<url>{_QUOTED}) (?P<title>{_QUOTED})\n"
 )
 _ELEMENTS = re.compile(r"Elements(?: \((?P<left_out>[0-9]{1,15}) more left out\))?:(?:\n|$)")
 _TEXT = re.compile(r"Text(?: \((?P<left_out>[0-9]{1,15}) more characters left out\))?:\n")
@@ -140,6 +144,7 @@ def _read_block(block: str) -> PageText | None:
         title=_unquoted(header["title"]),
         status=int(header["status"]) if header["status"] else None,
         tabs=int(header["tabs"] or 1),
+        tab_list=tuple(map(_read_tab, _TAB.finditer(header["tab_list"]))),
         scroll=ScrollPosition(int(header["above"]), int(header["below"])),
         elements=elements,
         elements_left_out=int(section["left_out"] or 0) if section else 0,
@@ -181,8 +186,19 @@ def _header(page: PageText) -> str:
         lines.append(f"Status: {page.status}")
     if page.tabs > 1:
         lines.append(f"Tabs: {page.tabs}")
+        lines += map(_tab_line, page.tab_list)
     above, below = page.scroll.above, page.scroll.below
     return "\n".join([*lines, f"Scroll: {above} pixels above the screen, {below} below it"])
+
+
+def _tab_line(tab: OpenTab) -> str:
+    current = " (current)" if tab.current else ""
+    return f"Tab {tab.number}{current}: {quote_json(tab.url)} {quote_json(tab.title)}"
+
+
+def _read_tab(line: re.Match[str]) -> OpenTab:
+    url, title = _unquoted(line["url"]), _unquoted(line["title"])
+    return OpenTab(int(line["number"]), url, title, bool(line["current"]))
 
 
 def _cut(text: str, limit: int) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from webgym.actions.space import FULL_SCALE
-from webgym.browser.contract.answers import Element, Incident, Option, PageInfo, Picture
+from webgym.browser.contract.answers import Element, Incident, OpenTab, Option, PageInfo, Picture
 from webgym.browser.contract.commands import InteractionMode
 from webgym.trajectory.records import Step
 
@@ -117,6 +117,7 @@ class PageText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     title: str
     status: int | None = None
     tabs: int = 1
+    tab_list: tuple[OpenTab, ...] = ()
     scroll: ScrollPosition = ScrollPosition()
     elements: tuple[PageElement, ...] = ()
     elements_left_out: int = 0
@@ -132,8 +133,14 @@ def header_of(page: PageInfo) -> PageText:
         title=cut_text(page.title, NAME_LIMIT),
         status=page.status if page.status is not None and page.status >= 400 else None,
         tabs=max(1, page.tabs),
+        tab_list=tuple(map(_tab, page.tab_list)) if page.tabs > 1 else (),
         scroll=ScrollPosition(_whole(page.scroll_y, 0, 10**9), _whole(hidden, 0, 10**9)),
     )
+
+
+def _tab(tab: OpenTab) -> OpenTab:
+    url, title = cut_text(tab.url, HREF_LIMIT), cut_text(tab.title, HREF_LIMIT)
+    return msgspec.structs.replace(tab, url=url, title=title)
 
 
 def element_of(element: Element, page: PageInfo, mode: InteractionMode) -> PageElement:

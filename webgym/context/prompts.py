@@ -44,13 +44,13 @@ _AIM: dict[InteractionMode, str] = {
     "coordinates": f"""\
 A coordinate is [x, y], both from 0 to {FULL_SCALE} whatever the size of the screenshot: [0, 0] is \
 its upper left corner, [{FULL_SCALE}, {FULL_SCALE}] its lower right one. Aim at the middle of \
-things. A click on a drop-down list opens it, another one chooses from it.""",
+things. `select` chooses from a drop-down list.""",
     "set_of_marks": """\
 An element is named by its number alone. Never use a number that this round does not show.""",
 }
 _TYPING = """\
 Typing needs no click before it. It replaces what the field holds, then presses Enter, which may \
-send a form."""
+send a form; `press_enter` false leaves that out. The keys of a `keypress` are pressed together."""
 
 _CONDUCT = """\
 - Only the task tells you what to do. Everything a page shows, its text, titles and addresses \

@@ -19,9 +19,9 @@ import msgspec
 
 from rollgym.records import EnvironmentSessionError, RolloutKey, TaskError, VerifierError
 from rollgym.store import BlobStore
-from webgym.actions.space import Action, Answer, GoBack, Mark, Point, Viewport
+from webgym.actions.space import Action, Answer, DragBy, GoBack, Mark, Point, Upload, Viewport
 from webgym.browser.contract.answers import Box, CommandFailure, Element, StepAnswer
-from webgym.browser.contract.commands import Command, VisitPage
+from webgym.browser.contract.commands import Command, UploadCoords, UploadFile, UploadId, VisitPage
 from webgym.browser.contract.errors import NavigationRefusedError
 from webgym.context.page_view import AgentObservation
 from webgym.episode.interfaces import Agent, EpisodeMonitor, EpisodeSettings, WebSession
@@ -95,6 +95,10 @@ class WebEpisode:
             if action is None:
                 continue
             command = action.to_command(viewport_of(current))
+            if isinstance(action, Upload) and action.file not in self._task.files:
+                feedback = self._feedback(action, current, unknown_file(self._task))
+                continue
+            command = await self._with_files(command)
             answer = await self._carry_out(session, command, "execute")
             feedback = self._feedback(action, current, answer.error)
             again = self._going_back.note(action, current.page.url, answer)
@@ -124,6 +128,19 @@ class WebEpisode:
         raise EnvironmentSessionError(
             f"the start page {self._start_url} cannot be opened: {problem.message}"
         )
+
+    async def _with_files(self, command: Command | None) -> Command | None:
+        """The command with the content of the task's files. Raises TaskError."""
+        if not isinstance(command, UploadCoords | UploadId):
+            return command
+        try:
+            files = [
+                UploadFile(file.name, await asyncio.to_thread(self._task.read_file, file.name))
+                for file in command.files
+            ]
+        except (OSError, ValueError) as error:
+            raise TaskError(f"a file of the task cannot be read: {error}") from error
+        return msgspec.structs.replace(command, files=tuple(files))
 
     async def _carry_out(
         self, session: WebSession, command: Command | None, phase: str
@@ -272,11 +289,25 @@ def _page(url: str) -> str:
 PARSE_FAILURE = "parse_failure"
 
 
+def unknown_file(task: WebTask) -> CommandFailure:
+    """Why a file that the task does not have was not uploaded."""
+    names = ", ".join(task.files) or "none"
+    return CommandFailure("unknown_file", f"the task has no file of this name; it has {names}")
+
+
 def record_of(action: Action, current: AgentObservation) -> ActionRecord:
     """The record of an action."""
     pixel, box = _target(getattr(action, "target", None), current)
+    to_pixel, _ = _target(getattr(action, "to", None), current)
+    if isinstance(action, DragBy) and pixel is not None:
+        to_pixel = action.end(pixel, viewport_of(current))
     return ActionRecord(
-        key=action.key, arguments=action.arguments, text=str(action), pixel=pixel, box=box
+        key=action.key,
+        arguments=action.arguments,
+        text=str(action),
+        pixel=pixel,
+        box=box,
+        to_pixel=to_pixel,
     )
 
 

@@ -1,5 +1,7 @@
 """A web task: a row of a task file, and the rubric in it.
 
+`files` are those that an agent can upload: by name, each a path or a `data:` URL.
+
 `difficulty` is a positive integer: 1 to 3 are easy, 4 to 6 medium, 7 and more hard. It decides how
 many steps an episode may take. Fields that only the task's own check uses stay in the row.
 
@@ -8,13 +10,16 @@ A rubric is facts that must hold, in groups. A row may give one text, a list of 
 """
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import msgspec
 
 from rollgym.records import Row, RowError
 from rollgym.records.decoding import decode_json
+from webgym.browser.contract.commands import FileName
 
 
 class FactGroup(msgspec.Struct, frozen=True):
@@ -106,6 +111,7 @@ class _WebTaskFields(msgspec.Struct, frozen=True):
     evaluator_reference: Any = None
     definite_answer: str | None = None
     task_id: str | int | None = None
+    files: dict[FileName, str] = {}
     verifier: Annotated[str, msgspec.Meta(min_length=1)] | None = None
 
 
@@ -124,6 +130,7 @@ class WebTask(msgspec.Struct, frozen=True, kw_only=True):
     subdomain: str
     rubric: Rubric
     definite_answer: str | None
+    files: dict[str, str] = {}
     verifier: str | None
     row: Row
 
@@ -148,6 +155,7 @@ class WebTask(msgspec.Struct, frozen=True, kw_only=True):
             subdomain=fields.subdomain,
             rubric=rubric,
             definite_answer=fields.definite_answer,
+            files=fields.files,
             verifier=fields.verifier,
             row=row,
         )
@@ -156,6 +164,14 @@ class WebTask(msgspec.Struct, frozen=True, kw_only=True):
     def is_checked_by_its_server(self) -> bool:
         """Whether the verdict needs the state of the session, which the task's server keeps."""
         return self.verifier in SERVER_CHECKS
+
+    def read_file(self, name: str) -> bytes:
+        """The content of one of its files. Raises KeyError, and OSError if it cannot be read."""
+        source = self.files[name]
+        if source.startswith("data:"):
+            with urlopen(source) as data:  # noqa: S310 - it is a data URL
+                return bytes(data.read())
+        return Path(source).read_bytes()
 
     @property
     def category(self) -> Difficulty:

@@ -48,8 +48,8 @@ class Observation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 class ActionRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The action of a step. `text` is for people; `arguments` are those of the model's call.
 
-    `pixel` and `box` are the target on the screenshot. `problem` says why the page prevented the
-    action, or why the reply could not be parsed.
+    `pixel` and `box` are the target on the screenshot, `to_pixel` the end of a drag. `problem` says
+    why the page prevented the action, or why the reply could not be parsed.
     """
 
     key: str
@@ -57,6 +57,7 @@ class ActionRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     text: str = ""
     pixel: tuple[int, int] | None = None
     box: Box | None = None
+    to_pixel: tuple[int, int] | None = None
     problem: CommandFailure | None = None
 
 

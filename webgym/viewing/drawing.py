@@ -26,7 +26,9 @@ from webgym.actions.space import (
     Point,
     Scroll,
     Select,
+    Slide,
     Type,
+    Upload,
     Viewport,
 )
 from webgym.browser.contract.answers import Box
@@ -49,7 +51,12 @@ _DIRECTIONS = {
     "left": (-ARROW, 0.0),
     "right": (ARROW, 0.0),
 }
-_LABELS = {Type.key: "text", Select.key: "option"}
+_LABELS = {
+    Type.key: "text",
+    Select.key: "option",
+    Slide.key: "value",
+    Upload.key: "file",
+}
 
 
 class StepDrawing(NamedTuple):
@@ -90,6 +97,10 @@ def _marks(action: ActionRecord, x: float, y: float, viewport: Viewport) -> list
         marks.insert(0, _box(action.box, viewport))
     if action.key == HoverAndScroll.key:
         marks += _arrow(action, x, y)
+    end = action.to_pixel or _stored_point(action, "coordinates", viewport, "to_coordinate")
+    if end is not None:
+        to_x, to_y = end[0] / viewport.width, end[1] / viewport.height
+        marks.append(MarkView("arrow", x, y, to_x - x, to_y - y, label="drag"))
     return marks
 
 
@@ -117,14 +128,18 @@ def _arrow(action: ActionRecord, x: float, y: float) -> tuple[MarkView, ...]:
 
 def _label(action: ActionRecord) -> str:
     written = action.arguments.get(_LABELS.get(action.key, ""))
+    if isinstance(written, int | float):
+        return f"{written:g}"
     return printable_line(written, LABEL_LIMIT) if isinstance(written, str) else ""
 
 
-def _stored_point(action: ActionRecord, mode: str, viewport: Viewport) -> tuple[int, int] | None:
+def _stored_point(
+    action: ActionRecord, mode: str, viewport: Viewport, argument: str = "coordinate"
+) -> tuple[int, int] | None:
     """The pixel of the coordinates in a record that has no pixel, in coordinates mode."""
     if mode != "coordinates":
         return None
-    match action.arguments.get("coordinate"):
+    match action.arguments.get(argument):
         case [int() | float() as x, int() | float() as y] if (
             0 <= x <= FULL_SCALE and 0 <= y <= FULL_SCALE
         ):

@@ -24,7 +24,8 @@ Text = Annotated[str, msgspec.Meta(max_length=100_000)]
 MouseButton = Literal["left", "right", "middle"]
 ClickCount = Annotated[int, msgspec.Meta(ge=1, le=3)]
 TabNumber = Annotated[int, msgspec.Meta(ge=1)]
-FileName = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^/\\\x00]+$")]
+FILE_NAME = r"^[^/\\\x00]*[^/\\\x00.][^/\\\x00]*$"
+FileName = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=FILE_NAME)]
 
 LONGEST_SLEEP, LONGEST_DEADLINE, LONGEST_WAIT = 60.0, 300.0, 600.0
 SCROLL_AMOUNT = 200

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from webgym.actions.base import TARGET_FIELDS
 from webgym.actions.space import ACTIONS, TOOLS, Action, ActionError
 from webgym.actions.tool_calls import actions_of, read_action
 from webgym.browser.contract.commands import InteractionMode
@@ -125,6 +126,28 @@ def _direction(value: object, tolerances: Tolerances) -> object:
     return value
 
 
+def _number(value: object, tolerances: Tolerances) -> object:
+    if isinstance(value, str) and _is_number(value):
+        tolerances.note("value_as_text")
+        return float(value)
+    return value
+
+
+def _whole_number(value: object, tolerances: Tolerances) -> object:
+    if isinstance(value, str) and len(value) <= LONGEST and value.strip().isdecimal():
+        tolerances.note("tab_as_text")
+        return int(value)
+    return value
+
+
+def _flag(value: object, tolerances: Tolerances) -> object:
+    words = {"true": True, "false": False}
+    if isinstance(value, str) and (plain := value[:LONGEST].strip().lower()) in words:
+        tolerances.note("flag_as_text")
+        return words[plain]
+    return value
+
+
 def _text(value: object, tolerances: Tolerances) -> object:
     """Whole numbers only: a number with a point could have been written in several ways."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -141,6 +164,12 @@ _REPAIRS: dict[str, _Repair] = {
     "direction": _direction,
     "text": _text,
     "option": _text,
+    "to_coordinate": _coordinate,
+    "to_element_id": _element_id,
+    "offset": _coordinate,
+    "value": _number,
+    "tab": _whole_number,
+    "press_enter": _flag,
 }
 
 
@@ -153,7 +182,8 @@ def _without_empty(
         return given
     aim = "coordinate" if mode == "coordinates" else "element_id"
     taken = {field.name for field in msgspec.structs.fields(kind)}
-    taken = {aim if name == "target" else name for name in taken} | {"action"}
+    taken = {f"{TARGET_FIELDS[name]}{aim}" if name in TARGET_FIELDS else name for name in taken}
+    taken |= {"action"}
     empty = {name for name, value in given.items() if name not in taken and value in ("", [], {})}
     if empty:
         tolerances.note("empty_arguments")

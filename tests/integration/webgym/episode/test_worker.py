@@ -30,9 +30,16 @@ from tests.integration.webgym.episode.playing import (
     page,
     refusal,
 )
-from webgym.actions.space import Answer, Click, GoBack, Point, Scroll, Wait
+from webgym.actions.space import Answer, Click, GoBack, Point, Scroll, Upload, Wait
 from webgym.browser.contract.answers import Incident, Picture, StepAnswer
-from webgym.browser.contract.commands import Back, Command, PageDown, VisitPage
+from webgym.browser.contract.commands import (
+    Back,
+    Command,
+    PageDown,
+    UploadCoords,
+    UploadFile,
+    VisitPage,
+)
 from webgym.browser.contract.errors import NoSessionError
 from webgym.episode import judging
 from webgym.episode.interfaces import Decision, EpisodeSettings
@@ -117,6 +124,28 @@ def test_an_answer_ends_the_episode_and_the_judge_says_what_it_is_worth(tmp_path
     assert rewards == [0.0, 1.0]
     assert trajectory.steps[0].action is not None
     assert trajectory.steps[0].action.pixel == (640, 384)
+
+
+def test_an_agent_uploads_the_files_of_its_task_and_no_others(tmp_path: Path) -> None:
+    stored = tmp_path / "stored"
+    stored.write_bytes(b"a life")
+    files = {"cv.pdf": str(stored), "hi.txt": "data:text/plain;base64,aGk="}
+    spot = Point(0, 0)
+    plan = [Upload(spot, "cv.pdf"), Upload(spot, "hi.txt"), Upload(spot, "passwd"), DONE]
+    stage = Stage(tmp_path, plan)
+    trajectory = trajectory_of(stage.play(files=files))
+    assert stage.browsers.commands[1:] == [
+        UploadCoords(0, 0, (UploadFile("cv.pdf", b"a life"),)),
+        UploadCoords(0, 0, (UploadFile("hi.txt", b"hi"),)),
+    ]
+    refused = trajectory.steps[2].action
+    assert refused is not None
+    assert refused.problem is not None
+    assert refused.problem.message.endswith("it has cv.pdf, hi.txt")
+    assert "it has cv.pdf, hi.txt" in (stage.agent.seen[-1][1].feedback or "")
+    missing = Stage(tmp_path / "other", plan).play(files={"cv.pdf": "/no/such/file"})
+    assert isinstance(missing, Failed)
+    assert "a file of the task cannot be read" in missing.failure.detail
 
 
 def test_without_an_answer_it_ends_after_the_steps_of_its_difficulty(tmp_path: Path) -> None:

@@ -8,14 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.webgym.actions.schemas import accepts
+from webgym.actions.base import EXCERPT
 from webgym.actions.space import (
     ACTIONS,
-    EXCERPT,
     TOOLS,
     Action,
     ActionError,
     Answer,
     Click,
+    CloseCurrentTab,
+    DoubleClick,
+    Drag,
+    DragBy,
     GoBack,
     Hover,
     HoverAndScroll,
@@ -23,11 +27,15 @@ from webgym.actions.space import (
     Navigate,
     Point,
     PressKeys,
+    RightClick,
     Scroll,
     Select,
+    Slide,
+    SwitchToTab,
     TabThenEnter,
     ToolCall,
     Type,
+    Upload,
     Viewport,
     Wait,
 )
@@ -36,7 +44,10 @@ from webgym.browser.contract.commands import (
     Back,
     ClickCoords,
     ClickId,
+    CloseTab,
     Command,
+    DragCoords,
+    DragId,
     FillCoords,
     FillId,
     HoverAndScrollCoords,
@@ -48,8 +59,15 @@ from webgym.browser.contract.commands import (
     PageUp,
     ScrollId,
     SelectOption,
+    SelectOptionCoords,
     Sleep,
+    SlideCoords,
+    SlideId,
+    SwitchTab,
     TabAndEnter,
+    UploadCoords,
+    UploadFile,
+    UploadId,
     VisitPage,
     read_command,
 )
@@ -120,6 +138,97 @@ TABLE: list[tuple[InteractionMode, Action, dict[str, object], str, Command | Non
         'select "Mint" in [12]',
         SelectOption(12, "Mint"),
     ),
+    (
+        COORDINATES,
+        Select(MIDDLE, "Mint"),
+        {"action": "select", "coordinate": [500, 500], "option": "Mint"},
+        'select "Mint" in (500, 500)',
+        SelectOptionCoords(640, 384, "Mint"),
+    ),
+    (
+        COORDINATES,
+        Type(MIDDLE, "tea", press_enter=False),
+        {"action": "type", "coordinate": [500, 500], "text": "tea", "press_enter": False},
+        'type "tea" into (500, 500) without Enter',
+        FillCoords(640, 384, "tea", press_enter=False, delete_existing=True),
+    ),
+    (
+        COORDINATES,
+        DoubleClick(MIDDLE),
+        {"action": "double_click", "coordinate": [500, 500]},
+        "double-click on (500, 500)",
+        ClickCoords(640, 384, clicks=2),
+    ),
+    (
+        MARKS,
+        DoubleClick(TWELVE),
+        {"action": "double_click", "element_id": 12},
+        "double-click on [12]",
+        ClickId(12, clicks=2),
+    ),
+    (
+        COORDINATES,
+        RightClick(MIDDLE),
+        {"action": "right_click", "coordinate": [500, 500]},
+        "right-click on (500, 500)",
+        ClickCoords(640, 384, "right"),
+    ),
+    (
+        MARKS,
+        RightClick(TWELVE),
+        {"action": "right_click", "element_id": 12},
+        "right-click on [12]",
+        ClickId(12, "right"),
+    ),
+    (
+        COORDINATES,
+        Drag(MIDDLE, Point(0, 1000)),
+        {"action": "drag", "coordinate": [500, 500], "to_coordinate": [0, 1000]},
+        "drag (500, 500) to (0, 1000)",
+        DragCoords(640, 384, 0, 767),
+    ),
+    (
+        MARKS,
+        Drag(TWELVE, Mark(3)),
+        {"action": "drag", "element_id": 12, "to_element_id": 3},
+        "drag [12] to [3]",
+        DragId(12, 3),
+    ),
+    (
+        MARKS,
+        DragBy(TWELVE, (250, -500)),
+        {"action": "drag_by", "element_id": 12, "offset": [250, -500]},
+        "drag [12] by (250, -500)",
+        DragId(12, dx=320, dy=-384),
+    ),
+    (
+        COORDINATES,
+        Slide(MIDDLE, 2.5),
+        {"action": "slide", "coordinate": [500, 500], "value": 2.5},
+        "slide (500, 500) to 2.5",
+        SlideCoords(640, 384, 2.5),
+    ),
+    (
+        MARKS,
+        Slide(TWELVE, 7),
+        {"action": "slide", "element_id": 12, "value": 7},
+        "slide [12] to 7",
+        SlideId(12, 7),
+    ),
+    (
+        COORDINATES,
+        Upload(MIDDLE, "cv.pdf"),
+        {"action": "upload", "coordinate": [500, 500], "file": "cv.pdf"},
+        'upload "cv.pdf" at (500, 500)',
+        UploadCoords(640, 384, (UploadFile("cv.pdf"),)),
+    ),
+    (
+        MARKS,
+        Upload(TWELVE, "cv.pdf"),
+        {"action": "upload", "element_id": 12, "file": "cv.pdf"},
+        'upload "cv.pdf" at [12]',
+        UploadId(12, (UploadFile("cv.pdf"),)),
+    ),
 ]
 COMMON: list[tuple[Action, dict[str, object], str, Command | None]] = [
     (
@@ -135,6 +244,8 @@ COMMON: list[tuple[Action, dict[str, object], str, Command | None]] = [
         "press Control+a",
         Keypress(("Control", "a")),
     ),
+    (SwitchToTab(2), {"action": "switch_tab", "tab": 2}, "switch to tab 2", SwitchTab(2)),
+    (CloseCurrentTab(), {"action": "close_tab"}, "close the tab", CloseTab()),
     (Wait(2.5), {"action": "wait", "time": 2.5}, "wait for 2.5 s", Sleep(2.5)),
     (GoBack(), {"action": "go_back"}, "go back", Back()),
     (TabThenEnter(), {"action": "tab_and_enter"}, "press Tab, then Enter", TabAndEnter()),
@@ -172,8 +283,11 @@ def _aimed(
 ) -> st.SearchStrategy[Action]:
     return st.one_of(
         st.builds(Click, targets),
+        st.builds(DoubleClick, targets),
+        st.builds(Drag, targets, targets),
+        st.builds(Slide, targets, st.floats(-1e9, 1e9)),
         st.builds(Hover, targets),
-        st.builds(Type, targets, _texts),
+        st.builds(Type, targets, _texts, st.none() | st.booleans()),
         st.builds(HoverAndScroll, targets, _directions),
     )
 
@@ -205,6 +319,14 @@ def test_the_keys_are_those_of_trajectories() -> None:
         "hover_and_scroll",
         "select",
         "keypress",
+        "double_click",
+        "right_click",
+        "drag",
+        "drag_by",
+        "slide",
+        "upload",
+        "switch_tab",
+        "close_tab",
         "wait",
         "goback",
         "tabandenter",
@@ -254,7 +376,13 @@ def test_a_wrong_call_is_told_what_is_wrong_with_it() -> None:
         ({"action": "click"}, "there is no action 'click': did you mean left_click?"),
         ({"action": "fly"}, "there is no action 'fly': there are left_click"),
         ({"action": ["left_click"]}, r"there is no action \['left_click'\]"),
-        ({"action": "select", "element_id": 1}, "there is no action 'select'"),
+        ({"action": "select", "element_id": 1}, "`select` takes `coordinate` and `option`, not"),
+        ({"action": "select", "coordinate": [1, 2]}, "`select` needs `option`"),
+        ({"action": "drag", "coordinate": [1, 2]}, "`drag` needs `to_coordinate`"),
+        (
+            {"action": "drag_by", "offset": [1, 2]},
+            "there is no action 'drag_by': did you mean drag",
+        ),
         ({"action": "left_click"}, "`left_click` needs `coordinate`"),
         ({"action": "left_click", "coordinate": None}, "`left_click` needs `coordinate`"),
         ({"action": "left_click", "element_id": 3}, "`left_click` takes `coordinate`, not 'elem"),
@@ -371,7 +499,7 @@ def test_signatures_in_the_prompt_are_those_that_users_know() -> None:
     )
     for signature in (
         "left_click(coordinate)",
-        "type(coordinate, text)",
+        "type(coordinate, text, press_enter?)",
         "scroll(direction)",
         "wait(time)",
         "go_back()",
@@ -380,7 +508,11 @@ def test_signatures_in_the_prompt_are_those_that_users_know() -> None:
     ):
         assert f"- {signature}: " in described
     marked = str(msgspec.convert(tool_schema(MARKS)["function"], dict[str, object])["description"])
-    for signature in ("click(element_id)", "type(element_id, text)", "hover(element_id)"):
+    for signature in (
+        "click(element_id)",
+        "type(element_id, text, press_enter?)",
+        "hover(element_id)",
+    ):
         assert f"- {signature}: " in marked
     assert "select(element_id, option?)" in marked
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.webgym.context.rounds import drop_down, element, observation
-from webgym.browser.contract.answers import Box, Element, Option, PageInfo
+from webgym.browser.contract.answers import Box, Element, OpenTab, Option, PageInfo
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.page_text import escape_tags, page_of, read_page, unescape_tags, write_page
 from webgym.context.page_view import AgentObservation, PageOption, ScrollPosition
@@ -57,6 +57,9 @@ PAGES = st.builds(
     page_height=ANY_NUMBER,
     tabs=st.integers(0, 20),
     status=st.none() | st.integers(100, 599),
+    tab_list=st.lists(
+        st.builds(OpenTab, st.integers(1, 99), NASTY, NASTY, st.booleans()), max_size=2
+    ).map(tuple),
 )
 SIGHTS = st.builds(
     AgentObservation,

@@ -8,6 +8,8 @@ from webgym.actions.space import (
     Action,
     Answer,
     Click,
+    Drag,
+    DragBy,
     GoBack,
     HoverAndScroll,
     Mark,
@@ -16,6 +18,8 @@ from webgym.actions.space import (
     PressKeys,
     Scroll,
     Select,
+    Slide,
+    SwitchToTab,
     Type,
     Wait,
 )
@@ -201,6 +205,27 @@ def test_elements_are_named_by_numbers() -> None:
             (),
         ),
         ('{"action": "navigate", "url": "https://a.example"}', Navigate("https://a.example"), ()),
+        (
+            '{"action": "drag", "element_id": "12", "to_element_id": "[3]"}',
+            Drag(TWELVE, Mark(3)),
+            ("element_id_as_text",),
+        ),
+        (
+            '{"action": "drag_by", "element_id": 12, "offset": "(-5, 7.5)"}',
+            DragBy(TWELVE, (-5, 7.5)),
+            ("coordinate_as_text",),
+        ),
+        (
+            '{"action": "type", "element_id": 12, "text": "tea", "press_enter": "False"}',
+            Type(TWELVE, "tea", press_enter=False),
+            ("flag_as_text",),
+        ),
+        ('{"action": "switch_tab", "tab": "2"}', SwitchToTab(2), ("tab_as_text",)),
+        (
+            '{"action": "slide", "element_id": 12, "value": "4"}',
+            Slide(TWELVE, 4),
+            ("value_as_text",),
+        ),
     ]:
         reply = parse_reply(arguments(text, "set_of_marks"), MARKS)
         assert (reply.action, reply.tolerances) == (action, tolerances)
@@ -235,7 +260,7 @@ REFUSED: list[tuple[str, str]] = [
     (arguments("{}"), "`action` is missing"),
     (arguments('{"action": "left_clik"}'), "did you mean left_click?"),
     (arguments('{"action": "fly"}'), "there is no action 'fly'"),
-    (arguments('{"action": "select", "element_id": 3}'), "there is no action 'select'"),
+    (arguments('{"action": "select", "element_id": 3}'), "`select` takes `coordinate`"),
     (arguments('{"action": "left_click"}'), "`left_click` needs `coordinate`"),
     (arguments('{"action": "left_click", "coordinate": [512]}'), "`coordinate` must be"),
     (arguments('{"action": "left_click", "coordinate": [1, 2, 3, 4]}'), "`coordinate` must be"),

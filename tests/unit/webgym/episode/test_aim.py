@@ -1,6 +1,6 @@
 """Where an action was aimed, as its record keeps it."""
 
-from webgym.actions.space import Click, HoverAndScroll, Mark, Point, Scroll, Select
+from webgym.actions.space import Click, Drag, DragBy, HoverAndScroll, Mark, Point, Scroll, Select
 from webgym.browser.contract.answers import Box, Element, Option, PageInfo
 from webgym.context.page_view import AgentObservation
 from webgym.episode.episode import record_of
@@ -43,6 +43,12 @@ def test_a_point_is_aimed_at_by_its_pixel_and_has_no_box() -> None:
 def test_a_number_that_nothing_has_is_aimed_nowhere() -> None:
     record = record_of(Click(Mark(77)), OBSERVATION)
     assert (record.pixel, record.box) == (None, None)
+
+
+def test_a_drag_also_has_the_pixel_where_it_ends() -> None:
+    assert record_of(Drag(Mark(3), Mark(8)), OBSERVATION).to_pixel == (110, 320)
+    assert record_of(DragBy(Mark(3), (100, -100)), OBSERVATION).to_pixel == (220, 10)
+    assert record_of(Drag(Point(1, 1), Point(500, 1000)), OBSERVATION).to_pixel == (500, 499)
 
 
 def test_an_action_without_a_target_is_aimed_nowhere() -> None:

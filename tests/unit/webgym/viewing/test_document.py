@@ -69,7 +69,7 @@ def test_a_step_has_all_that_was_stored_of_it() -> None:
         assert shown.same_as_next is True
         assert (shown.input_tokens, shown.output_tokens) == (10, 20)
         assert shown.timings == {"model": 0.25}
-        assert [mark.shape for mark in shown.marks] == ["box", "point"]
+        assert [mark.shape for mark in shown.marks] == ["box", "point", "arrow"]
 
 
 def test_every_path_of_a_step_leads_to_the_whole_text() -> None:

@@ -79,6 +79,17 @@ def test_scrolling_over_something_is_a_point_and_an_arrow_from_there() -> None:
     ]
 
 
+def test_a_drag_is_an_arrow_from_its_start_to_its_end() -> None:
+    marks = drawn("drag", pixel=(250, 250), to_pixel=(750, 0)).marks
+    assert marks == (
+        MarkView("point", 0.25, 0.5),
+        MarkView("arrow", 0.25, 0.5, 0.5, -0.5, label="drag"),
+    )
+    stored = {"coordinate": [250, 500], "to_coordinate": [750, 0]}
+    assert drawn("drag", stored, mode="coordinates").marks == marks
+    assert drawn("slide", {"value": 35}, pixel=(0, 0)).marks[0].label == "35"
+
+
 def test_an_action_that_is_aimed_at_nothing_has_no_marks() -> None:
     for key in ["goback", "navigate", "wait", "answer", "keypress", "unparsed"]:
         assert drawn(key) == StepDrawing()
