@@ -107,5 +107,6 @@ def full_trajectory(**changes: Any) -> Trajectory:
         "ending": "answer",
         "keypoint_step_ids": (0,),
         "judge_usage": Usage(30, 5),
+        "final_page": full_step().observation,
     }
     return trajectory(full_step(), step("answer", reward=1.0), **(fields | changes))

@@ -25,7 +25,7 @@ from webgym.browser.contract.commands import Command, UploadCoords, UploadFile, 
 from webgym.browser.contract.errors import NavigationRefusedError
 from webgym.context.page_view import AgentObservation
 from webgym.episode.interfaces import Agent, EpisodeMonitor, EpisodeSettings, WebSession
-from webgym.episode.log import EpisodeLog
+from webgym.episode.log import EpisodeLog, observation_of
 from webgym.tasks.task import Split, WebTask
 from webgym.trajectory.records import (
     BLOCKED,
@@ -35,6 +35,7 @@ from webgym.trajectory.records import (
     UNPARSED,
     ActionRecord,
     Image,
+    Observation,
     task_over,
 )
 
@@ -59,6 +60,8 @@ class WebEpisode:
         """The seconds of each phase are added to `phases`."""
         self.log = EpisodeLog(agent.context.window)
         self.ending = "failed"
+        self.final_page: Observation | None = None
+        """The page after the last action, where no step observed it."""
         self.phases = phases
         self._key = key
         self._task = task
@@ -104,12 +107,14 @@ class WebEpisode:
             again = self._going_back.note(action, current.page.url, answer)
             if self._going_back.is_stuck:
                 self.ending = "goback"
+                await self._keep_final_page(answer)
                 return
             if again is not None:
                 answer = await self._carry_out(session, again, "navigate")
                 feedback = NOTHING_BEFORE
         self.ending, self._timings = MAX_STEPS, {}
-        await self._is_over(answer)
+        if not await self._is_over(answer):
+            await self._keep_final_page(answer)
 
     async def _open(self, session: WebSession) -> StepAnswer:
         answer = await self._carry_out(session, VisitPage(self._start_url), "navigate")
@@ -151,17 +156,12 @@ class WebEpisode:
             )
 
     async def _observe(self, answer: StepAnswer, feedback: str | None) -> AgentObservation:
-        """Record an observation. The screenshot is stored before anything refers to it."""
-        picture, image, name = answer.screenshot, None, ""
-        if picture is not None:
-            with self._phase("screenshot"):
-                ending = "." + picture.media_type.removeprefix("image/")
-                name = (await self._screenshots.put(picture.data, ending)).name
-            image = Image(name, picture.media_type, answer.page.width, answer.page.height)
+        """Record an observation."""
+        image = await self._store_screenshot(answer)
         current = AgentObservation(
             page=answer.page,
-            picture=picture,
-            blob=name,
+            picture=answer.screenshot,
+            blob=image.name if image else "",
             elements=answer.elements or (),
             tree=answer.tree,
             feedback=feedback,
@@ -169,6 +169,20 @@ class WebEpisode:
         )
         self.log.observe(current, answer, image)
         return current
+
+    async def _store_screenshot(self, answer: StepAnswer) -> Image | None:
+        """The screenshot is stored before anything refers to it."""
+        picture = answer.screenshot
+        if picture is None:
+            return None
+        with self._phase("screenshot"):
+            ending = "." + picture.media_type.removeprefix("image/")
+            name = (await self._screenshots.put(picture.data, ending)).name
+        return Image(name, picture.media_type, answer.page.width, answer.page.height)
+
+    async def _keep_final_page(self, answer: StepAnswer) -> None:
+        """Keep the page after the last action, which no step observes."""
+        self.final_page = observation_of(answer, await self._store_screenshot(answer))
 
     async def _is_over(self, unobserved: StepAnswer | None = None) -> bool:
         """Whether the task is over; then the episode ends with a step in place of an answer.

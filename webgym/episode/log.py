@@ -7,6 +7,17 @@ from webgym.context.page_view import AgentObservation, Round
 from webgym.trajectory.records import ActionRecord, Image, Observation, ResponseRecord, Step
 
 
+def observation_of(answer: StepAnswer, image: Image | None) -> Observation:
+    """The record of what the browser answered; `image` is the stored screenshot."""
+    return Observation(
+        screenshot=image,
+        page=answer.page,
+        tree=answer.tree,
+        incidents=answer.incidents,
+        settled=answer.settled,
+    )
+
+
 class EpisodeLog:
     """The steps of an episode as they are made, and the rounds that the agent remembers.
 
@@ -23,13 +34,7 @@ class EpisodeLog:
 
     def observe(self, current: AgentObservation, answer: StepAnswer, image: Image | None) -> None:
         """Start a step with an observation."""
-        observation = Observation(
-            screenshot=image,
-            page=answer.page,
-            tree=answer.tree,
-            incidents=answer.incidents,
-            settled=answer.settled,
-        )
+        observation = observation_of(answer, image)
         if self._steps and image is not None:
             before = self._steps[-1].observation.screenshot
             same = before is not None and before.name == image.name

@@ -275,6 +275,7 @@ class _EpisodeAttempt:
             start_url=self.start_url,
             ending=episode.ending if episode else NO_BROWSER if self.lacks_browser else "failed",
             judge_usage=self._tally.usage,
+            final_page=episode.final_page if episode else None,
             steps=steps,
         )
 

@@ -96,6 +96,8 @@ def from_plain(plain: Mapping[str, object]) -> Trajectory:
         named = {**plain, "task": msgspec.Raw(task)}
         if isinstance(steps := plain.get("steps"), list | tuple):
             named["steps"] = [_named(step) for step in steps]
+        if isinstance(final := plain.get("final_page"), Mapping):
+            named["final_page"] = _own_names(final, Observation)
         return msgspec.convert(named, Trajectory)
     except (ValueError, TypeError, RecursionError) as error:
         raise TrajectoryError(f"this is not a trajectory: {error}") from error
@@ -143,9 +145,13 @@ def _named(step: Mapping[str, Any]) -> dict[str, Any]:
     parts = {"observation": Observation, "action": ActionRecord, "response": ResponseRecord}
     for part, record in parts.items():
         if isinstance(given := step.get(part), Mapping):
-            own = {plain: name for name, plain in _NAMES[record].items()}
-            named[part] = {own.get(name, name): value for name, value in given.items()}
+            named[part] = _own_names(given, record)
     return named
+
+
+def _own_names(plain: Mapping[str, Any], record: type) -> dict[str, Any]:
+    own = {plain_name: name for name, plain_name in _NAMES[record].items()}
+    return {own.get(name, name): value for name, value in plain.items()}
 
 
 def _task(trajectory: Trajectory) -> dict[str, Any]:

@@ -149,6 +149,7 @@ class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     `trajectory_index` and `repeat` identify the rollout in its run. `session` names the visitor to
     the task's own check. `ending` says why there is no further step: answer, task_over, max_steps,
     blocked, goback, invalid_url, no_browser, or failed. `judge_usage` are the tokens of the judge.
+    `final_page` is the page after the last action, where no step observed it.
     """
 
     task_id: str
@@ -165,6 +166,7 @@ class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     ending: str = ""
     keypoint_step_ids: tuple[int, ...] = ()
     judge_usage: Usage = NO_USAGE
+    final_page: Observation | None = None
     steps: tuple[Step, ...] = ()
 
     @property

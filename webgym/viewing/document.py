@@ -38,11 +38,12 @@ from rollgym.viewer.view import (
 )
 from webgym.models.assessment import BlockingResult, CriterionResult
 from webgym.tasks.task import Rubric
-from webgym.trajectory.plain import rollout_row
+from webgym.trajectory.plain import SCREENSHOTS, rollout_row
 from webgym.viewing.drawing import build_timeline
 from webgym.viewing.records import (
     AttemptRecord,
     FailureRecord,
+    FinalPage,
     RawSteps,
     RecordNames,
     ResponseUsage,
@@ -104,7 +105,7 @@ class TrajectoryDocument(RolloutDocument):
             summary=self._summary,
             title=self._summary.facts.title or f"task {self._attempt.task}",
             bytes=self.size,
-            turns=2 * len(self._steps),
+            turns=self._turn_count,
             steps=len(self._steps),
             prompt=() if asked is None else (asked,),
             failure=_failure_view(self._attempt.outcome.failure, self._names.failure),
@@ -118,13 +119,17 @@ class TrajectoryDocument(RolloutDocument):
         return [self._reader.step(raw, index) for index, raw in enumerate(wanted, start)]
 
     def turns(self, start: int, count: int) -> list[TurnView]:
-        stop = min(start + min(count, TURNS_LIMIT), 2 * len(self._steps))
+        stop = min(start + min(count, TURNS_LIMIT), self._turn_count)
         first, last = start // 2, (stop + 1) // 2
         turns = [
             turn
             for index, raw in enumerate(self._steps[first:last], first)
             for turn in self._reader.turns(raw, index)
         ]
+        final = self._attempt.trajectory.final_page
+        if final is not None and stop == self._turn_count:
+            path = f"{self._names.trajectory}/final_page"
+            turns.append(self._reader.final_turn(final, 2 * len(self._steps), path))
         return turns[start - 2 * first : stop - 2 * first]
 
     def raw(self, path: str) -> bytes:
@@ -143,6 +148,11 @@ class TrajectoryDocument(RolloutDocument):
     def row(self) -> bytes:
         """The row of a file of rollouts. Raises ValueError if the trajectory is incomplete."""
         return msgspec.json.encode(rollout_row(self._plain_of()))
+
+    @property
+    def _turn_count(self) -> int:
+        """Two for each step, and one for the page after the last one."""
+        return 2 * len(self._steps) + (self._attempt.trajectory.final_page is not None)
 
     @cached_property
     def _outlines(self) -> list[_StepOutline]:
@@ -177,7 +187,12 @@ class TrajectoryDocument(RolloutDocument):
             trajectory.keypoint_step_ids,
         )
         task = task_section(trajectory.task, f"{at}/task")
-        sections = (judge, task, run_section(self._attempt, at))
+        sections = (
+            judge,
+            final_section(trajectory.final_page),
+            task,
+            run_section(self._attempt, at),
+        )
         return [section for section in sections if section is not None]
 
     def _timeline(self) -> TimelineView | None:
@@ -237,6 +252,17 @@ def judge_section(
         fields.append(_words("screenshots judged", steps))
     fields += [_words(f"step {index + 1}", why) for index, why in sorted(judgments.items())]
     return SectionView("Judge", tuple(fields[:MOST_FIELDS]), verdict=True) if fields else None
+
+
+def final_section(final: FinalPage | None) -> SectionView | None:
+    """The page after the last action; its screenshot is the last turn."""
+    if final is None:
+        return None
+    page, picture = final.seen, final.picture
+    fields = [_words("title", page.title), _words("url", page.url)]
+    if picture is not None:
+        fields.append(_words("screenshot", f"{SCREENSHOTS}/{picture.name[:2]}/{picture.name}"))
+    return SectionView("Final page", tuple(fields))
 
 
 def task_section(task: msgspec.Raw, path: str) -> SectionView | None:

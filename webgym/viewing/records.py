@@ -55,6 +55,7 @@ class TrajectoryRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True
     start_url: str = ""
     ending: str = ""
     keypoint_step_ids: tuple[int, ...] = ()
+    final_page: "FinalPage | None" = None
 
 
 class AttemptRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
@@ -171,6 +172,23 @@ class ViewedObservation(msgspec.Struct, frozen=True, kw_only=True):
     tree: str | None = None
     incidents: tuple[Incident, ...] = ()
     settled: bool = True
+
+
+class FinalPage(msgspec.Struct, frozen=True, kw_only=True):
+    """The page after the last action, under the names of both forms."""
+
+    screenshot: Image | None = None
+    image: Image | None = None
+    page: PageRecord | None = None
+    page_metadata: PageRecord | None = None
+
+    @property
+    def seen(self) -> PageRecord:
+        return self.page or self.page_metadata or PageRecord()
+
+    @property
+    def picture(self) -> Image | None:
+        return self.screenshot or self.image
 
 
 class ViewedResponse(msgspec.Struct, frozen=True, kw_only=True):

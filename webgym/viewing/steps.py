@@ -28,7 +28,13 @@ from webgym.trajectory.plain import SCREENSHOTS
 from webgym.trajectory.records import ActionRecord
 from webgym.trajectory.records import Image as Screenshot
 from webgym.viewing.drawing import draw_marks
-from webgym.viewing.records import RecordNames, StepRecord, ViewedObservation, ViewedResponse
+from webgym.viewing.records import (
+    FinalPage,
+    RecordNames,
+    StepRecord,
+    ViewedObservation,
+    ViewedResponse,
+)
 
 _BLOB = "blob:"
 _BLOB_NAME = re.compile(r"[0-9a-f]{64}\.(?:png|jpeg|jpg|webp)")
@@ -104,6 +110,12 @@ class StepReader:
             ),
             self._reply(record, index, path),
         )
+
+    def final_turn(self, final: FinalPage, index: int, path: str) -> TurnView:
+        """The page after the last action."""
+        words = cut(f"Final page: {final.seen.title} ({final.seen.url})", TEXT_LIMIT)
+        picture = self._screenshot(final.picture)
+        return TurnView(index, "user", path, (words, picture) if picture else (words,))
 
     def _shown(self, record: StepRecord, index: int, path: str) -> StepView:
         seen, action, said, reward = (

@@ -154,6 +154,9 @@ def test_without_an_answer_it_ends_after_the_steps_of_its_difficulty(tmp_path: P
     stage = Stage(tmp_path, [Scroll("down")] * 9, judge=judge, settings=settings)
     trajectory = trajectory_of(stage.play())
     assert (len(trajectory.steps), trajectory.ending, trajectory.answer) == (3, "max_steps", None)
+    assert trajectory.final_page is not None  # the page after the last action
+    assert trajectory.final_page.page.url == f"{START}/next"
+    assert trajectory.final_page.screenshot is not None
     assert len(stage.agent.seen) == 3
 
 

@@ -46,6 +46,19 @@ def test_the_prompt_is_the_task() -> None:
         assert msgspec.json.decode(document.raw(asked.path)) == "Find the café"
 
 
+def test_the_page_after_the_last_action_is_the_last_turn() -> None:
+    done = full_trajectory()
+    final = done.steps[0].observation
+    for opened in (of_journal, of_file):
+        document = opened(msgspec.structs.replace(done, final_page=final))
+        view = document.view()
+        assert section(view, "Final page")["url"] == "http://shop.test/é"
+        *_, last = document.turns(0, 100)
+        assert view.turns == 2 * len(done.steps) + 1 == last.index + 1
+        assert PictureView(file=FILE, width=1280, height=768) in last.parts
+        assert document.turns(last.index, 5) == [last]
+
+
 def test_a_step_has_all_that_was_stored_of_it() -> None:
     for opened in (of_journal, of_file):
         (shown,) = opened(full_trajectory()).steps(0, 1)
