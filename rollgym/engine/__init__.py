@@ -21,7 +21,7 @@ from rollgym.engine.policy import (
     RetryRule,
 )
 from rollgym.engine.runner import run
-from rollgym.engine.stop import Stop, StopLevel, done_before, stopping_on_signals
+from rollgym.engine.stop import AttemptTimeouts, Stop, StopLevel, done_before, stopping_on_signals
 from rollgym.engine.work import EngineError, SourceError, StuckWorkersError, Worker, WorkItem
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Adaptive",
     "AttemptRecorded",
     "AttemptStarted",
+    "AttemptTimeouts",
     "Backoff",
     "CollectionEnded",
     "CollectionStarted",

@@ -29,7 +29,7 @@ from rollgym.engine.observers import (
 from rollgym.engine.policy import Policy
 from rollgym.engine.recorder import Recorder
 from rollgym.engine.runner import listening_for_blocks
-from rollgym.engine.stop import Stop, StopLevel, stopping_on_signals
+from rollgym.engine.stop import AttemptTimeouts, Stop, StopLevel, stopping_on_signals
 from rollgym.engine.supervisor import Signal, Supervisor
 from rollgym.engine.suspects import Suspects
 from rollgym.engine.work import EngineError, Halt, OpenRollout, Source, SourceError, Worker
@@ -59,6 +59,7 @@ async def collect(
     *,
     stop: Stop | None = None,
     waits: Waits | None = None,
+    timeouts: AttemptTimeouts | None = None,
     wall_clock: WallClock = time.time,
 ) -> Coverage:
     """Run `worker` for every rollout of `source` that `store` has no outcome for.
@@ -68,7 +69,8 @@ async def collect(
     Returns when every rollout has an outcome, after a request to stop, or when nothing but the same
     failure comes back (`Policy.max_same_failures`). If the caller passes no `stop`, SIGINT and
     SIGTERM request it. Attempts for which `waits` returns true only wait for a resource, such as a
-    browser; they are cancelled at the first request to stop.
+    browser; they are cancelled at the first request to stop. `timeouts` lets others, such as a
+    monitor, end an attempt as at its deadline.
 
     A store can be collected once; open the run again to continue it.
 
@@ -94,6 +96,8 @@ async def collect(
             waits=waits or (lambda _: False),
             wall_clock=wall_clock,
         )
+        if timeouts is not None:
+            timeouts.listen(collection.request_timeout)
         try:
             async with asyncio.TaskGroup() as services:
                 syncing = services.create_task(store.commit.run())
@@ -153,6 +157,7 @@ class _Collection:
         self._grace_timer: asyncio.TimerHandle | None = None
         self._grace_over = False
         self._source_error: SourceError | None = None
+        self.request_timeout = self._supervisor.request_timeout
         self._recorder = Recorder(store, self._ledger, observers, self._check_threshold)
         stop.listen(self._wake.set)
 

@@ -13,6 +13,8 @@ from enum import IntEnum
 from types import FrameType
 from typing import NoReturn
 
+from rollgym.records import RolloutKey
+
 CANCEL_TIMEOUT = 1.0
 
 
@@ -47,6 +49,25 @@ class Stop:
         self._listener()
 
     def listen(self, listener: Callable[[], None]) -> None:
+        """Set the function that is called at every request."""
+        self._listener = listener
+
+
+class AttemptTimeouts:
+    """Requests to end attempts that take too long, from any thread.
+
+    The engine cancels such an attempt as at its deadline: it fails with a timeout, and is retried
+    by the rules for timeouts.
+    """
+
+    def __init__(self) -> None:
+        self._listener: Callable[[RolloutKey, int], object] = lambda _key, _attempt: None
+
+    def request(self, key: RolloutKey, attempt: int) -> None:
+        """Ask to end this attempt of a rollout; ignored if it is not running any more."""
+        self._listener(key, attempt)
+
+    def listen(self, listener: Callable[[RolloutKey, int], object]) -> None:
         """Set the function that is called at every request."""
         self._listener = listener
 

@@ -10,6 +10,7 @@ the engine's own logic therefore always surfaces there and never disappears in a
 """
 
 import asyncio
+import contextlib
 import math
 from collections.abc import Callable
 from enum import Enum
@@ -78,6 +79,17 @@ class Supervisor:
         rollout.timer = self._loop.call_at(deadline, self._post, Signal.DEADLINE, rollout)
         self.in_flight[rollout] = None
         rollout.slot = self._marks.enter(rollout.item.task.index, rollout.item.repeat)
+
+    def time_out(self, key: RolloutKey, attempt: int) -> None:
+        """Treat an attempt as one at its deadline, if it is running."""
+        for rollout in self.in_flight:
+            if rollout.item.key == key and rollout.attempt == attempt and rollout.halt is None:
+                self._post(Signal.DEADLINE, rollout)
+
+    def request_timeout(self, key: RolloutKey, attempt: int) -> None:
+        """As `time_out`, from any thread."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed already
+            self._loop.call_soon_threadsafe(self.time_out, key, attempt)
 
     def halt(self, rollout: OpenRollout, why: Halt) -> None:
         """Cancel the present attempt; it is abandoned unless it ends within the grace period.

@@ -117,7 +117,11 @@ class Display:
         snapshot: Callable[[], MonitorSnapshot],
         screen: SnapshotScreen | None,
         file: Path | None = None,
+        *,
+        watches: bool = False,
     ) -> None:
+        """`watches` says that `snapshot` must be called even if nothing is shown."""
+        self._watches = watches
         self._snapshot = snapshot
         self._screen = screen
         self._file = file
@@ -127,8 +131,8 @@ class Display:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread, unless it runs already or there is neither a screen nor a file."""
-        is_shown = self._screen is not None or self._file is not None
+        """Start the thread, unless it runs already or has nothing to do."""
+        is_shown = self._screen is not None or self._file is not None or self._watches
         if self._thread is None and not self._stopping and is_shown:
             self._thread = threading.Thread(target=self._live, name="webgym-monitor", daemon=True)
             self._thread.start()

@@ -33,7 +33,8 @@ class ProgressUpdate(NamedTuple):
 class LiveRollout(msgspec.Struct):
     """A rollout that waits or runs.
 
-    `began` is the start of its attempt, `updated` the time of its last update.
+    `began` is the start of its attempt, `running` that of its episode in a browser, `updated` the
+    time of its last update.
     """
 
     key: RolloutKey
@@ -44,6 +45,7 @@ class LiveRollout(msgspec.Struct):
     step: int = 0
     attempt: int = 1
     within: float | None = None
+    running: float | None = None
 
     def overdue(self, now: float) -> bool:
         return self.within is not None and now - self.updated > self.within
@@ -85,11 +87,15 @@ class RolloutStates:
                 return
             live = self._add_live(cell, LiveRollout(update.key, update.time, update.time))
         if live.phase == RETRY:
-            live.began, live.step = update.time, 0
+            live.began, live.running, live.step = update.time, None, 0
             live.attempt += 1
         self.steps += max(0, update.step - live.step)
         live.updated, live.phase, live.step = update.time, update.phase, update.step
         live.within = update.within
+        if update.state is not TaskState.RUNNING:
+            live.running = None
+        elif live.running is None:
+            live.running = update.time
         if live.state is not update.state:
             live.state = update.state
             self._set(cell, update.state)
@@ -104,6 +110,7 @@ class RolloutStates:
             return
         live.state, live.phase, live.step, live.within = TaskState.WAITING, RETRY, 0, None
         live.began = live.updated = ended
+        live.running = None
         self._set(cell, TaskState.WAITING)
 
     def end(self, key: RolloutKey, state: TaskState) -> None:

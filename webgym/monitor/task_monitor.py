@@ -16,6 +16,7 @@ viewer serves as server-sent events.
 """
 
 import logging
+import math
 import threading
 import time
 from collections import Counter, deque
@@ -30,6 +31,7 @@ from rollgym.closing import Closable
 from rollgym.engine import (
     AttemptRecorded,
     AttemptStarted,
+    AttemptTimeouts,
     CollectionEnded,
     CollectionStarted,
     Event,
@@ -79,7 +81,8 @@ class TaskMonitor(Closable):
     shows its earlier rollouts. `label` returns a short text for a rollout; the monitor's thread
     calls it once for each rollout on display. `file` gets the current snapshot, at most once a
     second. A running rollout without an update for `overdue_after` seconds is overdue, unless its
-    update gave another bound.
+    update gave another bound. An attempt that has run for `timeout_after` seconds since it got its
+    browser is ended as a timeout by the engine: give `timeouts` to `collect`.
     """
 
     name = "monitor"
@@ -92,6 +95,7 @@ class TaskMonitor(Closable):
         label: Label = _no_label,
         file: Path | None = None,
         overdue_after: float = OVERDUE_AFTER,
+        timeout_after: float | None = None,
         line_interval: float = LINE_INTERVAL,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
@@ -99,7 +103,9 @@ class TaskMonitor(Closable):
         self._title = printable_line(title)
         self._label = label
         self._labels: dict[RolloutKey, str] = {}
+        self.timeouts = AttemptTimeouts()
         self._overdue_after = overdue_after
+        self._timeout_after = math.inf if timeout_after is None else timeout_after
         self._clock, self._wall_clock = clock, wall_clock
         self._updates: deque[ProgressUpdate] = deque(maxlen=UPDATES)
         self._lock = threading.Lock()
@@ -111,7 +117,9 @@ class TaskMonitor(Closable):
         self._expected = self._resumed = self._earlier = self._limit = 0
         self._retried = self._missed = 0
         self._stopping: str | None = None
-        self._display = Display(self.snapshot, choose_screen(stream, line_interval), file)
+        screen = choose_screen(stream, line_interval)
+        watches = timeout_after is not None
+        self._display = Display(self.snapshot, screen, file, watches=watches)
 
     def close(self) -> None:
         """Show the last snapshot and release the terminal. Safe to call again."""
@@ -225,10 +233,14 @@ class TaskMonitor(Closable):
         return (reported + earlier).ljust(sum(counts.values()), TaskState.NOT_STARTED.mark)
 
     def _catch_up(self) -> None:
-        """Apply the reports of episodes until now."""
+        """Apply the reports of episodes until now, and report attempts that take too long."""
         updates, rollouts = self._updates, self._rollouts
         for _ in range(len(updates)):
             rollouts.update(updates.popleft())
+        since = self._clock() - self._timeout_after
+        for live in rollouts.live.values():
+            if live.running is not None and live.running < since:
+                self.timeouts.request(live.key, live.attempt)
 
     def _handle(self, event: Event) -> None:
         match event:

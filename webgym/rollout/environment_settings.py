@@ -151,10 +151,11 @@ class EnvironmentSettings(ModelCallSettings):
         default=False, description="keep the accessibility tree of every page in the trajectory"
     )
     isolation: Annotated[Literal["none", "process"], Setting.TIMING] = Field(
-        default="none", description="`process` makes browser requests in separate processes"
+        default="none",
+        description="`process` makes browser requests in separate processes, of about 16 MB each",
     )
-    isolation_workers: Annotated[Count, Setting.TIMING] = Field(
-        default=2, description="number of these processes"
+    isolation_workers: Annotated[Count | None, Setting.TIMING] = Field(
+        default=None, description="number of these processes (null: one for each browser session)"
     )
     session: SessionSettings = Field(
         default=SessionSettings(), description="how sessions present themselves to sites"

@@ -179,6 +179,7 @@ class AsyncWebGym:
                 title=f"{paths.split} iteration {paths.iteration}{paths.suffix}",
                 label=labels,
                 file=self._paths.monitor,
+                timeout_after=_episode_seconds(self._settings),
             ) as monitor,
             self._open(agent, monitor) as store,
             TaskLookup(store.inputs.path) as lookup,
@@ -200,6 +201,7 @@ class AsyncWebGym:
                     observers,
                     stop=stop,
                     waits=worker.waits,
+                    timeouts=monitor.timeouts,
                 )
             missed = files.name in coverage.dropped_events
             await asyncio.to_thread(files.finish, missed=missed)
@@ -275,7 +277,7 @@ class AsyncWebGym:
         url = self._settings.browser_url
         client: BrowserClient | IsolatedBrowserClient
         if self._settings.isolation == "process":
-            workers = self._settings.isolation_workers
+            workers = self._settings.isolation_workers or self._sessions
             client = IsolatedBrowserClient(
                 url, self._token, timeout, workers=workers, profile=self._profile
             )
@@ -305,6 +307,12 @@ class _TaskLabels:
             return str(key)
         task = WebTask.of(self.lookup.task(key.task).row, str(key.task))
         return f"{task.task_id}: {task.task_name}"
+
+
+def _episode_seconds(settings: EnvironmentSettings) -> float:
+    """The longest time of an episode in a browser, up to its verdict."""
+    task = 60 * settings.task_timeout_minutes
+    return task + settings.evaluation_timeout + END_GRACE_SECONDS
 
 
 def _policy(settings: EnvironmentSettings, sessions: int) -> Policy:

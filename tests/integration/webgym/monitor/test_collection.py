@@ -41,6 +41,27 @@ def collected(
         return run(collect(store.inputs, work, store, policy(), [monitor]))
 
 
+def test_an_attempt_that_takes_too_long_is_ended_and_retried_by_the_engine(tmp_path: Path) -> None:
+    now = [0.0]
+    monitor = TaskMonitor(timeout_after=100, clock=lambda: now[0])
+
+    async def work(item: WorkItem, attempt: int, _: float) -> Outcome:
+        monitor.waiting(item.key)
+        monitor.running(item.key, "execute", 1)
+        if attempt == 1:
+            now[0] += 101
+            await asyncio.Event().wait()
+        return Completed(1.0)
+
+    with monitor, open_run(tmp_path / "run", tasks(1), replay=monitor.replay) as store:
+        hours = policy(attempt_timeout=3600, rollout_timeout=7200)
+        coverage = run(
+            collect(store.inputs, work, store, hours, [monitor], timeouts=monitor.timeouts)
+        )
+    assert (coverage.completed, coverage.attempts) == (1, 2)
+    assert monitor.snapshot().timeouts == 1
+
+
 def assert_agrees(snapshot: MonitorSnapshot, coverage: Coverage) -> None:
     counts = snapshot.counts
     judged = (TaskState.SUCCESS, TaskState.FAILURE, TaskState.BLOCKED)

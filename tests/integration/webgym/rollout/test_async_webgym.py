@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 from rollgym.engine import Coverage, ExitStatus
 from rollgym.records import ModelAuthError
 from rollgym.store import DiskFullError, RefusedError
-from tests.integration.webgym.client.scripted_server import ScriptedServer, answer, scripted
+from tests.integration.webgym.client.scripted_server import Asked, ScriptedServer, answer, scripted
 from tests.integration.webgym.episode.playing import START, ListedAgent, Planned, page
 from webgym.actions.space import Answer, Scroll
 from webgym.rollout.gym import AsyncWebGym
@@ -172,6 +172,23 @@ def test_the_whole_node_of_our_own_configuration_is_taken(tmp_path: Path, name: 
     ]
     assert {each.filename for each in warned} == {__file__}
     assert environment.paths.split == config.env_config.split
+
+
+def test_isolated_requests_of_all_sessions_run_at_the_same_time(tmp_path: Path) -> None:
+    async def using(server: ScriptedServer, port: int) -> None:
+        together = asyncio.Barrier(len(ROWS))
+
+        async def all_at_once(_: Asked) -> bytes:
+            await together.wait()
+            return answer(msgspec.to_builtins(page()))
+
+        server.script("/step", *[all_at_once] * len(ROWS), answer(msgspec.to_builtins(page())))
+        isolated = {"isolation": "process", "max_retries": 0}
+        environment = gym(port, tmp_path, num_workers=len(ROWS), env_config=isolated)
+        coverage = await environment.collect(agent())
+        assert coverage.completed == len(ROWS)
+
+    with_server(using)
 
 
 def test_a_rank_has_its_share_of_every_limit(tmp_path: Path) -> None:
