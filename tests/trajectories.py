@@ -13,6 +13,7 @@ from webgym.trajectory.records import (
     ResponseRecord,
     RewardRecord,
     Step,
+    StoredFile,
     Trajectory,
 )
 
@@ -54,6 +55,7 @@ def full_step() -> Step:
             page=PageInfo("http://shop.test/é", "Shop", scroll_y=20.5, status=200),
             tree="button 'Buy'",
             incidents=(Incident("dialog", "alert: hello"),),
+            downloads=(StoredFile("menu.csv", "http://shop.test/menu", "ef" * 32 + ".csv", 12),),
             settled=False,
         ),
         action=ActionRecord(

@@ -198,3 +198,33 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     while data := await reader.read(65536):
         writer.write(data)
     writer.close()
+
+
+def test_downloads_are_files_of_their_step_where_the_profile_keeps_them(browser: Server) -> None:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        named = {"Content-Disposition": 'attachment; filename="../pears.csv"'}
+        return web.Response(body=b"pear,3\n", headers=named)
+
+    async def scenario(visitor: Visitor) -> None:
+        page = '<a href="/file">Save</a><iframe src="/frame" height="90"></iframe>'
+        frame = '<a href="/file">Inner</a>'
+        visitor.site.pages |= {"/": page, "/frame": frame, "/file": answer}
+        async with visitor.another(SessionProfile(downloads=True)) as other:
+            await other.visit()
+            for name in ("Save", "Inner"):
+                saved = await other.click(name)
+                (file,) = saved.downloads
+                assert file.name.endswith("pears.csv")
+                assert "/" not in file.name
+                assert (file.url, file.data) == (f"{visitor.site.url}/file", b"pear,3\n")
+                assert [each.kind for each in saved.incidents] == ["download"]
+            assert (await other.step()).downloads == ()
+            visited = await other.session.step(VisitPage(f"{visitor.site.url}/file"))
+            assert visited.error is None
+            assert len(visited.downloads) == 1
+        await visitor.visit()
+        refused = await visitor.click("Save")
+        assert refused.downloads == ()
+        assert "refused" in refused.incidents[0].detail
+
+    browser.browse(scenario)

@@ -192,6 +192,7 @@ class ChromiumSession:
             elements=observation.elements if observe.wants_elements else None,
             tree=observation.tree,
             incidents=self._take_incidents(),
+            downloads=await self._tabs.downloads.take(),
             settled=settled,
             timings=clock.laps,
         )
@@ -215,6 +216,7 @@ class ChromiumSession:
         soon = min(deadline, asyncio.get_running_loop().time() + SETTLE_LIMIT)
         settled = await settle(lambda: self._tabs.current, soon)
         await self._recovery.check_request_tab()
+        await self._tabs.downloads.wait(deadline)
         return settled
 
     async def _observe_again(self, observe: Observe, deadline: float) -> PageObservation:

@@ -11,8 +11,10 @@ RolloutError; the log has the steps up to it.
 """
 
 import asyncio
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import PurePath
 from urllib.parse import urldefrag
 
 import msgspec
@@ -36,6 +38,7 @@ from webgym.trajectory.records import (
     ActionRecord,
     Image,
     Observation,
+    StoredFile,
     task_over,
 )
 
@@ -157,7 +160,8 @@ class WebEpisode:
 
     async def _observe(self, answer: StepAnswer, feedback: str | None) -> AgentObservation:
         """Record an observation."""
-        image = await self._store_screenshot(answer)
+        observation = await self._record(answer)
+        image = observation.screenshot
         current = AgentObservation(
             page=answer.page,
             picture=answer.screenshot,
@@ -167,22 +171,28 @@ class WebEpisode:
             feedback=feedback,
             incidents=answer.incidents,
         )
-        self.log.observe(current, answer, image)
+        self.log.observe(current, observation)
         return current
 
-    async def _store_screenshot(self, answer: StepAnswer) -> Image | None:
-        """The screenshot is stored before anything refers to it."""
-        picture = answer.screenshot
-        if picture is None:
-            return None
+    async def _record(self, answer: StepAnswer) -> Observation:
+        """The record of a page. Screenshot and files are stored before anything refers to them."""
+        picture, image = answer.screenshot, None
+        files: list[StoredFile] = []
+        if picture is None and not answer.downloads:
+            return observation_of(answer, None)
         with self._phase("screenshot"):
-            ending = "." + picture.media_type.removeprefix("image/")
-            name = (await self._screenshots.put(picture.data, ending)).name
-        return Image(name, picture.media_type, answer.page.width, answer.page.height)
+            if picture is not None:
+                ending = "." + picture.media_type.removeprefix("image/")
+                name = (await self._screenshots.put(picture.data, ending)).name
+                image = Image(name, picture.media_type, answer.page.width, answer.page.height)
+            for each in answer.downloads:
+                stored = await self._screenshots.put(each.data, _extension(each.name))
+                files.append(StoredFile(each.name, each.url, stored.name, stored.size))
+        return observation_of(answer, image, tuple(files))
 
     async def _keep_final_page(self, answer: StepAnswer) -> None:
         """Keep the page after the last action, which no step observes."""
-        self.final_page = observation_of(answer, await self._store_screenshot(answer))
+        self.final_page = await self._record(answer)
 
     async def _is_over(self, unobserved: StepAnswer | None = None) -> bool:
         """Whether the task is over; then the episode ends with a step in place of an answer.
@@ -298,6 +308,15 @@ def _page(url: str) -> str:
     """The address without its fragment, unless the fragment names a view of an application."""
     address, fragment = urldefrag(url)
     return url if fragment.startswith(("/", "!")) else address
+
+
+_EXTENSION = re.compile(r"\.[a-z0-9]{1,8}")
+
+
+def _extension(name: str) -> str:
+    """The extension of a file's name, where a stored file can have it."""
+    suffix = PurePath(name).suffix.lower()
+    return suffix if _EXTENSION.fullmatch(suffix) else ""
 
 
 PARSE_FAILURE = "parse_failure"

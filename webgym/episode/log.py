@@ -4,16 +4,26 @@ import msgspec
 
 from webgym.browser.contract.answers import StepAnswer
 from webgym.context.page_view import AgentObservation, Round
-from webgym.trajectory.records import ActionRecord, Image, Observation, ResponseRecord, Step
+from webgym.trajectory.records import (
+    ActionRecord,
+    Image,
+    Observation,
+    ResponseRecord,
+    Step,
+    StoredFile,
+)
 
 
-def observation_of(answer: StepAnswer, image: Image | None) -> Observation:
-    """The record of what the browser answered; `image` is the stored screenshot."""
+def observation_of(
+    answer: StepAnswer, image: Image | None, files: tuple[StoredFile, ...] = ()
+) -> Observation:
+    """The record of what the browser answered, with its stored screenshot and downloads."""
     return Observation(
         screenshot=image,
         page=answer.page,
         tree=answer.tree,
         incidents=answer.incidents,
+        downloads=files,
         settled=answer.settled,
     )
 
@@ -32,9 +42,9 @@ class EpisodeLog:
         self._open: tuple[AgentObservation, Observation] | None = None
         self._response: ResponseRecord | None = None
 
-    def observe(self, current: AgentObservation, answer: StepAnswer, image: Image | None) -> None:
+    def observe(self, current: AgentObservation, observation: Observation) -> None:
         """Start a step with an observation."""
-        observation = observation_of(answer, image)
+        image = observation.screenshot
         if self._steps and image is not None:
             before = self._steps[-1].observation.screenshot
             same = before is not None and before.name == image.name

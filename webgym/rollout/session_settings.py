@@ -58,6 +58,10 @@ class SessionSettings(SettingsSection):
         default=True, description="accept `confirm` and `prompt` dialogs; false: dismiss them"
     )
 
+    downloads: bool = Field(
+        default=False, description="keep files that pages download, as files of their step"
+    )
+
     @property
     def profile(self) -> SessionProfile:
         """The profile that the browser server gets. Raises WebSettingsError."""
@@ -83,6 +87,7 @@ class SessionSettings(SettingsSection):
             http_credentials=credentials,
             proxy=proxy,
             accept_dialogs=self.accept_dialogs,
+            downloads=self.downloads,
         )
         try:
             profile = msgspec.convert(msgspec.to_builtins(given), SessionProfile)

@@ -35,6 +35,15 @@ class Image(msgspec.Struct, frozen=True):
     height: int
 
 
+class StoredFile(msgspec.Struct, frozen=True):
+    """A file that a page downloaded. `blob` is its name in the folder of the screenshots."""
+
+    name: str
+    url: str
+    blob: str
+    size: int
+
+
 class Observation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The observation before a step. `tree` is the accessibility tree, where it is kept."""
 
@@ -42,6 +51,7 @@ class Observation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     page: PageInfo
     tree: str | None = None
     incidents: tuple[Incident, ...] = ()
+    downloads: tuple[StoredFile, ...] = ()
     settled: bool = True
 
 

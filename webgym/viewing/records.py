@@ -19,7 +19,7 @@ import msgspec
 from rollgym.records import NO_USAGE, NOTHING, Usage
 from rollgym.records.outcome import SUCCESS_REWARD
 from webgym.browser.contract.answers import Incident
-from webgym.trajectory.records import ActionRecord, Image, RewardRecord
+from webgym.trajectory.records import ActionRecord, Image, RewardRecord, StoredFile
 
 Steps = TypeVar("Steps")
 
@@ -171,6 +171,7 @@ class ViewedObservation(msgspec.Struct, frozen=True, kw_only=True):
     page: PageRecord = PageRecord()
     tree: str | None = None
     incidents: tuple[Incident, ...] = ()
+    downloads: tuple[StoredFile, ...] = ()
     settled: bool = True
 
 

@@ -256,6 +256,8 @@ def _notes(record: StepRecord) -> Iterator[str]:
     """Incidents and irregularities of a step, in the order in which they happen."""
     for incident in record.observation.incidents:
         yield f"{incident.kind}: {incident.detail}"
+    for file in record.observation.downloads:
+        yield f"file: {file.name} ({file.size} bytes) is {SCREENSHOTS}/{file.blob[:2]}/{file.blob}"
     if not record.observation.settled:
         yield "the page was still loading when it was observed"
     said = record.response

@@ -143,6 +143,14 @@ class Picture(msgspec.Struct, frozen=True):
         return f"data:{self.media_type};base64,{b64encode(self.data).decode()}"
 
 
+class DownloadedFile(msgspec.Struct, frozen=True):
+    """A file that the page downloaded. `data` is base64 on the wire."""
+
+    name: str
+    url: str
+    data: bytes
+
+
 class Incident(msgspec.Struct, frozen=True):
     """An event of the session besides the result of the command."""
 
@@ -189,6 +197,7 @@ class StepAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     elements: tuple[Element, ...] | None = None
     tree: str | None = None
     incidents: tuple[Incident, ...] = ()
+    downloads: tuple[DownloadedFile, ...] = ()
     settled: bool = True
     timings: dict[str, float] = {}
 

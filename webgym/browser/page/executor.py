@@ -61,6 +61,8 @@ async def visit(tab: Tab, url: str, deadline: float) -> bool:
         tab.stop_loading()
         raise NavigationError(f"{url} did not answer in time") from None
     tab.activity.end_navigation()
+    if answer.is_download and tab.keeps_downloads:
+        return True
     if answer.is_download:
         raise NavigationError(f"{url} is a download; downloads are not allowed")
     if answer.error_text:

@@ -100,6 +100,7 @@ class Tab:
         self.visited: dict[str, None] = {}
         """The origins of its pages, oldest first."""
         self.viewport = profile.viewport
+        self.keeps_downloads = profile.downloads
         self._connection = connection
         self._report = report
         self._profile = profile

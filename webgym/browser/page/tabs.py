@@ -12,13 +12,14 @@ process, or not at all.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from rollgym.servers.limit import Limit
 from webgym.browser.chromium.connection import CallError
-from webgym.browser.chromium.targets import TargetInfo, Targets
+from webgym.browser.chromium.targets import Download, TargetInfo, Targets
 from webgym.browser.contract.answers import Incident, OpenTab
 from webgym.browser.contract.errors import (
     CommandError,
@@ -27,6 +28,7 @@ from webgym.browser.contract.errors import (
     SessionLostError,
 )
 from webgym.browser.contract.profile import DEFAULT_PROFILE, SessionProfile
+from webgym.browser.page.downloads import Downloads
 from webgym.browser.page.elements import DocumentGoneError, PageScriptError
 from webgym.browser.page.emulation import identity_of
 from webgym.browser.page.settle import FAIR_TIME
@@ -55,6 +57,7 @@ class SessionTabs:
         self._targets = targets
         self._report = report
         self._context = ""
+        self.downloads = Downloads(report, self._cancel_download, kept=profile.downloads)
         self._opening = False
         self._tabs: list[Tab] = []
         """The current one is last; the others in the order in which they were current."""
@@ -92,8 +95,11 @@ class SessionTabs:
         return list(dict.fromkeys([*self.visited, *(o for tab in self._tabs for o in tab.visited)]))
 
     async def close_context(self, deadline: float) -> None:
-        if self._context:
-            await self._targets.dispose_context(self._context, deadline)
+        try:
+            if self._context:
+                await self._targets.dispose_context(self._context, deadline)
+        finally:
+            await self.downloads.close()
 
     async def current_or_blank(self, deadline: float) -> Tab:
         """The current tab, or a new empty one if the page has closed the last."""
@@ -200,8 +206,22 @@ class SessionTabs:
     def identity(self, usual: Mapping[str, object] | None) -> Mapping[str, object] | None:
         return identity_of(self.profile, usual)
 
-    def download_rejected(self, url: str) -> None:
-        self._report(Incident("download", f"refused: {url[:500]}"))
+    @property
+    def download_folder(self) -> Path | None:
+        return self.downloads.folder
+
+    def download_began(self, download: Download) -> None:
+        self.downloads.began(download)
+
+    def download_progressed(self, guid: str, received: float, state: str) -> None:
+        self.downloads.progressed(guid, received, state)
+
+    def has_download(self, guid: str) -> bool:
+        return self.downloads.has(guid)
+
+    def _cancel_download(self, guid: str) -> None:
+        params = {"guid": guid, "browserContextId": self._context}
+        self._targets.connection.send("Browser.cancelDownload", params)
 
     def _close_openers(self) -> None:
         """Close the pages that open windows without end."""

@@ -68,6 +68,7 @@ def test_a_step_has_all_that_was_stored_of_it() -> None:
         assert shown.problem == "covered: something is in the way"
         assert shown.notes == (
             "dialog: alert: hello",
+            f"file: menu.csv (12 bytes) is screenshots/ef/{'ef' * 32}.csv",
             "the page was still loading when it was observed",
             "tolerated when the reply was parsed: fenced",
             "step reward: 0.25",

@@ -1,0 +1,112 @@
+"""The downloads of one session, where its profile keeps them.
+
+Chromium writes a file under a name of its own into a folder of the session. A step waits a moment
+for the downloads that it began, and answers the complete files; one that takes longer comes with a
+later step. The folder is removed with the session. Files that are too large are cancelled.
+"""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from webgym.browser.chromium.profile import ProfileFolder
+from webgym.browser.chromium.targets import Download
+from webgym.browser.contract.answers import DownloadedFile, Incident
+
+LARGEST_FILE = 16 * 2**20
+MOST_FILES = 20
+"""Complete files that wait for a step."""
+WAIT_SECONDS = 10.0
+LONGEST_NAME = 200
+
+
+class Downloads:
+    """The files of one session. `report` is called for incidents, `cancel` to stop a download."""
+
+    def __init__(
+        self, report: Callable[[Incident], None], cancel: Callable[[str], None], *, kept: bool
+    ) -> None:
+        """Without `kept`, all downloads are refused. Raises OSError if no folder can be made."""
+        self._report = report
+        self._cancel = cancel
+        self._folder = ProfileFolder() if kept else None
+        self._running: dict[str, Download] = {}
+        self._complete: list[Download] = []
+        self._changed = asyncio.Event()
+
+    @property
+    def folder(self) -> Path | None:
+        """Where Chromium writes them; None where they are refused."""
+        return None if self._folder is None else self._folder.path
+
+    def began(self, download: Download) -> None:
+        if self._folder is None:
+            self._report(Incident("download", f"refused: {download.url[:500]}"))
+        elif len(self._running) + len(self._complete) >= MOST_FILES:
+            self._report(Incident("limit", f"more than {MOST_FILES} downloads in one step"))
+            self._cancel(download.guid)
+        else:
+            self._running[download.guid] = download
+
+    def has(self, guid: str) -> bool:
+        """Whether this file is in the folder of this session."""
+        return self.folder is not None and (self.folder / guid).is_file()
+
+    def progressed(self, guid: str, received: float, state: str) -> None:
+        download = self._running.get(guid)
+        if download is None:
+            return
+        if received > LARGEST_FILE:
+            self._report(
+                Incident(
+                    "download", f"cancelled, more than {LARGEST_FILE >> 20} MiB: {download.url}"
+                )
+            )
+            self._cancel(guid)
+            state = "canceled"
+        if state == "inProgress":
+            return
+        del self._running[guid]
+        if state == "completed":
+            self._complete.append(download)
+            self._report(Incident("download", f"saved: {_name(download)}, {received:.0f} bytes"))
+        self._changed.set()
+
+    async def wait(self, deadline: float) -> None:
+        """Wait for the running downloads, at most a few seconds."""
+        loop = asyncio.get_running_loop()
+        until = min(deadline, loop.time() + WAIT_SECONDS)
+        while self._running and loop.time() < until:
+            self._changed.clear()
+            try:
+                async with asyncio.timeout_at(until):
+                    await self._changed.wait()
+            except TimeoutError:
+                break
+
+    async def take(self) -> tuple[DownloadedFile, ...]:
+        """The complete files since the last call."""
+        complete, self._complete = self._complete, []
+        if self.folder is None or not complete:
+            return ()
+        return tuple(
+            [
+                await asyncio.to_thread(self._read, self.folder / each.guid, each)
+                for each in complete
+            ]
+        )
+
+    async def close(self) -> None:
+        if self._folder is not None:
+            await asyncio.to_thread(self._folder.remove)
+
+    def _read(self, path: Path, download: Download) -> DownloadedFile:
+        data = path.read_bytes()
+        path.unlink()
+        name = _name(download)
+        return DownloadedFile(name, download.url[:2000], data)
+
+
+def _name(download: Download) -> str:
+    """The name that the site suggests, without folders."""
+    return Path(download.suggested_filename).name[:LONGEST_NAME] or "download"
