@@ -169,7 +169,7 @@ class ChatModel(AsyncClosable):
         if not self._asks_for_tokens:
             return await _readable(connections, request, deadline)
         try:
-            return await _readable(connections, {**request, **TOKEN_FIELDS}, deadline)
+            return await _readable(connections, {**TOKEN_FIELDS, **request}, deadline)
         except ModelRequestError as error:
             if error.upstream is None or error.upstream.status not in _REJECTED:
                 raise

@@ -124,23 +124,41 @@ class PolicySettings(SettingsSection):
         default=False,
         description="ask the server for token ids and log probabilities, and keep them",
     )
-    extra_body: dict[str, Any] = Field(
-        default={}, description="further parameters of every request to the model's server"
+    omit_fields: tuple[Text, ...] = Field(
+        default=(),
+        description="fields that are not sent to the model's server, such as [seed, user, top_k]",
     )
+    extra_body: dict[str, Any] = Field(
+        default={},
+        description="further fields of every request to the model's server; they replace ours "
+        "(except model and messages)",
+    )
+
+    @field_validator("omit_fields", mode="after")
+    @classmethod
+    def _names_of_the_api(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        needed = {"messages", "model"} & set(value)
+        if needed:
+            raise ValueError(f"every request needs {' and '.join(sorted(needed))}")
+        return tuple(_PARAMETERS.get(name, name) for name in value)
 
     def params(self, interface: ModelInterface) -> Params:
         """The parameters of every request to a model with this interface.
 
         Some interfaces send a parameter only if the settings name it.
         """
-        if not interface.is_sampled:
-            return {**interface.extra, **self.extra_body}
         sampling = {
             parameter: getattr(self, name)
             for name, parameter in _PARAMETERS.items()
-            if interface.sends(parameter) or name in self.model_fields_set
+            if interface.is_sampled
+            and (interface.sends(parameter) or name in self.model_fields_set)
         }
-        return {**interface.extra, **sampling, **self.extra_body}
+        return self.request({**interface.extra, **sampling})
+
+    def request(self, fields: Params) -> Params:
+        """The fields that are sent: without the omitted ones, and with those of `extra_body`."""
+        sent = {name: value for name, value in fields.items() if name not in self.omit_fields}
+        return {**sent, **self.extra_body}
 
 
 class ModelSettings(SettingsSection):

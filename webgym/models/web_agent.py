@@ -11,7 +11,8 @@ for waiting during an outage. A decision takes at most both together, once it ha
 `max_vllm_sessions` decisions run at a time.
 
 *Seeds.* The server samples each reply with its own seed, derived from the rollout's seed and the
-number of the step, if it supports seeds.
+number of the step, if it supports seeds. `policy_config.omit_fields` turns off this and any other
+field of a request.
 """
 
 from collections.abc import Sequence
@@ -102,7 +103,9 @@ class WebAgent(AsyncClosable):
 
         Without a `base_model` the model that is served acts; each response has its name.
         """
+        omitted = sorted({"seed", "user"}.intersection(self.policy.omit_fields))
         return {
+            **({"omit_fields": omitted} if omitted else {}),
             "base_model": self.policy.base_model,
             "checkpoint_path": self.policy.checkpoint_path,
             "params": dict(self._params),
@@ -129,7 +132,7 @@ class WebAgent(AsyncClosable):
         reply_seed = derive_seed(seed, "model", len(past)) % 2**SEED_BITS
         completion = await self.model.complete(
             chat.messages,
-            {**self._params, "seed": reply_seed, "user": conversation},
+            self.policy.request({**self._params, "seed": reply_seed, "user": conversation}),
             within=self._within,
         )
         reply = parse_reply(completion.text, self.context)

@@ -111,6 +111,27 @@ async def test_the_request_has_the_parameters_the_conversation_and_a_seed(tmp_pa
 
 
 @in_a_loop
+async def test_fields_can_be_turned_off_and_those_of_the_user_win(tmp_path: Path) -> None:
+    own = {"temperature": 0.1, "user": "me", "logprobs": False}
+    policy = {
+        "base_model": "m",
+        "omit_fields": ["seed", "top_k", "max_new_tokens", "chat_template_kwargs"],
+        "extra_body": own,
+        "return_token_ids": True,
+    }
+    async with (
+        FaultyModel(otherwise=saying_reply()) as server,
+        agent_of(server, tmp_path, policy_config=policy) as agent,
+    ):
+        await decide(agent)
+    sent = server.requests[0].json
+    assert {name: sent[name] for name in own} == own
+    assert not {"seed", "top_k", "max_tokens", "chat_template_kwargs"} & sent.keys()
+    assert {"min_p", "top_p", "messages"} <= sent.keys()
+    assert agent.identity["omit_fields"] == ["seed"]
+
+
+@in_a_loop
 async def test_every_step_of_every_rollout_has_its_own_seed_and_always_the_same(
     tmp_path: Path,
 ) -> None:
