@@ -205,10 +205,11 @@ class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
         A solved trajectory ends with an answer; where the agent gave none, a step is added.
         """
-        given = self.steps
+        given, final_page = self.steps, self.final_page
         if verdict.is_solved and not verdict.is_blocked and given and self.answer is None:
-            end = Step(observation=given[-1].observation, action=task_over("it was solved"))
-            given = (*given, end)
+            seen = final_page or given[-1].observation
+            given = (*given, Step(observation=seen, action=task_over("it was solved")))
+            final_page = None
         last = len(given) - 1
         steps = [
             msgspec.structs.replace(
@@ -225,5 +226,8 @@ class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
             for index, step in enumerate(given)
         ]
         return msgspec.structs.replace(
-            self, steps=tuple(steps), keypoint_step_ids=verdict.keypoint_step_ids
+            self,
+            steps=tuple(steps),
+            final_page=final_page,
+            keypoint_step_ids=verdict.keypoint_step_ids,
         )
