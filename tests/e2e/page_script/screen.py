@@ -14,12 +14,13 @@ import msgspec
 from playwright.async_api import Browser, CDPSession, Page, Playwright, async_playwright
 
 from webgym.browser.contract.answers import Element
-from webgym.browser.page.elements import DocumentGoneError, ElementFacts
+from webgym.browser.page.elements import DocumentGoneError, ElementFacts, StepStart
 from webgym.browser.page.script import SOURCE, PageScript
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
 PAGES = Path(__file__).parent / "pages"
 PATIENCE = 30.0
+LONG_AGO = StepStart(0, 60)
 _FLAGS = [
     "--disable-site-isolation-trials",
     "--disable-features=IsolateOrigins,site-per-process",

@@ -1,7 +1,7 @@
 """Pages that are made to trip the script up, or do so by their size."""
 
 from tests.cases import for_each
-from tests.e2e.page_script.screen import Play, Screen
+from tests.e2e.page_script.screen import LONG_AGO, Play, Screen
 
 ODD_PAGES = {
     "frameset": "<frameset cols='50%,50%'><frame src='about:blank'><frame></frameset>",
@@ -30,7 +30,7 @@ def test_odd_documents_are_taken_as_they_are(play: Play, kind: str) -> None:
         assert isinstance(await script.text(10, screen.deadline), str)
         assert (await script.metadata(screen.deadline))["url"]
         assert (await script.page_info(screen.deadline)).width == 1280
-        assert await script.quiet(0.02, 2, 60, screen.deadline) == "quiet"
+        assert await script.quiet(0.02, 2, LONG_AGO, screen.deadline) == "quiet"
         await script.at(10, 10, screen.deadline)
         await script.scroll_page(100, screen.deadline)
 

@@ -10,9 +10,12 @@ other is a poll, and is not waited for while it goes on.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import msgspec
+
+from webgym.browser.page.elements import StepStart
 
 BACKGROUND_AFTER = 3.0
 """An answer that goes on for this long is a stream, and a request that is this old when a step
@@ -116,6 +119,7 @@ class PageActivity:
         self._next_document: str | None = None
         self._requested_at = float("-inf")
         self._step_started = float("-inf")
+        self._step_began = 0.0
         self._requests: dict[str, _TrackedRequest] = {}
         self._ended: dict[RequestKey, int] = {}
         self._polls: dict[RequestKey, float] = {}
@@ -181,6 +185,7 @@ class PageActivity:
     def begin_step(self) -> None:
         """Start a step: requests from now on may be its consequences."""
         now = self._step_started = self._clock()
+        self._step_began = time.time()
         self._ended.clear()
         self._found_poll = False
         since = now - POLL_ENDED_AFTER
@@ -190,9 +195,9 @@ class PageActivity:
                 self._polls[request.what] = now
 
     @property
-    def step_age(self) -> float:
-        """Seconds since the start of the step."""
-        return min(self._clock() - self._step_started, 1e6)
+    def step_start(self) -> StepStart:
+        """When the step started."""
+        return StepStart(self._step_began, min(self._clock() - self._step_started, 1e6))
 
     @property
     def has_unfinished(self) -> bool:

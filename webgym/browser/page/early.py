@@ -125,7 +125,6 @@ _NOTES = _Template(
   const pending = new Table();
   const chains = new Table();
   let origin = null;
-  let step = 0;
   const during = (since, handler) => function (...given) {
     const before = origin;
     origin = since;
@@ -139,15 +138,28 @@ _NOTES = _Template(
     const source = sourceOf(handler);
     return `${delay} ${source.length} ${slice(source, 0, 80)}`;
   };
-  // A timer that is set again when it fires, without end, is a loop: it stays one.
+  // The timers of one handler. One that is set again and again after it fired is a loop, and stays
+  // one: at once, or as often as `isLoop` says within one step.
   const follow = (key, at) => {
     let chain = get(chains, key);
-    if (chain?.loop) return chain;
-    const goesOn = chain && (at - chain.fired < 50 || chain.fired >= step);
-    if (!goesOn) set(chains, key, (chain = { from: at, count: 0, fired: -1e9, loop: 0 }));
+    if (!chain) {
+      chain = { from: at, count: 0, set: -1e9, fired: -1e9, loop: 0, first: -1e9, second: -1e9,
+        third: -1e9 };
+      set(chains, key, chain);
+    }
+    if (at - chain.fired >= 50) [chain.from, chain.count] = [at, 0];
+    if (chain.fired > chain.set) {
+      [chain.first, chain.second, chain.third] = [chain.second, chain.third, at];
+    }
+    chain.set = at;
     chain.count += 1;
-    if (chain.count >= 3 && at - chain.from >= @bound) chain.loop = at;
+    if (chain.count >= 3 && at - chain.from >= @bound) chain.loop ||= at;
     return chain;
+  };
+  const isLoop = (chain, since) => {
+    const at = now();
+    if (chain.first >= since && at - chain.first >= @bound) chain.loop ||= at;
+    return chain.loop > 0;
   };
   replace(window, "setTimeout", (target, self, given) => {
     const [handler, wait, ...rest] = given;
@@ -237,11 +249,11 @@ _NOTES = _Template(
   }
   listen("@channel", (event) => {
     const since = Number(detailOf(event));
-    if (since < 1e12) step = since;
     let [count, due, looped] = [0, 0, false];
     each(pending, (timer) => {
-      if (timer.since < since || timer.chain.from < since && timer.chain.count > 1) return;
-      if (timer.chain.loop) looped ||= timer.chain.loop >= since;
+      const isOlder = timer.chain.from < since && timer.chain.count > 1;
+      if (timer.since < since || isOlder) return;
+      if (isLoop(timer.chain, since)) looped ||= timer.chain.loop >= since;
       else [count, due] = [count + 1, due > timer.due ? due : timer.due];
     });
     if (roots.length) handOver();

@@ -23,6 +23,17 @@ Quietness = Literal["quiet", "busy", "endless"]
 """Of a page: it is quiet, it was still busy at the limit, or what goes on cannot be awaited."""
 
 
+class StepStart(msgspec.Struct, frozen=True):
+    """When a step started: by the clock of the machine, and how many seconds ago.
+
+    The age is measured before a page is asked, so it is too small by the time that this takes.
+    The clock is exact, but may be set to another time while a page is open.
+    """
+
+    clock: float
+    age: float
+
+
 class DocumentGoneError(Exception):
     """The page navigated to another document, or its tab was closed."""
 

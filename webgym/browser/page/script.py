@@ -36,6 +36,7 @@ from webgym.browser.page.elements import (
     Quietness,
     SetValueResult,
     SliderState,
+    StepStart,
     gone,
 )
 
@@ -308,10 +309,11 @@ class PageScript:
         return await self._call(_READ_OUTLINE, "outline", [], deadline)
 
     async def quiet(
-        self, quiet_seconds: float, limit_seconds: float, age: float, deadline: float
+        self, quiet_seconds: float, limit_seconds: float, step: StepStart, deadline: float
     ) -> Quietness:
-        """Wait until nothing has changed for a while, and what began within `age` has ended."""
-        arguments: list[object] = [quiet_seconds * 1000, limit_seconds * 1000, age * 1000]
+        """Wait until nothing has changed for a while, and what began since the step has ended."""
+        seconds = (quiet_seconds, limit_seconds, step.clock, step.age)
+        arguments: list[object] = [each * 1000 for each in seconds]
         return await self._call(_READ_QUIETNESS, "quiet", arguments, deadline, wait=True)
 
     async def _call(

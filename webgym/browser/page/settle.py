@@ -11,7 +11,7 @@ again in the next step.
 import asyncio
 from collections.abc import Callable
 
-from webgym.browser.page.elements import DocumentGoneError, PageScriptError, Quietness
+from webgym.browser.page.elements import DocumentGoneError, PageScriptError, Quietness, StepStart
 from webgym.browser.page.script import PageScript
 from webgym.browser.page.tab import Tab
 from webgym.browser.page.world import ScriptWorld
@@ -134,15 +134,15 @@ async def _quietness(tab: Tab, deadline: float) -> Quietness:
     """Whether the elements of the page, and of frames in it, stay unchanged for a moment."""
     worlds: list[ScriptWorld] = [tab.world, *tab.world.known_frames]
     page, *frames = await asyncio.gather(
-        *(_quietness_of(world, tab.activity.step_age, deadline) for world in worlds)
+        *(_quietness_of(world, tab.activity.step_start, deadline) for world in worlds)
     )
     found = {page or "busy", *frames}
     return "busy" if "busy" in found else "endless" if "endless" in found else "quiet"
 
 
-async def _quietness_of(world: ScriptWorld, age: float, deadline: float) -> Quietness | None:
+async def _quietness_of(world: ScriptWorld, step: StepStart, deadline: float) -> Quietness | None:
     """None if the document is gone."""
     try:
-        return await PageScript(world).quiet(QUIET, QUIET_LIMIT, age, deadline)
+        return await PageScript(world).quiet(QUIET, QUIET_LIMIT, step, deadline)
     except (DocumentGoneError, PageScriptError):
         return None

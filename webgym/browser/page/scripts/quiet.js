@@ -19,12 +19,13 @@ const REPEATS_OF_CHILDREN = 30;
 const PAINT_WAIT_MS = 150;
 const PAINT_CHECK_MS = 10;
 const CHECK_MS = 40;
+const CLOCK_MS = 2000;
 const tickers = new WeakSet();
 
 // Answers "quiet", "busy" at the limit, or "endless" if only that goes on which cannot be awaited.
-function quiet(quietMs, limitMs, ageMs) {
+function quiet(quietMs, limitMs, clockMs, ageMs) {
   const started = performance.now();
-  const since = started - ageMs;
+  const since = stepStart(started, clockMs, ageMs);
   const changes = new Changes(started);
   noteRoots();
   for (const root of watchedRoots()) changes.observer.observe(root, WATCHED);
@@ -54,6 +55,13 @@ function quiet(quietMs, limitMs, ageMs) {
     afterPaint(() => (painted = true));
     check();
   });
+}
+
+// The start of the step by the clock of the machine. Where that was set to another time meanwhile,
+// the age of the step is close.
+function stepStart(now, clockMs, ageMs) {
+  const byClock = clockMs - performance.timeOrigin;
+  return Math.min(Math.max(byClock, now - ageMs - CLOCK_MS), now - ageMs);
 }
 
 class Changes {

@@ -10,7 +10,7 @@ import pytest
 from tests.cases import for_each
 from webgym.browser.contract.answers import Box, Element, Option
 from webgym.browser.contract.errors import CommandError, UnknownElementError
-from webgym.browser.page.elements import ElementFacts, LocatedElement
+from webgym.browser.page.elements import ElementFacts, LocatedElement, StepStart
 from webgym.browser.page.script import SOURCE, PageScript
 
 Result = TypeVar("Result")
@@ -90,8 +90,8 @@ def test_arguments_go_out_in_the_order_of_the_script() -> None:
 
 def test_waiting_for_quiet_awaits_a_promise_and_counts_in_milliseconds() -> None:
     page = Page("quiet")
-    assert run(PageScript(page).quiet(0.1, 2, 0.5, 7.0)) == "quiet"
-    assert page.called == [("quiet", [100, 2000, 500], True)]
+    assert run(PageScript(page).quiet(0.1, 2, StepStart(3, 0.5), 7.0)) == "quiet"
+    assert page.called == [("quiet", [100, 2000, 3000, 500], True)]
 
 
 def test_a_place_has_its_point_and_facts() -> None:
