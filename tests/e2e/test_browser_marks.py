@@ -7,6 +7,7 @@ PAGE = """<style>.row { cursor: pointer } body { margin: 20px }</style>
 <a id=link>Link for scripts</a> <a name=place>A place</a>
 <div class=row><span id=reply>Reply</span> <span id=forward>Forward</span></div>
 <ul id=menu><li>Open</li><li>Save</li><li>Print</li></ul>
+<ul role=menu tabindex=0><li role=menuitem>Cut</li><li role=menuitem>Paste</li></ul>
 <div id=app><button>Inner one</button><button>Inner two</button><p>Inside the app</p></div>
 <svg width=300 height=100><circle id=round cx=40 cy=40 r=30 fill=red />
   <rect x=100 width=60 height=60 fill=blue /></svg>
@@ -37,6 +38,8 @@ def test_what_listens_for_clicks_is_marked_one_by_one(browser: Server) -> None:
             ("li", "Open"),
             ("li", "Save"),
             ("li", "Print"),
+            ("li", "Cut"),
+            ("li", "Paste"),
             ("button", "Inner one"),
             ("button", "Inner two"),
             ("circle", "red circle"),

@@ -124,7 +124,10 @@ function mergeInto(candidate) {
   if (candidate.tag === "option") return;
   const same = candidate.size > 0.6 * parent.size || sameText(candidate, parent);
   if (parent.strength === "weak") {
-    if (same || parent.size > pageSize() / 2) parent.dropped = true;
+    const isPiece = candidate.strength === "weak" && candidate.size > 0.25 * parent.size;
+    if (isPiece && listening.has(parent.element) && !hasOwnHandler(candidate.element)) {
+      candidate.dropped = true;
+    } else if (same || parent.size > pageSize() / 2) parent.dropped = true;
   } else if (candidate.strength === "control") {
     if (same || parent.tag === "label") parent.dropped = true;
   } else if (candidate.strength === "weak") {

@@ -37,13 +37,21 @@ function isInteractive(element, tag) {
 // Whether an element listens for clicks, and is not the whole page.
 const isUsed = (element, tag) => listening.has(element) && tag !== "html" && tag !== "body";
 
-// Whether listening is the only sign that an element is interactive. Then it may be a container
-// that listens for the elements inside it.
+// Whether listening is the only sign that an element is interactive, or its role is that of a
+// container. Then it may only stand for the elements inside it.
 function onlyListens({ element, tag, strength }) {
-  if (strength !== "weak" || !listening.has(element)) return false;
+  if (strength !== "weak") return false;
+  if (CONTAINER_ROLES.has(attribute(element, "role"))) return true;
+  if (!listening.has(element)) return false;
   if (hasAttribute(element, "onclick") || hasAttribute(element, "tabindex")) return false;
   return !isFrame(tag) && styleOf(element).cursor !== "pointer";
 }
+
+// Containers of entries: each entry is one to use, not all of them together.
+const CONTAINER_ROLES = new Set([
+  "menu", "menubar", "listbox", "list", "tablist", "radiogroup", "toolbar", "tree", "grid", "group",
+  "treegrid", "table", "navigation", "main", "region", "form", "dialog", "application",
+]);
 
 const SHAPES = "circle, ellipse, rect, polygon, polyline, path, line, text, image, use";
 const SHAPE_TAGS = new Set(SHAPES.split(", "));
