@@ -44,6 +44,7 @@ from webgym.browser.contract.errors import (
     NavigationRefusedError,
     UnknownElementError,
 )
+from webgym.browser.contract.profile import SessionProfile
 
 TALL = "<div style='height: 3000px'>tall</div>"
 
@@ -544,6 +545,19 @@ def test_dialogs_are_answered_and_told(browser: Server) -> None:
             assert answer.page.title == f"got {answered}".strip()
             assert answer.incidents == (Incident("dialog", told),)
         assert (await visitor.step()).incidents == ()
+
+    browser.browse(scenario)
+
+
+def test_a_session_may_dismiss_dialogs(browser: Server) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        profile = SessionProfile(accept_dialogs=False)
+        async with visitor.client.session(profile=profile) as session:
+            careful = Visitor(visitor.site, visitor.client, session, visitor.mode)
+            await careful.show("<button onclick='document.title = confirm(`Sure?`)'>Ask</button>")
+            answer = await careful.click("Ask")
+            assert answer.page.title == "false"
+            assert answer.incidents == (Incident("dialog", "confirm: Sure? (answered Cancel)"),)
 
     browser.browse(scenario)
 
