@@ -231,7 +231,7 @@ _NOTES = _Template(
     used = [];
   };
   replace(EventTarget.prototype, "addEventListener", (target, self, given) => {
-    if (clicks[given[0]] && given[1]) note(self);
+    if (typeof given[0] === "string" && clicks[given[0]] && given[1]) note(self);
     return apply(target, self, given);
   });
   for (const owner of [HTMLElement.prototype, SVGElement.prototype]) {
