@@ -12,7 +12,7 @@ again, rank 0 waits for it, and names it when it is not done in time.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import chain
 from pathlib import Path
@@ -32,7 +32,9 @@ from webgym.rollout.iteration import (
 from webgym.rollout.iteration_files import FORMAT_VERSION
 from webgym.rollout.ranks import paths_of_rank
 from webgym.rollout.sample import Sample
+from webgym.trajectory.groups import GroupCounts, GroupMeter, total_groups
 from webgym.trajectory.metrics import RolloutMeter
+from webgym.trajectory.records import SUCCESS_REWARD
 from webgym.trajectory.torch_archive import encode
 from webgym.trajectory.torch_file import TorchDraft, TorchFile, TorchFileError, read_torch_file
 
@@ -137,12 +139,16 @@ def earlier_part(
 ) -> RankPart | None:
     """The part of a rank in the earlier file; None where that file is damaged."""
     tasks = frozenset(task.index for task in sample.tasks(rank))
-    meter, failed = RolloutMeter(), 0
+    meter, failed, groups = RolloutMeter(), 0, GroupMeter()
     try:
         for trajectory in read_torch_file(paths.trajectories):
             if trajectory["trajectory_index"] in tasks:
                 meter.add(trajectory)
-                failed += trajectory.get("outcome") == "failed"
+                if trajectory.get("outcome") == "failed":
+                    failed += 1
+                else:
+                    task = int(str(trajectory["trajectory_index"]))
+                    groups.add(task, is_solved=_is_solved(trajectory))
     except TorchFileError:
         return None
     expected = sample.rollouts(rank)
@@ -153,7 +159,11 @@ def earlier_part(
         omitted=expected - meter.total_trajectories,
         unresolved=0,
     )
-    report = msgspec.structs.replace(earlier, coverage=coverage, metrics=meter.metrics)
+    size = sample.header.origin.repeats
+    counts = groups.counts(size, expected // size) if size > 1 else None
+    report = msgspec.structs.replace(
+        earlier, coverage=coverage, metrics=meter.metrics, groups=counts
+    )
     return RankPart(rank, paths.trajectories, report, tasks)
 
 
@@ -298,7 +308,18 @@ def _merged(
         seconds=max((report.seconds for report in reports), default=0.0),
         trajectories=paths.trajectories.name,
         missing_ranks=tuple(each.rank for each in absent),
+        groups=_groups(sample, reports, absent),
     )
+
+
+def _groups(
+    sample: Sample, reports: Sequence[IterationReport], absent: Sequence[MissingRank]
+) -> GroupCounts | None:
+    size = sample.header.origin.repeats
+    if size == 1:
+        return None
+    missing = GroupCounts(rollouts_per_task=size, expected=sum(each.tasks for each in absent))
+    return total_groups([missing, *(each.groups for each in reports if each.groups)])
 
 
 def _write(paths: IterationPaths, report: IterationReport, parts: Sequence[RankPart]) -> None:
@@ -312,6 +333,7 @@ def _write(paths: IterationPaths, report: IterationReport, parts: Sequence[RankP
         **msgspec.structs.asdict(report.coverage),
         "final": report.final,
         "missing_ranks": list(report.missing_ranks),
+        "rollouts_per_task": report.groups.rollouts_per_task if report.groups else 1,
         "agent": _agent(parts),
     }
     with TorchDraft(paths.trajectories) as draft:
@@ -332,3 +354,8 @@ def _after(error: TorchFileError, state: RankState, sample: Sample) -> RankState
     if isinstance(state, RankPart) and state.trajectories == error.path:
         return missing_rank(sample, state.rank, str(error))
     return state
+
+
+def _is_solved(trajectory: Mapping[str, object]) -> bool:
+    reward = trajectory.get("reward")
+    return isinstance(reward, float | int) and reward >= SUCCESS_REWARD

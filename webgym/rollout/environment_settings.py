@@ -214,6 +214,9 @@ class EnvironmentSettings(ModelCallSettings):
     test_tasks_rollout_size: TaskCount = Field(
         default=-1, description="number of tasks in a test iteration; -1: all"
     )
+    rollouts_per_task: Count = Field(
+        default=1, description="rollouts of each training task, which form a group (GRPO)"
+    )
     test_tasks_repeat_times: Count = Field(default=1, description="repeats of each test task")
     train_tasks_sampler: Literal["uniform", "ratio"] = Field(
         default="uniform", description="how tasks are sampled: uniformly, or by the ratios below"
@@ -319,7 +322,8 @@ class EnvironmentSettings(ModelCallSettings):
 
     @property
     def repeats(self) -> int:
-        return 1 if self.split == "train" else self.test_tasks_repeat_times
+        train, test = self.rollouts_per_task, self.test_tasks_repeat_times
+        return train if self.split == "train" else test
 
     @property
     def save_percent(self) -> float:

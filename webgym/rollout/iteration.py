@@ -20,6 +20,7 @@ from rollgym.records.decoding import JsonDecoder
 from rollgym.store import OpenAdvice, StoreError, write_derived
 from rollgym.store.errors import storage_error
 from webgym.tasks.task import Split
+from webgym.trajectory.groups import GroupCounts
 from webgym.trajectory.metrics import RolloutMetrics
 
 _ITERATION_FILE = re.compile(
@@ -162,7 +163,8 @@ class IterationLabels(msgspec.Struct, frozen=True, kw_only=True):
 class IterationReport(IterationLabels, frozen=True, kw_only=True):
     """The metrics file. `trajectories` is the name of the `.pt` file.
 
-    `missing_ranks` are ranks that are not included in an aggregated file.
+    `missing_ranks` are ranks that are not included in an aggregated file. `groups` counts the
+    groups of an iteration with several rollouts of each task.
     """
 
     final: bool
@@ -171,6 +173,7 @@ class IterationReport(IterationLabels, frozen=True, kw_only=True):
     seconds: float
     trajectories: str
     missing_ranks: tuple[int, ...] = ()
+    groups: GroupCounts | None = None
 
 
 _DECODER = JsonDecoder(IterationReport)

@@ -11,6 +11,9 @@ So the next file contains what a killed process had not saved, once.
 A completed rollout stays. A failed one may run again, so failed trajectories are in a draft of
 their own, from which another outcome removes them; in the file they come after the completed ones.
 Omitted rollouts are counted and have no trajectory.
+
+Where a task has several rollouts, they are a group. The file has groups together, in the order of
+tasks and repeats; so their trajectories are in a draft that is written in this order.
 """
 
 import logging
@@ -49,6 +52,7 @@ from webgym.rollout.iteration import (
     write_report,
 )
 from webgym.tasks.task import WebTask
+from webgym.trajectory.groups import GroupCounts, GroupMeter
 from webgym.trajectory.metrics import calculate_rollout_metrics
 from webgym.trajectory.plain import PlainTrajectory, failed_to_plain, to_plain
 from webgym.trajectory.records import Trajectory
@@ -113,9 +117,11 @@ class IterationFiles(Closable):
             self._tasks = opened.enter_context(TaskLookup(inputs_path(directory)))
             self._records = opened.enter_context(RecordLookup())
             self._completed = opened.enter_context(TorchDraft(trajectories))
-            self._failed = opened.enter_context(FailedFragments(trajectories.parent))
+            self._grouped = opened.enter_context(KeyedFragments(trajectories.parent))
+            self._failed = opened.enter_context(KeyedFragments(trajectories.parent))
             self._opened = opened.pop_all()
         self._measured = calculate_rollout_metrics(())
+        self._groups, self._group_size = GroupMeter(), 1
         self._omitted = 0
         self._saved = 0
         self._rebuilds = 0
@@ -142,7 +148,9 @@ class IterationFiles(Closable):
         with self._lock.held():
             self._rebuilds += 1
             self._completed.clear()
+            self._grouped.clear()
             self._failed.clear()
+            self._groups = GroupMeter()
             self._measured = calculate_rollout_metrics(())
             self._omitted = 0
             for entry, stands in read_records(journal_paths(self._directory)):
@@ -170,7 +178,7 @@ class IterationFiles(Closable):
             final=ended and unresolved == 0,
             coverage=IterationCoverage(
                 expected=self._expected,
-                completed=len(self._completed),
+                completed=len(self) - failed,
                 failed=failed,
                 omitted=self._omitted,
                 unresolved=unresolved,
@@ -178,11 +186,16 @@ class IterationFiles(Closable):
             metrics=calculate_rollout_metrics(repeat(None, failed), self._measured),
             seconds=round(time.monotonic() - self._began, 3),
             trajectories=self._completed.path.name,
+            groups=self._group_counts(),
         )
+
+    def _group_counts(self) -> GroupCounts | None:
+        size = self._group_size
+        return self._groups.counts(size, self._expected // size) if size > 1 else None
 
     def __len__(self) -> int:
         """The number of trajectories."""
-        return len(self._completed) + len(self._failed)
+        return len(self._completed) + len(self._grouped) + len(self._failed)
 
     def close(self) -> None:
         self._opened.close()
@@ -210,11 +223,13 @@ class IterationFiles(Closable):
     def _add(self, attempt: Attempt) -> PlainTrajectory | None:
         """Add the outcome of a rollout, in place of its earlier outcome."""
         self._failed.drop(attempt.key)
+        self._group_size = max(self._group_size, self._tasks.task(attempt.task).repeats)
         match attempt.outcome:
             case Completed(reward=reward):
                 plain = to_plain(self._trajectory(attempt), reward)
                 self._measured = calculate_rollout_metrics((plain,), self._measured)
-                self._completed.append(encode(plain))
+                is_solved = attempt.outcome.succeeded
+                self._add_completed(attempt.key, encode(plain), is_solved=is_solved)
             case Failed(failure=failure):
                 plain = failed_to_plain(self._partial_trajectory(attempt), failure)
                 self._failed.put(attempt.key, encode(plain))
@@ -222,6 +237,13 @@ class IterationFiles(Closable):
                 self._omitted += 1
                 return None
         return plain
+
+    def _add_completed(self, key: RolloutKey, fragment: bytes, *, is_solved: bool) -> None:
+        if self._group_size == 1:
+            self._completed.append(fragment)
+        else:
+            self._groups.add(key.task, is_solved=is_solved)
+            self._grouped.put(key, fragment)
 
     def _trajectory(self, attempt: Attempt) -> Trajectory:
         """Raises NoTrajectoryError."""
@@ -266,7 +288,8 @@ class IterationFiles(Closable):
         labels = {name: getattr(report, name) for name in IterationLabels.__struct_fields__}
         coverage = msgspec.structs.asdict(report.coverage)
         metadata = {"format_version": FORMAT_VERSION, **labels, **coverage, "final": report.final}
-        self._completed.save(metadata | {"agent": self._agent}, self._failed.fragments())
+        metadata |= {"agent": self._agent, "rollouts_per_task": self._group_size}
+        self._completed.save(metadata, fragments_in_order(self._grouped, self._failed))
         self._saved = len(self)
         write_report(self._metrics, report)
 
@@ -281,8 +304,8 @@ def _call(callback: Callable[[Any], object] | None, argument: object) -> None:
         _log.exception("a callback of the trajectory files failed; writing continues")
 
 
-class FailedFragments(Closable):
-    """The pickled trajectories of failed rollouts, which may run again, in an unnamed file.
+class KeyedFragments(Closable):
+    """The pickled trajectories of rollouts that may be replaced or ordered, in an unnamed file.
 
     A few words per rollout are in memory. For one thread at a time.
     """
@@ -293,7 +316,7 @@ class FailedFragments(Closable):
         self._disk = disk or Disk()
         self._locations: dict[RolloutKey, tuple[int, int]] = {}
         self._size = 0
-        with storage_errors(folder, "making a draft of failed trajectories"):
+        with storage_errors(folder, "making a draft of trajectories"):
             self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
 
     def __len__(self) -> int:
@@ -301,7 +324,7 @@ class FailedFragments(Closable):
 
     def put(self, key: RolloutKey, fragment: bytes) -> None:
         """Store the fragment of a rollout, in place of an earlier one. Raises StorageError."""
-        with storage_errors(self._folder, "drafting a failed trajectory"):
+        with storage_errors(self._folder, "drafting a trajectory"):
             os.lseek(self._file.fileno(), self._size, os.SEEK_SET)
             write_all(self._disk, self._file.fileno(), fragment)
         self._locations[key] = (self._size, len(fragment))
@@ -315,10 +338,22 @@ class FailedFragments(Closable):
         self._locations.clear()
         self._size = 0
 
-    def fragments(self) -> Iterator[bytes]:
-        """Every fragment, one at a time. Raises OSError."""
-        for offset, length in self._locations.values():
-            yield os.pread(self._file.fileno(), length, offset)
+    def __iter__(self) -> Iterator[RolloutKey]:
+        return iter(self._locations)
+
+    def fragment(self, key: RolloutKey) -> bytes:
+        """The fragment of a rollout. Raises OSError."""
+        offset, length = self._locations[key]
+        return os.pread(self._file.fileno(), length, offset)
 
     def close(self) -> None:
         self._file.close()
+
+
+def fragments_in_order(grouped: KeyedFragments, failed: KeyedFragments) -> Iterator[bytes]:
+    """The fragments of both; of groups by task and repeat, else as they came. Raises OSError."""
+    places = [(key, part) for part in (grouped, failed) for key in part]
+    if len(grouped):
+        places.sort(key=lambda place: (place[0].task, place[0].repeat))
+    for key, part in places:
+        yield part.fragment(key)

@@ -47,6 +47,12 @@ def verdict_lines(report: IterationReport) -> Iterator[str]:
         f"verdicts: {metrics.solved} solved, {metrics.not_solved} not solved, "
         f"{metrics.failed} failed (no verdict), {omitted} omitted"
     )
+    if (groups := report.groups) is not None:
+        yield (
+            f"groups of {groups.rollouts_per_task}: {groups.complete} of {groups.expected} "
+            f"complete, {groups.mixed} mixed, {groups.all_solved} all solved, "
+            f"{groups.none_solved} none solved"
+        )
     parts = {
         "failed": metrics.failed,
         "ended by going back from the start page (goback)": metrics.crashed_goback,

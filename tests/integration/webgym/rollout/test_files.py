@@ -1,5 +1,6 @@
 """The files of an iteration are what its journal says, whatever happened to them."""
 
+import asyncio
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,6 +33,7 @@ from tests.integration.webgym.rollout.iteration import (
 )
 from webgym.rollout.iteration import IterationCoverage, ReportError, read_report
 from webgym.rollout.iteration_files import IterationFiles, NoTrajectoryError
+from webgym.trajectory.groups import GroupCounts
 from webgym.trajectory.metrics import calculate_rollout_metrics
 from webgym.trajectory.torch_file import read_torch_file
 
@@ -85,6 +87,36 @@ def test_failed_rollouts_are_there_without_a_reward(tmp_path: Path) -> None:
     assert report.final
     assert report.metrics == calculate_rollout_metrics(saved.values())
     assert (report.metrics.crashed, report.metrics.success_rate) == (4, 1.0)
+
+
+def test_the_rollouts_of_a_task_are_together_and_counted_as_a_group(tmp_path: Path) -> None:
+    """Tasks end in the reverse order; one has both verdicts, one has a failed rollout."""
+    rewards = {0: (1.0, 1.0), 1: (0.0, 1.0), 2: (0.0, 0.0), 3: (1.0, None)}
+    turn = asyncio.Condition()
+    ended: list[tuple[int, int]] = []
+    order = [(task, repeat) for repeat in (1, 0) for task in reversed(rewards)]
+
+    async def in_reverse(item: WorkItem, _attempt: int, _deadline: float) -> Outcome:
+        task, repeat = item.key.task, item.key.repeat
+        async with turn:
+            await turn.wait_for(lambda: order[len(ended)] == (task, repeat))
+            ended.append((task, repeat))
+            turn.notify_all()
+        reward = rewards[task][repeat]
+        return failed(task) if reward is None else completed(task, reward)
+
+    iteration = Iteration(tmp_path, count=4, repeats=2)
+    iteration.collect(in_reverse, rules=policy(concurrency=Fixed(8)), save_every_percent=25)
+    assert ended == order
+    assert list(iteration.saved()) == sorted(order)
+    assert iteration.metadata()["rollouts_per_task"] == 2
+    counts = GroupCounts(
+        rollouts_per_task=2, expected=4, complete=3, all_solved=1, none_solved=1, mixed=1
+    )
+    assert iteration.report().groups == counts
+    content = iteration.trajectories.read_bytes()
+    iteration.collect()
+    assert iteration.trajectories.read_bytes() == content
 
 
 def test_the_file_is_saved_at_each_part_of_the_expected_rollouts(tmp_path: Path) -> None:

@@ -23,6 +23,12 @@ def composed(*overrides: str, name: str = "rollout_train") -> WebRolloutSettings
     return WebRolloutSettings.of(found.values, found.origin)
 
 
+def test_training_tasks_may_have_several_rollouts() -> None:
+    grouped = "env_config.rollouts_per_task=4"
+    assert composed(grouped).env_config.repeats == 4
+    assert composed(grouped, name="rollout_test").env_config.repeats == 1
+
+
 def refusal(*overrides: str, name: str = "rollout_train") -> str:
     with pytest.raises(WebSettingsError) as caught:
         composed(*overrides, name=name)
