@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright
 
+from tests.e2e.miniwob_oracles import ORACLES, Hands
 from tests.integration.webgym.episode.playing import ListedAgent
 from webgym.actions.space import FULL_SCALE, TOOLS, Action, Viewport
 from webgym.actions.tool_calls import read_action
@@ -454,3 +455,48 @@ def test_rows_can_have_the_instructions_of_their_pages() -> None:
     assert [row.task_name for row in rows[::2]] == ["Click the button."] * 2
     assert all(row.task_name.startswith("Enter ") for row in rows[1::2])
     assert rows[1].task_name != rows[3].task_name
+
+
+def solved_by_oracles(names: Sequence[str], seeds: Sequence[int]) -> dict[str, list[float | None]]:
+    """The raw rewards of the oracles that did not solve their task."""
+    missed: dict[str, list[float | None]] = {}
+
+    async def solve(here: World, client: BrowserClient, name: str, seed: int) -> float | None:
+        page = await here.new_page()
+        try:
+            await page.goto(EpisodeAddress(name, seed).url(here.base))
+            async with client.session() as session:
+                step = await session.step(VisitPage(EpisodeAddress(name, seed).url(here.base)))
+                began = await here.truth_where(step.page.url, lambda truth: truth.starts > 0)
+                await ORACLES[name](Hands(session, page, began.instruction or ""))
+                truth = await here.truth_where(step.page.url, lambda truth: truth.done)
+                return None if truth.reward == 1 else truth.raw_reward
+        except Exception as error:
+            error.add_note(f"this was {name} with seed {seed}")
+            raise
+        finally:
+            await page.close()
+
+    async def run() -> None:
+        async with (
+            own_world() as (client, base, asking),
+            async_playwright() as playwright,
+        ):
+            browser = await playwright.chromium.launch(
+                executable_path=CHROMIUM, args=["--no-sandbox"], timeout=60_000
+            )
+            here = World(base, browser, asking)
+            for name in names:
+                for seed in seeds:
+                    raw = await solve(here, client, name, seed)
+                    if raw is not None:
+                        missed.setdefault(name, []).append(raw)
+            await browser.close()
+
+    asyncio.run(run())
+    return missed
+
+
+@pytest.mark.campaign
+def test_the_actions_solve_all_tasks_that_need_more_than_clicks_and_text() -> None:
+    assert solved_by_oracles(list(ORACLES), range(3)) == {}

@@ -253,8 +253,6 @@ class Drag(Action, frozen=True):
 
 
 class DragBy(Action, frozen=True):
-    """Only with marks: with coordinates, any point can be the end of a drag."""
-
     key = "drag_by"
     meaning = "drag an element to a place that has no number"
     verbs = MappingProxyType({"set_of_marks": "drag_by"})
@@ -293,8 +291,6 @@ class Slide(Action, frozen=True):
 
 
 class Upload(Action, frozen=True):
-    """The episode adds the content of the file, which the task names."""
-
     key = "upload"
     meaning = "choose one of the task's files in a field or with a button for files"
     verbs = both("upload")

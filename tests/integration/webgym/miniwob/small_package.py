@@ -41,7 +41,7 @@ class ClickSlowlyEnv(MiniWoBEnvironment):
 class UndescribedEnv(MiniWoBEnvironment):
     subdomain = "circle-center"
 '''
-NAMES = ("circle-center", "click-button", "click-slowly", "drag-box", "stock-market")
+NAMES = ("circle-center", "click-button", "click-slowly", "drag-cube", "stock-market")
 
 
 def make_package(folder: Path) -> Package:

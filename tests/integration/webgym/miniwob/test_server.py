@@ -149,7 +149,7 @@ def test_a_session_has_one_task_and_one_seed(folder: Path) -> None:
     _, other_task, other_seed, same = exchange(
         folder,
         PAGE,
-        ("GET", "/task/drag-box?seed=3&session=mine"),
+        ("GET", "/task/drag-cube?seed=3&session=mine"),
         ("GET", "/task/click-button?seed=4&session=mine"),
         PAGE,
     )
@@ -219,7 +219,7 @@ def test_the_tasks_are_listed(folder: Path) -> None:
     tasks = {task["name"]: task for task in listed.json()}
     assert list(tasks) == list(NAMES)
     assert tasks["click-button"]["description"] == "Click on a button."
-    assert tasks["drag-box"]["obstacle"] == "drag"
+    assert tasks["drag-cube"]["obstacle"] == "drag"
 
 
 def test_pages_ask_for_nothing_elsewhere(folder: Path) -> None:

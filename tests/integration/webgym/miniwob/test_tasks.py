@@ -70,24 +70,24 @@ def test_each_task_that_can_be_solved_is_a_row_for_each_seed(folder: Path) -> No
 
 def test_tasks_that_are_named_need_not_be_solvable(folder: Path) -> None:
     catalogue = Catalogue(find_package(folder))
-    [row] = load_tasks(BASE, [5], ["drag-box"], zoom=3, catalogue=catalogue)
-    assert row.website == f"{BASE}/task/drag-box?seed=5&zoom=3"
+    [row] = load_tasks(BASE, [5], ["drag-cube"], zoom=3, catalogue=catalogue)
+    assert row.website == f"{BASE}/task/drag-cube?seed=5&zoom=3"
     assert len(catalogue.tasks) == len(NAMES)
-    with pytest.raises(MiniWobError, match="there is no task 'drag-bx': did you mean drag-box?"):
-        load_tasks(BASE, names=["drag-bx"], catalogue=catalogue)
+    with pytest.raises(MiniWobError, match="there is no task 'drag-cub': did you mean drag-cube?"):
+        load_tasks(BASE, names=["drag-cub"], catalogue=catalogue)
 
 
 def test_a_row_is_opened_in_a_session_and_asked_about(folder: Path) -> None:
     catalogue = Catalogue(find_package(folder))
-    [row] = load_tasks(BASE, [5], ["drag-box"], zoom=3, catalogue=catalogue)
+    [row] = load_tasks(BASE, [5], ["drag-cube"], zoom=3, catalogue=catalogue)
     with pytest.raises(MiniWobError, match="is not a session name"):
         start_url(row, "not a name")
     opened = start_url(row, "mine")
-    assert opened == f"{BASE}/task/drag-box?seed=5&zoom=3&session=mine"
+    assert opened == f"{BASE}/task/drag-cube?seed=5&zoom=3&session=mine"
     assert state_url(opened) == f"{BASE}/_truth/mine"
-    for other in (f"{BASE}/task/drag-box?seed=5", f"{BASE}/?session=mine", "about:blank"):
+    for other in (f"{BASE}/task/drag-cube?seed=5", f"{BASE}/?session=mine", "about:blank"):
         assert state_url(other) is None
-    assert state_url(f"{BASE}/task/drag-box?session=..%2Fx") is None
+    assert state_url(f"{BASE}/task/drag-cube?session=..%2Fx") is None
 
 
 # ---- episodes
@@ -182,7 +182,7 @@ def test_the_command_writes_a_task_file(
 ) -> None:
     file = tmp_path / "tasks.jsonl"
     options = ["--folder", str(folder), "--write-tasks", str(file)]
-    assert command(*options, "--seeds", "0-2", "--tasks", "click-button, drag-box") == 0
+    assert command(*options, "--seeds", "0-2", "--tasks", "click-button, drag-cube") == 0
     rows = [msgspec.json.decode(line, type=MiniWobRow) for line in file.read_bytes().splitlines()]
     assert len(rows) == 6
     assert rows[0].website == "http://127.0.0.1:7310/task/click-button?seed=0"

@@ -1,0 +1,384 @@
+"""Oracles for MiniWoB++ tasks: they know the pages, and act through the public client only.
+
+An oracle has two hands that do the same. One is a session of the browser server, driven by actions
+of the action space; its episode is what counts. The other is a page of Playwright with the same
+task and seed, and so with the same layout: it is where the oracle reads positions and state.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from playwright.async_api import Page
+
+from webgym.actions.space import (
+    FULL_SCALE,
+    Action,
+    Click,
+    Drag,
+    Hover,
+    Point,
+    PressKeys,
+    Type,
+    Viewport,
+)
+from webgym.browser.contract.answers import Observe
+from webgym.client.client import BrowserSession
+
+VIEWPORT = Viewport()
+STEPS = 10
+Spot = tuple[float, float]
+MONTHS = 12
+
+
+class Hands:
+    """The session that is measured, and the page that is read."""
+
+    def __init__(self, session: BrowserSession, page: Page, instruction: str) -> None:
+        self._session = session
+        self._page = page
+        self.instruction = instruction
+
+    async def read(self, script: str, *arguments: object) -> Any:
+        return await self._page.evaluate(f"(given) => ({script})(...given)", list(arguments))
+
+    async def middle(self, selector: str, index: int = 0, across: float = 0.5) -> Spot:
+        """The middle of an element on the page, or another point of its middle line."""
+        box = await self._page.locator(selector).nth(index).bounding_box()
+        assert box is not None, selector
+        return box["x"] + box["width"] * across, box["y"] + box["height"] / 2
+
+    async def click(self, spot: Spot) -> None:
+        await self._act(Click(_point(spot)))
+        await self._page.mouse.click(*_pixel(spot))
+
+    async def hover(self, spot: Spot) -> None:
+        await self._act(Hover(_point(spot)))
+        await self._page.mouse.move(*_pixel(spot))
+
+    async def drag(self, start: Spot, end: Spot) -> None:
+        await self._act(Drag(_point(start), _point(end)))
+        mouse = self._page.mouse
+        await mouse.move(*_pixel(start))
+        await mouse.down()
+        await mouse.move(*_pixel(end), steps=STEPS)
+        await mouse.move(*_pixel(end))
+        await mouse.up()
+
+    async def type(self, spot: Spot, text: str) -> None:
+        """Without Enter."""
+        await self._act(Type(_point(spot), text, press_enter=False))
+        await self._page.mouse.click(*_pixel(spot))
+        await self._page.keyboard.type(text)
+
+    async def press(self, *keys: str) -> None:
+        await self._act(PressKeys(keys))
+        await self._page.keyboard.press("+".join(keys))
+
+    async def click_on(self, selector: str, index: int = 0) -> None:
+        await self.click(await self.middle(selector, index))
+
+    async def wait_for(self, selector: str) -> None:
+        await self._page.locator(selector).first.wait_for(state="visible")
+
+    async def _act(self, action: Action) -> None:
+        command = action.to_command(VIEWPORT)
+        answer = await self._session.step(command, Observe(screenshot=None))
+        assert answer.error is None, (str(action), answer.error)
+
+
+def _pixel(spot: Spot) -> tuple[int, int]:
+    return round(spot[0]), round(spot[1])
+
+
+def _point(spot: Spot) -> Point:
+    x, y = _pixel(spot)
+    return Point(x * FULL_SCALE / VIEWPORT.width, y * FULL_SCALE / VIEWPORT.height)
+
+
+async def drag_box(hands: Hands) -> None:
+    large = await hands.middle("#draggableLarge")
+    await hands.drag(await hands.middle("#draggableSmall"), large)
+    await hands.click_on("#subbtn")
+
+
+WAYS = {"left": (-12, 0), "right": (12, 0), "up": (0, -12), "down": (0, 12)}
+
+
+async def drag_that_way(hands: Hands) -> None:
+    found = re.search("left|right|up|down", hands.instruction)
+    assert found
+    x, y = await hands.middle("#area svg > *")
+    right, down = WAYS[found[0]]
+    await hands.drag((x, y), (x + right, y + down))
+    await hands.click_on("#subbtn")
+
+
+async def _drag_item(hands: Hands, start: int, end: int) -> None:
+    """To the far half of the item at the end, so that the list makes room there."""
+    (x, y), (to_x, to_y) = [await hands.middle("#sortable li", each) for each in (start, end)]
+    beyond = 4 if end > start else -4
+    right = beyond if abs(to_x - x) > 2 else 0
+    down = beyond if abs(to_y - y) > 2 else 0
+    await hands.drag((x, y), (to_x + right, to_y + down))
+
+
+_INNER_TEXTS = """(selector) =>
+  [...document.querySelectorAll(selector)].map((element) => element.innerText.trim())"""
+
+
+async def _named_item(hands: Hands) -> tuple[int, str]:
+    names = await hands.read(_INNER_TEXTS, "#sortable li")
+    name = hands.instruction.split()[1]
+    return names.index(name), hands.instruction.partition(f"{name} ")[2]
+
+
+async def drag_items(hands: Hands) -> None:
+    at, where = await _named_item(hands)
+    numbered = re.search(r"the (\d)", where)
+    ends = {"to the top.": 0, "to the bottom.": 4, "down by one position.": at + 1}
+    ends["up by one position."] = at - 1
+    await _drag_item(hands, at, int(numbered[1]) - 1 if numbered else ends[where])
+
+
+async def drag_items_grid(hands: Hands) -> None:
+    at, where = await _named_item(hands)
+    steps = {"up by one.": -3, "down by one.": 3, "left by one.": -1, "right by one.": 1}
+    places = ["top left", "top center", "top right", "center left", "center", "center right",
+              "bottom left", "bottom center", "bottom right"]  # fmt: skip
+    place = where.removeprefix("to the ").rstrip(".")
+    await _drag_item(hands, at, at + steps[where] if where in steps else places.index(place))
+
+
+async def drag_sort_numbers(hands: Hands) -> None:
+    for end in range(3):
+        numbers = [int(text) for text in await hands.read(_INNER_TEXTS, "#sortable li")]
+        start = numbers.index(min(numbers[end:]), end)
+        if start != end:
+            await _drag_item(hands, start, end)
+    await hands.click_on("#subbtn")
+
+
+_SHAPES = """() => [...document.querySelectorAll('#area_svg > *:not(#shape-container)')].map(e => {
+  const { x, y, width, height } = e.getBoundingClientRect();
+  return [e.tagName, e.getAttribute('fill'), x + width / 2, y + height / 2];
+})"""
+_TAGS = {"rectangles": "rect", "circles": "circle", "triangles": "polygon"}
+
+
+async def drag_shapes(hands: Hands) -> None:
+    kind = _TAGS[hands.instruction.split()[2]]
+    await _place_shapes(hands, lambda tag, _: 0 if tag == kind else None)
+
+
+async def drag_shapes_2(hands: Hands) -> None:
+    word = hands.instruction.split()[2]
+    kind = _TAGS.get(word)
+
+    def box(tag: str, fill: str) -> int:
+        return 0 if (tag == kind if kind else fill == word) else 1
+
+    await _place_shapes(hands, box)
+
+
+async def _place_shapes(hands: Hands, box: Callable[[str, str], int | None]) -> None:
+    for number, (tag, fill, x, y) in enumerate(await hands.read(_SHAPES)):
+        chosen = box(tag, fill)
+        if chosen is not None:
+            to_x, to_y = await hands.middle("#shape-container", chosen, across=0.2 + 0.12 * number)
+            await hands.drag((x, y), (to_x, to_y))
+    await hands.click_on("#subbtn")
+
+
+async def draw_line(hands: Hands) -> None:
+    x, y = await hands.middle("#circ")
+    across, down = (25, 0) if "horizontal" in hands.instruction else (0, 25)
+    await hands.drag((x - across, y - down), (x + across, y + down))
+    await hands.click_on("#controls button")
+
+
+_TEXT_ENDS = """(selector, index) => {
+  const range = document.createRange();
+  range.selectNodeContents(document.querySelectorAll(selector)[index]);
+  const lines = range.getClientRects(), first = lines[0], last = lines[lines.length - 1];
+  return [[first.left, first.top + first.height / 2], [last.right, last.top + last.height / 2]];
+}"""
+
+
+async def highlight_text(hands: Hands) -> None:
+    found = re.search(r"the (\d)", hands.instruction)
+    selector, index = ("#randomText p", int(found[1]) - 1) if found else ("#randomText", 0)
+    (x, y), (to_x, to_y) = await hands.read(_TEXT_ENDS, selector, index)
+    await hands.drag((x, y), (to_x + 3, to_y))
+    await hands.click_on("#subbtn")
+
+
+async def resize_textarea(hands: Hands) -> None:
+    distance = 15 if "larger" in hands.instruction else -15
+    x, y = await hands.middle(".ui-resizable-se")
+    wide = "width" in hands.instruction
+    await hands.drag((x, y), (x + distance * wide, y + distance * (not wide)))
+    await hands.click_on("#submit")
+
+
+_INNER_TEXT = "(selector) => document.querySelector(selector).innerText"
+
+
+async def use_sliders(hands: Hands) -> None:
+    wanted = [int(number) for number in re.findall(r"-?\d+", hands.instruction)]
+    for index, value in enumerate(wanted):
+        await hands.click_on(".ui-slider-handle", index)
+        shown = "#val" if len(wanted) == 1 else f"#val-{index + 1}"
+        while (now := int(await hands.read(_INNER_TEXT, shown))) != value:
+            await hands.press("ArrowRight" if now < value else "ArrowLeft")
+    await hands.click_on("#subbtn")
+
+
+async def click_menu(hands: Hands) -> None:
+    path = hands.instruction.removeprefix("Select ").split(">")
+    for name in path[:-1]:
+        await hands.hover(await _menu_entry(hands, name))
+        await hands.wait_for(f"li:has(> div:text-is('{name}')) > ul")
+    await hands.click(await _menu_entry(hands, path[-1]))
+
+
+async def _menu_entry(hands: Hands, name: str) -> Spot:
+    await hands.wait_for(f"#menu div:text-is('{name}')")
+    return await hands.middle(f"#menu div:text-is('{name}')")
+
+
+INSIDE = {"Prev", "Stop", "Play", "Next"} | {
+    f"ui-icon-{name}" for name in ("seek-start", "stop", "play", "seek-end")
+}
+"""The entries of the submenu."""
+
+
+async def click_menu_2(hands: Hands) -> None:
+    named = re.search('labeled "(.*)"', hands.instruction)
+    icon = await hands.read(
+        "() => document.querySelector('#query .ui-icon')?.className.split(' ').pop()"
+    )
+    entry = f"#menu div:has(> .{icon})"
+    if named:
+        entry = f"#menu li:not(:has(ul)) > div:has-text('{named[1]}')"
+    await hands.click_on("#open-menu")
+    if named[1] in INSIDE if named else icon in INSIDE:
+        await hands.hover(await hands.middle("#menu > li:nth-child(2) > div"))
+    await hands.wait_for(entry)
+    await hands.click_on(entry)
+
+
+async def use_autocomplete(hands: Hands) -> None:
+    start, *end = re.findall('"([^"]*)"', hands.instruction)
+    await hands.type(await hands.middle("#tags"), start)
+    await hands.wait_for(".ui-autocomplete li")
+    entries = await hands.read(_INNER_TEXTS, ".ui-autocomplete li")
+    fits = [entry for entry in entries if entry.endswith(end[0] if end else "")]
+    for _ in range(1 + entries.index(fits[0])):
+        await hands.press("ArrowDown")
+    await hands.press("Enter")
+    await hands.click_on("#subbtn")
+
+
+_SHOWN_MONTH = """() => {
+  const { month, year } = document.querySelector('[data-month]').dataset;
+  return [Number(month) + 1, Number(year)];
+}"""
+
+
+async def choose_date(hands: Hands) -> None:
+    found = re.search(r"(\d+)/(\d+)/(\d+)", hands.instruction)
+    assert found
+    month, day, year = map(int, found.groups())
+    await hands.click_on("#datepicker")
+    await hands.wait_for("#ui-datepicker-div .ui-datepicker-month")
+    for _ in range(3 * MONTHS):
+        there = await hands.read(_SHOWN_MONTH)
+        if there == [month, year]:
+            break
+        later = [there[1], there[0]] < [year, month]
+        await hands.click_on(".ui-datepicker-next" if later else ".ui-datepicker-prev")
+    await hands.click_on(f".ui-datepicker-calendar a:text-is('{day}')")
+    await hands.click_on("#subbtn")
+
+
+async def text_editor(hands: Hands) -> None:
+    bold = await hands.read(_INNER_TEXTS, "#query .bold")
+    wanted, style = bold[0], bold[1].strip()
+    if wanted == "everything":
+        await hands.click_on(".ql-editor p")
+        await hands.press("Control", "a")
+    else:
+        start, end = await hands.read(_WORD, wanted)
+        await hands.drag(start, end)
+    buttons = {"bold": ".ql-bold", "italics": ".ql-italic", "underlined": ".ql-underline"}
+    if style in buttons:
+        await hands.click_on(f".ql-toolbar {buttons[style]}")
+    else:
+        await hands.click_on(".ql-color .ql-picker-label")
+        await hands.wait_for(".ql-color .ql-picker-options")
+        await hands.click_on(f".ql-picker-item[data-value='{EDITOR_COLORS[style]}']")
+    await hands.click_on("#subbtn")
+
+
+EDITOR_COLORS = {"red": "#e60000", "orange": "#ff9900", "yellow": "#ffff00", "green": "#008a00",
+                 "blue": "#0066cc", "purple": "#9933ff"}  # fmt: skip
+_WORD = """(word) => {
+  const text = document.querySelector('.ql-editor p').firstChild, range = document.createRange();
+  const start = text.data.split(' ').reduce((at, each) =>
+    at.found || each === word ? { ...at, found: true } : { start: at.start + each.length + 1 },
+    { start: 0 }).start;
+  range.setStart(text, start);
+  range.setEnd(text, start + word.length);
+  const { left, top, width, height } = range.getClientRects()[0];
+  return [[left, top + height / 2], [left + width, top + height / 2]];
+}"""
+
+
+async def copy_paste(hands: Hands) -> None:
+    found = re.search(r"(\d)(?:st|nd|rd|th) text area", hands.instruction)
+    source = f"#text-{found[1]}" if found else "textarea"
+    await hands.click_on(source)
+    await hands.press("Control", "a")
+    await hands.press("Control", "c")
+    await hands.click_on("#answer-input")
+    await hands.press("Control", "v")
+    await hands.click_on("#subbtn")
+
+
+async def use_spinner(hands: Hands) -> None:
+    wanted = int(re.findall(r"-?\d+", hands.instruction)[0])
+    for _ in range(abs(wanted)):
+        await hands.click_on(".ui-spinner-up" if wanted > 0 else ".ui-spinner-down")
+    await hands.click_on("#subbtn")
+
+
+Oracle = Callable[[Hands], Awaitable[None]]
+ORACLES: dict[str, Oracle] = {
+    "drag-box": drag_box,
+    "drag-circle": drag_that_way,
+    "drag-single-shape": drag_that_way,
+    "drag-items": drag_items,
+    "drag-items-grid": drag_items_grid,
+    "drag-sort-numbers": drag_sort_numbers,
+    "drag-shapes": drag_shapes,
+    "drag-shapes-2": drag_shapes_2,
+    "draw-line": draw_line,
+    "highlight-text": highlight_text,
+    "highlight-text-2": highlight_text,
+    "resize-textarea": resize_textarea,
+    "text-editor": text_editor,
+    "copy-paste": copy_paste,
+    "copy-paste-2": copy_paste,
+    "use-spinner": use_spinner,
+    "use-slider": use_sliders,
+    "use-slider-2": use_sliders,
+    "click-menu": click_menu,
+    "click-menu-2": click_menu_2,
+    "use-autocomplete": use_autocomplete,
+    "use-autocomplete-nodelay": use_autocomplete,
+    "choose-date": choose_date,
+    "choose-date-easy": choose_date,
+    "choose-date-medium": choose_date,
+    "choose-date-nodelay": choose_date,
+}
