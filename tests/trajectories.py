@@ -110,5 +110,6 @@ def full_trajectory(**changes: Any) -> Trajectory:
         "keypoint_step_ids": (0,),
         "judge_usage": Usage(30, 5),
         "final_page": full_step().observation,
+        "recordings": {"har": "01" * 32 + ".har", "video": "23" * 32 + ".webp"},
     }
     return trajectory(full_step(), step("answer", reward=1.0), **(fields | changes))

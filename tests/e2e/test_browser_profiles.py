@@ -3,6 +3,7 @@
 import asyncio
 import base64
 
+import msgspec
 import pytest
 from aiohttp import web
 
@@ -228,3 +229,41 @@ def test_downloads_are_files_of_their_step_where_the_profile_keeps_them(browser:
         assert "refused" in refused.incidents[0].detail
 
     browser.browse(scenario)
+
+
+def test_a_session_is_recorded_as_har_and_as_an_animated_picture(browser: Server) -> None:
+    async def scenario(visitor: Visitor) -> None:
+        page = "<title>A</title><body style='background:{}'><script>fetch('/data?q=1')</script>"
+        visitor.site.pages |= {"/": page.format("red"), "/b": page.format("blue"), "/data": "ok"}
+        async with visitor.another(SessionProfile(record_har=True, record_video=True)) as other:
+            for path in ("/", "/b", "/missing"):
+                await other.visit(path)
+                video = await other.session.recording("video")
+            log = msgspec.json.decode(await other.session.recording("har"))["log"]
+            shown = [
+                (each["request"]["url"].removeprefix(visitor.site.url), each["response"]["status"])
+                for each in log["entries"]
+                if "favicon" not in each["request"]["url"]
+            ]
+            assert shown == [
+                *(
+                    ("/", 200),
+                    ("/data?q=1", 200),
+                    ("/b", 200),
+                    ("/data?q=1", 200),
+                    ("/missing", 404),
+                )
+            ]
+            assert log["entries"][1]["request"]["queryString"] == [{"name": "q", "value": "1"}]
+            assert video.count(b"ANMF") >= 3
+            visitor.site.pages["/video.webp"] = lambda _: _picture(video)
+            await visitor.show("<img src=/video.webp onload='document.title = `${naturalWidth}`'>")
+            assert (await visitor.step()).page.title == "1280"
+        with pytest.raises(BadRequestError, match="record_har"):
+            await visitor.session.recording("har")
+
+    browser.browse(scenario)
+
+
+async def _picture(data: bytes) -> web.StreamResponse:
+    return web.Response(body=data, content_type="image/webp")

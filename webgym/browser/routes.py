@@ -47,6 +47,7 @@ ROUTES: dict[str, str] = {
     "/probe": "GET",
     "/metadata": "GET",
     "/storage_state": "GET",
+    "/recording": "GET",
     INFO_PATH: "GET",
     REGISTER_PATH: "POST",
     HEALTH_PATH: "GET",

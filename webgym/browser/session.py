@@ -19,6 +19,7 @@ from webgym.browser.chromium.targets import Targets
 from webgym.browser.contract.answers import CommandFailure, Incident, Observe, Picture, StepAnswer
 from webgym.browser.contract.commands import Command
 from webgym.browser.contract.errors import (
+    BadRequestError,
     CommandError,
     NavigationError,
     NavigationRefusedError,
@@ -29,6 +30,7 @@ from webgym.browser.contract.errors import (
 )
 from webgym.browser.contract.profile import (
     DEFAULT_PROFILE,
+    RecordingKind,
     SessionProfile,
     StorageState,
     ViewportSettings,
@@ -37,6 +39,7 @@ from webgym.browser.guard.guard import FailedTargetLog, SessionChannel
 from webgym.browser.page.elements import DocumentGoneError
 from webgym.browser.page.executor import CommandExecutor
 from webgym.browser.page.observation import PageObservation, PageObserver
+from webgym.browser.page.recording import HarRecorder, VideoRecorder
 from webgym.browser.page.settle import settle
 from webgym.browser.page.storage import load_storage, save_storage
 from webgym.browser.page.tabs import RECOVERY_TIME, PageRecovery, SessionTabs
@@ -73,6 +76,10 @@ class ChromiumSession:
             self._tabs, self._observer, self._uploads, channel.check_navigation
         )
         self._turn = asyncio.Lock()
+        self._har = HarRecorder() if profile.record_har else None
+        self._video: VideoRecorder | None = None
+        if self._har is not None:
+            self._tabs.listener = self._har.handle_event
 
     @classmethod
     async def open(
@@ -93,6 +100,11 @@ class ChromiumSession:
             await session._tabs.open_context(channel.proxy_server, deadline)
             await load_storage(session._tabs, profile.storage_state, deadline)
             await session._tabs.open_blank(deadline)
+            if profile.record_video:
+                size = profile.viewport
+                session._video = VideoRecorder(
+                    lambda: session._tabs.current, size.width, size.height
+                )
         except BaseException as error:
             with suppress(TimeoutError):
                 await session.close()
@@ -118,6 +130,8 @@ class ChromiumSession:
         self.lose("the session was closed")
         deadline = asyncio.get_running_loop().time() + CLOSE_SECONDS
         try:
+            if self._video is not None:
+                await self._video.close()
             with suppress(ConnectionClosedError):
                 await self._tabs.close_context(deadline)
         finally:
@@ -137,6 +151,15 @@ class ChromiumSession:
         if answer.screenshot is None:
             raise StepDeadlineError("no screenshot before the deadline")
         return answer.screenshot
+
+    async def recording(self, kind: RecordingKind, deadline: float) -> bytes:
+        """The recording so far. Raises BadRequestError if the profile did not ask for it."""
+        if kind == "har" and self._har is not None:
+            return self._har.har()
+        if kind == "video" and self._video is not None:
+            video = self._video
+            return await self._in_turn(video.video, deadline)
+        raise BadRequestError(f"this session is not recorded: its profile needs record_{kind}")
 
     async def storage_state(self, deadline: float) -> StorageState:
         """Cookies and local storage, to start another session from."""

@@ -36,7 +36,13 @@ from webgym.browser.contract.commands import (
     InteractionMode,
 )
 from webgym.browser.contract.errors import SessionLostError
-from webgym.browser.contract.profile import DEFAULT_PROFILE, SessionProfile, StorageState
+from webgym.browser.contract.profile import (
+    DEFAULT_PROFILE,
+    RECORDING_TYPES,
+    RecordingKind,
+    SessionProfile,
+    StorageState,
+)
 from webgym.browser.http_client import BrowserHttpClient
 from webgym.browser.responses import SLACK, Reader, json_reader, picture_reader
 from webgym.client.sessions import DEFAULT_URL, SessionClient, request_headers
@@ -165,6 +171,15 @@ class BrowserSession:
     async def metadata(self) -> Viewport:
         """The size of the viewport."""
         return await self._caller.ask("GET", "/metadata", _VIEWPORT, self._query, repeatable=True)
+
+    async def recording(self, kind: RecordingKind) -> bytes:
+        """The HAR or the video (animated WebP) so far, where the profile asks for it."""
+        query = self._query | {"kind": kind}
+        if kind == "har":
+            har = await self._caller.ask("GET", "/recording", _ANYTHING, query, repeatable=True)
+            return msgspec.json.encode(har)
+        read = picture_reader(RECORDING_TYPES[kind])
+        return (await self._caller.ask("GET", "/recording", read, query, repeatable=True)).data
 
     async def storage_state(self) -> StorageState:
         """Cookies and local storage, for the profile of another session."""

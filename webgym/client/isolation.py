@@ -52,7 +52,12 @@ from webgym.browser.contract.errors import (
     StepDeadlineError,
     error_named,
 )
-from webgym.browser.contract.profile import DEFAULT_PROFILE, SessionProfile, StorageState
+from webgym.browser.contract.profile import (
+    DEFAULT_PROFILE,
+    RecordingKind,
+    SessionProfile,
+    StorageState,
+)
 from webgym.browser.responses import SLACK
 from webgym.client import operations
 from webgym.client.sessions import DEFAULT_URL, SessionClient, request_headers
@@ -261,6 +266,10 @@ class IsolatedBrowserSession:
     async def metadata(self) -> Viewport:
         """The size of the viewport."""
         return Viewport(**await self._client.ask(operations.metadata, self._named, within=None))
+
+    async def recording(self, kind: RecordingKind) -> bytes:
+        """As `BrowserSession.recording`."""
+        return await self._client.ask(operations.recording, self._named, kind, within=None)
 
     async def storage_state(self) -> StorageState:
         """Cookies and local storage, for the profile of another session."""

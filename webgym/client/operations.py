@@ -40,7 +40,7 @@ from webgym.browser.contract.errors import (
     SessionLostError,
     StepDeadlineError,
 )
-from webgym.browser.contract.profile import StorageState
+from webgym.browser.contract.profile import RECORDING_TYPES, RecordingKind, StorageState
 from webgym.browser.responses import (
     CONNECT_SECONDS,
     LARGEST_ANSWER,
@@ -184,6 +184,18 @@ def screenshot(
     query = _names(session) | {"interaction_mode": mode, "format": form}
     read = picture_reader(f"image/{form}")
     return _ask(server, "GET", "/screenshot", read, due, query=query, repeatable=True).data
+
+
+def recording(
+    server: ServerAddress, due: float, session: SessionAddress, kind: RecordingKind
+) -> bytes:
+    """The HAR or the video so far."""
+    query = _names(session) | {"kind": kind}
+    if kind == "har":
+        har = _ask(server, "GET", "/recording", _ANYTHING, due, query=query, repeatable=True)
+        return msgspec.json.encode(har)
+    read = picture_reader(RECORDING_TYPES[kind])
+    return _ask(server, "GET", "/recording", read, due, query=query, repeatable=True).data
 
 
 def storage_state(server: ServerAddress, due: float, session: SessionAddress) -> dict[str, object]:

@@ -160,6 +160,7 @@ class SyncBrowserSession:
     screenshot = _blocking(BrowserSession.screenshot)
     probe = _blocking(BrowserSession.probe)
     metadata = _blocking(BrowserSession.metadata)
+    recording = _blocking(BrowserSession.recording)
     storage_state = _blocking(BrowserSession.storage_state)
     get_webpage_text = _blocking(BrowserSession.get_webpage_text)
     get_page_metadata = _blocking(BrowserSession.get_page_metadata)

@@ -10,6 +10,7 @@ from rollgym.store import Setting
 from webgym.actions.space import Action
 from webgym.browser.contract.answers import Lease, Observe, Picture, StepAnswer
 from webgym.browser.contract.commands import Command
+from webgym.browser.contract.profile import RecordingKind
 from webgym.context.page_view import AgentObservation, Round
 from webgym.context.settings import ContextSettings
 from webgym.tasks.task import SITES, Difficulty, Split, WebTask
@@ -99,6 +100,12 @@ class WebSession(Protocol):
         """
 
 
+class RecordedSession(WebSession, Protocol):
+    """A browser session that is recorded."""
+
+    async def recording(self, kind: RecordingKind) -> bytes: ...
+
+
 class EpisodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The rules of an episode. Times are in seconds.
 
@@ -109,6 +116,7 @@ class EpisodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     - `instance_lifetime_max`: minutes after which the server ends the browser session.
     - `watch_for_blocking`: whether the judge checks every new screenshot during the episode.
     - `sites_url`: the URL that replaces `{sites}` in a task's website.
+    - `recorded`: the recordings of the session that are kept.
     """
 
     split: Split
@@ -120,6 +128,7 @@ class EpisodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     instance_lifetime_max: Annotated[float, Setting.TIMING]
     watch_for_blocking: bool
     sites_url: Annotated[str, Setting.ADDRESS]
+    recorded: Annotated[tuple[RecordingKind, ...], Setting.NOTE] = ()
 
     def steps_for(self, task: WebTask) -> int:
         return self.max_steps[task.category]

@@ -13,6 +13,7 @@ cannot be stored stops the run, as a record of the journal does.
 """
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import cast
 from uuid import uuid4
@@ -33,11 +34,19 @@ from rollgym.records import (
     TaskError,
     VerifierError,
 )
-from rollgym.servers.context import working_for
+from rollgym.servers.context import after_the_deadline, working_for
+from rollgym.servers.limit import Limit
 from rollgym.store import BlobStore, StorageError
+from webgym.browser.contract.profile import RecordingKind
 from webgym.client.sessions import SessionSource
 from webgym.episode.episode import WebEpisode
-from webgym.episode.interfaces import Agent, EpisodeMonitor, EpisodeSettings, WebSession
+from webgym.episode.interfaces import (
+    Agent,
+    EpisodeMonitor,
+    EpisodeSettings,
+    RecordedSession,
+    WebSession,
+)
 from webgym.episode.judging import JudgeTally, completed, judge, tallying
 from webgym.episode.unjudged import UnjudgedEpisodes
 from webgym.tasks.task import WebTask
@@ -53,6 +62,12 @@ _RULES = {
     "goback": "the agent went back from the start page three times in a row",
     "blocked": "a screenshot shows a page that blocks the agent",
 }
+
+
+RECORDING_SECONDS = 4.0
+"""For each recording of a session, also after the timeout of its episode."""
+_RECORDING_ENDINGS: dict[RecordingKind, str] = {"har": ".har", "video": ".webp"}
+_LOGGER = logging.getLogger(__name__)
 
 
 class EpisodeWorker:
@@ -138,8 +153,11 @@ class EpisodeWorker:
                     try:
                         await self._run(attempted, task, session)
                     finally:
-                        self._sessions.release()
-                        await self._browsers.release(session)
+                        try:
+                            await self._keep_recordings(attempted, session)
+                        finally:
+                            self._sessions.release()
+                            await self._browsers.release(session)
         except TimeoutError as error:
             raise DeadlineError(
                 f"the episode did not end within {within:.0f} s; it was at step "
@@ -201,6 +219,19 @@ class EpisodeWorker:
         )
         await attempted.episode.run(session)
 
+    async def _keep_recordings(self, attempted: "_EpisodeAttempt", session: WebSession) -> None:
+        """Store the recordings of a session. One that cannot be fetched is left out."""
+        for kind in self._settings.recorded:
+            recorded = cast("RecordedSession", session)
+            try:
+                with after_the_deadline(), Limit(RECORDING_SECONDS):
+                    data = await recorded.recording(kind)
+            except Exception as error:  # noqa: BLE001 - a recording is for people, not for results
+                _LOGGER.warning("no %s of rollout %s: %s", kind, attempted.name, error)
+                continue
+            stored = await self._screenshots.put(data, _RECORDING_ENDINGS[kind])
+            attempted.recordings[kind] = stored.name
+
     async def _judge(self, attempted: "_EpisodeAttempt") -> EpisodeVerdict:
         loop, phases = asyncio.get_running_loop(), attempted.phases
         trajectory, within = attempted.trajectory(), self._settings.evaluation_timeout
@@ -232,6 +263,7 @@ class _EpisodeAttempt:
         self.episode: WebEpisode | None = None
         self.phases: dict[str, float] = {}
         self.lacks_browser = False
+        self.recordings: dict[str, str] = {}
         self._attempt = attempt
         self._settings = settings
         self._agent = agent
@@ -276,6 +308,7 @@ class _EpisodeAttempt:
             ending=episode.ending if episode else NO_BROWSER if self.lacks_browser else "failed",
             judge_usage=self._tally.usage,
             final_page=episode.final_page if episode else None,
+            recordings=self.recordings,
             steps=steps,
         )
 

@@ -318,6 +318,7 @@ class EnvironmentSettings(ModelCallSettings):
             instance_lifetime_max=self.instance_lifetime_max,
             watch_for_blocking=self.watch_for_blocking,
             sites_url=self.sites_url or "",
+            recorded=self.session.recorded,
         )
 
     @property

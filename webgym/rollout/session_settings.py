@@ -13,6 +13,7 @@ from webgym.browser.contract.errors import BadRequestError
 from webgym.browser.contract.profile import (
     LARGEST_VIEWPORT,
     HttpCredentials,
+    RecordingKind,
     SessionProfile,
     StorageState,
     UpstreamProxy,
@@ -62,6 +63,19 @@ class SessionSettings(SettingsSection):
         default=False, description="keep files that pages download, as files of their step"
     )
 
+    record_har: bool = Field(
+        default=False, description="keep a HAR of each session: its requests, without bodies"
+    )
+    record_video: bool = Field(
+        default=False, description="keep a video of each session, as an animated WebP"
+    )
+
+    @property
+    def recorded(self) -> tuple[RecordingKind, ...]:
+        """The recordings that are kept of each session."""
+        wanted: dict[RecordingKind, bool] = {"har": self.record_har, "video": self.record_video}
+        return tuple(kind for kind, kept in wanted.items() if kept)
+
     @property
     def profile(self) -> SessionProfile:
         """The profile that the browser server gets. Raises WebSettingsError."""
@@ -88,6 +102,8 @@ class SessionSettings(SettingsSection):
             proxy=proxy,
             accept_dialogs=self.accept_dialogs,
             downloads=self.downloads,
+            record_har=self.record_har,
+            record_video=self.record_video,
         )
         try:
             profile = msgspec.convert(msgspec.to_builtins(given), SessionProfile)
@@ -100,10 +116,14 @@ class SessionSettings(SettingsSection):
     def identity(self) -> dict[str, object]:
         """What of it can change results; nothing for the defaults, as in runs made before.
 
-        The state stands there as the hash of its content. The proxy and passwords are left out.
+        The state stands there as the hash of its content. The proxy, passwords and recordings are
+        left out.
         """
         defaults = SessionSettings()
-        left_out = {"proxy", "proxy_username", "http_password_env_var", "proxy_password_env_var"}
+        left_out = {
+            *("proxy", "proxy_username", "http_password_env_var", "proxy_password_env_var"),
+            *("record_har", "record_video"),
+        }
         changed: dict[str, object] = {
             name: value
             for name, value in self.plain.items()

@@ -160,6 +160,7 @@ class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     the task's own check. `ending` says why there is no further step: answer, task_over, max_steps,
     blocked, goback, invalid_url, no_browser, or failed. `judge_usage` are the tokens of the judge.
     `final_page` is the page after the last action, where no step observed it.
+    `recordings` are the HAR and the video of the session: files beside the screenshots.
     """
 
     task_id: str
@@ -177,6 +178,7 @@ class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     keypoint_step_ids: tuple[int, ...] = ()
     judge_usage: Usage = NO_USAGE
     final_page: Observation | None = None
+    recordings: dict[str, str] = {}
     steps: tuple[Step, ...] = ()
 
     @property

@@ -126,10 +126,8 @@ class TrajectoryDocument(RolloutDocument):
             for index, raw in enumerate(self._steps[first:last], first)
             for turn in self._reader.turns(raw, index)
         ]
-        final = self._attempt.trajectory.final_page
-        if final is not None and stop == self._turn_count:
-            path = f"{self._names.trajectory}/final_page"
-            turns.append(self._reader.final_turn(final, 2 * len(self._steps), path))
+        if stop > 2 * len(self._steps):
+            turns += self._last_turns()
         return turns[start - 2 * first : stop - 2 * first]
 
     def raw(self, path: str) -> bytes:
@@ -151,8 +149,21 @@ class TrajectoryDocument(RolloutDocument):
 
     @property
     def _turn_count(self) -> int:
-        """Two for each step, and one for the page after the last one."""
-        return 2 * len(self._steps) + (self._attempt.trajectory.final_page is not None)
+        """Two for each step, and those after the last one."""
+        return 2 * len(self._steps) + len(self._last_turns())
+
+    def _last_turns(self) -> list[TurnView]:
+        """The page after the last action, and the video of the session."""
+        trajectory, at = self._attempt.trajectory, self._names.trajectory
+        turns: list[TurnView] = []
+        number = 2 * len(self._steps)
+        if trajectory.final_page is not None:
+            path = f"{at}/final_page"
+            turns.append(self._reader.final_turn(trajectory.final_page, number, path))
+        if VIDEO in trajectory.recordings:
+            video, path = trajectory.recordings[VIDEO], f"{at}/recordings"
+            turns.append(self._reader.video_turn(video, number + len(turns), path))
+        return turns
 
     @cached_property
     def _outlines(self) -> list[_StepOutline]:
@@ -190,6 +201,7 @@ class TrajectoryDocument(RolloutDocument):
         sections = (
             judge,
             final_section(trajectory.final_page),
+            recordings_section(trajectory.recordings),
             task,
             run_section(self._attempt, at),
         )
@@ -226,6 +238,7 @@ def _failure_view(failure: FailureRecord | None, path: str) -> FailureView | Non
     )
 
 
+VIDEO = "video"
 _FINDING = msgspec.json.Decoder(CriterionResult)
 _BLOCKING = msgspec.json.Decoder(BlockingResult)
 _ROW_FIELDS = (
@@ -263,6 +276,12 @@ def final_section(final: FinalPage | None) -> SectionView | None:
     if picture is not None:
         fields.append(_words("screenshot", f"{SCREENSHOTS}/{picture.name[:2]}/{picture.name}"))
     return SectionView("Final page", tuple(fields))
+
+
+def recordings_section(recordings: Mapping[str, str]) -> SectionView | None:
+    """Where the recordings of the session are; the video is also the last turn."""
+    fields = [_words(kind, f"{SCREENSHOTS}/{name[:2]}/{name}") for kind, name in recordings.items()]
+    return SectionView("Recordings", tuple(fields[:MOST_FIELDS])) if fields else None
 
 
 def task_section(task: msgspec.Raw, path: str) -> SectionView | None:

@@ -56,6 +56,7 @@ class TrajectoryRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True
     ending: str = ""
     keypoint_step_ids: tuple[int, ...] = ()
     final_page: "FinalPage | None" = None
+    recordings: dict[str, str] = {}
 
 
 class AttemptRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):

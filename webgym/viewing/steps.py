@@ -117,6 +117,11 @@ class StepReader:
         picture = self._screenshot(final.picture)
         return TurnView(index, "user", path, (words, picture) if picture else (words,))
 
+    def video_turn(self, name: str, index: int, path: str) -> TurnView:
+        """The video of the session, which is an animated picture."""
+        words = cut("Video of the session", TEXT_LIMIT)
+        return TurnView(index, "user", path, (words, self._picture(name)))
+
     def _shown(self, record: StepRecord, index: int, path: str) -> StepView:
         seen, action, said, reward = (
             record.observation, record.action, record.response, record.reward,

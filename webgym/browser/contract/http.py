@@ -29,7 +29,7 @@ from webgym.browser.contract.errors import (
     WireErrorDetail,
     error_body,
 )
-from webgym.browser.contract.profile import DEFAULT_PROFILE, SessionProfile
+from webgym.browser.contract.profile import DEFAULT_PROFILE, RecordingKind, SessionProfile
 
 T = TypeVar("T", bound=msgspec.Struct)
 MOST_ARGUMENTS = 32
@@ -91,6 +91,10 @@ class ScreenshotQuery(SessionReference, frozen=True):
     interaction_mode: InteractionMode = "set_of_marks"
     format: ImageFormat = "png"
     quality: Annotated[int, msgspec.Meta(ge=0, le=100)] = 80
+
+
+class RecordingQuery(SessionReference, frozen=True):
+    kind: RecordingKind = "har"
 
 
 class StepBody(SessionReference, frozen=True):

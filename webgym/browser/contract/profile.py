@@ -26,6 +26,10 @@ _UserAgent = Annotated[str, msgspec.Meta(pattern=_HEADER_TEXT, max_length=500)]
 _Text = Annotated[str, msgspec.Meta(max_length=1000)]
 
 
+RecordingKind = Literal["har", "video"]
+RECORDING_TYPES: dict[RecordingKind, str] = {"har": "application/json", "video": "image/webp"}
+
+
 class _Part(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
@@ -124,6 +128,7 @@ class SessionProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     - `timezone`: the time zone of pages, such as `Europe/Berlin`.
     - `accept_dialogs`: the answer to `confirm` and `prompt`.
     - `downloads`: keep the files that pages download, and answer them with the step.
+    - `record_har`, `record_video`: record the session, for `GET /recording`.
     """
 
     viewport: ViewportSettings = ViewportSettings()
@@ -135,6 +140,8 @@ class SessionProfile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     proxy: UpstreamProxy | None = None
     accept_dialogs: bool = True
     downloads: bool = False
+    record_har: bool = False
+    record_video: bool = False
 
     def check(self) -> None:
         """Check what the types do not. Raises BadRequestError, which names the key."""

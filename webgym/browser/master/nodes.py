@@ -18,6 +18,7 @@ from webgym.browser.contract.http import (
     DEADLINE_KEY,
     OBSERVE_KEY,
     BrowserRequest,
+    RecordingQuery,
     ScreenshotQuery,
     SessionReference,
     picture_answer,
@@ -27,7 +28,7 @@ from webgym.browser.contract.http import (
     read_step,
     success,
 )
-from webgym.browser.contract.profile import DEFAULT_PROFILE, SessionProfile
+from webgym.browser.contract.profile import DEFAULT_PROFILE, RECORDING_TYPES, SessionProfile
 from webgym.browser.master.registration import node_hash
 from webgym.browser.node import BrowserNode
 
@@ -186,6 +187,8 @@ class LocalNode(NodeHandle):
                 return await self._execute(request)
             case "/screenshot":
                 return await self._screenshot(request)
+            case "/recording":
+                return await self._recording(request)
         return await self._ask_by_query(request)
 
     def drop(self, instance_id: str) -> None:
@@ -227,6 +230,14 @@ class LocalNode(NodeHandle):
             reference.session, until, lambda session: session.execute(command, until)
         )
         return json_answer(result)
+
+    async def _recording(self, request: BrowserRequest) -> Answer:
+        wanted = read_query(request.query, RecordingQuery)
+        until = request.until(wanted.deadline_seconds)
+        data = await self._node.call(
+            wanted.session, until, lambda session: session.recording(wanted.kind, until)
+        )
+        return Answer(200, data, RECORDING_TYPES[wanted.kind])
 
     async def _screenshot(self, request: BrowserRequest) -> Answer:
         wanted = read_query(request.query, ScreenshotQuery)

@@ -101,6 +101,8 @@ class Tab:
         """The origins of its pages, oldest first."""
         self.viewport = profile.viewport
         self.keeps_downloads = profile.downloads
+        self.listener: Callable[[str, msgspec.Raw], None] | None = None
+        """Gets all events of the tab, for a recording."""
         self._connection = connection
         self._report = report
         self._profile = profile
@@ -139,6 +141,8 @@ class Tab:
         self.send("Runtime.runIfWaitingForDebugger")
 
     def handle_event(self, method: str, params: msgspec.Raw) -> None:
+        if self.listener is not None:
+            self.listener(method, params)
         handler = self._handlers.get(method)
         if handler is None:
             self.activity.handle_event(method, params)

@@ -57,6 +57,8 @@ class SessionTabs:
         self._targets = targets
         self._report = report
         self._context = ""
+        self.listener: Callable[[str, msgspec.Raw], None] | None = None
+        """Gets all events of new tabs, for a recording."""
         self.downloads = Downloads(report, self._cancel_download, kept=profile.downloads)
         self._opening = False
         self._tabs: list[Tab] = []
@@ -180,6 +182,7 @@ class SessionTabs:
         tab = Tab(connection, session, target, self._report, self.profile)
         self._opened += 1
         tab.number = self._opened
+        tab.listener = self.listener
         self._tabs.append(tab)
         tab.start()
         if not self._opening:

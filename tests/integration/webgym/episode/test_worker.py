@@ -18,7 +18,7 @@ from rollgym.records import (
     Outcome,
     VerifierError,
 )
-from rollgym.store import BlobStore
+from rollgym.store import BlobRef, BlobStore
 from tests.integration.webgym.episode.playing import (
     START,
     ListedAgent,
@@ -40,7 +40,7 @@ from webgym.browser.contract.commands import (
     UploadFile,
     VisitPage,
 )
-from webgym.browser.contract.errors import NoSessionError
+from webgym.browser.contract.errors import NoSessionError, SessionLostError
 from webgym.episode import judging
 from webgym.episode.interfaces import Decision, EpisodeSettings
 from webgym.episode.unjudged import UnjudgedEpisodes
@@ -158,6 +158,26 @@ def test_without_an_answer_it_ends_after_the_steps_of_its_difficulty(tmp_path: P
     assert trajectory.final_page.page.url == f"{START}/next"
     assert trajectory.final_page.screenshot is not None
     assert len(stage.agent.seen) == 3
+
+
+def test_recordings_of_the_session_are_kept_also_of_a_failed_episode(tmp_path: Path) -> None:
+    class Recorded(ListedBrowsers):
+        async def recording(self, kind: str) -> bytes:
+            if kind == "video":
+                raise SessionLostError("its browser died")
+            return b"{}"
+
+    def lose(command: Command | None) -> StepAnswer:
+        raise SessionLostError("its browser died")
+
+    for answer in (None, lose):
+        folder = tmp_path / str(answer is None)
+        stage = Stage(folder, [DONE], settings=rules(recorded=("har", "video")))
+        stage.browsers = Recorded(answer)
+        outcome = stage.play()
+        assert isinstance(outcome, Failed if answer else Completed)
+        (kind,) = (recordings := trajectory_of(outcome).recordings)
+        assert BlobStore(folder).get(BlobRef(recordings[kind], 2)) == b"{}"
 
 
 def test_a_task_that_is_over_ends_its_episode_and_is_not_counted_as_crashed(

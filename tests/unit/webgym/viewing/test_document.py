@@ -46,17 +46,20 @@ def test_the_prompt_is_the_task() -> None:
         assert msgspec.json.decode(document.raw(asked.path)) == "Find the café"
 
 
-def test_the_page_after_the_last_action_is_the_last_turn() -> None:
+def test_the_page_after_the_last_action_and_the_video_are_the_last_turns() -> None:
     done = full_trajectory()
-    final = done.steps[0].observation
     for opened in (of_journal, of_file):
-        document = opened(msgspec.structs.replace(done, final_page=final))
+        document = opened(done)
         view = document.view()
         assert section(view, "Final page")["url"] == "http://shop.test/é"
-        *_, last = document.turns(0, 100)
-        assert view.turns == 2 * len(done.steps) + 1 == last.index + 1
-        assert PictureView(file=FILE, width=1280, height=768) in last.parts
-        assert document.turns(last.index, 5) == [last]
+        assert section(view, "Recordings")["har"] == f"screenshots/01/{'01' * 32}.har"
+        *_, final, video = document.turns(0, 100)
+        assert view.turns == 2 * len(done.steps) + 2 == video.index + 1
+        assert PictureView(file=FILE, width=1280, height=768) in final.parts
+        assert PictureView(file=f"screenshots/23/{'23' * 32}.webp") in video.parts
+        assert document.turns(final.index, 5) == [final, video]
+        assert document.turns(video.index, 5) == [video]
+        assert document.turns(final.index - 1, 2)[-1] == final
 
 
 def test_a_step_has_all_that_was_stored_of_it() -> None:
