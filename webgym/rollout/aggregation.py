@@ -32,7 +32,7 @@ from webgym.rollout.iteration import (
 from webgym.rollout.iteration_files import FORMAT_VERSION
 from webgym.rollout.ranks import paths_of_rank
 from webgym.rollout.sample import Sample
-from webgym.trajectory.groups import GroupCounts, GroupMeter, total_groups
+from webgym.trajectory.groups import GroupMeter, TaskGroupCounts, total_groups
 from webgym.trajectory.metrics import RolloutMeter
 from webgym.trajectory.records import SUCCESS_REWARD
 from webgym.trajectory.torch_archive import encode
@@ -314,11 +314,11 @@ def _merged(
 
 def _groups(
     sample: Sample, reports: Sequence[IterationReport], absent: Sequence[MissingRank]
-) -> GroupCounts | None:
+) -> TaskGroupCounts | None:
     size = sample.header.origin.repeats
     if size == 1:
         return None
-    missing = GroupCounts(rollouts_per_task=size, expected=sum(each.tasks for each in absent))
+    missing = TaskGroupCounts(rollouts_per_task=size, expected=sum(each.tasks for each in absent))
     return total_groups([missing, *(each.groups for each in reports if each.groups)])
 
 

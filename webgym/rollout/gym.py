@@ -41,7 +41,7 @@ from webgym.monitor.task_monitor import TaskMonitor
 from webgym.rollout.environment_settings import RETRY_KEYS, EnvironmentSettings
 from webgym.rollout.iteration import ITERATION_ADVICE, IterationLabels, IterationPaths
 from webgym.rollout.iteration_files import IterationFiles, OnCheckpoint, OnTrajectory
-from webgym.rollout.ranks import Rank, find_rank
+from webgym.rollout.ranks import Rank, announce, find_rank
 from webgym.rollout.sample import Sampled, tasks_of
 from webgym.settings import known_values, plain_mapping, read_settings
 from webgym.tasks.task import Split, WebTask
@@ -123,6 +123,7 @@ class AsyncWebGym:
         self._blocklist = blocklist_manager
         self._keep_sessions = settings.skip_instance_cleanup
         self._mode: InteractionMode = interaction_mode
+        self._is_alone = iteration_paths is None
         self._paths = iteration_paths or IterationPaths(
             Path(save_path), settings.split, 0, self._rank.suffix
         )
@@ -173,6 +174,8 @@ class AsyncWebGym:
                 f"{agent.context.interaction_mode}: give both the same"
             )
         labels, paths = _TaskLabels(), self._paths
+        if self._is_alone:
+            announce(paths, self._rank)
         with (
             TaskMonitor(
                 sys.stderr if self._verbose else None,

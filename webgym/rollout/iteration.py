@@ -20,7 +20,7 @@ from rollgym.records.decoding import JsonDecoder
 from rollgym.store import OpenAdvice, StoreError, write_derived
 from rollgym.store.errors import storage_error
 from webgym.tasks.task import Split
-from webgym.trajectory.groups import GroupCounts
+from webgym.trajectory.groups import TaskGroupCounts
 from webgym.trajectory.metrics import RolloutMetrics
 
 _ITERATION_FILE = re.compile(
@@ -173,7 +173,7 @@ class IterationReport(IterationLabels, frozen=True, kw_only=True):
     seconds: float
     trajectories: str
     missing_ranks: tuple[int, ...] = ()
-    groups: GroupCounts | None = None
+    groups: TaskGroupCounts | None = None
 
 
 _DECODER = JsonDecoder(IterationReport)

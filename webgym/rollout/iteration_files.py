@@ -52,7 +52,7 @@ from webgym.rollout.iteration import (
     write_report,
 )
 from webgym.tasks.task import WebTask
-from webgym.trajectory.groups import GroupCounts, GroupMeter
+from webgym.trajectory.groups import GroupMeter, TaskGroupCounts
 from webgym.trajectory.metrics import calculate_rollout_metrics
 from webgym.trajectory.plain import PlainTrajectory, failed_to_plain, to_plain
 from webgym.trajectory.records import Trajectory
@@ -189,7 +189,7 @@ class IterationFiles(Closable):
             groups=self._group_counts(),
         )
 
-    def _group_counts(self) -> GroupCounts | None:
+    def _group_counts(self) -> TaskGroupCounts | None:
         size = self._group_size
         return self._groups.counts(size, self._expected // size) if size > 1 else None
 

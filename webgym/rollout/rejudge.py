@@ -140,7 +140,7 @@ def _find_runs(save_path: Path, split: Any, iteration: int | None) -> Iterator[I
     folder = IterationPaths(save_path, split, 0).folder
     name = f"iteration{number}"
     found = sorted(
-        path for path in folder.glob(f"{name}*.run") if path.name[len(name)] in {".", "_"}
+        path for path in folder.glob(f"{name}*.run") if not path.name[len(name)].isdigit()
     )
     if number is None or not found:
         raise RefusedError(

@@ -10,7 +10,7 @@ from functools import reduce
 import msgspec
 
 
-class GroupCounts(msgspec.Struct, frozen=True, kw_only=True):
+class TaskGroupCounts(msgspec.Struct, frozen=True, kw_only=True):
     """The groups of an iteration, with `rollouts_per_task` rollouts each."""
 
     rollouts_per_task: int
@@ -20,7 +20,7 @@ class GroupCounts(msgspec.Struct, frozen=True, kw_only=True):
     none_solved: int = 0
     mixed: int = 0
 
-    def plus(self, other: "GroupCounts") -> "GroupCounts":
+    def plus(self, other: "TaskGroupCounts") -> "TaskGroupCounts":
         """The groups of two ranks together."""
         added = {name: getattr(self, name) + getattr(other, name) for name in _ADDED}
         return msgspec.structs.replace(self, **added)
@@ -29,9 +29,9 @@ class GroupCounts(msgspec.Struct, frozen=True, kw_only=True):
 _ADDED = ("expected", "complete", "all_solved", "none_solved", "mixed")
 
 
-def total_groups(parts: list[GroupCounts]) -> GroupCounts | None:
+def total_groups(parts: list[TaskGroupCounts]) -> TaskGroupCounts | None:
     """The groups of several ranks together; None without any."""
-    return reduce(GroupCounts.plus, parts) if parts else None
+    return reduce(TaskGroupCounts.plus, parts) if parts else None
 
 
 class GroupMeter:
@@ -46,12 +46,12 @@ class GroupMeter:
         self._completed[task] += 1
         self._solved[task] += is_solved
 
-    def counts(self, size: int, expected: int) -> GroupCounts:
+    def counts(self, size: int, expected: int) -> TaskGroupCounts:
         """The counts for `expected` groups of `size` rollouts."""
         complete = [task for task, count in self._completed.items() if count >= size]
         whole = sum(self._solved[task] >= size for task in complete)
         none = sum(not self._solved[task] for task in complete)
-        return GroupCounts(
+        return TaskGroupCounts(
             rollouts_per_task=size,
             expected=expected,
             complete=len(complete),

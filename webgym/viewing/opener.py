@@ -44,6 +44,7 @@ _RANK = r"(?:_rank_(?P<rank>\d{1,6}))?"
 _RUN = re.compile(rf"iteration(?P<iteration>\d{{1,9}}){_RANK}\.run")
 _TORCH = re.compile(rf"(?:.+\.)?pt\.iteration(?P<iteration>\d{{1,9}}){_RANK}")
 _SAMPLE = re.compile(r"iteration(?P<iteration>\d{1,9})(?P<rank>)\.sample\.jsonl")
+_ANNOUNCED = re.compile(r"iteration(?P<iteration>\d{1,9})\.rank_(?P<rank>\d{1,6})\.json")
 _FOLDERS: dict[str, Split] = {f"{split}_trajectories": split for split in SPLITS}
 _RECORD = JsonDecoder(AttemptRecord[StepSummaries])
 
@@ -100,7 +101,7 @@ def _found(folder: Path) -> Iterator[tuple[int, int | None]]:
     with storage_errors(folder, "looking for iterations"):
         names = [path.name for path in islice(folder.iterdir(), MOST_NAMES)]
     for name in names:
-        for pattern in (_RUN, _TORCH, _SAMPLE):
+        for pattern in (_RUN, _TORCH, _SAMPLE, _ANNOUNCED):
             if match := pattern.fullmatch(name):
                 rank = match["rank"]
                 yield int(match["iteration"]), int(rank) if rank else None

@@ -33,7 +33,7 @@ from tests.integration.webgym.rollout.iteration import (
 )
 from webgym.rollout.iteration import IterationCoverage, ReportError, read_report
 from webgym.rollout.iteration_files import IterationFiles, NoTrajectoryError
-from webgym.trajectory.groups import GroupCounts
+from webgym.trajectory.groups import TaskGroupCounts
 from webgym.trajectory.metrics import calculate_rollout_metrics
 from webgym.trajectory.torch_file import read_torch_file
 
@@ -110,7 +110,7 @@ def test_the_rollouts_of_a_task_are_together_and_counted_as_a_group(tmp_path: Pa
     assert ended == order
     assert list(iteration.saved()) == sorted(order)
     assert iteration.metadata()["rollouts_per_task"] == 2
-    counts = GroupCounts(
+    counts = TaskGroupCounts(
         rollouts_per_task=2, expected=4, complete=3, all_solved=1, none_solved=1, mixed=1
     )
     assert iteration.report().groups == counts

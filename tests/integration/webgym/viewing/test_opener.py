@@ -10,6 +10,7 @@ from tests.builders import without_checksums
 from tests.trajectories import full_trajectory
 from tests.unit.webgym.viewing.recorded import completed, fragment
 from webgym.rollout.iteration import IterationPaths
+from webgym.rollout.ranks import Rank, announce
 from webgym.rollout.sample import SampleHeader, SampleOrigin
 from webgym.tasks.task import Split
 from webgym.trajectory.torch_file import TorchDraft, TorchFileError
@@ -120,6 +121,16 @@ def test_all_ranks_of_an_iteration_are_one_source_also_those_that_have_not_begun
 def test_ranks_are_found_without_their_sample(tmp_path: Path) -> None:
     paths = iteration(tmp_path)
     journals = [record(begin_run(paths.of_rank(rank, 2))) for rank in (0, 1)]
+    (source,) = open_web(paths.save_path)
+    assert [part.path for part in source.parts] == journals
+
+
+def test_ranks_with_suffixes_of_their_own_are_found(tmp_path: Path) -> None:
+    paths = iteration(tmp_path)
+    ranks = [Rank(number, 2, (1.0, 1.0), own_suffix=f"-{number}") for number in range(2)]
+    for rank in ranks:
+        announce(paths, rank)
+    journals = [record(begin_run(paths.with_suffix(rank.suffix))) for rank in ranks]
     (source,) = open_web(paths.save_path)
     assert [part.path for part in source.parts] == journals
 
