@@ -62,10 +62,13 @@ def current_deadline() -> float | None:
 
 def seconds_left(at_most: float) -> float:
     """Seconds until the deadline, at most `at_most` and never below 0."""
-    deadline = current_deadline()
+    deadline = _CURRENT.get().deadline
     if deadline is None:
         return at_most
-    return max(0.0, min(at_most, deadline - asyncio.get_running_loop().time()))
+    left = deadline - asyncio.get_running_loop().time()
+    if left >= at_most:
+        return at_most
+    return left if left > 0 else 0.0
 
 
 def ending_time(seconds: float) -> float:
