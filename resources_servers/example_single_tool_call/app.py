@@ -92,7 +92,8 @@ def named_temperatures(text: str) -> set[float]:
     If some numbers have a unit, the others are not temperatures. In a list or a range, the unit
     after the last number is that of all. Fahrenheit is a translation.
     """
-    with_unit, without_unit = set[float](), set[float]()
+    with_unit: set[float] = set()
+    without_unit: set[float] = set()
     text = _MINUS.sub("-", text)
     start, unit = len(text), ""
     for found in reversed(list(_NUMBER.finditer(text))):

@@ -99,7 +99,8 @@ class OpenAIModel(EndpointModelServer):
         return answer
 
     def _body(self, params: Row) -> bytes:
-        config, given, changes = self.config, params.fields, dict[str, Any]()
+        config, given = self.config, params.fields
+        changes: dict[str, Any] = {}
         if extra := self.extra_parameters:
             changes = {name: value for name, value in extra.items() if name not in given}
         if "metadata" in given:

@@ -149,14 +149,17 @@ def _text(source: JsonObject, name: str) -> str:
 
 
 def _is_said(item: JsonObject) -> bool:
-    return item.get("type", "message") == "message" and item.get("role") == "assistant"
+    return item.get("role") == "assistant" and item.get("type", "message") == "message"
 
 
 def _message_text(message: JsonObject) -> str:
     content = message.get("content")
     if isinstance(content, str):
         return content
-    return "".join([_text(part, "text") for part in _parts(message, "output_text")])
+    if not isinstance(content, list):
+        return ""
+    said = [p for p in content if isinstance(p, dict) and p.get("type") == "output_text"]
+    return "".join([_text(part, "text") for part in said])
 
 
 def _count(source: JsonObject, name: str) -> int:
