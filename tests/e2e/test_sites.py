@@ -1,8 +1,8 @@
 """Every task on the test sites is solved by its recorded solution, in our own browser server.
 
 The solutions are played several at a time, against the real commands: `webgym.sites` and
-`webgym.browser serve`. By default every fourth task is played, in alternating interaction modes; the
-campaign plays all tasks in both modes.
+`webgym.browser serve`. By default every fourth task is played, in alternating
+interaction modes; the campaign plays all tasks in both modes.
 """
 
 import asyncio
