@@ -29,14 +29,11 @@ _NOT_PLUGINS = tuple(
     }
 )
 _FILE_ERRORS = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError)
+_HTTPX_ERRORS = ("NetworkError", "RemoteProtocolError", "TimeoutException")
 _CONNECTION_ERRORS = frozenset(
     (
         *(("aiohttp", "ClientConnectionError"), ("aiohttp", "ClientPayloadError")),
-        *(
-            ("httpx", "NetworkError"),
-            ("httpx", "RemoteProtocolError"),
-            ("httpx", "TimeoutException"),
-        ),
+        *((package, name) for package in ("httpx", "httpx2") for name in _HTTPX_ERRORS),
         *(("openai", "APIConnectionError"), ("anthropic", "APIConnectionError")),
         *(("urllib3", "ProtocolError"), ("websockets", "ConnectionClosed")),
     )
