@@ -10,7 +10,7 @@ These names are the public interface; the packages behind them may change.
 - *Agents and models*: an `AgentServer` works through an `Episode`; a `ModelServer` answers
   requests.
 - *Settings* of servers are subclasses of `ServerConfig`; `Setting` marks those that do not belong
-  to the identity of a run.
+  to the identity of a run, and `NoEffect` those that are only known from other programs.
 
 A name is imported when it is first used, so that `import rollgym` costs nothing.
 """
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         CookieJar,
         Episode,
         ModelServer,
+        NoEffect,
         ResourcesConfig,
         ResourcesServer,
         Response,
@@ -106,6 +107,7 @@ __all__ = [
     "IsolatedWorkers",
     "ModelRateLimitError",
     "ModelServer",
+    "NoEffect",
     "Omitted",
     "Outcome",
     "Policy",

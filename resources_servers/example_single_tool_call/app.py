@@ -32,14 +32,14 @@ CITIES = (
 )
 # fmt: on
 CONDITIONS = {
-    "sunny": r"sun(?:ny|shine)?",
-    "cloudy": r"cloud(?:y|s|iness)?",
-    "windy": r"wind(?:y|s)?",
-    "foggy": r"fog(?:gy)?",
-    "rainy": r"rain(?:y|s|ing|fall)?",
-    "snowy": r"snow(?:y|s|ing|fall)?",
+    "sunny": ("sun", "sunny", "sunshine"),
+    "cloudy": ("cloud", "cloudy", "clouds", "cloudiness"),
+    "windy": ("wind", "windy", "winds"),
+    "foggy": ("fog", "foggy"),
+    "rainy": ("rain", "rainy", "rains", "raining", "rainfall"),
+    "snowy": ("snow", "snowy", "snows", "snowing", "snowfall"),
 }
-"""Each condition with the words for it: rain, rainy, raining."""
+"""Each condition with the words for it."""
 
 _BY_NAME = {city.casefold(): city for city in CITIES}
 
@@ -70,40 +70,39 @@ def report_of(city: str) -> WeatherReport:
 
 
 LONGEST_REPORT = 10_000
-_WORDS = re.compile(
-    r"\b(?:" + "|".join(f"(?P<{name}>{words})" for name, words in CONDITIONS.items()) + r")\b",
-    re.IGNORECASE,
-)
+_BY_WORD = {word: condition for condition, words in CONDITIONS.items() for word in words}
+_WORD = re.compile(r"\w+")
 _NUMBER = re.compile(
-    r"(?<![\w.])(?P<number>-?\d{1,9}(?:\.\d{1,9})?)"
-    r"(?P<unit>\s?(?:[\u00b0\u00ba]|degrees?\b)?\s?(?:C|F|Celsius|Fahrenheit)\b"
-    r"|\s?(?:[\u00b0\u00ba]|degrees?\b))?",
-    re.IGNORECASE,
+    r"(?<![\w.])(-?\d{1,9}(?:\.\d{1,9})?)"
+    r"(\s?(?:[\u00b0\u00ba]|degrees?\b)?\s?(?:c|f|celsius|fahrenheit)\b"
+    r"|\s?(?:[\u00b0\u00ba]|degrees?\b))?"
 )
-_LIST = re.compile(r"[\s,;/|-]{0,9}(?:(?:or|and|to)[\s-]{1,9})?", re.IGNORECASE)
-_MINUS = re.compile(r"[\u2212\u2013]|minus\s+", re.IGNORECASE)
+_LIST = re.compile(r"[\s,;/|-]{0,9}(?:(?:or|and|to)[\s-]{1,9})?")
+_MINUS = re.compile(r"[\u2212\u2013]|minus\s+")
 
 
 def named_conditions(text: str) -> set[str]:
-    """Every condition that a text names."""
-    return {found.lastgroup for found in _WORDS.finditer(text) if found.lastgroup}
+    """Every condition that a text in small letters names."""
+    return {_BY_WORD[word] for word in _WORD.findall(text) if word in _BY_WORD}
 
 
 def named_temperatures(text: str) -> set[float]:
-    """Every temperature that a text names, in degrees Celsius.
+    """Every temperature that a text in small letters names, in degrees Celsius.
 
     If some numbers have a unit, the others are not temperatures. In a list or a range, the unit
     after the last number is that of all. Fahrenheit is a translation.
     """
-    with_unit, without_unit = set[float](), set[float]()
+    with_unit: set[float] = set()
+    without_unit: set[float] = set()
     text = _MINUS.sub("-", text)
     start, unit = len(text), ""
     for found in reversed(list(_NUMBER.finditer(text))):
-        if found["unit"] or not _LIST.fullmatch(text, found.end(), start):
-            unit = (found["unit"] or "").lower()
+        number, own_unit = found.groups()
+        if own_unit or not _LIST.fullmatch(text, found.end(), start):
+            unit = own_unit or ""
         start = found.start()
         if "f" not in unit:
-            (with_unit if unit else without_unit).add(float(found["number"]))
+            (with_unit if unit else without_unit).add(float(number))
     return with_unit or without_unit
 
 
@@ -137,7 +136,7 @@ class WeatherServer(ResourcesServer[WeatherTask, None]):
 
     async def verify(self, task: WeatherTask, response: Response, state: None) -> Verdict:
         report = report_of(task.expected_city)
-        text = answer_text(response.text)[-LONGEST_REPORT:]
+        text = answer_text(response.text)[-LONGEST_REPORT:].lower()
         called = any(_asked_city(call) == report.city for call in response.function_calls)
         # One of each: an answer that names all of them reports nothing.
         condition = named_conditions(text) == {report.condition}

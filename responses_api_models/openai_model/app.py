@@ -100,15 +100,17 @@ class OpenAIModel(EndpointModelServer):
 
     def _body(self, params: Row) -> bytes:
         config, given = self.config, params.fields
-        extra = config.extra_parameters
-        changes: dict[str, Any] = {n: value for n, value in extra.items() if n not in given}
+        changes: dict[str, Any] = {}
+        if extra := self.extra_parameters:
+            changes = {name: value for name, value in extra.items() if name not in given}
         if "metadata" in given:
             changes |= self._metadata(params)
         if config.drop_input_reasoning_items:
             items = params.get("input", object)
             if isinstance(items, list):
                 changes["input"] = [item for item in items if not _is_reasoning(item)]
-        return params.with_fields({**changes, "model": config.openai_model}).raw
+        changes["model"] = config.openai_model
+        return params.with_fields(changes).raw
 
     def _metadata(self, params: Row) -> dict[str, Any]:
         """The changes that the metadata of a request asks for; its values become strings."""

@@ -106,7 +106,7 @@ class VllmModel(EndpointModelServer):
 
     def _body(self, request: JsonObject) -> bytes:
         config, carried = self.config, metadata_parameters(request.pop("metadata", None))
-        body = {**config.extra_parameters, **carried.extra_body, **request}
+        body = {**self.extra_parameters, **carried.extra_body, **request}
         if carried.rest:
             body["metadata"] = carried.rest
         asked = body.get("chat_template_kwargs") or {}

@@ -172,6 +172,10 @@ class RolloutSettings(BaseModel):
         return frozenset(status for status, wanted in asked.items() if wanted)
 
 
+_SAMPLING = {"temperature": (int, float), "top_p": (int, float), "max_output_tokens": (int,)}
+"""The parameters of requests that are numbers, with their types."""
+
+
 class CollectSettings(RolloutSettings):
     """The further options of `ng_collect_rollouts`."""
 
@@ -197,6 +201,15 @@ class CollectSettings(RolloutSettings):
     preflight: bool = Field(
         True, description="check the model and the environment before the first rollout"
     )
+
+    @field_validator("responses_create_params")
+    @classmethod
+    def _has_numbers(cls, value: dict[str, Any]) -> dict[str, Any]:
+        for name, types in _SAMPLING.items():
+            given = value.get(name)
+            if given is not None and (isinstance(given, bool) or not isinstance(given, types)):
+                raise ValueError(f"{name} must be {'a number' if float in types else 'an integer'}")
+        return value
 
 
 class ReverifySettings(RolloutSettings):

@@ -97,7 +97,8 @@ def encode_attempt(attempt: Attempt) -> bytes:
         if b"\n" in encoded:
             # Inside JSON strings a line break is always escaped, so these are between tokens.
             encoded = encoded.replace(b"\n", b" ")
-        encoded.decode("utf-8")
+        if not encoded.isascii():
+            encoded.decode("utf-8")
         _DECODER.decode(encoded)
     except (TypeError, ValueError, OverflowError) as error:
         raise RecordError(f"the record cannot be written as JSON: {error}") from error

@@ -5,10 +5,11 @@ the line of the plug-in, so frames of this package, of the standard library and 
 packages are passed over, unless there are no others.
 
 *Transient errors.* Errors of the network, timeouts and busy servers may go away. Client libraries
-have error types of their own, so the causes of an exception count too, and the HTTP status that
-such errors carry.
+have error types of their own, so the causes of an exception count too, the HTTP status that such
+errors carry, and the names of those that have neither, such as `aiohttp.ServerDisconnectedError`.
 """
 
+import asyncio
 import os
 import sysconfig
 from collections.abc import Iterator
@@ -28,6 +29,16 @@ _NOT_PLUGINS = tuple(
     }
 )
 _FILE_ERRORS = (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError)
+_HTTPX_ERRORS = ("NetworkError", "RemoteProtocolError", "TimeoutException")
+_CONNECTION_ERRORS = frozenset(
+    (
+        *(("aiohttp", "ClientConnectionError"), ("aiohttp", "ClientPayloadError")),
+        *((package, name) for package in ("httpx", "httpx2") for name in _HTTPX_ERRORS),
+        *(("openai", "APIConnectionError"), ("anthropic", "APIConnectionError")),
+        *(("urllib3", "ProtocolError"), ("websockets", "ConnectionClosed")),
+    )
+)
+"""Errors of client libraries, which need not be installed: the package, and the class or a base."""
 
 
 class Origin(NamedTuple):
@@ -51,6 +62,8 @@ def is_transient(exception: BaseException) -> bool:
     """Whether an error of the network, a timeout or a busy server led to this exception."""
     for error in _chain(exception):
         if isinstance(error, OSError) and not isinstance(error, _FILE_ERRORS):
+            return True
+        if isinstance(error, asyncio.IncompleteReadError) or _is_connection_error(error):
             return True
         status = _http_status(error)
         if status is not None and (status >= _SERVER_ERROR or status == _TOO_MANY_REQUESTS):
@@ -85,6 +98,11 @@ def _chain(exception: BaseException) -> Iterator[BaseException]:
                 break
             yield error
             error = cause_of(error)
+
+
+def _is_connection_error(error: BaseException) -> bool:
+    names = {(base.__module__.partition(".")[0], base.__name__) for base in type(error).__mro__}
+    return not _CONNECTION_ERRORS.isdisjoint(names)
 
 
 def _http_status(error: BaseException) -> int | None:

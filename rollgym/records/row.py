@@ -46,7 +46,8 @@ class Row:
         """Check and wrap a line. Raises RowError with the reason and the byte."""
         row = cls(line.strip(b" \t\r\n"))
         try:
-            row.raw.decode("utf-8")
+            if not row.raw.isascii():
+                row.raw.decode("utf-8")
             row._fields = _FIELDS.decode(row.raw)
         except UnicodeDecodeError as error:
             raise RowError(f"not UTF-8 text at byte {error.start}") from error

@@ -94,8 +94,6 @@ class PreparedInputs:
         settings = self._settings
         if settings.prompt is not None:
             row = settings.prompt.apply(row)
-        if rows.is_rollout(row):
-            row = rows.without_results(row)
         row = rows.without_fields(_content(row, seeded=settings.seeded), _NO_INPUT)
         changes: dict[str, Any] = {}
         if settings.params:
@@ -227,6 +225,10 @@ class _FirstReading:
                 f"{earlier} another sampling seed; set num_repeats_add_seed to seed the "
                 f"repeats, or leave {rows.TASK_INDEX} out"
             )
+        if rows.is_rollout(row_at(again, self._table.offsets[place])):
+            return (
+                f"{earlier} other fields of its verifier; give the materialized inputs of that run"
+            )
         return f"{earlier} other content; leave the field out to have the rows numbered"
 
     def _content_at(self, place: int, again: BinaryIO, *, seeded: bool) -> Row:
@@ -264,5 +266,6 @@ class _FirstReading:
 
 def _content(row: Row, *, seeded: bool) -> Row:
     """The part of a row that distinguishes tasks, without the fields that distinguish repeats."""
+    row = rows.without_results(row) if rows.is_rollout(row) else row
     row = rows.without_fields(row, (rows.ROLLOUT_INDEX,))
     return rows.without_seed(row) if seeded else row

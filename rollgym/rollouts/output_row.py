@@ -120,7 +120,8 @@ def measures_of(response: Response, usage: Usage) -> dict[str, float]:
 
     The length of the response is in tokens, and unknown where the model does not count them.
     """
-    measures = {"tool_calls": float(len(response.function_calls))}
+    kinds = [item.get("type") for item in response.output]
+    measures = {"tool_calls": float(kinds.count("function_call"))}
     if usage.output_tokens:
         measures["response_length"] = float(usage.output_tokens)
     return measures

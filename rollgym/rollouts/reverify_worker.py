@@ -135,19 +135,22 @@ async def _replay(client: ServerClient, jar: CookieJar, row: Row, response: msgs
         if call.name not in tools or call.parsed_arguments is None:
             continue
         try:
-            await _call(client, jar, call)
+            await _call(client, jar, call, output)
         except ToolError as error:
             unanswered = isinstance(error.__cause__, NoAnswerError | TimeoutError)
             if unanswered or not _is_error(output):
                 raise
 
 
-async def _call(client: ServerClient, jar: CookieJar, call: FunctionCall) -> None:
+async def _call(client: ServerClient, jar: CookieJar, call: FunctionCall, output: object) -> None:
+    """Repeat a call that gave this output. Raises ToolError where it is refused only now."""
     arguments = (call.arguments or "{}").encode()
     answer = await client.call(
         f"/{call.name}", arguments, error=ToolError, jar=jar, any_status=True
     )
-    if answer.status >= 500:
+    # Servers of others write their errors in their own way, but the same one again.
+    refused_again = answer.status < 500 and (_is_error(output, "detail") or output == answer.text)
+    if not (answer.ok or refused_again):
         said = shorten(answer.text, EXCERPT)
         raise ToolError(f"{client.name} answered /{call.name} with HTTP {answer.status}: {said}")
 
@@ -163,9 +166,11 @@ def _made_calls(response: Response) -> Iterator[tuple[FunctionCall, object]]:
             yield call, outputs[call.call_id].popleft()
 
 
-def _is_error(output: object) -> bool:
-    """Whether the output of a call says that it failed."""
+def _is_error(output: object, *further: str) -> bool:
+    """Whether the output of a call is an object with an error, or with one of further fields."""
     try:
-        return isinstance(output, str) and "error" in _OBJECT.decode(output)
+        return isinstance(output, str) and not _OBJECT.decode(output).keys().isdisjoint(
+            ("error", *further)
+        )
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return False

@@ -57,11 +57,13 @@ def signs_of(
     """
     found: dict[Sign, float] = {}
     if response.raw:  # a verifier need not echo it
-        endings = _endings(response)
-        if not endings and _is_empty(response):
-            endings = {Sign.EMPTY_ANSWER: 1.0}
-        calls = _without_calls(params, response, success=success)
-        found = endings | _counts(response) | calls
+        texts = response.texts
+        if ending := _ending(response):
+            found[ending] = 1.0
+        elif _is_empty(response, texts):
+            found[Sign.EMPTY_ANSWER] = 1.0
+        found |= _counts(response)
+        found |= _without_calls(params, response, texts, success=success)
     if not success and any(_says_nothing(name, raw) for name, raw in verified.items()):
         found[Sign.NO_ANSWER_FOUND] = 1.0
     return {sign.value: number for sign, number in found.items()}
@@ -76,27 +78,26 @@ def signs_in_row(fields: Mapping[str, msgspec.Raw], *, success: bool) -> dict[st
     return signs_of(fields.get(rows.PARAMS), response, fields, success=success)
 
 
-def _endings(response: Response) -> dict[Sign, float]:
+def _ending(response: Response) -> Sign | None:
     """How the episode ended: the agent's word counts before the model's."""
     metadata = response.raw.get("metadata")
     stopped_by = metadata.get("stopped_by") if isinstance(metadata, dict) else None
     sign = _STOPS.get(stopped_by) if isinstance(stopped_by, str) else None
-    sign = sign or _REASONS.get(response.incomplete_reason or "")
-    return {sign: 1.0} if sign else {}
+    return sign or _REASONS.get(response.incomplete_reason or "")
 
 
-def _is_empty(response: Response) -> bool:
+def _is_empty(response: Response, texts: Sequence[str]) -> bool:
     """Whether the last turn has no text. A turn that ends in a tool call needs none."""
     match response.output[-1].get("type", "message") if response.output else "reasoning":
         case "message":
-            return not (response.text.strip() or response.refusal)
+            return not ((texts and texts[-1].strip()) or response.refusal)
         case kind:
             return kind == "reasoning"
 
 
 def _counts(response: Response) -> dict[Sign, float]:
     metadata = response.raw.get("metadata")
-    if not isinstance(metadata, dict):
+    if not metadata or not isinstance(metadata, dict):
         return {}
     texts = ((sign, metadata.get(sign.value)) for sign in _COUNTS)
     return {
@@ -107,10 +108,10 @@ def _counts(response: Response) -> dict[Sign, float]:
 
 
 def _without_calls(
-    params: msgspec.Raw | bytes | None, response: Response, *, success: bool
+    params: msgspec.Raw | bytes | None, response: Response, texts: Sequence[str], *, success: bool
 ) -> dict[Sign, float]:
-    called = any(item.get("type") == "function_call" for item in response.output)
-    suspicious = [text for text in response.texts if _is_suspicious(text)]
+    called = "function_call" in [item.get("type") for item in response.output]
+    suspicious = [text for text in texts if _is_suspicious(text)]
     if called and not suspicious:
         return {}
     offered = _offered(params)

@@ -43,6 +43,7 @@ from rollgym.servers.spans import SPANS_HEADER, decode_spans
 
 _FIELDS = JsonDecoder(dict[str, msgspec.Raw])
 _PHASES = JsonDecoder(dict[str, float])
+_MARKS = frozenset((rows.FAILURE_CLASS, rows.FAILURE_TERMINAL, rows.NO_PERSIST))
 
 
 class AgentWorker:
@@ -104,9 +105,7 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
     try:
         answered = Row.parse(answer.body)
         added = added_fields(sent, answered)
-        named = answered.get(rows.FAILURE_CLASS, object)
-        terminal = bool(answered.get(rows.FAILURE_TERMINAL, object))
-        skipped = bool(answered.get(rows.NO_PERSIST, object))
+        named, terminal, skipped = _marks(answered)
     except RowError as error:
         raise VerifierError(f"the verified row cannot be read: {error}") from error
     if skipped:
@@ -136,6 +135,15 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
         spans=_spans(answer.headers.get(SPANS_HEADER, "[]")),
         result=_result(added),
     )
+
+
+def _marks(answered: Row) -> tuple[object, bool, bool]:
+    """The kind of a failure, whether it is terminal, and whether the rollout is to be skipped."""
+    if _MARKS.isdisjoint(answered.fields):
+        return None, False, False
+    named = answered.get(rows.FAILURE_CLASS, object)
+    terminal = bool(answered.get(rows.FAILURE_TERMINAL, object))
+    return named, terminal, bool(answered.get(rows.NO_PERSIST, object))
 
 
 def _marked_failure(

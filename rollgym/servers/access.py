@@ -10,6 +10,7 @@ one it answers programs on this machine only.
 
 import socket
 from collections.abc import Mapping
+from functools import lru_cache
 from hmac import compare_digest
 from ipaddress import ip_address
 from typing import NamedTuple
@@ -19,6 +20,8 @@ from rollgym.servers.exchange import RefusedRequestError
 
 UNAUTHORIZED = 401
 FORBIDDEN = 403
+REMEMBERED = 256
+"""The names and addresses that are not parsed again for every request."""
 _OWN_SITE = frozenset(("none", "same-origin"))
 
 
@@ -86,8 +89,13 @@ def bearer(token: str | None) -> dict[str, str]:
 
 def host_name(headers: Mapping[str, str]) -> str:
     """The name in the Host header in lower case, without its port; empty where it has none."""
+    return _host_name(headers.get("Host", ""))
+
+
+@lru_cache(REMEMBERED)
+def _host_name(host: str) -> str:
     try:
-        return urlsplit(f"//{headers.get('Host', '')}").hostname or ""
+        return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
 
@@ -101,11 +109,13 @@ def is_same_token(given: str, token: str) -> bool:
     return compare_digest(given.encode("utf-8", "replace"), token.encode())
 
 
+@lru_cache(REMEMBERED)
 def is_loopback(host: str) -> bool:
     """Whether only this machine can connect to a server that is bound to this host."""
     return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
 
 
+@lru_cache(REMEMBERED)
 def _is_address(name: str) -> bool:
     try:
         ip_address(name)

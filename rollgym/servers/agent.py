@@ -88,6 +88,8 @@ class AgentServer(Server):
         self, name: str, config: ServerConfig, directory: ServerDirectory | None = None
     ) -> None:
         super().__init__(name, config, directory)
+        longest = self.config.request_timeout
+        self._longest_of_all = longest - ending_time(longest)
         self._recovery = RecoveryWait(self.config.server_patience)
         self._verification = Verification(
             self.config.verify_attempts, self.config.verify_timeout, self._recovery
@@ -160,9 +162,8 @@ class AgentServer(Server):
 
     def _longest_run(self) -> float:
         """Seconds for a rollout: calls end at its deadline, other work a moment later."""
-        longest = self.config.request_timeout
-        left = seconds_left(longest)
-        return min(left + ending_time(left) / 2, longest - ending_time(longest))
+        left = seconds_left(self.config.request_timeout)
+        return min(left + ending_time(left) / 2, self._longest_of_all)
 
     def _out_of_time(self, episode: Episode) -> RolloutError:
         longest = self.config.request_timeout

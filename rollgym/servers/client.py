@@ -152,8 +152,8 @@ class ServerClient:
     ) -> Answer:
         """Send a request and return the answer; with `any_status` also one outside of the 200s.
 
-        The server has `grace` more seconds to answer than it is told, for an answer that says what
-        it had done when its time was over.
+        The server has `grace` more seconds than the deadline that it gets, for an answer that says
+        what it had done when its time was over.
 
         Raises `error` when there is no answer `within` these seconds or its status is not allowed,
         DeadlineError when there is none before the rollout's deadline, and the server's error where

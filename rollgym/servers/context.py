@@ -3,9 +3,9 @@
 A rollout's identifier and deadline follow its calls through every server they reach: in one process
 in a context variable, between processes in two headers.
 
-*Ending in time.* Whoever cancels a call gets no answer. So the deadline that calls are given is a
-little earlier than the one at which a rollout is cancelled: an agent that runs into it has the time
-to answer with its failure and everything up to it. In one process a caller that does cancel, for
+*Ending in time.* A caller that cancels a call gets no answer. So the deadline of calls is a little
+earlier than the one at which a rollout is cancelled: an agent that runs into it has the time to
+answer with its failure and everything up to it. In one process a caller that does cancel, for
 example because the rollout is omitted, still finds that in a `RolloutProgress`.
 """
 
@@ -62,10 +62,13 @@ def current_deadline() -> float | None:
 
 def seconds_left(at_most: float) -> float:
     """Seconds until the deadline, at most `at_most` and never below 0."""
-    deadline = current_deadline()
+    deadline = _CURRENT.get().deadline
     if deadline is None:
         return at_most
-    return max(0.0, min(at_most, deadline - asyncio.get_running_loop().time()))
+    left = deadline - asyncio.get_running_loop().time()
+    if left >= at_most:
+        return at_most
+    return left if left > 0 else 0.0
 
 
 def ending_time(seconds: float) -> float:

@@ -9,7 +9,7 @@ kind and a body that holds the whole failure. The client raises it again, so tha
 same on both sides of a boundary. An answer without the header is not a failure of the rollout until
 its caller decides so.
 
-*Streams.* The body of an answer may arrive in parts. Whoever takes such an answer reads its parts
+*Streams.* The body of an answer may arrive in parts. Code that takes such an answer reads its parts
 and closes them, also when it ends early; that stops the work behind them.
 
 *Cookies* have names and values and can be deleted. A jar belongs to one rollout and one server, so

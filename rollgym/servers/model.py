@@ -196,6 +196,7 @@ class EndpointModelServer(ModelServer):
         self, name: str, config: EndpointModelConfig, directory: ServerDirectory | None = None
     ) -> None:
         super().__init__(name, config, directory)
+        self.extra_parameters = config.extra_parameters
         self.pool = EndpointPool(config.endpoints(), config.pool)
 
     async def close(self) -> None:

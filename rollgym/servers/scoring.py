@@ -34,7 +34,8 @@ class Verdict:
     __slots__ = ("fields", "reward", "success")
 
     def __init__(self, reward: float, *, success: bool | None = None, **fields: Any) -> None:
-        for name in fields.keys() & RESERVED.keys():
+        if not RESERVED.keys().isdisjoint(fields):
+            name = next(iter(fields.keys() & RESERVED.keys()))
             raise ValueError(
                 f"a verdict cannot have the field {name!r}: {RESERVED[name]}. Give it another name."
             )

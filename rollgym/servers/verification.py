@@ -107,9 +107,9 @@ class Verification:
         response: Mapping[str, Any] | msgspec.Raw,
     ) -> bytes:
         """The verified row. Raises a failure that is not retryable, or that of the session."""
-        loop, bugs, pause = asyncio.get_running_loop(), set[tuple[str, str, int]](), FIRST_PAUSE
+        loop, attempt, failure, pause = asyncio.get_running_loop(), 1, None, FIRST_PAUSE
+        bugs: set[tuple[str, str, int]] = set()
         ends = loop.time() + 2 * self._timeout
-        attempt, failure = 1, None
         while True:
             try:
                 return await verify(client, jar, row, response, self._timeout)

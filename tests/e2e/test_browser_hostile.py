@@ -247,6 +247,8 @@ SHARP = (
     *("pointer lock", "unload", "slow unload", "prototypes", "no document"),
 )
 """The tricks of the default run: one of each kind of harm."""
+TIRING = ("windows by timer",)
+"""Tricks that may leave a page no time to answer on a busy machine; then it is stopped."""
 
 
 @pytest.mark.parametrize(
@@ -259,8 +261,15 @@ def test_tricks_of_pages_are_survived(browser: Server, names: tuple[str, ...]) -
         async def scenario(visitor: Visitor) -> None:
             page = f'{PAGE}<button onclick="{script}">Go</button>'
             await visitor.show(page, f"/trick/{name.replace(' ', '-')}")
-            answer = await visitor.click("Go")
-            await check(visitor, answer)
+            element = await visitor.element("Go")
+            answer = await visitor.session.step(
+                ClickCoords(*middle(element)), Observe(visitor.mode)
+            )
+            if answer.error is None or name not in TIRING:
+                assert answer.error is None, answer.error
+                await check(visitor, answer)
+            else:
+                assert answer.error.type == "page_unresponsive"
             await visitor.step(None, Observe("set_of_marks"))
             await work_on(visitor)
 

@@ -11,7 +11,7 @@ tools follow. Reasoning is a field of the entry that follows it. An item of an u
 whole under `item`, so that nothing here can fail a rollout that is finished.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Self
 
 import msgspec
@@ -23,6 +23,7 @@ from rollgym.servers.responses.content import assistant_content, chat_content, r
 from rollgym.servers.responses.shape import JsonObject, ShapeError, as_object
 
 _ARGUMENTS = JsonDecoder(dict[str, msgspec.Raw])
+_OBJECT = JsonDecoder(dict[str, Any])
 
 
 class FunctionCall(msgspec.Struct, frozen=True):
@@ -36,10 +37,12 @@ class FunctionCall(msgspec.Struct, frozen=True):
     def parsed_arguments(self) -> JsonObject | None:
         """The arguments as an object, {} where there are none; None for any other text."""
         text = self.arguments or "{}"
-        if arguments_problem(text):
+        if is_deeper_than(DEEPEST_ARGUMENTS, text):
             return None
-        parsed: JsonObject = msgspec.json.decode(text)
-        return parsed
+        try:
+            return _OBJECT.decode(text)
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            return None
 
 
 def arguments_problem(arguments: str) -> str | None:
@@ -146,14 +149,17 @@ def _text(source: JsonObject, name: str) -> str:
 
 
 def _is_said(item: JsonObject) -> bool:
-    return item.get("type", "message") == "message" and item.get("role") == "assistant"
+    return item.get("role") == "assistant" and item.get("type", "message") == "message"
 
 
 def _message_text(message: JsonObject) -> str:
     content = message.get("content")
     if isinstance(content, str):
         return content
-    return "".join(_text(part, "text") for part in _parts(message, "output_text"))
+    if not isinstance(content, list):
+        return ""
+    said = [p for p in content if isinstance(p, dict) and p.get("type") == "output_text"]
+    return "".join([_text(part, "text") for part in said])
 
 
 def _count(source: JsonObject, name: str) -> int:
@@ -173,8 +179,8 @@ def _objects(source: JsonObject, name: str) -> list[JsonObject]:
     return [member for member in value if isinstance(member, dict)]
 
 
-def _parts(message: JsonObject, kind: str) -> Iterator[JsonObject]:
-    return (part for part in _objects(message, "content") if part.get("type") == kind)
+def _parts(message: JsonObject, kind: str) -> list[JsonObject]:
+    return [part for part in _objects(message, "content") if part.get("type") == kind]
 
 
 def chat_transcript(output_items: Iterable[object]) -> list[JsonObject]:

@@ -134,10 +134,11 @@ def test_a_run_of_an_earlier_version_continues_with_its_seeds_where_they_were(
 
 def test_rollouts_can_be_used_as_inputs_and_lose_their_old_results(workshop: Workshop) -> None:
     workshop.write("in.jsonl", [task("a", metadata={"source": "book"})])
-    workshop.collect(NAMED)
+    workshop.collect(NAMED, "+num_repeats=2")
     ended = workshop.collect(input_jsonl_fpath="out.jsonl", output_jsonl_fpath="again.jsonl")
     assert ended.status == 0, ended.stderr
-    (first,), (again,) = workshop.rows("out.jsonl"), workshop.rows("again.jsonl")
+    assert sorted(keys(workshop, "again.jsonl")) == sorted(keys(workshop)) == [(0, 0), (0, 1)]
+    (first, _), (again, _) = workshop.rows("out.jsonl"), workshop.rows("again.jsonl")
     assert first.keys() == again.keys()
     assert first["metadata"].keys() == again["metadata"].keys()
     assert again["metadata"]["source"] == "book"

@@ -41,6 +41,13 @@ def test_flags_and_overrides_set_the_same_settings(workshop: Workshop) -> None:
     assert ended.stderr.endswith("Done. `--no-resume` starts over.\n")
 
 
+def test_a_temperature_must_be_a_number(workshop: Workshop) -> None:
+    workshop.write("in.jsonl", [task("a")])
+    ended = workshop.run("collect", *CONFIG, *FILES, "-a", AGENT, "--temperature", "hot")
+    assert (ended.status, workshop.path("out.run").exists()) == (2, False)
+    assert "temperature must be a number" in ended.stderr
+
+
 def test_standard_output_has_the_json_block_alone(workshop: Workshop) -> None:
     workshop.write("in.jsonl", [task("a")])
     ended = workshop.collect(f"+agent_name={AGENT}")

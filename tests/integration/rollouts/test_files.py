@@ -142,7 +142,7 @@ DAMAGE = st.one_of(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
 @given(
     keep=st.floats(0, 1), damage=DAMAGE, rest=st.floats(0, 1), removed=st.sampled_from([0, 1, 2])
 )

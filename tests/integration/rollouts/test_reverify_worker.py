@@ -138,8 +138,8 @@ def test_calls_that_no_tool_took_the_first_time_are_none_now(notebook: Notebook)
     odd = [
         *made("note", "{bad"),
         *made("note", "[]"),
-        *made("note", '{"word":1}'),
-        *made("refuse", "{}"),
+        *made("note", '{"word":1}', '{"error":{"message":"wrong arguments"}}'),
+        *made("refuse", "{}", '{"detail":"Not Found"}'),
         *made("verify", "{}"),
         *made("close_session", "{}"),
         *noting("kept"),
@@ -150,10 +150,11 @@ def test_calls_that_no_tool_took_the_first_time_are_none_now(notebook: Notebook)
 
 def test_a_call_that_fails_only_now_fails_the_rollout(notebook: Notebook) -> None:
     """The verifier would score another state than the one that the rollout left."""
-    outcome = verified(notebook, made("fail", "{}", "done"))
-    assert isinstance(outcome, Failed)
-    assert outcome.failure.kind is FailureKind.TOOL
-    assert notebook.health()["sessions"] == 0
+    for failing in (made("fail", "{}", "done"), made("note", '{"renamed":"word"}')):
+        outcome = verified(notebook, failing)
+        assert isinstance(outcome, Failed)
+        assert outcome.failure.kind is FailureKind.TOOL
+        assert notebook.health()["sessions"] == 0
 
 
 def test_a_verifier_that_does_not_repeat_the_response_does_not_lose_it(notebook: Notebook) -> None:

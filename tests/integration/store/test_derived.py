@@ -80,7 +80,7 @@ def test_what_is_there_is_kept_as_far_as_it_is_right(path: Path) -> None:
     assert path.stat().st_ino == inode
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     keep=st.integers(0, len(WHOLE)),
     damage=st.binary(max_size=12) | st.sampled_from([*LINES, b"\n", b"\x00" * 4]),

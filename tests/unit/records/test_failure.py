@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 
 import pytest
+from aiohttp import ServerDisconnectedError
 
 from rollgym.records import (
     TRAITS,
@@ -161,7 +162,8 @@ def test_errors_that_may_go_away_are_no_bugs() -> None:
 
         return work
 
-    for work in (fail(TimeoutError()), fail(BusyError()), wrapped):
+    disconnected = fail(ServerDisconnectedError())
+    for work in (fail(TimeoutError()), fail(BusyError()), wrapped, disconnected):
         failure = bounded(work)
         assert (failure.transient, failure.bug, failure.line is None) == (True, None, False)
     assert bounded(fail(FileNotFoundError("data.json"))).bug is not None

@@ -346,7 +346,7 @@ def standing(journal: list[Attempt]) -> dict[RolloutKey, Attempt]:
     return best
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(ENDS, max_size=12, unique_by=lambda end: (end.key, end.attempt)))
 def test_any_journal_gives_each_rollout_its_standing_outcome(
     tmp_path_factory: pytest.TempPathFactory, journal: list[Attempt]
