@@ -193,7 +193,7 @@ def test_tabs_are_listed_switched_and_closed(browser: Server) -> None:
     browser.browse(scenario)
 
 
-def test_chords_edit_text(browser: Server) -> None:
+def test_chords_edit_text_and_sessions_have_their_own_clipboard(browser: Server) -> None:
     page = (
         "<title>-</title><input aria-label=One value=secret><input aria-label=Two>"
         "<script>oninput = () => { document.title = document.querySelectorAll('input')[1].value }"
@@ -208,5 +208,16 @@ def test_chords_edit_text(browser: Server) -> None:
         await visitor.click("Two")
         assert (await visitor.step(Keypress(("Control", "v")))).page.title == "secret"
         assert (await visitor.step(Keypress(("Control+z",)))).page.title == ""
+        async with visitor.another() as other:
+            await other.show(page)
+            await other.click("Two")
+            await other.step(Keypress(("Control", "v")))
+            assert (await other.element("Two")).value in (None, "")
+        await visitor.click("One")
+        await visitor.step(Keypress(("Control", "a")))
+        await visitor.step(Keypress(("Control", "x")))
+        await visitor.click("Two")
+        assert (await visitor.step(Keypress(("Shift", "Insert")))).page.title == "secret"
+        assert (await visitor.element("One")).value in (None, "")
 
     browser.browse(scenario)

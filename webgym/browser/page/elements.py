@@ -151,6 +151,13 @@ class OptionSelection(msgspec.Struct, frozen=True):
         return (", ".join(self.labels) or "none") + (f" and {more} more" if more else "")
 
 
+class CopiedText(msgspec.Struct, frozen=True):
+    """The text of a clipboard event. `handled`: the page has done everything itself."""
+
+    handled: bool
+    text: str = ""
+
+
 class SliderState(msgspec.Struct, frozen=True):
     """The value of a slider, if it says so, and its bounds."""
 

@@ -10,8 +10,10 @@ from webgym.browser.contract import commands
 from webgym.browser.contract.answers import Observe, regions_of, screenshot_info
 from webgym.browser.contract.errors import CommandError, NavigationError
 from webgym.browser.page.accessibility import accessibility_tree
+from webgym.browser.page.clipboard import SessionClipboard
 from webgym.browser.page.elements import DocumentGoneError
 from webgym.browser.page.gestures import act
+from webgym.browser.page.input import find_keys
 from webgym.browser.page.moves import drag, slide
 from webgym.browser.page.observation import PageObserver
 from webgym.browser.page.script import PageScript
@@ -101,6 +103,7 @@ class CommandExecutor:
         self._observer = observer
         self._check_url = check_url
         self._uploads = uploads
+        self._clipboard = SessionClipboard()
 
     async def execute(self, command: commands.Command, deadline: float) -> Result:
         """The result of the command. Raises CommandError if the page does not allow it.
@@ -136,6 +139,16 @@ class CommandExecutor:
                 await self._visit(tab, self._check_url(command.url), deadline)
             case commands.Back():
                 return await self._back(tab, deadline)
+            case commands.Sleep():
+                await _sleep(command.duration, deadline)
+            case _ if not command.acts:
+                return await self._read(command, tab, deadline)
+            case _:
+                return await self._act(command, tab, deadline)
+        return {"status": "success"}
+
+    async def _act(self, command: commands.Command, tab: Tab, deadline: float) -> Result:
+        match command:
             case commands.SwitchTab():
                 self._tabs.switch(self._tabs.numbered(command.tab))
             case commands.CloseTab():
@@ -143,14 +156,12 @@ class CommandExecutor:
                 await self._tabs.current_or_blank(deadline)
             case commands.UploadCoords() | commands.UploadId():
                 await self._uploads.give(command, tab, deadline)
-            case commands.Sleep():
-                await _sleep(command.duration, deadline)
+            case commands.Keypress():
+                await self._clipboard.press(find_keys(command.keys), tab, deadline)
             case commands.DragCoords() | commands.DragId():
                 await drag(command, tab, deadline)
             case commands.SlideCoords() | commands.SlideId():
                 return {"status": "success", "value": await slide(command, tab, deadline)}
-            case _ if not command.acts:
-                return await self._read(command, tab, deadline)
             case _:
                 return await act(command, tab, deadline)
         return {"status": "success"}

@@ -9,7 +9,7 @@ import re
 from webgym.browser.contract import commands
 from webgym.browser.contract.errors import CommandError
 from webgym.browser.page.elements import ElementFacts
-from webgym.browser.page.input import InputDevices, check_in_view, find_key, find_keys
+from webgym.browser.page.input import InputDevices, check_in_view, find_key
 from webgym.browser.page.script import PageScript
 from webgym.browser.page.tab import Tab
 
@@ -115,8 +115,6 @@ async def act(command: commands.Command, tab: Tab, deadline: float) -> Result:
             await fill_at(tab, command, deadline)
         case commands.FillId():
             await fill_element(tab, command, deadline)
-        case commands.Keypress():
-            await InputDevices(tab).press(find_keys(command.keys), deadline)
         case commands.TabAndEnter():
             for key in ("Tab", "Enter"):
                 await InputDevices(tab).press([find_key(key)], deadline)

@@ -221,6 +221,10 @@ class InputDevices:
                 events.append(("Input.insertText", {"text": character}))
         await self._send(events, deadline)
 
+    async def insert(self, text: str, deadline: float) -> None:
+        """Insert text as a whole, like pasted text."""
+        await self._send([("Input.insertText", {"text": text})], deadline)
+
     async def _send(self, events: list[InputEvent], deadline: float) -> None:
         """Raises PageCrashedError, and the errors that end the session.
 

@@ -16,7 +16,7 @@ elements of such a frame get numbers of the page (`adopt`), which the evaluator 
 import contextlib
 from collections.abc import Callable
 from importlib.resources import files
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -25,6 +25,7 @@ from webgym.browser.contract.commands import Direction
 from webgym.browser.page.early import CHANNEL
 from webgym.browser.page.elements import (
     Area,
+    CopiedText,
     DocumentGoneError,
     ElementFacts,
     FramePart,
@@ -46,8 +47,8 @@ FRAME_LINE = "\0"
 _IN_FRAME = '{"frame":'
 _PARTS = (
     "early", "dom", "ids", "geometry", "hits", "names", "describe", "interactive", "overlays",
-    "survey", "collect", "foreign", "locate", "fields", "selects", "sliders", "scroll", "marks",
-    "reading", "outline", "quiet", "api",
+    "survey", "collect", "foreign", "locate", "fields", "selects", "sliders", "clipboard", "scroll",
+    "marks", "reading", "outline", "quiet", "api",
 )  # fmt: skip
 
 Answer = TypeVar("Answer")
@@ -81,6 +82,7 @@ _READ_PAGE_INFO = msgspec.json.Decoder(PageInfo).decode
 _READ_QUIETNESS = msgspec.json.Decoder(Quietness).decode
 _READ_SELECTION = msgspec.json.Decoder(OptionSelection).decode
 _READ_SPOT = msgspec.json.Decoder(FrameSpot).decode
+_READ_COPIED = msgspec.json.Decoder(CopiedText).decode
 _READ_SLIDER = msgspec.json.Decoder(SliderState | None).decode
 _READ_SET_VALUE = msgspec.json.Decoder(SetValueResult).decode
 
@@ -216,6 +218,14 @@ class PageScript:
         )
         chosen.check(target, value)
         return chosen
+
+    async def copy_selection(self, kind: Literal["copy", "cut"], deadline: float) -> CopiedText:
+        """The selected text, after an event of this kind."""
+        return await self._call(_READ_COPIED, "copySelection", [kind], deadline)
+
+    async def paste_text(self, text: str, deadline: float) -> CopiedText:
+        """Offer a text to the page as an event; what it does not handle is to be typed."""
+        return await self._call(_READ_COPIED, "pasteText", [text], deadline)
 
     async def focus_slider(
         self, target: int | tuple[float, float], deadline: float

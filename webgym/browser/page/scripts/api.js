@@ -21,6 +21,8 @@ return {
   at: answered(at),
   prepareClick: answered(prepareSelect),
   selectOption: answered(selectOption),
+  copySelection: answered(copySelection),
+  pasteText: answered(pasteText),
   focusSlider: answered(focusSlider),
   sliderState: answered(sliderState),
   focusForTyping: answered(focusForTyping),
