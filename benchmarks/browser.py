@@ -1,8 +1,10 @@
-"""The cost of a browser step, compared with a plain Playwright script on full Chromium.
+"""The cost of a browser step, compared with a plain Playwright script.
 
-Both contenders do the same tasks on the same pages (see `browser_contenders`), one after another in
-each round, in separate processes. CPU is that of all their processes, including Chromium and
-start-up. Ratios are computed within a round, and the median of the rounds is reported.
+Both contenders have the same browser binary, flags and picture format, and do the same tasks on the
+same pages (see `browser_contenders`), in separate processes. One runs after the other in each
+round, in alternating order. CPU is that of all their processes, including Chromium and start-up.
+Ratios are computed within a round; the median of the rounds is reported, with the least and the
+greatest.
 
     python -m benchmarks.browser             # all figures; exits 1 when a goal is missed
     python -m benchmarks.browser --quick     # does everything once; ignore its figures
@@ -11,7 +13,6 @@ start-up. Ratios are computed within a round, and the median of the rounds is re
 
 import argparse
 import asyncio
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,13 +26,12 @@ from benchmarks.browser_hold import hold
 from benchmarks.figure import Figures
 
 TASKS = 60
-SESSIONS = 8
+SESSIONS = (8, 32)
 HELD_SESSIONS = 64
 QUICK_SESSIONS = 4
-ROUNDS = 3
-CPU_GOAL = 0.5
+ROUNDS = 4
+CPU_GOAL = 0.6
 PATIENCE = 600.0
-FULL_CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 @contextmanager
@@ -53,11 +53,11 @@ def pages() -> Iterator[str]:
         process.stdout.close()
 
 
-def contend(name: str, url: str, tasks: int, chromium: str) -> ContenderCosts:
+def contend(name: str, url: str, tasks: int, sessions: int) -> ContenderCosts:
     done = subprocess.run(
         [
             *(sys.executable, "-m", "benchmarks.browser_contenders"),
-            *(name, url, str(tasks), str(SESSIONS), chromium),
+            *(name, url, str(tasks), str(sessions)),
         ],
         stdout=subprocess.PIPE,
         timeout=PATIENCE,
@@ -66,43 +66,44 @@ def contend(name: str, url: str, tasks: int, chromium: str) -> ContenderCosts:
     return msgspec.json.decode(done.stdout.splitlines()[-1], type=ContenderCosts)
 
 
-def compare(figures: Figures, tasks: int, rounds: int, chromium: str) -> None:
-    ratios, our_costs, their_costs = [], [], []
+def compare(figures: Figures, tasks: int, rounds: int, sessions: int) -> None:
+    costs: dict[str, list[ContenderCosts]] = {"rollgym": [], "playwright": []}
     with pages() as url:
-        for _ in range(rounds):
-            theirs = contend("playwright", url, tasks, chromium)
-            ours = contend("rollgym", url, tasks, chromium)
-            ratios.append((ours.cpu / ours.steps) / (theirs.cpu / theirs.steps))
-            our_costs.append(ours)
-            their_costs.append(theirs)
-    figures.report("browser.cpu_over_playwright", median(ratios), "ratio", CPU_GOAL)
-    for name, costs in (("rollgym", our_costs), ("playwright", their_costs)):
+        for number in range(rounds):
+            names = sorted(costs, reverse=number % 2 == 0)
+            for name in names:
+                costs[name].append(contend(name, url, tasks, sessions))
+    ratios = [
+        (ours.cpu / ours.steps) / (theirs.cpu / theirs.steps)
+        for ours, theirs in zip(costs["rollgym"], costs["playwright"], strict=True)
+    ]
+    at = f"browser.{sessions}_sessions"
+    figures.report(f"{at}.cpu_over_playwright", median(ratios), "ratio", CPU_GOAL)
+    figures.report(f"{at}.cpu_over_playwright_least", min(ratios), "ratio")
+    figures.report(f"{at}.cpu_over_playwright_greatest", max(ratios), "ratio")
+    for name, spent in costs.items():
         goal = 0 if name == "rollgym" else None
-        figures.report(f"browser.{name}.failed_steps", sum(t.failed for t in costs), "steps", goal)
-        report(figures, f"browser.{name}", costs)
+        figures.report(f"{at}.{name}.failed_steps", sum(t.failed for t in spent), "steps", goal)
+        report(figures, f"{at}.{name}", spent, sessions)
 
 
-def report(figures: Figures, name: str, costs: list[ContenderCosts]) -> None:
+def report(figures: Figures, name: str, costs: list[ContenderCosts], sessions: int) -> None:
     figures.report(f"{name}.cpu_per_step", median([t.cpu / t.steps for t in costs]), "s")
     figures.report(f"{name}.wall_per_step", median([s for t in costs for s in t.step_seconds]), "s")
     figures.report(f"{name}.steps_per_second", median([t.steps / t.wall for t in costs]), "1/s")
     figures.report(
         f"{name}.session_start", median([s for t in costs for s in t.start_seconds]), "s"
     )
-    per_session = [(t.memory - t.idle_memory) / SESSIONS / 2**20 for t in costs]
+    per_session = [(t.memory - t.idle_memory) / sessions / 2**20 for t in costs]
     figures.report(f"{name}.memory_per_session", median(per_session), "MiB")
 
 
-def find_full_chromium() -> str | None:
-    return next(filter(None, map(shutil.which, FULL_CHROMIUM)), None)
-
-
 def compare_with_playwright(figures: Figures, *, quick: bool) -> None:
-    chromium = find_full_chromium()
-    if chromium is None:
-        sys.exit(f"the comparison needs a full Chromium on PATH: {', '.join(FULL_CHROMIUM)}")
-    tasks, rounds = (SESSIONS, 1) if quick else (TASKS, ROUNDS)
-    compare(figures, tasks, rounds, chromium)
+    if quick:
+        compare(figures, QUICK_SESSIONS, 1, QUICK_SESSIONS)
+        return
+    for sessions in SESSIONS:
+        compare(figures, max(TASKS, 3 * sessions), ROUNDS, sessions)
 
 
 def main() -> None:

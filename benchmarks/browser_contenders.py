@@ -3,16 +3,18 @@
 A task opens a page, then clicks a link or scrolls, in a new session; every step ends with a PNG of
 the screen, and the title and URL of the page.
 
-    python -m benchmarks.browser_contenders rollgym|playwright URL TASKS SESSIONS [CHROMIUM]
+    python -m benchmarks.browser_contenders rollgym|playwright URL TASKS SESSIONS
 """
 
 import asyncio
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import msgspec
 from playwright.async_api import Browser, Page, async_playwright
@@ -20,8 +22,11 @@ from playwright.async_api import Error as PlaywrightError
 
 from benchmarks.browser_pages import LINK_AT, PAGES
 from benchmarks.process_costs import tree_costs
+from webgym.browser.chromium.command_line import command_line
+from webgym.browser.chromium.executable import find_browser
 from webgym.browser.contract.answers import Observe
 from webgym.browser.contract.commands import ClickCoords, Command, PageDown, VisitPage
+from webgym.browser.guard.guard import GUARDED_FLAGS
 from webgym.client.client import BrowserClient
 
 STEPS = ("visit", "click", "scroll", "click", "scroll")
@@ -29,6 +34,8 @@ NAVIGATION_BEGINS_WITHIN = 80
 SCROLL = 400
 PNG = b"\x89PNG"
 PATIENCE = 60.0
+_OF_THE_GUARD = frozenset(GUARDED_FLAGS)
+"""They lead nowhere without the proxies that our server gives to its sessions."""
 
 
 class ContenderCosts(msgspec.Struct):
@@ -146,10 +153,27 @@ async def server(sessions: int) -> AsyncIterator[str]:
 
 
 async def with_playwright(url: str, tasks: int, sessions: int) -> ContenderCosts:
-    """A plain script on full Chromium, as people write it: one browser, a context for each task."""
+    """A plain script: one browser, a context for each task.
+
+    It has the browser binary and the flags of our server, in place of Playwright's own.
+    """
+    found = find_browser()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        flags = [
+            flag
+            for flag in command_line(found, Path(folder) / "profile")[1:]
+            if flag not in _OF_THE_GUARD
+        ]
+        return await _with_playwright(str(found.path), flags, (url, tasks, sessions))
+
+
+async def _with_playwright(
+    program: str, flags: list[str], wanted: tuple[str, int, int]
+) -> ContenderCosts:
+    url, tasks, sessions = wanted
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
-            executable_path=sys.argv[5], args=["--no-sandbox"]
+            executable_path=program, args=flags, ignore_default_args=True
         )
 
         async def task(number: int, tally: Tally) -> None:

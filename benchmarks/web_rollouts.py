@@ -23,6 +23,7 @@ compared with a plain Playwright script on full Chromium that plays the same epi
 """
 
 import argparse
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -31,7 +32,6 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from benchmarks.browser import find_full_chromium
 from benchmarks.figure import Figures
 from benchmarks.process_costs import tree_costs
 from benchmarks.web_contenders import Case, Told, Way
@@ -39,6 +39,7 @@ from benchmarks.web_playwright import Played
 from benchmarks.web_servers import web_servers
 from webgym.rollout.iteration import IterationPaths
 
+FULL_CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SPEEDUP_GOAL = 4.5
 CPU_GOAL = 0.5
 PLAYED_AT_ONCE = 8
@@ -144,6 +145,10 @@ def tell(figures: Figures, name: str, result: Result, plan: Plan) -> None:
     figures.report(f"{name}.browser_cpu_per_step", result.browser_cpu / told.steps, "s")
     figures.report(f"{name}.overhead_cpu_per_step", told.cpu / told.steps, "s")
     figures.report(f"{name}.peak_memory", told.memory, "MB")
+
+
+def find_full_chromium() -> str | None:
+    return next(filter(None, map(shutil.which, FULL_CHROMIUM)), None)
 
 
 def main() -> None:

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.browser import find_full_chromium
-
 pytestmark = pytest.mark.campaign
 
 ROOT = Path(__file__).parents[2]
@@ -50,12 +48,11 @@ def test_the_benchmark_of_held_sessions_makes_steps_without_failure() -> None:
     assert values["failed_steps"] == 0
 
 
-@pytest.mark.skipif(find_full_chromium() is None, reason="there is no full Chromium")
 def test_the_browser_benchmark_compares_without_failure() -> None:
     figures = figures_of("benchmarks.browser", "--quick")
-    assert figures[0]["name"] == "browser.cpu_over_playwright"
-    assert figures[1] == {
-        "name": "browser.rollgym.failed_steps",
+    assert figures[0]["name"] == "browser.4_sessions.cpu_over_playwright"
+    assert figures[3] == {
+        "name": "browser.4_sessions.rollgym.failed_steps",
         "value": 0,
         "unit": "steps",
         "goal": 0,
