@@ -60,7 +60,7 @@ class Back(Command, frozen=True):
     command = "back"
 
 
-class ClickCoords(Command, frozen=True):
+class ClickCoords(Command, frozen=True, omit_defaults=True):
     """Click there. `clicks` is 2 for a double click."""
 
     command = "click_coords"
@@ -70,7 +70,7 @@ class ClickCoords(Command, frozen=True):
     clicks: ClickCount = 1
 
 
-class ClickId(Command, frozen=True):
+class ClickId(Command, frozen=True, omit_defaults=True):
     command = "click_id"
     id: ElementId
     button: MouseButton = "left"
