@@ -153,7 +153,7 @@ def test_a_session_that_cannot_be_opened_is_refused_with_the_reason() -> None:
 
 
 def test_a_pool_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def hang(_deadline: float) -> object:
+    async def hang(*_: object) -> object:
         await asyncio.sleep(1000)
         raise AssertionError
 
