@@ -30,13 +30,13 @@ RecordingKind = Literal["har", "video"]
 RECORDING_TYPES: dict[RecordingKind, str] = {"har": "application/json", "video": "image/webp"}
 
 
-class _Part(
+class _ProfilePart(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
     """A part of a profile."""
 
 
-class ViewportSettings(_Part, frozen=True):
+class ViewportSettings(_ProfilePart, frozen=True):
     """The size of the page in pixels."""
 
     width: _Pixels = VIEWPORT_WIDTH
@@ -87,7 +87,7 @@ class StorageState(msgspec.Struct, frozen=True):
     origins: Annotated[tuple[StoredOrigin, ...], msgspec.Meta(max_length=MOST_ORIGINS)] = ()
 
 
-class HttpCredentials(_Part, frozen=True):
+class HttpCredentials(_ProfilePart, frozen=True):
     """The answer to sites that ask for a name and a password. With `origin`, only this one."""
 
     username: _Text
@@ -95,7 +95,7 @@ class HttpCredentials(_Part, frozen=True):
     origin: _Text | None = None
 
 
-class UpstreamProxy(_Part, frozen=True):
+class UpstreamProxy(_ProfilePart, frozen=True):
     """The proxy that a session's connections go through, after the guard has allowed them.
 
     `server` is `http://HOST:PORT` (CONNECT) or `socks5://HOST:PORT`.

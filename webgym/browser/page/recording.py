@@ -145,11 +145,11 @@ def _pairs(items: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
     return [{"name": name[:1000], "value": value[:10_000]} for name, value in items]
 
 
-class _Captured(msgspec.Struct):
+class _VideoFrame(msgspec.Struct):
     data: bytes
 
 
-_READ_CAPTURED = msgspec.json.Decoder(_Captured).decode
+_READ_CAPTURED = msgspec.json.Decoder(_VideoFrame).decode
 
 
 class VideoRecorder:

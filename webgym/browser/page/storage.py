@@ -37,13 +37,13 @@ class _RemoteValue(msgspec.Struct):
     value: object = None
 
 
-class _Evaluated(msgspec.Struct, rename="camel"):
+class _StorageValue(msgspec.Struct, rename="camel"):
     result: _RemoteValue
     exception_details: object = None
 
 
 _READ_COOKIES = msgspec.json.Decoder(_Cookies).decode
-_READ_EVALUATED = msgspec.json.Decoder(_Evaluated).decode
+_READ_EVALUATED = msgspec.json.Decoder(_StorageValue).decode
 
 
 async def load_storage(tabs: SessionTabs, state: StorageState, deadline: float) -> None:
