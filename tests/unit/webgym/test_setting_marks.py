@@ -40,6 +40,7 @@ def test_addresses_and_limits_of_an_environment_may_change_when_it_is_resumed() 
         "train_tasks_rollout_size",
         "test_tasks_rollout_size",
         "test_tasks_repeat_times",
+        "rollouts_per_task",
         "train_tasks_sampler",
         "difficulty_ratio",
         "domain_ratio",
