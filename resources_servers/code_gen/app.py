@@ -41,7 +41,7 @@ class CodeGenConfig(ResourcesConfig):
         workers: Programs that run at the same time. Others wait in a queue.
         cpu_seconds: Processor time limit of one test.
         wall_seconds: Wall time limit of one test, not counting its waits for a processor.
-        total_seconds: Processor time limit of all tests of a program together; null is no limit.
+        total_seconds: Processor time limit of all tests of a program together; null means no limit.
         stop_after_failures: Failed tests after which the remaining tests do not run; null runs all.
         memory_mb: Address space limit of a program.
         scratch_mb: Limit of the files that a program writes.

@@ -62,7 +62,7 @@ class CaseResult(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RunBudget(msgspec.Struct, frozen=True):
-    """Limits of all tests of a program, after which no more tests run; None is no limit."""
+    """Limits of all tests of a program, after which no more tests run; None means no limit."""
 
     cpu_seconds: float | None = None
     failures: int | None = 3

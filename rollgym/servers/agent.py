@@ -52,7 +52,7 @@ PHASES_HEADER = "x-rollgym-phases"
 UNVERIFIED = "unverified"
 """In the failure of a rollout: its response is finished and only lacks a verdict."""
 CLOSING_TIMEOUT = 5.0
-CLOSING_PATIENCE = 1.0
+CLOSING_WAIT = 1.0
 AGGREGATE_TIMEOUT = 600.0
 
 
@@ -252,7 +252,7 @@ async def close_session(client: ServerClient, jar: CookieJar) -> None:
         closing = asyncio.ensure_future(_close(client, jar))
     _CLOSING.add(closing)
     closing.add_done_callback(_CLOSING.discard)
-    await asyncio.wait({closing}, timeout=CLOSING_PATIENCE)
+    await asyncio.wait({closing}, timeout=CLOSING_WAIT)
 
 
 async def _close(client: ServerClient, jar: CookieJar) -> None:

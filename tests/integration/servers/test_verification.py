@@ -52,7 +52,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Moody(Workshop):
-    """A verifier that raises what it is told to, one after another, and then gives its verdict."""
+    """A verifier that raises the given errors one after another, and then returns its verdict."""
 
     moods: list[Callable[[], Exception]]
     asked = 0
