@@ -169,6 +169,7 @@ async def _collect(
                     )
                 finally:
                     watching.cancel()
+                    await asyncio.wait((watching,))
             missed = files.name in coverage.dropped_events
             await asyncio.to_thread(files.finish, missed=missed)
             notes = []
