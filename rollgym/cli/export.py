@@ -6,12 +6,11 @@ from pathlib import Path
 
 from rollgym.export.export import ExportReport, export
 from rollgym.export.filter import GroupFilter, parse_filter
-from rollgym.export.formats import ExportFormat, PreferencePairs, SupervisedExamples, TaskGroups
-from rollgym.export.rollouts import ExportError
+from rollgym.export.formats import FORMATS, FormatOptions
+from rollgym.export.source import ExportError
 from rollgym.rollouts.paths import JSONL, RUN_SUFFIX
 
 WEB_ROLLOUTS = ".pt"
-_FORMATS = ("sft", "preference", "groups")
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -28,7 +27,7 @@ def configure(parser: ArgumentParser) -> None:
         help="the file of rollouts, its run directory, or a folder with one such file",
     )
     add = parser.add_argument
-    add("--format", choices=_FORMATS, required=True, help="format of the training data")
+    add("--format", choices=FORMATS, required=True, help="format of the training data")
     add(
         "--output",
         metavar="OUT.jsonl",
@@ -66,7 +65,12 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     _reject_options_of_other_formats(arguments)
     source, target = _rollouts_file(arguments.source), arguments.output
-    report = export(source, target, _format(arguments), arguments.filter)
+    options = FormatOptions(
+        min_reward=arguments.min_reward,
+        margin=arguments.margin or 0.0,
+        every_pair=arguments.all_pairs,
+    )
+    report = export(source, target, arguments.format, options, arguments.filter)
     print(_sentence(report, arguments.output))
     return 0
 
@@ -101,16 +105,6 @@ def _files_in(folder: Path) -> list[Path]:
         found = list(folder.glob(f"*{JSONL}"))
     others = ("_failures", "_materialized_inputs")
     return sorted(each for each in found if each.is_file() and not each.stem.endswith(others))
-
-
-def _format(arguments: Namespace) -> ExportFormat:
-    match arguments.format:
-        case "sft":
-            return SupervisedExamples(arguments.min_reward)
-        case "preference":
-            return PreferencePairs(arguments.margin or 0.0, arguments.all_pairs)
-        case _:
-            return TaskGroups()
 
 
 def _reject_options_of_other_formats(arguments: Namespace) -> None:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollgym.export.rollouts import ExportError
+from rollgym.export.source import ExportError
 from rollgym.metrics.exact import Moments
 
 DEEPEST = 20

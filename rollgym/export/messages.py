@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from rollgym.export.source import ExportedConversation
 from rollgym.records import ModelRequestError
 from rollgym.records.decoding import JsonDecoder
 from rollgym.rollouts.rows import OWN_OUTPUT
@@ -21,14 +22,6 @@ _REQUEST_FIELDS = ("instructions", "input", "tools")
 
 class ConversationError(ValueError):
     """The rollout cannot be written as chat messages; the message says where and why."""
-
-
-class ExportedConversation(msgspec.Struct, frozen=True):
-    """A rollout's prompt and completion, and the tools the model could call."""
-
-    prompt: list[JsonObject]
-    completion: list[JsonObject]
-    tools: list[JsonObject]
 
 
 class _RolloutRow(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""Reading a file of rollouts: an index of it, and the conversations of single rollouts.
+"""A file of rollouts of tool agents as a source.
 
 Rollouts are written in the order in which they finished, so the repeats of a task can be anywhere
 in the file. It is read once to note the task, repeat, reward and position of every rollout, in
@@ -7,51 +7,27 @@ rollouts give the same export in whatever order they finished.
 """
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import groupby, islice, pairwise
 from math import isfinite
 from pathlib import Path
-from typing import Self
 
-import msgspec
-
-from rollgym.export.messages import ConversationError, ExportedConversation, conversation
+from rollgym.closing import Closable
+from rollgym.export.messages import ConversationError, conversation
+from rollgym.export.source import (
+    SHOWN,
+    BadRowsError,
+    ExportedConversation,
+    ExportError,
+    RolloutPosition,
+)
 from rollgym.records import Completed, RowError
 from rollgym.rollouts.scored_rows import ScoredRows
-from rollgym.store import RefusedError
 from rollgym.store.errors import storage_errors
 
-SHOWN = 20
 
-
-class ExportError(RefusedError):
-    """The rollouts cannot be exported, and no file was written."""
-
-
-class BadRowsError(ExportError):
-    """Some lines of the file are not valid rollouts; the message lists the first ones."""
-
-    def __init__(self, path: Path, problems: Sequence[tuple[int, str]]) -> None:
-        shown = [f"{path}:{line}: {problem}" for line, problem in problems[:SHOWN]]
-        if len(problems) > SHOWN:
-            shown.append("... and more")
-        advice = "Nothing was written. Export the file of rollouts that a collection wrote."
-        super().__init__("\n".join([*shown, advice]))
-
-
-class RolloutPosition(msgspec.Struct, frozen=True):
-    """One rollout: its key, the position of its line, and its reward."""
-
-    task: int
-    repeat: int
-    line: int
-    offset: int
-    reward: float
-    success: bool
-
-
-class RolloutIndex:
-    """The rollouts of one file."""
+class RolloutFile(Closable):
+    """The rollouts of one file, open for reading."""
 
     def __init__(self, path: Path) -> None:
         """Read the file. Raises BadRowsError, ExportError, StorageError."""
@@ -61,12 +37,17 @@ class RolloutIndex:
         self._lines, self._offsets = array("q"), array("q")
         self._rewards, self._successes = array("d"), array("b")
         with storage_errors(path, "reading the rollouts"):
-            problems = list(islice(self._read(), SHOWN + 1))
-        if problems:
-            raise BadRowsError(path, problems)
-        self._order = sorted(range(len(self._tasks)), key=self._repeats.__getitem__)
-        self._order.sort(key=self._tasks.__getitem__)
-        self._reject_duplicates()
+            self._file = path.open("rb")
+            try:
+                problems = list(islice(self._read(), SHOWN + 1))
+                if problems:
+                    raise BadRowsError(path, problems)
+                self._order = sorted(range(len(self._tasks)), key=self._repeats.__getitem__)
+                self._order.sort(key=self._tasks.__getitem__)
+                self._reject_duplicates()
+            except BaseException:
+                self._file.close()
+                raise
 
     def __len__(self) -> int:
         return len(self._order)
@@ -77,16 +58,34 @@ class RolloutIndex:
         for _, group in groupby(positions, key=lambda position: position.task):
             yield list(group)
 
+    def row(self, position: RolloutPosition) -> bytes:
+        """The line of a rollout. Raises StorageError."""
+        with storage_errors(self._path, "reading the rollouts"):
+            self._file.seek(position.offset)
+            return self._file.readline()
+
+    def conversations(self, position: RolloutPosition) -> list[ExportedConversation]:
+        """Raises BadRowsError if chat messages cannot express the rollout, StorageError."""
+        try:
+            return [conversation(self.row(position))]
+        except ConversationError as error:
+            raise self.problem(position, str(error)) from error
+
+    def problem(self, position: RolloutPosition, problem: str) -> ExportError:
+        return BadRowsError(self._path, [(position.line, problem)])
+
+    def close(self) -> None:
+        self._file.close()
+
     def _read(self) -> Iterator[tuple[int, str]]:
         """Note every rollout; yield the invalid lines."""
-        with self._path.open("rb") as file:
-            offset = 0
-            for number, line in enumerate(file, start=1):
-                if not line.isspace():
-                    problem = self._note(line, number, offset)
-                    if problem is not None:
-                        yield number, problem
-                offset += len(line)
+        offset = 0
+        for number, line in enumerate(self._file, start=1):
+            if not line.isspace():
+                problem = self._note(line, number, offset)
+                if problem is not None:
+                    yield number, problem
+            offset += len(line)
 
     def _note(self, line: bytes, number: int, offset: int) -> str | None:
         try:
@@ -124,45 +123,3 @@ class RolloutIndex:
                     "written. Remove one of the two, or export the files of different runs "
                     "one by one."
                 )
-
-
-class Transcripts:
-    """The conversations of a file of rollouts, read by their positions."""
-
-    def __init__(self, path: Path) -> None:
-        """Raises StorageError."""
-        self._path = path
-        with storage_errors(path, "reading the rollouts"):
-            self._file = path.open("rb")
-
-    def of(self, position: RolloutPosition) -> ExportedConversation:
-        """Raises BadRowsError if chat messages cannot express the rollout, StorageError."""
-        with storage_errors(self._path, "reading the rollouts"):
-            self._file.seek(position.offset)
-            line = self._file.readline()
-        try:
-            return conversation(line)
-        except ConversationError as error:
-            raise BadRowsError(self._path, [(position.line, str(error))]) from error
-
-    def together(self, positions: Sequence[RolloutPosition]) -> list[ExportedConversation]:
-        """Read conversations of one task, which must have the same prompt and tools.
-
-        Raises as `of` does, and BadRowsError for a different prompt.
-        """
-        conversations = [self.of(position) for position in positions]
-        for position, found in zip(positions, conversations, strict=True):
-            first = conversations[0]
-            if (found.prompt, found.tools) != (first.prompt, first.tools):
-                problem = (
-                    f"prompt or tools differ from those in line {positions[0].line}, but both are "
-                    f"rollouts of task {position.task}: different tasks need different indexes"
-                )
-                raise BadRowsError(self._path, [(position.line, problem)])
-        return conversations
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from rollgym.cli.export import configure, run
-from rollgym.export.rollouts import BadRowsError
+from rollgym.export.source import BadRowsError
 from tests.integration.export.rollouts import group, read, write
 
 ROWS = [*group(0, 1.0, 0.0), *group(1, 1.0, 1.0), *group(2, 0.0, 0.0)]

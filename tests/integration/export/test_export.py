@@ -1,4 +1,5 @@
 import errno
+from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -7,8 +8,8 @@ import pytest
 
 from rollgym.export.export import ExportReport, export
 from rollgym.export.filter import parse_filter
-from rollgym.export.formats import ExportFormat, PreferencePairs, SupervisedExamples, TaskGroups
-from rollgym.export.rollouts import BadRowsError, ExportError
+from rollgym.export.formats import FORMATS, FormatOptions
+from rollgym.export.source import BadRowsError, ExportError
 from rollgym.store import Disk, DiskFullError, StorageError, StorageVanishedError
 from tests.integration.export.rollouts import group, read, row, write
 
@@ -17,10 +18,10 @@ TOOLS = [{"type": "function", "function": {"name": "search", "parameters": {}}}]
 
 
 def exported(
-    tmp_path: Path, rows: list[Any], into: ExportFormat, only: str = ""
+    tmp_path: Path, rows: list[Any], into: str, only: str = "", **options: Any
 ) -> list[dict[str, Any]]:
     source, target = write(tmp_path / "rollouts.jsonl", rows), tmp_path / "out.jsonl"
-    export(source, target, into, parse_filter(only) if only else None)
+    export(source, target, into, FormatOptions(**options), parse_filter(only) if only else None)
     return read(target)
 
 
@@ -34,7 +35,7 @@ def pairs(examples: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def test_supervised_examples_are_successes_or_chosen_by_reward(tmp_path: Path) -> None:
-    examples = exported(tmp_path, ROWS, SupervisedExamples())
+    examples = exported(tmp_path, ROWS, "sft")
     assert [last_words(example) for example in examples] == [
         "answer 0.0",
         "answer 1.0",
@@ -47,7 +48,7 @@ def test_supervised_examples_are_successes_or_chosen_by_reward(tmp_path: Path) -
         ],
         "tools": TOOLS,
     }
-    examples = exported(tmp_path, ROWS, SupervisedExamples(0.3))
+    examples = exported(tmp_path, ROWS, "sft", min_reward=0.3)
     assert [last_words(example) for example in examples][1:] == [
         "answer 0.2",
         "answer 1.0",
@@ -57,12 +58,12 @@ def test_supervised_examples_are_successes_or_chosen_by_reward(tmp_path: Path) -
     rows = [row(0, 0, 0.2, success=True), row(0, 1, 1.0, success=False)]
     rows += [row(1, 0, 1.0, success=None), row(1, 1, 0.9, success=None)]
     del rows[3]["success"]
-    examples = exported(tmp_path, rows, SupervisedExamples())
+    examples = exported(tmp_path, rows, "sft")
     assert [last_words(example) for example in examples] == ["answer 0.0", "answer 1.0"]
 
 
 def test_preferences_are_pairs_of_a_better_and_a_worse_rollout(tmp_path: Path) -> None:
-    examples = exported(tmp_path, ROWS, PreferencePairs())
+    examples = exported(tmp_path, ROWS, "preference")
     assert pairs(examples) == [("answer 0.0", "answer 0.1"), ("answer 7.0", "answer 7.1")]
     assert examples[0] == {
         "prompt": [{"role": "user", "content": "task 0"}],
@@ -73,9 +74,9 @@ def test_preferences_are_pairs_of_a_better_and_a_worse_rollout(tmp_path: Path) -
         "_ng_task_index": 0,
         "tools": TOOLS,
     }
-    assert len(exported(tmp_path, ROWS, PreferencePairs(0.2))) == 2
-    assert len(exported(tmp_path, ROWS, PreferencePairs(0.21))) == 1
-    examples = exported(tmp_path, group(0, 1.0, 0.0, 0.5, 0.5), PreferencePairs(every_pair=True))
+    assert len(exported(tmp_path, ROWS, "preference", margin=0.2)) == 2
+    assert len(exported(tmp_path, ROWS, "preference", margin=0.21)) == 1
+    examples = exported(tmp_path, group(0, 1.0, 0.0, 0.5, 0.5), "preference", every_pair=True)
     assert pairs(examples) == [
         ("answer 0.0", "answer 0.1"),
         ("answer 0.0", "answer 0.2"),
@@ -86,7 +87,7 @@ def test_preferences_are_pairs_of_a_better_and_a_worse_rollout(tmp_path: Path) -
 
 
 def test_a_group_has_every_rollout_of_its_task(tmp_path: Path) -> None:
-    examples = exported(tmp_path, ROWS, TaskGroups())
+    examples = exported(tmp_path, ROWS, "groups")
     assert [example["_ng_task_index"] for example in examples] == [0, 1, 2, 7]
     assert examples[3]["prompt"] == [{"role": "user", "content": "task 7"}]
     assert examples[3]["tools"] == TOOLS
@@ -103,14 +104,20 @@ def test_a_group_has_every_rollout_of_its_task(tmp_path: Path) -> None:
 
 def test_a_filter_chooses_tasks_and_the_report_says_how_many(tmp_path: Path) -> None:
     source, target = write(tmp_path / "rollouts.jsonl", ROWS), tmp_path / "out.jsonl"
-    report = export(source, target, SupervisedExamples(), parse_filter("0 < avg < 1"))
-    assert report == ExportReport(rollouts=9, tasks=4, chosen_tasks=2, used_tasks=1, examples=1)
+    report = export(source, target, "sft", only=parse_filter("0 < avg < 1"))
+    assert report == ExportReport(
+        rollouts=9,
+        tasks=4,
+        chosen_tasks=2,
+        used_tasks=1,
+        examples=1,
+        dropped=Counter({"filtered out": 4, "not successful": 4}),
+    )
     assert [last_words(example) for example in read(target)] == ["answer 0.0"]
 
 
 def test_the_order_in_which_rollouts_finished_does_not_show(tmp_path: Path) -> None:
-    cases: list[ExportFormat] = [SupervisedExamples(), PreferencePairs(), TaskGroups()]
-    for number, into in enumerate(cases):
+    for number, into in enumerate(FORMATS):
         directory = tmp_path / str(number)
         directory.mkdir()
         expected = exported(directory, ROWS, into)
@@ -121,11 +128,11 @@ def test_the_order_in_which_rollouts_finished_does_not_show(tmp_path: Path) -> N
 def test_blank_lines_and_empty_files_are_read_and_folders_made(tmp_path: Path) -> None:
     source = write(tmp_path / "rollouts.jsonl", ["", ROWS[0], "  ", ROWS[1]])
     source.write_bytes(source.read_bytes().rstrip(b"\n"))
-    report = export(source, tmp_path / "out.jsonl", TaskGroups())
+    report = export(source, tmp_path / "out.jsonl", "groups")
     assert report.rollouts == 2
-    assert exported(tmp_path, [], TaskGroups()) == []
+    assert exported(tmp_path, [], "groups") == []
     source = write(tmp_path / "rollouts.jsonl", ROWS)
-    export(source, tmp_path / "a" / "b" / "out.jsonl", TaskGroups())
+    export(source, tmp_path / "a" / "b" / "out.jsonl", "groups")
     assert len(read(tmp_path / "a" / "b" / "out.jsonl")) == 4
 
 
@@ -147,7 +154,7 @@ def test_a_bad_line_is_named_and_nothing_is_written(tmp_path: Path) -> None:
         directory.mkdir()
         source = write(directory / "rollouts.jsonl", [ROWS[0], "", bad])
         with pytest.raises(BadRowsError) as refusal:
-            export(source, directory / "out.jsonl", TaskGroups())
+            export(source, directory / "out.jsonl", "groups")
         first = str(refusal.value).splitlines()[0]
         assert first.startswith(f"{source}:3: ")
         assert any(part in first for part in problem.split("|"))
@@ -157,7 +164,7 @@ def test_a_bad_line_is_named_and_nothing_is_written(tmp_path: Path) -> None:
 def test_the_first_twenty_bad_lines_are_named_together(tmp_path: Path) -> None:
     source = write(tmp_path / "rollouts.jsonl", ["{}"] * 30)
     with pytest.raises(BadRowsError) as refusal:
-        export(source, tmp_path / "out.jsonl", TaskGroups())
+        export(source, tmp_path / "out.jsonl", "groups")
     lines = str(refusal.value).splitlines()
     assert lines[19].startswith(f"{source}:20: ")
     assert lines[20:] == [
@@ -171,24 +178,23 @@ def test_a_transcript_that_chat_cannot_express_leaves_the_old_export(tmp_path: P
     source, target = write(tmp_path / "rollouts.jsonl", [*ROWS, odd]), tmp_path / "out.jsonl"
     target.write_text("as it was")
     with pytest.raises(BadRowsError, match=r"rollouts.jsonl:10: output\[0\]"):
-        export(source, target, SupervisedExamples())
+        export(source, target, "sft")
     assert target.read_text() == "as it was"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "rollouts.jsonl"]
 
 
 def test_a_transcript_that_is_not_exported_is_not_read(tmp_path: Path) -> None:
     odd = row(9, 0, 0.0, output=[{"role": "assistant", "item": {}}])
-    assert len(exported(tmp_path, [*ROWS, odd], SupervisedExamples())) == 3
+    assert len(exported(tmp_path, [*ROWS, odd], "sft")) == 3
 
 
 def test_the_same_rollout_twice_is_refused_with_both_lines(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"jsonl:10: rollout 1 of task 1 is in line 5 already"):
-        exported(tmp_path, [*ROWS, ROWS[4]], TaskGroups())
+        exported(tmp_path, [*ROWS, ROWS[4]], "groups")
 
 
 def test_rollouts_of_one_task_with_different_prompts_are_refused(tmp_path: Path) -> None:
-    cases: list[ExportFormat] = [PreferencePairs(), TaskGroups()]
-    for number, into in enumerate(cases):
+    for number, into in enumerate(("preference", "groups")):
         directory = tmp_path / str(number)
         directory.mkdir()
         other = row(0, 1, 0.0, responses_create_params={"input": "another"})
@@ -204,17 +210,17 @@ def test_the_rollouts_are_never_overwritten(tmp_path: Path) -> None:
         source = write(directory / "rollouts.jsonl", ROWS)
         (directory / "link.jsonl").symlink_to(source)
         with pytest.raises(ExportError, match="is the file to export"):
-            export(source, directory / name, TaskGroups())
+            export(source, directory / name, "groups")
         assert len(read(source)) == len(ROWS)
 
 
 def test_a_missing_source_and_a_folder_as_target_are_named(tmp_path: Path) -> None:
     with pytest.raises(StorageVanishedError, match="absent.jsonl: No such file"):
-        export(tmp_path / "absent.jsonl", tmp_path / "out.jsonl", TaskGroups())
+        export(tmp_path / "absent.jsonl", tmp_path / "out.jsonl", "groups")
     source = write(tmp_path / "rollouts.jsonl", ROWS)
     (tmp_path / "out.jsonl").mkdir()
     with pytest.raises(StorageError, match="out.jsonl: Is a directory"):
-        export(source, tmp_path / "out.jsonl", TaskGroups())
+        export(source, tmp_path / "out.jsonl", "groups")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "rollouts.jsonl"]
 
 
@@ -227,5 +233,5 @@ def test_a_disk_that_fills_up_leaves_nothing_behind(
     source = write(tmp_path / "rollouts.jsonl", ROWS)
     monkeypatch.setattr(Disk, "sync", full)
     with pytest.raises(DiskFullError, match="while writing the file"):
-        export(source, tmp_path / "out.jsonl", TaskGroups())
+        export(source, tmp_path / "out.jsonl", "groups")
     assert [path.name for path in tmp_path.iterdir()] == ["rollouts.jsonl"]

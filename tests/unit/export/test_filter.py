@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollgym.export.filter import DEEPEST, GroupRewards, parse_filter
-from rollgym.export.rollouts import ExportError
+from rollgym.export.source import ExportError
 
 HALF = GroupRewards.of([1.0, 0.0, 1.0, 0.0])
 ALL = GroupRewards.of([1.0, 1.0])

@@ -3,7 +3,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollgym.export.messages import ConversationError, ExportedConversation, conversation
+from rollgym.export.messages import ConversationError, conversation
+from rollgym.export.source import ExportedConversation
 
 PARAMS = {
     "instructions": "Be brief.",
