@@ -8,6 +8,7 @@ rollouts give the same export in whatever order they finished.
 
 from array import array
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import groupby, islice, pairwise
 from math import isfinite
 from pathlib import Path
@@ -36,18 +37,16 @@ class RolloutFile(Closable):
         self._tasks, self._repeats = array("q"), array("q")
         self._lines, self._offsets = array("q"), array("q")
         self._rewards, self._successes = array("d"), array("b")
-        with storage_errors(path, "reading the rollouts"):
-            self._file = path.open("rb")
-            try:
+        with ExitStack() as opened:
+            with storage_errors(path, "reading the rollouts"):
+                self._file = opened.enter_context(path.open("rb"))
                 problems = list(islice(self._read(), SHOWN + 1))
-                if problems:
-                    raise BadRowsError(path, problems)
-                self._order = sorted(range(len(self._tasks)), key=self._repeats.__getitem__)
-                self._order.sort(key=self._tasks.__getitem__)
-                self._reject_duplicates()
-            except BaseException:
-                self._file.close()
-                raise
+            if problems:
+                raise BadRowsError(path, problems)
+            self._order = sorted(range(len(self._tasks)), key=self._repeats.__getitem__)
+            self._order.sort(key=self._tasks.__getitem__)
+            self._reject_duplicates()
+            opened.pop_all()
 
     def __len__(self) -> int:
         return len(self._order)
