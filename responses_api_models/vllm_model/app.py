@@ -4,15 +4,10 @@ vLLM is called over its chat completions endpoint, the only one that returns the
 together with parsed tool calls and reasoning. A Responses request is converted, sent, and the
 answer converted back; a request for a chat completion is passed through.
 
-*Messages.* Two things that are correct in a conversation make vLLM reject it or ignore a part:
-
-- vLLM decodes the arguments of earlier tool calls for the chat template, and most versions answer
-  400 if they are not a JSON object. A mistake of the model would then end its rollout. Such
-  arguments are sent inside an object.
-- Most chat templates do not know the role `developer` and skip its messages. They are sent as
-  `system`, unless `replace_developer_role_with_system` is false.
-
-The rollout itself keeps the original messages.
+*Messages.* They are sent in a form that vLLM accepts (`ChatForm`): the arguments of every tool call
+as an object, and, because most chat templates skip the role `developer`, its messages as `system`,
+unless `replace_developer_role_with_system` is false. The rollout itself keeps the original
+messages, and its response notes the form.
 
 *Parameters.* Those of the request come first, then those in its metadata (`extra_body`), then those
 of the configuration. `sampling_overrides`, the model and the tokens are set last.
@@ -34,15 +29,12 @@ from rollgym.servers.endpoints import (
 )
 from rollgym.servers.model import decoded
 from rollgym.servers.responses import (
+    ChatForm,
     JsonObject,
-    arguments_problem,
     chat_request,
     metadata_parameters,
     response_from_chat,
 )
-
-MALFORMED_ARGUMENTS = "malformed_arguments"
-_REASONING = frozenset({"reasoning", "reasoning_content"})
 
 
 class VllmModelConfig(EndpointModelConfig):
@@ -88,23 +80,36 @@ class VllmModel(EndpointModelServer):
     async def responses(self, params: Row) -> bytes:
         think_tags = not self.config.uses_reasoning_parser
         asked = decoded(params.raw, ModelRequestError, "the request")
-        body = self._body(chat_request(asked, think_tags=think_tags))
-        answer = await self.pool.post("/chat/completions", body)
+        request = chat_request(asked, think_tags=think_tags)
+        body = self._body(request)
+        answer = await self.pool.post("/chat/completions", msgspec.json.encode(body))
         completion = decoded(answer, ModelMalformedError, "vLLM's answer")
         response = response_from_chat(completion, asked, think_tags=think_tags)
         if self.config.return_token_id_information:
             _check_tokens(response["output"][-1])
-        return msgspec.json.encode(response)
+        arguments = body.get("chat_template_kwargs")
+        kept = arguments if isinstance(arguments, dict) else {}
+        form = msgspec.structs.replace(self._form, chat_template_kwargs=kept)
+        return msgspec.json.encode(form.noted(response, request["messages"]))
 
     async def chat_completions(self, params: Row) -> bytes:
         asked = decoded(params.raw, ModelRequestError, "the request")
-        return await self.pool.post("/chat/completions", self._body(asked))
+        return await self.pool.post("/chat/completions", msgspec.json.encode(self._body(asked)))
 
     async def stream_chat_completions(self, params: Row) -> PoolStream | bytes:
         asked = decoded(params.raw, ModelRequestError, "the request")
-        return await self.pool.stream("/chat/completions", self._body(asked))
+        return await self.pool.stream("/chat/completions", msgspec.json.encode(self._body(asked)))
 
-    def _body(self, request: JsonObject) -> bytes:
+    @property
+    def _form(self) -> ChatForm:
+        config = self.config
+        return ChatForm(
+            developer_as_system=config.replace_developer_role_with_system,
+            think_tags=not config.uses_reasoning_parser,
+            without_reasoning=not config.uses_interleaved_reasoning,
+        )
+
+    def _body(self, request: JsonObject) -> JsonObject:
         config, carried = self.config, metadata_parameters(request.pop("metadata", None))
         body = {**self.extra_parameters, **carried.extra_body, **request}
         if carried.rest:
@@ -119,23 +124,9 @@ class VllmModel(EndpointModelServer):
             body |= {"return_token_ids": True, "logprobs": True}
         messages = body.get("messages")
         if isinstance(messages, list):  # vLLM rejects those with another structure
-            body["messages"] = [self._acceptable(message) for message in messages]
+            body["messages"] = [*map(self._form.sent, messages)]
             self._continue(body)
-        return msgspec.json.encode(body)
-
-    def _acceptable(self, message: Any) -> Any:
-        """The message in a form that vLLM accepts and its template reads."""
-        if not isinstance(message, dict):
-            return message
-        role = message.get("role")
-        if role == "developer" and self.config.replace_developer_role_with_system:
-            return {**message, "role": "system"}
-        calls = message.get("tool_calls")
-        if isinstance(calls, list) and calls:
-            message = {**message, "tool_calls": [_acceptable_call(call) for call in calls]}
-        if role != "assistant" or self.config.uses_interleaved_reasoning:
-            return message
-        return {name: value for name, value in message.items() if name not in _REASONING}
+        return body
 
     def _continue(self, body: JsonObject) -> None:
         match body["messages"]:
@@ -153,17 +144,3 @@ def _check_tokens(item: JsonObject) -> None:
             "for; use a version of vLLM that supports `return_token_ids`",
             retryable=False,
         )
-
-
-def _acceptable_call(call: Any) -> Any:
-    match call:
-        case {"function": {"arguments": str(arguments)}} if arguments_problem(arguments):
-            return {**call, "function": {**call["function"], "arguments": _wrapped(arguments)}}
-        case _:
-            return call
-
-
-def _wrapped(arguments: str) -> str:
-    if not arguments.strip():
-        return "{}"
-    return msgspec.json.encode({MALFORMED_ARGUMENTS: arguments}).decode()

@@ -165,4 +165,9 @@ def _prefers(chosen: RolloutPosition, rejected: RolloutPosition, margin: float) 
 
 
 def _with_tools(example: JsonObject, conversation: ExportedConversation) -> JsonObject:
-    return {**example, "tools": conversation.tools} if conversation.tools else example
+    """The example with what a chat template gets besides the messages."""
+    kept = {
+        "tools": conversation.tools,
+        "chat_template_kwargs": conversation.chat_template_kwargs,
+    }
+    return {**example, **{name: value for name, value in kept.items() if value}}

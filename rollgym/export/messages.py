@@ -1,11 +1,16 @@
-"""A rollout as chat messages: the prompt, the completion of the agent and its tools, and the tools.
+"""A rollout as chat messages, as the model saw them.
 
-The prompt is the rollout's request, converted as for a chat endpoint. The completion is the
-transcript that a collection wrote, or is made from the `response` where there is none, as in files
-of NeMo Gym. A transcript has a text and the calls after it in separate entries. The
-model wrote them in one turn and chat templates expect one message, so here they are joined.
+The items of the request and of the response become messages by the code that a model server sends
+them with, in the form that the response notes (`ChatForm`): with another role for `developer`, for
+example. The arguments of tool calls are objects, as chat templates get them. The last message of
+the assistant was never sent back, so it keeps its reasoning.
+
+A file of another program may have a transcript in place of the `response`. It has a text and the
+calls after it in separate entries. The model wrote them in one turn, so here they are joined.
 """
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +19,7 @@ from rollgym.export.source import ExportedConversation
 from rollgym.records import ModelRequestError
 from rollgym.records.decoding import JsonDecoder
 from rollgym.rollouts.rows import OWN_OUTPUT
-from rollgym.servers.responses import JsonObject, chat_request, chat_transcript
+from rollgym.servers.responses import ChatForm, JsonObject, chat_request
 
 _ROLES = frozenset({"assistant", "tool", "user", "system", "developer"})
 _REQUEST_FIELDS = ("instructions", "input", "tools")
@@ -40,36 +45,74 @@ def conversation(line: bytes) -> ExportedConversation:
         row = _DECODER.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ConversationError(f"this line is not a valid rollout ({error})") from error
-    request = row.responses_create_params
-    given = {name: request[name] for name in _REQUEST_FIELDS if request.get(name) is not None}
-    try:
-        chat = chat_request(given)
-    except ModelRequestError as error:
-        raise ConversationError(
-            f"responses_create_params cannot be converted to chat messages ({error})"
-        ) from error
-    completion = _completion(_transcript(row))
-    return ExportedConversation(chat["messages"], completion, chat.get("tools", []))
+    params, form = row.responses_create_params, ChatForm.of(row.response)
+    asked = {name: params[name] for name in _REQUEST_FIELDS if params.get(name) is not None}
+    request = _request(asked, form, "responses_create_params")
+    prompt = request["messages"]
+    messages, begins = _messages(row, asked, prompt, form)
+    sent = [_with_objects(form.sent(message)) for message in messages]
+    if begins < len(messages):
+        reply = msgspec.structs.replace(form, without_reasoning=False).sent(messages[-1])
+        sent[-1] = _with_objects(reply)
+    return ExportedConversation(
+        prompt=sent[:begins],
+        completion=sent[begins:],
+        tools=request.get("tools", []),
+        chat_template_kwargs=form.chat_template_kwargs,
+    )
 
 
-def _transcript(row: _RolloutRow) -> list[JsonObject]:
-    if row.own_output is not None:
-        return row.own_output
+def _messages(
+    row: _RolloutRow, asked: JsonObject, prompt: list[JsonObject], form: ChatForm
+) -> tuple[list[JsonObject], int]:
+    """All messages in the plain conversion, and the number of those of the prompt."""
     items = row.response.get("output") if isinstance(row.response, dict) else None
-    if isinstance(row.output, list) and (items is None or all(map(_has_role, row.output))):
-        if not all(isinstance(entry, dict) for entry in row.output):
-            raise ConversationError("`output` is not a list of messages")
-        return row.output
-    if not isinstance(items, list):
+    if isinstance(items, list):
+        given = asked.get("input")
+        first = [{"role": "user", "content": given}] if isinstance(given, str) else given or []
+        whole = _request({**asked, "input": [*first, *items]}, form, "the conversation")["messages"]
+        # Items of an assistant at the end of the prompt can be one message with those of the reply.
+        begins = len(prompt) if whole[: len(prompt)] == prompt else len(prompt) - 1
+        return whole, begins
+    output = row.own_output if row.own_output is not None else row.output
+    if not isinstance(output, list):
         raise ConversationError("this line is not a valid rollout (it has no `response.output`)")
-    return chat_transcript(items)
+    if not all(isinstance(entry, dict) for entry in output):
+        raise ConversationError("`output` is not a list of messages")
+    return [*prompt, *_joined_turns(output)], len(prompt)
 
 
-def _has_role(entry: object) -> bool:
-    return isinstance(entry, dict) and entry.get("role") in _ROLES
+def _request(asked: JsonObject, form: ChatForm, what: str) -> JsonObject:
+    try:
+        return chat_request(asked, think_tags=form.think_tags)
+    except ModelRequestError as error:
+        raise ConversationError(f"{what} cannot be converted to chat messages ({error})") from error
 
 
-def _completion(output: list[JsonObject]) -> list[JsonObject]:
+def _with_objects(message: JsonObject) -> JsonObject:
+    """The message with the arguments of its calls as objects."""
+    calls = message.get("tool_calls")
+    if not calls:
+        return message
+    return {**message, "tool_calls": [*map(_call_with_object, calls)]}
+
+
+def _call_with_object(call: JsonObject) -> JsonObject:
+    match call:
+        case {"function": dict(function)} if isinstance(
+            arguments := function.get("arguments"), str
+        ):
+            try:
+                # As servers read them for a chat template, numbers out of range included.
+                decoded = json.loads(arguments)
+            except (ValueError, RecursionError) as error:
+                raise ConversationError(f"arguments cannot be read: {error}") from error
+            return {**call, "function": {**function, "arguments": decoded}}
+        case _:
+            return call
+
+
+def _joined_turns(output: Sequence[JsonObject]) -> list[JsonObject]:
     messages: list[JsonObject] = []
     for index, entry in enumerate(output):
         message = _message(entry, f"output[{index}]")

@@ -42,12 +42,18 @@ class RolloutPosition(msgspec.Struct, frozen=True):
     success: bool
 
 
-class ExportedConversation(msgspec.Struct, frozen=True):
-    """A prompt, what the agent and its tools added to it, and the tools the model could call."""
+class ExportedConversation(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt, what the agent and its tools added to it, and the tools the model could call.
+
+    `chat_template_kwargs` are the arguments that the chat template got. `flaw` says why the reply
+    is no example, such as one that could not be read; None for a good one.
+    """
 
     prompt: list[JsonObject]
     completion: list[JsonObject]
-    tools: list[JsonObject]
+    tools: list[JsonObject] = []
+    chat_template_kwargs: JsonObject = {}
+    flaw: str | None = None
 
 
 class RolloutSource(Protocol):

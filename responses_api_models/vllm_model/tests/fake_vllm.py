@@ -65,7 +65,7 @@ class FakeVllm:
             {"token": word, "logprob": -0.25 * len(word), "bytes": None, "top_logprobs": []}
             for word in words
         ]
-        prompt = [ord(character) for character in body["messages"][-1]["content"]]
+        prompt = [ord(character) for character in str(body["messages"][-1]["content"])]
         return {
             "id": f"chatcmpl-{len(self.requests)}",
             "object": "chat.completion",

@@ -223,8 +223,9 @@ def test_malformed_arguments_in_the_history_do_not_end_the_rollout() -> None:
 def test_a_developer_is_heard() -> None:
     vllm = FakeVllm({"content": "Yes."})
     says = {"role": "developer", "content": "Be brief."}
-    answer_of(vllm, input=[says, {"role": "user", "content": "Hello"}])
+    response = answer_of(vllm, input=[says, {"role": "user", "content": "Hello"}])
     assert vllm.requests[0]["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert response["metadata"] == {"chat_form": '{"developer_as_system":true}'}
 
 
 def test_extra_parameters_are_defaults_that_a_request_can_override() -> None:
@@ -287,7 +288,8 @@ def test_parameters_of_requests_come_before_those_in_metadata_and_of_the_config(
         "chat_template_kwargs": {"enable_thinking": False, "date": "today"},
         "metadata": {"note": "n"},
     }
-    assert response["metadata"] == metadata
+    note = '{"chat_template_kwargs":{"enable_thinking":false,"date":"today"}}'
+    assert response["metadata"] == {**metadata, "chat_form": note}
 
 
 def test_metadata_that_cannot_be_unpacked_is_a_wrong_request() -> None:
@@ -301,7 +303,7 @@ def test_metadata_that_cannot_be_unpacked_is_a_wrong_request() -> None:
 def test_how_history_is_sent_can_be_set() -> None:
     vllm = FakeVllm({"content": "Hi"})
     thought = {"type": "reasoning", "id": "rs", "summary": [{"type": "summary_text", "text": "…"}]}
-    answer_of(
+    response = answer_of(
         vllm,
         {
             "uses_interleaved_reasoning": False,
@@ -321,6 +323,7 @@ def test_how_history_is_sent_can_be_set() -> None:
         {"role": "assistant", "content": "So"},
     ]
     assert (sent["continue_final_message"], sent["add_generation_prompt"]) == (True, False)
+    assert response["metadata"] == {"chat_form": '{"without_reasoning":true}'}
 
 
 def test_a_chat_completion_is_passed_through_as_vllm_gave_it() -> None:

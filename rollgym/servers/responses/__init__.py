@@ -6,6 +6,7 @@ the completion back. For a chat client of a Responses model, `responses_request`
 """
 
 from rollgym.servers.responses.chat_face import chat_completion, responses_request
+from rollgym.servers.responses.chat_form import ChatForm
 from rollgym.servers.responses.events import completion_chunks, response_events, sse
 from rollgym.servers.responses.from_chat import response_from_chat
 from rollgym.servers.responses.metadata import (
@@ -23,6 +24,7 @@ from rollgym.servers.responses.shape import JsonObject
 from rollgym.servers.responses.to_chat import chat_request
 
 __all__ = [
+    "ChatForm",
     "FunctionCall",
     "JsonObject",
     "MetadataParameters",

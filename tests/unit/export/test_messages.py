@@ -13,7 +13,8 @@ PARAMS = {
     "temperature": 0.7,
     "stream": True,
 }
-CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": "{}"}}
+CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": 1}'}}
+CALLED = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": {"q": 1}}}
 OUTPUT = [
     {"role": "assistant", "content": "I look.", "reasoning": "Where?"},
     {"role": "assistant", "tool_calls": [CALL], "reasoning": "There."},
@@ -46,7 +47,7 @@ def test_texts_and_calls_are_joined_within_a_turn_only() -> None:
     assert first == {
         "role": "assistant",
         "content": "I look.",
-        "tool_calls": [CALL],
+        "tool_calls": [CALLED],
         "reasoning": "Where?\nThere.",
         "reasoning_content": "Where?\nThere.",
     }
