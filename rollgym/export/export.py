@@ -1,31 +1,62 @@
-"""Exporting rollouts to a file for a trainer, one task at a time."""
+"""Exporting rollouts to a file for a trainer, one task at a time, with a card beside it.
+
+The card (`<output>.card.json`) says where the examples come from, how they were chosen, how many
+rollouts are missing and why, and what this did to the rewards. Nothing in it depends on the time or
+on the folder, so the same export gives the same files.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 
 import msgspec
 
 from rollgym.export.filter import GroupFilter, GroupRewards
 from rollgym.export.formats import FORMATS, ExportGroup, FormatOptions
-from rollgym.export.rollouts import RolloutFile
-from rollgym.export.source import ExportError, RolloutSource
+from rollgym.export.images import ImageFolder
+from rollgym.export.open_source import open_source
+from rollgym.export.parquet import PARQUET, require_pyarrow, write_parquet
+from rollgym.export.source import ExportError, RewardNumbers, RolloutSource, SourceCard
+from rollgym.metrics.exact import Moments
 from rollgym.store import write_derived
 from rollgym.store.errors import storage_errors
 
+CARD = ".card.json"
+
 
 class ExportReport(msgspec.Struct, kw_only=True):
-    """The counts of an export: how many tasks the filter chose, and how many gave examples.
+    """The counts of an export.
 
-    `dropped` are the rollouts that no example has, by reason.
+    The filter chose `chosen_tasks` of the tasks, and `used_tasks` gave examples.
+    `tasks_with_equal_rewards` are those of the chosen ones. `dropped` are the rollouts that are in
+    no example, by reason, and `replies_dropped` single steps of the others.
     """
 
     rollouts: int
     tasks: int = 0
     chosen_tasks: int = 0
+    tasks_with_equal_rewards: int = 0
     used_tasks: int = 0
     examples: int = 0
     dropped: Counter[str] = msgspec.field(default_factory=Counter)
+    replies_dropped: Counter[str] = msgspec.field(default_factory=Counter)
+
+
+class ExportCard(msgspec.Struct, frozen=True, kw_only=True):
+    """What is in an export: its source, how the examples were chosen, and what was left out.
+
+    `rewards_before` are those of all completed rollouts, `rewards_after` those of the rollouts that
+    are in an example.
+    """
+
+    format: str
+    options: FormatOptions
+    filter: str | None
+    source: SourceCard
+    counts: ExportReport
+    rewards_before: RewardNumbers
+    rewards_after: RewardNumbers
 
 
 def export(
@@ -37,37 +68,91 @@ def export(
 ) -> ExportReport:
     """Write the examples of every task that the filter chooses, in the order of the tasks.
 
-    `into` is a name of `FORMATS`. An existing file is replaced when everything is written, and kept
-    if anything goes wrong. Memory is a few numbers for each rollout, and the conversations of one
-    task. Raises ExportError with file and line, StorageError.
+    `into` is a name of `FORMATS`. A target that ends in `.parquet` is a Parquet file, any other has
+    a line of JSON for each example. An existing file is replaced when everything is written, and
+    kept if anything goes wrong; so is the card. Memory is a few numbers for each rollout, and the
+    conversations of one task. Raises ExportError with file and line, StorageError.
     """
-    _reject_same_file(source, target)
-    with RolloutFile(source) as rollouts:
-        report = ExportReport(rollouts=len(rollouts))
-        lines = _lines(rollouts, into, options or FormatOptions(), only, report)
-        write_derived(target, lines)
-    return report
+    if target.suffix == PARQUET:
+        require_pyarrow()
+    with open_source(source) as rollouts:
+        for read in rollouts.paths:
+            _reject_same_file(read, target)
+        work = _Export(rollouts, into, options or FormatOptions(), only)
+        if target.suffix == PARQUET:
+            write_parquet(target, work.lines(None), rollouts)
+        else:
+            write_derived(target, work.lines(ImageFolder(rollouts, target)))
+        card = msgspec.json.format(msgspec.json.encode(work.card()), indent=2) + b"\n"
+        write_derived(target.with_name(f"{target.name}{CARD}"), [card])
+    return work.report
 
 
-def _lines(
-    source: RolloutSource,
-    into: str,
-    options: FormatOptions,
-    only: GroupFilter | None,
-    report: ExportReport,
-) -> Iterator[bytes]:
-    """The lines of the export; they are counted in the report on the way."""
-    for members in source.groups():
-        report.tasks += 1
-        if only is not None and not only(GroupRewards.of([each.reward for each in members])):
-            report.dropped["filtered out"] += len(members)
-            continue
-        report.chosen_tasks += 1
-        before = report.examples
-        for example in FORMATS[into](ExportGroup(source, members, report.dropped), options):
-            report.examples += 1
-            yield msgspec.json.encode(example) + b"\n"
-        report.used_tasks += report.examples > before
+class _Export:
+    """One export: its examples, and the numbers that are known after the last one."""
+
+    def __init__(
+        self, source: RolloutSource, into: str, options: FormatOptions, only: GroupFilter | None
+    ) -> None:
+        self.report = ExportReport(rollouts=len(source))
+        self._source = source
+        self._into = into
+        self._options = options
+        self._only = only
+        self._before, self._after = _Rewards(), _Rewards()
+
+    def lines(self, images: ImageFolder | None) -> Iterator[bytes]:
+        """The examples, with their images in this folder, if there is one."""
+        report = self.report
+        for members in self._source.groups():
+            report.tasks += 1
+            rewards = [member.reward for member in members]
+            self._before.add(*rewards)
+            if self._only is not None and not self._only.accepts(GroupRewards.of(rewards)):
+                report.dropped["filtered out"] += len(members)
+                continue
+            report.chosen_tasks += 1
+            group = ExportGroup(self._source, members)
+            report.tasks_with_equal_rewards += group.has_equal_rewards
+            before = report.examples
+            for example in FORMATS[self._into](group, self._options):
+                report.examples += 1
+                stored = images.with_paths(example) if images else example
+                yield msgspec.json.encode(stored) + b"\n"
+            report.used_tasks += report.examples > before
+            report.dropped.update(group.dropped.values())
+            report.replies_dropped.update(group.replies_dropped)
+            self._after.add(*(each.reward for each in members if each not in group.dropped))
+
+    def card(self) -> ExportCard:
+        return ExportCard(
+            format=self._into,
+            options=self._options,
+            filter=None if self._only is None else self._only.text,
+            source=self._source.card(),
+            counts=self.report,
+            rewards_before=self._before.numbers(),
+            rewards_after=self._after.numbers(),
+        )
+
+
+class _Rewards:
+    def __init__(self) -> None:
+        self._moments = Moments()
+        self._min, self._max = inf, -inf
+
+    def add(self, *rewards: float) -> None:
+        for reward in rewards:
+            self._moments.add(reward)
+            self._min, self._max = min(self._min, reward), max(self._max, reward)
+
+    def numbers(self) -> RewardNumbers:
+        moments = self._moments
+        if not moments.count:
+            return RewardNumbers(count=0)
+        return RewardNumbers(
+            count=moments.count, mean=moments.mean, std=moments.std, min=self._min, max=self._max
+        )
 
 
 def _reject_same_file(source: Path, target: Path) -> None:

@@ -54,13 +54,20 @@ class GroupRewards(msgspec.Struct, frozen=True):
         return cls(moments.mean or 0.0, max(rewards), min(rewards), len(rewards))
 
 
-GroupFilter = Callable[[GroupRewards], bool]
+Condition = Callable[[GroupRewards], bool]
 _Operand = Callable[[GroupRewards], float]
 
 
+class GroupFilter(NamedTuple):
+    """A filter: the text of the user, and what it means."""
+
+    text: str
+    accepts: Condition
+
+
 def parse_filter(text: str) -> GroupFilter:
-    """Return the filter as a function. Raises ExportError that shows the invalid position."""
-    return _FilterParser(text).parse()
+    """Read a filter. Raises ExportError that shows the invalid position."""
+    return GroupFilter(text, _FilterParser(text).parse())
 
 
 class _Token(NamedTuple):
@@ -76,25 +83,25 @@ class _FilterParser:
         self._position = 0
         self._depth = 0
 
-    def parse(self) -> GroupFilter:
+    def parse(self) -> Condition:
         condition = self._filter()
         if self._peek() != _END:
             raise self._error("`and` or `or`")
         return condition
 
-    def _filter(self) -> GroupFilter:
+    def _filter(self) -> Condition:
         conditions = [self._conjunction()]
         while self._accept("or"):
             conditions.append(self._conjunction())
         return lambda rewards: any(condition(rewards) for condition in conditions)
 
-    def _conjunction(self) -> GroupFilter:
+    def _conjunction(self) -> Condition:
         conditions = [self._negation()]
         while self._accept("and"):
             conditions.append(self._negation())
         return lambda rewards: all(condition(rewards) for condition in conditions)
 
-    def _negation(self) -> GroupFilter:
+    def _negation(self) -> Condition:
         self._depth += 1
         if self._depth > DEEPEST:
             raise ExportError(f"the filter nests deeper than {DEEPEST} levels: {self._text}")
@@ -111,7 +118,7 @@ class _FilterParser:
         finally:
             self._depth -= 1
 
-    def _comparison(self) -> GroupFilter:
+    def _comparison(self) -> Condition:
         operands, comparisons = [self._operand()], [self._operator()]
         operands.append(self._operand())
         while self._peek() in _OPERATORS:
@@ -155,7 +162,7 @@ class _FilterParser:
         )
 
 
-def _chain(operands: list[_Operand], comparisons: list[Compare]) -> GroupFilter:
+def _chain(operands: list[_Operand], comparisons: list[Compare]) -> Condition:
     def holds(rewards: GroupRewards) -> bool:
         values = [operand(rewards) for operand in operands]
         pairs = zip(comparisons, values, values[1:], strict=False)

@@ -3,44 +3,51 @@
 A format reads only the conversations that it needs. What it leaves out, it counts with its reason.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 
 import msgspec
 
 from rollgym.export.source import (
+    BLOB,
     ExportedConversation,
     ExportError,
     RolloutPosition,
     RolloutSource,
 )
+from rollgym.metrics.exact import Moments
 from rollgym.servers.responses import JsonObject
 
 
-class FormatOptions(msgspec.Struct, frozen=True, kw_only=True):
+class FormatOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The options of all formats; each reads its own.
 
     - `min_reward` (sft): the smallest reward; None for successful rollouts only.
     - `margin` (preference): the smallest difference in reward.
     - `every_pair` (preference): every pair, not only the best and the worst rollout.
+    - `drop_equal` (groups): leave out tasks whose rollouts all have the same reward.
     """
 
     min_reward: float | None = None
     margin: float = 0.0
     every_pair: bool = False
+    drop_equal: bool = False
 
 
 class ExportGroup:
-    """The completed rollouts of one task, at least one, and what a format left out of them."""
+    """The completed rollouts of one task, at least one, and which of them a format left out."""
 
-    def __init__(
-        self, source: RolloutSource, members: Sequence[RolloutPosition], dropped: Counter[str]
-    ) -> None:
+    def __init__(self, source: RolloutSource, members: Sequence[RolloutPosition]) -> None:
         self.members = members
-        self.dropped = dropped
-        """The number of rollouts that were left out for each reason, of all groups."""
+        self.dropped: dict[RolloutPosition, str] = {}
+        """Why a rollout was left out."""
+        self.replies_dropped: list[str] = []
+        """Why single replies of the other rollouts were left out."""
         self._source = source
+
+    @property
+    def has_equal_rewards(self) -> bool:
+        return len({member.reward for member in self.members}) == 1
 
     def row(self, member: RolloutPosition) -> bytes:
         """The rollout as JSON. Raises StorageError."""
@@ -66,29 +73,37 @@ class ExportGroup:
         return found
 
     def _only(self, member: RolloutPosition) -> ExportedConversation:
-        match self.conversations(member):
-            case [conversation]:
-                return conversation
-            case several:
-                raise ExportError(
-                    f"rollout {member.repeat} of task {member.task} has {len(several)} prompts, "
-                    "one for each step, and this format needs one; use --format sft"
-                )
+        if self._source.is_stepwise:
+            raise ExportError(
+                "these rollouts have a prompt for each step, and this format needs one for the "
+                "whole rollout. Use --format sft."
+            )
+        return self.conversations(member)[0]
 
 
 Format = Callable[[ExportGroup, FormatOptions], Iterator[JsonObject]]
 
 
 def supervised(group: ExportGroup, options: FormatOptions) -> Iterator[JsonObject]:
-    """`{"messages", "tools"}` for each success, or for each rollout with `min_reward` or more."""
+    """`{"messages", "tools"}` for each success, or for each rollout with `min_reward` or more.
+
+    Images that were sent are in the list `images`, in the order of their places in the messages.
+    """
     for member in group.members:
         if options.min_reward is None and not member.success:
-            group.dropped["not successful"] += 1
+            group.dropped[member] = "no success"
         elif options.min_reward is not None and member.reward < options.min_reward:
-            group.dropped["below the smallest reward"] += 1
+            group.dropped[member] = "reward below the smallest"
         else:
-            for found in group.conversations(member):
-                yield _with_tools({"messages": found.prompt + found.completion}, found)
+            conversations = group.conversations(member)
+            flaws = [found.flaw for found in conversations if found.flaw]
+            if len(flaws) == len(conversations):
+                group.dropped[member] = flaws[0] if flaws else "no reply"
+                continue
+            group.replies_dropped += flaws
+            for found in conversations:
+                if not found.flaw:
+                    yield _with_template(_with_images(found), found)
 
 
 def preference_pairs(group: ExportGroup, options: FormatOptions) -> Iterator[JsonObject]:
@@ -101,8 +116,11 @@ def preference_pairs(group: ExportGroup, options: FormatOptions) -> Iterator[Jso
     pairs = list(_pairs(group.members, options))
     paired = {member.repeat for pair in pairs for member in pair}
     wanted = [member for member in group.members if member.repeat in paired]
-    if unpaired := len(group.members) - len(wanted):
-        group.dropped["in no pair"] += unpaired
+    group.dropped |= {
+        member: "equal rewards" if group.has_equal_rewards else "in no pair"
+        for member in group.members
+        if member.repeat not in paired
+    }
     read = group.together(wanted)
     conversations = {member.repeat: found for member, found in zip(wanted, read, strict=True)}
     for chosen, rejected in pairs:
@@ -115,12 +133,22 @@ def preference_pairs(group: ExportGroup, options: FormatOptions) -> Iterator[Jso
             "rejected_reward": rejected.reward,
             "_ng_task_index": chosen.task,
         }
-        yield _with_tools(example, conversation)
+        yield _with_template(example, conversation)
 
 
-def task_groups(group: ExportGroup, _: FormatOptions) -> Iterator[JsonObject]:
-    """`{"prompt", "rollouts", "tools"}` for each task, with completion, reward and success of each
-    of its rollouts."""
+def task_groups(group: ExportGroup, options: FormatOptions) -> Iterator[JsonObject]:
+    """`{"prompt", "rollouts", "tools"}` for each task, with the rewards and advantages of all.
+
+    An advantage is the reward minus the mean of the group. `advantage_scaled` is divided by the
+    sample standard deviation (ddof=1, as torch computes it) and 0 where all rewards are equal.
+    """
+    if options.drop_equal and group.has_equal_rewards:
+        group.dropped |= dict.fromkeys(group.members, "equal rewards")
+        return
+    moments = Moments()
+    for member in group.members:
+        moments.add(member.reward)
+    mean, deviation = moments.mean or 0.0, moments.sample_std
     conversations = group.together(group.members)
     rollouts = [
         {
@@ -128,6 +156,8 @@ def task_groups(group: ExportGroup, _: FormatOptions) -> Iterator[JsonObject]:
             "completion": conversation.completion,
             "reward": member.reward,
             "success": member.success,
+            "advantage": member.reward - mean,
+            "advantage_scaled": (member.reward - mean) / deviation if deviation else 0.0,
         }
         for member, conversation in zip(group.members, conversations, strict=True)
     ]
@@ -135,8 +165,12 @@ def task_groups(group: ExportGroup, _: FormatOptions) -> Iterator[JsonObject]:
         "_ng_task_index": group.members[0].task,
         "prompt": conversations[0].prompt,
         "rollouts": rollouts,
+        "group_size": len(rollouts),
+        "rewards": [member.reward for member in group.members],
+        "reward_mean": mean,
+        "reward_std": deviation,
     }
-    yield _with_tools(example, conversations[0])
+    yield _with_template(example, conversations[0])
 
 
 FORMATS: Mapping[str, Format] = {
@@ -164,10 +198,36 @@ def _prefers(chosen: RolloutPosition, rejected: RolloutPosition, margin: float) 
     return chosen.reward > rejected.reward and gap >= Decimal(str(margin))
 
 
-def _with_tools(example: JsonObject, conversation: ExportedConversation) -> JsonObject:
+def _with_template(example: JsonObject, conversation: ExportedConversation) -> JsonObject:
     """The example with what a chat template gets besides the messages."""
     kept = {
         "tools": conversation.tools,
         "chat_template_kwargs": conversation.chat_template_kwargs,
     }
     return {**example, **{name: value for name, value in kept.items() if value}}
+
+
+def _with_images(conversation: ExportedConversation) -> JsonObject:
+    """The messages with a place for each image that was sent with its content, and the images."""
+    images: list[str] = []
+
+    def placed(part: object) -> object:
+        match part:
+            case {"type": "image_url", "image_url": {"url": str(url)}} if is_content(url):
+                images.append(url)
+                return {"type": "image"}
+            case _:
+                return part
+
+    messages = [
+        {**message, "content": [*map(placed, message["content"])]}
+        if isinstance(message.get("content"), list)
+        else message
+        for message in conversation.prompt + conversation.completion
+    ]
+    return {"messages": messages, "images": images} if images else {"messages": messages}
+
+
+def is_content(url: str) -> bool:
+    """Whether the image of a URL is part of the rollout, and not somewhere on the network."""
+    return url.startswith(("data:", BLOB))

@@ -7,7 +7,7 @@ rollouts give the same export in whatever order they finished.
 """
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import groupby, islice, pairwise
 from math import isfinite
@@ -21,8 +21,11 @@ from rollgym.export.source import (
     ExportedConversation,
     ExportError,
     RolloutPosition,
+    SourceCard,
+    source_card,
 )
 from rollgym.records import Completed, RowError
+from rollgym.rollouts.paths import run_beside
 from rollgym.rollouts.scored_rows import ScoredRows
 from rollgym.store.errors import storage_errors
 
@@ -30,9 +33,12 @@ from rollgym.store.errors import storage_errors
 class RolloutFile(Closable):
     """The rollouts of one file, open for reading."""
 
+    is_stepwise = False
+
     def __init__(self, path: Path) -> None:
         """Read the file. Raises BadRowsError, ExportError, StorageError."""
         self._path = path
+        self.paths: Sequence[Path] = [path]
         self._rows = ScoredRows()
         self._tasks, self._repeats = array("q"), array("q")
         self._lines, self._offsets = array("q"), array("q")
@@ -69,6 +75,14 @@ class RolloutFile(Closable):
             return [conversation(self.row(position))]
         except ConversationError as error:
             raise self.problem(position, str(error)) from error
+
+    def image(self, name: str) -> bytes:
+        """Rows have their images in data URLs. Raises ExportError."""
+        raise ExportError(f"{self._path} has no file for the image {name}")
+
+    def card(self) -> SourceCard:
+        run = run_beside(self._path)
+        return source_card("rollouts", [self._path.name], [run] if run else [])
 
     def problem(self, position: RolloutPosition, problem: str) -> ExportError:
         return BadRowsError(self._path, [(position.line, problem)])

@@ -4,16 +4,20 @@ A *source* is a file of rollouts of tool agents (`rollouts.py`), or whatever a p
 knows the reward of every rollout; a format reads only the conversations that it needs.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
 import msgspec
 
+from rollgym.monitor import coverage_of, recount
 from rollgym.servers.responses import JsonObject
-from rollgym.store import RefusedError
+from rollgym.store import RefusedError, read_manifest
 
 SHOWN = 20
+BLOB = "blob:"
+"""The beginning of an image's URL that names a file of the source."""
 
 
 class ExportError(RefusedError):
@@ -56,8 +60,40 @@ class ExportedConversation(msgspec.Struct, frozen=True, kw_only=True):
     flaw: str | None = None
 
 
+class RewardNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """The rewards of some rollouts; all but the count are None without any."""
+
+    count: int
+    mean: float | None = None
+    std: float | None = None
+    min: float | None = None
+    max: float | None = None
+
+
+class SourceCard(msgspec.Struct, frozen=True, kw_only=True):
+    """What a source is: its files, and its runs as far as they are known.
+
+    `runs` has the identity of each run. The other numbers count the rollouts of all of them by
+    their outcome, None where a run is missing.
+    """
+
+    kind: str
+    files: list[str]
+    runs: list[JsonObject] = []
+    expected: int | None = None
+    completed: int | None = None
+    failed: int | None = None
+    omitted: int | None = None
+    unresolved: int | None = None
+
+
 class RolloutSource(Protocol):
     """The completed rollouts of one place. Its methods raise ExportError and StorageError."""
+
+    is_stepwise: bool
+    """Whether a rollout has one conversation for each step, in place of one that grows."""
+    paths: Sequence[Path]
+    """The files that are read."""
 
     def __len__(self) -> int:
         """The number of completed rollouts."""
@@ -69,10 +105,47 @@ class RolloutSource(Protocol):
         """The rollout as JSON, with everything that was recorded."""
 
     def conversations(self, position: RolloutPosition) -> list[ExportedConversation]:
-        """The conversations of a rollout: one, or one for each step of an agent that has no
-        growing conversation."""
+        """The conversations of a rollout: one, or one for each step."""
+
+    def image(self, name: str) -> bytes:
+        """The content of an image that a conversation names (`blob:<name>`)."""
+
+    def card(self) -> SourceCard:
+        """What the source is."""
 
     def problem(self, position: RolloutPosition, problem: str) -> ExportError:
         """The error for a rollout that cannot be exported."""
 
-    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+SourceOpener = Callable[[Path], RolloutSource | None]
+"""Opens what is at a path; None for a path that is not of its kind. Raises StoreError."""
+
+
+def source_card(kind: str, files: Sequence[str], runs: Sequence[Path]) -> SourceCard:
+    """The card of a source with these runs, which are counted from their journals.
+
+    A folder without a manifest is not a run. Raises RefusedError, StorageError.
+    """
+    found = [(run, manifest) for run in runs if (manifest := read_manifest(run)) is not None]
+    card = SourceCard(kind=kind, files=[*files])
+    if not found or len(found) < len(runs):
+        return card
+    counted: Counter[str] = Counter(expected=0, completed=0, failed=0, omitted=0, unresolved=0)
+    known: list[JsonObject] = []
+    for run, manifest in found:
+        identity = manifest.identity
+        coverage = coverage_of(identity.inputs, recount(run).summary())
+        counted.update({name: getattr(coverage, name) for name in counted})
+        known.append(
+            {
+                "run_id": manifest.run_id,
+                "created": manifest.created,
+                "seed": identity.seed,
+                "inputs": msgspec.to_builtins(identity.inputs),
+            }
+        )
+    return msgspec.structs.replace(card, runs=known, **counted)

@@ -201,6 +201,13 @@ class TorchFile(Closable):
             yield start, length - len(_APPEND)
             start += length
 
+    def trajectory(self, place: tuple[int, int]) -> dict[str, object]:
+        """The trajectory at one of the `places`. Raises TorchFileError, StorageError."""
+        with self._reading():
+            start, length = place
+            fragment = self._bytes(start - self._pickle.start, length)
+            return _as_dict(decode(fragment), "the trajectory")
+
     def trajectories(self) -> Iterator[dict[str, object]]:
         """Each trajectory, decoded one at a time. Raises as `fragments`."""
         for number, fragment in enumerate(self.fragments()):

@@ -28,7 +28,9 @@ def test_each_format_is_written_and_the_rest_accounted_for(
 ) -> None:
     for options, examples, said in (
         ("--format sft", 3, "from 2 of 3 tasks with 6 rollouts (1 gave none)"),
+        ("--format sft", 3, "rollouts left out: 3 no success\n"),
         ("--format sft --min-reward 0", 6, "from 3 of 3 tasks with 6 rollouts\n"),
+        ("--format groups --drop-equal", 1, "tasks whose rollouts have equal rewards: 2\n"),
         ("--format preference", 1, "(2 gave none)"),
         ("--format preference --margin 1.5", 0, "(3 gave none)"),
         ("--format preference --all-pairs", 1, "(2 gave none)"),
@@ -49,6 +51,7 @@ def test_wrong_use_is_refused_with_what_to_do(
         ("--format groups --min-reward 1", "--min-reward goes with --format sft"),
         ("--format sft --margin 1", "go with --format preference"),
         ("--format sft --all-pairs", "go with --format preference"),
+        ("--format sft --drop-equal", "--drop-equal goes with --format groups"),
         ("--format sft --filter avg", "expected a comparison"),
         ("--format sft --min-reward nan", "nan is not finite"),
         ("--format parquet", "invalid choice"),

@@ -1,4 +1,6 @@
 import errno
+import json
+from base64 import b64decode
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -14,6 +16,10 @@ from rollgym.store import Disk, DiskFullError, StorageError, StorageVanishedErro
 from tests.integration.export.rollouts import group, read, row, write
 
 ROWS = [*group(0, 1.0, 0.0, 0.5), *group(1, 1.0, 1.0), *group(2, 0.0, 0.0), *group(7, 0.3, 0.1)]
+PICTURE = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
+    "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 TOOLS = [{"type": "function", "function": {"name": "search", "parameters": {}}}]
 
 
@@ -86,20 +92,29 @@ def test_preferences_are_pairs_of_a_better_and_a_worse_rollout(tmp_path: Path) -
     ]
 
 
-def test_a_group_has_every_rollout_of_its_task(tmp_path: Path) -> None:
+def test_a_group_has_every_rollout_of_its_task_with_its_advantages(tmp_path: Path) -> None:
     examples = exported(tmp_path, ROWS, "groups")
     assert [example["_ng_task_index"] for example in examples] == [0, 1, 2, 7]
-    assert examples[3]["prompt"] == [{"role": "user", "content": "task 7"}]
-    assert examples[3]["tools"] == TOOLS
-    assert examples[3]["rollouts"] == [
+    first = examples[0]
+    assert first["prompt"] == [{"role": "user", "content": "task 0"}]
+    assert first["tools"] == TOOLS
+    assert first["rewards"] == [1.0, 0.0, 0.5]
+    assert (first["group_size"], first["reward_mean"], first["reward_std"]) == (3, 0.5, 0.5)
+    assert first["rollouts"] == [
         {
             "_ng_rollout_index": repeat,
-            "completion": [{"role": "assistant", "content": f"answer 7.{repeat}"}],
+            "completion": [{"role": "assistant", "content": f"answer 0.{repeat}"}],
             "reward": reward,
-            "success": False,
+            "success": reward == 1.0,
+            "advantage": reward - 0.5,
+            "advantage_scaled": 2 * reward - 1,
         }
-        for repeat, reward in enumerate([0.3, 0.1])
+        for repeat, reward in enumerate([1.0, 0.0, 0.5])
     ]
+    equal = examples[1]["rollouts"]
+    assert [(each["advantage"], each["advantage_scaled"]) for each in equal] == [(0.0, 0.0)] * 2
+    different = exported(tmp_path, ROWS, "groups", drop_equal=True)
+    assert [example["_ng_task_index"] for example in different] == [0, 7]
 
 
 def test_a_filter_chooses_tasks_and_the_report_says_how_many(tmp_path: Path) -> None:
@@ -111,9 +126,63 @@ def test_a_filter_chooses_tasks_and_the_report_says_how_many(tmp_path: Path) -> 
         chosen_tasks=2,
         used_tasks=1,
         examples=1,
-        dropped=Counter({"filtered out": 4, "not successful": 4}),
+        dropped=Counter({"filtered out": 4, "no success": 4}),
     )
     assert [last_words(example) for example in read(target)] == ["answer 0.0"]
+
+
+def test_a_card_says_what_was_exported_and_what_it_did_to_the_rewards(tmp_path: Path) -> None:
+    source, target = write(tmp_path / "rollouts.jsonl", ROWS), tmp_path / "out.jsonl"
+    export(source, target, "preference", FormatOptions(margin=0.5), parse_filter("avg < 1"))
+    assert json.loads((tmp_path / "out.jsonl.card.json").read_bytes()) == {
+        "format": "preference",
+        "options": {"margin": 0.5},
+        "filter": "avg < 1",
+        "source": {
+            "kind": "rollouts",
+            "files": ["rollouts.jsonl"],
+            "runs": [],
+            **dict.fromkeys(("expected", "completed", "failed", "omitted", "unresolved")),
+        },
+        "counts": {
+            "rollouts": 9,
+            "tasks": 4,
+            "chosen_tasks": 3,
+            "tasks_with_equal_rewards": 1,
+            "used_tasks": 1,
+            "examples": 1,
+            "dropped": {"filtered out": 2, "equal rewards": 2, "in no pair": 3},
+            "replies_dropped": {},
+        },
+        "rewards_before": {
+            "count": 9,
+            "mean": 3.9 / 9,
+            "std": pytest.approx(0.42946996),
+            "min": 0.0,
+            "max": 1.0,
+        },
+        "rewards_after": {"count": 2, "mean": 0.5, "std": 0.5, "min": 0.0, "max": 1.0},
+    }
+
+
+def test_images_are_stored_once_beside_the_export(tmp_path: Path) -> None:
+    shown = {"type": "input_image", "image_url": f"data:image/png;base64,{PICTURE}"}
+    elsewhere = {"type": "input_image", "image_url": "https://shop.test/a.png", "detail": "low"}
+    asked = {"input": [{"role": "user", "content": [shown, elsewhere, shown]}]}
+    rows = [row(0, repeat, 1.0, responses_create_params=asked) for repeat in range(2)]
+    examples = exported(tmp_path, rows, "sft")
+    image = examples[0]["images"][0]
+    assert [example["images"] for example in examples] == [[image, image]] * 2
+    assert examples[0]["messages"][0]["content"] == [
+        {"type": "image"},
+        {"type": "image_url", "image_url": {"url": "https://shop.test/a.png", "detail": "low"}},
+        {"type": "image"},
+    ]
+    assert [path.name for path in (tmp_path / "out_images").iterdir()] == [Path(image).name]
+    assert (tmp_path / image).read_bytes() == b64decode(PICTURE)
+    asked["input"][0]["content"] = [{**shown, "image_url": "data:image/png;base64,?"}]
+    with pytest.raises(ExportError, match="not valid base64"):
+        exported(tmp_path, [row(0, 0, 1.0, responses_create_params=asked)], "sft")
 
 
 def test_the_order_in_which_rollouts_finished_does_not_show(tmp_path: Path) -> None:

@@ -69,9 +69,7 @@ def test_a_folder_is_exported_when_it_is_clear_which_file_is_meant(
     status, said = export(folder)
     assert status == 6
     assert f"Give one of them: {folder / 'a.jsonl'}, {folder / 'b.jsonl'}" in said
-    (tmp_path / "web").mkdir()
-    (tmp_path / "web" / "trajectories.pt").touch()
-    for web in (tmp_path / "web", tmp_path / "web" / "trajectories.pt"):
-        status, said = export(web)
-        assert status == 6
-        assert "trajectories.pt has web rollouts" in said
+    (tmp_path / "trajectories.pt").touch()
+    status, said = export(tmp_path / "trajectories.pt")
+    assert status == 6
+    assert "trajectories.pt cannot be read as trajectories" in said

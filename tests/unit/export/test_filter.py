@@ -30,7 +30,7 @@ def test_a_filter_chooses_groups() -> None:
         ("not not avg == 1.", False, True),
     ]
     for text, half, whole in cases:
-        chosen = parse_filter(text)
+        chosen = parse_filter(text).accepts
         assert (chosen(HALF), chosen(ALL)) == (half, whole)
 
 
@@ -62,7 +62,7 @@ def test_nesting_is_bounded() -> None:
     for opening in cases:
         closing = ")" * (opening == "(")
         deep = DEEPEST - 1
-        chosen = parse_filter(opening * deep + "n > 0" + closing * deep)
+        chosen = parse_filter(opening * deep + "n > 0" + closing * deep).accepts
         assert chosen(HALF) is (opening == "(" or deep % 2 == 0)
         with pytest.raises(ExportError, match="nests deeper than"):
             parse_filter(opening * 100_000 + "n > 0")
@@ -96,4 +96,4 @@ filters = st.recursive(
 def test_a_filter_means_what_it_means_in_python(text: str, rewards: list[float]) -> None:
     group = GroupRewards.of(rewards)
     names = {name: getattr(group, name) for name in GroupRewards.__struct_fields__}
-    assert parse_filter(text)(group) == eval(text, {}, names)
+    assert parse_filter(text).accepts(group) == eval(text, {}, names)
