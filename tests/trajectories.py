@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from rollgym.records import Usage
+from rollgym.records.tokens import TokenTurn
 from webgym.browser.contract.answers import Box, CommandFailure, Incident, PageInfo
 from webgym.trajectory.records import (
     ActionRecord,
@@ -76,6 +77,7 @@ def full_step() -> Step:
             model="policy",
             finish_reason="stop",
             usage=Usage(10, 20, 3, 4),
+            tokens=TokenTurn(after=0, keep=5, prompt="2AQA=", reason="prompt"),
             prompt_token_ids=(1, 2**40, 3),
             token_ids=tuple(range(300)),
             logprobs=(-0.5, 0.0, -1e-30),

@@ -9,6 +9,10 @@ as an object, and, because most chat templates skip the role `developer`, its me
 unless `replace_developer_role_with_system` is false. The rollout itself keeps the original
 messages, and its response notes the form.
 
+*Tokens.* With `return_token_id_information`, vLLM and llama.cpp are asked for the tokens that they
+read and sampled; with `continue_from_tokens` each turn is sent as tokens, and continues exactly
+those of the turn before (`rollgym.servers.exact_tokens`).
+
 *Parameters.* Those of the request come first, then those in its metadata (`extra_body`), then those
 of the configuration. `sampling_overrides`, the model and the tokens are set last.
 """
@@ -18,7 +22,8 @@ from typing import Any
 import msgspec
 
 from rollgym.records import ModelMalformedError, ModelRequestError, Row
-from rollgym.servers import EndpointModelConfig, EndpointModelServer
+from rollgym.records.tokens import PROMPT_IDS, SAMPLED_IDS
+from rollgym.servers import EndpointModelConfig, EndpointModelServer, ServerDirectory
 from rollgym.servers.endpoints import (
     ApiKey,
     BaseUrl,
@@ -27,6 +32,8 @@ from rollgym.servers.endpoints import (
     PoolStream,
     endpoint_settings,
 )
+from rollgym.servers.episode import TAKES_TOKENS
+from rollgym.servers.exact_tokens import ExactTokens
 from rollgym.servers.model import decoded
 from rollgym.servers.responses import (
     ChatForm,
@@ -36,6 +43,8 @@ from rollgym.servers.responses import (
     response_from_chat,
 )
 
+_WITH_TOKENS = {"return_token_ids": True, "logprobs": True}
+
 
 class VllmModelConfig(EndpointModelConfig):
     """Settings of a vLLM model server.
@@ -44,6 +53,8 @@ class VllmModelConfig(EndpointModelConfig):
     - `model`: name of the model at vLLM; it replaces the name in requests.
     - `return_token_id_information`: put the exact tokens and their log probabilities onto the last
       output item of every answer.
+    - `continue_from_tokens`: send tokens in place of messages, so that every turn continues the
+      exact tokens of the turn before; includes `return_token_id_information`.
     - `uses_reasoning_parser`: whether vLLM runs with `--reasoning-parser`. Without it, reasoning is
       read from the `<think>` tags of the text, and written back into them.
     - `uses_interleaved_reasoning`: whether earlier reasoning is sent back, with a reasoning parser.
@@ -58,6 +69,7 @@ class VllmModelConfig(EndpointModelConfig):
     api_key: ApiKey = None
     model: str
     return_token_id_information: bool = False
+    continue_from_tokens: bool = False
     uses_reasoning_parser: bool = True
     uses_interleaved_reasoning: bool = True
     replace_developer_role_with_system: bool = True
@@ -65,6 +77,10 @@ class VllmModelConfig(EndpointModelConfig):
     chat_template_kwargs: dict[str, Any] | None = None
     sampling_overrides: dict[str, Any] | None = None
     default_headers: Headers = None
+
+    @property
+    def gives_tokens(self) -> bool:
+        return self.return_token_id_information or self.continue_from_tokens
 
     def endpoints(self) -> list[EndpointSettings]:
         return endpoint_settings(
@@ -77,28 +93,44 @@ class VllmModel(EndpointModelServer):
 
     config: VllmModelConfig
 
+    def __init__(
+        self, name: str, config: VllmModelConfig, directory: ServerDirectory | None = None
+    ) -> None:
+        super().__init__(name, config, directory)
+        self._tokens = ExactTokens(self.pool)
+
     async def responses(self, params: Row) -> bytes:
-        think_tags = not self.config.uses_reasoning_parser
+        think_tags, config = not self.config.uses_reasoning_parser, self.config
         asked = decoded(params.raw, ModelRequestError, "the request")
         request = chat_request(asked, think_tags=think_tags)
         body = self._body(request)
-        answer = await self.pool.post("/chat/completions", msgspec.json.encode(body))
-        completion = decoded(answer, ModelMalformedError, "vLLM's answer")
+        if config.continue_from_tokens:
+            completion = await self._tokens.continued(body, _last_tokens(asked.get("input")))
+        else:
+            completion = decoded(await self._answer(body), ModelMalformedError, "vLLM's answer")
         response = response_from_chat(completion, asked, think_tags=think_tags)
-        if self.config.return_token_id_information:
+        if config.gives_tokens:
             _check_tokens(response["output"][-1])
+        if config.continue_from_tokens:
+            response["output"][-1][TAKES_TOKENS] = True
         arguments = body.get("chat_template_kwargs")
         kept = arguments if isinstance(arguments, dict) else {}
         form = msgspec.structs.replace(self._form, chat_template_kwargs=kept)
         return msgspec.json.encode(form.noted(response, request["messages"]))
 
     async def chat_completions(self, params: Row) -> bytes:
-        asked = decoded(params.raw, ModelRequestError, "the request")
-        return await self.pool.post("/chat/completions", msgspec.json.encode(self._body(asked)))
+        return await self._answer(self._body(decoded(params.raw, ModelRequestError, "the request")))
 
     async def stream_chat_completions(self, params: Row) -> PoolStream | bytes:
-        asked = decoded(params.raw, ModelRequestError, "the request")
-        return await self.pool.stream("/chat/completions", msgspec.json.encode(self._body(asked)))
+        body = self._body(decoded(params.raw, ModelRequestError, "the request"))
+        if self.config.gives_tokens:
+            body |= _WITH_TOKENS
+        return await self.pool.stream("/chat/completions", msgspec.json.encode(body))
+
+    async def _answer(self, body: JsonObject) -> bytes:
+        if self.config.gives_tokens:
+            return await self._tokens.chat({**body, **_WITH_TOKENS})
+        return await self.pool.post("/chat/completions", msgspec.json.encode(body))
 
     @property
     def _form(self) -> ChatForm:
@@ -120,8 +152,6 @@ class VllmModel(EndpointModelServer):
             arguments |= carried.chat_template_kwargs
             body |= {"chat_template_kwargs": arguments} if arguments else {}
         body |= {**(config.sampling_overrides or {}), "model": config.model}
-        if config.return_token_id_information:
-            body |= {"return_token_ids": True, "logprobs": True}
         messages = body.get("messages")
         if isinstance(messages, list):  # vLLM rejects those with another structure
             body["messages"] = [*map(self._form.sent, messages)]
@@ -134,13 +164,24 @@ class VllmModel(EndpointModelServer):
                 body |= {"continue_final_message": True, "add_generation_prompt": False}
 
 
+def _last_tokens(items: object) -> list[int]:
+    """All tokens of the model's last turn; [] where it has none."""
+    for item in reversed(items) if isinstance(items, list) else ():
+        match item:
+            case {"prompt_token_ids": [*prompt], "generation_token_ids": [*sampled]}:
+                return prompt + sampled
+            case {"type": "reasoning" | "function_call"} | {"role": "assistant"}:
+                return []
+    return []
+
+
 def _check_tokens(item: JsonObject) -> None:
-    """Raise an error if the tokens are missing, because training needs them."""
-    wanted = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
-    missing = [name for name in wanted if name not in item]
+    """Raise an error if there are no tokens, because training needs them."""
+    missing = [name for name in (PROMPT_IDS, SAMPLED_IDS) if name not in item]
     if missing:
         raise ModelMalformedError(
-            f"vLLM did not return {' and '.join(missing)}, which return_token_id_information asks "
-            "for; use a version of vLLM that supports `return_token_ids`",
+            f"the model server did not return {' and '.join(missing)}, which "
+            "return_token_id_information asks for; use llama.cpp, or a version of vLLM that "
+            "supports `return_token_ids`",
             retryable=False,
         )

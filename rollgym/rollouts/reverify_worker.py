@@ -10,7 +10,7 @@ A rollout that cannot be verified keeps its response, so that it can be verified
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -30,7 +30,14 @@ from rollgym.records import (
 )
 from rollgym.records.decoding import JsonDecoder
 from rollgym.records.failure import shorten
-from rollgym.rollouts.rows import PARAMS, RESPONSE, ROLLOUT_INDEX, agent_name, rollout_row
+from rollgym.rollouts.rows import (
+    PARAMS,
+    RESPONSE,
+    ROLLOUT_INDEX,
+    TOKENS,
+    agent_name,
+    rollout_row,
+)
 from rollgym.rollouts.servers import Clients, CollectionServers
 from rollgym.rollouts.stored_rollouts import StoredRollouts
 from rollgym.rollouts.worker import outcome_of
@@ -74,35 +81,37 @@ class ReverifyWorker:
         now = asyncio.get_running_loop().time()
         with working_for(f"{item.task.index}/{number}", deadline - ending_time(deadline - now)):
             try:
-                response = await self._response(item)
+                response, tokens = await self._response(item)
             except RolloutError as error:
                 return Failed(Failure.of(error))
+            kept = {} if tokens is None else {TOKENS: tokens}
             try:
-                return await self._verify(row, response)
+                verified = await self._verify(row, response)
+                answer = Answer(200, Row.parse(verified).with_fields(kept).raw)
+                return outcome_of(row, answer, self._success_threshold)
             except RolloutError as error:
-                return _failed(Failure.of(error), response)
+                return _failed(Failure.of(error), response, kept)
             except asyncio.CancelledError:
                 failure = Failure.make(FailureKind.CANCELLED, "the verification was cancelled")
-                return _failed(failure, response)
+                return _failed(failure, response, kept)
 
-    async def _response(self, item: WorkItem) -> msgspec.Raw:
+    async def _response(self, item: WorkItem) -> tuple[msgspec.Raw, msgspec.Raw | None]:
         try:
             return await asyncio.to_thread(self._stored.response, item.task.index, item.repeat)
         except StoreError as error:
             raise TaskError(str(error)) from error
 
-    async def _verify(self, row: Row, response: msgspec.Raw) -> Outcome:
+    async def _verify(self, row: Row, response: msgspec.Raw) -> bytes:
         client, jar = self._environment(row).one(), CookieJar()
         seeded = await client.call("/seed_session", row.raw, error=EnvironmentSessionError, jar=jar)
         try:
             if await self._replays(client):
                 await _replay(client, jar, row, response)
-            verified = await self._verification(client, jar, row, response)
+            return await self._verification(client, jar, row, response)
         except BaseException:
             if CLOSABLE_HEADER in seeded.headers:
                 await close_session(client, jar)
             raise
-        return outcome_of(row, Answer(200, verified), self._success_threshold)
 
     def _environment(self, row: Row) -> ServerClient:
         agent = agent_name(row)
@@ -123,8 +132,8 @@ class ReverifyWorker:
         return self._stateful[client.name]
 
 
-def _failed(failure: Failure, response: msgspec.Raw) -> Failed:
-    kept = msgspec.json.encode({RESPONSE: response, UNVERIFIED: True})
+def _failed(failure: Failure, response: msgspec.Raw, tokens: Mapping[str, msgspec.Raw]) -> Failed:
+    kept = msgspec.json.encode({RESPONSE: response, UNVERIFIED: True, **tokens})
     return Failed(failure, result=msgspec.Raw(kept))
 
 

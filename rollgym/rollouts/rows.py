@@ -20,6 +20,7 @@ import msgspec
 
 from rollgym.records import Row, RowError, Task
 from rollgym.records.decoding import JsonDecoder, decode_json
+from rollgym.records.tokens import ROW_FIELD
 from rollgym.store import Manifest
 
 PARAMS = "responses_create_params"
@@ -42,6 +43,8 @@ SUCCESS = "success"
 METADATA = "metadata"
 OWN_OUTPUT = "rollgym_output"
 OWN_METADATA = "rollgym_metadata"
+TOKENS = ROW_FIELD
+"""The tokens of all turns, which only a collection writes."""
 MOVED = "rollgym"
 """The key of `metadata` with our numbers whose names were in use."""
 SIGNS = "signs"
@@ -155,7 +158,7 @@ def is_rollout(row: Row) -> bool:
 
 def without_results(row: Row) -> Row:
     """The row of a rollout without what its collection wrote, as far as the row alone tells."""
-    dropped = {RESPONSE, REWARD, SUCCESS, ROLLOUT_INDEX, OWN_OUTPUT, OWN_METADATA}
+    dropped = {RESPONSE, REWARD, SUCCESS, ROLLOUT_INDEX, OWN_OUTPUT, OWN_METADATA, TOKENS}
     if OWN_OUTPUT not in row.fields:
         dropped.add(OUTPUT)
     metadata = object_fields(row.fields.get(METADATA))

@@ -104,13 +104,17 @@ class StoredRollouts:
         except RowError as error:
             raise self._files[0].changed() from error
 
-    def response(self, task: int, repeat: int) -> msgspec.Raw:
-        """The stored response of the task's k-th rollout. Raises InputsError, StorageError."""
+    def response(self, task: int, repeat: int) -> tuple[msgspec.Raw, msgspec.Raw | None]:
+        """The stored response of the task's k-th rollout, and its tokens where there are some.
+
+        Raises InputsError, StorageError.
+        """
         offset, which = divmod(self._places[task][repeat], 2)
         file = self._files[which]
         try:
             with file.open() as opened:
-                return row_at(opened, offset).fields[rows.RESPONSE]
+                fields = row_at(opened, offset).fields
+                return fields[rows.RESPONSE], fields.get(rows.TOKENS)
         except OSError as error:
             raise storage_error(error, file.path, "reading a stored rollout") from error
         except (KeyError, RowError) as error:

@@ -34,6 +34,7 @@ from rollgym.records.failure import shorten
 from rollgym.rollouts import rows
 from rollgym.rollouts.output_row import added_fields, input_row, measures_of, same_value
 from rollgym.rollouts.signs import signs_of
+from rollgym.rollouts.token_rows import with_tokens_stored_once
 from rollgym.servers.agent import PHASES_HEADER, UNVERIFIED
 from rollgym.servers.client import RecoveryWait, ServerClient
 from rollgym.servers.context import RolloutProgress, ending_time, working_for
@@ -123,6 +124,9 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
         reward, response = _reward(answered), _response(answered)
     except VerifierError as error:
         return _unscored(Failure.of(error), added, answer.headers)
+    if rows.TOKENS not in added:  # an agent of another program
+        moved = with_tokens_stored_once(response)
+        added |= {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in moved.items()}
     usage = response.usage
     success = _success(sent, answered, by_reward=reward >= success_threshold)
     signs = signs_of(sent.fields.get(rows.PARAMS), response, added, success=success)

@@ -25,9 +25,11 @@ from rollgym.records import (
     TaskError,
     boundary,
 )
+from rollgym.records.tokens import ROW_FIELD
 from rollgym.servers.client import RecoveryWait, ServerClient
 from rollgym.servers.context import (
     after_the_deadline,
+    current_rollout,
     ending_time,
     report_progress,
     seconds_left,
@@ -102,7 +104,9 @@ class AgentServer(Server):
         """Work on the task of `params` to its end; returns the trajectory as a Responses object."""
         raise NotImplementedError(f"{type(self).__name__} has no responses")
 
-    def episode(self, cookies: Mapping[str, str] | None = None) -> Episode:
+    def episode(
+        self, cookies: Mapping[str, str] | None = None, *, takes_tokens: bool = False
+    ) -> Episode:
         return Episode(
             self._client(self.config.model_server),
             self._client(self.config.resources_server),
@@ -111,6 +115,7 @@ class AgentServer(Server):
             cookies=cookies,
             parallel=self.config.parallel_tool_calls,
             show_server_errors=self.config.on_tool_server_error == "show",
+            takes_tokens=takes_tokens,
         )
 
     async def run(self, row: Row, episode: Episode) -> bytes:
@@ -215,8 +220,11 @@ class AgentServer(Server):
             row = Row.parse(request.body)
         except RowError as error:
             raise TaskError(f"the row is not a JSON object: {error}") from error
-        episode = self.episode()
+        # A caller of another program reads tokens from the items, where NeMo Gym has them.
+        episode = self.episode(takes_tokens=bool(current_rollout()))
         body = await self.run(row, episode)
+        if turns := episode.token_turns:
+            body = Row.parse(body).with_fields({ROW_FIELD: turns}).raw
         phases = msgspec.json.encode(episode.phases).decode()
         spans = encode_spans(episode.spans())
         return Answer(200, body, headers={PHASES_HEADER: phases, SPANS_HEADER: spans})
@@ -278,6 +286,8 @@ def partial_of(episode: Episode) -> bytes | None:
         usage = episode.usage_object()
         response = {"status": "incomplete", "output": episode.output, "usage": usage}
         kept = {"response": episode.annotate(response)}
+    if kept and (turns := episode.token_turns):
+        kept[ROW_FIELD] = turns
     spent = {"phases": episode.phases, "spans": episode.spans()} if episode.phases else {}
     for part in (kept | spent, spent):
         try:

@@ -6,6 +6,10 @@ server, adds up tokens and the seconds of each phase, and records when the first
 *Order.* The calls of one turn run one after another. Neighbouring calls of tools that the
 environment marks as safe run in parallel, and all calls do with `parallel_tool_calls`.
 
+*Tokens.* With `takes_tokens`, the tokens that a model server put on the items of a turn move to
+`token_turns`, where each turn is stored once. A model server that continues from tokens gets those
+of the turn before on its item again.
+
 *Errors of tools.* What the model caused, it reads: a call that cannot be made, and an answer with a
 status of 400 to 499. Everything else fails the attempt. The errors that the model did read are
 counted, and `annotate` writes the counts into the response.
@@ -28,6 +32,7 @@ from rollgym.records import (
 )
 from rollgym.records.decoding import JsonDecoder
 from rollgym.records.failure import shorten
+from rollgym.records.tokens import TOKEN_FIELDS, TokenLog, TokenSample, TokenTurn, TurnKind
 from rollgym.servers.client import EXCERPT, ServerClient, retry_after
 from rollgym.servers.exchange import Answer, CookieJar, error_answer
 from rollgym.servers.responses import FunctionCall, JsonObject, Response, arguments_problem
@@ -37,6 +42,8 @@ from rollgym.servers.tools import RESERVED_NAMES
 
 _OBJECT = JsonDecoder(dict[str, Any])
 CONTEXT_OVERFLOW = "context_overflow"
+TAKES_TOKENS = "takes_token_ids"
+"""On the item of a turn: the model server continues from the tokens of this item."""
 MOST_PARALLEL = 64
 """The most calls of one turn that run at the same time."""
 _OVERLOADED = (408, 429)
@@ -48,7 +55,8 @@ class Episode:
 
     `tool_timeout` and `model_timeout` bound each call. `cookies` are those of a session that the
     caller of the agent has already seeded. With `parallel` the calls of a turn run in parallel, and
-    with `show_server_errors` the model reads the errors of a tool's server too.
+    with `show_server_errors` the model reads the errors of a tool's server too. `takes_tokens`
+    says whether the caller reads `token_turns`, not the tokens on the items.
     """
 
     def __init__(
@@ -61,6 +69,7 @@ class Episode:
         cookies: Mapping[str, str] | None = None,
         parallel: bool = False,
         show_server_errors: bool = False,
+        takes_tokens: bool = False,
     ) -> None:
         self._model = model
         self._tool_timeout = tool_timeout
@@ -86,6 +95,10 @@ class Episode:
         self.tool_calls_rejected = 0
         self._asked: Mapping[str, Any] = {}
         self._last: Response | None = None
+        self._takes_tokens = takes_tokens
+        self._tokens = TokenLog()
+        self._token_items: list[JsonObject] = []
+        self._continued: tuple[JsonObject, JsonObject] | None = None
         self._began = time.perf_counter()
         self._calls: list[Timed] = []
 
@@ -94,6 +107,8 @@ class Episode:
         if "stream" in params or "stream_options" in params:
             params = {name: params[name] for name in params if not name.startswith("stream")}
         self._asked = params
+        if self._continued is not None:
+            params = {**params, "input": _with_tokens(params.get("input"), *self._continued)}
         began = time.perf_counter()
         try:
             answer = await self._model.call(
@@ -115,6 +130,8 @@ class Episode:
             raise ModelMalformedError(f"the answer of {self._model.name} has no `output`")
         self.usage += response.usage
         self._last = response
+        if self._takes_tokens:
+            self._take_tokens(response)
         return response
 
     async def call_tools(self, calls: Sequence[FunctionCall], tools: object) -> None:
@@ -158,6 +175,30 @@ class Episode:
         if not answer.ok:
             self._count_error(name, answer)
         return tool_output(answer)
+
+    @property
+    def token_turns(self) -> list[TokenTurn]:
+        """The tokens of all turns, each with the place of its last item in the trajectory."""
+        whole = self.output if self.response is None else self.response.get("output") or ()
+        places = {id(item): place for place, item in enumerate(whole)}
+        return [
+            msgspec.structs.replace(turn, item=places.get(id(item)))
+            for turn, item in zip(self._tokens.turns, self._token_items, strict=True)
+        ]
+
+    def _take_tokens(self, response: Response) -> None:
+        """Move the tokens of a turn from its item to the log."""
+        self._continued, kind = None, _kind(response)
+        for item in response.output:
+            fields = {name: item.pop(name) for name in TOKEN_FIELDS if name in item}
+            continues = item.pop(TAKES_TOKENS, False)
+            sample = TokenSample.of(fields, response.version)
+            if sample is None:
+                continue
+            self._tokens.add(sample, kind)
+            self._token_items.append(item)
+            if continues:
+                self._continued = item, fields
 
     def _batches(self, calls: Sequence[FunctionCall]) -> Iterator[list[FunctionCall]]:
         """The calls, divided into those that may run at the same time."""
@@ -248,6 +289,18 @@ class Episode:
         self.phases[phase] = self.phases.get(phase, 0.0) + ended - began
         if len(self._calls) < MOST_SPANS:
             self._calls.append((phase, began, ended, label))
+
+
+def _kind(response: Response) -> TurnKind:
+    kinds = {item.get("type") for item in response.output}
+    return TurnKind("reasoning" in kinds, "function_call" in kinds)
+
+
+def _with_tokens(items: object, item: JsonObject, fields: JsonObject) -> object:
+    """The input of a turn, with the tokens of an earlier turn on its item."""
+    if not isinstance(items, list):
+        return items
+    return [{**each, **fields} if each is item else each for each in items]
 
 
 def _has_result(task: asyncio.Task[JsonObject]) -> bool:

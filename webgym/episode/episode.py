@@ -233,7 +233,7 @@ class WebEpisode:
                 conversation=self._conversation,
                 seed=self._seed,
             )
-        self.log.respond(decision.response)
+        self.log.respond(decision.response, decision.tokens)
         action = decision.action
         if action is None:
             reason = decision.response.parse_failure or "the reply has no action"

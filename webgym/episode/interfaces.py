@@ -6,6 +6,7 @@ from typing import Annotated, Protocol
 import msgspec
 
 from rollgym.records import RolloutKey
+from rollgym.records.tokens import TokenSample
 from rollgym.store import Setting
 from webgym.actions.space import Action
 from webgym.browser.contract.answers import Lease, Observe, Picture, StepAnswer
@@ -18,10 +19,14 @@ from webgym.trajectory.records import EpisodeVerdict, ResponseRecord, Trajectory
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """The response of an agent, and its action; None where the reply has none."""
+    """The response of an agent, and its action; None where the reply has none.
+
+    `tokens` are those of the response, where the server gave them.
+    """
 
     response: ResponseRecord
     action: Action | None
+    tokens: TokenSample | None = None
 
 
 class EpisodeJudge(Protocol):

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from rollgym.records.tokens import TokenLog, TokenSample, TurnKind
 from webgym.browser.contract.answers import StepAnswer
 from webgym.context.page_view import AgentObservation, Round
 from webgym.trajectory.records import (
@@ -41,6 +42,7 @@ class EpisodeLog:
         self.rounds: list[Round] = []
         self._open: tuple[AgentObservation, Observation] | None = None
         self._response: ResponseRecord | None = None
+        self._tokens = TokenLog()
 
     def observe(self, current: AgentObservation, observation: Observation) -> None:
         """Start a step with an observation."""
@@ -51,8 +53,12 @@ class EpisodeLog:
             self._replace(same_as_next_screenshot=same)
         self._open, self._response = (current, observation), None
 
-    def respond(self, response: ResponseRecord) -> None:
-        """Record the response of the model."""
+    def respond(self, response: ResponseRecord, tokens: TokenSample | None = None) -> None:
+        """Record the response of the model, with its tokens."""
+        if tokens is not None:
+            thinks = "thinking" in response.fields
+            turn = self._tokens.add(tokens, TurnKind(thinks, tool_calls=True))
+            response = msgspec.structs.replace(response, tokens=turn)
         self._response = response
 
     def act(self, action: ActionRecord, timings: dict[str, float]) -> None:

@@ -10,9 +10,9 @@ should not be lost over ten seconds. A call that has used up its tries waits and
 `outage_timeout` seconds, unless another call is answered in the meantime: then the model is
 running, and this request itself fails.
 
-*Tokens.* With `tokens` the server is asked for the token ids and log probabilities
-(`TOKEN_FIELDS`), as vLLM returns them. Endpoints that reject requests with these fields are asked
-without them from then on, and one warning says so, because episodes are useful without them.
+*Tokens.* With `tokens` the server is asked for token ids and log probabilities
+(`rollgym.servers.exact_tokens`). Endpoints that reject such requests are asked without them from
+then on, and one warning says so, because episodes are useful without them.
 
 *Event loops.* Connections belong to an event loop, so each loop that calls has its own. `close`
 closes those of the loop it is called in.
@@ -20,6 +20,7 @@ closes those of the loop it is called in.
 
 import asyncio
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import NamedTuple
@@ -36,14 +37,13 @@ from rollgym.records import (
 from rollgym.records.decoding import decode_json
 from rollgym.servers.context import seconds_left
 from rollgym.servers.endpoints import EndpointPool, PoolSettings
+from rollgym.servers.exact_tokens import ExactTokens
 from rollgym.servers.limit import Limit
 from webgym.models.completion import Completion, read_completion
 from webgym.models.endpoints import FoundryEndpoint
 
 Message = Mapping[str, object]
 
-TOKEN_FIELDS: Mapping[str, object] = {"return_token_ids": True, "logprobs": True}
-"""The fields of a request that ask for tokens. They do not change the reply itself."""
 LONGEST_SLOT_WAIT = 1800.0
 NAME_TIMEOUT = 30.0
 LONGEST_COOLDOWN = 5.0
@@ -51,7 +51,6 @@ SHORTEST_PAUSE = 0.2
 MAX_OTHER_ENDPOINTS = 3
 """The most other endpoints that a call may be sent to beyond its retries."""
 
-_PATH = "/chat/completions"
 _REJECTED = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 _LOGGER = logging.getLogger("webgym.models")
 
@@ -169,7 +168,7 @@ class ChatModel(AsyncClosable):
         if not self._asks_for_tokens:
             return await _readable(connections, request, deadline)
         try:
-            return await _readable(connections, {**TOKEN_FIELDS, **request}, deadline)
+            return await _readable(connections, request, deadline, tokens=True)
         except ModelRequestError as error:
             if error.upstream is None or error.upstream.status not in _REJECTED:
                 raise
@@ -180,9 +179,7 @@ class ChatModel(AsyncClosable):
         if self._asks_for_tokens:
             self._asks_for_tokens = False
             _LOGGER.warning(
-                "the model is asked without %s from now on, so there are no token ids and no "
-                "log probabilities: %s",
-                " and ".join(TOKEN_FIELDS),
+                "the model is asked without token ids and log probabilities from now on: %s",
                 rejection,
             )
         return answer
@@ -190,12 +187,13 @@ class ChatModel(AsyncClosable):
     def _warn_of_missing_tokens(self, answer: Completion) -> None:
         if not self._asks_for_tokens or self._warned_of_tokens:
             return
-        if answer.token_ids is None or answer.logprobs is None:
+        tokens = answer.tokens
+        if tokens is None or tokens.logprobs is None:
             self._warned_of_tokens = True
             _LOGGER.warning(
                 "the model server was asked for token ids and log probabilities and returned no "
                 "usable ones%s; with vLLM, use a version that supports `return_token_ids`",
-                f" ({answer.token_problem})" if answer.token_problem else "",
+                f" ({tokens.problem})" if tokens and tokens.problem else "",
             )
 
 
@@ -211,6 +209,7 @@ class _ModelConnections:
 
     def __init__(self, pool: EndpointPool, settings: ChatSettings) -> None:
         self.pool = pool
+        self._tokens = ExactTokens(self)
         self.slots = asyncio.Semaphore(settings.max_concurrency)
         self.naming = asyncio.Lock()
         self.retries = settings.max_retries
@@ -229,7 +228,21 @@ class _ModelConnections:
                 "running all the time; allow more concurrent calls, or run fewer rollouts"
             ) from error
 
-    async def ask(self, path: str, body: bytes | None, deadline: float) -> bytes:
+    async def complete(
+        self, request: Mapping[str, object], deadline: float, *, tokens: bool
+    ) -> bytes:
+        """The chat completion, with its tokens on request."""
+        if tokens:
+            return await self._tokens.chat(request, deadline=deadline)
+        return await self.post("/chat/completions", msgspec.json.encode(request), deadline=deadline)
+
+    async def post(self, path: str, body: bytes, *, deadline: float | None = None) -> bytes:
+        return await self._ask(path, body, deadline)
+
+    async def get(self, path: str, *, deadline: float | None = None) -> bytes:
+        return await self._ask(path, None, deadline)
+
+    async def _ask(self, path: str, body: bytes | None, deadline: float | None) -> bytes:
         """The response; repeated during an outage. Raises the errors of the pool."""
         clock = asyncio.get_running_loop().time
         outage: _Outage | None = None
@@ -244,7 +257,7 @@ class _ModelConnections:
                     self._answered(), clock() + self._settings.outage_timeout
                 )
                 pause = max(SHORTEST_PAUSE, error.retry_after or 0.0)
-                is_over = clock() + pause >= min(outage.ends, deadline)
+                is_over = clock() + pause >= min(outage.ends, deadline or math.inf)
                 if is_over or self._answered() > outage.answered:
                     raise
             await asyncio.sleep(pause)
@@ -255,20 +268,23 @@ class _ModelConnections:
 
 
 async def _readable(
-    connections: _ModelConnections, request: Mapping[str, object], deadline: float
+    connections: _ModelConnections,
+    request: Mapping[str, object],
+    deadline: float,
+    *,
+    tokens: bool = False,
 ) -> Completion:
     """A readable response; an unreadable one is requested once more, if retries are allowed."""
-    body = msgspec.json.encode(request)
     try:
-        return read_completion(await connections.ask(_PATH, body, deadline))
+        return read_completion(await connections.complete(request, deadline, tokens=tokens))
     except ModelMalformedError:
         if not connections.retries:
             raise
-    return read_completion(await connections.ask(_PATH, body, deadline))
+    return read_completion(await connections.complete(request, deadline, tokens=tokens))
 
 
 async def _served_model(connections: _ModelConnections, deadline: float) -> str:
-    answer = await connections.ask("/models", None, deadline)
+    answer = await connections.get("/models", deadline=deadline)
     try:
         served = [card.id for card in decode_json(answer, _ModelList).data]
     except msgspec.DecodeError as error:

@@ -5,8 +5,8 @@ returns it as `reasoning_content` or `reasoning`. Here it is put back in front, 
 `<think>…</think>`, so that the text is what the model wrote, however its server is set up. A
 refusal, or the rest that a content filter left, is text as well.
 
-*Tokens* are for trainers. Tokens that do not fit together, such as four log probabilities for five
-tokens, are not kept, and `token_problem` says why: the episode is useful without them.
+*Tokens* are for trainers. Those that do not fit together, such as four log probabilities for five
+tokens, have a `problem`: the episode is useful without them.
 """
 
 import msgspec
@@ -14,16 +14,11 @@ import msgspec
 from rollgym.records import NO_USAGE, ModelMalformedError, Usage
 from rollgym.records.decoding import JsonDecoder
 from rollgym.records.failure import shorten
+from rollgym.records.tokens import TokenSample
 from rollgym.servers.final_answer import join_thinking
-from rollgym.servers.responses import JsonObject
+from rollgym.servers.responses import JsonObject, Response
 from rollgym.servers.responses.content import assistant_content, chat_reasoning
-from rollgym.servers.responses.from_chat import (
-    GENERATION,
-    LOG_PROBS,
-    PROMPT,
-    chat_token_fields,
-    responses_usage,
-)
+from rollgym.servers.responses.from_chat import chat_token_fields, responses_usage
 from rollgym.servers.responses.shape import (
     ShapeError,
     as_object,
@@ -42,17 +37,14 @@ _OBJECT = JsonDecoder(dict[str, object])
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
     """One completion. `seconds` is its duration, with all waits and retries.
 
-    `token_problem` says why the server's tokens cannot be used.
+    `tokens` are those that the server gave; None where it gave none.
     """
 
     text: str
     finish_reason: str | None = None
     model: str = ""
     usage: Usage = NO_USAGE
-    prompt_token_ids: tuple[int, ...] | None = None
-    token_ids: tuple[int, ...] | None = None
-    logprobs: tuple[float, ...] | None = None
-    token_problem: str | None = None
+    tokens: TokenSample | None = None
     seconds: float = 0.0
 
 
@@ -69,13 +61,13 @@ def read_completion(answer: bytes) -> Completion:
             if finish in _ABORTED:
                 raise ShapeError("finish_reason", f"the server aborted the reply ({finish})")
             text = _text(get_object(choice, "message"), finish)
-        completion = Completion(
+        return Completion(
             text=text,
             finish_reason=finish,
             model=get_optional_text(whole, "model") or "",
             usage=_usage(whole),
+            tokens=TokenSample.of(chat_token_fields(whole, choice), Response.of(whole).version),
         )
-        return _with_tokens(completion, whole, choice)
 
 
 def _first_choice(whole: JsonObject) -> JsonObject:
@@ -114,18 +106,4 @@ def _usage(whole: JsonObject) -> Usage:
         usage["output_tokens"],
         usage["input_tokens_details"]["cached_tokens"],
         usage["output_tokens_details"]["reasoning_tokens"],
-    )
-
-
-def _with_tokens(completion: Completion, whole: JsonObject, choice: JsonObject) -> Completion:
-    try:
-        fields = chat_token_fields(whole, choice)
-    except ShapeError as problem:
-        return msgspec.structs.replace(completion, token_problem=str(problem))
-    prompt, sampled, logprobs = (fields.get(name) for name in (PROMPT, GENERATION, LOG_PROBS))
-    return msgspec.structs.replace(
-        completion,
-        prompt_token_ids=None if prompt is None else tuple(prompt),
-        token_ids=None if sampled is None else tuple(sampled),
-        logprobs=None if logprobs is None else tuple(map(float, logprobs)),
     )

@@ -136,7 +136,7 @@ class WebAgent(AsyncClosable):
             within=self._within,
         )
         reply = parse_reply(completion.text, self.context)
-        return Decision(_record(chat, completion, reply), reply.action)
+        return Decision(_record(chat, completion, reply), reply.action, completion.tokens)
 
     async def close(self) -> None:
         """Close the connections of this event loop."""
@@ -163,8 +163,5 @@ def _record(chat: Chat, completion: Completion, reply: ParsedReply) -> ResponseR
         model=completion.model,
         finish_reason=completion.finish_reason,
         usage=completion.usage,
-        prompt_token_ids=completion.prompt_token_ids,
-        token_ids=completion.token_ids,
-        logprobs=completion.logprobs,
         seconds=completion.seconds,
     )

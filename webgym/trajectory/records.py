@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from rollgym.records import NO_USAGE, Usage
+from rollgym.records.tokens import TokenTurn
 from webgym.browser.contract.answers import Box, CommandFailure, Incident, PageInfo
 from webgym.browser.contract.commands import InteractionMode
 
@@ -77,8 +78,9 @@ class ResponseRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     `raw_prompt` is the chat as it was sent, with the file names of images
     (`{"type": "image_url", "image_url": {"url": "blob:<name>"}}`). `fields` are the parts of the
     reply (thinking, memory, progress, intention, action), `tolerances` the deviations that the
-    parser accepted, `parse_failure` why there is no action. Token ids and log probabilities are
-    present where the server returned them.
+    parser accepted, `parse_failure` why there is no action. `tokens` are present where the server
+    returned them (`rollgym.records.tokens`); the turns are the responses that have some, in order.
+    Records of earlier versions have `prompt_token_ids`, `token_ids` and `logprobs` instead.
     """
 
     raw_prompt: tuple[dict[str, object], ...] = ()
@@ -89,6 +91,7 @@ class ResponseRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     model: str = ""
     finish_reason: str | None = None
     usage: Usage = NO_USAGE
+    tokens: TokenTurn | None = None
     prompt_token_ids: tuple[int, ...] | None = None
     token_ids: tuple[int, ...] | None = None
     logprobs: tuple[float, ...] | None = None

@@ -28,8 +28,10 @@ from rollgym.records import (
     TaskError,
     ToolError,
 )
+from rollgym.records.tokens import TokenTurn, branches_of
 from rollgym.servers import CookieJar, ServerConfig
 from rollgym.servers.config import ConfigError, load_config, load_server_class, load_settings
+from rollgym.servers.context import working_for
 
 T = TypeVar("T")
 TRANSPORTS = pytest.mark.parametrize("transport", ["in process", "HTTP"])
@@ -65,6 +67,56 @@ def test_a_conversation_of_several_turns_becomes_one_response(transport: str) ->
             task = {"role": "user", "content": "Tidy up."}
             assert stage.model.requests[2]["input"] == [task, *response["output"][:-1]]
             assert stage.model.requests[2]["tools"] == row()["responses_create_params"]["tools"]
+
+    complete(scene())
+
+
+@TRANSPORTS
+def test_the_tokens_of_a_rollout_are_beside_the_conversation_each_stored_once(
+    transport: str,
+) -> None:
+    def turn(item: dict[str, Any], prompt: list[int], sampled: list[int]) -> list[dict[str, Any]]:
+        fields = {"prompt_token_ids": prompt, "generation_token_ids": sampled}
+        return [{**item, **fields, "generation_log_probs": [-0.5] * len(sampled)}]
+
+    def turns() -> list[list[dict[str, Any]]]:
+        return [
+            turn(call("put", '{"item":"saw"}', "one"), [1, 2], [3, 4]),
+            turn(call("put", '{"item":"axe"}', "two"), [1, 2, 3, 4, 5], [6]),
+            turn(say("Done."), [1, 2, 3, 4, 5, 9], [7, 8]),
+        ]
+
+    async def scene() -> None:
+        async with on_stage(turns(), transport=transport) as stage:
+            with working_for("0/0"):
+                verified = await stage.run()
+            assert "token_ids" not in str((stage.model.requests, verified["response"]))
+            stored = msgspec.convert(verified["rollgym_tokens"], list[TokenTurn])
+            assert [each.item for each in stored] == [0, 2, 4]
+            first, second = branches_of(stored)
+            assert (first.input_ids, first.loss_mask) == ([1, 2, 3, 4, 5, 6], [0, 0, 1, 1, 0, 1])
+            assert (second.input_ids, second.reason) == ([1, 2, 3, 4, 5, 9, 7, 8], "end")
+            assert second.versions == ("telling",)
+        # A program that does not know them gets the tokens where NeMo Gym has them.
+        async with on_stage(turns(), transport=transport) as stage:
+            verified = await stage.run()
+            assert verified["response"]["output"][-1]["generation_token_ids"] == [7, 8]
+            assert "rollgym_tokens" not in verified
+
+    complete(scene())
+
+
+def test_the_tokens_of_a_failed_rollout_are_kept() -> None:
+    async def scene() -> None:
+        first = call("put", '{"item":"saw"}') | {
+            "prompt_token_ids": [1],
+            "generation_token_ids": [2],
+        }
+        async with on_stage([[first], ModelUnavailableError("gone")]) as stage:
+            with working_for("0/0"), pytest.raises(ModelUnavailableError) as raised:
+                await stage.run()
+            kept = msgspec.json.decode(raised.value.partial or b"{}")
+            assert len(kept["rollgym_tokens"]) == 1
 
     complete(scene())
 

@@ -134,10 +134,15 @@ class Endpoint:
         self._failed: Counter[FailureKind] = Counter()
 
     def url(self, path: str) -> URL:
-        """The URL of a path of the API at this endpoint; a query of the base URL is kept."""
+        """The URL of a path of the API at this endpoint; a query of the base URL is kept.
+
+        `/../x` is beside the last part of the base URL, usually `/v1`.
+        """
         url = self._urls.get(path)
         if url is None:
-            whole = self._base.raw_path.rstrip("/") + path
+            base = self._base.raw_path.rstrip("/")
+            beside = path.startswith("/../")
+            whole = base.rpartition("/")[0] + path[3:] if beside else base + path
             url = self._urls[path] = self._base.with_path(whole, encoded=True, keep_query=True)
         return url
 

@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import Any
 
 from rollgym.records import ModelMalformedError, ModelRequestError
+from rollgym.records.tokens import TOKEN_FIELDS
 from rollgym.servers.responses.content import (
     assistant_content,
     chat_reasoning,
@@ -18,7 +19,6 @@ from rollgym.servers.responses.content import (
     reasoning_text,
     responses_content,
 )
-from rollgym.servers.responses.from_chat import TOKEN_FIELDS
 from rollgym.servers.responses.shape import (
     JsonObject,
     ShapeError,

@@ -8,7 +8,8 @@ the server itself aborted raises an error.
 probability of each; it cannot recompute them, because tokenising a text again need not give the
 same tokens. They become three fields of the turn's last item (`TOKEN_FIELDS`). In a chat completion
 they stand on the message under the same names, or where vLLM puts them: `prompt_token_ids` beside
-the choices or on the choice, `token_ids` on the choice, and log probabilities under `logprobs`.
+the choices or on the choice, `token_ids` on the choice, and log probabilities under `logprobs`,
+with llama.cpp's ids. They are passed on as they are: `rollgym.records.tokens` checks them.
 """
 
 from time import time
@@ -17,6 +18,7 @@ from uuid import uuid4
 
 from rollgym.records import ModelMalformedError
 from rollgym.records.failure import shorten
+from rollgym.records.tokens import LOG_PROBS, PROMPT_IDS, SAMPLED_IDS, TOKEN_FIELDS
 from rollgym.servers.final_answer import split_thinking
 from rollgym.servers.responses.content import chat_reasoning, function_call_item
 from rollgym.servers.responses.shape import (
@@ -36,14 +38,9 @@ from rollgym.servers.responses.shape import (
 )
 from rollgym.servers.responses.to_chat import LOGPROBS
 
-PROMPT = "prompt_token_ids"
-GENERATION = "generation_token_ids"
-LOG_PROBS = "generation_log_probs"
-TOKEN_FIELDS = (PROMPT, GENERATION, LOG_PROBS)
-_IDS = frozenset({int})
-_NUMBERS = frozenset({int, float})
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _ABORTED = frozenset({"abort", "error"})
+_KEPT = ("policy_version", "system_fingerprint")
 _ECHOED = (
     "instructions",
     "max_output_tokens",
@@ -85,6 +82,7 @@ def response_from_chat(
             "model": get_optional_text(answer, "model") or params.get("model") or "",
             "output": output,
             "usage": responses_usage(answer),
+            **{name: answer[name] for name in _KEPT if answer.get(name) is not None},
             **_echo(params),
         }
 
@@ -186,42 +184,29 @@ def _echo(params: JsonObject) -> JsonObject:
 
 
 def chat_token_fields(completion: JsonObject, choice: JsonObject) -> JsonObject:
-    """The tokens of a chat completion as fields of an output item. Raises ShapeError."""
+    """The tokens of a chat completion as fields of an output item, as the server gave them."""
     message = get_object(choice, "message")
     fields = {name: message[name] for name in TOKEN_FIELDS if message.get(name) is not None}
+    entries = _log_probs(choice)
     for source, name, field in (
-        (completion, "prompt_token_ids", PROMPT),
-        (choice, "prompt_token_ids", PROMPT),
-        (choice, "token_ids", GENERATION),
+        (completion, "prompt_token_ids", PROMPT_IDS),
+        (choice, "prompt_token_ids", PROMPT_IDS),
+        (choice, "token_ids", SAMPLED_IDS),
     ):
         if source.get(name) is not None:
             fields.setdefault(field, source[name])
-    log_probs = _log_probs(choice)
-    if log_probs is not None:
-        fields.setdefault(LOG_PROBS, log_probs)
-    _check_tokens(fields)
+    if isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries):
+        fields.setdefault(LOG_PROBS, [entry.get("logprob") for entry in entries])
+        if entries and "id" in entries[0]:  # llama.cpp
+            fields.setdefault(SAMPLED_IDS, [entry.get("id") for entry in entries])
+    elif entries is not None:
+        fields.setdefault(LOG_PROBS, entries)
     return fields
 
 
-def _log_probs(choice: JsonObject) -> list[Any] | None:
-    logprobs = get_optional_object(choice, "logprobs")
-    if logprobs.get("content") is None:
-        return None
-    entries = get_array(logprobs, "content")
-    return convert_each("logprobs.content", entries, lambda entry: entry.get("logprob"))
-
-
-def _check_tokens(fields: JsonObject) -> None:
-    for name in fields:
-        numbers = get_array(fields, name)
-        if not _NUMBERS.issuperset(map(type, numbers)):
-            raise ShapeError(name, "must hold numbers only")
-        if name != LOG_PROBS and not _IDS.issuperset(map(type, numbers)):
-            raise ShapeError(name, "must hold whole numbers only")
-    if GENERATION in fields and LOG_PROBS in fields:
-        sampled, known = len(fields[GENERATION]), len(fields[LOG_PROBS])
-        if sampled != known:
-            raise ShapeError(LOG_PROBS, f"there are {known} for {sampled} generated tokens")
+def _log_probs(choice: JsonObject) -> object:
+    logprobs = choice.get("logprobs")
+    return logprobs.get("content") if isinstance(logprobs, dict) else logprobs
 
 
 def responses_usage(completion: JsonObject) -> JsonObject | None:

@@ -83,6 +83,13 @@ class Response:
         return _text(self.raw, "model")
 
     @property
+    def version(self) -> str:
+        """The version of the model as far as the object says it: `policy_version`, or else its
+        name and `system_fingerprint`; "" where the object has none."""
+        named = filter(None, (self.model, _text(self.raw, "system_fingerprint")))
+        return _text(self.raw, "policy_version") or "@".join(named)
+
+    @property
     def status(self) -> str:
         """`completed`, `incomplete`, …; "" where the object has none."""
         return _text(self.raw, "status")

@@ -19,7 +19,9 @@ from rollgym.records import (
     Span,
     Task,
 )
+from rollgym.records.tokens import branches_of
 from rollgym.rollouts.rows import RepeatSeeds
+from rollgym.rollouts.token_rows import token_turns
 from rollgym.rollouts.worker import AgentWorker
 from rollgym.servers import client as client_module
 from rollgym.servers.client import NoAnswerError, RecoveryWait, ServerClient, connect
@@ -95,6 +97,21 @@ def test_the_threshold_is_the_workers() -> None:
     agent = Agent(lambda _: Answer(200, b'{"reward":0.5}'))
     outcomes = [attempt(agent, success_threshold=value) for value in (0.5, 0.6)]
     assert [each.success for each in outcomes if isinstance(each, Completed)] == [True, False]
+
+
+def test_the_tokens_of_an_agent_of_another_program_are_stored_once() -> None:
+    def item(prompt: list[int], sampled: list[int]) -> dict[str, Any]:
+        fields = {"prompt_token_ids": prompt, "generation_token_ids": sampled}
+        return {"type": "message", "role": "assistant", **fields, "generation_log_probs": [-0.5]}
+
+    row = {"reward": 1.0, "response": {"output": [item([1, 2], [3]), item([1, 2, 3, 4], [5])]}}
+    raw = json.dumps(row).encode()
+    outcome = attempt(Agent(lambda _: Answer(200, raw)))
+    assert isinstance(outcome, Completed)
+    assert b"token_ids" not in bytes(outcome.result)
+    for result in (bytes(outcome.result), raw):  # rows of other programs are read as well
+        (branch,) = branches_of(token_turns(result))
+        assert (branch.input_ids, branch.loss_mask) == ([1, 2, 3, 4, 5], [0, 0, 1, 0, 1])
 
 
 # What fails.

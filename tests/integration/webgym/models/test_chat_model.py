@@ -17,6 +17,7 @@ from rollgym.records import (
     ModelUnavailableError,
     Usage,
 )
+from rollgym.records.tokens import TokenSample
 from rollgym.servers.context import working_for
 from tests.faulty_model import (
     OVERFLOWS,
@@ -34,6 +35,7 @@ from tests.faulty_model import (
 from tests.integration.servers.endpoints.pools import until
 from tests.integration.webgym.models.chatting import (
     MESSAGES,
+    TOKEN_FIELDS,
     ask,
     chat_model,
     in_a_loop,
@@ -41,7 +43,7 @@ from tests.integration.webgym.models.chatting import (
     strict,
     together,
 )
-from webgym.models.chat_model import TOKEN_FIELDS, ChatModel, ChatSettings
+from webgym.models.chat_model import ChatModel, ChatSettings
 from webgym.models.endpoints import read_endpoints
 
 TOKENS: dict[str, Any] = {
@@ -352,10 +354,10 @@ async def test_tokens_are_asked_for_where_they_are_wanted_and_kept() -> None:
         chat_model(server, tokens=True) as model,
     ):
         completion = await ask(model)
-        assert server.requests[0].json.items() >= TOKEN_FIELDS.items()
-        assert completion.prompt_token_ids == (1, 2)
-        assert completion.token_ids == (5, 6)
-        assert completion.logprobs == (-0.1, -0.2)
+        assert server.requests[1].json.items() >= TOKEN_FIELDS.items()
+        assert completion.tokens == TokenSample(
+            prompt=[1, 2], sampled=[5, 6], logprobs=[-0.1, -0.2], version="m"
+        )
 
 
 @in_a_loop
@@ -374,10 +376,10 @@ async def test_a_server_that_refuses_to_tell_tokens_is_asked_without_from_then_o
         chat_model(server, tokens=True) as model,
     ):
         first = await ask(model)
-        assert (first.text, first.token_ids) == ("Fine.", None)
-        assert len(server.requests) == 2
-        await ask(model)
+        assert (first.text, first.tokens) == ("Fine.", None)
         assert len(server.requests) == 3
+        await ask(model)
+        assert len(server.requests) == 4
         warnings = [each for each in caplog.records if each.levelno == logging.WARNING]
         assert len(warnings) == 1
         assert "Unrecognized request argument: return_token_ids" in warnings[0].getMessage()
@@ -386,7 +388,7 @@ async def test_a_server_that_refuses_to_tell_tokens_is_asked_without_from_then_o
 @in_a_loop
 async def test_a_request_that_is_wrong_without_them_too_decides_nothing_about_tokens() -> None:
     async with (
-        FaultyModel([error(400, "bad picture"), error(400, "bad picture")]) as server,
+        FaultyModel([answer(saying(None)), *[error(400, "bad picture")] * 2]) as server,
         chat_model(server, tokens=True) as model,
     ):
         with pytest.raises(ModelRequestError, match="bad picture"):

@@ -11,6 +11,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rollgym.records import ModelUnavailableError, Row, Usage
+from rollgym.records.tokens import TokenSample
 from rollgym.store import RefusedError
 from tests.faulty_model import FaultyModel, Step, answer, error, in_background
 from tests.integration.webgym.models.chatting import in_a_loop, saying
@@ -76,8 +77,9 @@ async def test_a_reply_becomes_an_action_and_a_whole_record(tmp_path: Path) -> N
     assert (record.raw_response, record.model, record.finish_reason) == (REPLY, "m", "stop")
     assert record.fields["action"] == "I click on the lamp."
     assert (record.parse_failure, record.tolerances, record.usage) == (None, (), Usage(9, 2))
-    assert (record.prompt_token_ids, record.token_ids) == ((1, 2), (5, 6))
-    assert record.logprobs == (-1.0, -2.0)
+    assert decision.tokens == TokenSample(
+        prompt=[1, 2], sampled=[5, 6], logprobs=[-1, -2], version="m"
+    )
     assert record.seconds > 0
 
 
@@ -124,7 +126,7 @@ async def test_fields_can_be_turned_off_and_those_of_the_user_win(tmp_path: Path
         agent_of(server, tmp_path, policy_config=policy) as agent,
     ):
         await decide(agent)
-    sent = server.requests[0].json
+    sent = server.requests[1].json
     assert {name: sent[name] for name in own} == own
     assert not {"seed", "top_k", "max_tokens", "chat_template_kwargs"} & sent.keys()
     assert {"min_p", "top_p", "messages"} <= sent.keys()

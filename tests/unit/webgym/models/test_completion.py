@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from rollgym.records import NO_USAGE, ModelMalformedError, Usage
+from rollgym.records.tokens import TokenSample
 from webgym.models.completion import Completion, read_completion
 
 
@@ -84,26 +85,26 @@ TOKENS: dict[str, Any] = {
 
 def test_the_exact_tokens_are_kept_where_the_server_gives_them() -> None:
     answer = read_completion(completion(said("ab"), **TOKENS))
-    assert answer.prompt_token_ids == (1, 2, 3)
-    assert answer.token_ids == (7, 8)
-    assert answer.logprobs == (-0.5, 0.0)
-    assert answer.token_problem is None
+    assert answer.tokens == TokenSample(
+        prompt=[1, 2, 3], sampled=[7, 8], logprobs=[-0.5, 0], version=answer.model
+    )
 
 
-def test_tokens_that_do_not_fit_together_are_left_out_and_the_text_kept() -> None:
+def test_tokens_that_do_not_fit_together_are_marked_and_the_text_kept() -> None:
     cases: list[tuple[dict[str, object], str]] = [
-        ({"token_ids": [7]}, "there are 2 for 1 generated tokens"),
-        ({"token_ids": ["7", "8"]}, "must hold numbers only"),
+        ({"token_ids": [7]}, "there are 2 log probabilities for 1 generated tokens"),
+        ({"token_ids": ["7", "8"]}, "must hold whole numbers only"),
         ({"logprobs": {"content": "?"}}, "must be an array"),
     ]
     for changed, says in cases:
         tokens = {**TOKENS, "choice": {**TOKENS["choice"], **changed}}
         answer = read_completion(completion(said("ab"), **tokens))
         assert answer.text == "ab"
-        assert (answer.prompt_token_ids, answer.token_ids, answer.logprobs) == (None, None, None)
-        assert says in str(answer.token_problem)
+        assert answer.tokens is not None
+        assert answer.tokens.logprobs is None
+        assert says in answer.tokens.problem
 
 
-def test_an_answer_without_tokens_has_no_problem_with_them() -> None:
+def test_an_answer_without_tokens_has_none() -> None:
     answer = read_completion(completion(said("a"), choice={"logprobs": None, "token_ids": None}))
-    assert (answer.token_ids, answer.logprobs, answer.token_problem) == (None, None, None)
+    assert answer.tokens is None

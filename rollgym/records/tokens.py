@@ -1,0 +1,436 @@
+"""The exact tokens of a rollout: what the model read and sampled, stored once, and the branches.
+
+*A turn* is one answer of the model: the ids of its prompt, the sampled ids, and their log
+probabilities. The prompt of a conversation's next turn usually begins with all ids of the turn
+before, so a turn stores only what is new: `keep` ids of the turn `after` come first. The tokens of
+a conversation of n turns are therefore O(n).
+
+*A branch* is a sequence in which every prompt begins with all ids of the turn before it. Where a
+prompt does not, a new branch begins, `keep` says where and `reason` which part of the turn before
+is different:
+
+- `prompt`: its prompt; messages were dropped, or written in another way.
+- `reasoning`: its reasoning, which templates leave out of later prompts.
+- `end`: only its last token, such as another end of the turn.
+- `tool_call`: its tool calls, for example with other spaces in the JSON.
+- `text`: its text, for example tokenised in another way.
+
+Every sampled token is in the loss of one branch, the one in which it was sampled.
+
+*Tokens that do not fit together*, such as four log probabilities for five ids, are kept as far as
+they can be used, and `problem` says what is wrong. They are never in the loss.
+
+*Packing.* Ids and log probabilities are base64 of little-endian numbers. The digit before it is the
+size of a number in bytes: 2 to 8 for ids, 4 (float) or 8 (double) for log probabilities. Log
+probabilities are doubles only where floats are not the same numbers.
+"""
+
+import sys
+from array import array
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import msgspec
+
+PROMPT_IDS = "prompt_token_ids"
+SAMPLED_IDS = "generation_token_ids"
+LOG_PROBS = "generation_log_probs"
+ROW_FIELD = "rollgym_tokens"
+"""The turns of a rollout in its row."""
+TOKEN_FIELDS = (PROMPT_IDS, SAMPLED_IDS, LOG_PROBS)
+"""The tokens of a turn on its last output item, under the names of NeMo Gym."""
+MOST_ENDS = 16
+"""The most branches that a next prompt is compared with."""
+_NUMBERS = frozenset({int, float})
+_WHOLE = frozenset({int})
+_NO_IDS = "Q"
+_ID_SIZE = 8
+_FEW = 4
+"""The most tokens that open the reasoning of a turn."""
+
+
+class BreakReason(StrEnum):
+    """The part of a turn that the next prompt does not repeat as it was."""
+
+    PROMPT = "prompt"
+    REASONING = "reasoning"
+    END = "end"
+    TOOL_CALL = "tool_call"
+    TEXT = "text"
+
+
+class TokenError(ValueError):
+    """The tokens of a rollout cannot be read; the message says which turn and why."""
+
+
+class TokenTurn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The tokens of one turn, packed.
+
+    - `after`, `keep`: it begins with the first `keep` ids of the turn `after`, its number from 0;
+      without `keep` with all of them. Without `after` it stands alone.
+    - `prompt`, `sampled`, `logprobs`: the ids that follow, the sampled ids, their log
+      probabilities.
+    - `reason`: the `BreakReason` of a turn that does not continue another one.
+    - `version`: the version of the policy; without it, that of the turn before.
+    - `item`: the last item of the turn in the output of the response.
+    - `problem`: why the tokens are incomplete.
+    """
+
+    after: int | None = None
+    keep: int | None = None
+    prompt: str = ""
+    sampled: str = ""
+    logprobs: str = ""
+    reason: str = ""
+    version: str = ""
+    item: int | None = None
+    problem: str = ""
+
+
+class TokenSample(msgspec.Struct, frozen=True, kw_only=True):
+    """The tokens of one turn as the model server gave them.
+
+    `logprobs` are None where they are unknown. `version` is the version of the policy.
+    """
+
+    prompt: Sequence[int] = ()
+    sampled: Sequence[int] = ()
+    logprobs: Sequence[float] | None = None
+    version: str = ""
+    problem: str = ""
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any], version: str = "") -> "TokenSample | None":
+        """Read the `TOKEN_FIELDS` of an item; None where it has no ids. Tokens that do not fit
+        together have a `problem`."""
+        prompt, sampled = fields.get(PROMPT_IDS), fields.get(SAMPLED_IDS)
+        if prompt is None and sampled is None:
+            return None
+        logprobs = fields.get(LOG_PROBS)
+        for name, ids in ((PROMPT_IDS, prompt), (SAMPLED_IDS, sampled)):
+            if problem := _ids_problem(name, ids):
+                return cls(version=version, problem=problem)
+        assert isinstance(prompt, Sequence) and isinstance(sampled, Sequence)  # noqa: S101, PT018
+        problem = "" if logprobs is None else _logprobs_problem(logprobs, len(sampled))
+        return cls(
+            prompt=prompt,
+            sampled=sampled,
+            logprobs=None if problem else logprobs,
+            version=version,
+            problem=problem,
+        )
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The `TOKEN_FIELDS` of an item."""
+        named = {PROMPT_IDS: list(self.prompt), SAMPLED_IDS: list(self.sampled)}
+        known = {} if self.logprobs is None else {LOG_PROBS: list(self.logprobs)}
+        return named | known
+
+
+class TurnKind(NamedTuple):
+    """What a turn consists of, for the reason of a break after it."""
+
+    reasoning: bool = False
+    tool_calls: bool = False
+
+
+PLAIN = TurnKind()
+
+
+class _End(NamedTuple):
+    """The last turn of a branch, with all its ids."""
+
+    turn: int
+    ids: bytes
+    prompt_length: int
+    kind: TurnKind
+
+
+class TokenLog:
+    """The turns of a rollout, as they are made."""
+
+    def __init__(self) -> None:
+        self.turns: list[TokenTurn] = []
+        self._ends: list[_End] = []
+        self._version = ""
+
+    def add(
+        self, sample: TokenSample, kind: TurnKind = PLAIN, *, item: int | None = None
+    ) -> TokenTurn:
+        """Add a turn; returns it with what it shares with earlier ones left out."""
+        version = sample.version if sample.version != self._version else ""
+        self._version = sample.version or self._version
+        if not sample.prompt and not sample.sampled:
+            turn = TokenTurn(version=version, item=item, problem=sample.problem)
+            self.turns.append(turn)
+            return turn
+        prompt = _ids(sample.prompt)
+        end, keep, reason = self._longest_prefix(prompt.tobytes())
+        turn = TokenTurn(
+            after=end.turn if end else None,
+            keep=keep if end and reason else None,
+            prompt=_pack_ids(prompt[keep:]),
+            sampled=pack_ids(sample.sampled),
+            logprobs="" if sample.logprobs is None else pack_numbers(sample.logprobs),
+            reason=reason,
+            version=version,
+            item=item,
+            problem=sample.problem,
+        )
+        if end is not None and not reason:
+            self._ends.remove(end)
+        ids = prompt.tobytes() + _ids(sample.sampled).tobytes()
+        self._ends = self._ends[1 - MOST_ENDS :]
+        self._ends.append(_End(len(self.turns), ids, len(prompt), kind))
+        self.turns.append(turn)
+        return turn
+
+    @property
+    def last_ids(self) -> list[int]:
+        """All ids of the latest turn that has some: its prompt and what was sampled."""
+        return array(_NO_IDS, self._ends[-1].ids).tolist() if self._ends else []
+
+    def _longest_prefix(self, prompt: bytes) -> tuple[_End | None, int, str]:
+        """The branch that shares the most with a prompt, how many ids, and why not all of them."""
+        best, most = None, 0
+        for end in reversed(self._ends):
+            if prompt.startswith(end.ids):
+                return end, len(end.ids) // _ID_SIZE, ""
+            if (common := _common(prompt, end.ids)) > most or best is None:
+                best, most = end, common
+        if best is None:
+            return None, 0, ""
+        reason = _reason(best, most)
+        return (best, most, reason) if most else (None, 0, reason)
+
+
+def _reason(end: _End, kept: int) -> BreakReason:
+    if kept < end.prompt_length:
+        return BreakReason.PROMPT
+    if kept >= len(end.ids) // _ID_SIZE - 1:
+        return BreakReason.END
+    if end.kind.reasoning and kept < end.prompt_length + _FEW:
+        return BreakReason.REASONING
+    return BreakReason.TOOL_CALL if end.kind.tool_calls else BreakReason.TEXT
+
+
+class Branch(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of which every one followed from all before it.
+
+    - `input_ids`, `loss_mask`: the ids; 1 for those that were sampled in this branch, else 0.
+    - `logprobs`: for each id, 0.0 where the mask is 0; None where one of them is unknown.
+    - `turns`: the numbers of its turns; `versions`: the versions of the policy that sampled them.
+    - `reason`, `left_at`: why it is not one with the branch before it, and after how many ids.
+    - `problems`: of turns whose tokens do not fit together, and are not in the loss.
+    """
+
+    input_ids: list[int]
+    loss_mask: list[int]
+    logprobs: list[float] | None
+    turns: tuple[int, ...]
+    versions: tuple[str, ...] = ()
+    reason: str = ""
+    left_at: int = 0
+    problems: tuple[str, ...] = ()
+
+
+class _Growing:
+    """A branch that further turns may continue."""
+
+    def __init__(self, start: list[int], turn: TokenTurn) -> None:
+        self.ids = start
+        self.mask = [0] * len(start)
+        self.logprobs = [0.0] * len(start)
+        self.all_known = True
+        self.turns: list[int] = []
+        self.versions: list[str] = []
+        self.problems: list[str] = []
+        self.reason, self.left_at = turn.reason, len(start)
+
+    def extend(self, number: int, turn: TokenTurn, version: str) -> None:
+        prompt, sampled = unpack_ids(turn.prompt), unpack_ids(turn.sampled)
+        logprobs = unpack_numbers(turn.logprobs)
+        trained = not turn.problem
+        if logprobs and len(logprobs) != len(sampled):
+            raise TokenError(_mismatch(len(logprobs), len(sampled)))
+        self.all_known = self.all_known and (bool(logprobs) or not sampled or not trained)
+        self.ids += prompt + sampled
+        self.mask += [0] * len(prompt) + [int(trained)] * len(sampled)
+        self.logprobs += [0.0] * len(prompt)
+        self.logprobs += logprobs if logprobs and trained else [0.0] * len(sampled)
+        self.turns.append(number)
+        if version and version not in self.versions:
+            self.versions.append(version)
+        if turn.problem:
+            self.problems.append(turn.problem)
+
+    def finished(self) -> Branch:
+        return Branch(
+            input_ids=self.ids,
+            loss_mask=self.mask,
+            logprobs=self.logprobs if self.all_known else None,
+            turns=tuple(self.turns),
+            versions=tuple(self.versions),
+            reason=self.reason,
+            left_at=self.left_at,
+            problems=tuple(self.problems),
+        )
+
+
+def branches_of(turns: Iterable[TokenTurn]) -> list[Branch]:
+    """The branches of a rollout's turns, in the order in which they begin. Raises TokenError."""
+    found: list[_Growing] = []
+    of_turn: dict[int, tuple[_Growing, int]] = {}
+    version = ""
+    for number, turn in enumerate(turns):
+        version = turn.version or version
+        if not turn.prompt and not turn.sampled and turn.after is None:
+            continue
+        try:
+            branch = _continued(turn, of_turn)
+            if branch is None:
+                branch = _Growing(_kept(turn, of_turn), turn)
+                found.append(branch)
+            branch.extend(number, turn, version)
+        except TokenError as error:
+            raise TokenError(f"the tokens of turn {number} cannot be read: {error}") from error
+        of_turn[number] = branch, len(branch.ids)
+    return [each.finished() for each in found]
+
+
+def _continued(turn: TokenTurn, of_turn: Mapping[int, tuple[_Growing, int]]) -> _Growing | None:
+    """The branch that a turn continues at its end."""
+    if turn.after is None or turn.keep is not None or turn.after not in of_turn:
+        return None
+    branch, length = of_turn[turn.after]
+    return branch if length == len(branch.ids) else None
+
+
+def _kept(turn: TokenTurn, of_turn: Mapping[int, tuple[_Growing, int]]) -> list[int]:
+    """The ids with which the branch of a turn begins."""
+    if turn.after is None:
+        return []
+    if turn.after not in of_turn:
+        raise TokenError(f"it follows turn {turn.after}, which has no tokens before it")
+    branch, length = of_turn[turn.after]
+    keep = length if turn.keep is None else turn.keep
+    if not 0 <= keep <= length:
+        raise TokenError(f"it keeps {keep} of the {length} ids of turn {turn.after}")
+    return branch.ids[:keep]
+
+
+def pack_ids(ids: Sequence[int]) -> str:
+    """Raises TokenError for numbers that are not ids."""
+    return _pack_ids(_ids(ids))
+
+
+def unpack_ids(text: str) -> list[int]:
+    """Raises TokenError."""
+    if not text:
+        return []
+    size, data = _unpacked(text)
+    if size == 2:
+        return _little(array("H", data)).tolist()
+    if not 2 <= size <= _ID_SIZE:
+        raise TokenError(f"ids of {size} bytes are unknown")
+    wide = bytearray(len(data) // size * _ID_SIZE)
+    for byte in range(size):
+        wide[byte::_ID_SIZE] = data[byte::size]
+    return _little(array(_NO_IDS, bytes(wide))).tolist()
+
+
+def pack_numbers(numbers: Sequence[float]) -> str:
+    """Pack log probabilities, in single precision where that is exact."""
+    if not numbers:
+        return ""
+    single = array("f", numbers)
+    if single.tolist() == list(numbers):
+        return "4" + b64encode(_little(single).tobytes()).decode()
+    return "8" + b64encode(_little(array("d", numbers)).tobytes()).decode()
+
+
+def unpack_numbers(text: str) -> list[float]:
+    """Raises TokenError."""
+    if not text:
+        return []
+    size, data = _unpacked(text)
+    if size not in (4, 8):
+        raise TokenError(f"log probabilities of {size} bytes are unknown")
+    return _little(array("f" if size == 4 else "d", data)).tolist()
+
+
+def _ids(ids: Sequence[int]) -> "array[int]":
+    try:
+        return array(_NO_IDS, ids)
+    except (OverflowError, TypeError) as error:
+        raise TokenError(f"they are not ids: {error}") from error
+
+
+def _pack_ids(ids: "array[int]") -> str:
+    if not ids:
+        return ""
+    size = max(2, (max(ids).bit_length() + 7) // 8)
+    if size == 2:
+        return "2" + b64encode(_little(array("H", ids)).tobytes()).decode()
+    wide = _little(ids).tobytes()
+    data = bytearray(len(ids) * size)
+    for byte in range(size):
+        data[byte::size] = wide[byte::_ID_SIZE]
+    return f"{size}{b64encode(data).decode()}"
+
+
+def _unpacked(text: str) -> tuple[int, bytes]:
+    try:
+        size, data = int(text[0]), b64decode(text[1:], validate=True)
+    except (ValueError, Base64Error) as error:
+        raise TokenError(f"packed numbers cannot be read: {error}") from error
+    if not size or len(data) % size:
+        raise TokenError(f"{len(data)} bytes are not numbers of {size} bytes")
+    return size, data
+
+
+def _little(numbers: "array[Any]") -> "array[Any]":
+    """The numbers in little-endian order, or back."""
+    if sys.byteorder == "big":
+        numbers = numbers[:]
+        numbers.byteswap()
+    return numbers
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """The number of ids at the beginning that are the same."""
+    low, high = 0, min(len(one), len(other)) // _ID_SIZE + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        part = slice(low * _ID_SIZE, middle * _ID_SIZE)
+        if one[part] == other[part]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _ids_problem(name: str, ids: object) -> str:
+    if not isinstance(ids, list | tuple):
+        return f"{name} is missing" if ids is None else f"{name} must be an array"
+    if not _WHOLE.issuperset(map(type, ids)):
+        return f"{name} must hold whole numbers only"
+    if ids and not 0 <= min(ids) <= max(ids) < 1 << 64:
+        return f"{name} must hold numbers from 0 to 2**64 - 1"
+    return ""
+
+
+def _logprobs_problem(logprobs: object, sampled: int) -> str:
+    if not isinstance(logprobs, list | tuple):
+        return f"{LOG_PROBS} must be an array"
+    if not _NUMBERS.issuperset(map(type, logprobs)):
+        return f"{LOG_PROBS} must hold numbers only"
+    return "" if len(logprobs) == sampled else _mismatch(len(logprobs), sampled)
+
+
+def _mismatch(known: int, sampled: int) -> str:
+    return f"there are {known} log probabilities for {sampled} generated tokens"
