@@ -8,11 +8,7 @@ last view and releases the terminal; it may be called again, and before `start`.
 import contextlib
 import threading
 from collections.abc import Callable
-from typing import TextIO
-
-from rich.console import Console, Group
-from rich.live import Live
-from rich.text import Text
+from typing import TYPE_CHECKING, TextIO
 
 from rollgym.monitor.progress_view import (
     TITLE,
@@ -23,6 +19,9 @@ from rollgym.monitor.progress_view import (
     plain_line,
 )
 
+if TYPE_CHECKING:  # rich is imported where a terminal is drawn
+    from rich.console import Console, Group
+
 REDRAWS_PER_SECOND = 5.0
 LINE_INTERVAL = 10.0
 
@@ -32,7 +31,9 @@ CurrentView = Callable[[], ProgressView]
 class LiveScreen:
     """A few lines of a terminal, redrawn in place."""
 
-    def __init__(self, console: Console, view: CurrentView) -> None:
+    def __init__(self, console: "Console", view: CurrentView) -> None:
+        from rich.live import Live  # noqa: PLC0415
+
         self._console = console
         self._view = view
         self._live = Live(
@@ -50,8 +51,11 @@ class LiveScreen:
     def stop(self) -> None:
         self._live.stop()
 
-    def render(self) -> Group:
+    def render(self) -> "Group":
         """The lines for the terminal's present width. Foreign text is never parsed as markup."""
+        from rich.console import Group  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
         view, width = self._view(), self._console.width
         ascii_only = self._console.options.ascii_only
         lines = [Text(bar_line(view, width, ascii_only=ascii_only))]
@@ -110,11 +114,14 @@ def write_line(stream: TextIO, line: str) -> None:
         stream.flush()
 
 
-def terminal_of(stream: TextIO) -> Console | None:
+def terminal_of(stream: TextIO) -> "Console | None":
     """A console for a terminal; None for other streams. FORCE_COLOR does not make one of a pipe."""
+    if not stream.isatty():
+        return None
+    from rich.console import Console  # noqa: PLC0415
+
     console = Console(file=stream, highlight=False)
-    is_terminal = stream.isatty() and console.is_terminal and not console.is_dumb_terminal
-    return console if is_terminal else None
+    return console if console.is_terminal and not console.is_dumb_terminal else None
 
 
 def choose_screen(

@@ -20,7 +20,6 @@ from rollgym.servers.config import (
 )
 from rollgym.servers.launch.addresses import Directory
 from rollgym.servers.launch.fleet import Fleet, started_in_process
-from rollgym.servers.launch.head import connected_to, fetch_records
 from rollgym.servers.launch.records import NoHeadError
 from rollgym.servers.resources import ResourcesServer
 from rollgym.servers.server import ServerConfig, ServerKind
@@ -120,6 +119,11 @@ def own_servers(config: RunConfig) -> CollectionServers:
 
 def running_servers(options: RunOptions) -> CollectionServers:
     """The servers of an `ng_run`, found through its head. Raises NoHeadError."""
+    from rollgym.servers.launch.head import (  # noqa: PLC0415 - imports aiohttp
+        connected_to,
+        fetch_records,
+    )
+
     try:
         records = asyncio.run(fetch_records(options.head, options.token))
     except NoHeadError as error:

@@ -1,6 +1,7 @@
 """Calling a server: one client over two transports, and waiting for a server to come back.
 
-In one process the request is handed to the server object; `Http` writes it to a socket. The client
+In one process the request is handed to the server object; `Http` (`http_client.py`) writes it to a
+socket, and only a process that uses it imports aiohttp, which takes a tenth of a second. The client
 promises the same for both: an answer, or a typed error when there is none in time or when the
 server reports a failure. Cancelling a caller cancels the work it requested, over either transport.
 
@@ -13,36 +14,18 @@ bounded time, and the others wait with it.
 import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from io import BytesIO
 from typing import Protocol
-from urllib.parse import quote
 
-import aiohttp
 import msgspec
-from yarl import URL
 
 from rollgym.records import AgentError, DeadlineError, RolloutError
 from rollgym.records.failure import shorten
-from rollgym.servers.access import bearer
-from rollgym.servers.context import outgoing_headers, seconds_left
-from rollgym.servers.exchange import (
-    JSON,
-    Answer,
-    CookieJar,
-    Request,
-    complete,
-    failure_in,
-    format_cookies,
-    parse_set_cookies,
-)
+from rollgym.servers.context import seconds_left
+from rollgym.servers.exchange import Answer, CookieJar, Request, complete, failure_in
 from rollgym.servers.limit import Limit
 
 LONGEST_WAIT = 3600.0
-CONNECT_TIMEOUT = 10.0
 EXCERPT = 500
-LARGEST_ANSWER = 2**28
-ONE_PIECE = 2**20
-"""The most bytes to write at once; for more, aiohttp logs a warning."""
 _NO_COOKIES: Mapping[str, str] = {}
 _REJECTED = frozenset({400, 401, 403, 405, 413, 415, 422})
 """The other side rejects the request itself, and would reject it again."""
@@ -64,59 +47,6 @@ class RequestHandler(Protocol):
     """A server object; its method `handle` is the transport in the same process."""
 
     def handle(self, request: Request, seconds: float) -> Awaitable[Answer]: ...
-
-
-class Http:
-    """The transport to a URL. The connections belong to the session, which may be shared."""
-
-    def __init__(self, url: str, session: aiohttp.ClientSession, token: str | None = None) -> None:
-        self._url = url.rstrip("/")
-        self._session = session
-        self._token = bearer(token)
-
-    async def __call__(self, request: Request, seconds: float) -> Answer:
-        headers = outgoing_headers() | self._token
-        headers["content-type"] = JSON
-        if request.cookies:
-            headers["cookie"] = format_cookies(request.cookies)
-        url = URL(self._url + quote(request.path), encoded=True)
-        piecewise = len(request.body) > ONE_PIECE
-        data = BytesIO(request.body) if piecewise else request.body or None
-        try:
-            async with self._session.request(
-                request.method, url, data=data, headers=headers, allow_redirects=False
-            ) as response:
-                body = await _bounded_body(response)
-                given = response.headers.getall("set-cookie", ())
-                return Answer(
-                    response.status,
-                    body,
-                    response.content_type,
-                    parse_set_cookies(given),
-                    {name.lower(): value for name, value in response.headers.items()},
-                )
-        except (aiohttp.ClientError, OSError) as error:
-            raise NoAnswerError(f"{url}: {type(error).__name__}: {error}") from error
-
-
-async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
-    """The body. Raises NoAnswerError where it is larger than `LARGEST_ANSWER`."""
-    body = bytearray()
-    async for block in response.content.iter_any():
-        body += block
-        if len(body) > LARGEST_ANSWER:
-            raise NoAnswerError(f"{response.url}: the answer is over {LARGEST_ANSWER} bytes long")
-    return bytes(body)
-
-
-def http_session() -> aiohttp.ClientSession:
-    """Connections for any number of concurrent calls; `ServerClient` bounds the time of each."""
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=30),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT),
-        auto_decompress=True,
-    )
 
 
 class ServerClient:

@@ -3,7 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from rollgym.servers.client import Http, ServerClient, connect, http_session
+from rollgym.servers.client import ServerClient, connect
+from rollgym.servers.http_client import Http, http_session
 from rollgym.servers.http_server import LOOPBACK, listening
 from rollgym.servers.server import Server
 

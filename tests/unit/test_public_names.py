@@ -53,3 +53,12 @@ def test_importing_a_package_loads_nothing_else(package: ModuleType) -> None:
     name = package.__name__
     code = f"import sys, {name}; sys.exit(any(n.startswith('{name}.') for n in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_collection_in_one_process_starts_without_an_http_library() -> None:
+    code = (
+        "import sys, rollgym.cli.collect, responses_api_agents.simple_agent.app\n"
+        "sys.exit(' '.join({'aiohttp', 'rich'} & sys.modules.keys()) or 0)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (run.stderr.decode().strip(), run.returncode) == ("", 0)

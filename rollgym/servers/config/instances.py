@@ -15,7 +15,6 @@ from typing import Annotated, Any
 import msgspec
 
 from rollgym.servers.access import is_loopback
-from rollgym.servers.bounds import bound_socket
 from rollgym.servers.config.problems import KeyPath, Location, Problems
 from rollgym.servers.server import ServerKind
 
@@ -161,4 +160,6 @@ def why_not_free(address: Address) -> str | None:
 
 def listening_socket(address: Address) -> socket.socket:
     """A bound socket. Raises OSError."""
+    from rollgym.servers.bounds import bound_socket  # noqa: PLC0415 - imports aiohttp
+
     return bound_socket(address.host, address.port)

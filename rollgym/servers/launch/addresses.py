@@ -9,13 +9,15 @@ SO_REUSEADDR), and gives the port to no other program.
 import asyncio
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import aiohttp
-
-from rollgym.servers.client import Http, RequestHandler, ServerClient, http_session
+from rollgym.servers.client import RequestHandler, ServerClient
 from rollgym.servers.config import Address, ServerInstance, listening_socket
 from rollgym.servers.config.instances import port_advice
 from rollgym.servers.launch.records import StartError
+
+if TYPE_CHECKING:
+    import aiohttp
 
 ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not bound
 
@@ -42,6 +44,8 @@ class Directory:
     def client(self, name: str) -> ServerClient:
         """Raises KeyError for an unknown name."""
         if name not in self._clients:
+            from rollgym.servers.http_client import Http, http_session  # noqa: PLC0415
+
             urls = self._urls[name]
             if self._session is None:
                 self._session = http_session()

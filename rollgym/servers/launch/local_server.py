@@ -12,7 +12,6 @@ from contextlib import AsyncExitStack
 
 from rollgym.servers.access import is_loopback
 from rollgym.servers.config import Address, ServerInstance, load_server_class, load_settings
-from rollgym.servers.http_server import listening
 from rollgym.servers.launch.records import ServerStatus, StartError, StartResult
 from rollgym.servers.server import Server, ServerDirectory
 from rollgym.store.settings import hide_secrets_in_text
@@ -86,6 +85,10 @@ class LocalServer:
             await self._server.start()
             self._started = True
             if address is not None:
+                from rollgym.servers.http_server import (  # noqa: PLC0415 - imports aiohttp
+                    listening,
+                )
+
                 token = None if is_loopback(address.host) else self._token
                 port = listening(self._server, address.host, address.port, token)
                 await self._port.enter_async_context(port)

@@ -1,0 +1,70 @@
+"""The transport to a server of another process, which writes requests to a socket."""
+
+from io import BytesIO
+from urllib.parse import quote
+
+import aiohttp
+from yarl import URL
+
+from rollgym.servers.access import bearer
+from rollgym.servers.client import NoAnswerError
+from rollgym.servers.context import outgoing_headers
+from rollgym.servers.exchange import JSON, Answer, Request, format_cookies, parse_set_cookies
+
+CONNECT_TIMEOUT = 10.0
+LARGEST_ANSWER = 2**28
+ONE_PIECE = 2**20
+"""The most bytes to write at once; for more, aiohttp logs a warning."""
+
+
+class Http:
+    """The transport to a URL. The connections belong to the session, which may be shared."""
+
+    def __init__(self, url: str, session: aiohttp.ClientSession, token: str | None = None) -> None:
+        self._url = url.rstrip("/")
+        self._session = session
+        self._token = bearer(token)
+
+    async def __call__(self, request: Request, seconds: float) -> Answer:
+        headers = outgoing_headers() | self._token
+        headers["content-type"] = JSON
+        if request.cookies:
+            headers["cookie"] = format_cookies(request.cookies)
+        url = URL(self._url + quote(request.path), encoded=True)
+        piecewise = len(request.body) > ONE_PIECE
+        data = BytesIO(request.body) if piecewise else request.body or None
+        try:
+            async with self._session.request(
+                request.method, url, data=data, headers=headers, allow_redirects=False
+            ) as response:
+                body = await _bounded_body(response)
+                given = response.headers.getall("set-cookie", ())
+                return Answer(
+                    response.status,
+                    body,
+                    response.content_type,
+                    parse_set_cookies(given),
+                    {name.lower(): value for name, value in response.headers.items()},
+                )
+        except (aiohttp.ClientError, OSError) as error:
+            raise NoAnswerError(f"{url}: {type(error).__name__}: {error}") from error
+
+
+async def _bounded_body(response: aiohttp.ClientResponse) -> bytes:
+    """The body. Raises NoAnswerError where it is larger than `LARGEST_ANSWER`."""
+    body = bytearray()
+    async for block in response.content.iter_any():
+        body += block
+        if len(body) > LARGEST_ANSWER:
+            raise NoAnswerError(f"{response.url}: the answer is over {LARGEST_ANSWER} bytes long")
+    return bytes(body)
+
+
+def http_session() -> aiohttp.ClientSession:
+    """Connections for any number of concurrent calls; `ServerClient` bounds the time of each."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=30),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT),
+        auto_decompress=True,
+    )
