@@ -82,6 +82,8 @@ def full_step() -> Step:
             token_ids=tuple(range(300)),
             logprobs=(-0.5, 0.0, -1e-30),
             seconds=1.25,
+            queued=0.25,
+            first_token=0.5,
         ),
         reward=RewardRecord(
             reward=0.5,

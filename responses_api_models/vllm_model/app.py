@@ -32,6 +32,7 @@ from rollgym.servers.endpoints import (
     PoolStream,
     endpoint_settings,
 )
+from rollgym.servers.endpoints.times import note_first_token
 from rollgym.servers.episode import TAKES_TOKENS
 from rollgym.servers.exact_tokens import ExactTokens
 from rollgym.servers.model import decoded
@@ -108,6 +109,7 @@ class VllmModel(EndpointModelServer):
             completion = await self._tokens.continued(body, _last_tokens(asked.get("input")))
         else:
             completion = decoded(await self._answer(body), ModelMalformedError, "vLLM's answer")
+        note_first_token(completion)
         response = response_from_chat(completion, asked, think_tags=think_tags)
         if config.gives_tokens:
             _check_tokens(response["output"][-1])

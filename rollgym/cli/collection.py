@@ -28,6 +28,7 @@ from rollgym.cli.summary import (
 )
 from rollgym.engine import (
     Coverage,
+    Observer,
     Stop,
     StopLevel,
     Worker,
@@ -36,7 +37,13 @@ from rollgym.engine import (
     stopping_on_signals,
 )
 from rollgym.metrics import Summary
-from rollgym.monitor import LiveMetrics, ProgressObserver, printable_line, recount
+from rollgym.monitor import (
+    LiveMetrics,
+    ProgressObserver,
+    open_tracing,
+    printable_line,
+    recount,
+)
 from rollgym.records import FailureKind
 from rollgym.rollouts.aggregate import AggregateFile
 from rollgym.rollouts.files import RolloutFiles
@@ -104,7 +111,10 @@ def run_collection(
         with RolloutFiles(paths, store.directory, store.inputs.holds, seeds) as files:
             files.reconcile()
             files.write_materialized_inputs(repeats=settings.materialize_repeats)
-            work = _collect(store, settings, servers, make_worker, (progress, files))
+            observers: list[Observer] = [progress]
+            if settings.otel_endpoint:
+                observers.append(open_tracing(settings.otel_endpoint, store.manifest.run_id))
+            work = _collect(store, settings, servers, make_worker, (files, *observers))
             coverage = run(work)
         metrics = _final_metrics(progress, coverage, store)
     _print_summary(metrics, coverage, paths, options)
@@ -154,9 +164,9 @@ async def _collect(
     settings: RolloutSettings,
     servers: CollectionServers,
     make_worker: MakeWorker,
-    observers: tuple[ProgressObserver, RolloutFiles],
+    observers: tuple[RolloutFiles, *tuple[Observer, ...]],
 ) -> Coverage:
-    (_, files), stop = observers, Stop()
+    files, stop = observers[0], Stop()
     with _requests_logged_to(store.directory / SERVER_LOG):
         async with servers.connect() as directory:
             clients = directory.client

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -23,6 +23,7 @@ from pydantic.fields import FieldInfo
 
 from rollgym.cli.process import EXIT_STATUSES
 from rollgym.engine import Adaptive, Fixed, Policy, RetryPolicy, RetryRule
+from rollgym.records import Prices
 from rollgym.rollouts.paths import JSONL
 from rollgym.servers.config import RunOptions
 from rollgym.store import RefusedError, Shard, Status
@@ -97,6 +98,20 @@ class RolloutSettings(BaseModel):
         Policy().max_same_failures,
         description="rollouts in a row that fail alike after which the run stops; 0: never",
     )
+    max_tokens: Count | None = Field(
+        None, description="tokens that the run may use, input and output, before it stops"
+    )
+    max_cost: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None, description="dollars that the run may cost, by `prices`, before it stops"
+    )
+    prices: Prices | None = Field(
+        None,
+        description="dollars per million tokens, by model: {gpt-x: {input: 0.15, output: 0.6}}, or "
+        "a YAML file with that; `*` at the end of a name is for all that begin so",
+    )
+    otel_endpoint: str | None = Field(
+        None, description="OTLP endpoint for spans, as in http://127.0.0.1:4318 (null: none)"
+    )
     completion_threshold: Annotated[float, Field(gt=0, le=1)] = Field(
         1.0, description="share of rollouts with an outcome after which the rest may be omitted"
     )
@@ -134,6 +149,17 @@ class RolloutSettings(BaseModel):
     def _read_shard(cls, value: object) -> object:
         return value if value is None or isinstance(value, Shard) else Shard.parse(str(value))
 
+    @field_validator("prices", mode="before")
+    @classmethod
+    def _read_prices(cls, value: object) -> object:
+        return value if value is None or isinstance(value, Prices) else Prices.read(value)
+
+    @model_validator(mode="after")
+    def _has_prices_for_its_budget(self) -> Self:
+        if self.max_cost is not None and self.prices is None:
+            raise ValueError("max_cost needs prices, as in +prices=prices.yaml")
+        return self
+
     @field_validator("output_jsonl_fpath")
     @classmethod
     def _has_the_suffix(cls, value: Path) -> Path:
@@ -164,6 +190,9 @@ class RolloutSettings(BaseModel):
             completion_threshold=self.completion_threshold,
             completion_grace_period=self.completion_grace_period,
             max_same_failures=self.max_same_failures,
+            max_tokens=self.max_tokens,
+            max_cost=self.max_cost,
+            prices=self.prices or Prices(),
         )
 
     @property

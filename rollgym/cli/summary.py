@@ -12,8 +12,8 @@ from rollgym.cli.look import look_data, look_lines
 from rollgym.cli.rollout_settings import OptionNames
 from rollgym.engine import Coverage, ExitStatus
 from rollgym.metrics import Summary
-from rollgym.monitor import FailureExample, LiveMetrics
-from rollgym.records import NO_USAGE, TRAITS, FailureKind, Usage
+from rollgym.monitor import FailureExample, LiveMetrics, printable_line
+from rollgym.records import DOLLAR, NO_USAGE, TRAITS, FailureKind
 from rollgym.store import OpenAdvice
 
 DIGITS = 4
@@ -45,16 +45,13 @@ def summary_lines(metrics: LiveMetrics) -> Iterator[str]:
 
 
 def token_lines(summary: Summary) -> Iterator[str]:
-    """The tokens of all attempts, where the model counts them."""
-    if summary.usage == NO_USAGE:
-        return
-    lost = summary.unscored_usage
-    wasted = f"; without a reward: {_tokens(lost)}" if lost != NO_USAGE else ""
-    yield f"tokens of all attempts: {_tokens(summary.usage)}{wasted}"
-
-
-def _tokens(usage: Usage) -> str:
-    return f"{usage.input_tokens:,} in, {usage.output_tokens:,} out"
+    """The tokens of all attempts, where the model counts them, and the calls of each model."""
+    if summary.usage != NO_USAGE:
+        lost = summary.unscored_usage
+        wasted = f"; without a reward: {lost}" if lost != NO_USAGE else ""
+        yield f"tokens of all attempts: {summary.usage}{wasted}"
+    for model in summary.models:
+        yield f"  {printable_line(model.name)}: {model.describe()}"
 
 
 def headline(summary: Summary) -> dict[str, Any]:
@@ -71,6 +68,9 @@ def headline(summary: Summary) -> dict[str, Any]:
         for k, estimate in summary.pass_at_k.items():
             numbers[f"pass@{k}"] = _rounded(estimate)
         numbers[f"mean@{most}"] = _rounded(summary.mean_at_k[most])
+    costs = [model.cost for model in summary.models if model.cost is not None]
+    if costs:
+        numbers["cost_usd"] = _rounded(sum(costs) / DOLLAR)
     return numbers
 
 

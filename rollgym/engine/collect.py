@@ -14,8 +14,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
+import msgspec
+
 from rollgym.engine.admission import Admission
 from rollgym.engine.breaker import Breaker
+from rollgym.engine.budget import Budget
 from rollgym.engine.concurrency import limit_for
 from rollgym.engine.coverage import Coverage, Ledger
 from rollgym.engine.observers import (
@@ -66,11 +69,11 @@ async def collect(
 
     `source` gives the tasks of the run, as `store.inputs` does.
 
-    Returns when every rollout has an outcome, after a request to stop, or when nothing but the same
-    failure comes back (`Policy.max_same_failures`). If the caller passes no `stop`, SIGINT and
-    SIGTERM request it. Attempts for which `waits` returns true only wait for a resource, such as a
-    browser; they are cancelled at the first request to stop. `timeouts` lets others, such as a
-    monitor, end an attempt as at its deadline.
+    Returns when every rollout has an outcome, after a request to stop, when the run's budget is
+    used up, or when nothing but the same failure comes back (`Policy.max_same_failures`). If the
+    caller passes no `stop`, SIGINT and SIGTERM request it. Attempts for which `waits` returns true
+    only wait for a resource, such as a browser; they are cancelled at the first request to stop.
+    `timeouts` lets others, such as a monitor, end an attempt as at its deadline.
 
     A store can be collected once; open the run again to continue it.
 
@@ -148,6 +151,7 @@ class _Collection:
         self._supervisor = Supervisor(worker, policy, self._post, self._marks)
         self._limit = limit_for(policy.concurrency)
         self._breaker = Breaker(policy.max_same_failures)
+        self._budget = Budget(policy, store.progress.tokens, store.progress.cost)
         self._inbox: deque[tuple[Signal, OpenRollout]] = deque()
         self._wake = asyncio.Event()
         self._retries = 0
@@ -174,6 +178,7 @@ class _Collection:
             CollectionStarted(self._ledger.expected, self._ledger.groups, self._ledger.resumed)
         )
         self._check_threshold()
+        self._stop_without_budget()
         while True:
             await self._process_messages()
             if self._stop.level or self._source_error:
@@ -239,11 +244,16 @@ class _Collection:
         if outcome is None:
             return
         outcome = rollout.concluded(outcome)
+        if outcome.models and self._policy.prices.by_model:
+            priced = self._policy.prices.priced(outcome.models)
+            outcome = msgspec.structs.replace(outcome, models=priced)
         now = self._loop.time()
         self._learn(rollout, outcome, now)
         delay = self._retry_delay(rollout, outcome, now)
         seconds = now - rollout.started
         recorded = await self._recorder.record(rollout, outcome, seconds, final=delay is None)
+        self._budget.note(recorded.outcome)
+        self._stop_without_budget()
         if delay is not None and not recorded.final:
             self._retries += 1
             self._admission.retry_at(now + delay, rollout)
@@ -251,6 +261,10 @@ class _Collection:
         self._breaker.note(recorded.outcome)
         if self._breaker.reason and not self._stop.level:
             self._stop.give_up(self._breaker.reason)
+
+    def _stop_without_budget(self) -> None:
+        if self._budget.reason and not self._stop.level:
+            self._stop.give_up(self._budget.reason)
 
     def _learn(self, rollout: OpenRollout, outcome: Outcome, now: float) -> None:
         """Adjust the limit on attempts in flight to completions and signs of overload."""

@@ -5,7 +5,7 @@ from random import Random
 
 import msgspec
 
-from rollgym.records import Failure, FailureKind
+from rollgym.records import Failure, FailureKind, Prices
 
 MOST_CRASHES = 2
 """How often a rollout may freeze or kill the process: nothing changes this (see `suspects`)."""
@@ -115,6 +115,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     - `max_abandoned`: how many abandoned workers may be alive before the collection stops.
     - `max_same_failures`: after how many rollouts in a row that failed alike the collection stops;
       0 turns this off (see `breaker`).
+    - `max_tokens`, `max_cost`: how many tokens, and how many dollars, the whole run may use (see
+      `budget`). `prices` gives the calls of models their costs.
     """
 
     concurrency: Fixed | Adaptive = Adaptive()
@@ -127,6 +129,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     cancel_grace: float = 10.0
     max_abandoned: int = 1000
     max_same_failures: int = 25
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    prices: Prices = Prices()
 
     @property
     def most_in_flight(self) -> int:
@@ -144,3 +149,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         _require(0 < self.completion_threshold <= 1, "completion_threshold above 0, at most 1")
         _require(self.max_abandoned >= 0, "max_abandoned at least 0")
         _require(self.max_same_failures >= 0, "max_same_failures at least 0")
+        for name in ("max_tokens", "max_cost"):
+            limit = getattr(self, name)
+            _require(limit is None or 0 < limit < math.inf, f"{name} finite and above 0")
+        _require(self.max_cost is None or bool(self.prices.by_model), "prices with max_cost")

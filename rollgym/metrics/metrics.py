@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from rollgym.metrics.distribution import ByName, Distribution
 from rollgym.metrics.groups import Groups
+from rollgym.metrics.models import ModelTotals
 from rollgym.metrics.summary import Counts, Summary, Throughput
 from rollgym.records import (
     NO_USAGE,
@@ -78,6 +79,7 @@ class Metrics:
         "_failures",
         "_groups",
         "_measures",
+        "_models",
         "_omissions",
         "_output_tokens",
         "_rewards",
@@ -99,6 +101,7 @@ class Metrics:
         self._seconds = Distribution()
         self._output_tokens = Distribution()
         self._measures = ByName(Distribution)
+        self._models = ModelTotals()
         self._groups = Groups()
         self._activity = ActiveTime()
 
@@ -116,6 +119,7 @@ class Metrics:
         outcome = attempt.outcome
         self._attempts += 1
         self._usage += outcome.usage
+        self._models.add(outcome.models)
         if not isinstance(outcome, Completed):
             self._unscored_usage += outcome.usage
         self._activity.mark(attempt.started, attempt.seconds)
@@ -154,6 +158,7 @@ class Metrics:
             output_tokens=self._output_tokens.summary(),
             measures={name: each.summary() for name, each in self._measures.items()},
             measures_truncated=self._measures.truncated,
+            models=self._models.summary(),
             usage=self._usage,
             unscored_usage=self._unscored_usage,
             throughput=self._throughput(counts),

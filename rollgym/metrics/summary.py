@@ -6,7 +6,7 @@ keys, and counts of zero are left out of them.
 
 import msgspec
 
-from rollgym.records import FailureKind, OmitReason, Usage
+from rollgym.records import FailureKind, ModelUse, OmitReason, Usage
 
 
 class DistributionSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,9 +56,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
     `success_rate`, `avg_reward` and all distributions are over completed rollouts only, because a
     failed rollout has no reward. `failures_by_kind` counts rollouts whose outcome is failed,
-    `failed_attempts_by_kind` every failed attempt, including retried ones. `usage` is that of all
-    attempts, `unscored_usage` that of attempts without a reward among them. `measures_truncated`
-    says that there were more names of measures than are kept.
+    `failed_attempts_by_kind` every failed attempt, including retried ones. `models` are the calls
+    of all attempts by model. `usage` is that of all attempts, `unscored_usage` that of attempts
+    without a reward among them. `measures_truncated` says that there were more names of measures
+    than are kept.
     """
 
     counts: Counts
@@ -75,6 +76,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: DistributionSummary
     measures: dict[str, DistributionSummary]
     measures_truncated: bool
+    models: tuple[ModelUse, ...]
     usage: Usage
     unscored_usage: Usage
     throughput: Throughput

@@ -35,7 +35,6 @@ from rollgym.records.failure import (
     error_of,
 )
 from rollgym.records.outcome import (
-    NO_USAGE,
     NOTHING,
     Completed,
     Failed,
@@ -43,12 +42,22 @@ from rollgym.records.outcome import (
     Omitted,
     Outcome,
     Span,
-    Usage,
 )
 from rollgym.records.row import Row, RowError
 from rollgym.records.task import RolloutKey, Task, derive_seed
+from rollgym.records.usage import (
+    DOLLAR,
+    NO_USAGE,
+    ModelRole,
+    ModelUse,
+    ModelUses,
+    Price,
+    Prices,
+    Usage,
+)
 
 __all__ = [
+    "DOLLAR",
     "NOTHING",
     "NO_USAGE",
     "SCHEMA_VERSION",
@@ -70,10 +79,15 @@ __all__ = [
     "ModelMalformedError",
     "ModelRateLimitError",
     "ModelRequestError",
+    "ModelRole",
     "ModelUnavailableError",
+    "ModelUse",
+    "ModelUses",
     "OmitReason",
     "Omitted",
     "Outcome",
+    "Price",
+    "Prices",
     "RecordError",
     "RecordState",
     "RolloutError",

@@ -1,34 +1,14 @@
 """How a rollout ended: `Completed`, `Failed` or `Omitted`, and nothing else."""
 
 from enum import StrEnum
-from typing import Self
 
 import msgspec
 
 from rollgym.records.failure import Failure
+from rollgym.records.usage import NO_USAGE, ModelUse, Usage
 
 NOTHING = msgspec.Raw(b"")
 SUCCESS_REWARD = 1.0
-
-
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Token counts. `cached_tokens` is part of the input, `reasoning_tokens` of the output."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    reasoning_tokens: int = 0
-
-    def __add__(self, other: Self) -> "Usage":
-        return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.reasoning_tokens + other.reasoning_tokens,
-        )
-
-
-NO_USAGE = Usage()
 
 
 class OmitReason(StrEnum):
@@ -52,15 +32,27 @@ class _OutcomeBase(
 ):
     """The fields of every outcome.
 
-    `usage` counts tokens, `phases` holds the seconds spent in each phase, `spans` the times of the
-    first calls in the order in which they ended. `result` is the JSON of the interaction, complete
-    or up to the failure, kept undecoded.
+    `usage` counts the tokens of the policy, `models` all calls of each model, judges included.
+    `phases` holds the seconds spent in each phase, `spans` the times of the first calls in the
+    order in which they ended. `result` is the JSON of the interaction, complete or up to the
+    failure, kept undecoded.
     """
 
     usage: Usage = NO_USAGE
+    models: tuple[ModelUse, ...] = ()
     phases: dict[str, float] = {}
     spans: tuple[Span, ...] = ()
     result: msgspec.Raw = NOTHING
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all models; without their calls, those of the policy."""
+        return sum(use.usage.total for use in self.models) if self.models else self.usage.total
+
+    @property
+    def cost(self) -> int:
+        """The cost of all models with a price, in picodollars."""
+        return sum(use.cost or 0 for use in self.models)
 
 
 class Completed(_OutcomeBase, frozen=True, tag="completed", kw_only=False):

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from rollgym.records import NO_USAGE, Attempt, Completed, Failed, Row, Task, Usage
+from rollgym.records import DOLLAR, NO_USAGE, Attempt, Completed, Failed, Row, Task, Usage
 from rollgym.records.decoding import JsonDecoder, decode_json
 from rollgym.records.sign import signs_among
 from rollgym.rollouts import rows
@@ -188,8 +188,9 @@ def _times(outcome: Completed | Failed) -> dict[str, Any]:
 
 
 def _tokens(outcome: Completed | Failed) -> dict[str, Any]:
+    """The tokens of the policy, the calls of each model, and the cost where there are prices."""
     usage = outcome.usage
-    return {
+    spent: dict[str, Any] = {
         "usage": {
             "input_tokens": usage.input_tokens,
             "output_tokens": usage.output_tokens,
@@ -197,6 +198,11 @@ def _tokens(outcome: Completed | Failed) -> dict[str, Any]:
             "reasoning_tokens": usage.reasoning_tokens,
         }
     }
+    if outcome.models:
+        spent["models"] = outcome.models
+        if any(use.cost is not None for use in outcome.models):
+            spent["cost_usd"] = outcome.cost / DOLLAR
+    return spent
 
 
 def _score(added: dict[str, msgspec.Raw], reward: float) -> float:

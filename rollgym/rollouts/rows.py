@@ -52,8 +52,8 @@ SIGNS = "signs"
 METADATA_NAMES = frozenset(
     (
         *("reasoning_steps", "tool_calls_made", "verification_score", "attempts", "started"),
-        *("seconds", "timings", "spans", "usage", "stopped_by", "tool_errors"),
-        *("tool_calls_rejected", SIGNS),
+        *("seconds", "timings", "spans", "usage", "models", "cost_usd", "stopped_by"),
+        *("tool_errors", "tool_calls_rejected", SIGNS),
     )
 )
 """Our keys of `metadata`."""

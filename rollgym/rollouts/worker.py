@@ -5,6 +5,7 @@ is a completed rollout; everything else is a typed failure, with whatever there 
 """
 
 import asyncio
+import contextlib
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -20,6 +21,7 @@ from rollgym.records import (
     Failed,
     Failure,
     FailureKind,
+    ModelUse,
     OmitReason,
     Omitted,
     Outcome,
@@ -35,7 +37,7 @@ from rollgym.rollouts import rows
 from rollgym.rollouts.output_row import added_fields, input_row, measures_of, same_value
 from rollgym.rollouts.signs import signs_of
 from rollgym.rollouts.token_rows import with_tokens_stored_once
-from rollgym.servers.agent import PHASES_HEADER, UNVERIFIED
+from rollgym.servers.agent import MODELS_HEADER, PHASES_HEADER, UNVERIFIED
 from rollgym.servers.client import RecoveryWait, ServerClient
 from rollgym.servers.context import RolloutProgress, ending_time, working_for
 from rollgym.servers.exchange import Answer
@@ -44,6 +46,7 @@ from rollgym.servers.spans import SPANS_HEADER, decode_spans
 
 _FIELDS = JsonDecoder(dict[str, msgspec.Raw])
 _PHASES = JsonDecoder(dict[str, float])
+_MODELS = JsonDecoder(tuple[ModelUse, ...])
 _MARKS = frozenset((rows.FAILURE_CLASS, rows.FAILURE_TERMINAL, rows.NO_PERSIST))
 
 
@@ -135,6 +138,7 @@ def outcome_of(sent: Row, answer: Answer, success_threshold: float) -> Outcome:
         success=success,
         measures=measures_of(response, usage) | signs,
         usage=usage,
+        models=_models(answer.headers.get(MODELS_HEADER), response),
         phases=_phases(answer.headers.get(PHASES_HEADER, "{}")),
         spans=_spans(answer.headers.get(SPANS_HEADER, "[]")),
         result=_result(added),
@@ -173,6 +177,7 @@ def _unscored(
     return Failed(
         failure,
         usage=response.usage if response else NO_USAGE,
+        models=_models(headers.get(MODELS_HEADER), response),
         phases=_phases(headers.get(PHASES_HEADER, "{}")),
         spans=_spans(headers.get(SPANS_HEADER, "[]")),
         result=_result(kept),
@@ -216,11 +221,12 @@ def failed_outcome(failure: Failure, partial: bytes | None) -> Failed:
     except msgspec.DecodeError:
         kept = {}
     phases = _phases(kept.pop("phases", "{}"))
-    spans = _spans(kept.pop("spans", "[]"))
+    spans, models_sent = _spans(kept.pop("spans", "[]")), kept.pop("models", None)
     response = _readable_response(kept)
     usage = response.usage if response else NO_USAGE
     result = _result(kept) if kept else NOTHING
-    return Failed(failure, usage=usage, phases=phases, spans=spans, result=result)
+    models = _models(models_sent, response)
+    return Failed(failure, usage=usage, models=models, phases=phases, spans=spans, result=result)
 
 
 def _readable_response(fields: Mapping[str, msgspec.Raw]) -> Response | None:
@@ -228,6 +234,16 @@ def _readable_response(fields: Mapping[str, msgspec.Raw]) -> Response | None:
         return Response.of(decode_json(fields[rows.RESPONSE], dict[str, Any]))
     except (KeyError, msgspec.DecodeError):
         return None
+
+
+def _models(sent: str | msgspec.Raw | None, response: Response | None) -> tuple[ModelUse, ...]:
+    """The calls of models as the agent reports them, else one entry with the response's tokens."""
+    if sent is not None:
+        with contextlib.suppress(msgspec.DecodeError):
+            return _MODELS.decode(sent)
+    if response is None or response.usage == NO_USAGE:
+        return ()
+    return (ModelUse(str(response.raw.get("model") or ""), usage=response.usage),)
 
 
 def _phases(text: str | msgspec.Raw) -> dict[str, float]:

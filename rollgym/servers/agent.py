@@ -51,6 +51,7 @@ from rollgym.servers.verification import KEPT, Verification
 from rollgym.store.settings import Setting
 
 PHASES_HEADER = "x-rollgym-phases"
+MODELS_HEADER = "x-rollgym-models"
 UNVERIFIED = "unverified"
 """In the failure of a rollout: its response is finished and only lacks a verdict."""
 CLOSING_TIMEOUT = 5.0
@@ -227,7 +228,9 @@ class AgentServer(Server):
             body = Row.parse(body).with_fields({ROW_FIELD: turns}).raw
         phases = msgspec.json.encode(episode.phases).decode()
         spans = encode_spans(episode.spans())
-        return Answer(200, body, headers={PHASES_HEADER: phases, SPANS_HEADER: spans})
+        models = msgspec.json.encode(episode.models.all).decode()
+        headers = {PHASES_HEADER: phases, SPANS_HEADER: spans, MODELS_HEADER: models}
+        return Answer(200, body, headers=headers)
 
     async def _answer_responses(self, request: Request) -> Answer:
         """The loop alone, for callers that seed and verify.
@@ -275,7 +278,7 @@ async def _close(client: ServerClient, jar: CookieJar) -> None:
 
 
 def partial_of(episode: Episode) -> bytes | None:
-    """What there is of an episode that failed, as JSON: its response, phases and spans.
+    """What there is of an episode that failed, as JSON: its response, times and calls of models.
 
     A response that is finished and only lacks a verdict is marked as `unverified`.
     """
@@ -288,7 +291,11 @@ def partial_of(episode: Episode) -> bytes | None:
         kept = {"response": episode.annotate(response)}
     if kept and (turns := episode.token_turns):
         kept[ROW_FIELD] = turns
-    spent = {"phases": episode.phases, "spans": episode.spans()} if episode.phases else {}
+    spent: dict[str, Any] = {}
+    if episode.phases:
+        spent = {"phases": episode.phases, "spans": episode.spans()}
+        if models := episode.models.all:
+            spent["models"] = models
     for part in (kept | spent, spent):
         try:
             return msgspec.json.encode(part) if part else None

@@ -26,7 +26,10 @@ import msgspec
 from rollgym.records import (
     NO_USAGE,
     ModelMalformedError,
+    ModelRole,
     ModelUnavailableError,
+    ModelUse,
+    ModelUses,
     ToolError,
     Usage,
 )
@@ -34,6 +37,7 @@ from rollgym.records.decoding import JsonDecoder
 from rollgym.records.failure import shorten
 from rollgym.records.tokens import TOKEN_FIELDS, TokenLog, TokenSample, TokenTurn, TurnKind
 from rollgym.servers.client import EXCERPT, ServerClient, retry_after
+from rollgym.servers.endpoints.times import CallTimes
 from rollgym.servers.exchange import Answer, CookieJar, error_answer
 from rollgym.servers.responses import FunctionCall, JsonObject, Response, arguments_problem
 from rollgym.servers.spans import MOST_SPANS, Timed, WireSpan, wire_spans
@@ -88,6 +92,7 @@ class Episode:
         self.response: dict[str, Any] | None = None
         """The whole trajectory, once the agent has returned it."""
         self.usage: Usage = NO_USAGE
+        self.models = ModelUses()
         self.phases: dict[str, float] = {}
         self.stopped_by: str | None = None
         """Why the episode ended before the model did: `max_steps` or `context_overflow`."""
@@ -128,7 +133,18 @@ class Episode:
             ) from error
         if not isinstance(response.raw.get("output"), list):
             raise ModelMalformedError(f"the answer of {self._model.name} has no `output`")
-        self.usage += response.usage
+        usage, times = response.usage, CallTimes.of(answer.headers)
+        self.usage += usage
+        self.models.add(
+            ModelUse.one(
+                str(response.raw.get("model") or ""),
+                ModelRole.POLICY,
+                usage,
+                seconds=time.perf_counter() - began,
+                queued=times.queued,
+                first_token=times.first_token,
+            )
+        )
         self._last = response
         if self._takes_tokens:
             self._take_tokens(response)

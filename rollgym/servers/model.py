@@ -32,6 +32,7 @@ from rollgym.servers.endpoints import (
     PoolSettings,
     PoolStream,
 )
+from rollgym.servers.endpoints.times import timing_call
 from rollgym.servers.exchange import Answer, Request, failure_answer, json_answer
 from rollgym.servers.responses import (
     JsonObject,
@@ -90,13 +91,17 @@ class ModelServer(Server):
     async def _answer_responses(self, request: Request) -> Answer:
         params = _params(request.body)
         if not _asks_for_stream(params):
-            return Answer(200, await _result(self.responses(params)))
+            with timing_call() as times:
+                body = await _result(self.responses(params))
+            return Answer(200, body, headers=times.headers())
         return self._streamed(await _result(self.stream_responses(params)), response_events)
 
     async def _answer_chat_completions(self, request: Request) -> Answer:
         params = _params(request.body)
         if not _asks_for_stream(params):
-            return Answer(200, await _result(self.chat_completions(params)))
+            with timing_call() as times:
+                body = await _result(self.chat_completions(params))
+            return Answer(200, body, headers=times.headers())
         with_usage = _asks_for_usage(params)
         return self._streamed(
             await _result(self.stream_chat_completions(params)),

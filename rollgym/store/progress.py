@@ -103,7 +103,10 @@ def _reduced(cause: FailureKind | OmitReason) -> Failed | Omitted:
 
 
 class Progress:
-    """The outcome of each rollout, and the earlier attempts of those that must still run."""
+    """The outcome of each rollout, and the earlier attempts of those that must still run.
+
+    `tokens` and `cost` (in picodollars) are those of all attempts.
+    """
 
     def __init__(self, reopen: Collection[Status] = ()) -> None:
         """`reopen` names the outcomes whose rollouts run again."""
@@ -111,6 +114,8 @@ class Progress:
             raise ValueError("a completed rollout is never run again")
         self.reopened = 0
         self.groups_complete = 0
+        self.tokens = 0
+        self.cost = 0
         self._reopen = frozenset(reopen)
         self._sets = {status: KeySet() for status in Status}
         self._priors: dict[tuple[int, int], Prior] = {}
@@ -118,6 +123,8 @@ class Progress:
     def note(self, attempt: Attempt, *, current: bool) -> RecordState:
         """Add a record and return its state; `current` as `read_records` reports it."""
         key = (attempt.task, attempt.repeat)
+        self.tokens += attempt.outcome.tokens
+        self.cost += attempt.outcome.cost
         if attempt.final and current:
             outcome, status = attempt.outcome, status_of(attempt.outcome)
             self._sets[status].add(*key)

@@ -27,7 +27,7 @@ from webgym.browser.contract.commands import Command, UploadCoords, UploadFile, 
 from webgym.browser.contract.errors import NavigationRefusedError
 from webgym.context.page_view import AgentObservation
 from webgym.episode.interfaces import Agent, EpisodeMonitor, EpisodeSettings, WebSession
-from webgym.episode.log import EpisodeLog, observation_of
+from webgym.episode.log import EpisodeLog, PhaseTimes, observation_of
 from webgym.tasks.task import Split, WebTask
 from webgym.trajectory.records import (
     BLOCKED,
@@ -58,14 +58,14 @@ class WebEpisode:
         settings: EpisodeSettings,
         screenshots: BlobStore,
         monitor: EpisodeMonitor,
-        phases: dict[str, float],
+        times: PhaseTimes,
     ) -> None:
-        """The seconds of each phase are added to `phases`."""
+        """Every phase is added to `times`."""
         self.log = EpisodeLog(agent.context.window)
         self.ending = "failed"
         self.final_page: Observation | None = None
         """The page after the last action, where no step observed it."""
-        self.phases = phases
+        self._times = times
         self._key = key
         self._task = task
         self._start_url = start_url
@@ -260,9 +260,9 @@ class WebEpisode:
         try:
             yield
         finally:
-            seconds = loop.time() - began
-            self._timings[name] = self._timings.get(name, 0.0) + seconds
-            self.phases[name] = self.phases.get(name, 0.0) + seconds
+            ended = loop.time()
+            self._timings[name] = self._timings.get(name, 0.0) + ended - began
+            self._times.add(name, began, ended, f"step {self._step_number}")
 
 
 MOST_IN_A_ROW = 3

@@ -4,51 +4,46 @@
 the wait for a free judge. After an error the judge is asked again, because a new episode costs
 more.
 
-*Tokens.* The judge's tokens are counted where they are spent: `count_judge_tokens` adds them to the
-tally of the attempt that runs, also those of replies that could not be used.
+*Tokens.* The judge's calls are counted where they are made: `count_judge_call` adds them to those
+of the attempt that runs, also where the reply could not be used.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 import msgspec
 
-from rollgym.records import NO_USAGE, Completed, Usage, VerifierError
+from rollgym.records import Completed, ModelUse, ModelUses, VerifierError
 from rollgym.servers.context import working_for
 from webgym.episode.interfaces import EpisodeJudge
+from webgym.episode.log import PhaseTimes
 from webgym.trajectory.records import UNPARSED, EpisodeVerdict, Trajectory
 
 JUDGE_PAUSES = (1.0, 4.0)
 """Seconds before a judge that gave no verdict is called again."""
 
 
-class JudgeTally(msgspec.Struct):
-    """The tokens of the judge so far."""
-
-    usage: Usage = NO_USAGE
-
-
-_TALLY: ContextVar[JudgeTally | None] = ContextVar("judge_tally", default=None)
+_JUDGED: ContextVar[ModelUses | None] = ContextVar("judge_calls", default=None)
 
 
 @contextmanager
-def tallying() -> Iterator[JudgeTally]:
-    """Count the judge's tokens in this block, also those of tasks that it starts."""
-    tally = JudgeTally()
-    token = _TALLY.set(tally)
+def counting_judge_calls() -> Iterator[ModelUses]:
+    """Count the judge's calls in this block, also those of tasks that it starts."""
+    calls = ModelUses()
+    token = _JUDGED.set(calls)
     try:
-        yield tally
+        yield calls
     finally:
-        _TALLY.reset(token)
+        _JUDGED.reset(token)
 
 
-def count_judge_tokens(usage: Usage) -> None:
-    """Add the tokens of one reply to the tally of the caller, if there is one."""
-    tally = _TALLY.get()
-    if tally is not None:
-        tally.usage += usage
+def count_judge_call(use: ModelUse) -> None:
+    """Add one call to those of the caller, if it counts them."""
+    calls = _JUDGED.get()
+    if calls is not None:
+        calls.add(use)
 
 
 async def judge(
@@ -76,16 +71,21 @@ async def _ask(evaluator: EpisodeJudge, trajectory: Trajectory) -> EpisodeVerdic
 
 
 def completed(
-    trajectory: Trajectory, verdict: EpisodeVerdict, phases: Mapping[str, float]
+    trajectory: Trajectory,
+    verdict: EpisodeVerdict,
+    times: PhaseTimes,
+    models: tuple[ModelUse, ...],
 ) -> Completed:
-    """The outcome of an episode with its verdict."""
+    """The outcome of an episode with its verdict, and with the calls of this attempt."""
     judged = trajectory.judged(verdict)
     return Completed(
         verdict.reward,
         success=verdict.is_solved,
         measures=_measures(judged, verdict),
         usage=judged.usage,
-        phases=dict(phases),
+        models=models,
+        phases=times.phases,
+        spans=tuple(times.spans),
         result=msgspec.Raw(msgspec.json.encode(judged)),
     )
 

@@ -1,8 +1,10 @@
-"""The log of an episode: its steps as they are made, complete at any time."""
+"""The log of an episode: its steps as they are made, complete at any time, and its times."""
 
 import msgspec
 
+from rollgym.records import Span
 from rollgym.records.tokens import TokenLog, TokenSample, TurnKind
+from rollgym.servers.spans import MOST_SPANS
 from webgym.browser.contract.answers import StepAnswer
 from webgym.context.page_view import AgentObservation, Round
 from webgym.trajectory.records import (
@@ -27,6 +29,25 @@ def observation_of(
         downloads=files,
         settled=answer.settled,
     )
+
+
+class PhaseTimes:
+    """The seconds of each phase of an attempt, and the spans of its first phases."""
+
+    __slots__ = ("_began", "phases", "spans")
+
+    def __init__(self, began: float) -> None:
+        """`began` is the time of the event loop at which the attempt started."""
+        self.phases: dict[str, float] = {}
+        self.spans: list[Span] = []
+        self._began = began
+
+    def add(self, phase: str, began: float, ended: float, label: str = "") -> None:
+        """Count a phase between two times of the event loop."""
+        self.phases[phase] = self.phases.get(phase, 0.0) + ended - began
+        if len(self.spans) < MOST_SPANS:
+            start, seconds = round(began - self._began, 6), round(ended - began, 6)
+            self.spans.append(Span(phase, start, seconds, label))
 
 
 class EpisodeLog:

@@ -23,10 +23,13 @@ import msgspec
 from rollgym.engine import WorkItem
 from rollgym.records import (
     BrowserUnavailableError,
+    Completed,
     DeadlineError,
     Failed,
     Failure,
     FailureKind,
+    ModelUse,
+    ModelUses,
     Outcome,
     RolloutError,
     RolloutKey,
@@ -47,7 +50,8 @@ from webgym.episode.interfaces import (
     RecordedSession,
     WebSession,
 )
-from webgym.episode.judging import JudgeTally, completed, judge, tallying
+from webgym.episode.judging import completed, counting_judge_calls, judge
+from webgym.episode.log import PhaseTimes
 from webgym.episode.unjudged import UnjudgedEpisodes
 from webgym.tasks.task import WebTask
 from webgym.trajectory.records import NO_BROWSER, EpisodeVerdict, Step, Trajectory
@@ -99,8 +103,8 @@ class EpisodeWorker:
         return key in self._waiting
 
     async def __call__(self, item: WorkItem, attempt: int, deadline: float) -> Outcome:
-        with tallying() as tally:
-            attempted = _EpisodeAttempt(item, attempt, self._settings, self._agent, tally)
+        with counting_judge_calls() as judged:
+            attempted = _EpisodeAttempt(item, attempt, self._settings, self._agent, judged)
             return await self._outcome(attempted, deadline)
 
     async def _outcome(self, attempted: "_EpisodeAttempt", deadline: float) -> Outcome:
@@ -126,7 +130,7 @@ class EpisodeWorker:
         if attempted.stored is None:
             await self._play(attempted, task, deadline)
             if (verdict := attempted.verdict_by_rule()) is not None:
-                return completed(attempted.trajectory(), verdict, attempted.phases)
+                return attempted.completed(verdict)
             if keeps:
                 await self._unjudged.keep(attempted.key, attempted.trajectory())
         try:
@@ -138,7 +142,7 @@ class EpisodeWorker:
         except RolloutError:  # a verifier says that the episode itself has to run again
             await asyncio.to_thread(self._unjudged.remove, attempted.key)
             raise
-        return completed(attempted.trajectory(), verdict, attempted.phases)
+        return attempted.completed(verdict)
 
     async def _play(self, attempted: "_EpisodeAttempt", task: WebTask, deadline: float) -> None:
         """Run the episode to its end, in a browser session that is released then."""
@@ -189,7 +193,7 @@ class EpisodeWorker:
             ) from error
         finally:
             self._waiting.discard(key)
-            attempted.phases[WAITING] = loop.time() - began
+            attempted.times.add(WAITING, began, loop.time())
         self._wait_deadlines.pop(key, None)
         attempted.lacks_browser = False
         return session
@@ -215,7 +219,7 @@ class EpisodeWorker:
             settings=self._settings,
             screenshots=self._screenshots,
             monitor=self._monitor,
-            phases=attempted.phases,
+            times=attempted.times,
         )
         await attempted.episode.run(session)
 
@@ -233,14 +237,14 @@ class EpisodeWorker:
             attempted.recordings[kind] = stored.name
 
     async def _judge(self, attempted: "_EpisodeAttempt") -> EpisodeVerdict:
-        loop, phases = asyncio.get_running_loop(), attempted.phases
+        loop = asyncio.get_running_loop()
         trajectory, within = attempted.trajectory(), self._settings.evaluation_timeout
         self._monitor.running(attempted.key, "reward", len(trajectory.steps))
         began = loop.time()
         try:
             return await judge(self._agent.evaluator, trajectory, within, attempted.name)
         finally:
-            phases["reward"] = phases.get("reward", 0.0) + loop.time() - began
+            attempted.times.add("reward", began, loop.time())
 
 
 class _EpisodeAttempt:
@@ -252,16 +256,16 @@ class _EpisodeAttempt:
         attempt: int,
         settings: EpisodeSettings,
         agent: Agent,
-        tally: JudgeTally,
+        judged: ModelUses,
     ) -> None:
         """`stored` is the episode where an earlier attempt ended it."""
         self.stored: Trajectory | None = None
-        self._tally = tally
+        self._judged = judged
         self.item = item
         self.session = uuid4().hex
         self.start_url = ""
         self.episode: WebEpisode | None = None
-        self.phases: dict[str, float] = {}
+        self.times = PhaseTimes(asyncio.get_running_loop().time())
         self.lacks_browser = False
         self.recordings: dict[str, str] = {}
         self._attempt = attempt
@@ -289,7 +293,7 @@ class _EpisodeAttempt:
     def trajectory(self) -> Trajectory:
         """The trajectory so far; `task` is the row unchanged."""
         if self.stored is not None:
-            spent = self.stored.judge_usage + self._tally.usage
+            spent = self.stored.judge_usage + self._judged.usage
             return msgspec.structs.replace(self.stored, judge_usage=spent)
         episode, task = self.episode, self._task
         steps = episode.log.unfinished() if episode else ()
@@ -306,7 +310,7 @@ class _EpisodeAttempt:
             session=self.session,
             start_url=self.start_url,
             ending=episode.ending if episode else NO_BROWSER if self.lacks_browser else "failed",
-            judge_usage=self._tally.usage,
+            judge_usage=self._judged.usage,
             final_page=episode.final_page if episode else None,
             recordings=self.recordings,
             steps=steps,
@@ -316,7 +320,26 @@ class _EpisodeAttempt:
         """The outcome of a failed attempt, with its steps so far."""
         trajectory = self.trajectory()
         result = msgspec.Raw(msgspec.json.encode(trajectory))
-        return Failed(failure, result=result, usage=trajectory.usage, phases=self.phases)
+        return Failed(
+            failure,
+            result=result,
+            usage=trajectory.usage,
+            models=self._models(trajectory),
+            phases=self.times.phases,
+            spans=tuple(self.times.spans),
+        )
+
+    def completed(self, verdict: EpisodeVerdict) -> Completed:
+        """The outcome of an attempt with a verdict."""
+        trajectory = self.trajectory()
+        return completed(trajectory, verdict, self.times, self._models(trajectory))
+
+    def _models(self, trajectory: Trajectory) -> tuple[ModelUse, ...]:
+        """The calls of this attempt. Those of a stored episode were counted when it was played."""
+        played = trajectory.model_uses.all
+        if self.stored is not None:
+            played = tuple(ModelUse(use.model, use.role) for use in played)
+        return played + self._judged.all
 
     def verdict_by_rule(self) -> EpisodeVerdict | None:
         """The verdict of an ending that decides it."""

@@ -37,6 +37,7 @@ from rollgym.records import (
 from rollgym.records.decoding import decode_json
 from rollgym.servers.context import seconds_left
 from rollgym.servers.endpoints import EndpointPool, PoolSettings
+from rollgym.servers.endpoints.times import timing_call
 from rollgym.servers.exact_tokens import ExactTokens
 from rollgym.servers.limit import Limit
 from webgym.models.completion import Completion, read_completion
@@ -114,6 +115,7 @@ class ChatModel(AsyncClosable):
         connections, loop = self._connect(), asyncio.get_running_loop()
         started = loop.time()
         await connections.acquire_slot()
+        waited = loop.time() - started
         try:
             deadline = loop.time() + seconds_left(within)
             request = {
@@ -121,11 +123,17 @@ class ChatModel(AsyncClosable):
                 "messages": messages,
                 "model": await self._model_name(connections, deadline),
             }
-            answer = await self._answer(connections, request, deadline)
+            with timing_call() as times:
+                answer = await self._answer(connections, request, deadline)
         finally:
             connections.slots.release()
         self._warn_of_missing_tokens(answer)
-        return msgspec.structs.replace(answer, seconds=loop.time() - started)
+        return msgspec.structs.replace(
+            answer,
+            seconds=loop.time() - started,
+            queued=waited + times.queued,
+            first_token=times.first_token,
+        )
 
     async def name(self) -> str:
         """The model's name: the one in the settings, or the one model that the endpoints serve.

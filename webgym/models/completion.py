@@ -11,10 +11,11 @@ tokens, have a `problem`: the episode is useful without them.
 
 import msgspec
 
-from rollgym.records import NO_USAGE, ModelMalformedError, Usage
+from rollgym.records import NO_USAGE, ModelMalformedError, ModelRole, ModelUse, Usage
 from rollgym.records.decoding import JsonDecoder
 from rollgym.records.failure import shorten
 from rollgym.records.tokens import TokenSample
+from rollgym.servers.endpoints.times import note_first_token
 from rollgym.servers.final_answer import join_thinking
 from rollgym.servers.responses import JsonObject, Response
 from rollgym.servers.responses.content import assistant_content, chat_reasoning
@@ -38,6 +39,8 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     """One completion. `seconds` is its duration, with all waits and retries.
 
     `tokens` are those that the server gave; None where it gave none.
+    `queued` is the part of `seconds` that the call waited for a slot, `first_token` the time until
+    the first token where the server reports it.
     """
 
     text: str
@@ -46,6 +49,19 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = NO_USAGE
     tokens: TokenSample | None = None
     seconds: float = 0.0
+    queued: float = 0.0
+    first_token: float | None = None
+
+    def use(self, role: ModelRole) -> ModelUse:
+        """This call, for the accounts."""
+        return ModelUse.one(
+            self.model,
+            role,
+            self.usage,
+            seconds=self.seconds,
+            queued=self.queued,
+            first_token=self.first_token,
+        )
 
 
 def read_completion(answer: bytes) -> Completion:
@@ -55,6 +71,7 @@ def read_completion(answer: bytes) -> Completion:
     except msgspec.DecodeError as error:
         raise ModelMalformedError(f"the chat completion cannot be read: {error}") from error
     with shape_errors_as(ModelMalformedError, "the chat completion cannot be read"):
+        note_first_token(whole)
         choice = _first_choice(whole)
         with at("choices[0]"):
             finish = get_optional_text(choice, "finish_reason")

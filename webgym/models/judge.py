@@ -25,13 +25,14 @@ from rollgym.records import (
     ModelAuthError,
     ModelContextError,
     ModelRequestError,
+    ModelRole,
     RolloutError,
     VerifierError,
 )
 from rollgym.records.decoding import JsonDecoder
 from rollgym.records.failure import shorten
 from rollgym.servers.context import seconds_left
-from webgym.episode.judging import count_judge_tokens
+from webgym.episode.judging import count_judge_call
 from webgym.models.chat_model import ChatModel, ChatSettings
 from webgym.models.completion import Completion
 from webgym.models.settings import JudgeSettings, Purpose, PurposeSettings
@@ -204,7 +205,7 @@ class JudgeModels:
         for last in (False, True):
             try:
                 completion = await model.complete(asked, form, room)
-                count_judge_tokens(completion.usage)
+                count_judge_call(completion.use(ModelRole.JUDGE))
                 return _read(completion, form)
             except UnreadableReplyError as error:
                 problem: Exception = error

@@ -164,4 +164,6 @@ def _record(chat: Chat, completion: Completion, reply: ParsedReply) -> ResponseR
         finish_reason=completion.finish_reason,
         usage=completion.usage,
         seconds=completion.seconds,
+        queued=completion.queued,
+        first_token=completion.first_token,
     )

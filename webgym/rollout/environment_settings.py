@@ -2,12 +2,13 @@
 
 import inspect
 import re
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
 from rollgym.engine import Policy
+from rollgym.records import Prices
 from rollgym.store import Setting
 from webgym.episode.interfaces import EpisodeSettings
 from webgym.models.settings import ModelCallSettings
@@ -60,6 +61,12 @@ def _valid_weights(value: str) -> str:
     return value
 
 
+def _readable_prices(value: str | dict[str, Any]) -> str | dict[str, Any]:
+    Prices.read(value)
+    return value
+
+
+PriceTable = Annotated[str | dict[str, Any], AfterValidator(_readable_prices)]
 RankSuffix = Annotated[str | None, AfterValidator(_suffix)]
 TaskCount = Annotated[int, BeforeValidator(number), AfterValidator(_task_count)]
 Ratio = Annotated[dict[str, NonNegative], BeforeValidator(_with_text_keys)]
@@ -196,6 +203,23 @@ class EnvironmentSettings(ModelCallSettings):
         default=Policy().max_same_failures,
         description="rollouts in a row that fail alike after which the run stops; 0: never",
     )
+    max_tokens: Annotated[Count | None, Setting.TIMING] = Field(
+        default=None,
+        description="tokens that the iteration may use, judge included, before it stops",
+    )
+    max_cost: Annotated[Positive | None, Setting.TIMING] = Field(
+        default=None,
+        description="dollars that the iteration may cost, by `prices`, before it stops",
+    )
+    prices: Annotated[PriceTable | None, Setting.TIMING] = Field(
+        default=None,
+        description="dollars per million tokens: `{model: {input: 0.15, output: 0.6}}`, or a YAML "
+        "file with that",
+    )
+    otel_endpoint: Annotated[Text | None, Setting.ADDRESS] = Field(
+        default=None,
+        description="OTLP endpoint for spans, as in http://127.0.0.1:4318 (null: none)",
+    )
     watch_for_blocking: bool = Field(
         default=False,
         description="let the judge check every new screenshot, and end blocked episodes",
@@ -278,6 +302,12 @@ class EnvironmentSettings(ModelCallSettings):
         """The keys in the order of this file; the inherited limits of calls come last."""
         own, known = inspect.get_annotations(cls), super().keys()
         return {name: known[name] for name in sorted(known, key=lambda name: name not in own)}
+
+    @model_validator(mode="after")
+    def _has_prices_for_its_budget(self) -> Self:
+        if self.max_cost is not None and not self.prices:
+            raise ValueError("max_cost needs prices")
+        return self
 
     @field_validator("train_difficulty_max_steps", "test_difficulty_max_steps", mode="before")
     @classmethod

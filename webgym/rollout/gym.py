@@ -20,7 +20,8 @@ import msgspec
 
 from rollgym.engine import Coverage, Fixed, Observer, Policy, RetryPolicy, RetryRule, Stop, collect
 from rollgym.engine import run as run_loop
-from rollgym.records import FailureKind, RolloutKey
+from rollgym.monitor import open_tracing
+from rollgym.records import FailureKind, Prices, RolloutKey
 from rollgym.store import (
     BlobStore,
     RefusedError,
@@ -196,6 +197,9 @@ class AsyncWebGym:
                 observers: list[Observer] = [monitor, files, unjudged]
                 if self._blocklist is not None:
                     observers.append(BlocklistObserver(self._blocklist, lookup))
+                if self._settings.otel_endpoint:
+                    run_id = store.manifest.run_id
+                    observers.append(open_tracing(self._settings.otel_endpoint, run_id))
                 coverage = await collect(
                     store.inputs,
                     worker,
@@ -342,4 +346,7 @@ def _policy(settings: EnvironmentSettings, sessions: int) -> Policy:
         completion_grace_period=settings.completion_grace_period,
         drain_timeout=task,
         max_same_failures=settings.max_same_failures,
+        max_tokens=settings.max_tokens,
+        max_cost=settings.max_cost,
+        prices=Prices.read(settings.prices or {}),
     )

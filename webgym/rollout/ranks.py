@@ -83,11 +83,15 @@ class Rank(msgspec.Struct, frozen=True):
     def resources(self, settings: EnvironmentSettings) -> EnvironmentSettings:
         """The settings with this rank's part of every limit but the browsers."""
         pools = {name: self.share(size) for name, size in settings.http_pools.plain.items()}
+        tokens, cost = settings.max_tokens, settings.max_cost
+        part = self.weights[self.index] / (sum(self.weights) or 1.0)
         return settings.model_copy(
             update={
                 "http_pools": HttpPools(**pools),
                 "max_vllm_sessions": self.share(settings.max_vllm_sessions),
                 "evaluation_workers": self.share(settings.evaluation_workers),
+                "max_tokens": tokens and self.share(tokens),
+                "max_cost": cost and (cost * part or cost),
             }
         )
 

@@ -42,7 +42,8 @@ from rollgym.store import (
     read_tasks,
     settings_identity,
 )
-from webgym.episode.judging import completed, judge, tallying
+from webgym.episode.judging import completed, counting_judge_calls, judge
+from webgym.episode.log import PhaseTimes
 from webgym.episode.unjudged import UnjudgedEpisodes
 from webgym.models.evaluator import EVALUATION_TIMEOUT, Evaluator
 from webgym.rollout.iteration import (
@@ -245,15 +246,16 @@ class _Rejudging:
         trajectory = await self._unjudged.find(key)
         if trajectory is None:
             raise RolloutError(f"the stored episode of {key} cannot be read")
-        began = time.time()
-        with tallying() as tally:
+        clock, started = asyncio.get_running_loop().time, time.time()
+        began = clock()
+        times = PhaseTimes(began)
+        with counting_judge_calls() as calls:
             name = f"{key.task}/{key.repeat}"
             verdict = await judge(self._evaluator, trajectory, self._within, name)
-        spent = trajectory.judge_usage + tally.usage
-        seconds = time.time() - began
-        outcome = completed(
-            msgspec.structs.replace(trajectory, judge_usage=spent), verdict, {"reward": seconds}
-        )
+        times.add("reward", began, clock())
+        spent = trajectory.judge_usage + calls.usage
+        judged = msgspec.structs.replace(trajectory, judge_usage=spent)
+        outcome = completed(judged, verdict, times, calls.all)
         attempt = Attempt(
             task=key.task,
             repeat=key.repeat,
@@ -261,8 +263,8 @@ class _Rejudging:
             attempt=self._attempts.get(key, 0) + 1,
             final=True,
             seed=derive_seed(self._store.seed, "rollout", key.task, key.repeat),
-            started=began,
-            seconds=seconds,
+            started=started,
+            seconds=times.phases["reward"],
             outcome=outcome,
         )
         self._store.append(attempt)

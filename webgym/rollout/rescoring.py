@@ -16,7 +16,7 @@ from rollgym.engine import ExitStatus
 from rollgym.records import Attempt, Failed, Failure, Omitted, RolloutError, Row
 from rollgym.records.decoding import JsonDecoder
 from rollgym.store import journal_paths, read_records
-from webgym.episode.judging import judge, tallying
+from webgym.episode.judging import counting_judge_calls, judge
 from webgym.episode.unjudged import WHOLE_ENDINGS
 from webgym.models.evaluator import Evaluator
 from webgym.rollout.iteration import IterationPaths
@@ -97,10 +97,10 @@ async def _judged_again(
         if isinstance(attempt.outcome, Failed):
             return failed_to_plain(trajectory, attempt.outcome.failure)
         return to_plain(trajectory)
-    with tallying() as tally:
+    with counting_judge_calls() as calls:
         try:
             verdict = await judge(evaluator, trajectory, within, str(attempt.key))
         except RolloutError as error:
             return failed_to_plain(trajectory, Failure.of(error))
-    spent = msgspec.structs.replace(trajectory, judge_usage=tally.usage)
+    spent = msgspec.structs.replace(trajectory, judge_usage=calls.usage)
     return to_plain(spent.judged(verdict), verdict.reward)

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from rollgym.records import NO_USAGE, Usage
+from rollgym.records import NO_USAGE, ModelRole, ModelUse, ModelUses, Usage
 from rollgym.records.tokens import TokenTurn
 from webgym.browser.contract.answers import Box, CommandFailure, Incident, PageInfo
 from webgym.browser.contract.commands import InteractionMode
@@ -81,6 +81,8 @@ class ResponseRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     parser accepted, `parse_failure` why there is no action. `tokens` are present where the server
     returned them (`rollgym.records.tokens`); the turns are the responses that have some, in order.
     Records of earlier versions have `prompt_token_ids`, `token_ids` and `logprobs` instead.
+    `queued` is the part of `seconds` that the call waited for a slot, `first_token` the time until
+    the first token where the server reports it.
     """
 
     raw_prompt: tuple[dict[str, object], ...] = ()
@@ -96,6 +98,8 @@ class ResponseRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     token_ids: tuple[int, ...] | None = None
     logprobs: tuple[float, ...] | None = None
     seconds: float = 0.0
+    queued: float = 0.0
+    first_token: float | None = None
 
 
 class RewardRecord(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -200,6 +204,24 @@ class Trajectory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     @property
     def usage(self) -> Usage:
         return sum((step.response.usage for step in self.steps if step.response), NO_USAGE)
+
+    @property
+    def model_uses(self) -> ModelUses:
+        """The calls of the model that acted."""
+        uses = ModelUses()
+        for step in self.steps:
+            if (said := step.response) is not None:
+                uses.add(
+                    ModelUse.one(
+                        said.model,
+                        ModelRole.POLICY,
+                        said.usage,
+                        seconds=said.seconds,
+                        queued=said.queued,
+                        first_token=said.first_token,
+                    )
+                )
+        return uses
 
     @property
     def final_reward(self) -> RewardRecord | None:

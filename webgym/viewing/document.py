@@ -17,8 +17,14 @@ from typing import Any
 
 import msgspec
 
-from rollgym.records import NO_USAGE, Usage
-from rollgym.viewer.documents.sections import MOST_FIELDS, field_of, meaning_of
+from rollgym.records import NO_USAGE, ModelUse, Usage
+from rollgym.viewer.documents.sections import (
+    MODELS_TITLE,
+    MOST_FIELDS,
+    field_of,
+    meaning_of,
+    model_fields,
+)
 from rollgym.viewer.documents.texts import child, cut, names_in, value_at
 from rollgym.viewer.summary import RecordSummary
 from rollgym.viewer.values import ABSENT, Fields, fields_of, is_present, raw_of, read, text_of
@@ -203,6 +209,7 @@ class TrajectoryDocument(RolloutDocument):
             final_section(trajectory.final_page),
             recordings_section(trajectory.recordings),
             task,
+            _models_section(self._attempt.outcome.models),
             run_section(self._attempt, at),
         )
         return [section for section in sections if section is not None]
@@ -217,6 +224,10 @@ class TrajectoryDocument(RolloutDocument):
             return said
         usages = (outline.response.usage for outline in self._outlines if outline.response)
         return sum(usages, NO_USAGE)
+
+
+def _models_section(uses: tuple[ModelUse, ...]) -> SectionView | None:
+    return SectionView(MODELS_TITLE, tuple(model_fields(uses))) if uses else None
 
 
 def _counts(usage: Usage) -> dict[str, int]:

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from rollgym.records import NO_USAGE, NOTHING, Usage
+from rollgym.records import NO_USAGE, NOTHING, ModelUse, Usage
 from rollgym.records.outcome import SUCCESS_REWARD
 from webgym.browser.contract.answers import Incident
 from webgym.trajectory.records import ActionRecord, Image, RewardRecord, StoredFile
@@ -88,6 +88,7 @@ class OutcomeRecord(msgspec.Struct, Generic[Steps], frozen=True, kw_only=True):
     reason: str = ""
     detail: str = ""
     usage: Usage = NO_USAGE
+    models: tuple[ModelUse, ...] = ()
     phases: dict[str, float] = {}
     result: TrajectoryRecord[Steps] | None = None
 

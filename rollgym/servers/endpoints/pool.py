@@ -30,6 +30,7 @@ from rollgym.servers.endpoints.endpoint import Endpoint, EndpointReport
 from rollgym.servers.endpoints.failures import FailedTry
 from rollgym.servers.endpoints.settings import EndpointSettings, PoolSettings
 from rollgym.servers.endpoints.slots import NoSlot, SlotQueue
+from rollgym.servers.endpoints.times import note_queued
 from rollgym.servers.endpoints.transport import EndpointStream, EndpointTransport
 
 MALFORMED_RETRIES = 1
@@ -120,7 +121,11 @@ class EndpointPool(AsyncClosable):
         tried: list[Endpoint] = []
         failures: list[FailedTry] = []
         while True:
-            slot = self._slots.acquire(clock(), tried) or await self._slots.wait(deadline, tried)
+            slot: Endpoint | NoSlot | None = self._slots.acquire(clock(), tried)
+            if slot is None:
+                asked = clock()
+                slot = await self._slots.wait(deadline, tried)
+                note_queued(clock() - asked)
             if isinstance(slot, NoSlot):
                 if failures:
                     raise _error(method, path, tried, failures)

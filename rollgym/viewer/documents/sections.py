@@ -4,11 +4,12 @@ A row mixes the fields of its task with those that the verifier added. Where the
 known, a field with the same value there belongs to the task. Otherwise both are shown together.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from rollgym.records import TRAITS
+from rollgym.records import TRAITS, ModelUse
+from rollgym.records.decoding import decode_json
 from rollgym.records.sign import sign_meaning
 from rollgym.rollouts import rows
 from rollgym.rollouts.output_row import same_value
@@ -117,6 +118,7 @@ def _count(usage: Fields, name: str) -> int | None:
 MOST_FIELDS = 200
 VERIFIER, TASK, VERIFIER_AND_TASK = "Verifier", "Task", "Verifier and task"
 SAMPLING, TOOLS, METADATA_TITLE, RESPONSE_TITLE = "Sampling", "Tools", "Metadata", "Response"
+MODELS_TITLE = "Calls of models"
 _VERDICTS = frozenset((VERIFIER, VERIFIER_AND_TASK))
 _COMPARED_UP_TO = 65_536
 _CONVERSATION = frozenset(("input", "instructions", "tools"))
@@ -144,7 +146,7 @@ def sections_of(
     judged = {name: row[name] for name in (rows.REWARD, rows.SUCCESS) if name in row}
     params = fields_of(row.get(rows.PARAMS)) or {}
     metadata = fields_of(row.get(rows.METADATA))
-    told = {name: raw for name, raw in (metadata or {}).items() if name != "spans"}
+    told = {name: raw for name, raw in (metadata or {}).items() if name not in ("spans", "models")}
     added = own if asked is None else {n: raw for n, raw in own.items() if _is_new(raw, asked, n)}
     kept = {name: raw for name, raw in own.items() if name not in added}
     drawn = [
@@ -154,18 +156,33 @@ def sections_of(
             False,
         ),
         (TASK, _fields(kept, ""), False),
+        (MODELS_TITLE, model_fields(_models_of(row)), False),
         (SAMPLING, _sampling(row, params), False),
         (TOOLS, _tools(params), True),
         (METADATA_TITLE, [*_fields(told, f"/{rows.METADATA}"), *_fields(about_attempt, "")], False),
         (RESPONSE_TITLE, _response(row), True),
     ]
     if metadata is None and is_present(row.get(rows.METADATA)):
-        drawn[4] = (METADATA_TITLE, _fields({rows.METADATA: row[rows.METADATA]}, ""), False)
+        drawn[5] = (METADATA_TITLE, _fields({rows.METADATA: row[rows.METADATA]}, ""), False)
     return tuple(
         SectionView(title, tuple(fields), folded, verdict=title in _VERDICTS)
         for title, fields, folded in drawn
         if fields
     )
+
+
+def model_fields(uses: Iterable[ModelUse]) -> list[FieldView]:
+    """A line for each model that was called."""
+    lines = ((use.name, use.describe()) for use in uses)
+    return [FieldView(short(name), Text(line, len(line))) for name, line in lines]
+
+
+def _models_of(row: Fields) -> tuple[ModelUse, ...]:
+    raw = (rows.own_metadata(row) or {}).get("models")
+    try:
+        return decode_json(raw, tuple[ModelUse, ...]) if raw is not None else ()
+    except msgspec.DecodeError:  # of another program
+        return ()
 
 
 def field_of(name: str, raw: msgspec.Raw, path: str) -> FieldView:

@@ -34,15 +34,21 @@ from rollgym.engine.coverage import Ledger
 from rollgym.records import (
     Completed,
     Failed,
+    Failure,
     FailureKind,
     ModelAuthError,
     ModelRateLimitError,
+    ModelRole,
+    ModelUse,
     OmitReason,
     Omitted,
     Outcome,
+    Price,
+    Prices,
     Span,
     TaskError,
     ToolError,
+    Usage,
     VerifierError,
     boundary,
 )
@@ -504,6 +510,32 @@ class TestSameFailures:
             collector = Collector(tmp_path / str(number), count=60)
             coverage = collector(worker, max_same_failures=most)
             assert (coverage.unresolved, coverage.stopped) == (0, None)
+
+
+class TestBudget:
+    def test_the_run_stops_at_its_limit_and_goes_on_with_a_higher_one(self, tmp_path: Path) -> None:
+        """What earlier processes and failed attempts used counts too."""
+
+        async def worker(item: WorkItem, attempt: int, deadline: float) -> Outcome:
+            if item.task.index == 0 and attempt == 1:
+                failure = Failure(FailureKind.TOOL, "lost", retryable=False)
+                return Failed(failure, models=(ModelUse("m", usage=Usage(900, 100)),))
+            judged = ModelUse("j", ModelRole.JUDGE, usage=Usage(50, 50))
+            return Completed(1.0, models=(ModelUse("m", usage=Usage(90, 10)), judged))
+
+        prices = Prices({"m": Price(input=1.0, output=10.0)})
+        collector = Collector(tmp_path, count=20)
+        once: dict[str, Any] = {"concurrency": Fixed(1), "prices": prices}
+        first = collector(worker, max_tokens=1_600, **once)
+        assert (first.completed, first.failed, first.unresolved) == (3, 1, 16)
+        assert first.exit_status == ExitStatus.STOPPED
+        assert "1,600 tokens" in str(first.stopped)
+        assert collector(worker, max_tokens=1_600, **once).attempts == 0
+        # A dollar per million in, ten out: 1,900 millionths at first, then 190 for each rollout.
+        second = collector(worker, max_cost=0.002849, **once)
+        assert (second.completed, second.attempts) == (5, 2)
+        assert "max_cost" in str(second.stopped)
+        assert collector(worker, **once).unresolved == 0
 
 
 class TestStragglers:

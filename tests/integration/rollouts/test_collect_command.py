@@ -333,6 +333,28 @@ def test_a_collection_stops_when_every_rollout_fails_alike(workshop: Workshop) -
     assert workshop.collect(*once, "+max_same_failures=0").status == 3
 
 
+def test_tokens_are_priced_counted_and_bounded(workshop: Workshop) -> None:
+    """Also those of an agent that does not report its calls."""
+    usage = {"input_tokens": 1000, "output_tokens": 500, "total_tokens": 1500}
+    response = {"output": [], "model": "gpt-x-mini", "usage": usage}
+    script = [{"answer": {"response": response}}]
+    workshop.write("in.jsonl", [task(str(number), script=script) for number in range(9)])
+    workshop.path("prices.yaml").write_text("gpt-x*: {input: 1.5, output: 6}")
+    given = (NAMED, "+num_samples_in_parallel=1", "+prices=prices.yaml")
+    stopped = workshop.collect(*given, "+max_cost=0.01")
+    assert stopped.status == 8
+    assert stopped.coverage == "9 expected = 3 completed + 0 failed + 0 omitted + 6 unresolved"
+    assert "raise the limit" in stopped.text
+    assert json.loads(stopped.stdout)["cost_usd"] == 0.0135
+    assert "policy gpt-x-mini: 3,000 in, 1,500 out; $0.0135" in stopped.text
+    assert {row["metadata"]["cost_usd"] for row in workshop.rows("out.jsonl")} == {0.0045}
+    assert workshop.collect(*given, "+max_tokens=13500").status == 0
+    wrong = refused(workshop, NAMED, "+max_cost=1", status=2, output_jsonl_fpath="b.jsonl")
+    assert "max_cost needs prices" in wrong
+    wrong = refused(workshop, NAMED, "+prices={a: {in: 1}}", status=2, output_jsonl_fpath="b.jsonl")
+    assert "the price of 'a' is not valid" in wrong
+
+
 def test_a_server_that_dies_too_often_stops_the_collection(workshop: Workshop) -> None:
     (implementation,) = (path.name for path in workshop.path("responses_api_agents").iterdir())
     settings = {"entrypoint": "app.py", "isolated": True, "restarts": 0}
