@@ -49,7 +49,9 @@ def run(arguments: Namespace) -> int:
     from webgym.miniwob.application import serving  # noqa: PLC0415
 
     server = serving(arguments.host, arguments.port, find_package(arguments.folder))
-    return run_loop(serve_until_signal(server, lambda url: f"MiniWoB++ is at {url}/ until Ctrl-C"))
+    return run_loop(
+        serve_until_signal(server, lambda url: f"MiniWoB++ is ready at {url}/ until Ctrl-C")
+    )
 
 
 def _write_tasks(arguments: Namespace) -> int:

@@ -13,21 +13,17 @@ tasks measure the distance of a click, so that 1 cannot be reached; those are so
 import ast
 import os
 import re
-import shutil
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Literal
 
 import msgspec
 
 from rollgym.store import RefusedError
+from rollgym.store.packages import PackageFetchError, PinnedPackage
 
 
 class MiniWobError(RefusedError):
@@ -38,10 +34,10 @@ class MissingTaskError(MiniWobError):
     """No task has this name."""
 
 
-VERSION = "1.1.0"
-WHEEL_SHA256 = "297006e84219d56ad037e843527ed773a4a82509dc43b6031ec4a3ad3e3e61d9"
 FOLDER_VARIABLE = "MINIWOB_FOLDER"
-FETCH_TIMEOUT = 300.0
+_PINNED = PinnedPackage(
+    "miniwob", "1.1.0", "297006e84219d56ad037e843527ed773a4a82509dc43b6031ec4a3ad3e3e61d9"
+)
 
 
 class Package(msgspec.Struct, frozen=True):
@@ -76,7 +72,7 @@ def find_package(folder: Path | None = None) -> Package:
     Raises MiniWobError.
     """
     named = folder or (Path(given) if (given := os.environ.get(FOLDER_VARIABLE)) else None)
-    places = [named] if named else [*_installed(), cache_folder() / "miniwob"]
+    places = [named] if named else list(_PINNED.places())
     for place in places:
         if (place / "html" / "miniwob").is_dir():
             return Package(place)
@@ -105,52 +101,16 @@ def fetch_package() -> Package:
 
     pip or uv get it from the package index that they are set up with, and its hash is checked.
     """
-    target = cache_folder()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=target.parent) as scratch:
-        wanted, unpacked = Path(scratch) / "wanted.txt", Path(scratch) / "unpacked"
-        wanted.write_text(f"miniwob=={VERSION} --hash=sha256:{WHEEL_SHA256}\n", "utf-8")
-        _install(wanted, unpacked)
-        shutil.rmtree(target, ignore_errors=True)
-        unpacked.rename(target)
-    return find_package(target / "miniwob")
+    try:
+        _PINNED.fetch()
+    except PackageFetchError as error:
+        raise MiniWobError(str(error)) from error
+    return find_package(cache_folder() / "miniwob")
 
 
 def cache_folder() -> Path:
     """The folder that `fetch_package` unpacks into."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "rollgym" / f"miniwob-{VERSION}"
-
-
-def _installed() -> Iterator[Path]:
-    spec = find_spec("miniwob")  # does not import it
-    for place in (spec.submodule_search_locations if spec else None) or ():
-        yield Path(place)
-
-
-def _install(wanted: Path, target: Path) -> None:
-    options = ["--no-deps", "--require-hashes", "--target", str(target), "-r", str(wanted)]
-    pip = ["-m", "pip", "install", "--quiet", "--no-compile", *options]
-    # A virtual environment may have no pip; the Python that made it may have one.
-    made_by = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
-    installers = [[sys.executable, *pip], [str(made_by), *pip]]
-    if uv := shutil.which("uv"):
-        installers.insert(0, [uv, "pip", "install", "--python", sys.executable, *options])
-    for installer in installers:
-        try:
-            ended = subprocess.run(  # noqa: S603 - our own arguments
-                installer, capture_output=True, text=True, timeout=FETCH_TIMEOUT, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            reason = str(error)
-            continue
-        if ended.returncode == 0:
-            return
-        reason = ended.stderr.strip()
-    raise MiniWobError(
-        f"miniwob {VERSION} could not be fetched: check the network and the package index; "
-        f"the installer said: {reason[-500:]}"
-    )
+    return _PINNED.folder
 
 
 def _described(source: str) -> Iterator[tuple[str, str]]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from rollgym.store import packages
 from tests.integration.webgym.miniwob.small_package import NAMES, make_package
-from webgym.miniwob import package as package_module
 from webgym.miniwob.command import configure, run
 from webgym.miniwob.episodes import EpisodeEnded, Episodes, EpisodeStarted
 from webgym.miniwob.package import (
@@ -29,7 +29,7 @@ BASE = "http://127.0.0.1:7310"
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv(FOLDER_VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(package_module, "find_spec", lambda _: None)
+    monkeypatch.setattr(packages, "find_spec", lambda _: None)
     return make_package(tmp_path / "miniwob").folder
 
 
@@ -122,7 +122,7 @@ def test_the_package_is_found_where_it_is_named_installed_or_was_unpacked(
     assert find_package() == unpacked
     (tmp_path / "site").mkdir()
     installed = make_package(tmp_path / "site" / "miniwob")
-    monkeypatch.setattr(package_module, "find_spec", _spec_in(tmp_path / "site"))
+    monkeypatch.setattr(packages, "find_spec", _spec_in(tmp_path / "site"))
     assert find_package() == installed
     monkeypatch.setenv(FOLDER_VARIABLE, str(folder))
     assert find_package().folder == folder
@@ -216,7 +216,7 @@ def test_the_command_serves_until_a_signal(folder: Path) -> None:
             return line.decode(), await process.wait()
 
     said, status = asyncio.run(serve())
-    assert said.startswith("MiniWoB++ is at http://127.0.0.1:")
+    assert said.startswith("MiniWoB++ is ready at http://127.0.0.1:")
     assert status == 0
 
 
