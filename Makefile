@@ -1,12 +1,13 @@
 SEEDS ?= 20000
 
-.PHONY: help demo test test-all test-torch lint bench bench-collect bench-browser bench-web bench-viewer chaos
+.PHONY: help demo test test-all test-torch test-embedded lint bench bench-collect bench-browser bench-web bench-viewer chaos
 
 help:
 	@echo 'make demo           run the main job end to end'
 	@echo 'make test           lint, then run the tests'
 	@echo 'make test-all       the same, with the campaigns: long or broad tests'
 	@echo 'make test-torch     open our files with torch, which this downloads'
+	@echo 'make test-embedded  run the bundled language model, which this downloads'
 	@echo 'make lint           run the linters only'
 	@echo 'make bench          measure the engine'
 	@echo 'make bench-collect  measure ng_collect_rollouts against a bare loop'
@@ -22,12 +23,17 @@ test:
 	@scripts/test.sh
 
 test-all:
-	@scripts/test.sh -m 'not torch'
+	@scripts/test.sh -m 'not torch and not embedded'
 
 test-torch:
 	@scripts/setup.sh dev
 	@ROLLGYM_TORCH_PYTHON="$$(scripts/torch_env.sh)" .venv/bin/python -m pytest -m torch \
 		tests/integration/webgym/trajectory/test_torch.py
+
+test-embedded:
+	@scripts/setup.sh dev
+	@scripts/setup.sh model
+	.venv/bin/python -m pytest -m embedded responses_api_models/embedded_model
 
 lint:
 	@scripts/lint.sh

@@ -3,8 +3,9 @@
 #
 # Other scripts source this file and call `setup_environment base` (what running needs) or
 # `setup_environment dev` (that, and the tools for tests and linting); then `setup_browser`, where
-# web pages are to be opened (see browser.sh). It can also be run: `scripts/setup.sh dev`, or
-# `scripts/setup.sh browser`.
+# web pages are to be opened (see browser.sh), or `setup_model`, where the bundled language model is
+# to run (see model.sh). It can also be run: `scripts/setup.sh dev`, `scripts/setup.sh browser` or
+# `scripts/setup.sh model`.
 #
 # The stamp .venv/setup.stamp says what the environment was made for, in one line: base or dev,
 # a hash of pyproject.toml, the Python version, the clone's path. It is written last, so an
@@ -253,6 +254,7 @@ setup_environment() {
 }
 
 . "$root/scripts/browser.sh"
+. "$root/scripts/model.sh"
 
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
     case ${1:-dev} in
@@ -262,8 +264,13 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
             rm -f "$browser_stamp" # look again, and fetch again
             setup_browser
             ;;
+        model)
+            setup_environment base
+            rm -f "$model_stamp" # try again
+            setup_model
+            ;;
         *)
-            say "usage: scripts/setup.sh [base|dev|browser]"
+            say "usage: scripts/setup.sh [base|dev|browser|model]"
             exit 2
             ;;
     esac

@@ -22,7 +22,6 @@ from typing import Any
 import msgspec
 
 from rollgym.records import ModelMalformedError, ModelRequestError, Row
-from rollgym.records.tokens import PROMPT_IDS, SAMPLED_IDS
 from rollgym.servers import EndpointModelConfig, EndpointModelServer, ServerDirectory
 from rollgym.servers.endpoints import (
     ApiKey,
@@ -34,7 +33,7 @@ from rollgym.servers.endpoints import (
 )
 from rollgym.servers.endpoints.times import note_first_token
 from rollgym.servers.episode import TAKES_TOKENS
-from rollgym.servers.exact_tokens import ExactTokens
+from rollgym.servers.exact_tokens import ExactTokens, last_tokens, require_tokens
 from rollgym.servers.model import decoded
 from rollgym.servers.responses import (
     ChatForm,
@@ -106,13 +105,13 @@ class VllmModel(EndpointModelServer):
         request = chat_request(asked, think_tags=think_tags)
         body = self._body(request)
         if config.continue_from_tokens:
-            completion = await self._tokens.continued(body, _last_tokens(asked.get("input")))
+            completion = await self._tokens.continued(body, last_tokens(asked.get("input")))
         else:
             completion = decoded(await self._answer(body), ModelMalformedError, "vLLM's answer")
         note_first_token(completion)
         response = response_from_chat(completion, asked, think_tags=think_tags)
         if config.gives_tokens:
-            _check_tokens(response["output"][-1])
+            require_tokens(response["output"][-1])
         if config.continue_from_tokens:
             response["output"][-1][TAKES_TOKENS] = True
         arguments = body.get("chat_template_kwargs")
@@ -164,26 +163,3 @@ class VllmModel(EndpointModelServer):
         match body["messages"]:
             case [*_, {"role": "assistant"}] if self.config.continue_final_assistant_message:
                 body |= {"continue_final_message": True, "add_generation_prompt": False}
-
-
-def _last_tokens(items: object) -> list[int]:
-    """All tokens of the model's last turn; [] where it has none."""
-    for item in reversed(items) if isinstance(items, list) else ():
-        match item:
-            case {"prompt_token_ids": [*prompt], "generation_token_ids": [*sampled]}:
-                return prompt + sampled
-            case {"type": "reasoning" | "function_call"} | {"role": "assistant"}:
-                return []
-    return []
-
-
-def _check_tokens(item: JsonObject) -> None:
-    """Raise an error if there are no tokens, because training needs them."""
-    missing = [name for name in (PROMPT_IDS, SAMPLED_IDS) if name not in item]
-    if missing:
-        raise ModelMalformedError(
-            f"the model server did not return {' and '.join(missing)}, which "
-            "return_token_id_information asks for; use llama.cpp, or a version of vLLM that "
-            "supports `return_token_ids`",
-            retryable=False,
-        )

@@ -23,7 +23,7 @@ import msgspec
 
 from rollgym.records import ModelMalformedError, ModelRequestError
 from rollgym.records.decoding import JsonDecoder
-from rollgym.records.tokens import PROMPT_IDS
+from rollgym.records.tokens import PROMPT_IDS, SAMPLED_IDS
 from rollgym.servers.final_answer import split_thinking
 from rollgym.servers.responses import JsonObject
 
@@ -179,7 +179,7 @@ def _chat_completion(answer: JsonObject, prompt: list[int]) -> JsonObject:
     match answer.get("choices"):
         case [{"text": str(text)} as choice, *_]:
             reasoning, said = split_thinking(text)
-            content, calls = _tool_calls(said)
+            content, calls = tagged_calls(said)
         case _:
             raise ModelMalformedError("the completion has no text in `choices`")
     message: JsonObject = {"role": "assistant", "content": content}
@@ -195,7 +195,7 @@ def _chat_completion(answer: JsonObject, prompt: list[int]) -> JsonObject:
     return {**answer, "choices": [{**choice, **kept}]}
 
 
-def _tool_calls(text: str) -> tuple[str, list[JsonObject]]:
+def tagged_calls(text: str) -> tuple[str, list[JsonObject]]:
     """The text without its calls, and the calls. What is not a call stays text."""
     parts, calls = [], []
     first, *blocks = text.split(_OPENING)
@@ -211,13 +211,45 @@ def _tool_calls(text: str) -> tuple[str, list[JsonObject]]:
     return "".join(parts).strip() if calls else text, calls
 
 
+class _WrittenCall(msgspec.Struct):
+    """A call as the model wrote it. The blanks in its arguments are kept for later prompts."""
+
+    name: str
+    arguments: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_CALL = JsonDecoder(_WrittenCall)
+
+
 def _call(text: str) -> JsonObject | None:
     try:
-        given = _OBJECT.decode(text)
+        given = _CALL.decode(text)
+        arguments = bytes(given.arguments)
+        _OBJECT.decode(arguments)
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
-    name, arguments = given.get("name"), given.get("arguments", {})
-    if not isinstance(name, str) or not isinstance(arguments, dict):
-        return None
-    function = {"name": name, "arguments": msgspec.json.encode(arguments).decode()}
+    function = {"name": given.name, "arguments": arguments.decode()}
     return {"id": f"call_{uuid4().hex}", "type": "function", "function": function}
+
+
+def last_tokens(items: object) -> list[int]:
+    """All tokens of the model's last turn among items of Responses; [] where it has none."""
+    for item in reversed(items) if isinstance(items, list) else ():
+        match item:
+            case {"prompt_token_ids": [*prompt], "generation_token_ids": [*sampled]}:
+                return prompt + sampled
+            case {"type": "reasoning" | "function_call"} | {"role": "assistant"}:
+                return []
+    return []
+
+
+def require_tokens(item: JsonObject) -> None:
+    """Raise ModelMalformedError if an item has no tokens, because training needs them."""
+    missing = [name for name in (PROMPT_IDS, SAMPLED_IDS) if name not in item]
+    if missing:
+        raise ModelMalformedError(
+            f"the model server did not return {' and '.join(missing)}, which "
+            "return_token_id_information asks for; use llama.cpp, or a version of vLLM that "
+            "supports `return_token_ids`",
+            retryable=False,
+        )

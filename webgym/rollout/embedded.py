@@ -1,4 +1,4 @@
-"""Embedded servers, which run as long as a rollout: a browser server, the test sites, a policy.
+"""Embedded servers, which run as long as a rollout: browser server, sites of tasks, a model.
 
 Each is a process in a session of its own, so that Ctrl-C reaches the run alone and the servers stay
 until the run has drained. Their output goes to `<save_path>/logs/`, where the run waits for the
@@ -67,30 +67,37 @@ class EmbeddedServers(NamedTuple):
 
 @contextlib.contextmanager
 def embedded_servers(
-    names: Sequence[str], save_path: Path, token: str | None
+    names: Sequence[str], save_path: Path, token: str | None, model: Sequence[str] = ()
 ) -> Iterator[EmbeddedServers]:
     """Start the servers, and stop them at the end of the block. Raises EmbeddedError.
 
-    Without a token, an embedded browser server gets a random one.
+    Without a token, an embedded browser server gets a random one. `model` are the options of
+    `rollgym model serve`.
     """
     found = EmbeddedServers(token=token)
     with contextlib.ExitStack() as stack:
 
         def start(name: str, module: str, *more: str, **variables: str) -> str:
-            arguments = ("serve", "--port", "{port}", *more)
+            arguments = (*more, "--port", "{port}")
             program = EmbeddedProgram(name, module, arguments, variables)
             return stack.enter_context(EmbeddedServer(program, save_path / LOGS)).url
 
         if "sites" in names:
-            found = found._replace(sites_url=start("sites", "webgym.sites"))
+            found = found._replace(sites_url=start("sites", "webgym.sites", "serve"))
+        if "miniwob" in names:
+            found = found._replace(sites_url=start("miniwob", "webgym.miniwob"))
         if "browser" in names:
             token = token or secrets.token_urlsafe(32)
             sites = found.sites_url
             allowed = ("--allow-network", urlsplit(sites).netloc) if sites else ()
-            url = start("browser", "webgym.browser", *allowed, **{TOKEN_VARIABLE: token})
+            variables = {TOKEN_VARIABLE: token}
+            url = start("browser", "webgym.browser", "serve", *allowed, **variables)
             found = found._replace(browser_url=url, token=token)
         if "scripted" in names:
-            found = found._replace(model_url=start("scripted", "webgym.policies"))
+            found = found._replace(model_url=start("scripted", "webgym.policies", "serve"))
+        if "model" in names:
+            url = start("model", "rollgym", "model", "serve", *model)
+            found = found._replace(model_url=url)
         yield found
 
 

@@ -80,7 +80,7 @@ class IterationJob:
     def __init__(self, settings: WebRolloutSettings) -> None:
         """Check everything that can be checked without starting a server. Raises RefusedError."""
         environment = settings.env_config
-        require_baseline(settings)
+        require_suitable_model(settings)
         self._settings = settings
         self._rank = rank = find_rank(environment, os.environ)
         self._token = find_token(environment, required="browser" not in settings.embedded)
@@ -133,11 +133,11 @@ class IterationJob:
     def require_prepared(self, tasks: TaskFile) -> None:
         """Raise RefusedError where the tasks need sites, a judge or verifiers that are missing."""
         settings = self._settings
-        has_sites = settings.env_config.sites_url or "sites" in settings.embedded
+        has_sites = settings.env_config.sites_url or {"sites", "miniwob"} & set(settings.embedded)
         if tasks.needs_sites and not has_sites:
             raise WebSettingsError(
-                f"tasks of {relative_path(tasks.path)} are on the test sites: start them with "
-                "embedded=[sites], or set env_config.sites_url to their URL"
+                f"tasks of {relative_path(tasks.path)} are on the test sites or MiniWoB++: start "
+                "them with embedded=[sites] or [miniwob], or set env_config.sites_url to their URL"
             )
         for name in sorted(tasks.verifiers):
             find_verifier(name)
@@ -157,7 +157,9 @@ class IterationJob:
 
     def servers(self) -> AbstractContextManager[EmbeddedServers]:
         """The embedded servers of the run. Raises EmbeddedError."""
-        return embedded_servers(self._settings.embedded, self._settings.save_path, self._token)
+        settings = self._settings
+        model = settings.embedded_model.options
+        return embedded_servers(settings.embedded, settings.save_path, self._token, model)
 
     def collect(self, tasks: TaskFile, servers: EmbeddedServers) -> Coverage:
         """Wait for all servers, draw the sample and run the episodes.
@@ -326,8 +328,14 @@ class IterationJob:
             say_error(f"note: tasks of blocked domains are excluded: {counted}")
 
 
-def require_baseline(settings: WebRolloutSettings) -> None:
-    """Raise WebSettingsError where a model is configured for the scripted policy."""
+def require_suitable_model(settings: WebRolloutSettings) -> None:
+    """Raise WebSettingsError where `model_type` does not fit the embedded policy or model."""
+    model = settings.model
+    is_bundled = "model" in settings.embedded and settings.embedded_model.model_path is None
+    if is_bundled and model.interface.vision:
+        raise WebSettingsError(
+            "embedded: the bundled model reads pages as text: give model_config.model_type=text"
+        )
     if "scripted" in settings.embedded and settings.model.model_type != "baseline":
         raise WebSettingsError(
             "embedded: the policy `scripted` is not a model and reads pages as text: give "

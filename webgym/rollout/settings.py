@@ -6,17 +6,19 @@ descriptions. `WebRolloutSettings.of` reads a whole configuration and reports ev
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
+from rollgym.store import Setting
 from webgym.context.settings import ContextConfig
 from webgym.models.settings import JudgeSettings, ModelSettings, PolicySettings
 from webgym.rollout.environment_settings import EnvironmentSettings
-from webgym.settings import KeyOrigin, Natural, SettingsSection, Text, read_settings
+from webgym.settings import Count, KeyOrigin, Natural, SettingsSection, Text, read_settings
 from webgym.utils.blocklist import BlocklistSettings
 
-EmbeddedName = Literal["browser", "sites", "scripted"]
+EmbeddedName = Literal["browser", "sites", "miniwob", "scripted", "model"]
+_ALTERNATIVES = ({"sites", "miniwob"}, {"scripted", "model"})
 
 
 class TrackerSettings(SettingsSection):
@@ -31,6 +33,30 @@ class TrackerSettings(SettingsSection):
         default=None,
         description="name of the run at the tracker (null: the last part of save_path)",
     )
+
+
+class LocalModelSettings(SettingsSection):
+    """The model of `embedded=[model]`, which `rollgym model serve` serves."""
+
+    model_path: Annotated[Path | None, Setting.ADDRESS] = Field(
+        default=None, description="GGUF file (null: the bundled SmolLM2-135M-Instruct)"
+    )
+    chat_template: Path | None = Field(
+        default=None, description="file with a chat template (null: the model's own)"
+    )
+    threads: Annotated[Count, Setting.TIMING] = Field(
+        default=1, description="processor threads of the model"
+    )
+    slots: Annotated[Count, Setting.TIMING] = Field(
+        default=4, description="requests that the model answers at the same time"
+    )
+    context: Count = Field(default=4096, description="longest prompt with its reply, in tokens")
+
+    @property
+    def options(self) -> list[str]:
+        """The options of the command that serves it."""
+        given = {key.replace("_", "-"): value for key, value in self.plain.items()}
+        return [f"--{key}={value}" for key, value in given.items() if value is not None]
 
 
 class WebRolloutSettings(SettingsSection):
@@ -54,8 +80,11 @@ class WebRolloutSettings(SettingsSection):
     )
     embedded: tuple[EmbeddedName, ...] = Field(
         default=(),
-        description="servers that run as long as the rollout: any of `browser`, `sites`, "
-        "`scripted`",
+        description="servers that run as long as the rollout: any of `browser`, `sites` or "
+        "`miniwob`, `scripted` or `model` (a language model on this machine)",
+    )
+    embedded_model: LocalModelSettings = Field(
+        default=LocalModelSettings(), description="the model of `embedded=[model]`"
     )
     model: ModelSettings = Field(
         default=ModelSettings(),
@@ -86,6 +115,9 @@ class WebRolloutSettings(SettingsSection):
     def _no_duplicates(cls, value: tuple[EmbeddedName, ...]) -> tuple[EmbeddedName, ...]:
         if len(set(value)) < len(value):
             raise ValueError("each server may be named once")
+        for alternatives in _ALTERNATIVES:
+            if alternatives <= set(value):
+                raise ValueError(f"name one of {' and '.join(sorted(alternatives))}, not both")
         return value
 
     @field_validator("embedded", mode="before")

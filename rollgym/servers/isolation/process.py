@@ -240,6 +240,11 @@ class IsolatedProcess:
         """Done when the process and its process group have ended."""
         return self._pipes.ended
 
+    @property
+    def exit_reason(self) -> str:
+        """How the process ended, with the last lines of its output."""
+        return describe_exit(self._pipes.exit_status) + self._last_output()
+
     def kill(self) -> None:
         self._pipes.kill()
 

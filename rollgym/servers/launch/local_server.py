@@ -14,6 +14,7 @@ from rollgym.servers.access import is_loopback
 from rollgym.servers.config import Address, ServerInstance, load_server_class, load_settings
 from rollgym.servers.launch.records import ServerStatus, StartError, StartResult
 from rollgym.servers.server import Server, ServerDirectory
+from rollgym.store import RefusedError
 from rollgym.store.settings import hide_secrets_in_text
 
 DRAIN_TIMEOUT = 1.5
@@ -95,6 +96,8 @@ class LocalServer:
         except (Exception, asyncio.CancelledError) as error:
             if (task := asyncio.current_task()) and task.cancelling():
                 raise  # the launcher cancelled it, not the plug-in
+            if isinstance(error, RefusedError):
+                raise StartError(f"{name} did not start: {error}") from error
             _LOGGER.exception("%s did not start", name, extra={"server": name})
             said = hide_secrets_in_text(f"{type(error).__name__}: {error}")
             raise StartError(f"{name} did not start: {said}") from error
