@@ -18,9 +18,7 @@ a server that caches prefixes computes only the part that the window has moved o
 import re
 from collections.abc import Sequence
 
-import msgspec
-
-from webgym.browser.contract.answers import Picture
+from webgym.context.formats import Chat, ChatImage, ChatTurn, ParsedReply, PromptFormat, chat_of
 from webgym.context.page_text import (
     CLOSING,
     OPENING,
@@ -31,7 +29,7 @@ from webgym.context.page_text import (
     write_page,
 )
 from webgym.context.page_view import AgentObservation, Round, cut_text, write_incidents
-from webgym.context.parsers import without_thinking
+from webgym.context.parsers import parse_reply, without_thinking
 from webgym.context.prompts import system_prompt
 from webgym.context.settings import ContextSettings
 from webgym.tasks.task import WebTask
@@ -51,27 +49,6 @@ _AFTER_TASK = re.compile(
 )
 
 
-class Chat(msgspec.Struct, frozen=True):
-    """A chat for OpenAI's API. `recorded` has the names of images in place of the images."""
-
-    messages: tuple[dict[str, object], ...]
-    recorded: tuple[dict[str, object], ...]
-
-
-class _Image(msgspec.Struct, frozen=True):
-    picture: Picture
-    blob: str
-
-
-class _ChatTurn(msgspec.Struct, frozen=True):
-    """A message before its image is written out: text, an image, text."""
-
-    role: str
-    text: str
-    image: _Image | None = None
-    after: str = ""
-
-
 def build_chat(
     settings: ContextSettings, task: WebTask, past: Sequence[Round], current: AgentObservation
 ) -> Chat:
@@ -84,15 +61,12 @@ def build_chat(
             *_older(past, first, current),
         ]
     )
-    turns = [_ChatTurn("system", system_prompt(settings))]
+    turns = [ChatTurn("system", system_prompt(settings))]
     for number, each in enumerate(past[first:], start=first + 1):
         turns += [_page_turn(settings, each.observation, number, opening), _reply_turn(each.step)]
         opening = ""
     turns.append(_page_turn(settings, current, len(past) + 1, opening, _memory(past)))
-    images = [turn.image for turn in turns]
-    sent = [image.picture.data_url if image else None for image in images]
-    recorded = [f"blob:{image.blob}" if image else None for image in images]
-    return Chat(tuple(map(_message, turns, sent)), tuple(map(_message, turns, recorded)))
+    return chat_of(turns)
 
 
 def read_task(text: str) -> str | None:
@@ -108,7 +82,7 @@ def _page_turn(
     number: int,
     opening: str,
     memory: str = "",
-) -> _ChatTurn:
+) -> ChatTurn:
     lines = [f"Step {number}."]
     if current.feedback:
         feedback = cut_text(current.feedback, FEEDBACK_CHARACTERS)
@@ -116,7 +90,9 @@ def _page_turn(
     happened = write_incidents(current.incidents)
     lines += [f"What happened: {escape_tags(each)}" for each in happened]
     image = (
-        _Image(current.picture, current.blob) if settings.shows_image and current.picture else None
+        ChatImage(current.picture, current.blob)
+        if settings.shows_image and current.picture
+        else None
     )
     if settings.shows_image:
         lines.append("Screenshot:" if image else "There is no screenshot of this page.")
@@ -127,17 +103,17 @@ def _page_turn(
     else:
         page = write_header(current.page)
     before = f"{opening}\n\n{text}" if opening else text
-    return _ChatTurn("user", before, image, f"{page}\n{memory}" if memory else page)
+    return ChatTurn("user", before, image, f"{page}\n{memory}" if memory else page)
 
 
-def _reply_turn(step: Step) -> _ChatTurn:
+def _reply_turn(step: Step) -> ChatTurn:
     """The reply without its thinking; of a very long one only the beginning and the end."""
     reply = without_thinking(step.response.raw_response if step.response else "")
     if len(reply) > REPLY_CHARACTERS:
         half = REPLY_CHARACTERS // 2
         left_out = len(reply) - 2 * half
         reply = f"{reply[:half]}\n… ({left_out} characters left out)\n{reply[-half:]}"
-    return _ChatTurn("assistant", escape_control_tokens(reply) or "(no reply)")
+    return ChatTurn("assistant", escape_control_tokens(reply) or "(no reply)")
 
 
 def _older(past: Sequence[Round], first: int, current: AgentObservation) -> list[str]:
@@ -197,10 +173,26 @@ def _url(url: str) -> str:
     return quote_json(cut_text(url, URL_CHARACTERS))
 
 
-def _message(turn: _ChatTurn, image_url: str | None) -> dict[str, object]:
-    if image_url is None:
-        text = f"{turn.text}\n{turn.after}" if turn.after else turn.text
-        return {"role": turn.role, "content": text}
-    image = {"type": "image_url", "image_url": {"url": image_url}}
-    parts = [{"type": "text", "text": turn.text}, image, {"type": "text", "text": turn.after}]
-    return {"role": turn.role, "content": parts}
+class ToolCallFormat(PromptFormat):
+    """Our own format: one call of one tool, after the parts that `prompt_version` names."""
+
+    def write_chat(
+        self,
+        settings: ContextSettings,
+        task: WebTask,
+        past: Sequence[Round],
+        current: AgentObservation,
+    ) -> Chat:
+        return build_chat(settings, task, past, current)
+
+    def read_reply(
+        self,
+        text: str,
+        settings: ContextSettings,
+        past: Sequence[Round],
+        current: AgentObservation,
+    ) -> ParsedReply:
+        return parse_reply(text, settings)
+
+
+TOOL_CALLS = ToolCallFormat()

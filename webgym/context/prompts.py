@@ -10,7 +10,7 @@ from webgym.actions.space import FULL_SCALE, Click, Mark, Point, Target
 from webgym.actions.tool_calls import tool_schema
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.page_text import CLOSING, OPENING
-from webgym.context.settings import ContextSettings, PromptVersion
+from webgym.context.settings import ContextSettings
 
 _ROLE = """\
 You operate a web browser to carry out a task for a user. In every round you are shown the page \
@@ -67,7 +67,7 @@ item that was asked for, with names, numbers and units as the pages show them, a
 they do not show. Where the task was to do something, answer only once a page shows that it is \
 done, and say what was done. What you could not find, say so."""
 
-_PARTS: dict[PromptVersion, str] = {
+_PARTS: dict[str, str] = {
     "complete": """\
 Memory and Progress: a JSON object with "memory" (what you must not forget: facts seen that the \
 answer needs, and where; pages of earlier rounds go out of your sight) and "progress" (what is \
@@ -83,7 +83,7 @@ _CALL = """\
 The call is one JSON object in one <tool_call> block, with "name" and "arguments". Write exactly \
 one, and nothing after it."""
 
-_EXAMPLE_PARTS: dict[PromptVersion, str] = {
+_EXAMPLE_PARTS: dict[str, str] = {
     "complete": """\
 Memory and Progress: {"memory": "The blue lamp costs 24.50 EUR (its page).", "progress": "Price \
 found. Left: whether it is in stock."}

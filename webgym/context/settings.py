@@ -1,15 +1,14 @@
 """How an agent is shown pages and asked for actions: the `context_config` of a run."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, field_validator
 
 from webgym.browser.contract.answers import ImageFormat, Observe
 from webgym.browser.contract.commands import InteractionMode
+from webgym.context.formats import ObservationKind, PromptFormat, find_format
 from webgym.settings import SettingsSection, number
 
-PromptVersion = Literal["complete", "vanilla"]
-ObservationKind = Literal["image", "text", "both"]
 _DEFAULT_OBSERVATION: dict[InteractionMode, ObservationKind] = {
     "coordinates": "image",
     "set_of_marks": "both",
@@ -47,25 +46,37 @@ class ContextConfig(SettingsSection):
 class ContextSettings(ContextConfig):
     """The whole context of an agent: `context_config`, and what depends on the type of its model.
 
-    `prompt_version` says what a reply consists of. `thinking` says that the model thinks before it
-    replies, and that a lone `</think>` ends its thoughts. `accessibility_tree` says whether the
-    tree of every page is kept; None keeps it if the model is shown text, which is made from it.
+    `prompt_version` names the format of prompts and replies. `thinking` says that the model thinks
+    before it replies, and that a lone `</think>` ends its thoughts. `accessibility_tree` says
+    whether the tree of every page is kept; None keeps it if the model is shown text, which is made
+    from it.
     Screenshots are always kept, because judges and readers look at them.
     """
 
-    prompt_version: PromptVersion = "complete"
+    prompt_version: str = "complete"
     thinking: bool = False
     accessibility_tree: bool | None = None
+
+    @field_validator("prompt_version", mode="after")
+    @classmethod
+    def _is_known(cls, value: str) -> str:
+        find_format(value)
+        return value
+
+    @property
+    def format(self) -> PromptFormat:
+        """How prompts are written and replies are read."""
+        return find_format(self.prompt_version)
 
     @property
     def shows_image(self) -> bool:
         """Whether a message contains the screenshot."""
-        return self._kind != "text"
+        return self.shown != "text"
 
     @property
     def shows_text(self) -> bool:
         """Whether a message contains the page's elements and its text."""
-        return self._kind != "image"
+        return self.shown != "image"
 
     @property
     def observe(self) -> Observe:
@@ -80,5 +91,6 @@ class ContextSettings(ContextConfig):
         )
 
     @property
-    def _kind(self) -> ObservationKind:
+    def shown(self) -> ObservationKind:
+        """What the model sees of a page."""
         return self.observation or _DEFAULT_OBSERVATION[self.interaction_mode]

@@ -15,13 +15,14 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from pydantic import BeforeValidator, Field, field_validator
 
 from rollgym.store import Setting
-from webgym.context.settings import ContextSettings, PromptVersion
+from webgym.context.formats import find_format
+from webgym.context.settings import ContextSettings
 from webgym.models.chat_model import ChatSettings
 from webgym.models.endpoints import FoundryEndpoint, read_endpoints
 from webgym.settings import (
@@ -70,6 +71,8 @@ INTERFACES: Mapping[str, ModelInterface] = {
     "text": ModelInterface(
         vision=False, common_parameters=frozenset(("temperature", "max_tokens"))
     ),
+    # Any vision model behind a plain OpenAI-compatible endpoint.
+    "vision": ModelInterface(common_parameters=frozenset(("temperature", "max_tokens"))),
     # The policy of `rollgym policy serve`.
     "baseline": ModelInterface(vision=False, is_sampled=False),
 }
@@ -120,6 +123,12 @@ class PolicySettings(SettingsSection):
     min_p: Probability = Field(
         default=0.0, description="lowest probability of a token, as a share of the likeliest one's"
     )
+    grammar: Literal["llama.cpp", "vllm"] | None = Field(
+        default=None,
+        description="constrain replies to the actions that the page allows, in the form that this "
+        "server takes: `llama.cpp` or `vllm` (null: no constraint; needs a format with a grammar, "
+        "such as `compact`)",
+    )
     return_token_ids: bool = Field(
         default=False,
         description="ask the server for token ids and log probabilities, and keep them",
@@ -155,6 +164,12 @@ class PolicySettings(SettingsSection):
         }
         return self.request({**interface.extra, **sampling})
 
+    def grammar_fields(self, grammar: str) -> Params:
+        """The fields of a request that constrain the reply."""
+        if self.grammar == "vllm":
+            return {"structured_outputs": {"grammar": grammar}}
+        return {"grammar": grammar}
+
     def request(self, fields: Params) -> Params:
         """The fields that are sent: without the omitted ones, and with those of `extra_body`."""
         sent = {name: value for name, value in fields.items() if name not in self.omit_fields}
@@ -166,19 +181,26 @@ class ModelSettings(SettingsSection):
 
     model_type: str = Field(
         default="qwen3-instruct",
-        description="kind of model: `qwen3-instruct`, `qwen3-think` (thinks first), `text` (sees "
-        "no pictures), `baseline` (a scripted policy)",
+        description="kind of model: `qwen3-instruct`, `qwen3-think` (thinks first), "
+        "`vision` (any other that sees pictures), `text` (sees no pictures), `baseline` (a "
+        "scripted policy)",
     )
-    prompt_version: PromptVersion = Field(
+    prompt_version: str = Field(
         default="complete",
-        description="parts of a reply: `complete` asks for memory, progress, intention and action, "
-        "`vanilla` for the action alone",
+        description="prompt format: `complete` asks for memory, progress, intention and action, "
+        "`vanilla` for the action alone, `compact` for one short line",
     )
 
     @field_validator("model_type", mode="after")
     @classmethod
     def _is_known(cls, value: str) -> str:
         interface_of(value)
+        return value
+
+    @field_validator("prompt_version", mode="after")
+    @classmethod
+    def _is_a_format(cls, value: str) -> str:
+        find_format(value)
         return value
 
     @property
@@ -255,7 +277,24 @@ def read_context(given: object, model: ModelSettings) -> ContextSettings:
                 f"context_config.observation must be text, not {settings.observation}"
             )
         update["observation"] = "text"
-    return settings.model_copy(update=update)
+    context = settings.model_copy(update=update)
+    _check_format(context)
+    return context
+
+
+def _check_format(context: ContextSettings) -> None:
+    """Raises WebSettingsError if the prompt format does not fit the other settings."""
+    name, prompts = context.prompt_version, context.format
+    if context.interaction_mode not in prompts.modes:
+        raise WebSettingsError(
+            f"prompt_version {name} needs context_config.interaction_mode="
+            f"{' or '.join(prompts.modes)}, not {context.interaction_mode}"
+        )
+    if context.shown not in prompts.observations:
+        raise WebSettingsError(
+            f"prompt_version {name} needs context_config.observation="
+            f"{' or '.join(prompts.observations)}, not {context.shown}"
+        )
 
 
 ROOT = "openai_config"

@@ -22,16 +22,15 @@ from typing import Self
 from rollgym.closing import AsyncClosable
 from rollgym.records import derive_seed
 from webgym.browser.contract.answers import Observe
-from webgym.context.conversation import Chat, build_chat
+from webgym.context.formats import Chat, ParsedReply
 from webgym.context.page_view import AgentObservation, Round
-from webgym.context.parsers import ParsedReply, parse_reply
 from webgym.episode.interfaces import Decision
 from webgym.models.chat_model import ChatModel
 from webgym.models.completion import Completion
 from webgym.models.endpoints import read_endpoints
 from webgym.models.evaluator import Evaluator
 from webgym.models.settings import ModelCallSettings, ModelSettings, PolicySettings, read_context
-from webgym.settings import read_settings
+from webgym.settings import WebSettingsError, read_settings
 from webgym.tasks.task import WebTask
 from webgym.trajectory.records import ResponseRecord
 
@@ -69,6 +68,11 @@ class WebAgent(AsyncClosable):
         self.policy = read_settings(PolicySettings, policy_config, name="policy_config")
         self.model_settings = read_settings(ModelSettings, model_config, name="model_config")
         self.context = read_context(context_config, self.model_settings)
+        if self.policy.grammar is not None and not self.context.format.has_grammar:
+            raise WebSettingsError(
+                f"policy_config.grammar needs a prompt format with a grammar, such as compact; "
+                f"{self.context.prompt_version} has none"
+            )
         limits = read_settings(
             ModelCallSettings,
             {
@@ -106,6 +110,7 @@ class WebAgent(AsyncClosable):
         omitted = sorted({"seed", "user"}.intersection(self.policy.omit_fields))
         return {
             **({"omit_fields": omitted} if omitted else {}),
+            **({"grammar": self.policy.grammar} if self.policy.grammar else {}),
             "base_model": self.policy.base_model,
             "checkpoint_path": self.policy.checkpoint_path,
             "params": dict(self._params),
@@ -128,14 +133,19 @@ class WebAgent(AsyncClosable):
         If the reply is not an action, the decision has none, and its record says why. Raises the
         model errors of `rollgym.records` and DeadlineError if there is no reply.
         """
-        chat = build_chat(self.context, task, past, current)
+        prompts = self.context.format
+        chat = prompts.write_chat(self.context, task, past, current)
         reply_seed = derive_seed(seed, "model", len(past)) % 2**SEED_BITS
+        request = {**self._params, "seed": reply_seed, "user": conversation}
+        if self.policy.grammar is not None:
+            grammar = prompts.grammar(self.context, task, current)
+            request |= self.policy.grammar_fields(grammar)
         completion = await self.model.complete(
             chat.messages,
-            self.policy.request({**self._params, "seed": reply_seed, "user": conversation}),
+            self.policy.request(request),
             within=self._within,
         )
-        reply = parse_reply(completion.text, self.context)
+        reply = prompts.read_reply(completion.text, self.context, past, current)
         return Decision(_record(chat, completion, reply), reply.action, completion.tokens)
 
     async def close(self) -> None:

@@ -2,11 +2,13 @@
 
 `Accessibility.getFullAXTree` returns the browser's tree of one frame: thousands of nodes for a
 medium page. Most of them add nothing: text boxes that repeat the text above them, containers
-without a name. `tree_text` leaves those out, moves their children up, and writes the rest indented:
+without a name. `tree_text` leaves those out, moves their children up, and writes the rest indented.
+A sentence stays whole, although its bold words and links without a line of their own are nodes:
 
     RootWebArea "Harbour Books"
       navigation "Departments"
         [7] link "Maps" url=/maps
+      text "Enter \"sextant\" and press Search."
       [2] searchbox "Search" value="sextant" (focused)
 
 The numbers are those of the set of marks. The browser does not know them: it identifies elements
@@ -30,7 +32,7 @@ import msgspec
 from webgym.browser.chromium.connection import CallError
 from webgym.browser.contract.answers import Element
 from webgym.browser.page.activity import FrameInfo
-from webgym.browser.page.elements import AxNode, DocumentGoneError
+from webgym.browser.page.elements import AxNode, AxValue, DocumentGoneError
 from webgym.browser.page.script import NUMBERED_ELEMENTS, PageScript
 from webgym.browser.page.tab import Tab
 from webgym.browser.page.world import ScriptWorld
@@ -38,6 +40,7 @@ from webgym.browser.page.world import ScriptWorld
 LINE_LIMIT = 1_500
 CHARACTER_LIMIT = 80_000
 TEXT_LIMIT = 200
+SENTENCE_LIMIT = 2_000
 URL_LIMIT = 120
 
 # These roles carry no information without a name.
@@ -119,8 +122,32 @@ def _lines(
         if node.backend_id is not None and node.backend_id in frames:
             waiting += _roots(frames[node.backend_id], depth)
         elif node.role.text not in _NO_CHILDREN:
-            children = [visit.tree[child] for child in node.child_ids if child in visit.tree]
+            children = _whole_texts(
+                visit.tree[child] for child in node.child_ids if child in visit.tree
+            )
             waiting += [_TreeVisit(child, depth, said, visit.tree) for child in reversed(children)]
+
+
+def _whole_texts(children: Iterable[AxNode]) -> list[AxNode]:
+    """The children, with adjacent texts as one: a bold word splits a sentence into three.
+
+    Texts of our own outline stay apart, because they have lost the spaces between them.
+    """
+    whole: list[AxNode] = []
+    for child in children:
+        last = whole[-1] if whole else None
+        if last is not None and _is_text(child) and _is_text(last):
+            said = str(last.name.value or "")
+            if len(said) < SENTENCE_LIMIT:
+                name = AxValue(f"{said}{child.name.value or ''}")
+                whole[-1] = msgspec.structs.replace(last, name=name, child_ids=())
+                continue
+        whole.append(child)
+    return whole
+
+
+def _is_text(node: AxNode) -> bool:
+    return node.role.text == "StaticText" and not node.ignored and node.backend_id is not None
 
 
 def _roots(nodes: Sequence[AxNode], depth: int) -> list[_TreeVisit]:
@@ -152,7 +179,7 @@ def _line(node: AxNode, mark: int | None) -> str:
     parts.append("text" if role == "StaticText" else role or "generic")
     name = node.name.text
     if name:
-        parts.append(f'"{_cut(name, TEXT_LIMIT)}"')
+        parts.append(_quoted(name, SENTENCE_LIMIT if role == "StaticText" else TEXT_LIMIT))
     parts += _details(node, name)
     return " ".join(parts)
 
@@ -161,7 +188,7 @@ def _details(node: AxNode, name: str) -> Iterator[str]:
     properties = {each.name: each.value.text for each in node.properties}
     value = node.value.text
     if value and value != name:
-        yield f'value="{_cut(value, TEXT_LIMIT)}"'
+        yield f"value={_quoted(value, TEXT_LIMIT)}"
     if "level" in properties:
         yield f"level={properties['level']}"
     if node.role.text == "link" and properties.get("url"):
@@ -174,6 +201,11 @@ def _details(node: AxNode, name: str) -> Iterator[str]:
         states.append("invalid")
     if states:
         yield f"({', '.join(states)})"
+
+
+def _quoted(text: str, limit: int) -> str:
+    """As JSON: quotes in the text are escaped."""
+    return msgspec.json.encode(_cut(text, limit)).decode()
 
 
 def _cut(text: str, limit: int) -> str:

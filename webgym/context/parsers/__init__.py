@@ -1,5 +1,6 @@
 """Parsing of a model's reply: by a strict grammar first, then with tolerances that are recorded."""
 
-from webgym.context.parsers.reply import ParsedReply, parse_reply, without_thinking
+from webgym.context.formats import ParsedReply
+from webgym.context.parsers.reply import parse_reply, without_thinking
 
 __all__ = ["ParsedReply", "parse_reply", "without_thinking"]

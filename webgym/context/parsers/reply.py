@@ -26,11 +26,12 @@ from itertools import islice
 
 import msgspec
 
-from webgym.actions.space import Action, ActionError
+from webgym.actions.space import ActionError
+from webgym.context.formats import ParsedReply
 from webgym.context.parsers.blocks import OPENING, find_call
 from webgym.context.parsers.calls import read_call
 from webgym.context.parsers.loose_json import ReplyError, Tolerances, UnreadableError, read_whole
-from webgym.context.settings import ContextSettings, PromptVersion
+from webgym.context.settings import ContextSettings
 
 _TAG = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
 MOST_TAGS = 1_000
@@ -96,7 +97,7 @@ _ORNAMENT = " \t*_#>-"
 _FENCED = re.compile(r"```(?:json)?\n(.*)\n?```", re.DOTALL)
 
 
-def read_sections(head: str, version: PromptVersion, tolerances: Tolerances) -> dict[str, object]:
+def read_sections(head: str, version: str, tolerances: Tolerances) -> dict[str, object]:
     """The sections that the reply has, of memory, progress, intention and action."""
     leading, bodies = _by_heading(head, tolerances)
     fields: dict[str, object] = {}
@@ -165,29 +166,17 @@ def _memory(body: str, tolerances: Tolerances) -> dict[str, object]:
             return {"memory": written}
 
 
-class ParsedReply(msgspec.Struct, frozen=True, kw_only=True):
-    """`fields` are thinking, memory, progress, intention and action, if the reply has them.
-
-    Exactly one of `action` and `failure` is set.
-    """
-
-    fields: dict[str, object]
-    action: Action | None = None
-    failure: str | None = None
-    tolerances: tuple[str, ...] = ()
-
-
 def parse_reply(text: str, settings: ContextSettings) -> ParsedReply:
     """Parse a reply. Every text has a result, in a time that is bounded."""
     tolerances = Tolerances()
-    parts = split_thinking(_well_formed(text))
+    parts = split_thinking(well_formed(text))
     if parts.lone and not settings.thinking:
         tolerances.note("lone_think_tag")
     fields: dict[str, object] = {"thinking": parts.thinking} if parts.thinking else {}
     head = parts.said.partition(OPENING)[0]
     action, failure = None, None
     try:
-        _require_reply(parts)
+        require_reply(parts)
         found = find_call(parts.said, tolerances)
         head = found.head
         if settings.thinking and not parts.tagged:
@@ -200,14 +189,15 @@ def parse_reply(text: str, settings: ContextSettings) -> ParsedReply:
     return ParsedReply(fields=fields, action=action, failure=failure, tolerances=tolerances.names)
 
 
-def _require_reply(parts: SplitReply) -> None:
+def require_reply(parts: SplitReply, wanted: str = f"one {OPENING} block") -> None:
+    """Raises ReplyError unless the reply has a text of a length that can be read."""
     if parts.unclosed:
         raise ReplyError(
             "the reply ends inside <think>: think less, close it with </think>, then reply"
         )
     if not parts.said:
         what = "only thinking" if parts.thinking or parts.lone else "empty"
-        raise ReplyError(f"the reply was {what}: end it with one {OPENING} block")
+        raise ReplyError(f"the reply was {what}: end it with {wanted}")
     if len(parts.said) > LONGEST_REPLY:
         raise ReplyError(
             f"the reply has {len(parts.said)} characters beside its thinking: write at most "
@@ -221,6 +211,6 @@ def _require_nothing_after(tolerances: Tolerances) -> None:
         raise ReplyError("the reply goes on after its call: let the call be the last of it")
 
 
-def _well_formed(text: str) -> str:
+def well_formed(text: str) -> str:
     """The text with replacement characters for what no encoding can write."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

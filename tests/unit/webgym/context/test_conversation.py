@@ -8,10 +8,10 @@ from webgym.browser.contract.answers import Incident, PageInfo
 from webgym.context.conversation import (
     MEMORY_CHARACTERS,
     REPLY_CHARACTERS,
-    Chat,
     build_chat,
     read_task,
 )
+from webgym.context.formats import Chat
 from webgym.context.page_text import page_of, read_page
 from webgym.context.page_view import Round
 from webgym.context.settings import ContextSettings

@@ -7,14 +7,15 @@ from pydantic import ValidationError
 from webgym.actions.space import TOOLS
 from webgym.actions.tool_calls import actions_of, tool_schema
 from webgym.browser.contract.commands import InteractionMode
+from webgym.context.formats import ObservationKind
 from webgym.context.parsers import parse_reply
 from webgym.context.prompts import example_reply, system_prompt
-from webgym.context.settings import ContextSettings, ObservationKind, PromptVersion
+from webgym.context.settings import ContextSettings
 
 EVERY = [
     ContextSettings(interaction_mode=mode, prompt_version=version, observation=observation)
     for mode in get_args(InteractionMode)
-    for version in get_args(PromptVersion)
+    for version in ("complete", "vanilla")
     for observation in get_args(ObservationKind)
 ]
 

@@ -72,7 +72,7 @@ def test_the_model_type_says_whether_the_model_thinks_and_sees() -> None:
     for model_type in INTERFACES:
         context = read_context({}, ModelSettings(model_type=model_type))
         assert context.thinking == (model_type == "qwen3-think")
-        assert context.shows_image == model_type.startswith("qwen3")
+        assert context.shows_image == (model_type not in {"text", "baseline"})
 
 
 def test_the_prompt_version_may_stand_in_either_place() -> None:

@@ -1,4 +1,5 @@
 from itertools import product
+from typing import Literal
 
 import pytest
 
@@ -6,7 +7,7 @@ from tests.unit.webgym.policies.pages import decoded, request, turn
 from webgym.actions.space import Answer, Click, Mark, Point, Target
 from webgym.browser.contract.commands import InteractionMode
 from webgym.context.parsers import parse_reply
-from webgym.context.settings import ContextSettings, PromptVersion
+from webgym.context.settings import ContextSettings
 from webgym.policies.chat import ChatRequestError, PolicyDecision, read_turn, write_reply
 
 
@@ -56,7 +57,7 @@ def test_replies_are_read_by_the_strict_grammar() -> None:
         ("set_of_marks", Mark(7)),
         ("coordinates", Point(500, 20)),
     )
-    versions: tuple[PromptVersion, ...] = ("complete", "vanilla")
+    versions: tuple[Literal["complete", "vanilla"], ...] = ("complete", "vanilla")
     for (mode, target), version in product(modes, versions):
         chat = read_turn(decoded(request(mode=mode, version=version)))
         written = write_reply(PolicyDecision(Click(target), "Press\nthe bell."), chat)

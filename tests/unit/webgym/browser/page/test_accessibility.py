@@ -69,6 +69,27 @@ def test_what_says_nothing_is_left_out_and_its_children_are_lifted() -> None:
     ]
 
 
+def test_a_sentence_stays_whole_and_its_quotes_are_escaped() -> None:
+    long = "word " * 100
+    text = tree_text(
+        read(
+            node(1, "generic", "", (2, 3, 4, 5, 6, 7, 8)),
+            node(2, "StaticText", 'Enter "'),
+            node(3, "StaticText", "Riley"),
+            node(4, "StaticText", f'" into the field. {long}'),
+            node(5, "LineBreak", "\n"),
+            node(6, "StaticText", "Then wait"),
+            node(7, "button", 'The "OK" button'),
+            node(8, "StaticText", "."),
+        )
+    )
+    assert text.splitlines() == [
+        f'text "Enter \\"Riley\\" into the field. {long.strip()}"',
+        'text "Then wait"',
+        'button "The \\"OK\\" button"',
+    ]
+
+
 def test_states_values_and_marks_are_written() -> None:
     text = tree_text(
         read(
