@@ -9,6 +9,7 @@ These names are the public interface; the packages behind them may change.
   `Verdict`; `connect` calls a server in a test.
 - *Agents and models*: an `AgentServer` works through an `Episode`; a `ModelServer` answers
   requests.
+- *Exact tokens*: `read_branches` reads what a trainer needs of completed rollouts.
 - *Settings* of servers are subclasses of `ServerConfig`; `Setting` marks those that do not belong
   to the identity of a run, and `NoEffect` those that are only known from other programs.
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         collect,
         run,
     )
+    from rollgym.export.branches import RolloutBranch, read_branches
     from rollgym.metrics.aggregate import accuracy, pass_majority_metrics
     from rollgym.records import (
         Completed,
@@ -86,7 +88,7 @@ __version__ = "0.1.0"
 
 _PACKAGES = (
     *("rollgym.records", "rollgym.store", "rollgym.engine", "rollgym.metrics.aggregate"),
-    *("rollgym.servers", "rollgym.servers.isolation"),
+    *("rollgym.servers", "rollgym.servers.isolation", "rollgym.export.branches"),
 )
 """The packages that export these names; each imports those before it anyway."""
 
@@ -117,6 +119,7 @@ __all__ = [
     "Response",
     "RetryPolicy",
     "RetryRule",
+    "RolloutBranch",
     "RolloutError",
     "Row",
     "ServerConfig",
@@ -142,6 +145,7 @@ __all__ = [
     "connect",
     "open_run",
     "pass_majority_metrics",
+    "read_branches",
     "read_rows",
     "run",
     "tool",

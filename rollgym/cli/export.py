@@ -15,8 +15,9 @@ def configure(parser: ArgumentParser) -> None:
     parser.description = (
         "Write training data from a file of rollouts, of rollgym or of NeMo Gym, or from web "
         "rollouts. The formats are sft (the messages of each successful rollout), preference (a "
-        "better and a worse rollout of one task) and groups (all rollouts of a task with their "
-        "rewards and advantages). Tasks are in the order of their index. The file is written "
+        "better and a worse rollout of one task), groups (all rollouts of a task with their "
+        "rewards and advantages) and tokens (the exact tokens of each rollout, with loss mask and "
+        "log probabilities). Tasks are in the order of their index. The file is written "
         "completely or not at all. A card beside it says where the examples come from and what "
         "was left out."
     )
@@ -63,7 +64,7 @@ def configure(parser: ArgumentParser) -> None:
     add(
         "--drop-equal",
         action="store_true",
-        help="groups: leave out tasks whose rollouts all have the same reward",
+        help="groups, tokens: leave out tasks whose rollouts all have the same reward",
     )
     parser.set_defaults(refuse=parser.error)
 
@@ -87,8 +88,8 @@ def _reject_options_of_other_formats(arguments: Namespace) -> None:
         arguments.refuse("--min-reward goes with --format sft; --filter chooses among tasks")
     if (arguments.margin is not None or arguments.all_pairs) and arguments.format != "preference":
         arguments.refuse("--margin and --all-pairs go with --format preference")
-    if arguments.drop_equal and arguments.format != "groups":
-        arguments.refuse("--drop-equal goes with --format groups")
+    if arguments.drop_equal and arguments.format not in ("groups", "tokens"):
+        arguments.refuse("--drop-equal goes with --format groups or tokens")
 
 
 def _lines(report: ExportReport, output: Path) -> Iterator[str]:

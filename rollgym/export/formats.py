@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import msgspec
 
+from rollgym.export.branches import RolloutBranch, rollout_branches
 from rollgym.export.source import (
     BLOB,
     ExportedConversation,
@@ -25,7 +26,7 @@ class FormatOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     - `min_reward` (sft): the smallest reward; None for successful rollouts only.
     - `margin` (preference): the smallest difference in reward.
     - `every_pair` (preference): every pair, not only the best and the worst rollout.
-    - `drop_equal` (groups): leave out tasks whose rollouts all have the same reward.
+    - `drop_equal` (groups, tokens): leave out tasks whose rollouts all have the same reward.
     """
 
     min_reward: float | None = None
@@ -56,6 +57,31 @@ class ExportGroup:
     def conversations(self, member: RolloutPosition) -> list[ExportedConversation]:
         """The conversations of a rollout: one, or one for each step. Raises ExportError."""
         return self._source.conversations(member)
+
+    def branches(self, member: RolloutPosition) -> list[RolloutBranch]:
+        """The exact tokens of a rollout. Raises ExportError, StorageError."""
+        return rollout_branches(self._source, member)
+
+    def advantages(self) -> Iterator[tuple[RolloutPosition, JsonObject]]:
+        """Each member with its advantages: the reward minus the mean of the group.
+
+        `advantage_scaled` is divided by the sample standard deviation (ddof=1, as torch computes
+        it) and 0 where all rewards are equal.
+        """
+        moments = self.moments
+        mean, deviation = moments.mean or 0.0, moments.sample_std
+        for member in self.members:
+            advantage = member.reward - mean
+            scaled = advantage / deviation if deviation else 0.0
+            yield member, {"advantage": advantage, "advantage_scaled": scaled}
+
+    @property
+    def moments(self) -> Moments:
+        """The moments of the rewards."""
+        moments = Moments()
+        for member in self.members:
+            moments.add(member.reward)
+        return moments
 
     def together(self, members: Sequence[RolloutPosition]) -> list[ExportedConversation]:
         """The conversation of each member; they begin with the same prompt and tools.
@@ -137,18 +163,10 @@ def preference_pairs(group: ExportGroup, options: FormatOptions) -> Iterator[Jso
 
 
 def task_groups(group: ExportGroup, options: FormatOptions) -> Iterator[JsonObject]:
-    """`{"prompt", "rollouts", "tools"}` for each task, with the rewards and advantages of all.
-
-    An advantage is the reward minus the mean of the group. `advantage_scaled` is divided by the
-    sample standard deviation (ddof=1, as torch computes it) and 0 where all rewards are equal.
-    """
+    """`{"prompt", "rollouts", "tools"}` for each task, with the rewards and advantages of all."""
     if options.drop_equal and group.has_equal_rewards:
         group.dropped |= dict.fromkeys(group.members, "equal rewards")
         return
-    moments = Moments()
-    for member in group.members:
-        moments.add(member.reward)
-    mean, deviation = moments.mean or 0.0, moments.sample_std
     conversations = group.together(group.members)
     rollouts = [
         {
@@ -156,10 +174,11 @@ def task_groups(group: ExportGroup, options: FormatOptions) -> Iterator[JsonObje
             "completion": conversation.completion,
             "reward": member.reward,
             "success": member.success,
-            "advantage": member.reward - mean,
-            "advantage_scaled": (member.reward - mean) / deviation if deviation else 0.0,
+            **advantages,
         }
-        for member, conversation in zip(group.members, conversations, strict=True)
+        for (member, advantages), conversation in zip(
+            group.advantages(), conversations, strict=True
+        )
     ]
     example: JsonObject = {
         "_ng_task_index": group.members[0].task,
@@ -167,16 +186,49 @@ def task_groups(group: ExportGroup, options: FormatOptions) -> Iterator[JsonObje
         "rollouts": rollouts,
         "group_size": len(rollouts),
         "rewards": [member.reward for member in group.members],
-        "reward_mean": mean,
-        "reward_std": deviation,
+        "reward_mean": group.moments.mean or 0.0,
+        "reward_std": group.moments.sample_std,
     }
     yield _with_template(example, conversations[0])
+
+
+def token_branches(group: ExportGroup, options: FormatOptions) -> Iterator[JsonObject]:
+    """`{"input_ids", "loss_mask", "logprobs", "reward", …}` for each branch of each rollout.
+
+    `version` is the version of the policy that sampled the last turn; `versions` are all of them.
+    """
+    if options.drop_equal and group.has_equal_rewards:
+        group.dropped |= dict.fromkeys(group.members, "equal rewards")
+        return
+    for member, advantages in group.advantages():
+        branches = group.branches(member)
+        if not branches:
+            group.dropped[member] = "no tokens"
+        for branch in branches:
+            yield {
+                "_ng_task_index": member.task,
+                "_ng_rollout_index": member.repeat,
+                "branch": branch.number,
+                "input_ids": branch.input_ids,
+                "loss_mask": branch.loss_mask,
+                "logprobs": branch.logprobs,
+                "reward": member.reward,
+                "success": member.success,
+                **advantages,
+                "group": member.task,
+                "version": branch.versions[-1] if branch.versions else None,
+                "versions": branch.versions,
+                "reason": branch.reason or None,
+                "left_at": branch.left_at,
+                "problems": branch.problems,
+            }
 
 
 FORMATS: Mapping[str, Format] = {
     "sft": supervised,
     "preference": preference_pairs,
     "groups": task_groups,
+    "tokens": token_branches,
 }
 """The formats by their names on the command line."""
 

@@ -6,12 +6,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
+from rollgym import read_branches
 from rollgym.export.export import ExportReport, export
 from rollgym.export.filter import parse_filter
 from rollgym.export.formats import FORMATS, FormatOptions
 from rollgym.export.source import BadRowsError, ExportError
+from rollgym.records.tokens import ROW_FIELD, TokenLog, TokenSample
 from rollgym.store import Disk, DiskFullError, StorageError, StorageVanishedError
 from tests.integration.export.rollouts import group, read, row, write
 
@@ -20,6 +23,14 @@ PICTURE = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
     "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
+NEMO_ITEM: dict[str, Any] = {
+    "type": "message",
+    "role": "assistant",
+    "content": [],
+    "prompt_token_ids": [1, 2, 3],
+    "generation_token_ids": [2],
+    "generation_log_probs": [-0.5],
+}
 TOOLS = [{"type": "function", "function": {"name": "search", "parameters": {}}}]
 
 
@@ -115,6 +126,49 @@ def test_a_group_has_every_rollout_of_its_task_with_its_advantages(tmp_path: Pat
     assert [(each["advantage"], each["advantage_scaled"]) for each in equal] == [(0.0, 0.0)] * 2
     different = exported(tmp_path, ROWS, "groups", drop_equal=True)
     assert [example["_ng_task_index"] for example in different] == [0, 7]
+
+
+def turn(*prompt: int, sampled: int, logprobs: list[float] | None = None) -> TokenSample:
+    return TokenSample(
+        prompt=prompt, sampled=[sampled], logprobs=logprobs, version=f"v{len(prompt)}"
+    )
+
+
+def tokens(*turns: TokenSample) -> dict[str, Any]:
+    log = TokenLog()
+    for each in turns:
+        log.add(each)
+    return {ROW_FIELD: json.loads(msgspec.json.encode(log.turns))}
+
+
+def test_exact_tokens_are_a_line_for_each_branch_with_loss_and_advantage(tmp_path: Path) -> None:
+    continued = [turn(1, sampled=2, logprobs=[-0.5]), turn(1, 2, 3, sampled=4, logprobs=[-0.25])]
+    rows = [
+        row(0, 0, 1.0, **tokens(*continued)),
+        row(0, 1, 0.0, **tokens(turn(1, sampled=2), turn(9, sampled=4))),
+        row(0, 2, 0.5),
+        # A rollout of NeMo Gym, with whole prompts on its items.
+        row(1, 0, 1.0, response={"output": [{**NEMO_ITEM, "prompt_token_ids": [1]}, NEMO_ITEM]}),
+    ]
+    examples = exported(tmp_path, rows, "tokens")
+    keys = [(each["group"], each["_ng_rollout_index"], each["branch"]) for each in examples]
+    assert keys == [(0, 0, 0), (0, 1, 0), (0, 1, 1), (1, 0, 0)]
+    whole, first, second, foreign = examples
+    assert whole["input_ids"] == [1, 2, 3, 4]
+    assert whole["loss_mask"] == [0, 1, 0, 1]
+    assert whole["logprobs"] == [0.0, -0.5, 0.0, -0.25]
+    assert (whole["reward"], whole["advantage"], whole["version"]) == (1.0, 0.5, "v3")
+    assert (first["logprobs"], first["reason"]) == (None, None)
+    assert (second["input_ids"], second["reason"], second["left_at"]) == ([9, 4], "prompt", 0)
+    assert (foreign["input_ids"], foreign["loss_mask"]) == ([1, 2, 3, 2], [0, 1, 0, 1])
+    report = export(tmp_path / "rollouts.jsonl", tmp_path / "again.jsonl", "tokens")
+    assert report.dropped == {"no tokens": 1}
+    read_back = read_branches(tmp_path / "rollouts.jsonl")
+    assert [each.input_ids for each in read_back] == [each["input_ids"] for each in examples]
+    assert exported(tmp_path, rows, "tokens", drop_equal=True) == examples[:3]
+    broken = row(0, 0, 1.0, **{ROW_FIELD: [{"prompt": "2AQA=", "sampled": "2A"}]})
+    with pytest.raises(ExportError, match=r"rollouts.jsonl:1: .*tokens of turn 0 cannot be read"):
+        exported(tmp_path, [broken], "tokens")
 
 
 def test_a_filter_chooses_tasks_and_the_report_says_how_many(tmp_path: Path) -> None:

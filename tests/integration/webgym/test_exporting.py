@@ -7,8 +7,11 @@ import msgspec
 import pyarrow.parquet
 import pytest
 
+from rollgym import read_branches
 from rollgym.cli.main import main
 from rollgym.records import Completed, Failed
+from rollgym.records.tokens import TokenLog, TokenSample, branches_of
+from rollgym.rollouts.token_rows import token_turns
 from tests.builders import make_run, record, write_journal
 from tests.integration.export.rollouts import read
 from tests.trajectories import steps_to, trajectory
@@ -31,10 +34,12 @@ def shown(number: int) -> tuple[dict[str, object], ...]:
 
 def visit(last: str = LAST[0], **fields: Any) -> Trajectory:
     """A solved trajectory: a reply that is an action, one that could not be parsed, an answer."""
+    log = TokenLog()
+    turns = [log.add(TokenSample(prompt=[1, 2, page], sampled=[9])) for page in range(2)]
     replies = [
-        ResponseRecord(raw_prompt=shown(0), raw_response="Click 1"),
+        ResponseRecord(raw_prompt=shown(0), raw_response="Click 1", tokens=turns[0]),
         ResponseRecord(raw_prompt=shown(1), raw_response="Hm.", parse_failure="no action"),
-        ResponseRecord(raw_prompt=shown(1), raw_response=last),
+        ResponseRecord(raw_prompt=shown(1), raw_response=last, tokens=turns[1]),
     ]
     steps = [
         msgspec.structs.replace(step, response=reply)
@@ -99,6 +104,27 @@ def test_each_reply_of_a_solved_trajectory_is_an_example_with_what_the_model_saw
     source = card["source"]
     assert (source["expected"], source["completed"], source["failed"]) == (4, completed, 1)
     assert card["rewards_after"]["count"] == 1
+
+
+@pytest.mark.parametrize("place", ["save_path", "run", "trajectories"])
+def test_the_exact_tokens_of_web_rollouts_are_branches(
+    experiment: IterationPaths, place: str
+) -> None:
+    found = [each for each in read_branches(getattr(experiment, place)) if each.repeat == 0]
+    assert [each.input_ids for each in found] == [[1, 2, 0, 9], [1, 2, 1, 9]]
+    assert [(each.reason, each.left_at, each.reward) for each in found] == [
+        ("", 0, 1.0),
+        ("prompt", 2, 1.0),
+    ]
+
+
+def test_tokens_that_an_earlier_version_stored_are_read() -> None:
+    earlier = {"prompt_token_ids": [1, 2], "token_ids": [3], "logprobs": [-0.5], "model": "m"}
+    later = {"prompt_token_ids": [1, 2, 3, 4], "token_ids": [5], "logprobs": [-0.5]}
+    result = json.dumps({"steps": [{"response": earlier}, {}, {"response": later}]}).encode()
+    (branch,) = branches_of(token_turns(result))
+    assert (branch.input_ids, branch.loss_mask) == ([1, 2, 3, 4, 5], [0, 0, 1, 0, 1])
+    assert (branch.logprobs, branch.versions) == ([0, 0, -0.5, 0, -0.5], ("m",))
 
 
 def test_a_parquet_file_has_the_screenshots_in_it(
