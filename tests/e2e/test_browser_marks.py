@@ -13,6 +13,8 @@ PAGE = """<style>.row { cursor: pointer } body { margin: 20px }</style>
   <rect x=100 width=60 height=60 fill=blue /></svg>
 <svg id=chart width=300 height=100><rect width=40 height=80 fill=green />
   <rect x=60 width=40 height=50 fill=teal /></svg>
+<svg width=200 height=50><rect class=row width=40 height=40 fill=gold /><rect x=60 width=40
+  height=40 fill=grey /></svg>
 <canvas id=board width=200 height=80></canvas><canvas width=200 height=80></canvas>
 <script>
 for (const id of ['heard', 'link', 'reply', 'forward', 'menu', 'app', 'round', 'chart', 'board']) {
@@ -45,6 +47,7 @@ def test_what_listens_for_clicks_is_marked_one_by_one(browser: Server) -> None:
             ("circle", "red circle"),
             ("rect", "green rect"),
             ("rect", "teal rect"),
+            ("rect", "gold rect"),
             ("canvas", ""),
         ]
         for name, title in {

@@ -65,6 +65,9 @@ ASKING = {
     "sleep": "(async () => { for (const ms of [200, 300]) await new Promise((done) =>"
     " setTimeout(done, ms)); show() })()",
     "animation": "this.animate([{opacity: 0}, {opacity: 1}], 600).onfinish = show",
+    # A transition starts with the last frame, which may have been before the click.
+    "transition": "const fading = this.animate([{opacity: 0}, {opacity: 1}], 600);"
+    " fading.startTime = document.timeline.currentTime - 50; fading.onfinish = show",
     "frames": "const ends = performance.now() + 600, move = (now) => {"
     " this.style.left = now + 'px'; now < ends ? requestAnimationFrame(move) : show() };"
     " requestAnimationFrame(move)",

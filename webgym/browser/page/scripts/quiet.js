@@ -20,6 +20,7 @@ const PAINT_WAIT_MS = 150;
 const PAINT_CHECK_MS = 10;
 const CHECK_MS = 40;
 const CLOCK_MS = 2000;
+const FRAME_MS = 100; // CSS animations start at the time of the last frame, which may be before the step
 const tickers = new WeakSet();
 
 // Answers "quiet", "busy" at the limit, or "endless" if only that goes on which cannot be awaited.
@@ -131,7 +132,7 @@ function runningAnimations(since, left) {
     for (const { playState, effect, startTime, currentTime, playbackRate, timeline } of
       root.getAnimations()) {
       if (playState !== "running" || !effect || timeline?.currentTime == null) continue;
-      if (startTime !== null && timeline.currentTime - startTime > age) continue;
+      if (startTime !== null && timeline.currentTime - startTime > age + FRAME_MS) continue;
       const { endTime } = effect.getComputedTiming();
       if (!Number.isFinite(endTime)) continue;
       const rest = (endTime - (currentTime ?? 0)) / (Math.abs(playbackRate) || 1);

@@ -124,7 +124,7 @@ class Survey {
       else level.away = element;
       return;
     }
-    const isSmall = box.right - box.left <= ICON || box.bottom - box.top <= ICON;
+    const isSmall = box.right - box.left <= ICON && box.bottom - box.top <= ICON;
     if (tag === "svg" && isSmall) level.covered = element;
     if (this.texts.length < TEXTS) this.noteText(element, pane);
     const style = styleOf(element);
